@@ -1,0 +1,1 @@
+"""Ranking metrics under sampling: metric M, protocol P, estimator M-hat."""
