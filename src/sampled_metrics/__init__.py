@@ -1,1 +1,7 @@
-"""Ranking metrics under sampling: metric M, protocol P, estimator M-hat."""
+"""Ranking metrics under sampling: a metric M, a protocol P and an estimator M-hat."""
+
+from . import consistency, estimators
+from .metrics import Metric, metric
+from .protocol import Protocol
+
+__all__ = ["Metric", "Protocol", "consistency", "estimators", "metric"]

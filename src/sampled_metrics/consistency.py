@@ -1,0 +1,334 @@
+"""Does sampling keep the order of two recommenders (krichene2020, Definition 1)?
+
+The negatives drawn differ from one number of negatives to the next, but more of them never
+raise a sampled metric: expectations fall as m grows. Between two numbers of negatives at which
+the two recommenders' expectations do not overlap, no order can flip, and nothing in between
+needs to be computed. That is how the flips are found exactly without trying every m.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations, combinations_with_replacement
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from ._validate import FloatArray, integer, integers
+from .estimators import naive
+from .metrics import Metric
+from .protocol import Protocol
+
+#: Differences of means below this share of the larger mean are rounding, not order.
+_TOLERANCE = 1e-12
+
+
+def order(first: float, second: float) -> int:
+    """1 if `first` is the larger, -1 if `second` is, 0 if they agree to 12 digits.
+
+    Examples
+    --------
+    >>> order(0.2, 0.1), order(0.1, 0.1), order(0.1, 0.2)
+    (1, 0, -1)
+    """
+    if abs(first - second) <= _TOLERANCE * max(abs(first), abs(second)):
+        return 0
+    return 1 if first > second else -1
+
+
+def verdicts(
+    ranks: Mapping[str, ArrayLike],
+    metric: Metric,
+    n_items: ArrayLike,
+    n_negatives: ArrayLike,
+    replacement: bool = True,
+) -> pd.DataFrame:
+    """For each pair of recommenders and number of negatives: is the expected order right?
+
+    Parameters
+    ----------
+    ranks : mapping of str to array_like of int, shape (n_instances,)
+        True ranks that each recommender gave the relevant item of the same instances.
+    metric : Metric
+    n_items : int or array_like of int, shape (n_instances,)
+        Candidates of each instance.
+    n_negatives : int or array_like of int
+        Numbers of negatives to judge.
+    replacement : bool
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns first, second, n_negatives, exact (difference of the means of the metric),
+        expected (difference of the expected sampled means) and consistent (bool): whether the
+        two differences have the same sign.
+
+    Raises
+    ------
+    ValueError
+        If fewer than two recommenders are given, or their numbers of instances differ.
+
+    Examples
+    --------
+    >>> from sampled_metrics import metric
+    >>> toy = {"A": [100] * 5, "C": [212, 2, 743, 5342, 1548]}
+    >>> verdicts(toy, metric("ap"), 10_000, [99, 9_000])[["n_negatives", "consistent"]]
+       n_negatives  consistent
+    0           99       False
+    1         9000        True
+    """
+    true = _checked(ranks, n_items)
+    exact = {name: float(metric(r, n_items).mean()) for name, r in true.items()}
+    rows = []
+    for m in np.atleast_1d(integers(n_negatives, "n_negatives", 1)).tolist():
+        estimator = naive(metric, Protocol(_items(n_items), m, replacement))
+        expected = {name: float(estimator.expected(r).mean()) for name, r in true.items()}
+        for a, b in combinations(true, 2):
+            same = order(exact[a], exact[b]) == order(expected[a], expected[b])
+            rows.append((a, b, m, exact[a] - exact[b], expected[a] - expected[b], same))
+    columns = ["first", "second", "n_negatives", "exact", "expected", "consistent"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """The expected order of two recommenders for every number of negatives in 1..m_max.
+
+    Attributes
+    ----------
+    starts : tuple of int
+        First number of negatives of each stretch of constant order; the first is 1.
+    signs : tuple of int
+        Order in each stretch, as :func:`order` gives it.
+    exact : int
+        Order of the exact metric.
+    m_max : int
+        Largest number of negatives examined.
+    """
+
+    starts: tuple[int, ...]
+    signs: tuple[int, ...]
+    exact: int
+    m_max: int
+
+    @property
+    def flips(self) -> tuple[int, ...]:
+        """Numbers of negatives at which the order differs from that with one fewer."""
+        return self.starts[1:]
+
+    @property
+    def right_from(self) -> int | None:
+        """Smallest m from which the order is the exact one up to `m_max`, or None.
+
+        Examples
+        --------
+        >>> Ordering((1, 40, 300), (1, 0, -1), exact=-1, m_max=999).right_from
+        300
+        """
+        return self.starts[-1] if self.signs[-1] == self.exact else None
+
+    def at(self, n_negatives: int) -> int:
+        """Expected order at a number of negatives in 1..m_max.
+
+        Examples
+        --------
+        >>> Ordering((1, 40, 300), (1, 0, -1), exact=-1, m_max=999).at(299)
+        0
+        """
+        m = integer(n_negatives, "n_negatives", 1, self.m_max)
+        return self.signs[int(np.searchsorted(self.starts, m, side="right")) - 1]
+
+
+def ordering(
+    first: ArrayLike,
+    second: ArrayLike,
+    metric: Metric,
+    n_items: ArrayLike,
+    m_max: int | None = None,
+    replacement: bool = True,
+) -> Ordering:
+    """Find every number of negatives at which the expected order of two recommenders flips.
+
+    Parameters
+    ----------
+    first, second : array_like of int, shape (n_instances,)
+        True ranks of the relevant item of the same instances under each recommender.
+    metric : Metric
+    n_items : int or array_like of int, shape (n_instances,)
+    m_max : int, optional
+        Largest number of negatives to examine; the smallest ``n_items - 1`` if omitted.
+    replacement : bool
+
+    Returns
+    -------
+    Ordering
+
+    Raises
+    ------
+    ValueError
+        As :func:`verdicts`, or if `m_max` is below 1, or without replacement above
+        ``n_items - 1``.
+
+    Examples
+    --------
+    >>> from sampled_metrics import metric
+    >>> a, c = [100] * 5, [212, 2, 743, 5342, 1548]
+    >>> found = ordering(a, c, metric("ap"), 10_000)
+    >>> found.flips, found.exact
+    ((438,), -1)
+    """
+    true = _checked({"first": first, "second": second}, n_items)
+    a, b = true["first"], true["second"]
+    least = int(np.min(_items(n_items))) - 1
+    high = integer(least if m_max is None else m_max, "m_max", 1, None if replacement else least)
+    exact = order(float(metric(a, n_items).mean()), float(metric(b, n_items).mean()))
+    known: dict[int, tuple[float, float]] = {}
+
+    def means(m: int) -> tuple[float, float]:
+        if m not in known:
+            estimator = naive(metric, Protocol(_items(n_items), m, replacement))
+            known[m] = float(estimator.expected(a).mean()), float(estimator.expected(b).mean())
+        return known[m]
+
+    def changes(low: int, high: int) -> Iterator[int]:
+        """Every m in (low, high] whose order is not that of m - 1, in increasing order."""
+        (a_low, b_low), (a_high, b_high) = means(low), means(high)
+        bounds = {order(a_low, b_high), order(a_high, b_low)}
+        if len(bounds) == 1:
+            return
+        if high - low == 1:
+            if order(a_low, b_low) != order(a_high, b_high):
+                yield high
+            return
+        middle = (low + high) // 2
+        yield from changes(low, middle)
+        yield from changes(middle, high)
+
+    starts = (1, *changes(1, high))
+    return Ordering(starts, tuple(order(*means(m)) for m in starts), exact, high)
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """Two recommenders that sampling orders wrongly in expectation.
+
+    Attributes
+    ----------
+    metric : Metric
+    protocol : Protocol
+    better, worse : tuple of int
+        True ranks of one relevant item for each instance.
+    exact : tuple of float
+        Mean of the metric for the better and for the worse: the first is larger.
+    expected : tuple of float
+        Mean of the expected sampled metric: the second is larger.
+    """
+
+    metric: Metric
+    protocol: Protocol
+    better: tuple[int, ...]
+    worse: tuple[int, ...]
+    exact: tuple[float, float]
+    expected: tuple[float, float]
+
+
+def counterexample(
+    metric: Metric,
+    n_items: int = 12,
+    n_instances: int = 3,
+    replacement: bool = True,
+) -> Counterexample | None:
+    """Search for the smallest case in which sampling reverses an order in expectation.
+
+    Catalogues of 3, 4, ... items are tried in turn; for each, 2, 3, ... instances; for each,
+    1, 2, ... negatives. Of the smallest case the pair with the widest margin is returned.
+
+    Parameters
+    ----------
+    metric : Metric
+    n_items : int
+        Largest catalogue to try, in [3, 60].
+    n_instances : int
+        Largest number of instances to try, in [2, 4].
+    replacement : bool
+
+    Returns
+    -------
+    Counterexample or None
+        None if there is none of that size, as for AUC, which is consistent.
+
+    Raises
+    ------
+    ValueError
+        If a size is outside its range.
+
+    Examples
+    --------
+    >>> from sampled_metrics import metric
+    >>> found = counterexample(metric("ap"))
+    >>> found.protocol.n_items, found.protocol.n_negatives, found.better, found.worse
+    (3, 1, (1, 3, 3), (2, 2, 2))
+    >>> counterexample(metric("auc"), n_items=6) is None
+    True
+    """
+    largest = integer(n_items, "n_items", 3, 60)
+    most = integer(n_instances, "n_instances", 2, 4)
+    for n in range(3, largest + 1):
+        for size in range(2, most + 1):
+            lists = np.array(list(combinations_with_replacement(range(1, n + 1), size)))
+            exact = metric(lists, n).mean(axis=1)
+            for m in range(1, n):
+                protocol = Protocol(n, m, replacement)
+                expected = naive(metric, protocol).expected(lists).mean(axis=1)
+                pair = _widest_reversal(exact, expected)
+                if pair is not None:
+                    i, j = pair
+                    return Counterexample(
+                        metric,
+                        protocol,
+                        tuple(lists[i].tolist()),
+                        tuple(lists[j].tolist()),
+                        (float(exact[i]), float(exact[j])),
+                        (float(expected[i]), float(expected[j])),
+                    )
+    return None
+
+
+def _widest_reversal(exact: FloatArray, expected: FloatArray) -> tuple[int, int] | None:
+    """Indices (better, worse) of the reversed pair with the largest smaller margin, if any."""
+    by_exact = np.argsort(-exact, kind="stable")
+    exact, expected = exact[by_exact], expected[by_exact]
+    best, widest = None, 1e-9
+    for i in range(exact.size):
+        margin = np.minimum(exact[i] - exact, expected - expected[i])
+        j = int(np.argmax(margin))
+        if margin[j] > widest:
+            best, widest = (int(by_exact[i]), int(by_exact[j])), float(margin[j])
+    return best
+
+
+def _items(n_items: ArrayLike) -> int | np.ndarray:
+    items = integers(n_items, "n_items", 2)
+    return int(items) if items.ndim == 0 else items
+
+
+def _checked(ranks: Mapping[str, ArrayLike], n_items: ArrayLike) -> dict[str, np.ndarray]:
+    """The ranks of every recommender, checked against the catalogue and one another."""
+    if len(ranks) < 2:
+        raise ValueError(f"ranks must hold at least two recommenders, got {len(ranks)}")
+    items = _items(n_items)
+    true = {}
+    for name, given in ranks.items():
+        array = integers(given, f"ranks of {name}", 1, items)
+        if array.ndim != 1 or array.size == 0:
+            raise ValueError(f"ranks of {name} must be a non-empty list, got shape {array.shape}")
+        true[name] = array
+    sizes = {name: array.size for name, array in true.items()}
+    if len(set(sizes.values())) > 1 or (np.ndim(items) and set(sizes.values()) != {np.size(items)}):
+        raise ValueError(
+            f"ranks must hold the same number of instances for every recommender, got {sizes}"
+            + (f" and {np.size(items)} in n_items" if np.ndim(items) else "")
+        )
+    return true

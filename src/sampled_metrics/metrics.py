@@ -1,0 +1,276 @@
+"""M: what a ranking is worth, as a function of the true ranks of its relevant items.
+
+Every metric here is additive: the value of a ranking is a sum over its relevant items of a
+*term* that depends only on the item's position j among the relevant ones (1 is the best) and
+on its rank. That is what makes expectations under sampling exact for several relevant items.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ._validate import FloatArray, integer, integers
+
+#: The metrics, and whether each needs ("must"), takes ("may") or refuses ("no") a cut-off k.
+CUTOFF = {
+    "auc": "no",
+    "precision": "must",
+    "recall": "must",
+    "ap": "may",
+    "ndcg": "may",
+    "rr": "may",
+    "hit": "must",
+    "accuracy": "no",
+}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A ranking metric; make one with :func:`metric`.
+
+    Attributes
+    ----------
+    kind : str
+        One of the keys of `CUTOFF`.
+    k : int or None
+        Cut-off, at least 1; None where the metric looks at the whole ranking.
+    """
+
+    kind: str
+    k: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The name that :func:`metric` parses back into this metric."""
+        return self.kind if self.k is None or self.kind == "accuracy" else f"{self.kind}@{self.k}"
+
+    @property
+    def label(self) -> str:
+        """The name as papers print it, for figures and tables."""
+        kind = {"precision": "Precision", "recall": "Recall", "hit": "Hit", "accuracy": "Accuracy"}
+        shown = kind.get(self.kind, self.kind.upper())
+        return shown if self.k is None or self.kind == "accuracy" else f"{shown}@{self.k}"
+
+    def __call__(self, ranks: ArrayLike, n_items: ArrayLike | None = None) -> FloatArray:
+        """Value of rankings that hold one relevant item each (krichene2020, eqs 7-13).
+
+        Parameters
+        ----------
+        ranks : array_like of int, any shape
+            True ranks, 1 the best, at most `n_items`.
+        n_items : int or array_like of int, optional
+            Items ranked, the relevant one included, at least 2; broadcasts with `ranks`.
+            Only AUC needs it; the others use it to check the ranks.
+
+        Returns
+        -------
+        ndarray of float
+            In [0, 1], of the broadcast shape.
+
+        Raises
+        ------
+        ValueError
+            If a rank is below 1, above `n_items`, fractional or NaN, if `n_items` is below 2, or
+            if it is missing where AUC needs it.
+
+        Examples
+        --------
+        >>> metric("ndcg@10")([1, 3, 11])
+        array([1. , 0.5, 0. ])
+        >>> metric("auc")([1, 3, 11], n_items=11)
+        array([1. , 0.8, 0. ])
+        """
+        return self.term(ranks, n_items=n_items)
+
+    def of_set(self, ranks: ArrayLike, n_items: int | None = None) -> float:
+        """Value of one ranking that holds several relevant items (krichene2020, eqs 2-6).
+
+        Parameters
+        ----------
+        ranks : array_like of int, shape (n_relevant,)
+            The distinct true ranks of the relevant items, in any order.
+        n_items : int, optional
+            Items ranked, the relevant ones included; needed by AUC.
+
+        Returns
+        -------
+        float
+            In [0, 1].
+
+        Raises
+        ------
+        ValueError
+            If the set is empty or holds a rank twice, and as in calling the metric.
+
+        Examples
+        --------
+        >>> metric("ap").of_set([1, 4])
+        0.75
+        >>> metric("auc").of_set([3, 5], n_items=10)
+        0.6875
+        """
+        ordered = relevant_set(ranks)
+        total = ordered.size
+        terms = self.term(ordered, np.arange(1, total + 1), total, n_items)
+        return float(terms.sum())
+
+    def vector(self, n_items: int) -> FloatArray:
+        """The metric as the vector M over the true ranks 1..n_items, one relevant item.
+
+        Examples
+        --------
+        >>> metric("recall@2").vector(4)
+        array([1., 1., 0., 0.])
+        """
+        size = integer(n_items, "n_items", 2)
+        return self(np.arange(1, size + 1), n_items=size)
+
+    def term(
+        self,
+        rank: ArrayLike,
+        position: ArrayLike = 1,
+        n_relevant: int = 1,
+        n_items: ArrayLike | None = None,
+    ) -> FloatArray:
+        """What the relevant item at `rank` adds, being the `position`-th best of `n_relevant`.
+
+        Summed over the relevant items of a ranking this is the metric (krichene2020, eqs 2-6;
+        Reciprocal Rank and Hit Ratio look at the best relevant item only).
+
+        Parameters
+        ----------
+        rank : array_like of int, any shape
+            True rank of the item, at least `position`.
+        position : int or array_like of int
+            The item's place among the relevant ones, in [1, n_relevant]; broadcasts.
+        n_relevant : int
+            Relevant items in the ranking, at least 1.
+        n_items : int or array_like of int, optional
+            Items ranked, more than `n_relevant`; broadcasts; needed by AUC.
+
+        Returns
+        -------
+        ndarray of float
+
+        Examples
+        --------
+        >>> metric("ap").term([1, 4], position=[1, 2], n_relevant=2)
+        array([0.5 , 0.25])
+        """
+        relevant = integer(n_relevant, "n_relevant", 1)
+        j = integers(position, "position", 1, relevant)
+        items = None if n_items is None else integers(n_items, "n_items", relevant + 1)
+        # The items behind this one include the relevant ones that come after it.
+        r = integers(rank, "rank", 1, None if items is None else items - (relevant - j))
+        if self.kind == "auc":
+            if items is None:
+                raise ValueError("n_items is needed by auc, got None")
+            pool = items - relevant
+            return np.asarray((pool - (r - j)) / (pool * float(relevant)))
+        if (r < j).any():
+            raise ValueError(f"rank must be >= position, got rank {r.min()} for position {j.max()}")
+        return self._cut_term(r, j, relevant)
+
+    def _cut_term(self, r: np.ndarray, j: np.ndarray, relevant: int) -> FloatArray:
+        """`term` of the metrics that weigh a rank and then may cut it off at k."""
+        if self.kind == "ap":
+            value = j / r
+        elif self.kind == "ndcg":
+            value = 1.0 / np.log2(r + 1.0)
+        elif self.kind == "rr":
+            value = (j == 1) / r
+        elif self.kind in ("hit", "accuracy"):
+            value = np.broadcast_to(j == 1, np.broadcast_shapes(r.shape, j.shape)).astype(float)
+        else:
+            value = np.ones(np.broadcast_shapes(r.shape, j.shape))
+        if self.k is not None:
+            value = np.where(r <= self.k, value, 0.0)
+        return np.asarray(value / self._scale(relevant))
+
+    def _scale(self, relevant: int) -> float:
+        """What the sum of a ranking's terms is divided by: its best possible value, or k."""
+        reachable = relevant if self.k is None else min(relevant, self.k)
+        if self.kind == "ndcg":
+            return float(np.sum(1.0 / np.log2(np.arange(1, reachable + 1) + 1.0)))
+        if self.kind == "ap":
+            return float(reachable)
+        if self.kind == "recall":
+            return float(relevant)
+        if self.kind == "precision" and self.k is not None:
+            return float(self.k)
+        return 1.0
+
+
+def relevant_set(ranks: ArrayLike) -> np.ndarray:
+    """Return the ranks of one ranking's relevant items in increasing order, checked.
+
+    Raises
+    ------
+    ValueError
+        If there is none, if a rank stands twice, or if `ranks` is not one-dimensional.
+
+    Examples
+    --------
+    >>> relevant_set([5, 3])
+    array([3, 5])
+    """
+    given = integers(ranks, "ranks", 1) if np.size(ranks) else np.empty(0, dtype=np.int64)
+    if given.ndim != 1 or given.size == 0:
+        raise ValueError(f"ranks must be a non-empty list of ranks, got shape {given.shape}")
+    ordered = np.sort(given)
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    if twice.size:
+        raise ValueError(f"ranks must be distinct, got {twice[0]} more than once")
+    return ordered
+
+
+def metric(name: str) -> Metric:
+    """Make a metric from its name.
+
+    Parameters
+    ----------
+    name : str
+        Case-insensitive: "auc", "precision@k", "recall@k", "ap", "ap@k", "ndcg", "ndcg@k",
+        "rr", "rr@k", "hit@k" or "accuracy", with a whole k of at least 1. For one relevant
+        item "rr" equals "ap", "hit@k" equals "recall@k" and "accuracy" equals "recall@1"
+        (krichene2020, section 3.1).
+
+    Returns
+    -------
+    Metric
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown (the nearest known one is suggested), or its k is missing, below
+        1, fractional or not taken.
+
+    Examples
+    --------
+    >>> metric("NDCG@10").name
+    'ndcg@10'
+    >>> metric("nddg@10")
+    Traceback (most recent call last):
+    ...
+    ValueError: metric 'nddg@10' is unknown: did you mean 'ndcg'?
+    """
+    if not isinstance(name, str):
+        raise ValueError(f"metric must be a name such as 'ndcg@10', got {name!r}")
+    kind, at, cutoff = (part.strip() for part in name.lower().partition("@"))
+    if kind not in CUTOFF:
+        near = difflib.get_close_matches(kind, CUTOFF, n=1, cutoff=0.0)[0]
+        raise ValueError(f"metric {name!r} is unknown: did you mean {near!r}?")
+    if at and CUTOFF[kind] == "no":
+        raise ValueError(f"metric {name!r} has a cut-off, but {kind} takes none")
+    if not at and CUTOFF[kind] == "must":
+        raise ValueError(f"metric {name!r} needs a cut-off, as in '{kind}@10'")
+    if at and not re.fullmatch(r"0*[1-9][0-9]*", cutoff):
+        raise ValueError(f"k must be a whole number >= 1, got {cutoff!r} in metric {name!r}")
+    if kind == "accuracy":
+        return Metric(kind, 1)
+    return Metric(kind, int(cutoff) if at else None)

@@ -1,0 +1,439 @@
+"""P: the law of the sampled rank, given the true one.
+
+Rank m random negatives with the relevant item instead of the whole catalogue: the number of
+them that land above it is binomial when they are drawn with replacement and hypergeometric
+when not. Both laws are computed by Loader's saddle-point expansion (loader2000), in which
+nothing cancels, on whole numbers, so that they hold to about 13 digits for catalogues of 1e9
+items. Probabilities as floating-point numbers would already lose 7 of those digits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ._validate import FloatArray, IntArray, integer, integers
+from .metrics import relevant_set
+
+#: log(x!) - log(sqrt(2 pi x) (x / e)^x) for x = 0..15; beyond, the series below is exact enough.
+_STIRLING_ERROR = np.array(
+    [
+        0.0,
+        0.08106146679532726,
+        0.0413406959554093,
+        0.02767792568499834,
+        0.020790672103765093,
+        0.016644691189821193,
+        0.013876128823070748,
+        0.01189670994589177,
+        0.010411265261972096,
+        0.009255462182712733,
+        0.00833056343336287,
+        0.007573675487951841,
+        0.00694284010720953,
+        0.006408994188004207,
+        0.0059513701127588475,
+        0.005554733551962801,
+    ]
+)
+
+_STIRLING_SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
+
+_HALF_LOG_2PI = 0.5 * float(np.log(2 * np.pi))
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How negatives are sampled for one evaluation instance.
+
+    Attributes
+    ----------
+    n_items : int or ndarray of int
+        The paper's n: candidates of the instance, the relevant ones included, more than
+        `n_relevant`. An array (a catalogue size for each instance) broadcasts with the ranks.
+    n_negatives : int
+        The paper's m: sampled irrelevant items, at least 1.
+    replacement : bool
+        True for the binomial law, False for the hypergeometric one.
+    n_relevant : int
+        Relevant items of the instance, all of them ranked with the sample; at least 1.
+
+    Raises
+    ------
+    ValueError
+        If a number is outside its range, or without replacement `n_negatives` exceeds the
+        ``n_items - n_relevant`` negatives there are.
+
+    Examples
+    --------
+    >>> protocol = Protocol(n_items=5, n_negatives=2)
+    >>> protocol.pmf(3)
+    array([0.25, 0.5 , 0.25])
+    >>> Protocol(n_items=5, n_negatives=2, replacement=False).pmf(3).round(4)
+    array([0.1667, 0.6667, 0.1667])
+    """
+
+    n_items: int | IntArray
+    n_negatives: int
+    replacement: bool = True
+    n_relevant: int = 1
+
+    def __post_init__(self) -> None:
+        relevant = integer(self.n_relevant, "n_relevant", 1)
+        negatives = integer(self.n_negatives, "n_negatives", 1)
+        items = integers(self.n_items, "n_items", relevant + 1)
+        if not isinstance(self.replacement, (bool, np.bool_)):
+            raise ValueError(f"replacement must be True or False, got {self.replacement!r}")
+        if items.size == 0:
+            raise ValueError("n_items must hold at least one catalogue size, got none")
+        pool = int(items.min()) - relevant
+        if not self.replacement and negatives > pool:
+            raise ValueError(
+                f"n_negatives must be <= {pool}, the irrelevant items there are, when sampling "
+                f"without replacement, got {negatives}"
+            )
+        if int(items.max()) * negatives >= 2**62:
+            raise ValueError(
+                f"n_items * n_negatives must be < 2**62, got {items.max()} * {negatives}"
+            )
+        stored: int | IntArray = int(items) if items.ndim == 0 else items.copy()
+        if not isinstance(stored, int):
+            stored.setflags(write=False)
+        object.__setattr__(self, "n_items", stored)
+        object.__setattr__(self, "n_negatives", negatives)
+        object.__setattr__(self, "n_relevant", relevant)
+        object.__setattr__(self, "replacement", bool(self.replacement))
+
+    @property
+    def pool(self) -> IntArray:
+        """Number of irrelevant items that negatives are drawn from."""
+        return np.asarray(self.n_items, dtype=np.int64) - self.n_relevant
+
+    def above(self, rank: ArrayLike, position: int = 1) -> IntArray:
+        """Number of irrelevant items above the `position`-th best relevant item at true `rank`.
+
+        Raises
+        ------
+        ValueError
+            If a rank is fractional, below `position`, or leaves no place for the relevant
+            items behind it.
+
+        Examples
+        --------
+        >>> Protocol(n_items=10, n_negatives=3, n_relevant=2).above([4, 7], position=2)
+        array([2, 5])
+        """
+        j = integer(position, "position", 1, self.n_relevant)
+        last = np.asarray(self.n_items) - (self.n_relevant - j)
+        return integers(rank, "rank", j, last) - j
+
+    def logpmf(
+        self, rank: ArrayLike, position: int = 1, counts: ArrayLike | None = None
+    ) -> FloatArray:
+        """Logarithm of :meth:`pmf`, finite where that underflows; same arguments."""
+        if counts is None:
+            x = np.arange(self.n_negatives + 1)
+        else:
+            x = integers(counts, "counts", 0, self.n_negatives)
+        successes = self.above(rank, position)[..., np.newaxis]
+        pool = self.pool[..., np.newaxis]
+        law = log_binomial if self.replacement else log_hypergeometric
+        return law(x, self.n_negatives, successes, pool)
+
+    def pmf(
+        self, rank: ArrayLike, position: int = 1, counts: ArrayLike | None = None
+    ) -> FloatArray:
+        """Law of the number of sampled negatives above the relevant item (krichene2020, 4.3).
+
+        The sampled rank of the item is `position` plus that number.
+
+        Parameters
+        ----------
+        rank : array_like of int, shape (...)
+            True rank of the `position`-th best relevant item; broadcasts with `n_items`.
+        position : int
+            Its place among the relevant items, in [1, n_relevant].
+        counts : array_like of int, shape (c,), optional
+            Numbers of negatives to give the probability of; 0..n_negatives if omitted.
+
+        Returns
+        -------
+        ndarray of float, shape (..., c)
+            Relative error below 1e-12.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`above`.
+
+        Examples
+        --------
+        >>> Protocol(n_items=10_000, n_negatives=99).pmf(100, counts=[0]).round(6)
+        array([0.373408])
+        """
+        return np.asarray(np.exp(self.logpmf(rank, position, counts)))
+
+    def cdf(self, rank: ArrayLike, position: int = 1) -> FloatArray:
+        """Probability of at most 0, 1, ..., m negatives above the item; shape (..., m + 1).
+
+        A sum of positive terms from the left: the lower tail keeps its relative accuracy.
+
+        Examples
+        --------
+        >>> Protocol(n_items=5, n_negatives=2).cdf(3)
+        array([0.25, 0.75, 1.  ])
+        """
+        return np.minimum(np.cumsum(self.pmf(rank, position), axis=-1), 1.0)
+
+    def sf(self, rank: ArrayLike, position: int = 1) -> FloatArray:
+        """Probability of more than 0, 1, ..., m negatives above the item; shape (..., m + 1).
+
+        A sum of positive terms from the right: the upper tail keeps its relative accuracy.
+
+        Examples
+        --------
+        >>> Protocol(n_items=5, n_negatives=2).sf(3)
+        array([0.75, 0.25, 0.  ])
+        """
+        mass = self.pmf(rank, position)
+        tail = np.cumsum(mass[..., :0:-1], axis=-1)[..., ::-1]
+        return np.asarray(np.minimum(np.append(tail, np.zeros_like(mass[..., :1]), axis=-1), 1.0))
+
+    def mean(self, rank: ArrayLike, position: int = 1) -> FloatArray:
+        """Expected sampled rank, ``position + m * above / pool`` under both laws; shape (...).
+
+        Examples
+        --------
+        >>> float(Protocol(n_items=10_000, n_negatives=99).mean(102))
+        2.0
+        """
+        return np.asarray(position + self.n_negatives * self.above(rank, position) / self.pool)
+
+    def variance(self, rank: ArrayLike, position: int = 1) -> FloatArray:
+        """Variance of the sampled rank; shape (...).
+
+        Examples
+        --------
+        >>> float(Protocol(n_items=5, n_negatives=2).variance(3))
+        0.5
+        """
+        above, pool = self.above(rank, position), self.pool
+        binomial = self.n_negatives * (above / pool) * ((pool - above) / pool)
+        if self.replacement:
+            return np.asarray(binomial)
+        # One irrelevant item, drawn once, leaves nothing to chance.
+        return np.asarray(binomial * (pool - self.n_negatives) / np.maximum(pool - 1, 1))
+
+    def draw(
+        self,
+        rank: ArrayLike,
+        rng: np.random.Generator,
+        size: int | tuple[int, ...] | None = None,
+        position: int = 1,
+    ) -> IntArray:
+        """Draw sampled ranks.
+
+        Parameters
+        ----------
+        rank : array_like of int, shape (...)
+            True ranks.
+        rng : numpy.random.Generator
+        size : int or tuple of int, optional
+            Shape of the result; must end in the broadcast shape of `rank`, which it is if omitted.
+        position : int
+            Place among the relevant items; their sampled ranks are dependent, see :meth:`draw_set`.
+
+        Returns
+        -------
+        ndarray of int
+            In [position, position + n_negatives].
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> Protocol(n_items=10_000, n_negatives=99).draw([1, 5_000, 10_000], rng)
+        array([  1,  51, 100])
+        """
+        above, pool = self.above(rank, position), self.pool
+        if self.replacement:
+            drawn = rng.binomial(self.n_negatives, above / pool, size)
+        else:
+            drawn = rng.hypergeometric(above, pool - above, self.n_negatives, size)
+        return np.asarray(drawn, dtype=np.int64) + position
+
+    def draw_set(
+        self, ranks: ArrayLike, rng: np.random.Generator, size: int | None = None
+    ) -> IntArray:
+        """Draw the sampled ranks of all relevant items of one instance from one sample.
+
+        Parameters
+        ----------
+        ranks : array_like of int, shape (n_relevant,)
+            Their distinct true ranks.
+        rng : numpy.random.Generator
+        size : int, optional
+            Number of samples of negatives.
+
+        Returns
+        -------
+        ndarray of int, shape (n_relevant,) or (size, n_relevant)
+            Increasing along the last axis.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> Protocol(n_items=100, n_negatives=9, n_relevant=2).draw_set([2, 60], rng)
+        array([1, 8])
+        """
+        ordered = self.checked_set(ranks)
+        above = np.diff(ordered - np.arange(1, ordered.size + 1), prepend=0)
+        pool = int(self.pool)
+        gaps = np.append(above, pool - above.sum())
+        if self.replacement:
+            drawn = rng.multinomial(self.n_negatives, gaps / pool, size)
+        else:
+            drawn = rng.multivariate_hypergeometric(
+                gaps, self.n_negatives, size, method="marginals"
+            )
+        return np.cumsum(drawn[..., :-1], axis=-1) + np.arange(1, ordered.size + 1)
+
+    def checked_set(self, ranks: ArrayLike) -> IntArray:
+        """Return the ranks of one instance's relevant items in order, checked.
+
+        Raises
+        ------
+        ValueError
+            If they are not `n_relevant` distinct ranks in [1, n_items], or the protocol holds
+            several catalogue sizes.
+
+        Examples
+        --------
+        >>> Protocol(n_items=100, n_negatives=9, n_relevant=2).checked_set([60, 2])
+        array([ 2, 60])
+        """
+        if not isinstance(self.n_items, int):
+            raise ValueError(
+                f"n_items must be one number for a set of ranks, got shape {self.n_items.shape}"
+            )
+        ordered = relevant_set(ranks)
+        if ordered.size != self.n_relevant:
+            raise ValueError(f"ranks must hold n_relevant = {self.n_relevant}, got {ordered.size}")
+        return integers(ordered, "ranks", 1, self.n_items)
+
+
+def log_binomial(
+    x: IntArray, trials: ArrayLike, successes: ArrayLike, pool: ArrayLike
+) -> FloatArray:
+    """Log-probability of `x` successes in `trials` draws, each from `successes` of `pool` items.
+
+    Loader's form (loader2000): the deviances of x and of trials - x from their means, which
+    are never negative, and the errors of Stirling's formula. Arguments are whole numbers and
+    broadcast; the result is -inf off the support.
+
+    Examples
+    --------
+    >>> float(np.exp(log_binomial(np.array(1), 2, 2, 4)).round(12))
+    0.5
+    """
+    x, trials, successes, pool = np.broadcast_arrays(x, trials, successes, pool)
+    x, trials, failures = x.astype(np.int64), trials.astype(np.int64), pool - successes
+    inside = (x > 0) & (x < trials) & (successes > 0) & (failures > 0)
+    # Every draw alike: log of a probability near 1 is taken from its complement.
+    edge = np.where(x == 0, failures, successes)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_edge = np.where(2 * edge > pool, np.log1p(-(pool - edge) / pool), np.log(edge / pool))
+        out = np.where(trials == 0, 0.0, trials * log_edge)
+    at_edge = (x == 0) | (x == trials)
+    out = np.where(at_edge, out, -np.inf)
+    if inside.any():
+        out[inside] = _log_binomial_inside(
+            x[inside], trials[inside], successes[inside], pool[inside]
+        )
+    return out
+
+
+def _log_binomial_inside(
+    x: IntArray, trials: IntArray, successes: IntArray, pool: IntArray
+) -> FloatArray:
+    """`log_binomial` for 0 < x < trials and 0 < successes < pool, one-dimensional."""
+    # x minus its mean, times the pool: whole numbers, so nothing is lost.
+    excess = x * pool - trials * successes
+    mean = trials * (successes / pool)
+    mean_failures = trials * ((pool - successes) / pool)
+    rest = trials - x
+    return np.asarray(
+        stirling_error(trials)
+        - stirling_error(x)
+        - stirling_error(rest)
+        - deviance(mean, excess / (trials * successes.astype(float)))
+        - deviance(mean_failures, -excess / (trials * (pool - successes).astype(float)))
+        - _HALF_LOG_2PI
+        - 0.5 * np.log(x * (rest / trials))
+    )
+
+
+def log_hypergeometric(x: IntArray, draws: int, successes: IntArray, pool: IntArray) -> FloatArray:
+    """Log-probability of `x` successes among `draws` of `pool` items, without replacement.
+
+    The ratio of three binomials whose success probability is draws / pool (loader2000).
+
+    Examples
+    --------
+    >>> float(np.exp(log_hypergeometric(np.array(1), 2, 2, 4)).round(12))
+    0.666666666667
+    """
+    x, successes, pool = np.broadcast_arrays(x, successes, pool)
+    rest = draws - x
+    possible = (x <= successes) & (rest <= pool - successes)
+    hit = np.where(possible, x, 0)
+    missed = np.where(possible, rest, 0)
+    out = (
+        log_binomial(hit, np.where(possible, successes, 0), draws, pool)
+        + log_binomial(missed, np.where(possible, pool - successes, 0), draws, pool)
+        - log_binomial(np.array(draws), pool, draws, pool)
+    )
+    return np.where(possible, out, -np.inf)
+
+
+def stirling_error(x: IntArray) -> FloatArray:
+    """``log(x!) - log(sqrt(2 pi x) (x / e)**x)`` for whole x >= 1.
+
+    Examples
+    --------
+    >>> float(stirling_error(np.array(100)).round(9))
+    0.000833331
+    """
+    inverse = 1.0 / np.maximum(x, 16)
+    square = inverse * inverse
+    series = np.zeros_like(inverse)
+    for coefficient in reversed(_STIRLING_SERIES):
+        series = series * square + coefficient
+    return np.where(x < 16, _STIRLING_ERROR[np.minimum(x, 15)], series * inverse)
+
+
+def deviance(mean: FloatArray, relative: FloatArray) -> FloatArray:
+    """``mean * ((1 + d) log(1 + d) - d)`` for the relative deviation d > -1: never negative.
+
+    Where 1 + d is within a factor of three of 1 the two terms nearly cancel, and the series of
+    ``atanh(d / (2 + d))`` takes their place.
+
+    Examples
+    --------
+    >>> float(deviance(np.array(1e6), np.array(1e-9)).round(20))
+    5e-13
+    """
+    d = np.asarray(relative, dtype=float)
+    out = np.empty(np.broadcast_shapes(np.shape(mean), d.shape))
+    d = np.broadcast_to(d, out.shape)
+    v = d / (2.0 + d)
+    near = np.abs(v) < 0.5
+    far = ~near
+    out[far] = (1.0 + d[far]) * np.log1p(d[far]) - d[far]
+    square = v[near] ** 2
+    series = np.zeros_like(square)
+    for j in range(27, 0, -1):
+        series = (series + 1.0 / (2 * j + 1)) * square
+    out[near] = v[near] * (d[near] + 2.0 * (1.0 + d[near]) * series)
+    return np.asarray(mean * out)
