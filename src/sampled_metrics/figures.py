@@ -57,12 +57,12 @@ def use_style() -> None:
     >>> mpl.rcParams["font.size"]
     12.0
     """
-    mpl.rcParams.update(_STYLE)
+    plt.style.use(_STYLE)
     try:
         from matplotlib_inline.backend_inline import set_matplotlib_formats
     except ImportError:  # outside a notebook there is no inline backend to set
         return
-    set_matplotlib_formats("svg", metadata={"Date": None})
+    set_matplotlib_formats("svg", metadata={"Date": None})  # type: ignore[no-untyped-call]
 
 
 def panels(

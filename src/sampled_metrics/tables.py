@@ -1,0 +1,70 @@
+"""What the chapters tabulate: a data frame, its caption and how its numbers are printed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class Table:
+    """A captioned, numbered table: MyST in the book, HTML in a notebook.
+
+    Attributes
+    ----------
+    frame : pandas.DataFrame
+        One row a line; the index is not shown.
+    name : str
+        Label that the text refers to, as in ``{numref}`tbl-toy` ``.
+    caption : str
+        MyST text that explains every column and mark.
+    formats : mapping of str to str
+        Format specification for each column of numbers; others are printed by ``str``.
+
+    Examples
+    --------
+    >>> toy = pd.DataFrame({"recommender": ["A", "B"], "AUC": [0.9901, 0.5551]})
+    >>> print(Table(toy, "tbl-toy", "AUC of two recommenders.", {"AUC": ".3f"})._repr_markdown_())
+    ```{table} AUC of two recommenders.
+    :name: tbl-toy
+    <BLANKLINE>
+    | recommender | AUC |
+    | :--- | ---: |
+    | A | 0.990 |
+    | B | 0.555 |
+    ```
+    """
+
+    frame: pd.DataFrame
+    name: str
+    caption: str
+    formats: Mapping[str, str] = field(default_factory=dict)
+
+    def _cells(self) -> list[list[str]]:
+        """The table's text, row by row; a missing value is an empty cell."""
+        columns = [
+            [
+                "" if pd.isna(value) else format(value, self.formats.get(str(name), ""))
+                for value in self.frame[name]
+            ]
+            for name in self.frame.columns
+        ]
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    def _repr_markdown_(self) -> str:
+        names = [str(name) for name in self.frame.columns]
+        aligned = [
+            "---:" if pd.api.types.is_numeric_dtype(self.frame[name]) else ":---"
+            for name in self.frame.columns
+        ]
+        rows = [names, aligned, *self._cells()]
+        lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+        head = [f"```{{table}} {' '.join(self.caption.split())}", f":name: {self.name}", ""]
+        return "\n".join([*head, *lines, "```"])
+
+    def _repr_html_(self) -> str:
+        shown = pd.DataFrame(self._cells(), columns=self.frame.columns)
+        html: str = shown.to_html(index=False, border=0)
+        return html.replace("<thead>", f"<caption>{self.caption}</caption><thead>", 1)
