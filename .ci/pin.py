@@ -1,0 +1,59 @@
+"""Write constraints.txt: every package the project needs, pinned and hashed (needs uv).
+
+The file has a section for each thing a reader may want, each adding to those before it: what the
+book needs, what the tests need besides, what the browser test needs besides.  The Makefile installs
+up to the section it needs.  All sections come from one resolution, so versions never conflict.
+"""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SECTIONS = {
+    "book": ["book"],
+    "test": ["book", "ranks", "test"],
+    "site": ["book", "ranks", "test", "site"],
+}
+HEADER = """\
+# Written by `make constraints`; do not edit.  Python 3.11 to 3.13 on Linux and macOS.
+# The Makefile installs the sections up to the one it needs, with pip's --require-hashes.
+"""
+# One line for a release: its name, version and marker; hashes follow on continuation lines.
+RELEASE = re.compile(r"(?m)^(?=[a-z0-9])")
+
+
+def resolve(extras: list[str], *options: str) -> list[str]:
+    """Return the releases that the package with these extras needs, each with its hashes."""
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    command = [
+        *("uv", "pip", "compile", "--quiet", "--universal", "--python-version", "3.11"),
+        *("--generate-hashes", "--no-emit-index-url", "--no-annotate", "--no-header"),
+        *("--only-binary", ":all:", *options, "pyproject.toml", "-"),
+        *(f"--extra={extra}" for extra in extras),
+    ]
+    done = subprocess.run(
+        command, cwd=ROOT, input="\n".join(build), stdout=subprocess.PIPE, text=True, check=True
+    )
+    return [release.strip() for release in RELEASE.split(done.stdout) if release.strip()]
+
+
+def main() -> None:
+    everything = resolve(SECTIONS["site"])
+    pins = ROOT / "_build" / "pins.txt"
+    pins.parent.mkdir(exist_ok=True)
+    pins.write_text("\n".join(everything))
+    text, written = HEADER, set[str]()
+    for section, extras in SECTIONS.items():
+        releases = [r for r in resolve(extras, "--constraint", str(pins)) if r not in written]
+        written.update(releases)
+        text += f"\n# --- {section} ---\n" + "\n".join(releases) + "\n"
+    if written != set(everything):
+        sys.exit(f"the sections disagree on {sorted(written ^ set(everything))}")
+    (ROOT / "constraints.txt").write_text(text)
+
+
+if __name__ == "__main__":
+    main()

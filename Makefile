@@ -1,0 +1,65 @@
+# The commands of the project; each installs what it needs into .venv first.
+#
+#   make book       execute the chapters and build the site into _build/html
+#   make test       run the tests and the doctests          (ARGS='-k protocol' for some)
+#   make chapter    run one chapter with other parameters   (CHAPTER=03 ARGS='-p n_negatives 500')
+#   make serve      serve the site on this machine          (PORT=8000)
+#   make lint       check format, types, and the pairs of text and notebook
+#   make sync       bring each chapter's text and notebook into step, the newer one leading
+#   make ranks      recompute the ranks that come with the package
+#   make test-site  open every page of the site in a Chromium and check it
+#   make clean      remove what was built, .venv excepted
+
+PYTHON ?= python3
+PORT ?= 8000
+RUN := .venv/bin/python
+
+.PHONY: book test chapter serve lint sync ranks test-site constraints clean
+
+book: .venv/book.installed
+	@$(RUN) book/build.py site
+
+test: .venv/test.installed
+	$(RUN) -m pytest $(if $(CI),--cov) $(ARGS)
+
+chapter: .venv/book.installed
+	@$(RUN) book/build.py chapter $(CHAPTER) $(ARGS)
+
+serve: book
+	@echo "The book is at http://127.0.0.1:$(PORT)/ (Ctrl-C stops it)"
+	@$(RUN) -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
+
+lint: .venv/test.installed
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
+	$(RUN) book/pairs.py check
+
+sync: .venv/book.installed
+	@$(RUN) book/pairs.py sync
+
+ranks: .venv/test.installed
+	$(RUN) -m sampled_metrics.recommenders $(ARGS)
+
+test-site: .venv/site.installed book
+	$(RUN) -m pytest tests/site $(ARGS)
+
+clean:
+	rm -rf _build
+
+# Pin anew every package and its hashes; needs uv on the PATH.
+constraints:
+	$(PYTHON) .ci/pin.py
+
+# constraints.txt has three sections, each adding to those before it: install up to the one wanted.
+.venv/book.installed: UPTO := test
+.venv/test.installed: UPTO := site
+.venv/site.installed: UPTO := end
+.venv/%.installed: constraints.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
+	@echo "Installing the pinned packages into .venv"
+	@$(PYTHON) -m venv .venv
+	@sed '/^# --- $(UPTO) ---$$/,$$d' constraints.txt > .venv/$*.txt
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r .venv/$*.txt
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
