@@ -44,17 +44,28 @@ class Metric:
     kind: str
     k: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.kind not in CUTOFF:
+            near = difflib.get_close_matches(self.kind, CUTOFF, n=1, cutoff=0.0)[0]
+            raise ValueError(f"metric {self.kind!r} is unknown: did you mean {near!r}?")
+        if self.k is None and CUTOFF[self.kind] == "must":
+            raise ValueError(f"metric {self.kind!r} needs a cut-off, as in '{self.kind}@10'")
+        if self.k is not None and CUTOFF[self.kind] == "no":
+            raise ValueError(f"metric '{self.kind}@{self.k}' has a cut-off: {self.kind} takes none")
+        if self.k is not None:
+            integer(self.k, "k", 1)
+
     @property
     def name(self) -> str:
         """The name that :func:`metric` parses back into this metric."""
-        return self.kind if self.k is None or self.kind == "accuracy" else f"{self.kind}@{self.k}"
+        return self.kind if self.k is None else f"{self.kind}@{self.k}"
 
     @property
     def label(self) -> str:
         """The name as papers print it, for figures and tables."""
         kind = {"precision": "Precision", "recall": "Recall", "hit": "Hit", "accuracy": "Accuracy"}
         shown = kind.get(self.kind, self.kind.upper())
-        return shown if self.k is None or self.kind == "accuracy" else f"{shown}@{self.k}"
+        return shown if self.k is None else f"{shown}@{self.k}"
 
     def __call__(self, ranks: ArrayLike, n_items: ArrayLike | None = None) -> FloatArray:
         """Value of rankings that hold one relevant item each (krichene2020, eqs 7-13).
@@ -188,8 +199,9 @@ class Metric:
             value = np.broadcast_to(j == 1, np.broadcast_shapes(r.shape, j.shape)).astype(float)
         else:
             value = np.ones(np.broadcast_shapes(r.shape, j.shape))
-        if self.k is not None:
-            value = np.where(r <= self.k, value, 0.0)
+        k = 1 if self.kind == "accuracy" else self.k
+        if k is not None:
+            value = np.where(r <= k, value, 0.0)
         return np.asarray(value / self._scale(relevant))
 
     def _scale(self, relevant: int) -> float:
@@ -257,20 +269,11 @@ def metric(name: str) -> Metric:
     >>> metric("nddg@10")
     Traceback (most recent call last):
     ...
-    ValueError: metric 'nddg@10' is unknown: did you mean 'ndcg'?
+    ValueError: metric 'nddg' is unknown: did you mean 'ndcg'?
     """
     if not isinstance(name, str):
         raise ValueError(f"metric must be a name such as 'ndcg@10', got {name!r}")
     kind, at, cutoff = (part.strip() for part in name.lower().partition("@"))
-    if kind not in CUTOFF:
-        near = difflib.get_close_matches(kind, CUTOFF, n=1, cutoff=0.0)[0]
-        raise ValueError(f"metric {name!r} is unknown: did you mean {near!r}?")
-    if at and CUTOFF[kind] == "no":
-        raise ValueError(f"metric {name!r} has a cut-off, but {kind} takes none")
-    if not at and CUTOFF[kind] == "must":
-        raise ValueError(f"metric {name!r} needs a cut-off, as in '{kind}@10'")
-    if at and not re.fullmatch(r"0*[1-9][0-9]*", cutoff):
+    if at and not re.fullmatch(r"-?[0-9]+", cutoff):
         raise ValueError(f"k must be a whole number >= 1, got {cutoff!r} in metric {name!r}")
-    if kind == "accuracy":
-        return Metric(kind, 1)
     return Metric(kind, int(cutoff) if at else None)

@@ -1,0 +1,231 @@
+"""The metrics against the paper's definitions, written out slowly, and against scikit-learn."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
+
+from sampled_metrics import Metric, metric
+
+NAMES = [
+    "auc",
+    "precision@1",
+    "precision@5",
+    "recall@3",
+    "recall@10",
+    "ap",
+    "ap@4",
+    "ndcg",
+    "ndcg@4",
+    "rr",
+    "rr@3",
+    "hit@3",
+    "accuracy",
+]
+
+
+def slow(name: str, ranks: set[int], n: int) -> float:
+    """krichene2020, eqs 2-6, as sums over every position of the list."""
+    kind, _, cutoff = name.partition("@")
+    k = int(cutoff) if cutoff else n
+
+    def precision(i: int) -> float:
+        return sum(r <= i for r in ranks) / i
+
+    if kind == "auc":
+        others = set(range(1, n + 1)) - ranks
+        pairs = [(r, other) for r in ranks for other in others]
+        return sum(r < other for r, other in pairs) / len(pairs)
+    if kind == "precision":
+        return precision(k)
+    if kind == "recall":
+        return sum(r <= k for r in ranks) / len(ranks)
+    best = min(len(ranks), k)
+    if kind == "ap":
+        return sum(precision(i) for i in range(1, k + 1) if i in ranks) / best
+    if kind == "ndcg":
+        ideal = sum(1 / math.log2(i + 1) for i in range(1, best + 1))
+        return sum(1 / math.log2(i + 1) for i in range(1, k + 1) if i in ranks) / ideal
+    first = min(ranks)
+    if kind == "rr":
+        return 1 / first if first <= k else 0.0
+    if kind == "hit":
+        return float(first <= k)
+    assert kind == "accuracy"
+    return float(first == 1)
+
+
+ranked_lists = st.integers(3, 30).flatmap(
+    lambda n: st.tuples(st.just(n), st.sets(st.integers(1, n), min_size=1, max_size=n - 1))
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(case=ranked_lists)
+def test_set_equals_the_definition(name: str, case: tuple[int, set[int]]) -> None:
+    n, ranks = case
+    assert metric(name).of_set(list(ranks), n_items=n) == pytest.approx(
+        slow(name, ranks, n), rel=1e-13, abs=1e-15
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_item_equals_the_set_of_it(name: str) -> None:
+    m = metric(name)
+    vector = m.vector(12)
+    assert vector == pytest.approx([m.of_set([r], n_items=12) for r in range(1, 13)], abs=0)
+    assert vector == pytest.approx([slow(name, {r}, 12) for r in range(1, 13)], rel=1e-14)
+
+
+@given(case=ranked_lists)
+def test_scikit_learn_agrees(case: tuple[int, set[int]]) -> None:
+    n, ranks = case
+    truth = np.array([[i in ranks for i in range(1, n + 1)]], dtype=int)
+    scores = -np.arange(1.0, n + 1)[np.newaxis]
+    of = {name: metric(name).of_set(list(ranks), n) for name in ("auc", "ap", "ndcg", "ndcg@4")}
+    assert of["auc"] == pytest.approx(roc_auc_score(truth[0], scores[0]), rel=1e-12, abs=1e-14)
+    assert of["ap"] == pytest.approx(average_precision_score(truth[0], scores[0]), rel=1e-12)
+    assert of["ndcg"] == pytest.approx(ndcg_score(truth, scores), rel=1e-12)
+    assert of["ndcg@4"] == pytest.approx(ndcg_score(truth, scores, k=4), rel=1e-12, abs=1e-15)
+
+
+def test_hand_computed_values() -> None:
+    # krichene2020, eqs 7-13: rank 3 of 5.
+    values = {name: float(metric(name)(3, n_items=5)) for name in NAMES}
+    assert values["auc"] == 0.5
+    assert values["precision@5"] == 0.2
+    assert values["precision@1"] == 0.0
+    assert values["recall@3"] == 1.0
+    assert values["ap"] == values["rr"] == values["ap@4"] == pytest.approx(1 / 3)
+    assert values["ndcg"] == values["ndcg@4"] == 0.5
+    assert values["accuracy"] == 0.0
+    # The paper's {3, 5}: AUC of 10 items by hand is 11/16, AP (1/3 + 2/5) / 2.
+    assert Fraction(metric("auc").of_set([3, 5], 10)) == Fraction(11, 16)
+    assert metric("ap").of_set([5, 3]) == pytest.approx(float(Fraction(11, 30)), rel=1e-15)
+
+
+def test_reductions_for_one_relevant_item() -> None:
+    ranks = np.arange(1, 40)
+    assert np.array_equal(metric("rr")(ranks), metric("ap")(ranks))
+    assert np.array_equal(metric("hit@7")(ranks), metric("recall@7")(ranks))
+    assert np.array_equal(metric("accuracy")(ranks), metric("recall@1")(ranks))
+    assert np.array_equal(metric("accuracy")(ranks), metric("precision@1")(ranks))
+
+
+def test_per_instance_catalogue_sizes() -> None:
+    auc = metric("auc")([2, 2], n_items=[3, 11])
+    assert auc.tolist() == [0.5, 0.9]
+    assert metric("auc")([1, 2, 3], n_items=[[3], [5]]).shape == (2, 3)
+
+
+def test_ten_million_ranks_in_one_call() -> None:
+    ranks = np.random.default_rng(0).integers(1, 10_001, 10_000_000)
+    values = metric("ndcg@10")(ranks, n_items=10_000)
+    hits = np.bincount(ranks, minlength=11)[1:11]
+    expected = float(np.sum(hits / np.log2(np.arange(2, 12))))
+    assert float(values.sum()) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("given_name", "canonical"),
+    [(" NDCG@10 ", "ndcg@10"), ("Auc", "auc"), ("AP", "ap"), ("Recall @ 010", "recall@10")],
+)
+def test_names_parse_in_any_case(given_name: str, canonical: str) -> None:
+    assert metric(given_name).name == canonical
+    assert metric(metric(given_name).name) == metric(given_name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_and_labels_round_trip(name: str) -> None:
+    assert metric(name).name == name
+    assert metric(metric(name).label) == metric(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("ndgc@10", "metric 'ndgc' is unknown: did you mean 'ndcg'?"),
+        ("recal@5", "metric 'recal' is unknown: did you mean 'recall'?"),
+        ("", "metric '' is unknown: did you mean"),
+        ("recall", "metric 'recall' needs a cut-off, as in 'recall@10'"),
+        ("auc@10", "metric 'auc@10' has a cut-off: auc takes none"),
+        ("ndcg@0", "k must be a whole number >= 1, got 0"),
+        ("ndcg@-3", "k must be a whole number >= 1, got -3"),
+        ("ndcg@2.5", "k must be a whole number >= 1, got '2.5' in metric 'ndcg@2.5'"),
+        ("ap@", "k must be a whole number >= 1, got '' in metric 'ap@'"),
+        (10, "metric must be a name such as 'ndcg@10', got 10"),
+    ],
+)
+def test_bad_names(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=_exactly_from(message)):
+        metric(name)
+
+
+def test_a_metric_made_by_hand_is_checked() -> None:
+    with pytest.raises(ValueError, match="k must be a whole number >= 1, got 0"):
+        Metric("ndcg", 0)
+    with pytest.raises(ValueError, match="metric 'recall' needs a cut-off"):
+        Metric("recall")
+
+
+@pytest.mark.parametrize(
+    ("ranks", "n_items", "message"),
+    [
+        (0, 10, "rank must be >= 1, got 0"),
+        ([1, -2], 10, "rank must be >= 1, got -2"),
+        ([1, 11], 10, "rank must be <= 10, got 11"),
+        ([1, 5], [9, 4], "rank must be <= 4, got 5"),
+        (1.5, 10, "rank must be whole numbers >= 1, got 1.5"),
+        ([1.0, math.nan], 10, "rank must be whole numbers >= 1, got nan"),
+        (math.inf, 10, "rank must be whole numbers >= 1, got inf"),
+        ("first", 10, "rank must be whole numbers, got 'first'"),
+        ([1, 2, 3], [9, 9], r"rank of shape \(3,\) does not broadcast with n_items of shape"),
+        (1, 1, "n_items must be >= 2, got 1"),
+        (1, None, "n_items is needed by auc, got None"),
+    ],
+)
+def test_bad_ranks(ranks: object, n_items: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        metric("auc")(ranks, n_items=n_items)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "message"),
+    [
+        ([], "ranks must be a non-empty list of ranks"),
+        ([[1, 2]], "ranks must be a non-empty list of ranks"),
+        ([3, 3], "ranks must be distinct, got 3 more than once"),
+        ([0, 3], "ranks must be >= 1, got 0"),
+        ([2, 11], "rank must be <= 10, got 11"),
+    ],
+)
+def test_bad_sets(ranks: list[int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        metric("ap").of_set(ranks, n_items=10)
+
+
+def test_a_set_must_leave_an_irrelevant_item() -> None:
+    with pytest.raises(ValueError, match="n_items must be >= 3, got 2"):
+        metric("auc").of_set([1, 2], n_items=2)
+
+
+def test_term_checks_position() -> None:
+    with pytest.raises(ValueError, match="position must be <= 2, got 3"):
+        metric("ap").term(5, position=3, n_relevant=2)
+    with pytest.raises(ValueError, match="rank must be >= position, got rank 1 for position 2"):
+        metric("ap").term([1, 4], position=2, n_relevant=2)
+    # The best of two relevant items cannot be last.
+    with pytest.raises(ValueError, match="rank must be <= 9, got 10"):
+        metric("ap").term(10, position=1, n_relevant=2, n_items=10)
+
+
+def _exactly_from(message: str) -> str:
+    """A pattern that matches `message` from its start, literally."""
+    return "^" + re.escape(message)
