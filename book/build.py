@@ -127,7 +127,13 @@ def execute(chapter: Path, target: Path, key: str, parameters: Mapping[str, Any]
         output = Path(scratch) / chapter.name
         try:
             papermill.execute_notebook(
-                chapter, output, dict(parameters), cwd=chapter.parent, progress_bar=False
+                chapter,
+                output,
+                dict(parameters),
+                cwd=chapter.parent,
+                progress_bar=False,
+                # The kernel would warn that it talks to us over the loopback unencrypted.
+                extra_arguments=["--IPKernelApp.log_level=ERROR"],
             )
         except PapermillExecutionError as error:
             trace = "\n".join(error.traceback)
