@@ -6,25 +6,28 @@ greyscale, and text is large enough to be read at the width of a phone.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import cycle
 from typing import Any
 
-import matplotlib as mpl
 import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 #: Width of every figure in inches: at 12 points, text is still 9 pixels high on a phone.
 WIDTH = 6.0
 
 #: Colour, line style and marker of the first, second, ... thing compared; the colours differ in
 #: lightness too.
-MARKS: tuple[dict[str, str], ...] = (
+MARKS: tuple[dict[str, Any], ...] = (
     {"color": "#0b3c6f", "linestyle": "-", "marker": "o"},
     {"color": "#d1581a", "linestyle": "--", "marker": "s"},
     {"color": "#3f9c6f", "linestyle": "-.", "marker": "^"},
     {"color": "#8e4585", "linestyle": ":", "marker": "D"},
-    {"color": "#c9a100", "linestyle": (0, (5, 1, 1, 1, 1, 1)), "marker": "v"},  # type: ignore[dict-item]
-    {"color": "#5b5b5b", "linestyle": (0, (1, 2)), "marker": "x"},  # type: ignore[dict-item]
+    {"color": "#c9a100", "linestyle": (0, (5, 1, 1, 1, 1, 1)), "marker": "v"},
+    {"color": "#5b5b5b", "linestyle": (0, (1, 2)), "marker": "x"},
 )
 
 _STYLE: dict[str, Any] = {
@@ -54,7 +57,7 @@ def use_style() -> None:
     Examples
     --------
     >>> use_style()
-    >>> mpl.rcParams["font.size"]
+    >>> plt.rcParams["font.size"]
     12.0
     """
     plt.style.use(_STYLE)
@@ -90,7 +93,7 @@ def panels(
     return figure, axes
 
 
-def marks(names: Any) -> dict[str, dict[str, str]]:
+def marks(names: Any) -> dict[str, dict[str, Any]]:
     """Give each name its colour, line style and marker, in order.
 
     Examples
@@ -99,3 +102,59 @@ def marks(names: Any) -> dict[str, dict[str, str]]:
     's'
     """
     return dict(zip(names, cycle(MARKS), strict=False))
+
+
+def curves(ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike]) -> Axes:
+    """Draw named curves over the same abscissa, with a marker here and there along each.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    x : array_like, shape (p,)
+    lines : mapping of str to array_like, shape (p,)
+        Ordinates of each curve; its name goes to the legend.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> [line.get_label() for line in curves(ax, [1, 2], {"A": [0, 1], "B": [1, 0]}).lines]
+    ['A', 'B']
+    >>> plt.close(figure)
+    """
+    for i, (name, mark) in enumerate(marks(lines).items()):
+        ax.plot(x, lines[name], label=name, markevery=(0.03 + 0.04 * i, 0.25), ms=6, **mark)
+    return ax
+
+
+def law_matrix(ax: Axes, law: ArrayLike, limit: bool = True) -> Axes:
+    """Shade the matrix P: a row for each true rank, a column for each sampled rank.
+
+    The shade is the square root of the probability, so that rare outcomes can be seen; cells that
+    cannot happen are left white.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    law : array_like, shape (n, m + 1)
+    limit : bool
+        Draw the line where the sampled rank equals the true one.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> law_matrix(ax, [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]).images[0].get_array().mask.sum()
+    np.int64(2)
+    >>> plt.close(figure)
+    """
+    mass = np.asarray(law, dtype=float)
+    rows, columns = mass.shape
+    shade = np.ma.masked_where(mass == 0, np.sqrt(mass))
+    extent = (0.5, columns + 0.5, rows + 0.5, 0.5)
+    ax.imshow(shade, cmap="Blues", vmin=-0.15, vmax=1, extent=extent, aspect="auto")
+    if limit:
+        last = min(rows, columns)
+        ax.plot([1, last], [1, last], color=MARKS[1]["color"], linestyle="--")
+    ax.set_ylim(rows + 0.5, 0.5)
+    ax.set_xlim(0.5, columns + 0.5)
+    ax.grid(False)
+    return ax

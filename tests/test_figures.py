@@ -1,0 +1,39 @@
+"""What the chapters' figures show is what they were given."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from sampled_metrics import Protocol, figures
+
+
+@pytest.fixture
+def ax():
+    figure, ax = figures.panels()
+    yield ax
+    plt.close(figure)
+
+
+def test_curves_draw_the_numbers_under_their_names(ax):
+    lines = {"m = 1": np.array([1.0, 0.5, 0.0]), "exact": np.array([1.0, 0.0, 0.0])}
+    figures.curves(ax, [1, 2, 3], lines)
+    assert ax.get_legend_handles_labels()[1] == list(lines)
+    for line, values in zip(ax.lines, lines.values(), strict=True):
+        assert np.array_equal(line.get_xdata(), [1, 2, 3])
+        assert np.array_equal(line.get_ydata(), values)
+
+
+def test_curves_can_be_told_apart_without_colour(ax):
+    figures.curves(ax, [1, 2], {str(i): [i, i] for i in range(6)})
+    assert len({(str(line.get_linestyle()), line.get_marker()) for line in ax.lines}) == 6
+
+
+def test_law_matrix_leaves_out_what_cannot_happen(ax):
+    law = Protocol(n_items=6, n_negatives=3, replacement=False).pmf(np.arange(1, 7))
+    figures.law_matrix(ax, law)
+    shade = ax.images[0].get_array()
+    assert np.array_equal(shade.mask, law == 0)
+    assert np.allclose(shade.filled(0) ** 2, law)
+    # Rank 1 on top; without replacement every cell right of the diagonal is empty.
+    assert ax.get_ylim() == (6.5, 0.5)
+    assert shade.mask[np.triu_indices(4, k=1)].all()
