@@ -6,7 +6,7 @@ greyscale, and text is large enough to be read at the width of a phone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import cycle
 from typing import Any
 
@@ -157,4 +157,46 @@ def law_matrix(ax: Axes, law: ArrayLike, limit: bool = True) -> Axes:
     ax.set_ylim(rows + 0.5, 0.5)
     ax.set_xlim(0.5, columns + 0.5)
     ax.grid(False)
+    return ax
+
+
+def expected_curves(
+    ax: Axes,
+    n_negatives: ArrayLike,
+    expected: Mapping[str, ArrayLike],
+    exact: Mapping[str, float],
+    flips: Iterable[tuple[int, float]] = (),
+) -> Axes:
+    """Draw sampled metrics in expectation against the number of negatives (krichene2020, fig. 2).
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    n_negatives : array_like of int, shape (p,)
+        Drawn on a logarithmic axis.
+    expected : mapping of str to array_like, shape (p,)
+        Expected sampled metric of each recommender.
+    exact : mapping of str to float
+        Exact metric of each recommender: a wedge on the right edge.
+    flips : iterable of (int, float)
+        Number of negatives at which two curves have just crossed, and their height there: a
+        circle over a dotted line.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> drawn = {"A": [0.2, 0.1], "B": [0.1, 0.2]}
+    >>> ax = expected_curves(ax, [1, 99], drawn, {"A": 0.0, "B": 0.3}, flips=[(10, 0.15)])
+    >>> ax.get_xscale(), len(ax.lines)
+    ('log', 6)
+    >>> plt.close(figure)
+    """
+    curves(ax, n_negatives, expected)
+    for name, mark in marks(expected).items():
+        edge = {**mark, "linestyle": "none", "marker": "<", "ms": 8, "clip_on": False}
+        ax.plot(1.02, exact[name], transform=ax.get_yaxis_transform(), **edge)
+    for m, height in flips:
+        ax.axvline(m, color="#5b5b5b", linestyle=":", linewidth=1)
+        ax.plot(m, height, "o", ms=10, mfc="none", mec="black", mew=1.5)
+    ax.set(xscale="log", xlabel="negatives $m$")
     return ax

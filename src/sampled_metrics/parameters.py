@@ -184,7 +184,7 @@ class MetricName:
 
 @dataclass(frozen=True)
 class ListOf:
-    """A list of `at_least` to `at_most` different values, each of one kind.
+    """A list of `at_least` to `at_most` values of one kind, all different if `distinct`.
 
     >>> ListOf(Integer("sample sizes", 1, 500), at_most=3).allowed
     'a list of 1 to 3 different values, each a whole number from 1 to 500'
@@ -193,6 +193,7 @@ class ListOf:
     each: Parameter
     at_least: int = 1
     at_most: int = 20
+    distinct: bool = True
 
     @property
     def meaning(self) -> str:
@@ -204,17 +205,18 @@ class ListOf:
 
     @property
     def allowed(self) -> str:
-        return (
-            f"a list of {self.at_least} to {self.at_most} different values, "
-            f"each {self.each.allowed}"
-        )
+        length = f"{self.at_least} to {self.at_most}"
+        if self.at_least == self.at_most:
+            length = f"{self.at_least}"
+        values = "different values" if self.distinct else "values"
+        return f"a list of {length} {values}, each {self.each.allowed}"
 
     def accepts(self, value: object) -> bool:
         return (
             isinstance(value, list)
             and self.at_least <= len(value) <= self.at_most
             and all(map(self.each.accepts, value))
-            and len(set(value)) == len(value)
+            and (not self.distinct or len(set(value)) == len(value))
         )
 
 
