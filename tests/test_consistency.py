@@ -1,0 +1,210 @@
+"""Definition 1 on the paper's toy, against brute force, and on cases small enough for a hand."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations_with_replacement
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampled_metrics import Protocol, metric
+from sampled_metrics.consistency import Ordering, counterexample, order, ordering, verdicts
+from sampled_metrics.estimators import naive
+from tests.laws import exact_law
+
+TOY = {
+    "A": [100, 100, 100, 100, 100],
+    "B": [40, 40, 8437, 9266, 4482],
+    "C": [212, 2, 743, 5342, 1548],
+}
+
+
+def slow_signs(a: list[int], b: list[int], name: str, n: int, m_max: int, law: bool) -> list[int]:
+    """Expected order at every m in 1..m_max, one after the other."""
+    signs = []
+    for m in range(1, m_max + 1):
+        estimator = naive(metric(name), Protocol(n, m, law))
+        signs.append(order(estimator.expected(a).mean(), estimator.expected(b).mean()))
+    return signs
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("name", ["auc", "ap", "ndcg", "ndcg@3", "recall@5", "precision@2"])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [([3, 60], [10, 20]), ([1, 90, 90], [12, 30, 31]), ([5, 5], [5, 5]), ([2, 7], [99, 100])],
+)
+def test_ordering_equals_trying_every_m(
+    a: list[int], b: list[int], name: str, replacement: bool
+) -> None:
+    n = 100
+    found = ordering(a, b, metric(name), n, replacement=replacement)
+    slow = slow_signs(a, b, name, n, n - 1, replacement)
+    assert [found.at(m) for m in range(1, n)] == slow
+    assert found.flips == tuple(m for m in range(2, n) if slow[m - 1] != slow[m - 2])
+    assert found.exact == order(metric(name)(a, n).mean(), metric(name)(b, n).mean())
+    settled = [m for m in range(1, n) if all(s == found.exact for s in slow[m - 1 :])]
+    assert found.right_from == (settled[0] if settled else None)
+
+
+rank_lists = st.lists(st.integers(1, 40), min_size=3, max_size=3)
+
+
+@given(a=rank_lists, b=rank_lists, name=st.sampled_from(["ap", "ndcg", "recall@2"]))
+def test_ordering_finds_every_flip(a: list[int], b: list[int], name: str) -> None:
+    found = ordering(a, b, metric(name), 40)
+    assert [found.at(m) for m in range(1, 40)] == slow_signs(a, b, name, 40, 39, True)
+
+
+def test_few_numbers_of_negatives_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sampled_metrics import consistency
+
+    tried = []
+
+    def counting(m: object, protocol: Protocol) -> object:
+        tried.append(protocol.n_negatives)
+        return naive(m, protocol)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(consistency, "naive", counting)
+    found = ordering(TOY["B"], TOY["C"], metric("ap"), 10_000)
+    assert found.flips == (73, 281)
+    assert len(set(tried)) == len(tried) < 120
+
+
+def test_toy_flips_where_the_order_changes() -> None:
+    # Each reported flip is checked on its two sides in rational arithmetic.
+    found = ordering(TOY["A"], TOY["C"], metric("ap"), 10_000)
+    (flip,) = found.flips
+
+    def difference(m: int) -> Fraction:
+        def mean(ranks: list[int]) -> Fraction:
+            parts = []
+            for r in ranks:
+                p = Fraction(r - 1, 9_999)
+                parts.append((1 - (1 - p) ** (m + 1)) / ((m + 1) * p) if p else Fraction(1))
+            return sum(parts, Fraction(0)) / len(ranks)
+
+        return mean(TOY["A"]) - mean(TOY["C"])
+
+    assert difference(flip - 1) > 0 > difference(flip)
+    assert (found.signs, found.exact, found.right_from) == ((1, -1), -1, flip)
+
+
+def test_sizes_by_instance() -> None:
+    sizes = [100, 50, 80]
+    found = ordering([1, 40, 70], [20, 15, 20], metric("ap"), sizes, replacement=False)
+    assert found.m_max == 49
+    for m in (1, 7, 49):
+        estimator = naive(metric("ap"), Protocol(np.array(sizes), m, False))
+        first = estimator.expected([1, 40, 70]).mean()
+        assert found.at(m) == order(first, estimator.expected([20, 15, 20]).mean())
+
+
+def test_verdicts_of_the_toy() -> None:
+    frame = verdicts(TOY, metric("recall@10"), 10_000, [99, 2_000, 3_000])
+    assert list(frame.columns) == [
+        "first",
+        "second",
+        "n_negatives",
+        "exact",
+        "expected",
+        "consistent",
+    ]
+    assert len(frame) == 9
+    at = frame.set_index(["first", "second", "n_negatives"])
+    assert at.loc[("A", "C", 99), "exact"] == pytest.approx(-0.2)
+    assert not at.loc[("A", "C", 99), "consistent"]
+    assert not at.loc[("B", "C", 2_000), "consistent"]
+    assert at.loc[("B", "C", 3_000), "consistent"]
+    # An exact tie that sampling breaks is an inconsistency too.
+    assert at.loc[("A", "B", 99), "exact"] == 0
+    assert not at.loc[("A", "B", 99), "consistent"]
+    assert verdicts(TOY, metric("auc"), 10_000, [1, 99, 9_999])["consistent"].all()
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("name", ["ap", "ndcg", "recall@1", "recall@2", "ndcg@2"])
+def test_counterexamples_in_rational_arithmetic(name: str, replacement: bool) -> None:
+    found = counterexample(metric(name), replacement=replacement)
+    assert found is not None
+    n, m = found.protocol.n_items, found.protocol.n_negatives
+    exact = [Fraction(float(v)) for v in metric(name).vector(n)]
+    sampled = [Fraction(float(v)) for v in metric(name).vector(m + 1)]
+
+    def means(ranks: tuple[int, ...]) -> tuple[Fraction, Fraction]:
+        laws = [exact_law(n, m, r, replacement) for r in ranks]
+        expected = sum(p * v for law in laws for p, v in zip(law, sampled, strict=True))
+        return sum(exact[r - 1] for r in ranks) / len(ranks), Fraction(expected) / len(ranks)
+
+    better, worse = means(found.better), means(found.worse)
+    assert better[0] > worse[0]
+    assert better[1] < worse[1]
+    assert found.exact == pytest.approx((float(better[0]), float(worse[0])))
+    assert found.expected == pytest.approx((float(better[1]), float(worse[1])))
+
+
+def test_counterexample_is_the_smallest() -> None:
+    found = counterexample(metric("recall@2"))
+    assert found is not None
+    assert (found.protocol.n_items, len(found.better), found.protocol.n_negatives) == (4, 2, 2)
+    # Nothing smaller: all pairs of 2 or 3 ranks of 3 items, every m.
+    for size in (2, 3, 4):
+        lists = list(combinations_with_replacement(range(1, 4), size))
+        for m in (1, 2):
+            expected = naive(metric("recall@2"), Protocol(3, m)).expected(lists).mean(axis=1)
+            exact = metric("recall@2")(lists).mean(axis=1)
+            for i in range(len(lists)):
+                for j in range(len(lists)):
+                    reversed_order = order(exact[i], exact[j]) * order(expected[i], expected[j])
+                    assert reversed_order >= 0
+
+
+def test_auc_has_no_counterexample() -> None:
+    assert counterexample(metric("auc"), n_items=8, n_instances=3) is None
+
+
+def test_order_of_nearly_equal_means() -> None:
+    assert order(1.0, 1.0 + 1e-13) == 0
+    assert order(0.0, 0.0) == 0
+    assert order(1e-200, 0.0) == 1
+    assert order(1.0, 1.0 + 1e-11) == -1
+
+
+@pytest.mark.parametrize(
+    ("ranks", "n_items", "message"),
+    [
+        ({"A": [1]}, 10, "ranks must hold at least two recommenders, got 1"),
+        ({"A": [1], "B": [1, 2]}, 10, "the same number of instances for every recommender, got"),
+        ({"A": [1, 2], "B": [1, 2]}, [10, 10, 10], "ranks of A of shape"),
+        ({"A": [1], "B": [1]}, [10, 10, 10], "got {'A': 1, 'B': 1} and 3 in n_items"),
+        ({"A": [], "B": []}, 10, "ranks of A must"),
+        ({"A": [1], "B": [11]}, 10, "ranks of B must be <= 10, got 11"),
+        ({"A": [0], "B": [1]}, 10, "ranks of A must be >= 1, got 0"),
+    ],
+)
+def test_bad_ranks(ranks: dict[str, list[int]], n_items: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        verdicts(ranks, metric("ap"), n_items, 5)  # type: ignore[arg-type]
+
+
+def test_bad_numbers_of_negatives() -> None:
+    with pytest.raises(ValueError, match="n_negatives must be >= 1, got 0"):
+        verdicts(TOY, metric("ap"), 10_000, [5, 0])
+    with pytest.raises(ValueError, match="m_max must be a whole number in"):
+        ordering([1], [2], metric("ap"), 10, m_max=10, replacement=False)
+    with pytest.raises(ValueError, match="m_max must be a whole number >= 1, got 0"):
+        ordering([1], [2], metric("ap"), 10, m_max=0)
+    with pytest.raises(ValueError, match="n_negatives must be a whole number in"):
+        Ordering((1,), (1,), 1, 9).at(10)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"n_items": 2}, "n_items must be"), ({"n_instances": 5}, "n_instances must be")],
+)
+def test_bad_search_sizes(arguments: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        counterexample(metric("ap"), **arguments)
