@@ -1,0 +1,52 @@
+"""Every page of the built site, at desktop and phone width, in the light and the dark theme."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from checks import faults, visit
+
+SITE = Path(__file__).parents[2] / "_build" / "html"
+PAGES = sorted(
+    path.relative_to(SITE).as_posix()
+    for path in SITE.rglob("*.html")
+    if "_static" not in path.parts and path != SITE / "index.html"
+)
+
+
+@pytest.fixture(scope="session")
+def address(serve):
+    return serve(SITE)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(w, theme) for w in (1280, 360) for theme in ("light", "dark")],
+    ids=lambda view: f"{view[0]}-{view[1]}",
+)
+def context(browser, request):
+    width, theme = request.param
+    made = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=theme, reduced_motion="reduce"
+    )
+    yield made
+    made.close()
+
+
+def test_the_site_is_built():
+    assert len(PAGES) > 5, "no site in _build/html: run `make book` first"
+
+
+def test_the_front_door_leads_to_the_landing_page(browser, address):
+    page = browser.new_page()
+    page.goto(f"{address}/index.html")
+    page.wait_for_url(f"{address}/book/index.html")
+    page.close()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_has_no_fault(context, address, name):
+    with visit(context, f"{address}/{name}") as found:
+        assert found.page.evaluate("document.documentElement.dataset.theme") in ("light", "dark")
+        assert faults(found) == []
