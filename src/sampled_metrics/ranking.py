@@ -1,0 +1,369 @@
+"""Exact ranks of held-out items in the whole catalogue, ties kept as intervals.
+
+A recommender that gives many items the same score does not say which comes first, and the
+metric of its ranking then depends on a choice that most code makes without a word. Here the
+choice is kept open: :func:`exact_ranks` counts how many candidates score above the held-out
+item and how many score the same, and the policy is named when ranks or metrics are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from ._validate import FloatArray, IntArray, integers
+from .metrics import Metric
+
+#: A block of scores on demand: a slice of instances -> array (instances, n_items).
+ScoreBlocks = Callable[[slice], ArrayLike]
+#: Items of each instance: a sparse matrix whose non-zero entries they are, or lists of items.
+ItemSets = Any
+RankTies = Literal["optimistic", "pessimistic", "random"]
+Ties = Literal["optimistic", "pessimistic", "mean", "random"]
+
+_BLOCK_ENTRIES = 2**21  # scores held at a time: 16 MiB in float64
+
+
+@dataclass(frozen=True, eq=False)
+class RankIntervals:
+    """Where held-out items stand: behind `n_better` candidates, level with `n_tied`.
+
+    The rank of instance i is one of n_better[i] + 1, ..., n_better[i] + n_tied[i] + 1.
+
+    Parameters
+    ----------
+    n_better : array_like of int, shape (n_instances,)
+        Candidates that score above the held-out item.
+    n_tied : array_like of int, shape (n_instances,)
+        Other candidates that score the same.
+    n_candidates : array_like of int, shape (n_instances,)
+        All candidates, the held-out item included: what metrics call `n_items`.
+
+    Raises
+    ------
+    ValueError
+        If lengths differ, a count is negative or fractional, or n_better + n_tied + 1 exceeds
+        n_candidates.
+
+    Examples
+    --------
+    >>> from sampled_metrics import metric
+    >>> intervals = RankIntervals([0, 1], [0, 2], [5, 5])
+    >>> intervals.ranks("pessimistic")
+    array([1, 4])
+    >>> intervals.evaluate(metric("auc"), "mean")
+    array([1. , 0.5])
+    """
+
+    n_better: IntArray
+    n_tied: IntArray
+    n_candidates: IntArray
+
+    def __post_init__(self) -> None:
+        for name, low in (("n_better", 0), ("n_tied", 0), ("n_candidates", 1)):
+            counts = integers(getattr(self, name), name, low)
+            if counts.ndim != 1:
+                raise ValueError(f"{name} must have one dimension, got shape {counts.shape}")
+            object.__setattr__(self, name, counts)
+        sizes = (self.n_better.size, self.n_tied.size, self.n_candidates.size)
+        if len(set(sizes)) > 1:
+            raise ValueError(
+                f"n_better, n_tied and n_candidates must have one length, got {sizes[0]}, "
+                f"{sizes[1]} and {sizes[2]}"
+            )
+        excess = self.n_better + self.n_tied + 1 > self.n_candidates
+        if excess.any():
+            i = int(np.argmax(excess))
+            raise ValueError(
+                f"n_candidates must be >= n_better + n_tied + 1, got {self.n_candidates[i]} with "
+                f"n_better {self.n_better[i]} and n_tied {self.n_tied[i]}"
+            )
+
+    def __len__(self) -> int:
+        return self.n_better.size
+
+    def ranks(self, ties: RankTies, rng: np.random.Generator | None = None) -> IntArray:
+        """Ranks under a named tie policy, 1 the best.
+
+        Parameters
+        ----------
+        ties : {"optimistic", "pessimistic", "random"}
+            The held-out item comes first among its ties, last, or at a place drawn uniformly.
+        rng : numpy.random.Generator, optional
+            Needed by "random" alone.
+
+        Returns
+        -------
+        ndarray of int, shape (n_instances,)
+
+        Raises
+        ------
+        ValueError
+            If `ties` is not one of the three ("mean" has no single rank: see :meth:`evaluate`),
+            or if `rng` is missing for "random".
+
+        Examples
+        --------
+        >>> intervals = RankIntervals([2], [3], [10])
+        >>> intervals.ranks("optimistic"), intervals.ranks("pessimistic")
+        (array([3]), array([6]))
+        """
+        if ties == "optimistic":
+            return self.n_better + 1
+        if ties == "pessimistic":
+            return self.n_better + self.n_tied + 1
+        if ties == "random":
+            if not isinstance(rng, np.random.Generator):
+                raise ValueError(f"rng must be a numpy Generator for ties='random', got {rng!r}")
+            return self.n_better + 1 + rng.integers(self.n_tied + 1)
+        raise ValueError(
+            f"ties must be 'optimistic', 'pessimistic' or 'random' to give ranks, got {ties!r}"
+        )
+
+    def evaluate(
+        self, metric: Metric, ties: Ties, rng: np.random.Generator | None = None
+    ) -> FloatArray:
+        """Value of a metric for each instance under a named tie policy.
+
+        Parameters
+        ----------
+        metric : Metric
+            From :func:`sampled_metrics.metric`.
+        ties : {"optimistic", "pessimistic", "mean", "random"}
+            As in :meth:`ranks`; "mean" is the exact expectation of the metric over ties broken
+            uniformly at random, which is not the metric of the mean rank.
+        rng : numpy.random.Generator, optional
+            Needed by "random" alone.
+
+        Returns
+        -------
+        ndarray of float, shape (n_instances,)
+
+        Raises
+        ------
+        ValueError
+            If `ties` is not one of the four, or if `rng` is missing for "random".
+
+        Examples
+        --------
+        >>> from sampled_metrics import metric
+        >>> RankIntervals([0], [1], [10]).evaluate(metric("rr"), "mean")
+        array([0.75])
+        """
+        if ties == "mean":
+            return self._mean(metric)
+        if ties not in ("optimistic", "pessimistic", "random"):
+            raise ValueError(
+                f"ties must be 'optimistic', 'pessimistic', 'mean' or 'random', got {ties!r}"
+            )
+        return metric(self.ranks(ties, rng), n_items=self.n_candidates)
+
+    def _mean(self, metric: Metric) -> FloatArray:
+        first, last = self.ranks("optimistic"), self.ranks("pessimistic")
+        if metric.kind == "auc":  # linear in the rank, so its mean is that of the two ends
+            ends = [metric(end, n_items=self.n_candidates) for end in (first, last)]
+            return np.asarray((ends[0] + ends[1]) / 2)
+        # Every other metric depends on the rank alone: one prefix sum serves all instances.
+        sums = np.concatenate(([0.0], np.cumsum(metric(np.arange(1, last.max(initial=1) + 1)))))
+        return np.asarray((sums[last] - sums[first - 1]) / (self.n_tied + 1))
+
+
+def exact_ranks(
+    scores: ArrayLike | ScoreBlocks,
+    held_out: ArrayLike,
+    train: ItemSets | None,
+    *,
+    relative_tolerance: float = 0.0,
+) -> RankIntervals:
+    """Rank interval of each instance's held-out item among all items it was not trained on.
+
+    Works through blocks of instances, so that about 16 MiB of scores are compared at a time
+    (one instance at a time where the catalogue alone is larger).
+
+    Parameters
+    ----------
+    scores : array_like, shape (n_instances, n_items), or callable
+        Higher is better. A callable gets a slice of instances and returns their scores, so that
+        the whole matrix need not exist.
+    held_out : array_like of int, shape (n_instances,)
+        Item to rank, in [0, n_items). For several held-out items of one user repeat the user.
+    train : sparse matrix (n_instances, n_items), sequence of item lists, or None
+        Items that are not candidates: the non-zero entries of each row, or each list. None
+        leaves every item a candidate.
+    relative_tolerance : float
+        Scores s with abs(s - h) <= relative_tolerance * abs(h), h the held-out item's score,
+        count as tied; 0 asks for equal numbers. Give a little more than the rounding error
+        where equal scores are summed in different orders.
+
+    Returns
+    -------
+    RankIntervals
+        n_candidates is the catalogue less the instance's training items.
+
+    Raises
+    ------
+    ValueError
+        If lengths or shapes do not match, an item is not in the catalogue, a held-out item is
+        in its user's training set, a score is NaN, or the tolerance is not in [0, 1).
+
+    Examples
+    --------
+    >>> intervals = exact_ranks([[0.9, 0.5, 0.5, 0.1]], held_out=[1], train=[[0]])
+    >>> intervals.n_better, intervals.n_tied, intervals.n_candidates
+    (array([0]), array([1]), array([3]))
+    """
+    items = integers(held_out, "held_out", 0)
+    if items.ndim != 1:
+        raise ValueError(f"held_out must have one dimension, got shape {items.shape}")
+    if not 0 <= relative_tolerance < 1:
+        raise ValueError(f"relative_tolerance must be in [0, 1), got {relative_tolerance!r}")
+    blocks = scores if callable(scores) else _blocks_of(scores, items.size)
+    n_items = _block(blocks, slice(0, 1)).shape[1] if items.size else 0
+    if items.size and items.max() >= n_items:
+        raise ValueError(f"held_out must be < n_items = {n_items}, got {items.max()}")
+    masked = _as_csr(train, items.size, n_items)
+    size = max(1, _BLOCK_ENTRIES // max(1, n_items))
+    counts = [
+        _count(_block(blocks, block, n_items), items[block], masked[block], relative_tolerance)
+        for block in (slice(a, min(a + size, items.size)) for a in range(0, items.size, size))
+    ]
+    better, tied = np.concatenate(counts, axis=1) if counts else np.zeros((2, 0), dtype=np.int64)
+    return RankIntervals(better, tied, n_items - np.diff(masked.indptr))
+
+
+def exact_ranks_from_factors(
+    user_factors: ArrayLike,
+    item_factors: ArrayLike,
+    held_out: ArrayLike,
+    train: ItemSets | None,
+    *,
+    relative_tolerance: float = 0.0,
+) -> RankIntervals:
+    """:func:`exact_ranks` for scores that are inner products of user and item factors.
+
+    Scores are summed in float64 and in blocks; the matrix of all scores never exists.
+
+    Parameters
+    ----------
+    user_factors : array_like, shape (n_instances, n_factors)
+    item_factors : array_like, shape (n_items, n_factors)
+    held_out, train, relative_tolerance
+        As in :func:`exact_ranks`. Two items with one vector of factors may get scores that
+        differ in the last bit, which a tolerance around 1e-12 mends.
+
+    Returns
+    -------
+    RankIntervals
+
+    Raises
+    ------
+    ValueError
+        If the factors are not two matrices of one width, and as in :func:`exact_ranks`.
+
+    Examples
+    --------
+    >>> exact_ranks_from_factors([[1.0, 0.0]], [[3, 1], [2, 9], [1, 0]], [1], None).n_better
+    array([1])
+    """
+    users = np.asarray(user_factors, dtype=np.float64)
+    items = np.asarray(item_factors, dtype=np.float64)
+    if users.ndim != 2 or items.ndim != 2 or users.shape[1] != items.shape[1]:
+        raise ValueError(
+            "user_factors and item_factors must be matrices of one width, got shapes "
+            f"{users.shape} and {items.shape}"
+        )
+    if len(users) != np.size(held_out):
+        raise ValueError(
+            f"held_out must have one item for each of {len(users)} rows of user_factors, got "
+            f"{np.size(held_out)}"
+        )
+    return exact_ranks(
+        lambda block: users[block] @ items.T,
+        held_out,
+        train,
+        relative_tolerance=relative_tolerance,
+    )
+
+
+def _blocks_of(scores: ArrayLike, n_instances: int) -> ScoreBlocks:
+    """A whole score matrix as a source of blocks."""
+    matrix = np.asarray(scores)
+    if matrix.ndim != 2 or len(matrix) != n_instances:
+        raise ValueError(
+            f"scores must have one row for each of {n_instances} held-out items, got shape "
+            f"{matrix.shape}"
+        )
+    return lambda block: matrix[block]
+
+
+def _block(blocks: ScoreBlocks, block: slice, n_items: int | None = None) -> NDArray[Any]:
+    """The scores of a block, checked."""
+    values = np.asarray(blocks(block))
+    rows = block.stop - block.start
+    if values.ndim != 2 or len(values) != rows or n_items not in (None, values.shape[1]):
+        raise ValueError(
+            f"scores must have shape ({rows}, {n_items or 'n_items'}) for {rows} instances, got "
+            f"{values.shape}"
+        )
+    if values.dtype.kind not in "iuf":
+        raise ValueError(f"scores must be real numbers, got dtype {values.dtype}")
+    if np.isnan(values).any():
+        row = block.start + int(np.argmax(np.isnan(values).any(axis=1)))
+        raise ValueError(f"scores must not be NaN, got one in row {row}")
+    return values
+
+
+def _as_csr(train: ItemSets | None, n_instances: int, n_items: int) -> sp.csr_array:
+    """Training items as a matrix without duplicates or stored zeros; the input stays as it is."""
+    if train is None:
+        return sp.csr_array((n_instances, n_items))
+    if not sp.issparse(train):
+        train = _csr_of_lists(train, n_items)
+    matrix = sp.csr_array(train, copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    if matrix.shape != (n_instances, n_items) and (n_instances or matrix.shape[0]):
+        raise ValueError(
+            f"train must have shape ({n_instances}, {n_items}) to match scores and held_out, got "
+            f"{matrix.shape}"
+        )
+    return matrix
+
+
+def _csr_of_lists(lists: Sequence[ArrayLike], n_items: int) -> sp.csr_array:
+    rows = [
+        integers(np.asarray(row, dtype=None if np.size(row) else int), "train", 0) for row in lists
+    ]
+    indptr = np.concatenate(([0], np.cumsum([row.size for row in rows], dtype=np.int64)))
+    indices = np.concatenate([np.zeros(0, dtype=np.int64), *rows])
+    if indices.size and indices.max() >= n_items:
+        raise ValueError(f"train must hold items < n_items = {n_items}, got {indices.max()}")
+    return sp.csr_array((np.ones(indices.size), indices, indptr), shape=(len(rows), n_items))
+
+
+def _count(
+    scores: NDArray[Any], items: IntArray, train: sp.csr_array, tolerance: float
+) -> tuple[IntArray, IntArray]:
+    """`n_better` and `n_tied` of a block: count over all items, then take the training ones off."""
+    rows = np.arange(len(items))
+    own = scores[rows, items]
+    low, high = own, own
+    if tolerance:
+        margin = tolerance * np.where(np.isfinite(own), np.abs(own), 0.0)
+        low, high = own - margin, own + margin
+    better = (scores > high[:, None]).sum(axis=1)
+    level = (scores >= low[:, None]).sum(axis=1) - better
+    row, column = np.repeat(rows, np.diff(train.indptr)), train.indices
+    if (column == items[row]).any():
+        item = column[column == items[row]][0]
+        raise ValueError(f"held_out must not be a training item of its own user, got item {item}")
+    seen = scores[row, column]
+    above, behind = seen > high[row], seen < low[row]
+    better -= np.bincount(row[above], minlength=len(items))
+    level -= np.bincount(row[~above & ~behind], minlength=len(items))
+    return better, level - 1
