@@ -27,14 +27,14 @@ class Table:
     --------
     >>> toy = pd.DataFrame({"recommender": ["A", "B"], "AUC": [0.9901, 0.5551]})
     >>> print(Table(toy, "tbl-toy", "AUC of two recommenders.", {"AUC": ".3f"})._repr_markdown_())
-    ```{table} AUC of two recommenders.
+    ~~~{table} AUC of two recommenders.
     :name: tbl-toy
     <BLANKLINE>
     | recommender | AUC |
     | :--- | ---: |
     | A | 0.990 |
     | B | 0.555 |
-    ```
+    ~~~
     """
 
     frame: pd.DataFrame
@@ -61,8 +61,9 @@ class Table:
         ]
         rows = [names, aligned, *self._cells()]
         lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-        head = [f"```{{table}} {' '.join(self.caption.split())}", f":name: {self.name}", ""]
-        return "\n".join([*head, *lines, "```"])
+        # A fence of backticks could not hold a caption with a role: that has backticks itself.
+        head = [f"~~~{{table}} {' '.join(self.caption.split())}", f":name: {self.name}", ""]
+        return "\n".join([*head, *lines, "~~~"])
 
     def _repr_html_(self) -> str:
         shown = pd.DataFrame(self._cells(), columns=self.frame.columns)
