@@ -69,3 +69,20 @@ class Table:
         shown = pd.DataFrame(self._cells(), columns=self.frame.columns)
         html: str = shown.to_html(index=False, border=0)
         return html.replace("<thead>", f"<caption>{self.caption}</caption><thead>", 1)
+
+
+def scientific(value: float, digits: int = 1) -> str:
+    """Print a number as a decimal times a power of ten, to so many significant digits.
+
+    Its spaces are no-break spaces.
+
+    Examples
+    --------
+    >>> scientific(-0.01234, 3).replace("\\N{NO-BREAK SPACE}", " "), scientific(0)
+    ('-1.23 × 10⁻²', '0')
+    """
+    if value == 0:
+        return "0"
+    factor, power = f"{value:.{digits - 1}e}".split("e")
+    raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{factor}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}10{raised}"
