@@ -133,7 +133,7 @@ def execute(chapter: Path, target: Path, key: str, parameters: Mapping[str, Any]
                 cwd=chapter.parent,
                 progress_bar=False,
                 # The kernel would warn that it talks to us over the loopback unencrypted.
-                extra_arguments=["--IPKernelApp.log_level=ERROR"],
+                extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
             )
         except PapermillExecutionError as error:
             trace = "\n".join(error.traceback)
@@ -254,8 +254,10 @@ def run_chapter(book: Book, start: str, parameters: Mapping[str, Any]) -> None:
     try:
         execute(chapter, target, "", parameters)
     except ChapterError as error:
-        if error.kind == ParameterError.__name__:
+        # The package refuses what it cannot do with a ValueError: a sentence, not a defect.
+        if error.kind in (ParameterError.__name__, ValueError.__name__):
             raise ParameterError(error.message) from None
+        print(error.trace, file=sys.stderr)
         raise
     print(f"The executed notebook is {target.relative_to(book.root)}")
     kept = {c: book.executed(c) for c in chapters if book.executed(c).exists()}
