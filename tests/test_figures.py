@@ -37,3 +37,12 @@ def test_law_matrix_leaves_out_what_cannot_happen(ax):
     # Rank 1 on top; without replacement every cell right of the diagonal is empty.
     assert ax.get_ylim() == (6.5, 0.5)
     assert shade.mask[np.triu_indices(4, k=1)].all()
+
+
+def test_rank_buckets_count_every_rank_once(ax):
+    ranks = {"A": np.array([1, 10, 11, 100, 101, 5000]), "B": np.array([7, 7, 7, 7, 7, 12])}
+    figures.rank_buckets(ax, ranks, [10, 100])
+    heights = [[bar.get_height() for bar in bars] for bars in ax.containers]
+    assert heights == [[2, 2, 2], [5, 1, 0]]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["1–10", "11–100", "101+"]
+    assert len({bars[0].get_hatch() for bars in ax.containers}) == 2

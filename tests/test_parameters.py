@@ -6,6 +6,7 @@ import pytest
 
 from sampled_metrics.parameters import (
     Choice,
+    File,
     Flag,
     Integer,
     ListOf,
@@ -96,3 +97,15 @@ def test_the_table_names_meaning_unit_range_and_value():
         "| `n_items` | size of the catalogue | items | a whole number from 2 to 1,000 | `9` |",
         "| `law` | law of draws | – | one of 'a', 'b' | `'a'` |",
     ]
+
+
+def test_a_file_is_one_that_exists_or_none(tmp_path):
+    path = tmp_path / "ranks.csv"
+    kind = File("table of ranks")
+    with pytest.raises(ParameterError, match="ranks is .*, but must be the path of a file, or ''"):
+        check({"ranks": str(path)}, ranks=kind)
+    path.touch()
+    for good in (str(path), ""):
+        assert check({"ranks": good}, ranks=kind).values["ranks"] == good
+    assert not kind.accepts(str(tmp_path))
+    assert not kind.accepts(None)

@@ -200,3 +200,48 @@ def expected_curves(
         ax.plot(m, height, "o", ms=10, mfc="none", mec="black", mew=1.5)
     ax.set(xscale="log", xlabel="negatives $m$")
     return ax
+
+
+def rank_buckets(ax: Axes, ranks: Mapping[str, ArrayLike], edges: ArrayLike) -> Axes:
+    """Draw how many of each recommender's ranks fall into each bucket, bars side by side.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    ranks : mapping of str to array_like of int
+        Ranks under each name.
+    edges : array_like of int, shape (b,), increasing
+        Last rank of each bucket; the first begins at rank 1, and one more bucket holds the ranks
+        beyond the last edge.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = rank_buckets(ax, {"A": [1, 5, 6, 90], "B": [2, 3, 4, 5]}, [5, 50])
+    >>> [[int(bar.get_height()) for bar in bars] for bars in ax.containers]
+    [[2, 1, 1], [4, 0, 0]]
+    >>> plt.close(figure)
+    """
+    last = np.asarray(edges)
+    places = np.arange(last.size + 1)
+    width = 0.84 / len(ranks)
+    hatches = cycle(("", "///", "...", "xxx", "---", "+++"))
+    for i, (name, mark) in enumerate(marks(ranks).items()):
+        height = np.bincount(np.searchsorted(last, ranks[name]), minlength=places.size)
+        shift = (i - (len(ranks) - 1) / 2) * width
+        ax.bar(
+            places + shift,
+            height,
+            width,
+            label=name,
+            color=mark["color"],
+            edgecolor="white",
+            hatch=next(hatches),
+            linewidth=0.5,
+        )
+    first = np.append(1, last + 1)
+    names = [f"{a:,}–{b:,}" if a < b else f"{b:,}" for a, b in zip(first, last, strict=False)]
+    ax.set_xticks(places, [*names, f"{first[-1]:,}+"], rotation=45, ha="right")
+    ax.set(ylabel="instances")
+    ax.grid(False, axis="x")
+    return ax

@@ -36,12 +36,14 @@ import difflib
 import re
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from sampled_metrics.metrics import metric
 
 __all__ = [
     "Choice",
+    "File",
     "Flag",
     "Integer",
     "ListOf",
@@ -158,6 +160,22 @@ class Choice:
 
     def accepts(self, value: object) -> bool:
         return any(type(value) is type(option) and value == option for option in self.options)
+
+
+@dataclass(frozen=True)
+class File:
+    """The path of a file that exists, or an empty string for what the chapter has by itself.
+
+    >>> File("table of ranks").accepts("")
+    True
+    """
+
+    meaning: str
+    unit: str = ""
+    allowed: str = field(default="the path of a file, or '' for what is bundled", init=False)
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, str) and (value == "" or Path(value).is_file())
 
 
 @dataclass(frozen=True)
