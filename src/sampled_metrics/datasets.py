@@ -28,13 +28,14 @@ import pooch
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ._validate import IntArray
+from ._validate import IntArray, integers
 from .ranking import RankIntervals
 
 FOLDER_VARIABLE = "SAMPLED_METRICS_DATA"
 #: Users of MovieLens 1M, from the first, whose times the facts of `bundled_counts` rest on.
 TIMED_USERS = 2998
-_BUNDLE = Path(__file__).parent / "data"
+#: Where the bundled files are.
+BUNDLE = Path(__file__).parent / "data"
 
 # The split of He et al. (2017), at the commit that last touched the repository.
 _NCF_URL = (
@@ -57,6 +58,8 @@ _NCF_FILES = {  # name: (git blob id, what it holds)
     ),
 }
 _NCF_PAIRS_SHA256 = "3936bdbc79d13e58eee5f1f82ef438d4c594b33fd4d1e06378176e54837052a2"
+
+_NCF_MOVIES_SHA256 = "88b3ad7930dc74b80b16b2618d95490d4933b4d8b0e62e63ee9b29eea36fae40"
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,12 @@ class Split:
         The item to find, never one of the user's training items.
     negatives : ndarray of int, shape (n_users, n_negatives)
         The items among which published sampled evaluations ranked it.
+
+    Examples
+    --------
+    >>> split = Split(sp.csr_array([[1, 0, 0, 1]]), np.array([2]), np.array([[1, 2]]))
+    >>> split.n_users, split.n_items, split.listed_as_negative.tolist()
+    (1, 4, [True])
     """
 
     train: sp.csr_array
@@ -166,6 +175,12 @@ def ncf_split() -> Split:
         If `SAMPLED_METRICS_DATA` is set and a file is missing there.
     ValueError
         If a file is truncated or altered.
+
+    Examples
+    --------
+    >>> split = ncf_split()  # doctest: +SKIP
+    >>> split.train.nnz, split.n_items  # doctest: +SKIP
+    (994169, 3706)
     """
     content = {}
     for name, (blob, what) in _NCF_FILES.items():
@@ -186,16 +201,37 @@ def ncf_split() -> Split:
 
 
 def ncf_movie_ids() -> IntArray:
-    """MovieLens' own movie id of each item of :func:`ncf_split`, shape (3706,).
+    """MovieLens' own movie id of each item of :func:`ncf_split`.
 
-    The split numbers movies in the order in which MovieLens 1M first mentions them. Read from
-    ``ncf-ml-1m/movie_ids.csv`` (columns item, movie_id) where the local folder has it.
+    The split numbers movies in the order in which the file of MovieLens 1M first mentions them.
+
+    Returns
+    -------
+    ndarray of int, shape (3706,)
+        From ``ncf-ml-1m/movie_ids.csv`` (columns item, movie_id) where the local folder has it,
+        else from :func:`movielens`.
+
+    Raises
+    ------
+    FileNotFoundError
+        If `SAMPLED_METRICS_DATA` is set and has neither file.
+    ValueError
+        If the file is truncated or altered.
+
+    Examples
+    --------
+    >>> ncf_movie_ids()[:3]  # doctest: +SKIP
+    array([1193,  661,  914])
     """
-    folder = os.environ.get(FOLDER_VARIABLE)
-    listed = Path(folder, "ncf-ml-1m", "movie_ids.csv") if folder else None
+    folder = _local_folder()
+    listed = folder / "ncf-ml-1m" / "movie_ids.csv" if folder else None
     if listed is not None and listed.exists():
-        return pd.read_csv(listed, index_col="item").sort_index()["movie_id"].to_numpy(np.int64)
-    return movielens("1m")["item"].drop_duplicates().to_numpy(np.int64)
+        ids = pd.read_csv(listed, index_col="item").sort_index()["movie_id"]
+    else:
+        ids = movielens("1m")["item"].drop_duplicates()
+    lines = "".join(f"{movie}\n" for movie in ids).encode()
+    _check_digest(lines, _NCF_MOVIES_SHA256, str(listed or "MovieLens 1M"), "3,706 movie ids")
+    return ids.to_numpy(np.int64)
 
 
 def movielens(
@@ -225,17 +261,24 @@ def movielens(
         If it is malformed or, without `path`, is not the whole release: the archive's sha256 is
         checked on download; in the local folder, the file's (100K), that of its pairs of user
         and movie (1M), or its counts of ratings, users and movies (10M).
+
+    Examples
+    --------
+    >>> movielens("1b")
+    Traceback (most recent call last):
+        ...
+    ValueError: release must be one of 100k, 1m, 10m, got '1b'
     """
     if release not in _RELEASES:
         raise ValueError(f"release must be one of {', '.join(_RELEASES)}, got {release!r}")
     expected = _RELEASES[release]
     if path is not None:
         return _parse_ratings(_read(Path(path), "ratings"), expected.separator, str(path))
-    folder = os.environ.get(FOLDER_VARIABLE)
+    folder = _local_folder()
     if folder is None:
         source, content = expected.archive, _fetch_member(expected)
     else:
-        local = Path(folder, expected.local)
+        local = folder / expected.local
         source, content = str(local), _read(local, str(expected))
     if expected.sha256 is not None:
         _check_digest(content, expected.sha256, source, str(expected))
@@ -291,6 +334,15 @@ def count_facts(split: Split, ratings: pd.DataFrame | None = None) -> dict[str, 
     ratings : DataFrame, optional
         The ratings of the first 2,998 users of MovieLens 1M or more; by default those of
         ``ml-1m-first-2999-users/ratings.dat`` in the local folder, else the whole release.
+
+    Returns
+    -------
+    dict of str to (count, out of)
+
+    Examples
+    --------
+    >>> count_facts(ncf_split())["several_at_last_timestamp"]  # doctest: +SKIP
+    (1268, 2998)
     """
     if ratings is None:
         ratings = _first_ratings()
@@ -350,7 +402,7 @@ def bundled_variants() -> pd.DataFrame:
     >>> sorted(ranks.loc[ranks["recommender"] == "Y", "variant"].unique())
     ['as printed', 'as reproduced', 'item not its own neighbour', 'training items ranked too']
     """
-    with np.load(_BUNDLE / "ranks.npz") as bundle:
+    with np.load(BUNDLE / "ranks.npz") as bundle:
         names = bundle["names"]
         counts = {c: bundle[c].astype(np.int64) for c in ("n_better", "n_tied", "n_candidates")}
     n_users = counts["n_better"].shape[1]
@@ -360,6 +412,63 @@ def bundled_variants() -> pd.DataFrame:
         "user": np.tile(np.arange(n_users), len(names)),
     }
     return pd.DataFrame(columns | {name: table.ravel() for name, table in counts.items()})
+
+
+def read_ranks(path: str | Path) -> pd.DataFrame:
+    """A table of rank intervals from a CSV file, in the form of :func:`bundled_ranks`.
+
+    Parameters
+    ----------
+    path : str or Path
+        Columns recommender, user, n_better, n_tied and n_candidates, in any order, others being
+        left out; a row for each recommender and user. Users of any kind, the same ones for every
+        recommender, each with one n_candidates of at least 2.
+
+    Returns
+    -------
+    DataFrame
+        Recommenders in the order of the file; users in one order for all of them.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If a column is missing, a count is not a whole number in its range, fewer than two
+        recommenders are given, or they do not rank the same users among as many candidates.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     bundled_ranks().to_csv(Path(folder, "ranks.csv"), index=False)
+    ...     read_ranks(Path(folder, "ranks.csv")).equals(bundled_ranks())
+    True
+    """
+    try:
+        table = pd.read_csv(path, dtype={"recommender": str})
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} is missing: it must hold a table of ranks") from None
+    except ValueError as problem:
+        raise ValueError(f"{path} must hold a table of ranks, got: {problem}") from None
+    counts = ["n_better", "n_tied", "n_candidates"]
+    missing = [name for name in ("recommender", "user", *counts) if name not in table]
+    if missing:
+        raise ValueError(f"{path} must have a column {missing[0]}, got {', '.join(table.columns)}")
+    for name, low in zip(counts, (0, 0, 2), strict=True):
+        table[name] = integers(table[name].to_numpy(), name, low)
+    RankIntervals(*(table[name].to_numpy() for name in counts))
+    wide = table.groupby("user")
+    sizes = table.groupby("recommender").size()
+    if len(sizes) < 2:
+        raise ValueError(f"{path} must hold at least two recommenders, got {len(sizes)}")
+    if table.duplicated(["recommender", "user"]).any() or (wide.size() != len(sizes)).any():
+        raise ValueError(f"{path} must hold one row for each of its recommenders and users")
+    if (wide["n_candidates"].nunique() > 1).any():
+        raise ValueError(f"{path} must give a user the same n_candidates for every recommender")
+    recommender, user = pd.factorize(table["recommender"]), pd.factorize(table["user"], sort=True)
+    order = np.lexsort((user[0], recommender[0]))
+    return table[["recommender", "user", *counts]].iloc[order].reset_index(drop=True)
 
 
 def bundled_counts() -> dict[str, tuple[int, int]]:
@@ -378,7 +487,7 @@ def bundled_counts() -> dict[str, tuple[int, int]]:
     >>> bundled_counts()["held_out_among_own_negatives"]
     (156, 6040)
     """
-    counts = json.loads((_BUNDLE / "counts.json").read_text(encoding="utf-8"))
+    counts = json.loads((BUNDLE / "counts.json").read_text(encoding="utf-8"))
     return {name: (count, total) for name, (count, total) in counts.items()}
 
 
@@ -386,7 +495,7 @@ def write_bundle(
     ranks: Mapping[tuple[str, str], RankIntervals],
     counts: Mapping[str, tuple[int, int]],
     seed: int,
-    folder: Path = _BUNDLE,
+    folder: Path,
 ) -> list[Path]:
     """Write what the `bundled_` functions read, each file beside the old one and then renamed.
 
@@ -402,6 +511,14 @@ def write_bundle(
     -------
     list of Path
         The files written.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> ranks = {("Y", "as reproduced"): RankIntervals([0], [1], [5])}
+    >>> with TemporaryDirectory() as folder:
+    ...     [path.name for path in write_bundle(ranks, {}, seed=0, folder=Path(folder))]
+    ['ranks.npz', 'counts.json']
     """
     table: dict[str, Any] = {
         name: np.array([getattr(r, name) for r in ranks.values()], dtype=np.uint16)
@@ -420,17 +537,22 @@ def write_bundle(
     return [folder / name for name in contents]
 
 
-def _first_ratings() -> pd.DataFrame:
+def _local_folder() -> Path | None:
     folder = os.environ.get(FOLDER_VARIABLE)
-    part = Path(folder, "ml-1m-first-2999-users", "ratings.dat") if folder else None
+    return Path(folder) if folder else None
+
+
+def _first_ratings() -> pd.DataFrame:
+    folder = _local_folder()
+    part = folder / "ml-1m-first-2999-users" / "ratings.dat" if folder else None
     return movielens("1m", part if part is not None and part.exists() else None)
 
 
 def _ncf_file(name: str) -> Path:
     """Path of a file of the split: in the local folder, or in the cache after a download."""
-    folder = os.environ.get(FOLDER_VARIABLE)
+    folder = _local_folder()
     if folder is not None:
-        return Path(folder, "ncf-ml-1m", name)
+        return folder / "ncf-ml-1m" / name
     cached = pooch.os_cache("sampled-metrics") / name
     if cached.exists() and _blob_id(cached.read_bytes()) != _NCF_FILES[name][0]:
         cached.unlink()  # pooch checks no git blob id, so it would take the file as it is

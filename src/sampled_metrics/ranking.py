@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._validate import FloatArray, IntArray, integers
 from .metrics import Metric
+from .protocol import Protocol
 
 #: A block of scores on demand: a slice of instances -> array (instances, n_items).
 ScoreBlocks = Callable[[slice], ArrayLike]
@@ -172,6 +173,47 @@ class RankIntervals:
         sums = np.concatenate(([0.0], np.cumsum(metric(np.arange(1, last.max(initial=1) + 1)))))
         return np.asarray((sums[last] - sums[first - 1]) / (self.n_tied + 1))
 
+    def sampled_pmf(self, n_negatives: int) -> FloatArray:
+        """Law of the number of sampled negatives above the item, ties broken at random.
+
+        For negatives drawn without replacement. The rank is uniform on first..last, so the law
+        is the mean of :meth:`Protocol.pmf <sampled_metrics.Protocol.pmf>` over these ranks. Of
+        the subsets of m + 1 of the n candidates, C(r - 1, k) C(n - r, m - k) have their
+        (k + 1)-th best item at rank r; summed over r they are those with at most k items above
+        first and more than k in the first `last`. So the mean is a difference of two tails.
+
+        Parameters
+        ----------
+        n_negatives : int
+            m, in [1, n_candidates - 1].
+
+        Returns
+        -------
+        ndarray of float, shape (n_instances, n_negatives + 1)
+            Absolute error below 1e-12; for an instance without ties the relative one is.
+
+        Raises
+        ------
+        ValueError
+            If `n_negatives` is outside its range.
+
+        Examples
+        --------
+        >>> RankIntervals([0, 1], [1, 0], [4, 4]).sampled_pmf(2).round(4)
+        array([[0.6667, 0.3333, 0.    ],
+               [0.3333, 0.6667, 0.    ]])
+        """
+        first, last = self.ranks("optimistic"), self.ranks("pessimistic")
+        law = Protocol(self.n_candidates, n_negatives, replacement=False).pmf(first)
+        tied = self.n_tied > 0
+        if tied.any():
+            candidates = self.n_candidates[tied]
+            wider = Protocol(candidates + 1, n_negatives + 1, replacement=False)
+            tails = wider.sf(last[tied] + 1) - wider.sf(first[tied])
+            scale = candidates / ((n_negatives + 1.0) * (self.n_tied[tied] + 1))
+            law[tied] = np.maximum(scale[:, np.newaxis] * tails[:, :-1], 0.0)
+        return law
+
 
 def exact_ranks(
     scores: ArrayLike | ScoreBlocks,
@@ -208,8 +250,9 @@ def exact_ranks(
     Raises
     ------
     ValueError
-        If lengths or shapes do not match, an item is not in the catalogue, a held-out item is
-        in its user's training set, a score is NaN, or the tolerance is not in [0, 1).
+        If lengths or shapes do not match, `held_out` is empty, an item is not in the catalogue,
+        a held-out item is in its user's training set, a score is NaN, or the tolerance is not
+        in [0, 1).
 
     Examples
     --------
@@ -218,13 +261,13 @@ def exact_ranks(
     (array([0]), array([1]), array([3]))
     """
     items = integers(held_out, "held_out", 0)
-    if items.ndim != 1:
-        raise ValueError(f"held_out must have one dimension, got shape {items.shape}")
+    if items.ndim != 1 or not items.size:
+        raise ValueError(f"held_out must be a list of one item or more, got shape {items.shape}")
     if not 0 <= relative_tolerance < 1:
         raise ValueError(f"relative_tolerance must be in [0, 1), got {relative_tolerance!r}")
     blocks = scores if callable(scores) else _blocks_of(scores, items.size)
-    n_items = _block(blocks, slice(0, 1)).shape[1] if items.size else 0
-    if items.size and items.max() >= n_items:
+    n_items = _block(blocks, slice(0, 1)).shape[1]
+    if items.max() >= n_items:
         raise ValueError(f"held_out must be < n_items = {n_items}, got {items.max()}")
     masked = _as_csr(train, items.size, n_items)
     size = max(1, _BLOCK_ENTRIES // max(1, n_items))
@@ -232,7 +275,7 @@ def exact_ranks(
         _count(_block(blocks, block, n_items), items[block], masked[block], relative_tolerance)
         for block in (slice(a, min(a + size, items.size)) for a in range(0, items.size, size))
     ]
-    better, tied = np.concatenate(counts, axis=1) if counts else np.zeros((2, 0), dtype=np.int64)
+    better, tied = np.concatenate(counts, axis=1)
     return RankIntervals(better, tied, n_items - np.diff(masked.indptr))
 
 
@@ -312,8 +355,9 @@ def _block(blocks: ScoreBlocks, block: slice, n_items: int | None = None) -> NDA
         )
     if values.dtype.kind not in "iuf":
         raise ValueError(f"scores must be real numbers, got dtype {values.dtype}")
-    if np.isnan(values).any():
-        row = block.start + int(np.argmax(np.isnan(values).any(axis=1)))
+    undefined = np.isnan(values).any(axis=1)
+    if undefined.any():
+        row = block.start + int(np.argmax(undefined))
         raise ValueError(f"scores must not be NaN, got one in row {row}")
     return values
 
@@ -322,12 +366,16 @@ def _as_csr(train: ItemSets | None, n_instances: int, n_items: int) -> sp.csr_ar
     """Training items as a matrix without duplicates or stored zeros; the input stays as it is."""
     if train is None:
         return sp.csr_array((n_instances, n_items))
-    if not sp.issparse(train):
-        train = _csr_of_lists(train, n_items)
-    matrix = sp.csr_array(train, copy=True)
+    if isinstance(train, np.ndarray) and train.ndim > 1:  # zeros and ones, or lists of items?
+        raise ValueError(
+            "train must be a sparse matrix or a sequence of item lists, got an array of shape "
+            f"{train.shape}"
+        )
+    given: Any = train if sp.issparse(train) else _csr_of_lists(train, n_items)
+    matrix: sp.csr_array = sp.csr_array(given, copy=True)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
-    if matrix.shape != (n_instances, n_items) and (n_instances or matrix.shape[0]):
+    if matrix.shape != (n_instances, n_items):
         raise ValueError(
             f"train must have shape ({n_instances}, {n_items}) to match scores and held_out, got "
             f"{matrix.shape}"
@@ -336,9 +384,8 @@ def _as_csr(train: ItemSets | None, n_instances: int, n_items: int) -> sp.csr_ar
 
 
 def _csr_of_lists(lists: Sequence[ArrayLike], n_items: int) -> sp.csr_array:
-    rows = [
-        integers(np.asarray(row, dtype=None if np.size(row) else int), "train", 0) for row in lists
-    ]
+    # An empty list has no dtype of its own.
+    rows = [integers(row if np.size(row) else np.zeros(0, int), "train", 0) for row in lists]
     indptr = np.concatenate(([0], np.cumsum([row.size for row in rows], dtype=np.int64)))
     indices = np.concatenate([np.zeros(0, dtype=np.int64), *rows])
     if indices.size and indices.max() >= n_items:

@@ -1,0 +1,233 @@
+"""Rank intervals against a slow, obvious twin, and tie policies against enumeration."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampled_metrics import metric, ranking
+from sampled_metrics.ranking import RankIntervals, exact_ranks, exact_ranks_from_factors
+
+METRICS = ["auc", "recall@3", "precision@3", "hit@2", "ap", "ap@4", "ndcg", "ndcg@4", "rr"]
+
+
+def slow_interval(scores, item, train, tolerance=0.0):
+    """One instance: (n_better, n_tied, n_candidates) by looking at each candidate in turn."""
+    candidates = [i for i in range(len(scores)) if i not in set(train)]
+    others = [i for i in candidates if i != item]
+    own = scores[item]
+    margin = tolerance * abs(own) if tolerance else 0.0
+    tied = [i for i in others if scores[i] == own or abs(scores[i] - own) <= margin]
+    better = [i for i in others if scores[i] > own and i not in tied]
+    return len(better), len(tied), len(candidates)
+
+
+@st.composite
+def instances(draw):
+    """Scores on a coarse grid (so that ties abound), held-out items, and training lists."""
+    n_users, n_items = draw(st.integers(1, 6)), draw(st.integers(1, 9))
+    grid = st.sampled_from([-2.0, -1.0, 0.0, 0.5, 1.0, np.inf, -np.inf])
+    row = st.lists(grid, min_size=n_items, max_size=n_items)
+    scores = np.array(draw(st.lists(row, min_size=n_users, max_size=n_users)))
+    held_out = [draw(st.integers(0, n_items - 1)) for _ in range(n_users)]
+    train = [sorted(draw(st.sets(st.integers(0, n_items - 1))) - {item}) for item in held_out]
+    return scores, held_out, train
+
+
+def as_matrix(train, shape):
+    matrix = sp.lil_array(shape)
+    for user, items in enumerate(train):
+        for item in items:
+            matrix[user, item] = 1
+    return matrix.tocsr()
+
+
+def as_rows(intervals):
+    return list(
+        zip(
+            intervals.n_better.tolist(),
+            intervals.n_tied.tolist(),
+            intervals.n_candidates.tolist(),
+            strict=True,
+        )
+    )
+
+
+@given(instances(), st.sampled_from([1, 7, 2**21]))
+def test_exact_ranks_equal_the_slow_count(case, block_entries):
+    scores, held_out, train = case
+    expected = [slow_interval(*row) for row in zip(scores, held_out, train, strict=True)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranking, "_BLOCK_ENTRIES", block_entries)
+        assert as_rows(exact_ranks(scores, held_out, train)) == expected
+        matrix = as_matrix(train, scores.shape)
+        assert as_rows(exact_ranks(lambda block: scores[block], held_out, matrix)) == expected
+        unmasked = [slow_interval(*row, []) for row in zip(scores, held_out, strict=True)]
+        assert as_rows(exact_ranks(scores, held_out, None)) == unmasked
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_tolerance_ties_what_is_as_close(seed):
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(-2, 3, (5, 12)) * (1 + rng.choice([0, 1e-13, -1e-13, 1e-6], (5, 12)))
+    held_out = rng.integers(0, 12, 5)
+    expected = [slow_interval(*row, [], 1e-9) for row in zip(scores, held_out, strict=True)]
+    assert as_rows(exact_ranks(scores, held_out, None, relative_tolerance=1e-9)) == expected
+
+
+@given(instances())
+def test_monotone_maps_and_renumbering_leave_ranks_alone(case):
+    scores, held_out, train = case
+    before = as_rows(exact_ranks(scores, held_out, train))
+    assert as_rows(exact_ranks(np.arctan(scores) * 3 + 1, held_out, train)) == before
+    order = np.random.default_rng(1).permutation(scores.shape[1])
+    place = np.argsort(order)
+    moved = [place[items].tolist() if items else [] for items in train]
+    assert as_rows(exact_ranks(scores[:, order], place[held_out], moved)) == before
+
+
+def test_a_block_holds_no_more_instances_than_the_bound_allows():
+    sizes = []
+
+    def blocks(block):
+        sizes.append(block.stop - block.start)
+        return np.zeros((block.stop - block.start, 1000))
+
+    exact_ranks(blocks, np.zeros(5000, dtype=int), None)
+    assert max(sizes) == ranking._BLOCK_ENTRIES // 1000
+    assert sum(sizes) == 1 + 5000  # the first row is asked for twice, to learn the catalogue
+
+
+def test_whole_numbers_are_compared_as_they_are():
+    # As floats the two would tie.
+    assert exact_ranks([[2**60, 2**60 + 1]], [0], None).n_better.tolist() == [1]
+
+
+def test_stored_zeros_and_duplicates_are_not_training_items():
+    train = sp.csr_array((np.array([0.0, 1, 1]), np.array([1, 2, 2]), [0, 3]), shape=(1, 3))
+    intervals = exact_ranks([[1, 2, 3]], [0], train)
+    assert as_rows(intervals) == [(1, 0, 2)]
+    assert train.nnz == 3  # the caller's matrix is left alone
+
+
+def test_factors_give_the_ranks_of_their_products():
+    rng = np.random.default_rng(7)
+    users, items = rng.integers(-3, 4, (40, 4)), rng.integers(-3, 4, (50, 4))
+    held_out = rng.integers(0, 50, 40)
+    train = as_matrix([[(h + 1) % 50, (h + 9) % 50] for h in held_out], (40, 50))
+    expected = exact_ranks(users @ items.T, held_out, train)
+    assert as_rows(exact_ranks_from_factors(users, items, held_out, train)) == as_rows(expected)
+
+
+def test_no_matrix_of_all_scores_is_made_from_factors():
+    # 10 million users times a million items: any such matrix would need 80 TB.
+    users = np.broadcast_to(np.ones(1), (3, 1))
+    items = np.arange(1_000_000.0)[:, None]
+    intervals = exact_ranks_from_factors(users, items, [0, 999_999, 5], None)
+    assert intervals.n_better.tolist() == [999_999, 0, 999_994]
+
+
+interval = st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(1, 30)).map(
+    lambda t: (t[0], t[1], t[0] + t[1] + 1 + t[2])
+)
+
+
+@given(st.lists(interval, min_size=1, max_size=8), st.sampled_from(METRICS))
+def test_mean_is_the_average_over_every_place(rows, name):
+    intervals = RankIntervals(*np.array(rows).T)
+    expected = [
+        np.mean([metric(name)(b + 1 + place, n_items=n) for place in range(t + 1)])
+        for b, t, n in rows
+    ]
+    got = intervals.evaluate(metric(name), "mean")
+    np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-14)
+
+
+@given(st.lists(interval, min_size=1, max_size=8), st.sampled_from(METRICS))
+def test_policies_are_ordered_and_meet_without_ties(rows, name):
+    b, t, n = np.array(rows).T
+    intervals = RankIntervals(b, t, n)
+    best, mean, worst = (
+        intervals.evaluate(metric(name), ties) for ties in ("optimistic", "mean", "pessimistic")
+    )
+    drawn = intervals.evaluate(metric(name), "random", np.random.default_rng(3))
+    for value in (mean, drawn):
+        assert (value <= best + 1e-12).all()
+        assert (value >= worst - 1e-12).all()
+    untied = t == 0
+    np.testing.assert_allclose(mean[untied], best[untied], rtol=1e-12, atol=1e-14)
+    assert (best[untied] == worst[untied]).all()
+
+
+def test_random_places_are_uniform():
+    draws = RankIntervals(*np.full((3, 60_000), [[4], [5], [20]])).ranks(
+        "random", np.random.default_rng(2020)
+    )
+    places, counts = np.unique(draws, return_counts=True)
+    assert places.tolist() == [5, 6, 7, 8, 9, 10]
+    chi_square = ((counts - 10_000) ** 2 / 10_000).sum()
+    assert chi_square < 20.5  # the 0.999 quantile with 5 degrees of freedom
+
+
+def test_mean_of_the_metric_is_not_the_metric_of_the_mean_rank():
+    tied = RankIntervals([0], [2], [10])
+    assert tied.evaluate(metric("rr"), "mean")[0] == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
+    assert tied.evaluate(metric("rr"), "mean")[0] > metric("rr")(2)
+
+
+def test_a_tie_policy_has_no_default():
+    with pytest.raises(TypeError, match="ties"):
+        RankIntervals([0], [0], [5]).evaluate(metric("rr"))
+    with pytest.raises(TypeError, match="ties"):
+        RankIntervals([0], [0], [5]).ranks()
+
+
+TIED = RankIntervals([1], [2], [9])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: TIED.ranks("mean"), "ties must be 'optimistic', 'pessimistic' or 'random' to"),
+        (lambda: TIED.ranks("best"), "ties must be .* got 'best'"),
+        (lambda: TIED.evaluate(metric("rr"), "best"), "ties must be .*'mean'.* got 'best'"),
+        (lambda: TIED.ranks("random"), "rng must be a numpy Generator .* got None"),
+        (lambda: TIED.evaluate(metric("rr"), "random", 7), "rng must be .* got 7"),
+        (lambda: RankIntervals([1, 2], [0], [9]), "must have one length, got 2, 1 and 1"),
+        (lambda: RankIntervals([[1]], [0], [9]), "n_better must have one dimension"),
+        (lambda: RankIntervals([-1], [0], [9]), "n_better must be >= 0, got -1"),
+        (lambda: RankIntervals([0], [0.5], [9]), "n_tied must be whole numbers >= 0, got 0.5"),
+        (lambda: RankIntervals([4], [3], [7]), "n_candidates must be >= .* got 7 with n_better 4"),
+        (lambda: exact_ranks([[1.0]], [], None), "held_out must be a list of one item or more"),
+        (lambda: exact_ranks([[1.0]], [[0]], None), "held_out must be a list of one item or more"),
+        (lambda: exact_ranks([[1.0, 2]], [2], None), "held_out must be < n_items = 2, got 2"),
+        (lambda: exact_ranks([[1.0, 2]], [-1], None), "held_out must be >= 0, got -1"),
+        (lambda: exact_ranks([[1.0, 2]], [0, 1], None), "scores must have one row for each of 2"),
+        (lambda: exact_ranks([1.0, 2], [0, 1], None), "scores must have one row for each of 2"),
+        (lambda: exact_ranks([[1, 2], [np.nan, 1]], [0, 1], None), "scores must not be NaN.*row 1"),
+        (lambda: exact_ranks([[1j, 2]], [0], None), "scores must be real numbers, got dtype comp"),
+        (lambda: exact_ranks(lambda block: [1, 2], [0], None), r"shape \(1, n_items\) for 1"),
+        (lambda: exact_ranks([[1.0, 2]], [0], [[0]]), "held_out must not be a training item.* 0$"),
+        (lambda: exact_ranks([[1.0, 2]], [0], [[2]]), "train must hold items < n_items = 2, got 2"),
+        (lambda: exact_ranks([[1.0, 2]], [0], [[1], []]), r"train must have shape \(1, 2\)"),
+        (lambda: exact_ranks([[1.0, 2]], [0], sp.csr_array((1, 3))), r"train must have shape"),
+        (lambda: exact_ranks([[1.0, 2]], [0], np.eye(2)), "train must be a sparse matrix or a"),
+        (
+            lambda: exact_ranks([[1.0, 2]], [0], None, relative_tolerance=-1),
+            r"relative_tolerance must be in \[0, 1\), got -1",
+        ),
+        (
+            lambda: exact_ranks_from_factors([[1.0]], [[1, 2]], [0], None),
+            r"must be matrices of one width, got shapes \(1, 1\) and \(1, 2\)",
+        ),
+        (
+            lambda: exact_ranks_from_factors([[1.0]], [[1.0]], [0, 0], None),
+            "held_out must have one item for each of 1 rows of user_factors, got 2",
+        ),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(call, message):
+    with pytest.raises(ValueError, match=message) as refusal:
+        call()
+    assert "\n" not in str(refusal.value)
