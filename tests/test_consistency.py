@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, pairwise
 
 import numpy as np
 import pytest
@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampled_metrics import Protocol, metric
-from sampled_metrics.consistency import Ordering, counterexample, order, ordering, verdicts
+from sampled_metrics.consistency import (
+    Ordering,
+    counterexample,
+    order,
+    ordering,
+    orders,
+    verdicts,
+)
 from sampled_metrics.estimators import naive
 from tests.laws import exact_law
 
@@ -71,7 +78,42 @@ def test_few_numbers_of_negatives_are_tried(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(consistency, "naive", counting)
     found = ordering(TOY["B"], TOY["C"], metric("ap"), 10_000)
     assert found.flips == (73, 281)
-    assert len(set(tried)) == len(tried) < 120
+    # Once for each of the two recommenders.
+    assert 2 * len(set(tried)) == len(tried) < 240
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("name", ["ap", "recall@2", "auc"])
+def test_orders_equal_sorting_the_expected_means_at_every_m(name: str, replacement: bool) -> None:
+    n, m_max = 30, 29
+    ranks = {"A": [7, 7], "B": [2, 30], "C": [5, 12], "D": [7, 7]}
+    found = orders(ranks, metric(name), n, m_max, replacement)
+    assert found["first"].tolist() == [1, *(found["last"] + 1).tolist()[:-1]]
+    assert found["last"].iloc[-1] == m_max
+    exact = {x: metric(name)(r, n).mean() for x, r in ranks.items()}
+    for row in found.itertuples():
+        for m in range(row.first, row.last + 1):
+            estimator = naive(metric(name), Protocol(n, m, replacement))
+            mean = {x: estimator.expected(r).mean() for x, r in ranks.items()}
+            groups = [group.split(" = ") for group in row.order.split(" > ")]
+            assert sorted(name for group in groups for name in group) == sorted(ranks)
+            for group in groups:
+                assert [mean[x] for x in group] == pytest.approx([mean[group[0]]] * len(group))
+            for better, worse in pairwise(groups):
+                assert mean[better[0]] > mean[worse[0]] * (1 + 1e-12)
+            same = [
+                order(exact[a], exact[b]) == order(mean[a], mean[b]) for a in mean for b in mean
+            ]
+            assert row.right == all(same)
+    assert (found["order"].iloc[1:].values != found["order"].iloc[:-1].values).all()
+
+
+def test_orders_of_the_toy() -> None:
+    found = orders(TOY, metric("ap"), 10_000)
+    assert found["first"].tolist() == [1, 73, 281, 438, 954]
+    words = ["A > C > B", "A > B > C", "A > C > B", "C > A > B", "C > B > A"]
+    assert found["order"].tolist() == words
+    assert found["right"].tolist() == [False] * 4 + [True]
 
 
 def test_toy_flips_where_the_order_changes() -> None:

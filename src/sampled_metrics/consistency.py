@@ -8,15 +8,16 @@ needs to be computed. That is how the flips are found exactly without trying eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations, combinations_with_replacement
+from functools import cache, partial
+from itertools import combinations, combinations_with_replacement, pairwise
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from ._validate import FloatArray, integer, integers
+from ._validate import FloatArray, IntArray, integer, integers
 from .estimators import naive
 from .metrics import Metric
 from .protocol import Protocol
@@ -180,26 +181,41 @@ def ordering(
     ((438,), -1)
     """
     true = _checked({"first": first, "second": second}, n_items)
-    a, b = true["first"], true["second"]
-    least = int(np.min(_items(n_items))) - 1
-    high = integer(least if m_max is None else m_max, "m_max", 1, None if replacement else least)
-    exact = order(float(metric(a, n_items).mean()), float(metric(b, n_items).mean()))
-    known: dict[int, tuple[float, float]] = {}
+    means = _means(true, metric, n_items, replacement)
+    exact = order(*(float(metric(r, n_items).mean()) for r in true.values()))
+    high = _m_max(m_max, n_items, replacement)
+    return _ordering(means["first"], means["second"], exact, high)
 
-    def means(m: int) -> tuple[float, float]:
-        if m not in known:
-            estimator = naive(metric, Protocol(_items(n_items), m, replacement))
-            known[m] = float(estimator.expected(a).mean()), float(estimator.expected(b).mean())
-        return known[m]
+
+def _m_max(m_max: int | None, n_items: ArrayLike, replacement: bool) -> int:
+    """The largest number of negatives to examine, checked."""
+    least = int(np.min(_items(n_items))) - 1
+    return integer(least if m_max is None else m_max, "m_max", 1, None if replacement else least)
+
+
+def _means(
+    true: Mapping[str, IntArray], metric: Metric, n_items: ArrayLike, replacement: bool
+) -> dict[str, Callable[[int], float]]:
+    """For each recommender, its expected mean as a function of m that remembers its values."""
+    items = _items(n_items)
+
+    def mean(ranks: IntArray, m: int) -> float:
+        return float(naive(metric, Protocol(items, m, replacement)).expected(ranks).mean())
+
+    return {name: cache(partial(mean, ranks)) for name, ranks in true.items()}
+
+
+def _ordering(
+    first: Callable[[int], float], second: Callable[[int], float], exact: int, high: int
+) -> Ordering:
+    """`ordering` of two expected means, which never rise with the number of negatives."""
 
     def changes(low: int, high: int) -> Iterator[int]:
         """Every m in (low, high] whose order is not that of m - 1, in increasing order."""
-        (a_low, b_low), (a_high, b_high) = means(low), means(high)
-        bounds = {order(a_low, b_high), order(a_high, b_low)}
-        if len(bounds) == 1:
+        if order(first(low), second(high)) == order(first(high), second(low)):
             return
         if high - low == 1:
-            if order(a_low, b_low) != order(a_high, b_high):
+            if order(first(low), second(low)) != order(first(high), second(high)):
                 yield high
             return
         middle = (low + high) // 2
@@ -207,7 +223,69 @@ def ordering(
         yield from changes(middle, high)
 
     starts = (1, *changes(1, high))
-    return Ordering(starts, tuple(order(*means(m)) for m in starts), exact, high)
+    return Ordering(starts, tuple(order(first(m), second(m)) for m in starts), exact, high)
+
+
+def orders(
+    ranks: Mapping[str, ArrayLike],
+    metric: Metric,
+    n_items: ArrayLike,
+    m_max: int | None = None,
+    replacement: bool = True,
+) -> pd.DataFrame:
+    """Give the expected order of all recommenders, stretch by stretch of the number of negatives.
+
+    Parameters
+    ----------
+    ranks : mapping of str to array_like of int, shape (n_instances,)
+        As for :func:`verdicts`; the others as for :func:`ordering`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns first, last (numbers of negatives at which a stretch begins and ends), order
+        (names from the best to the worst, ``=`` between equals) and right (bool): whether every
+        pair stands as under the exact metric.
+
+    Raises
+    ------
+    ValueError
+        As :func:`ordering`.
+
+    Examples
+    --------
+    >>> from sampled_metrics import metric
+    >>> toy = {"A": [100] * 5, "B": [40, 40, 8437, 9266, 4482], "C": [212, 2, 743, 5342, 1548]}
+    >>> orders(toy, metric("ndcg"), 10_000)
+       first  last      order  right
+    0      1   691  A > C > B  False
+    1    692  9999  C > A > B   True
+    """
+    true = _checked(ranks, n_items)
+    end = _m_max(m_max, n_items, replacement)
+    means = _means(true, metric, n_items, replacement)
+    exact_means = {name: float(metric(r, n_items).mean()) for name, r in true.items()}
+    exact = {(a, b): order(exact_means[a], exact_means[b]) for a, b in combinations(true, 2)}
+    pairs = {(a, b): _ordering(means[a], means[b], exact[a, b], end) for a, b in exact}
+    starts = sorted({start for found in pairs.values() for start in found.starts})
+    rows = []
+    for first, last in zip(starts, [*(start - 1 for start in starts[1:]), end], strict=True):
+        signs = {pair: found.at(first) for pair, found in pairs.items()}
+        rows.append((first, last, _spelled(list(true), signs), signs == exact))
+    return pd.DataFrame(rows, columns=["first", "last", "order", "right"])
+
+
+def _spelled(names: list[str], signs: Mapping[tuple[str, str], int]) -> str:
+    """The order of `names` that the signs of its pairs amount to, as in "B > A = C"."""
+    lead = dict.fromkeys(names, 0)
+    for (a, b), sign in signs.items():
+        lead[a] += sign
+        lead[b] -= sign
+    ranked = sorted(names, key=lambda name: -lead[name])
+    text = ranked[0]
+    for better, worse in pairwise(ranked):
+        text += (" = " if lead[better] == lead[worse] else " > ") + worse
+    return text
 
 
 @dataclass(frozen=True)
