@@ -74,15 +74,13 @@ class Table:
 def scientific(value: float, digits: int = 1) -> str:
     """Print a number as a decimal times a power of ten, to so many significant digits.
 
-    Its spaces are no-break spaces.
-
     Examples
     --------
-    >>> scientific(-0.01234, 3).replace("\\N{NO-BREAK SPACE}", " "), scientific(0)
-    ('-1.23 × 10⁻²', '0')
+    >>> scientific(2.9e-8), scientific(-0.01234, 3), scientific(1.2)
+    ('3 × 10⁻⁸', '-1.23 × 10⁻²', '1')
     """
-    if value == 0:
-        return "0"
     factor, power = f"{value:.{digits - 1}e}".split("e")
+    if int(power) == 0:
+        return factor
     raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"{factor}\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}10{raised}"
+    return f"{factor} × 10{raised}"
