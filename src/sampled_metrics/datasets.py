@@ -647,6 +647,8 @@ def _parse_ratings(content: bytes, separator: bytes, source: str) -> pd.DataFram
     try:
         if not content.endswith(b"\n"):
             raise ValueError("the last line is cut off")
+        if content.count(separator) != 3 * content.count(b"\n"):
+            raise ValueError("a line does not have these four fields")
         ratings = pd.read_csv(
             io.BytesIO(content.replace(separator, b"\t")),
             sep="\t",
