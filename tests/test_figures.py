@@ -46,3 +46,16 @@ def test_rank_buckets_count_every_rank_once(ax):
     assert heights == [[2, 2, 2], [5, 1, 0]]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["1–10", "11–100", "101+"]
     assert len({bars[0].get_hatch() for bars in ax.containers}) == 2
+
+
+def test_expected_curves_mark_flips_and_exact_values(ax):
+    expected = {"A": [0.3, 0.1], "B": [0.2, 0.15]}
+    figures.expected_curves(ax, [1, 99], expected, {"A": 0.05, "B": 0.12}, flips=[(40, 0.17)])
+    drawn = [(list(line.get_xdata()), list(line.get_ydata())) for line in ax.lines]
+    assert drawn[:2] == [([1, 99], [0.3, 0.1]), ([1, 99], [0.2, 0.15])]
+    # Wedges stand right of the axes, at the exact values.
+    assert [y for x, (y,) in drawn[2:4]] == [0.05, 0.12]
+    assert all(x[0] > 1 for x, _ in drawn[2:4])
+    assert drawn[4][0] == [40, 40]
+    assert drawn[5] == ([40], [0.17])
+    assert ax.get_legend_handles_labels()[1] == ["A", "B"]
