@@ -85,9 +85,6 @@ class RankIntervals:
                 f"n_better {self.n_better[i]} and n_tied {self.n_tied[i]}"
             )
 
-    def __len__(self) -> int:
-        return self.n_better.size
-
     def ranks(self, ties: RankTies, rng: np.random.Generator | None = None) -> IntArray:
         """Ranks under a named tie policy, 1 the best.
 

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from tqdm import tqdm
 
 from . import datasets
-from ._validate import FloatArray
+from ._validate import FloatArray, integer
 from .ranking import RankIntervals, ScoreBlocks, exact_ranks
 
 #: Equal scores of Y and Z may differ in float64 by their rounding, which is below 1e-12 of their
@@ -82,8 +82,8 @@ class ItemBased:
     def __post_init__(self) -> None:
         if not self.exponent > 0:
             raise ValueError(f"exponent must be above 0, got {self.exponent!r}")
-        if self.neighbours is not None and self.neighbours < 1:
-            raise ValueError(f"neighbours must be at least 1 or None, got {self.neighbours!r}")
+        if self.neighbours is not None:
+            integer(self.neighbours, "neighbours", 1)
         if self.keep not in ("column", "row"):
             raise ValueError(f"keep must be 'column' or 'row', got {self.keep!r}")
 
@@ -173,6 +173,15 @@ class MatrixFactorisation:
     regularization: float = 10.0
     seed: int = 0
     iterations: int = 15
+
+    def __post_init__(self) -> None:
+        integer(self.n_factors, "n_factors", 1)
+        integer(self.iterations, "iterations", 1)
+        integer(self.seed, "seed", 0)
+        if not self.alpha > 0:
+            raise ValueError(f"alpha must be above 0, got {self.alpha!r}")
+        if not self.regularization >= 0:
+            raise ValueError(f"regularization must be >= 0, got {self.regularization!r}")
 
     @property
     def confidence(self) -> float:
