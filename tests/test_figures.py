@@ -28,6 +28,12 @@ def test_curves_can_be_told_apart_without_colour(ax):
     assert len({(str(line.get_linestyle()), line.get_marker()) for line in ax.lines}) == 6
 
 
+def test_a_curve_without_points_keeps_the_marks_of_the_others(ax):
+    figures.curves(ax, [1, 2], {"A": [1, 0], "none": [np.nan, np.nan], "C": [0, 1]})
+    ax.figure.canvas.draw()
+    assert [line.get_marker() for line in ax.lines] == [m["marker"] for m in figures.MARKS[:3]]
+
+
 def test_law_matrix_leaves_out_what_cannot_happen(ax):
     law = Protocol(n_items=6, n_negatives=3, replacement=False).pmf(np.arange(1, 7))
     figures.law_matrix(ax, law)

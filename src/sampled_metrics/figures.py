@@ -112,7 +112,8 @@ def curves(ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike]) -> Axes:
     ax : matplotlib.axes.Axes
     x : array_like, shape (p,)
     lines : mapping of str to array_like, shape (p,)
-        Ordinates of each curve; its name goes to the legend.
+        Ordinates of each curve; its name goes to the legend. One that is NaN throughout keeps its
+        place in the order of colours, but nothing is drawn.
 
     Examples
     --------
@@ -122,7 +123,10 @@ def curves(ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike]) -> Axes:
     >>> plt.close(figure)
     """
     for i, (name, mark) in enumerate(marks(lines).items()):
-        ax.plot(x, lines[name], label=name, markevery=(0.03 + 0.04 * i, 0.25), ms=6, **mark)
+        # Matplotlib cannot space markers along a curve without points.
+        drawn = np.isfinite(np.asarray(lines[name], dtype=float)).any()
+        every = (0.03 + 0.04 * i, 0.25) if drawn else None
+        ax.plot(x, lines[name], label=name, markevery=every, ms=6, **mark)
     return ax
 
 
