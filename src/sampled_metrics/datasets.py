@@ -16,6 +16,7 @@ import hashlib
 import io
 import json
 import os
+import warnings
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,12 +25,16 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import pooch
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ._validate import IntArray, integers
 from .ranking import RankIntervals
+
+with warnings.catch_warnings():
+    # In a notebook without widgets this import says that its bar will be one of text: it may.
+    warnings.filterwarnings("ignore", "IProgress not found")
+    import pooch
 
 FOLDER_VARIABLE = "SAMPLED_METRICS_DATA"
 #: Users of MovieLens 1M, from the first, whose times the facts of `bundled_counts` rest on.
