@@ -201,6 +201,16 @@ def test_a_file_of_the_split_is_refused_before_it_reaches_the_cache(served):
     assert cached(served) == []
 
 
+def test_a_download_that_fails_names_the_address_and_the_way_out(served):
+    for call, name in [
+        (datasets.ncf_split, "ml-1m.train.rating"),
+        (lambda: datasets.movielens("100k"), "ml-100k.zip"),
+    ]:
+        with pytest.raises(ConnectionError, match=rf"{name} could not be downloaded .*folder"):
+            call()
+    assert cached(served) == []
+
+
 def test_a_git_blob_id_is_what_git_says():
     # git's own examples: the empty file, and "test content\n" (Pro Git, section 10.2).
     assert datasets._blob_id(b"") == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"

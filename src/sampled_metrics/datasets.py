@@ -561,30 +561,34 @@ def _ncf_file(name: str) -> Path:
     cached = pooch.os_cache("sampled-metrics") / name
     if cached.exists() and _blob_id(cached.read_bytes()) != _NCF_FILES[name][0]:
         cached.unlink()  # pooch checks no git blob id, so it would take the file as it is
-    return Path(
-        pooch.retrieve(_NCF_URL + name, None, name, cached.parent, downloader=_download_blob(name))
-    )
+    return _retrieve(_NCF_URL, name, git_blob=_NCF_FILES[name][0])
 
 
-def _download_blob(name: str) -> Any:
-    """A downloader for pooch that refuses a wrong file before pooch moves it into the cache."""
+def _retrieve(
+    folder_url: str, name: str, sha256: str | None = None, git_blob: str | None = None
+) -> Path:
+    """Path of a file in the cache, downloaded if need be; pooch renames it there once checked."""
+    fetch = pooch.HTTPDownloader(progressbar=True)
 
     def download(url: str, output_file: str, caller: pooch.Pooch) -> None:
-        pooch.HTTPDownloader(progressbar=True)(url, output_file, caller)
-        _check_blob(Path(output_file).read_bytes(), _NCF_FILES[name][0], url)
+        try:
+            fetch(url, output_file, caller)
+        except OSError as problem:
+            raise ConnectionError(
+                f"{url} could not be downloaded ({type(problem).__name__}): try again, or name a "
+                f"folder that has the data in {FOLDER_VARIABLE}"
+            ) from None
+        if git_blob is not None:
+            _check_blob(Path(output_file).read_bytes(), git_blob, url)
 
-    return download
+    known = f"sha256:{sha256}" if sha256 else None
+    cache = pooch.os_cache("sampled-metrics")
+    return Path(pooch.retrieve(folder_url + name, known, name, cache, downloader=download))
 
 
 def _fetch_member(release: _Release) -> bytes:
     """The ratings file inside a release's archive, which is downloaded where the cache lacks it."""
-    archive = pooch.retrieve(
-        _MOVIELENS_URL + release.archive,
-        f"sha256:{release.archive_sha256}",
-        release.archive,
-        pooch.os_cache("sampled-metrics"),
-        downloader=pooch.HTTPDownloader(progressbar=True),
-    )
+    archive = _retrieve(_MOVIELENS_URL, release.archive, sha256=release.archive_sha256)
     with zipfile.ZipFile(archive) as opened:
         return opened.read(release.member)
 
