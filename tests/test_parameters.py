@@ -102,7 +102,7 @@ def test_the_table_names_meaning_unit_range_and_value():
 def test_a_file_is_one_that_exists_or_none(tmp_path):
     path = tmp_path / "ranks.csv"
     kind = File("table of ranks")
-    with pytest.raises(ParameterError, match="ranks is .*, but must be the path of a file, or ''"):
+    with pytest.raises(ParameterError, match=r"ranks is .*, but must be the path of a file, or ''"):
         check({"ranks": str(path)}, ranks=kind)
     path.touch()
     for good in (str(path), ""):
