@@ -1,0 +1,133 @@
+"""What a check of a published claim finds, and how the status of the claim follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+REPRODUCED = "reproduced"
+UNSTATED = "reproduced under a setting that the source does not state"
+CONTRADICTED = "contradicted"
+STATUSES = (CONTRADICTED, UNSTATED, REPRODUCED)
+
+#: A printed average over random runs agrees if it is less than this many standard errors away.
+Z_LIMIT = 3.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check computed.
+
+    Attributes
+    ----------
+    ours : str
+        Our value, as the ledger shows it.
+    holds : bool
+        Whether the claim holds, under what the source states or under `setting`.
+    setting : str
+        The setting that the source does not state and that the claim needs, if any.
+    evidence : str
+        What is found instead under what the source states; needed where that is not the claim.
+    z : tuple of float
+        Standard errors between a printed average over runs (and its printed standard
+        deviation) and the exact ones.
+    """
+
+    ours: str
+    holds: bool
+    setting: str = ""
+    evidence: str = ""
+    z: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.ours:
+            raise ValueError("a finding must show what was computed")
+        if (self.setting or not self.holds) and not self.evidence:
+            raise ValueError(f"a finding that is not plainly the claim needs evidence: {self}")
+
+    @property
+    def status(self) -> str:
+        """One of `STATUSES`."""
+        if not self.holds:
+            return CONTRADICTED
+        return UNSTATED if self.setting else REPRODUCED
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one setting gives; an empty setting is what the source states."""
+
+    ours: str
+    holds: bool
+    setting: str = ""
+    z: tuple[float, ...] = ()
+
+
+def judge(*trials: Trial, note: str = "") -> Finding:
+    """The finding of the first trial that holds; the trials go from the stated setting outwards.
+
+    `note` is evidence to show beside what the stated setting gives.
+    """
+    if trials[0].setting:
+        raise ValueError("the first trial must be of what the source states")
+    for trial in trials:
+        if trial.holds:
+            evidence = _joined(f"As stated: {trials[0].ours}.", note) if trial.setting else ""
+            return Finding(trial.ours, True, trial.setting, evidence, trial.z)
+    others = [f"{trial.ours} if {trial.setting}" for trial in trials[1:]]
+    first = f"We find {trials[0].ours}" + (" as stated" if others else "")
+    evidence = _joined("; ".join([first, *others]) + ".", note)
+    return Finding(trials[-1].ours, False, "", evidence, trials[-1].z)
+
+
+def _joined(*sentences: str) -> str:
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A number as a paper prints it: its value and half a unit of its last digit."""
+
+    value: float
+    half_unit: float
+    decimals: int
+
+    @classmethod
+    def parse(cls, text: str) -> Printed:
+        """Read "0.990", "1,600" or "~5,000".
+
+        >>> Printed.parse("0.990")
+        Printed(value=0.99, half_unit=0.0005, decimals=3)
+        """
+        number = Decimal(text.strip().lstrip("~<>").replace(",", "").rstrip("%"))
+        decimals = max(0, -int(number.as_tuple().exponent))
+        return cls(float(number), 0.5 * 10.0**-decimals, decimals)
+
+    def rounds_from(self, value: float) -> bool:
+        """Whether `value`, rounded to the printed digits, is the printed number.
+
+        >>> Printed.parse("1.58").rounds_from(1.58496), Printed.parse("1.58").rounds_from(1.5851)
+        (True, False)
+        """
+        return abs(value - self.value) <= self.half_unit * (1 + 1e-9)
+
+    def z(self, value: float, standard_error: float) -> float:
+        """Standard errors between `value` and the nearest number that rounds to the printed one.
+
+        >>> round(Printed.parse("0.63").z(0.66, 0.01), 9)
+        2.5
+        """
+        gap = abs(value - self.value) - self.half_unit * (1 + 1e-9)
+        if gap <= 0:
+            return 0.0
+        return gap / standard_error if standard_error > 0 else float("inf")
+
+
+def printed_pair(text: str) -> tuple[Printed, Printed]:
+    """Read "0.990 ± 0.004".
+
+    >>> [part.value for part in printed_pair("0.990 ± 0.004")]
+    [0.99, 0.004]
+    """
+    mean, spread = text.split("±")
+    return Printed.parse(mean), Printed.parse(spread)

@@ -1,0 +1,521 @@
+"""Checks of printed formulas: each is evaluated as printed and held against its definition.
+
+A formula stands in the ledger as a Python expression. It is evaluated in rational arithmetic,
+and held against an enumeration of every equally likely sample and against the package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import combinations, combinations_with_replacement, pairwise
+from math import comb, isclose, log2
+
+import mpmath as mp
+import numpy as np
+
+from sampled_metrics import Metric, Protocol, metric
+from sampled_metrics.consistency import verdicts
+from sampled_metrics.estimators import naive
+
+from ..laws import DIGITS, digits_law, every_sample, exact_law
+from .finding import Finding, Printed, Trial, judge
+
+#: Metrics that tell the first position from the second: those the paper calls reasonable.
+TOP_AWARE = ("auc", "ap", "ndcg", "rr", "recall@1", "precision@1", "ap@3", "ndcg@3", "accuracy")
+
+
+def _evaluate(formula: str, **names: object) -> object:
+    """The value of a printed formula; the names it may use are given and these few."""
+    known: dict[str, object] = {
+        "__builtins__": {},
+        "sum": sum,
+        "min": min,
+        "log2": lambda x: log2(x),
+        "comb": lambda a, b: Fraction(comb(int(a), int(b))),
+        "count": lambda truths: Fraction(sum(bool(truth) for truth in truths)),
+        "upto": lambda last: [Fraction(i) for i in range(1, int(last) + 1)],
+    }
+    return eval(formula, known | names)
+
+
+def _same(first: object, second: object) -> bool:
+    """Equal where both are rational, else to 12 digits."""
+    if isinstance(first, (Fraction, int)) and isinstance(second, (Fraction, int)):
+        return first == second
+    return isclose(float(first), float(second), rel_tol=1e-12, abs_tol=1e-14)  # type: ignore[arg-type]
+
+
+def _compared(cases: Iterator[tuple[str, object, object]], against: str) -> Finding:
+    """Hold the pairs (printed formula, what it should be) against one another, case by case."""
+    seen = 0
+    for case, printed, found in cases:
+        if not _same(printed, found):
+            ours, theirs = float(found), float(printed)  # type: ignore[arg-type]
+            return judge(
+                Trial(f"{ours:.6g} at {case}, where the formula gives {theirs:.6g}", False)
+            )
+        seen += 1
+    if not seen:
+        raise ValueError("no case was compared")
+    return judge(Trial(f"equal in all {seen:,} cases, against {against}", True))
+
+
+def _exact(metric_: Metric, rank: int, n_items: int) -> object:
+    """The metric of one rank as a rational, or as a float for NDCG, straight from eqs 7-11."""
+    if metric_.kind == "auc":
+        return Fraction(n_items - rank, n_items - 1)
+    cut = 1 if metric_.kind == "accuracy" else metric_.k
+    inside = cut is None or rank <= cut
+    if metric_.kind == "ndcg":
+        return inside / log2(rank + 1)
+    if metric_.kind in ("ap", "rr"):
+        return Fraction(int(inside), rank)
+    return Fraction(int(inside), cut if metric_.kind == "precision" and cut else 1)
+
+
+def metric_of_set(published: str, kind: str) -> Finding:
+    """Eqs 2-6: the formula of a metric of several relevant items, on every set of up to 7 items."""
+
+    def cases() -> Iterator[tuple[str, object, object]]:
+        for n in range(2, 8):
+            items = [Fraction(i) for i in range(1, n + 1)]
+            for size in range(1, n):
+                for ranks in combinations(items, size):
+                    others = [item for item in items if item not in ranks]
+                    for k in [None] if kind == "auc" else range(1, n + 1):
+                        cut = Fraction(k or n)
+                        names = {"n": Fraction(n), "R": Fraction(size), "k": cut}
+                        value = _evaluate(published, ranks=ranks, others=others, **names)
+                        ours = metric(kind if k is None else f"{kind}@{k}")
+                        found = ours.of_set([int(r) for r in ranks], n_items=n)
+                        yield f"ranks {[int(r) for r in ranks]}, n = {n}, k = {k}", value, found
+
+    return _compared(cases(), "the package")
+
+
+def metric_of_rank(published: str, kind: str, cutoff: bool) -> Finding:
+    """Eqs 7-13: the formula for one relevant item is that for a set, with a set of one."""
+
+    def cases() -> Iterator[tuple[str, object, object]]:
+        for n in range(2, 31):
+            for k in range(1, n + 1) if cutoff else [None]:
+                ours = metric(kind if k is None else f"{kind}@{k}")
+                for r in range(1, n + 1):
+                    names = {"n": Fraction(n), "r": Fraction(r), "k": Fraction(k or n)}
+                    found = ours.of_set([r], n_items=n)
+                    yield f"r = {r}, n = {n}, k = {k}", _evaluate(published, **names), found
+
+    return _compared(cases(), "the formula for sets")
+
+
+def equal_metrics(published: str) -> Finding:
+    """Two metrics that are one for a single relevant item, as in "rr = ap" or "hit@k = recall@k".
+
+    A first metric without a cut-off may equal a second with the cut-off n.
+    """
+    first, second = (side.strip() for side in published.split("="))
+
+    def cases() -> Iterator[tuple[str, object, object]]:
+        for n in range(2, 31):
+            for k in range(1, n + 1) if "@k" in published else [n]:
+                a, b = (
+                    metric(side.replace("@k", f"@{k}").replace("@n", f"@{n}"))
+                    for side in (first, second)
+                )
+                for r in range(1, n + 1):
+                    yield f"r = {r}, n = {n}, k = {k}", float(a(r, n)), float(b(r, n))
+
+    return _compared(cases(), "each other")
+
+
+def rank_ratio(published: str, kind: str) -> Finding:
+    """How many times rank 1 is worth rank 2."""
+    value = float(metric(kind)(1)) / float(metric(kind)(2))
+    return judge(Trial(f"{value:.4f}", Printed.parse(published).rounds_from(value)))
+
+
+def equal_steps(published: str, kind: str) -> Finding:
+    """Two steps up a ranking of any size that are worth the same, as in "101 -> 100 = 2 -> 1"."""
+    steps = [[int(rank) for rank in step.split("->")] for step in published.split("=")]
+    for n in range(max(map(max, steps)), 2_000):
+        (a, b), (c, d) = ([_exact(metric(kind), rank, n) for rank in step] for step in steps)
+        if not _same(b - a, d - c):  # type: ignore[operator]
+            gains = f"{float(b - a):.4g} and {float(d - c):.4g}"  # type: ignore[operator]
+            return judge(Trial(f"gains of {gains} at n = {n}", False))
+    return judge(Trial("equal, exactly, for every n below 2,000", True))
+
+
+def mean_over_instances(published: str) -> Finding:
+    """Eq. 1: an evaluation reports the average over its instances."""
+
+    def cases() -> Iterator[tuple[str, object, object]]:
+        for kind in ("auc", "ap", "recall@2", "precision@2"):
+            for ranks in combinations_with_replacement(range(1, 7), 3):
+                values = [_exact(metric(kind), r, 6) for r in ranks]
+                found = float(metric(kind)(ranks, n_items=6).mean())
+                yield f"{kind}, ranks {ranks}", _evaluate(published, values=values, D=3), found
+
+    return _compared(cases(), "the mean over instances")
+
+
+def consistency_of_pairs(published: str, kind: str) -> Finding:
+    """Eq. 14 says of each pair of recommenders what `consistency.verdicts` says of it.
+
+    The formula is asked of a pair in both orders, as the definition quantifies over all pairs.
+    """
+
+    def cases() -> Iterator[tuple[str, object, object]]:
+        n, m = 5, 2
+        lists = list(combinations_with_replacement(range(1, n + 1), 2))
+        estimator = naive(metric(kind), Protocol(n, m))
+        exact = {ranks: sum(_exact(metric(kind), r, n) for r in ranks) for ranks in lists}  # type: ignore[misc]
+        laws = {r: exact_law(n, m, r, True) for r in range(1, n + 1)}
+        sampled = {
+            ranks: sum(
+                p * _exact(metric(kind), i + 1, m + 1)  # type: ignore[operator]
+                for r in ranks
+                for i, p in enumerate(laws[r])
+            )
+            for ranks in lists
+        }
+        assert estimator.values.size == m + 1
+        for a, b in combinations(lists, 2):
+            both = [
+                _evaluate(published, exact=exact, expected=sampled, A=x, B=y)
+                for x, y in ((a, b), (b, a))
+            ]
+            found = verdicts({"A": a, "B": b}, metric(kind), n, m)["consistent"].item()
+            yield f"ranks {a} and {b}", int(all(both)), int(found)
+
+    return _compared(cases(), "the package's verdicts")
+
+
+def one_draw(published: str) -> Finding:
+    """Eq. 15: the probability that one negative drawn at random is above rank r."""
+
+    def cases() -> Iterator[tuple[str, object, object]]:
+        for n in range(2, 31):
+            for r in range(1, n + 1):
+                value = _evaluate(published, n=Fraction(n), r=Fraction(r))
+                above = [item for item in range(1, n + 1) if item != r]
+                found = Fraction(sum(item < r for item in above), len(above))
+                yield f"r = {r}, n = {n}", value, found
+
+    return _compared(cases(), "a count of the n - 1 negatives")
+
+
+def _samples(n: int, m: int, r: int, replacement: bool) -> list[int]:
+    """The sampled rank in every equally likely sample."""
+    return [found for (found,) in every_sample([r], n, m, replacement)]
+
+
+def _small_cases(replacement: bool, first_rank: int = 1) -> Iterator[tuple[int, int, int]]:
+    """Every (n, m, r) small enough to enumerate its samples."""
+    for n in range(2, 7):
+        for m in range(1, 5 if replacement else n):
+            for r in range(first_rank, n + 1):
+                yield n, m, r
+
+
+def sampled_rank_law(published: str, replacement: bool) -> Finding:
+    """The probability of i negatives above the item, against every sample and the package."""
+
+    def cases() -> Iterator[tuple[str, object, object]]:
+        for n, m, r in _small_cases(replacement):
+            ranks = _samples(n, m, r, replacement)
+            package = Protocol(n, m, replacement).pmf(r)
+            for i in range(m + 1):
+                where = f"n = {n}, m = {m}, r = {r}, i = {i}"
+                p = Fraction(r - 1, n - 1)
+                value = _evaluate(published, n=n, m=m, r=r, i=i, p=p)
+                yield where, value, Fraction(ranks.count(i + 1), len(ranks))
+                yield where, value, float(package[i])
+
+    return _compared(cases(), "every sample, and the package")
+
+
+def expectation(published: str, replacement: bool) -> Finding:
+    """Eq. 16: the expectation of a sampled metric, against the average over every sample."""
+
+    def cases() -> Iterator[tuple[str, object, object]]:
+        for kind in ("auc", "ap", "ndcg", "recall@2", "precision@2"):
+            for n, m, r in _small_cases(replacement):
+                ranks = _samples(n, m, r, replacement)
+                law = exact_law(n, m, r, replacement)
+
+                def value_of(i: int, kind: str = kind, m: int = m) -> object:
+                    return _exact(metric(kind), int(i), m + 1)
+
+                def p_of(i: int, law: list[Fraction] = law) -> Fraction:
+                    return law[int(i) - 1]
+
+                value = _evaluate(published, p=p_of, M=value_of, m=m)
+                found = sum(value_of(rank) for rank in ranks) / len(ranks)  # type: ignore[operator, misc]
+                where = f"{kind}, n = {n}, m = {m}, r = {r}"
+                yield where, value, found
+                yield (
+                    where,
+                    value,
+                    float(naive(metric(kind), Protocol(n, m, replacement)).expected(r)),
+                )
+
+    return _compared(cases(), "the average over every sample, and the package")
+
+
+def expectation_depends_on(published: str) -> Finding:
+    """The quantities, as in "r, m, n", that move the expected sampled average precision."""
+    base = {"r": 20, "m": 50, "n": 1_000}
+    moved = []
+    for name in base:
+        other = base | {name: base[name] * 2}
+        values = [
+            float(naive(metric("ap"), Protocol(c["n"], c["m"])).expected(c["r"]))
+            for c in (base, other)
+        ]
+        if not _same(*values):
+            moved.append(name)
+    return judge(
+        Trial(", ".join(moved), {part.strip() for part in published.split(",")} == set(moved))
+    )
+
+
+def expected_metric(
+    published: str, kind: str, replacement: bool = True, first_rank: int = 1, large: bool = False
+) -> Finding:
+    """A closed form of an expected sampled metric, against every sample and the package.
+
+    With `large`, also against the sum of eq. 16 in 50-digit arithmetic at n = 10,000, m = 99.
+    """
+
+    def cases() -> Iterator[tuple[str, object, object]]:
+        cutoffs = range(1, 5) if kind in ("recall", "precision") else [None]
+        for k in cutoffs:
+            name = kind if k is None else f"{kind}@{k}"
+            for n, m, r in _small_cases(replacement, first_rank):
+                law = exact_law(n, m, r, replacement)
+                names = _names(n, m, r, k)
+                value = _evaluate(published, cdf=lambda i, law=law: sum(law[: int(i) + 1]), **names)
+                ranks = _samples(n, m, r, replacement)
+                total = sum(_exact(metric(name), rank, m + 1) for rank in ranks)  # type: ignore[misc]
+                where = f"n = {n}, m = {m}, r = {r}" + (f", k = {k}" if k else "")
+                yield where, value, total / len(ranks)
+                yield (
+                    where,
+                    value,
+                    float(naive(metric(name), Protocol(n, m, replacement)).expected(r)),
+                )
+        if large:
+            yield from _digits_cases(published, replacement)
+
+    against = "every sample, and the package" + (", and 50 digits at n = 10,000" if large else "")
+    return _compared(cases(), against)
+
+
+def _names(n: int, m: int, r: int, k: int | None) -> dict[str, object]:
+    """What the closed forms are written in, as rationals."""
+    return {
+        "n": Fraction(n),
+        "m": m,
+        "r": Fraction(r),
+        "k": k,
+        "p": Fraction(r - 1, n - 1),
+        "auc": Fraction(n - r, n - 1),
+    }
+
+
+def _digits_cases(published: str, replacement: bool) -> Iterator[tuple[str, object, object]]:
+    """Expected AP at n = 10,000 and m = 99: the formula and the sum of eq. 16 in 50 digits."""
+    n, m = 10_000, 99
+    with mp.workdps(DIGITS):
+        for r in (2, 100, 5_000, 10_000):
+            terms = (digits_law(n, m, r, replacement, x) / (x + 1) for x in range(m + 1))
+            total = mp.fsum(terms)
+            p, auc = mp.mpf(r - 1) / (n - 1), mp.mpf(n - r) / (n - 1)
+            value = _evaluate(published, n=mp.mpf(n), m=m, r=mp.mpf(r), p=p, auc=auc)
+            if abs(value / total - 1) > mp.mpf(10) ** -40:  # type: ignore[operator]
+                yield f"n = {n}, m = {m}, r = {r}, 50 digits", value, total
+            yield (
+                f"n = {n}, m = {m}, r = {r}",
+                float(value),  # type: ignore[arg-type]
+                float(naive(metric("ap"), Protocol(n, m, replacement)).expected(r)),
+            )
+
+
+def constant_at_first_rank(published: str) -> Finding:
+    """The sampled AP of an item at rank 1 is the same in every sample."""
+    found = {
+        Fraction(1, rank)
+        for replacement in (True, False)
+        for n, m, r in _small_cases(replacement)
+        if r == 1
+        for rank in _samples(n, m, r, replacement)
+    }
+    shown = ", ".join(map(str, sorted(found)))
+    return judge(Trial(f"{shown} in every sample", found == {Fraction(published)}))
+
+
+def unbiased_auc(published: str, law: str) -> Finding:
+    """The expected sampled AUC is the exact one under a law of the sampled rank.
+
+    `law` is "binomial", "hypergeometric", or "two-point": all or none of the negatives above
+    the item, a law with the same mean and no other likeness.
+    """
+
+    def law_of(n: int, m: int, r: int) -> list[Fraction]:
+        if law == "two-point":
+            p = Fraction(r - 1, n - 1)
+            return [1 - p, *[Fraction(0)] * (m - 1), p]
+        return exact_law(n, m, r, {"binomial": True, "hypergeometric": False}[law])
+
+    def cases() -> Iterator[tuple[str, object, object]]:
+        for n in range(2, 13):
+            for m in range(1, n):
+                for r in range(1, n + 1):
+                    value = _evaluate(published, n=Fraction(n), r=r)
+                    terms = enumerate(law_of(n, m, r))
+                    found = sum(p * Fraction(m - i, m) for i, p in terms)
+                    yield f"n = {n}, m = {m}, r = {r}", value, found
+
+    return _compared(cases(), f"the sum over the {law} law")
+
+
+def proportional_when_auc_power_small(published: str) -> Finding:
+    """Where AUC^(m+1) is near 0, expected sampled AP is near a constant times the printed form."""
+    n, worst = 10_000, 0.0
+    for m in (99, 999):
+        ranks = np.array([r for r in range(2, n + 1, 7) if ((n - r) / (n - 1)) ** (m + 1) < 1e-3])
+        expected = naive(metric("ap"), Protocol(n, m)).expected(ranks)
+        form = np.array([float(_evaluate(published, r=Fraction(int(r)))) for r in ranks])  # type: ignore[arg-type]
+        constant = (n - 1) / (m + 1)
+        worst = max(worst, float(np.abs(expected / (form * constant) - 1).max()))
+    return judge(Trial(f"within {worst:.1e} of it where AUC^(m+1) < 0.001", worst < 1.1e-3))
+
+
+def samples_until_small(published: str, n_items: int = 10_000) -> Finding:
+    """Negatives it takes until AUC^(m+1) < 0.01, for an item in the top so many ranks."""
+    rank = int(published)
+    needed = int(np.ceil(np.log(0.01) / np.log1p(-(rank - 1) / (n_items - 1)))) - 1
+    top = int(np.ceil(np.log(0.01) / np.log1p(-9 / (n_items - 1)))) - 1
+    text = (
+        f"m = {needed:,} at rank {rank} and {top:,} at rank 10 of {n_items:,}, to fall below 0.01"
+    )
+    return judge(Trial(text, needed > 200))  # 200: the largest sample the paper finds in use
+
+
+def one_negative(published: str) -> Finding:
+    """With one negative every metric's expectation is this function, linear in the rank."""
+
+    def cases() -> Iterator[tuple[str, object, object]]:
+        for kind in (*TOP_AWARE, "recall@2", "precision@5"):
+            for n in range(2, 8):
+                for r in range(1, n + 1):
+
+                    def M(rank: int, kind: str = kind) -> object:
+                        return _exact(metric(kind), rank, 2)
+
+                    value = _evaluate(published, n=Fraction(n), r=Fraction(r), M=M)
+                    for replacement in (True, False):
+                        ranks = _samples(n, 1, r, replacement)
+                        found = sum(M(rank) for rank in ranks) / Fraction(len(ranks))  # type: ignore[misc, operator]
+                        yield f"{kind}, n = {n}, r = {r}", value, found
+                        package = naive(metric(kind), Protocol(n, 1, replacement))
+                        yield f"{kind}, n = {n}, r = {r}", value, float(package.expected(r))
+
+    return _compared(cases(), "every sample, and the package")
+
+
+def same_law_with_and_without(published: str) -> Finding:
+    """Number of negatives at which the two laws are one for every catalogue and rank."""
+    m = int(published)
+    for n in range(m + 1, 31):
+        for r in range(1, n + 1):
+            if exact_law(n, m, r, True) != exact_law(n, m, r, False):
+                return judge(Trial(f"m = {m}: the laws differ at n = {n}, r = {r}", False))
+    return judge(Trial("one law for every n up to 30 and every rank", True))
+
+
+def constant_with_one_negative(published: str) -> Finding:
+    """Metrics, as in "recall, precision" at cut-offs from 2 on, whose sampled value never moves."""
+    for kind in (part.strip() for part in published.split(",")):
+        for k in range(2, 8) if kind in ("recall", "precision") else [None]:
+            ours = metric(kind if k is None else f"{kind}@{k}")
+            values = naive(ours, Protocol(1_000, 1)).values
+            if values[0] != values[1]:
+                text = f"{ours.label} is {values[0]:.3g} at sampled rank 1, {values[1]:.3g} at 2"
+                return judge(Trial(text, False))
+    return judge(Trial("one value at both sampled ranks, for k = 2 to 7", True))
+
+
+def prefers_first_position(published: str) -> Finding:
+    """The sign, "<" or ">", of M(2) against M(1) for every metric that tells the two apart."""
+    compare: dict[str, Callable[[float, float], bool]] = {"<": float.__lt__, ">": float.__gt__}
+    sign = published.replace("M(2)", "").replace("M(1)", "").strip()
+    wrong = [
+        kind
+        for kind in TOP_AWARE
+        if not compare[sign](float(metric(kind)(2, 2)), float(metric(kind)(1, 2)))
+    ]
+    text = f"holds for {len(TOP_AWARE) - len(wrong)} of {len(TOP_AWARE)} metrics"
+    return judge(Trial(text, not wrong))
+
+
+def verdicts_agree(published: str, m: int = 1) -> Finding:
+    """With m negatives every sensible metric orders any two recommenders as exact AUC does."""
+    n, against = 6, metric(published)
+    lists = np.array(list(combinations_with_replacement(range(1, n + 1), 3)))
+    exact = against(lists, n).sum(axis=1).round(9)
+    pairs = np.sign(exact[:, None] - exact)
+    for kind in TOP_AWARE:
+        mean = naive(metric(kind), Protocol(n, m)).expected(lists).sum(axis=1).round(9)
+        differ = np.argwhere(np.sign(mean[:, None] - mean) != pairs)
+        if differ.size:
+            a, b = (tuple(lists[i].tolist()) for i in differ[0])
+            text = f"{metric(kind).label} and {against.label} order ranks {a} and {b} differently"
+            return judge(Trial(f"{text} at m = {m}", False))
+    return judge(
+        Trial(f"{len(TOP_AWARE)} metrics agree on all {exact.size**2:,} pairs at n = {n}", True)
+    )
+
+
+def metrics_draw_together(published: str) -> Finding:
+    """The smaller the sample, the smaller the largest gap between rescaled expected metrics.
+
+    The expected AUC, AP and NDCG are rescaled to run from 1 at the first rank to 0 at the last.
+    """
+    sizes = [int(part) for part in published.split(",")]
+    n = 10_000
+    ranks = np.unique(np.geomspace(1, n, 400).astype(int))
+    gaps = []
+    for m in sizes:
+        curves = [
+            naive(metric(kind), Protocol(n, m)).expected(ranks) for kind in ("auc", "ap", "ndcg")
+        ]
+        curves = [(curve - curve[-1]) / (curve[0] - curve[-1]) for curve in curves]
+        gaps.append(max(float(np.abs(a - b).max()) for a, b in combinations(curves, 2)))
+    text = ", ".join(f"{gap:.3f} at m = {m}" for gap, m in zip(gaps, sizes, strict=True))
+    falls = all(b < a or (a == b == 0) for a, b in pairwise(gaps))
+    return judge(Trial(f"largest gap {text}", falls))
+
+
+def cdf_linear(published: str) -> Finding:
+    """Whether the expectation of a cut-off metric is "linear" in the rank or "not linear"."""
+    n, linear = 12, []
+    for m in range(1, n):
+        for k in range(1, m + 2):
+            values = [sum(exact_law(n, m, r, True)[:k]) for r in range(1, n + 1)]
+            triples = zip(values, values[1:], values[2:], strict=False)
+            if all(a - 2 * b + c == 0 for a, b, c in triples):
+                linear.append((m, k))
+    small = [(m, k) for m, k in linear if m >= 2 and k <= m]
+    return judge(
+        Trial(
+            "linear at m = k = 1, and constant where k > m",
+            published == "not linear" and not linear,
+        ),
+        Trial(
+            "linear nowhere else, for n = 12 and every m",
+            published == "not linear" and not small,
+            "at least two negatives, and a cut-off no larger than their number",
+        ),
+    )

@@ -1,0 +1,358 @@
+"""Every claim of the ledger is checked, its status is looked at, and every check can fail."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from . import CONTRADICTED, MODULES, UNSTATED, Claim, check, find, load
+from .finding import Finding, Printed, Trial, judge, printed_pair
+
+CLAIMS = {claim.id: claim for claim in load()}
+ROOT = Path(__file__).resolve().parents[2]
+
+#: Every claim that is not plainly reproduced. A change here is a change of what the book says of
+#: a paper: look at the claim's evidence before editing it.
+EXPECTED = {
+    "rendle-eq30-constant": CONTRADICTED,
+    "always-underestimates": CONTRADICTED,
+    "table3-auc-z-sampled": CONTRADICTED,
+    "x-y-more-than-1000": CONTRADICTED,
+    "section9-eq30-y": CONTRADICTED,
+    "section9-eq30-z": CONTRADICTED,
+    "fig1-ap-sharpest": UNSTATED,
+    "example-order-changes": UNSTATED,
+    "example-a-equals-b": UNSTATED,
+    "fig2-ap-large": UNSTATED,
+    "fig2-recall-5000": UNSTATED,
+    "rendle-cdf-not-linear": UNSTATED,
+    "bias-falls-with-m": UNSTATED,
+    "fig5-z-best-in-top-10": UNSTATED,
+    "fig5-z-worst-bucket": UNSTATED,
+    "fig5-x-top-100": UNSTATED,
+    "fig5-y-overall": UNSTATED,
+    "exact-order": UNSTATED,
+    "sampled-recall-reversed": UNSTATED,
+    "sampled-x-best": UNSTATED,
+    "sampled-two-better": UNSTATED,
+    "sampled-auc-order": UNSTATED,
+    "fig6-x-y-1000": UNSTATED,
+    "table4-x-y-recall": UNSTATED,
+    "table4-x-y-ndcg": UNSTATED,
+    "table4-x-y-ap": UNSTATED,
+    "table4-y-z-recall": UNSTATED,
+    "section9-x": UNSTATED,
+    **{f"table3-{metric}-{name}-exact": UNSTATED
+       for metric in ("recall", "ndcg", "ap", "auc") for name in "xyz"},
+    **{f"table3-{metric}-{name}-sampled": UNSTATED
+       for metric in ("recall", "ndcg", "ap", "auc") for name in "xyz"
+       if (metric, name) != ("auc", "z")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS)
+def test_status_is_the_one_looked_at(claim: Claim) -> None:
+    finding = check(claim)
+    assert finding.status == EXPECTED.get(claim.id, "reproduced"), finding
+
+
+def test_expected_names_claims_of_the_ledger() -> None:
+    assert set(EXPECTED) <= set(CLAIMS)
+
+
+def test_ids_are_unique() -> None:
+    assert len(CLAIMS) == len(load())
+    assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name) for name in CLAIMS)
+
+
+def test_sources_are_in_the_bibliography() -> None:
+    text = (ROOT / "book" / "references.bib").read_text(encoding="utf-8")
+    known = set(re.findall(r"^@\w+\{(\w+),", text, flags=re.MULTILINE))
+    assert {s.key for c in CLAIMS.values() for s in (c.source, *c.also)} <= known
+
+
+def checks() -> set[str]:
+    """The names of all checks: the public functions that return a finding."""
+    return {
+        f"{name}.{function}"
+        for name, module in MODULES.items()
+        for function, value in vars(module).items()
+        if inspect.isfunction(value)
+        and value.__module__ == module.__name__
+        and not function.startswith("_")
+        and inspect.signature(value).return_annotation == "Finding"
+    }
+
+
+def test_every_check_is_used_and_exists() -> None:
+    assert {claim.check for claim in CLAIMS.values()} == checks()
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "kinds"),
+    [
+        ("toy.exact_cell", "ABC", {"auc", "ap", "ndcg", "recall@10"}),
+        ("toy.sampled_cell", "ABC", {"auc", "ap", "ndcg", "recall@10"}),
+        ("movielens.exact_cell", "XYZ", {"auc", "ap", "ndcg@10", "recall@10"}),
+        ("movielens.sampled_cell", "XYZ", {"auc", "ap", "ndcg@10", "recall@10"}),
+    ],
+)
+def test_tables_are_complete(name: str, rows: str, kinds: set[str]) -> None:
+    cells = [(c.args["recommender"], c.args["kind"]) for c in CLAIMS.values() if c.check == name]
+    assert sorted(cells) == sorted((row, kind) for row in rows for kind in kinds)
+
+
+def test_table_4_is_complete() -> None:
+    cells = Counter(
+        c.args["first"] + c.args["second"]
+        for c in CLAIMS.values()
+        if c.check == "movielens.runs_in_order"
+    )
+    assert cells == {"XY": 4, "XZ": 4, "YZ": 4}
+
+
+def test_every_numbered_equation_is_there() -> None:
+    numbers = {
+        int(n)
+        for claim in CLAIMS.values()
+        if claim.source.key == "krichene2020"
+        for n in re.findall(r"eq\. (\d+)", claim.source.place)
+    }
+    assert set(range(1, 20)) <= numbers
+
+
+# --- every check can fail -----------------------------------------------------------------------
+
+#: For each check a claim of the ledger and how to make it wrong: another printed value (or None
+#: for the same) and other arguments.
+WRONG: dict[str, list[tuple[str, str | None, dict[str, object]]]] = {
+    "curves.becomes_linear": [("fig3-linear-in-the-limit", None, {"sizes": [1, 2, 5]})],
+    "curves.bias_grows_with_catalogue": [("bias-grows-with-n", None, {"sizes": [8000, 2000, 500]})],
+    "curves.consistent": [("auc-consistent", "ap", {})],
+    "curves.exceeds_true_rank": [("always-underestimates", "sometimes", {})],
+    "curves.inconsistent": [("intro-inconsistent", "ap, auc", {})],
+    "curves.large_bias": [("fig3-ap-bias-at-1000", None, {"kind": "auc"})],
+    "curves.least_position_aware": [("fig1-auc-least", "ndcg", {})],
+    "curves.less_top_heavy": [("fig3-ap-less-top-heavy", None, {"kind": "auc"})],
+    "curves.mean_bias_falls": [("bias-falls-with-m", None, {"sizes": [1000, 100, 10]})],
+    "curves.sharpest_at_the_top": [("fig1-ap-sharpest", "ndcg", {})],
+    "curves.smooth": [("fig3-recall-smooth", "ap", {})],
+    "curves.top_heavy": [("fig1-top-heavy", "auc, ap, ndcg, recall@10", {}),
+                         ("fig1-top-heavy", "ap, recall@10", {})],
+    "curves.unchanged_by_sampling": [("fig3-only-auc-unchanged", "ap", {})],
+    "curves.variance_falls_with_instances": [("variance-falls-with-instances", "increases", {})],
+    "formulas.cdf_linear": [("rendle-cdf-not-linear", "linear", {})],
+    "formulas.consistency_of_pairs": [
+        ("eq14-consistency", "(exact[A] > exact[B]) == (expected[A] < expected[B])", {})],
+    "formulas.constant_at_first_rank": [("ap-at-rank-1", "1/2", {})],
+    "formulas.constant_with_one_negative": [("m1-cutoff-constant", "ap", {})],
+    "formulas.equal_metrics": [("reduction-rr", "rr = ndcg", {}),
+                               ("reduction-accuracy-recall", "accuracy = recall@2", {})],
+    "formulas.equal_steps": [("fig1-auc-steps", None, {"kind": "ap"})],
+    "formulas.expectation": [("eq16-expectation", "sum(p(i) * M(i) for i in upto(m))", {})],
+    "formulas.expectation_depends_on": [("eq16-depends", "r, m", {})],
+    "formulas.expected_metric": [
+        ("ap-through-auc", CLAIMS["rendle-eq30-constant"].published, {}),
+        ("eq18-recall", "cdf(k)", {}),
+        ("eq18-recall", None, {"kind": "precision"}),
+        ("eq19-ap-first", None, {"replacement": False})],
+    "formulas.mean_over_instances": [("eq1-average", "sum(values) / (D - 1)", {})],
+    "formulas.metric_of_rank": [("eq7-auc", "(n - r + 1) / n", {}),
+                                ("eq10-ap-k", "(r < k) / r", {}),
+                                ("eq13-ndcg", "1 / log2(r + 2)", {})],
+    "formulas.metric_of_set": [
+        ("eq2-auc-closed", "(n - (R + 1) / 2 - sum(ranks) / R) / (n - R)", {}),
+        ("eq5-ap", CLAIMS["eq5-ap"].published.replace("min(R, k)", "R"), {}),
+        ("eq6-ndcg", None, {"kind": "ap"})],
+    "formulas.metrics_draw_together": [("intro-less-difference", "1, 2, 5, 10", {})],
+    "formulas.one_draw": [("eq15-one-draw", "r / n", {})],
+    "formulas.one_negative": [
+        ("m1-linear", "r * (M(2) - M(1)) / (n - 1) + (n * M(1) + M(2)) / (n - 1)", {})],
+    "formulas.prefers_first_position": [("m1-sign", "M(2) > M(1)", {})],
+    "formulas.proportional_when_auc_power_small": [("ap-like-exact-far-down", "1 / r", {}),
+                                                   ("ap-like-exact-far-down", "1 / (r + 1)", {})],
+    "formulas.rank_ratio": [("fig1-ndcg-ratio", "1.59", {}), ("fig1-ap-twice", "3", {})],
+    "formulas.same_law_with_and_without": [("m1-replacement-irrelevant", "2", {})],
+    "formulas.sampled_rank_law": [("law-binomial", None, {"replacement": False})],
+    "formulas.samples_until_small": [("ap-many-samples", "1000", {})],
+    "formulas.unbiased_auc": [("auc-unbiased-two-point", "(n - r + 1) / n", {})],
+    "formulas.verdicts_agree": [("m1-same-verdict", "ap", {}),
+                                ("m1-same-verdict", None, {"m": 2})],
+    "movielens.best": [("fig5-z-best-in-top-10", "X", {}),
+                       ("sampled-x-best", None, {"m": None})],
+    "movielens.bias_exceeds_spread": [("intro-high-bias-low-variance", None, {"kinds": ["auc"]})],
+    "movielens.bottom_half_fewer_than": [("fig5-x-bottom-half", "200", {})],
+    "movielens.dataset": [("ml1m-density", "4.48%", {}), ("ml1m-items", "3952", {})],
+    "movielens.equations_give_table": [
+        ("section9-x", None, {"recommender": "Y"}),
+        ("section9-x", "7.60, 3.76, 3.75, 90.13", {})],
+    "movielens.exact_cell": [
+        ("table3-recall-y-exact", "8.85", {}), ("table3-recall-z-exact", "9.43", {}),
+        ("table3-ndcg-y-exact", "4.58", {}), ("table3-ap-z-exact", "4.42", {}),
+        ("table3-auc-y-exact", "85.34", {}), ("table3-auc-z-exact", "75.73", {}),
+        ("table3-ap-x-exact", "4.75", {}), ("table3-recall-y-exact", None, {"kind": "ap"}),
+        ("table3-recall-y-exact", None, {"recommender": "Z"}),
+        ("table3-recall-x-exact", None, {"recommender": "Y"}),
+        ("table3-auc-z-exact", None, {"recommender": "X"})],
+    "movielens.inconsistent": [("table3-inconsistent", "recall@10, ndcg@10, ap, auc", {})],
+    "movielens.n_ranks": [("users", "6041", {})],
+    "movielens.negatives_needed": [("fig6-x-y-1000", "1100", {}),
+                                   ("x-y-more-than-1000", "more than 1000", {})],
+    "movielens.order_of": [("exact-order", None, {"m": 100}),
+                           ("sampled-two-better", "X > Y", {"m": None})],
+    "movielens.runs_in_order": [("table4-x-y-recall", "50", {}), ("table4-x-y-auc", "0", {}),
+                                ("table4-y-z-ap", "90", {}), ("table4-y-z-ndcg", "24", {})],
+    "movielens.sampled_cell": [
+        ("table3-recall-y-sampled", "56.61 ± 0.22", {}),
+        ("table3-recall-y-sampled", "56.51 ± 0.30", {}),
+        ("table3-recall-z-sampled", "54.30 ± 0.22", {}),
+        ("table3-ndcg-z-sampled", None, {"recommender": "Y"}),
+        ("table3-ap-y-sampled", None, {"recommender": "Z"}),
+        ("table3-ap-x-sampled", None, {"recommender": "Y"}),
+        ("table3-recall-x-sampled", "70.19 ± 0.25", {}),
+        ("table3-auc-y-sampled", None, {"kind": "ap"})],
+    "movielens.sampling_rate": [("sampling-rate-third", "1/2", {}),
+                                ("sampling-rate-third", None, {"m": 100})],
+    "movielens.top_count": [("fig5-x-top-100", "2410", {}), ("fig5-x-top-100", None, {"top": 110})],
+    "movielens.worst_bucket_more_than": [("fig5-z-worst-bucket", None, {"recommender": "X"}),
+                                         ("fig5-z-worst-bucket", "2700", {})],
+    "toy.alike_at_small_samples": [("m1-alike-in-figures", None, {"sizes": [1, 100]})],
+    "toy.bias_depends": [("fig2-bias-depends", None, {"kind": "auc"}),
+                         ("fig2-bias-depends", "recommender", {})],
+    "toy.consistent_from": [("fig2-recall-5000", "2,000", {}), ("fig2-recall-5000", "7,000", {})],
+    "toy.consistent_metrics": [("example-only-auc-consistent", "auc, ap", {}),
+                               ("fig2-auc-all-m", "", {})],
+    "toy.disagrees": [("example-ndcg-recall-disagree", "ndcg, auc", {}),
+                      ("example-ndcg-recall-disagree", None, {"m": 9_000})],
+    "toy.equal_values": [("example-a-equals-b", "A = C", {}),
+                         ("example-a-equals-b", None, {"kind": "ndcg"})],
+    "toy.exact_cell": [],  # every cell: see below
+    "toy.extreme": [("example-a-best-on-auc", "C", {}),
+                    ("example-c-lowest-sampled", None, {"m": None})],
+    "toy.independent_of_sample_size": [("fig2-auc-independent", "ap", {})],
+    "toy.most_sensitive": [("fig2-recall-most-sensitive", "ap", {})],
+    "toy.order_changes": [("example-order-changes", None, {"kinds": ["ap", "auc"]}),
+                          ("example-order-changes", "slightly", {})],
+    "toy.order_depends_on_sample_size": [("fig2-order-depends", "ap, recall@10", {})],
+    "toy.order_of_three": [("fig2-ap-below-50", None, {"m": [1, 80]}),
+                           ("fig2-ap-near-200", None, {"m": [180, 300]}),
+                           ("fig2-ap-near-500", "C > B > A", {}),
+                           ("fig2-ap-large", "C > A > B", {}),
+                           ("fig2-ap-large", None, {"level": 0.0})],
+    "toy.pairs_in_order": [("example-no-indication", "1", {})],
+    "toy.sampled_cell": [],  # every cell: see below
+    "toy.times": [("example-c-ten-times-a", "11", {}), ("example-a-twice-b-sampled", "3", {}),
+                  ("example-a-twice-b-sampled", None, {"m": None})],
+}  # fmt: skip
+
+
+def altered(name: str, published: str | None, args: dict[str, object]) -> Finding:
+    """The finding of a claim that is made wrong; an `m` of None takes it away."""
+    claim = CLAIMS[name]
+    kept = {key: value for key, value in {**claim.args, **args}.items() if value is not None}
+    finding = find(claim.check)(claim.published if published is None else published, **kept)
+    assert isinstance(finding, Finding)
+    return finding
+
+
+def test_every_check_has_a_wrong_claim() -> None:
+    assert set(WRONG) == checks()
+    assert all(CLAIMS[name].check == check for check in WRONG for name, *_ in WRONG[check])
+
+
+@pytest.mark.parametrize(
+    ("name", "published", "args"), [case for cases in WRONG.values() for case in cases]
+)
+def test_a_wrong_claim_is_contradicted(
+    name: str, published: str | None, args: dict[str, object]
+) -> None:
+    assert altered(name, published, args).status == CONTRADICTED
+
+
+def cells(check_name: str) -> list[str]:
+    return [name for name, claim in CLAIMS.items() if claim.check == check_name]
+
+
+@pytest.mark.parametrize("name", cells("toy.exact_cell"))
+@pytest.mark.parametrize("units", [-1, 1])
+def test_one_unit_off_contradicts_an_exact_cell(name: str, units: int) -> None:
+    printed = Printed.parse(CLAIMS[name].published)
+    off = printed.value + units * 10.0**-printed.decimals
+    assert altered(name, f"{off:.{printed.decimals}f}", {}).status == CONTRADICTED
+
+
+@pytest.mark.parametrize("name", cells("toy.sampled_cell"))
+def test_a_sampled_cell_far_off_is_contradicted(name: str) -> None:
+    mean, spread = printed_pair(CLAIMS[name].published)
+    unit = 10.0**-mean.decimals
+    runs = CLAIMS[name].args["runs"]
+    far = mean.value - 2 * unit - 6 * spread.value / runs**0.5
+    wide = spread.value * 1.2 + 9 * unit
+    for text in (f"{far:.3f} ± {spread.value:.3f}", f"{mean.value:.3f} ± {wide:.3f}"):
+        assert altered(name, text, {}).status == CONTRADICTED
+
+
+#: Cells that are the same number for two recommenders or two metrics.
+SAME = {("table1-a-ap", "table1-b-ap"), ("table1-a-recall10", "table1-b-recall10")}
+
+
+@pytest.mark.parametrize("table", ["toy.exact_cell", "toy.sampled_cell"])
+def test_swapped_cells_are_contradicted(table: str) -> None:
+    for one in cells(table):
+        for other in cells(table):
+            a, b = CLAIMS[one].args, CLAIMS[other].args
+            next_to = (a["recommender"] == b["recommender"]) != (a["kind"] == b["kind"])
+            if next_to and (one, other) not in SAME and (other, one) not in SAME:
+                assert altered(one, CLAIMS[other].published, {}).status == CONTRADICTED, (
+                    one,
+                    other,
+                )
+
+
+# --- how a status follows from what was found ----------------------------------------------------
+
+
+def test_a_finding_must_give_its_evidence() -> None:
+    with pytest.raises(ValueError, match="needs evidence"):
+        Finding("0.1", holds=False)
+    with pytest.raises(ValueError, match="needs evidence"):
+        Finding("0.1", holds=True, setting="another seed")
+    with pytest.raises(ValueError, match="must show"):
+        Finding("", holds=True)
+
+
+def test_the_stated_setting_comes_first() -> None:
+    with pytest.raises(ValueError, match="first trial"):
+        judge(Trial("0.1", True, "another seed"))
+    both = judge(Trial("0.1", True), Trial("0.2", True, "another seed"))
+    assert (both.status, both.ours) == ("reproduced", "0.1")
+    second = judge(Trial("0.1", False), Trial("0.2", True, "another seed"))
+    assert (second.status, second.ours, second.setting) == (UNSTATED, "0.2", "another seed")
+    assert "0.1" in second.evidence
+    neither = judge(Trial("0.1", False), Trial("0.2", False, "another seed"))
+    assert neither.status == CONTRADICTED
+    assert "0.1" in neither.evidence
+    assert "0.2" in neither.evidence
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high"),
+    [("0.990", 0.9895, 0.9905), ("~5,000", 4999.5, 5000.5), ("2", 1.5, 2.5)],
+)
+def test_a_printed_number_is_what_rounds_to_it(text: str, low: float, high: float) -> None:
+    printed, step = Printed.parse(text), 1e-6 * (high - low)
+    assert printed.rounds_from(low + step)
+    assert printed.rounds_from(high - step)
+    assert not printed.rounds_from(low - step)
+    assert not printed.rounds_from(high + step)
+
+
+def test_distance_in_standard_errors_leaves_out_the_rounding() -> None:
+    printed = Printed.parse("0.50")
+    assert printed.z(0.504, 0.01) == 0.0
+    assert printed.z(0.525, 0.01) == pytest.approx(2.0)
+    assert printed.z(0.6, 0.0) == float("inf")
