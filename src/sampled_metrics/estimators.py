@@ -7,15 +7,23 @@ sampled rank as if the sample were the catalogue, is the one that everyone repor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import numbers
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import minimize_scalar
 
+from ._least_squares import System, reduce
+from ._quadrature import all_ranks
 from ._validate import FloatArray, IntArray, integer, integers
 from .metrics import Metric
 from .protocol import Protocol, log_hypergeometric
+
+#: A prior over the true ranks; see :func:`least_bias`.
+Prior = ArrayLike | Mapping[int, float] | None
 
 #: Entries of the law held in memory at once.
 _BLOCK = 1 << 20
@@ -133,6 +141,18 @@ class Estimator:
         """
         exact = self.metric.term(rank, position, self.protocol.n_relevant, self.protocol.n_items)
         return self.expected(rank, position) - exact
+
+    def mse(self, rank: ArrayLike, position: int = 1) -> FloatArray:
+        """Exact mean squared error at each true rank: bias**2 + variance; arguments as `expected`.
+
+        Examples
+        --------
+        >>> from sampled_metrics import metric
+        >>> est = naive(metric("recall@10"), Protocol(n_items=10_000, n_negatives=99))
+        >>> est.mse([1, 100]).round(6)
+        array([0., 1.])
+        """
+        return np.asarray(self.bias(rank, position) ** 2 + self.variance(rank, position))
 
     def expected_of_set(self, ranks: ArrayLike) -> float:
         """Exact expectation for one instance with several relevant items.
@@ -290,3 +310,328 @@ def _log_none_drawn(draws: int, marked: IntArray, total: IntArray) -> FloatArray
             log_none += np.where(i < few, np.log1p(-many / np.maximum(left - i, many + 1)), 0.0)
         out[rare] = log_none
     return out
+
+
+def rank_estimate(metric: Metric, protocol: Protocol, rounding: str = "floor") -> Estimator:
+    """The metric at an unbiased estimate of the true rank (krichene2020, eq. 20).
+
+    With x negatives above the item the estimate is ``1 + (n - 1) x / m``; the j-th best of
+    several relevant items adds the ``j - 1`` relevant ones above it.
+
+    Parameters
+    ----------
+    metric : Metric
+    protocol : Protocol
+        With one catalogue size.
+    rounding : {"floor", "linear"}
+        How a rank between whole numbers is read: rounded down, as in the paper's experiments,
+        or by linear interpolation of the metric.
+
+    Returns
+    -------
+    Estimator
+
+    Raises
+    ------
+    ValueError
+        If `rounding` is neither, or the protocol holds several catalogue sizes.
+
+    Examples
+    --------
+    >>> from sampled_metrics import metric
+    >>> rank_estimate(metric("ap"), Protocol(n_items=101, n_negatives=4)).values[:3].round(4)
+    array([1.    , 0.0385, 0.0196])
+    """
+    if rounding not in ("floor", "linear"):
+        raise ValueError(f"rounding must be 'floor' or 'linear', got {rounding!r}")
+    items, relevant, m = _one_size(protocol), protocol.n_relevant, protocol.n_negatives
+    below, part = np.divmod(np.arange(m + 1) * (items - relevant), m)
+    rows = []
+    for j in range(1, relevant + 1):
+        row = metric.term(below + j, j, relevant, items)
+        if rounding == "linear":
+            following = metric.term(np.minimum(below + 1, items - relevant) + j, j, relevant, items)
+            row = row + (part / m) * (following - row)
+        rows.append(row)
+    return Estimator(metric, protocol, _stacked(rows), f"rank estimate, {rounding}")
+
+
+def least_bias(metric: Metric, protocol: Protocol, prior: Prior = None) -> Estimator:
+    """The estimator with the least squared bias on average over a prior (krichene2020, eqs 21-23).
+
+    Parameters
+    ----------
+    metric : Metric
+    protocol : Protocol
+        With one catalogue size.
+    prior : None, array_like of float, shape (n,), or mapping of int to float, optional
+        Probabilities of the true ranks: uniform if None; one for each rank; or those of the
+        ranks that have any, as :func:`observed` gives them. With several relevant items a
+        rank counts the irrelevant items only: it runs over ``1..n - n_relevant + 1``.
+
+    Returns
+    -------
+    Estimator
+
+    Raises
+    ------
+    ValueError
+        If the prior is of the wrong length, negative, not finite or does not sum to 1.
+
+    Warns
+    -----
+    RuntimeWarning
+        If the problem is so ill-conditioned that the values have no correct digits, though
+        their expectation has: from about 20 negatives on. Trade bias for variance instead.
+
+    Examples
+    --------
+    >>> from sampled_metrics import metric
+    >>> est = least_bias(metric("auc"), Protocol(n_items=1_000, n_negatives=5))
+    >>> est.values.round(6)
+    array([ 1. ,  0.8,  0.6,  0.4,  0.2, -0. ])
+    """
+    return replace(bias_variance(metric, protocol, 0.0, prior), name="least bias")
+
+
+def bias_variance(
+    metric: Metric, protocol: Protocol, gamma: float, prior: Prior = None
+) -> Estimator:
+    """The estimator with the least squared bias plus gamma times variance (eqs 24-26).
+
+    The minimum over the prior of ``(P M_hat - M)**2 + gamma * variance`` is found from the
+    singular values of the law, scaled by the prior and by the marginal law of the sampled
+    rank: no normal equations are formed, and every gamma >= 0 is served, 0 being
+    :func:`least_bias` and 1 the posterior mean of the metric.
+
+    Parameters
+    ----------
+    metric : Metric
+    protocol : Protocol
+        With one catalogue size.
+    gamma : float
+        Weight of the variance, at least 0 and finite.
+    prior : optional
+        As for :func:`least_bias`.
+
+    Returns
+    -------
+    Estimator
+
+    Raises
+    ------
+    ValueError
+        If `gamma` is negative or not finite, or as :func:`least_bias`.
+
+    Examples
+    --------
+    >>> from sampled_metrics import metric
+    >>> est = bias_variance(metric("recall@10"), Protocol(1_000, 20), gamma=0.1)
+    >>> est.values[:3].round(3)
+    array([ 0.44 , -0.243, -0.047])
+    """
+    weight = _checked_gamma(gamma)
+    rows = [system.solve(weight) for system in _systems(metric, protocol, prior)]
+    return Estimator(metric, protocol, _stacked(rows), f"bias-variance, gamma {weight:g}")
+
+
+def monotone(
+    metric: Metric, protocol: Protocol, nonnegative: bool = False, prior: Prior = None
+) -> Estimator:
+    """The least-bias estimator among those that never rise with the sampled rank.
+
+    The constrained least squares (CLS) of krichene2020, section 5.2, solved exactly by
+    non-negative least squares in the steps between neighbouring values, on a triangular factor
+    of the weighted law.
+
+    Parameters
+    ----------
+    metric : Metric
+    protocol : Protocol
+        With one catalogue size.
+    nonnegative : bool
+        Also require that no value is below 0.
+    prior : optional
+        As for :func:`least_bias`.
+
+    Returns
+    -------
+    Estimator
+
+    Raises
+    ------
+    ValueError
+        As :func:`least_bias`.
+
+    Examples
+    --------
+    >>> from sampled_metrics import metric
+    >>> est = monotone(metric("recall@10"), Protocol(1_000, 20), nonnegative=True)
+    >>> bool((np.diff(est.values) <= 0).all()), float(est.values[-1])
+    (True, 0.0)
+    """
+    rows = [system.decreasing(nonnegative) for system in _systems(metric, protocol, prior)]
+    name = "monotone, non-negative" if nonnegative else "monotone"
+    return Estimator(metric, protocol, _stacked(rows), name)
+
+
+def choose_gamma(
+    metric: Metric,
+    protocol: Protocol,
+    n_users: int,
+    ranks: ArrayLike | None = None,
+    prior: Prior = None,
+) -> float:
+    """The gamma whose average over `n_users` is expected to be closest to the exact average.
+
+    An average over N users errs by ``(mean bias)**2 + (mean variance) / N``. If nothing is
+    known of the users' ranks but the prior, and they may all be alike, this is at most, and
+    for identical users equal to, the mean of ``bias**2 + variance / N``: gamma is 1 / N. If
+    `ranks` tell what the users' ranks are like, say those of a recommender that was ranked
+    exactly, the error itself is minimised over gamma in [1e-12, 1].
+
+    Parameters
+    ----------
+    metric : Metric
+    protocol : Protocol
+        With one catalogue size and one relevant item.
+    n_users : int
+        Evaluation users that the metric is averaged over, at least 1.
+    ranks : array_like of int, optional
+        True ranks, a sample of what the users' are like.
+    prior : optional
+        Prior of the estimator, as for :func:`least_bias`.
+
+    Returns
+    -------
+    float
+        In (0, 1].
+
+    Raises
+    ------
+    ValueError
+        If `n_users` is below 1, there are several relevant items, or a rank is out of range.
+
+    Examples
+    --------
+    >>> from sampled_metrics import metric
+    >>> protocol = Protocol(n_items=1_000, n_negatives=20)
+    >>> choose_gamma(metric("ap"), protocol, n_users=50)
+    0.02
+    >>> few, many = (choose_gamma(metric("ap"), protocol, N, [1, 5, 30]) for N in (10, 10_000))
+    >>> few > many
+    True
+    """
+    users = integer(n_users, "n_users", 1)
+    integer(protocol.n_relevant, "n_relevant", 1, 1)
+    if ranks is None:
+        return 1.0 / users
+    shares = observed(ranks)
+    at, share = np.array(list(shares)), np.array(list(shares.values()))
+
+    def error(log_gamma: float) -> float:
+        estimator = bias_variance(metric, protocol, 10.0**log_gamma, prior)
+        bias, variance = share @ estimator.bias(at), share @ estimator.variance(at)
+        return float(bias**2 + variance / users)
+
+    # The error can have several minima: the best of a grid is refined between its neighbours.
+    grid = np.linspace(-12, 0, 49)
+    best = int(np.argmin([error(g) for g in grid]))
+    bounds = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, grid.size - 1)])
+    found = minimize_scalar(error, bounds=bounds, method="bounded", options={"xatol": 1e-3})
+    return float(10.0 ** (found.x if found.fun < error(grid[best]) else grid[best]))
+
+
+def observed(ranks: ArrayLike) -> dict[int, float]:
+    """The prior that gives each true rank its share of the observed `ranks`.
+
+    Parameters
+    ----------
+    ranks : array_like of int, at least one
+        True ranks, 1 the best.
+
+    Returns
+    -------
+    dict of int to float
+        Its values sum to 1.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or one is fractional or below 1.
+
+    Examples
+    --------
+    >>> observed([3, 1, 3, 8])
+    {1: 0.25, 3: 0.5, 8: 0.25}
+    """
+    if np.size(ranks) == 0:
+        raise ValueError("ranks must hold at least one rank, got none")
+    values, counts = np.unique(integers(ranks, "ranks", 1), return_counts=True)
+    return dict(zip(values.tolist(), (counts / counts.sum()).tolist(), strict=True))
+
+
+def _one_size(protocol: Protocol) -> int:
+    """The catalogue size; a correction is a vector for one of them."""
+    if not isinstance(protocol.n_items, int):
+        raise ValueError(
+            f"n_items must be one number for a correction, got shape {protocol.n_items.shape}"
+        )
+    return protocol.n_items
+
+
+def _stacked(rows: list[FloatArray]) -> FloatArray:
+    return rows[0] if len(rows) == 1 else np.stack(rows)
+
+
+def _checked_gamma(gamma: float) -> float:
+    if not isinstance(gamma, numbers.Real) or not 0 <= gamma < np.inf:
+        raise ValueError(f"gamma must be a finite number >= 0, got {gamma!r}")
+    return float(gamma)
+
+
+def _systems(metric: Metric, protocol: Protocol, prior: Prior) -> list[System]:
+    """The least-squares problem of each position among the relevant items."""
+    ranks = _one_size(protocol) - protocol.n_relevant + 1
+    points = None if prior is None else _checked_prior(prior, ranks)
+    return [_system(metric, protocol, j, points) for j in range(1, protocol.n_relevant + 1)]
+
+
+@lru_cache(maxsize=64)
+def _system(
+    metric: Metric,
+    protocol: Protocol,
+    j: int,
+    prior: tuple[tuple[int, ...], tuple[float, ...]] | None,
+) -> System:
+    """The least-squares problem of the j-th relevant item, ranked among the irrelevant ones."""
+    items, relevant, m = _one_size(protocol), protocol.n_relevant, protocol.n_negatives
+    ranks = items - relevant + 1
+    if prior is None:
+        cut = () if metric.k is None or metric.k < j else (metric.k - j + 1,)
+        nodes, weights = all_ranks(ranks, m, cut)
+        weights = weights / ranks
+    else:
+        nodes, weights = np.array(prior[0], dtype=float), np.array(prior[1])
+    target = metric.term_between(nodes + (j - 1), np.array(j), relevant, np.array(items))
+    return reduce(nodes, weights, target, ranks - 1, m, protocol.replacement)
+
+
+def _checked_prior(prior: Prior, ranks: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """The ranks that have a probability and the probabilities, in order of rank."""
+    if isinstance(prior, Mapping):
+        at = integers(list(prior), "ranks of the prior", 1, ranks)
+        mass = np.array(list(prior.values()), dtype=float)
+    else:
+        mass = np.asarray(prior, dtype=float)
+        at = np.arange(1, ranks + 1)
+        if mass.shape != (ranks,):
+            raise ValueError(f"prior must have shape ({ranks},), got {mass.shape}")
+    if not np.isfinite(mass).all() or (mass < 0).any():
+        bad = mass[~(np.isfinite(mass) & (mass >= 0))]
+        raise ValueError(f"prior must hold finite numbers >= 0, got {bad[0]}")
+    if abs(mass.sum() - 1) > 1e-9:
+        raise ValueError(f"prior must sum to 1, got a sum of {mass.sum()}")
+    by_rank = np.argsort(at)
+    kept = by_rank[mass[by_rank] > 0]
+    return tuple(at[kept].tolist()), tuple(mass[kept].tolist())

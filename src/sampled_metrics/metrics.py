@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._validate import FloatArray, integer, integers
+from ._validate import FloatArray, IntArray, integer, integers
 
 #: The metrics, and whether each needs ("must"), takes ("may") or refuses ("no") a cut-off k.
 CUTOFF = {
@@ -178,17 +178,30 @@ class Metric:
         items = None if n_items is None else integers(n_items, "n_items", relevant + 1)
         # The items behind this one include the relevant ones that come after it.
         r = integers(rank, "rank", 1, None if items is None else items - (relevant - j))
-        if self.kind == "auc":
-            if items is None:
-                raise ValueError("n_items is needed by auc, got None")
-            pool = items - relevant
-            return np.asarray((pool - (r - j)) / (pool * float(relevant)))
         if (r < j).any():
             raise ValueError(f"rank must be >= position, got rank {r.min()} for position {j.max()}")
-        return self._cut_term(r, j, relevant)
+        if self.kind == "auc" and items is None:
+            raise ValueError("n_items is needed by auc, got None")
+        return self.term_between(r, j, relevant, items)
 
-    def _cut_term(self, r: np.ndarray, j: np.ndarray, relevant: int) -> FloatArray:
-        """`term` of the metrics that weigh a rank and then may cut it off at k."""
+    def term_between(
+        self,
+        r: np.ndarray,
+        j: np.ndarray,
+        relevant: int,
+        items: IntArray | None,
+    ) -> FloatArray:
+        """`term` without checks, and continued smoothly to ranks between whole numbers.
+
+        Examples
+        --------
+        >>> metric("ap").term_between(np.array([2.5]), np.array(1), 1, None)
+        array([0.4])
+        """
+        if self.kind == "auc":
+            assert items is not None
+            pool = items - relevant
+            return np.asarray((pool - (r - j)) / (pool * float(relevant)))
         if self.kind == "ap":
             value = j / r
         elif self.kind == "ndcg":

@@ -329,8 +329,10 @@ def log_binomial(
     """Log-probability of `x` successes in `trials` draws, each from `successes` of `pool` items.
 
     Loader's form (loader2000): the deviances of x and of trials - x from their means, which
-    are never negative, and the errors of Stirling's formula. Arguments are whole numbers and
-    broadcast; the result is -inf off the support.
+    are never negative, and the errors of Stirling's formula. Arguments broadcast; the result is
+    -inf off the support. `x` and `pool` are whole. So are `trials` and `successes`, but where
+    they exceed `x` by 16 or more they may lie between whole numbers (sums over ranks are
+    evaluated there).
 
     Examples
     --------
@@ -338,7 +340,7 @@ def log_binomial(
     0.5
     """
     x, trials, successes, pool = np.broadcast_arrays(x, trials, successes, pool)
-    x, trials, failures = x.astype(np.int64), trials.astype(np.int64), pool - successes
+    failures = pool - successes
     inside = (x > 0) & (x < trials) & (successes > 0) & (failures > 0)
     # Every draw alike: log of a probability near 1 is taken from its complement.
     edge = np.where(x == 0, failures, successes)
@@ -355,7 +357,7 @@ def log_binomial(
 
 
 def _log_binomial_inside(
-    x: IntArray, trials: IntArray, successes: IntArray, pool: IntArray
+    x: IntArray, trials: np.ndarray, successes: np.ndarray, pool: IntArray
 ) -> FloatArray:
     """`log_binomial` for 0 < x < trials and 0 < successes < pool, one-dimensional."""
     # x minus its mean, times the pool: whole numbers, so nothing is lost.
@@ -374,7 +376,9 @@ def _log_binomial_inside(
     )
 
 
-def log_hypergeometric(x: IntArray, draws: int, successes: IntArray, pool: IntArray) -> FloatArray:
+def log_hypergeometric(
+    x: IntArray, draws: int, successes: ArrayLike, pool: ArrayLike
+) -> FloatArray:
     """Log-probability of `x` successes among `draws` of `pool` items, without replacement.
 
     The ratio of three binomials whose success probability is draws / pool (loader2000).
@@ -397,8 +401,8 @@ def log_hypergeometric(x: IntArray, draws: int, successes: IntArray, pool: IntAr
     return np.where(possible, out, -np.inf)
 
 
-def stirling_error(x: IntArray) -> FloatArray:
-    """``log(x!) - log(sqrt(2 pi x) (x / e)**x)`` for whole x >= 1.
+def stirling_error(x: np.ndarray) -> FloatArray:
+    """``log(x!) - log(sqrt(2 pi x) (x / e)**x)`` for whole x >= 1, and any x >= 16.
 
     Examples
     --------
@@ -410,7 +414,8 @@ def stirling_error(x: IntArray) -> FloatArray:
     series = np.zeros_like(inverse)
     for coefficient in reversed(_STIRLING_SERIES):
         series = series * square + coefficient
-    return np.where(x < 16, _STIRLING_ERROR[np.minimum(x, 15)], series * inverse)
+    table = _STIRLING_ERROR[np.minimum(x, 15).astype(int)]
+    return np.asarray(np.where(x < 16, table, series * inverse))
 
 
 def deviance(mean: FloatArray, relative: FloatArray) -> FloatArray:

@@ -1,0 +1,360 @@
+"""The corrections against dense twins, identities and enumeration."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import lsq_linear
+
+from sampled_metrics import Metric, Protocol, _quadrature, estimators, metric
+from sampled_metrics.estimators import (
+    Estimator,
+    bias_variance,
+    choose_gamma,
+    least_bias,
+    monotone,
+    naive,
+    observed,
+    rank_estimate,
+)
+from tests.laws import every_sample
+
+LAWS = [True, False]
+
+
+def dense(protocol: Protocol, j: int, m: Metric, prior: np.ndarray | None):  # type: ignore[no-untyped-def]
+    """The paper's A, b and c (krichene2020, eqs 23 and 25), every rank a row."""
+    relevant = protocol.n_relevant
+    ranks = np.arange(j, int(protocol.n_items) - (relevant - j) + 1)
+    p = np.full(ranks.size, 1 / ranks.size) if prior is None else prior
+    law = protocol.pmf(ranks, j)
+    target = m.term(ranks, j, relevant, protocol.n_items)
+    return np.sqrt(p)[:, None] * law, np.sqrt(p) * target, p @ law
+
+
+def dense_bias_variance(
+    protocol: Protocol, j: int, m: Metric, gamma: float, prior: np.ndarray | None
+) -> np.ndarray:
+    a, b, c = dense(protocol, j, m, prior)
+    if gamma == 1:
+        return a.T @ b / c
+    if gamma > 1:
+        return np.linalg.solve((1 - gamma) * a.T @ a + gamma * np.diag(c), a.T @ b)
+    rows = np.vstack([np.sqrt(1 - gamma) * a, np.diag(np.sqrt(gamma * c))])
+    return np.linalg.lstsq(rows, np.append(b / np.sqrt(1 - gamma), 0 * c), rcond=None)[0]
+
+
+def objective(
+    values: np.ndarray, a: np.ndarray, b: np.ndarray, c: np.ndarray, gamma: float
+) -> float:
+    """Squared bias plus gamma times variance, averaged over the prior."""
+    mean = a @ values
+    return float(((mean - b) ** 2).sum() + gamma * (c @ values**2 - (mean**2).sum()))
+
+
+def geometric(n: int) -> np.ndarray:
+    p = 0.999 ** np.arange(n)
+    return p / p.sum()
+
+
+SETTINGS = [
+    (300, 10, "ap", False, 1),
+    (3_541, 100, "recall@10", False, 1),
+    (3_541, 100, "ndcg@10", True, 1),
+    (4_000, 100, "ndcg", False, 1),
+    (3_000, 40, "recall@500", False, 1),
+    (2_000, 150, "rr@20", True, 1),
+    (1_000, 30, "ap", False, 4),
+    (800, 60, "ndcg@10", True, 3),
+    (500, 20, "precision@5", False, 2),
+    (101, 100, "ap@10", False, 1),
+]
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize("gamma", [1e-3, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize(("n", "m", "name", "weighted", "relevant"), SETTINGS)
+def test_bias_variance_equals_the_dense_twin(
+    n: int, m: int, name: str, weighted: bool, relevant: int, gamma: float, replacement: bool
+) -> None:
+    if not replacement:
+        m = min(m, n - relevant)
+    protocol = Protocol(n, m, replacement, relevant)
+    prior = geometric(n - relevant + 1) if weighted else None
+    values = np.atleast_2d(bias_variance(metric(name), protocol, gamma, prior).values)
+    for j in range(1, relevant + 1):
+        twin = dense_bias_variance(protocol, j, metric(name), gamma, prior)
+        assert values[j - 1] == pytest.approx(twin, rel=0, abs=1e-9 * np.abs(twin).max())
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize("gamma", [0.0, 1e-9])
+@pytest.mark.parametrize(("n", "m", "name", "weighted", "relevant"), SETTINGS)
+def test_small_gamma_attains_the_least_objective(
+    n: int, m: int, name: str, weighted: bool, relevant: int, gamma: float, replacement: bool
+) -> None:
+    if not replacement:
+        m = min(m, n - relevant)
+    protocol = Protocol(n, m, replacement, relevant)
+    prior = geometric(n - relevant + 1) if weighted else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        values = np.atleast_2d(bias_variance(metric(name), protocol, gamma, prior).values)
+    for j in range(1, relevant + 1):
+        a, b, c = dense(protocol, j, metric(name), prior)
+        twin = dense_bias_variance(protocol, j, metric(name), gamma, prior)
+        ours, theirs = (objective(v, a, b, c, gamma) for v in (values[j - 1], twin))
+        # Without variance to weigh, directions that the law shrinks by 1e12 carry rounding back.
+        assert ours <= theirs * (1 + (1e-7 if gamma == 0 else 1e-9)) + 1e-22
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize("nonnegative", [True, False])
+@pytest.mark.parametrize(
+    ("n", "m", "name", "weighted", "relevant"),
+    [s for s in SETTINGS if s[0] <= 3_541 and s[1] <= 100],
+)
+def test_monotone_equals_bounded_least_squares(
+    n: int, m: int, name: str, weighted: bool, relevant: int, nonnegative: bool, replacement: bool
+) -> None:
+    if not replacement:
+        m = min(m, n - relevant)
+    protocol = Protocol(n, m, replacement, relevant)
+    prior = geometric(n - relevant + 1) if weighted else None
+    values = np.atleast_2d(monotone(metric(name), protocol, nonnegative, prior).values)
+    for j, row in enumerate(values, start=1):
+        assert (np.diff(row) <= 1e-13).all()
+        assert not nonnegative or row[-1] >= 0
+        a, b, c = dense(protocol, j, metric(name), prior)
+        low = np.append(np.zeros(m), 0 if nonnegative else -np.inf)
+        twin = lsq_linear(np.cumsum(a, axis=1), b, (low, np.inf), method="bvls", tol=1e-14)
+        values_twin = np.cumsum(twin.x[::-1])[::-1]
+        ours, theirs = (objective(v, a, b, c, 0.0) for v in (row, values_twin))
+        assert ours <= theirs * (1 + 1e-8) + 1e-18
+        # Optimality without a twin: no step down can be added or taken back to any gain.
+        slope = np.cumsum(a, axis=1).T @ (a @ row - b)
+        down = -np.diff(row, append=0.0)
+        scale = np.abs(b).max() * 1e-9
+        assert (slope[:-1] >= -scale).all()
+        assert abs(slope[:-1] @ down[:-1]) <= scale
+        assert abs(slope[-1]) <= scale or (nonnegative and row[-1] == 0)
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize(("n", "m"), [(10**6, 100), (10**9, 10), (10**9, 300)])
+@pytest.mark.parametrize("name", ["recall@10", "ndcg", "recall@100000"])
+def test_few_nodes_are_enough_for_large_catalogues(
+    monkeypatch: pytest.MonkeyPatch, n: int, m: int, name: str, replacement: bool
+) -> None:
+    protocol = Protocol(n, m, replacement)
+    few = bias_variance(metric(name), protocol, 1e-3).values
+    more = _quadrature._count
+    monkeypatch.setattr(_quadrature, "_count", lambda *args: 2 * more(*args) + 15)
+    estimators._system.cache_clear()
+    assert few == pytest.approx(
+        bias_variance(metric(name), protocol, 1e-3).values, rel=0, abs=1e-9 * np.abs(few).max()
+    )
+    estimators._system.cache_clear()
+
+
+@pytest.mark.parametrize("n", [7, 60, 1_000, 10**9])
+@pytest.mark.parametrize("count", [1, 3, 20])
+def test_gauss_rule_sums_polynomials(n: int, count: int) -> None:
+    nodes, weights = _quadrature.gauss(1, n, count)
+    assert nodes.size == min(n, count)
+    assert ((nodes >= 1) & (nodes <= n)).all()
+    t = (nodes - 1) / (n - 1)
+    for degree in range(2 * count):
+        whole = np.arange(n) / (n - 1) if n <= 1_000 else None
+        if whole is not None:
+            exact = (whole**degree).sum()
+        else:  # Euler-Maclaurin; what it leaves out is below 1e-16 of the sum
+            exact = (n - 1) / (degree + 1) + 0.5 * (1.0 + (degree == 0))
+        assert weights @ t**degree == pytest.approx(exact, rel=1e-11)
+
+
+@given(
+    n=st.integers(3, 4_000),
+    share=st.floats(0, 1),
+    name=st.sampled_from(["ap", "ndcg@5", "recall@3"]),
+    replacement=st.booleans(),
+    gamma=st.sampled_from([0.001, 0.1, 1.0, 2.0]),
+)
+def test_mean_bias_is_nil_under_the_prior(
+    n: int, share: float, name: str, replacement: bool, gamma: float
+) -> None:
+    # The constant vector is among those fitted, and has no variance.
+    protocol = Protocol(n, max(1, round(share * min(n - 1, 40))), replacement)
+    estimator = bias_variance(metric(name), protocol, gamma)
+    assert float(estimator.bias(np.arange(1, n + 1)).mean()) == pytest.approx(0, abs=1e-10)
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+def test_gamma_zero_is_least_bias_and_one_the_posterior_mean(replacement: bool) -> None:
+    protocol, ranks = Protocol(200, 8, replacement), np.arange(1, 201)
+    for name in ("ap", "recall@10"):
+        least = least_bias(metric(name), protocol)
+        assert np.array_equal(least.values, bias_variance(metric(name), protocol, 0).values)
+        a, b, _ = dense(protocol, 1, metric(name), None)
+        assert least.values == pytest.approx(np.linalg.lstsq(a, b, rcond=None)[0], rel=1e-7)
+        law = protocol.pmf(ranks)
+        posterior = (law.T @ metric(name)(ranks)) / law.sum(axis=0)
+        assert bias_variance(metric(name), protocol, 1).values == pytest.approx(posterior)
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize("m", [1, 7, 100])
+def test_least_bias_leaves_auc_unchanged(m: int, replacement: bool) -> None:
+    protocol = Protocol(5_000, m, replacement)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        least = least_bias(metric("auc"), protocol)
+    assert least.bias([1, 40, 5_000]) == pytest.approx(np.zeros(3), abs=1e-12)
+    assert monotone(metric("auc"), protocol).bias([1, 40, 5_000]) == pytest.approx(
+        np.zeros(3), abs=1e-8
+    )
+    if m < 10:  # with more negatives many vectors have this expectation to 16 digits
+        assert least.values == pytest.approx(naive(metric("auc"), protocol).values, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["ap", "ndcg@5", "recall@3", "auc"])
+def test_sampling_everything_returns_the_metric(name: str) -> None:
+    n = 40
+    protocol = Protocol(n, n - 1, replacement=False)
+    exact = metric(name).vector(n)
+    assert least_bias(metric(name), protocol).values == pytest.approx(exact, abs=1e-12)
+    assert monotone(metric(name), protocol).values == pytest.approx(exact, abs=1e-12)
+    assert rank_estimate(metric(name), protocol).values == pytest.approx(exact, abs=1e-15)
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize("rank", [1, 30, 200])
+@pytest.mark.parametrize("gamma", [0.0, 0.1, 1.0])
+def test_a_certain_rank_returns_its_value(rank: int, gamma: float, replacement: bool) -> None:
+    protocol = Protocol(200, 9, replacement)
+    for prior in ({rank: 1.0}, np.eye(200)[rank - 1]):
+        values = bias_variance(metric("ap"), protocol, gamma, prior).values
+        assert values == pytest.approx(np.full(10, 1 / rank), rel=1e-9)
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize("build", [least_bias, rank_estimate, monotone])
+def test_sets_are_corrected_term_by_term(build, replacement: bool) -> None:  # type: ignore[no-untyped-def]
+    # Expectation over every sample of the corrected sum, although the ranks are dependent.
+    ranks, n, m = [2, 5, 6], 9, 3
+    estimator = build(metric("ap"), Protocol(n, m, replacement, n_relevant=3))
+    samples = every_sample(ranks, n, m, replacement)
+    totals = [
+        sum(float(estimator(rank, position=j)) for j, rank in enumerate(sample, start=1))
+        for sample in samples
+    ]
+    assert estimator.expected_of_set(ranks) == pytest.approx(np.mean(totals), rel=1e-12)
+
+
+def test_every_item_of_a_set_has_its_own_population() -> None:
+    # The best of two relevant items is corrected as one item of a catalogue without the other.
+    alone = bias_variance(metric("ndcg"), Protocol(499, 20), 0.01).values
+    pair = bias_variance(metric("ndcg"), Protocol(500, 20, n_relevant=2), 0.01).values
+    assert pair[0] * (1 + 1 / np.log2(3)) == pytest.approx(alone, rel=1e-9)
+
+
+def test_rank_estimate_by_hand() -> None:
+    # n = 11, m = 4: the estimates are 1, 3.5, 6, 8.5 and 11.
+    protocol = Protocol(11, 4)
+    floor = rank_estimate(metric("ap"), protocol).values
+    assert floor == pytest.approx([1, 1 / 3, 1 / 6, 1 / 8, 1 / 11])
+    linear = rank_estimate(metric("ap"), protocol, rounding="linear").values
+    assert linear == pytest.approx([1, (1 / 3 + 1 / 4) / 2, 1 / 6, (1 / 8 + 1 / 9) / 2, 1 / 11])
+    auc = rank_estimate(metric("auc"), protocol, rounding="linear")
+    assert auc.bias([1, 5, 11]) == pytest.approx(np.zeros(3), abs=1e-15)
+
+
+def test_observed_ranks_as_a_prior() -> None:
+    ranks = [3, 3, 90, 400]
+    protocol, dense_prior = Protocol(400, 12), np.zeros(400)
+    np.add.at(dense_prior, np.array(ranks) - 1, 0.25)
+    by_table = bias_variance(metric("ap"), protocol, 0.05, observed(ranks)).values
+    by_vector = bias_variance(metric("ap"), protocol, 0.05, dense_prior).values
+    assert np.array_equal(by_table, by_vector)
+    assert not np.allclose(by_table, bias_variance(metric("ap"), protocol, 0.05).values)
+
+
+def test_results_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    protocol = Protocol(5_000, 30)
+    first = bias_variance(metric("ap"), protocol, 0.1).values
+    monkeypatch.setattr(estimators, "reduce", None)
+    assert np.array_equal(first, bias_variance(metric("ap"), Protocol(5_000, 30), 0.1).values)
+    assert bias_variance(metric("ap"), protocol, 0.2).values.shape == (31,)
+
+
+def test_ill_conditioned_values_are_warned_of() -> None:
+    with pytest.warns(RuntimeWarning, match="100 negatives the problem is too ill-conditioned"):
+        least_bias(metric("recall@10"), Protocol(10_000, 100))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bias_variance(metric("recall@10"), Protocol(10_000, 100), 1e-3)
+        least_bias(metric("recall@10"), Protocol(10_000, 8))
+
+
+def test_corrections_are_judged_under_another_protocol() -> None:
+    built = bias_variance(metric("recall@10"), Protocol(3_541, 100), 0.1)
+    judged = Estimator(built.metric, Protocol([3_000, 3_600], 100, False), built.values)
+    assert judged.expected([5, 5]).shape == (2,)
+    assert judged.mse([5, 5]) == pytest.approx(judged.bias([5, 5]) ** 2 + judged.variance([5, 5]))
+
+
+def test_gamma_for_many_users_is_smaller() -> None:
+    protocol, ranks = Protocol(3_541, 100), [1, 4, 30, 200, 900]
+    chosen = [
+        choose_gamma(metric("recall@10"), protocol, users, ranks) for users in (1, 100, 10_000)
+    ]
+    assert chosen[0] > chosen[1] > chosen[2]
+    share = np.full(5, 0.2)
+
+    def error(gamma: float) -> float:
+        e = bias_variance(metric("recall@10"), protocol, gamma)
+        return float((share @ e.bias(ranks)) ** 2 + share @ e.variance(ranks) / 100)
+
+    trial = 10.0 ** np.linspace(-8, 0, 100)
+    assert error(chosen[1]) <= min(error(g) for g in trial) * (1 + 1e-4)
+    assert choose_gamma(metric("ap"), protocol, 200) == 0.005
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"gamma": -0.1}, "gamma must be a finite number >= 0, got -0.1"),
+        ({"gamma": np.nan}, "gamma must be a finite number >= 0, got nan"),
+        ({"gamma": np.inf}, "gamma must be a finite number >= 0, got inf"),
+        ({"gamma": "low"}, "gamma must be a finite number >= 0, got 'low'"),
+        ({"prior": np.full(9, 1 / 9)}, r"prior must have shape \(10,\), got \(9,\)"),
+        ({"prior": np.full(10, 0.2)}, "prior must sum to 1, got a sum of 2.0"),
+        ({"prior": [-0.1, 1.1, *[0] * 8]}, "prior must hold finite numbers >= 0, got -0.1"),
+        ({"prior": [np.nan, 1, *[0] * 8]}, "prior must hold finite numbers >= 0, got nan"),
+        ({"prior": {11: 1.0}}, "ranks of the prior must be <= 10, got 11"),
+        ({"prior": {2: 0.5}}, "prior must sum to 1, got a sum of 0.5"),
+    ],
+)
+def test_bad_input(arguments: dict[str, object], message: str) -> None:
+    given_arguments = {"gamma": 0.1} | arguments
+    with pytest.raises(ValueError, match=message):
+        bias_variance(metric("ap"), Protocol(10, 3), **given_arguments)  # type: ignore[arg-type]
+
+
+def test_more_bad_input() -> None:
+    with pytest.raises(ValueError, match="rounding must be 'floor' or 'linear', got 'up'"):
+        rank_estimate(metric("ap"), Protocol(10, 3), rounding="up")
+    with pytest.raises(ValueError, match="n_items must be one number for a correction"):
+        least_bias(metric("ap"), Protocol([10, 20], 3))
+    with pytest.raises(ValueError, match="ranks must hold at least one rank, got none"):
+        observed([])
+    with pytest.raises(ValueError, match="n_users must be a whole number >= 1, got 0"):
+        choose_gamma(metric("ap"), Protocol(10, 3), 0)
+    with pytest.raises(ValueError, match="n_relevant must be"):
+        choose_gamma(metric("ap"), Protocol(10, 3, n_relevant=2), 5)
+    with pytest.raises(ValueError, match="sampled_ranks must be <= 4, got 5"):
+        bias_variance(metric("ap"), Protocol(10, 3), 0.1)(5)
