@@ -40,7 +40,7 @@ import pairs
 from sampled_metrics.parameters import ParameterError, refuse_unknown
 
 # What a chapter is made from besides its own cells, the package and the environment.
-INGREDIENTS = {"ledger": ["book/claims.yml", "tests/claims"]}
+INGREDIENTS = {"ledger": ["book/claims.yml", "tests/claims", "tests/laws.py"]}
 STAMP = "sampled_metrics_build"
 
 

@@ -155,7 +155,7 @@ def mean_bias_falls(published: str, kind: str, sizes: list[int], n_items: int = 
     i, r = (int(index) for index in grows[-1])
     larger = f"{bias[i, r]:.3f} at m = {sizes[i]}, {bias[i + 1, r]:.3f} at m = {sizes[i + 1]}"
     return judge(
-        Trial(f"at rank {every[r]} the bias grows, from {larger}", False),
+        Trial(f"with replacement it grows at rank {every[r]}: {larger}", False),
         Trial(f"mean absolute bias {text}", falls, "bias is averaged over the ranks"),
     )
 

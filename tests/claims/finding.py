@@ -74,9 +74,10 @@ def judge(*trials: Trial, note: str = "") -> Finding:
         if trial.holds:
             evidence = _joined(f"As stated: {trials[0].ours}.", note) if trial.setting else ""
             return Finding(trial.ours, True, trial.setting, evidence, trial.z)
-    others = [f"{trial.ours} if {trial.setting}" for trial in trials[1:]]
-    first = f"We find {trials[0].ours}" + (" as stated" if others else "")
-    evidence = _joined("; ".join([first, *others]) + ".", note)
+    found = f"We find {trials[0].ours}"
+    if len(trials) > 1:
+        found += f" as stated, and {trials[-1].ours} if {trials[-1].setting}"
+    evidence = _joined(f"{found}.", note)
     return Finding(trials[-1].ours, False, "", evidence, trials[-1].z)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from itertools import combinations, combinations_with_replacement, pairwise
+from itertools import combinations, combinations_with_replacement, pairwise, product
 from math import comb, isclose, log2
 
 import mpmath as mp
@@ -46,14 +46,15 @@ def _same(first: object, second: object) -> bool:
     return isclose(float(first), float(second), rel_tol=1e-12, abs_tol=1e-14)  # type: ignore[arg-type]
 
 
-def _compared(cases: Iterator[tuple[str, object, object]], against: str) -> Finding:
+def _compared(cases: Iterator[tuple[str, object, object]], against: str, note: str = "") -> Finding:
     """Hold the pairs (printed formula, what it should be) against one another, case by case."""
     seen = 0
     for case, printed, found in cases:
         if not _same(printed, found):
             ours, theirs = float(found), float(printed)  # type: ignore[arg-type]
             return judge(
-                Trial(f"{ours:.6g} at {case}, where the formula gives {theirs:.6g}", False)
+                Trial(f"{ours:.6g} at {case}, where the formula gives {theirs:.6g}", False),
+                note=note,
             )
         seen += 1
     if not seen:
@@ -263,6 +264,27 @@ def expectation(published: str, replacement: bool) -> Finding:
     return _compared(cases(), "the average over every sample, and the package")
 
 
+def mean_of_expectations(published: str) -> Finding:
+    """The expected average over instances is the average of the expectations.
+
+    Two instances, sampled independently: every pair of their samples is equally likely.
+    """
+
+    def cases() -> Iterator[tuple[str, object, object]]:
+        n, m = 5, 2
+        for kind in ("auc", "ap", "recall@1"):
+            for ranks in combinations_with_replacement(range(1, n + 1), 2):
+                values = [
+                    [_exact(metric(kind), s, m + 1) for s in _samples(n, m, r, True)] for r in ranks
+                ]
+                pairs = [Fraction(a + b, 2) for a, b in product(*values)]  # type: ignore[operator]
+                each = [sum(v) / len(v) for v in values]  # type: ignore[arg-type, operator]
+                found = sum(pairs) / len(pairs)
+                yield f"{kind}, ranks {ranks}", _evaluate(published, E=each, D=len(ranks)), found
+
+    return _compared(cases(), "every pair of samples")
+
+
 def expectation_depends_on(published: str) -> Finding:
     """The quantities, as in "r, m, n", that move the expected sampled average precision."""
     base = {"r": 20, "m": 50, "n": 1_000}
@@ -309,7 +331,15 @@ def expected_metric(
             yield from _digits_cases(published, replacement)
 
     against = "every sample, and the package" + (", and 50 digits at n = 10,000" if large else "")
-    return _compared(cases(), against)
+    return _compared(cases(), against, _how_far_off(published) if kind == "ap" else "")
+
+
+def _how_far_off(published: str) -> str:
+    """By how much a form of expected AP is off at the size of the papers' example."""
+    n, m, r = 10_000, 99, 100
+    value = float(_evaluate(published, **_names(n, m, r, None)))  # type: ignore[arg-type]
+    off = value / float(naive(metric("ap"), Protocol(n, m)).expected(r)) - 1
+    return f"At n = 10,000, m = 99, r = 100 the formula is off by {off:+.1g} of the value."
 
 
 def _names(n: int, m: int, r: int, k: int | None) -> dict[str, object]:

@@ -134,7 +134,12 @@ def _within_seeds(printed: Printed, values: list[float], error: float = 0.0) -> 
     size = len(values)
     spread = float(np.std(values, ddof=1)) * np.sqrt(1 + 1 / size)
     t = printed.z(float(np.mean(values)), float(np.hypot(spread, error)))
-    return t < stats.t.isf(stats.norm.sf(Z_LIMIT), size - 1), t
+    return t < seeds_limit(size), t
+
+
+def seeds_limit(n_seeds: int) -> float:
+    """The t that corresponds to `Z_LIMIT` when a spread is known from so many seeds."""
+    return float(stats.t.isf(stats.norm.sf(Z_LIMIT), n_seeds - 1))
 
 
 def _range(values: list[float], digits: int = 2) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from . import CONTRADICTED, MODULES, UNSTATED, Claim, check, find, load
+from . import CONTRADICTED, MODULES, REPRODUCED, STATUSES, UNSTATED, Claim, check, find, load
 from .finding import Finding, Printed, Trial, judge, printed_pair
+from .page import CHAPTERS, LABELS, Shown, by_section, by_setting, cards
 
 CLAIMS = {claim.id: claim for claim in load()}
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,7 +59,7 @@ EXPECTED = {
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS)
 def test_status_is_the_one_looked_at(claim: Claim) -> None:
     finding = check(claim)
-    assert finding.status == EXPECTED.get(claim.id, "reproduced"), finding
+    assert finding.status == EXPECTED.get(claim.id, REPRODUCED), finding
 
 
 def test_expected_names_claims_of_the_ledger() -> None:
@@ -160,6 +162,7 @@ WRONG: dict[str, list[tuple[str, str | None, dict[str, object]]]] = {
         ("eq18-recall", "cdf(k)", {}),
         ("eq18-recall", None, {"kind": "precision"}),
         ("eq19-ap-first", None, {"replacement": False})],
+    "formulas.mean_of_expectations": [("rendle-eq17-mean", "sum(E)", {})],
     "formulas.mean_over_instances": [("eq1-average", "sum(values) / (D - 1)", {})],
     "formulas.metric_of_rank": [("eq7-auc", "(n - r + 1) / n", {}),
                                 ("eq10-ap-k", "(r < k) / r", {}),
@@ -329,7 +332,7 @@ def test_the_stated_setting_comes_first() -> None:
     with pytest.raises(ValueError, match="first trial"):
         judge(Trial("0.1", True, "another seed"))
     both = judge(Trial("0.1", True), Trial("0.2", True, "another seed"))
-    assert (both.status, both.ours) == ("reproduced", "0.1")
+    assert (both.status, both.ours) == (REPRODUCED, "0.1")
     second = judge(Trial("0.1", False), Trial("0.2", True, "another seed"))
     assert (second.status, second.ours, second.setting) == (UNSTATED, "0.2", "another seed")
     assert "0.1" in second.evidence
@@ -356,3 +359,31 @@ def test_distance_in_standard_errors_leaves_out_the_rounding() -> None:
     assert printed.z(0.504, 0.01) == 0.0
     assert printed.z(0.525, 0.01) == pytest.approx(2.0)
     assert printed.z(0.6, 0.0) == float("inf")
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def stub(status: str) -> Finding:
+    return {
+        CONTRADICTED: Finding("0.1", False, evidence="We find 0.1."),
+        UNSTATED: Finding("0.2", True, "another seed", "As stated: 0.1."),
+        REPRODUCED: Finding("0.3", True),
+    }[status]
+
+
+@pytest.mark.parametrize(
+    ("show", "status"),
+    [*((show, s) for show in (cards, by_section) for s in STATUSES), (by_setting, UNSTATED)],
+)
+def test_the_page_shows_each_claim_once(show: Callable[..., Shown], status: str) -> None:
+    claims = list(CLAIMS.values())
+    text = show(claims, {claim.id: stub(status) for claim in claims})._repr_markdown_()
+    assert sorted(re.findall(r'<span id="(.+?)">', text)) == sorted(CLAIMS)
+    assert text.count(f"**{LABELS[status]}**") == len(claims)
+    assert text.count(" 0.1." if status == CONTRADICTED else "Found: ") == len(claims)
+    assert all(f"`{claim.published}`" in text for claim in claims)
+
+
+def test_claims_point_at_chapters() -> None:
+    assert {claim.chapter for claim in CLAIMS.values()} <= set(CHAPTERS)
