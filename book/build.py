@@ -73,6 +73,7 @@ class Book:
         """Return the notebooks that the table of contents lists, in its order."""
         toc = yaml.safe_load((self.root / "_toc.yml").read_text(encoding="utf-8"))
         entries = [
+            {"file": toc["root"]},
             *toc.get("chapters", []),
             *(c for p in toc.get("parts", []) for c in p["chapters"]),
         ]

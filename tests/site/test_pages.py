@@ -41,7 +41,7 @@ def test_the_site_is_built():
 def test_the_front_door_leads_to_the_landing_page(browser, address):
     page = browser.new_page()
     page.goto(f"{address}/index.html")
-    page.wait_for_url(f"{address}/book/index.html")
+    page.wait_for_url(f"{address}/book/notebooks/index.html")
     page.close()
 
 
