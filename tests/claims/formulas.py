@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, pairwise, product
 from math import comb, isclose, log2
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -25,9 +26,9 @@ from .finding import Finding, Printed, Trial, judge
 TOP_AWARE = ("auc", "ap", "ndcg", "rr", "recall@1", "precision@1", "ap@3", "ndcg@3", "accuracy")
 
 
-def _evaluate(formula: str, **names: object) -> object:
+def _evaluate(formula: str, **names: Any) -> Any:
     """The value of a printed formula; the names it may use are given and these few."""
-    known: dict[str, object] = {
+    known: dict[str, Any] = {
         "__builtins__": {},
         "sum": sum,
         "min": min,
@@ -39,19 +40,19 @@ def _evaluate(formula: str, **names: object) -> object:
     return eval(formula, known | names)
 
 
-def _same(first: object, second: object) -> bool:
+def _same(first: Any, second: Any) -> bool:
     """Equal where both are rational, else to 12 digits."""
     if isinstance(first, (Fraction, int)) and isinstance(second, (Fraction, int)):
         return first == second
-    return isclose(float(first), float(second), rel_tol=1e-12, abs_tol=1e-14)  # type: ignore[arg-type]
+    return isclose(float(first), float(second), rel_tol=1e-12, abs_tol=1e-14)
 
 
-def _compared(cases: Iterator[tuple[str, object, object]], against: str, note: str = "") -> Finding:
+def _compared(cases: Iterator[tuple[str, Any, Any]], against: str, note: str = "") -> Finding:
     """Hold the pairs (printed formula, what it should be) against one another, case by case."""
     seen = 0
     for case, printed, found in cases:
         if not _same(printed, found):
-            ours, theirs = float(found), float(printed)  # type: ignore[arg-type]
+            ours, theirs = float(found), float(printed)
             return judge(
                 Trial(f"{ours:.6g} at {case}, where the formula gives {theirs:.6g}", False),
                 note=note,
@@ -62,7 +63,7 @@ def _compared(cases: Iterator[tuple[str, object, object]], against: str, note: s
     return judge(Trial(f"equal in all {seen:,} cases, against {against}", True))
 
 
-def _exact(metric_: Metric, rank: int, n_items: int) -> object:
+def _exact(metric_: Metric, rank: int, n_items: int) -> Any:
     """The metric of one rank as a rational, or as a float for NDCG, straight from eqs 7-11."""
     if metric_.kind == "auc":
         return Fraction(n_items - rank, n_items - 1)
@@ -78,7 +79,7 @@ def _exact(metric_: Metric, rank: int, n_items: int) -> object:
 def metric_of_set(published: str, kind: str) -> Finding:
     """Eqs 2-6: the formula of a metric of several relevant items, on every set of up to 7 items."""
 
-    def cases() -> Iterator[tuple[str, object, object]]:
+    def cases() -> Iterator[tuple[str, Any, Any]]:
         for n in range(2, 8):
             items = [Fraction(i) for i in range(1, n + 1)]
             for size in range(1, n):
@@ -98,7 +99,7 @@ def metric_of_set(published: str, kind: str) -> Finding:
 def metric_of_rank(published: str, kind: str, cutoff: bool) -> Finding:
     """Eqs 7-13: the formula for one relevant item is that for a set, with a set of one."""
 
-    def cases() -> Iterator[tuple[str, object, object]]:
+    def cases() -> Iterator[tuple[str, Any, Any]]:
         for n in range(2, 31):
             for k in range(1, n + 1) if cutoff else [None]:
                 ours = metric(kind if k is None else f"{kind}@{k}")
@@ -117,7 +118,7 @@ def equal_metrics(published: str) -> Finding:
     """
     first, second = (side.strip() for side in published.split("="))
 
-    def cases() -> Iterator[tuple[str, object, object]]:
+    def cases() -> Iterator[tuple[str, Any, Any]]:
         for n in range(2, 31):
             for k in range(1, n + 1) if "@k" in published else [n]:
                 a, b = (
@@ -141,8 +142,8 @@ def equal_steps(published: str, kind: str) -> Finding:
     steps = [[int(rank) for rank in step.split("->")] for step in published.split("=")]
     for n in range(max(map(max, steps)), 2_000):
         (a, b), (c, d) = ([_exact(metric(kind), rank, n) for rank in step] for step in steps)
-        if not _same(b - a, d - c):  # type: ignore[operator]
-            gains = f"{float(b - a):.4g} and {float(d - c):.4g}"  # type: ignore[operator]
+        if not _same(b - a, d - c):
+            gains = f"{float(b - a):.4g} and {float(d - c):.4g}"
             return judge(Trial(f"gains of {gains} at n = {n}", False))
     return judge(Trial("equal, exactly, for every n below 2,000", True))
 
@@ -150,7 +151,7 @@ def equal_steps(published: str, kind: str) -> Finding:
 def mean_over_instances(published: str) -> Finding:
     """Eq. 1: an evaluation reports the average over its instances."""
 
-    def cases() -> Iterator[tuple[str, object, object]]:
+    def cases() -> Iterator[tuple[str, Any, Any]]:
         for kind in ("auc", "ap", "recall@2", "precision@2"):
             for ranks in combinations_with_replacement(range(1, 7), 3):
                 values = [_exact(metric(kind), r, 6) for r in ranks]
@@ -166,17 +167,15 @@ def consistency_of_pairs(published: str, kind: str) -> Finding:
     The formula is asked of a pair in both orders, as the definition quantifies over all pairs.
     """
 
-    def cases() -> Iterator[tuple[str, object, object]]:
+    def cases() -> Iterator[tuple[str, Any, Any]]:
         n, m = 5, 2
         lists = list(combinations_with_replacement(range(1, n + 1), 2))
         estimator = naive(metric(kind), Protocol(n, m))
-        exact = {ranks: sum(_exact(metric(kind), r, n) for r in ranks) for ranks in lists}  # type: ignore[misc]
+        exact = {ranks: sum(_exact(metric(kind), r, n) for r in ranks) for ranks in lists}
         laws = {r: exact_law(n, m, r, True) for r in range(1, n + 1)}
         sampled = {
             ranks: sum(
-                p * _exact(metric(kind), i + 1, m + 1)  # type: ignore[operator]
-                for r in ranks
-                for i, p in enumerate(laws[r])
+                p * _exact(metric(kind), i + 1, m + 1) for r in ranks for i, p in enumerate(laws[r])
             )
             for ranks in lists
         }
@@ -195,7 +194,7 @@ def consistency_of_pairs(published: str, kind: str) -> Finding:
 def one_draw(published: str) -> Finding:
     """Eq. 15: the probability that one negative drawn at random is above rank r."""
 
-    def cases() -> Iterator[tuple[str, object, object]]:
+    def cases() -> Iterator[tuple[str, Any, Any]]:
         for n in range(2, 31):
             for r in range(1, n + 1):
                 value = _evaluate(published, n=Fraction(n), r=Fraction(r))
@@ -222,7 +221,7 @@ def _small_cases(replacement: bool, first_rank: int = 1) -> Iterator[tuple[int, 
 def sampled_rank_law(published: str, replacement: bool) -> Finding:
     """The probability of i negatives above the item, against every sample and the package."""
 
-    def cases() -> Iterator[tuple[str, object, object]]:
+    def cases() -> Iterator[tuple[str, Any, Any]]:
         for n, m, r in _small_cases(replacement):
             ranks = _samples(n, m, r, replacement)
             package = Protocol(n, m, replacement).pmf(r)
@@ -239,20 +238,20 @@ def sampled_rank_law(published: str, replacement: bool) -> Finding:
 def expectation(published: str, replacement: bool) -> Finding:
     """Eq. 16: the expectation of a sampled metric, against the average over every sample."""
 
-    def cases() -> Iterator[tuple[str, object, object]]:
+    def cases() -> Iterator[tuple[str, Any, Any]]:
         for kind in ("auc", "ap", "ndcg", "recall@2", "precision@2"):
             for n, m, r in _small_cases(replacement):
                 ranks = _samples(n, m, r, replacement)
                 law = exact_law(n, m, r, replacement)
 
-                def value_of(i: int, kind: str = kind, m: int = m) -> object:
+                def value_of(i: int, kind: str = kind, m: int = m) -> Any:
                     return _exact(metric(kind), int(i), m + 1)
 
                 def p_of(i: int, law: list[Fraction] = law) -> Fraction:
                     return law[int(i) - 1]
 
                 value = _evaluate(published, p=p_of, M=value_of, m=m)
-                found = sum(value_of(rank) for rank in ranks) / len(ranks)  # type: ignore[operator, misc]
+                found = sum(value_of(rank) for rank in ranks) / len(ranks)
                 where = f"{kind}, n = {n}, m = {m}, r = {r}"
                 yield where, value, found
                 yield (
@@ -270,15 +269,15 @@ def mean_of_expectations(published: str) -> Finding:
     Two instances, sampled independently: every pair of their samples is equally likely.
     """
 
-    def cases() -> Iterator[tuple[str, object, object]]:
+    def cases() -> Iterator[tuple[str, Any, Any]]:
         n, m = 5, 2
         for kind in ("auc", "ap", "recall@1"):
             for ranks in combinations_with_replacement(range(1, n + 1), 2):
                 values = [
                     [_exact(metric(kind), s, m + 1) for s in _samples(n, m, r, True)] for r in ranks
                 ]
-                pairs = [Fraction(a + b, 2) for a, b in product(*values)]  # type: ignore[operator]
-                each = [sum(v) / len(v) for v in values]  # type: ignore[arg-type, operator]
+                pairs = [Fraction(a + b, 2) for a, b in product(*values)]
+                each = [sum(v) / len(v) for v in values]
                 found = sum(pairs) / len(pairs)
                 yield f"{kind}, ranks {ranks}", _evaluate(published, E=each, D=len(ranks)), found
 
@@ -310,7 +309,7 @@ def expected_metric(
     With `large`, also against the sum of eq. 16 in 50-digit arithmetic at n = 10,000, m = 99.
     """
 
-    def cases() -> Iterator[tuple[str, object, object]]:
+    def cases() -> Iterator[tuple[str, Any, Any]]:
         cutoffs = range(1, 5) if kind in ("recall", "precision") else [None]
         for k in cutoffs:
             name = kind if k is None else f"{kind}@{k}"
@@ -319,7 +318,7 @@ def expected_metric(
                 names = _names(n, m, r, k)
                 value = _evaluate(published, cdf=lambda i, law=law: sum(law[: int(i) + 1]), **names)
                 ranks = _samples(n, m, r, replacement)
-                total = sum(_exact(metric(name), rank, m + 1) for rank in ranks)  # type: ignore[misc]
+                total = sum(_exact(metric(name), rank, m + 1) for rank in ranks)
                 where = f"n = {n}, m = {m}, r = {r}" + (f", k = {k}" if k else "")
                 yield where, value, total / len(ranks)
                 yield (
@@ -337,12 +336,12 @@ def expected_metric(
 def _how_far_off(published: str) -> str:
     """By how much a form of expected AP is off at the size of the papers' example."""
     n, m, r = 10_000, 99, 100
-    value = float(_evaluate(published, **_names(n, m, r, None)))  # type: ignore[arg-type]
+    value = float(_evaluate(published, **_names(n, m, r, None)))
     off = value / float(naive(metric("ap"), Protocol(n, m)).expected(r)) - 1
     return f"At n = 10,000, m = 99, r = 100 the formula is off by {off:+.1g} of the value."
 
 
-def _names(n: int, m: int, r: int, k: int | None) -> dict[str, object]:
+def _names(n: int, m: int, r: int, k: int | None) -> dict[str, Any]:
     """What the closed forms are written in, as rationals."""
     return {
         "n": Fraction(n),
@@ -354,7 +353,7 @@ def _names(n: int, m: int, r: int, k: int | None) -> dict[str, object]:
     }
 
 
-def _digits_cases(published: str, replacement: bool) -> Iterator[tuple[str, object, object]]:
+def _digits_cases(published: str, replacement: bool) -> Iterator[tuple[str, Any, Any]]:
     """Expected AP at n = 10,000 and m = 99: the formula and the sum of eq. 16 in 50 digits."""
     n, m = 10_000, 99
     with mp.workdps(DIGITS):
@@ -363,11 +362,11 @@ def _digits_cases(published: str, replacement: bool) -> Iterator[tuple[str, obje
             total = mp.fsum(terms)
             p, auc = mp.mpf(r - 1) / (n - 1), mp.mpf(n - r) / (n - 1)
             value = _evaluate(published, n=mp.mpf(n), m=m, r=mp.mpf(r), p=p, auc=auc)
-            if abs(value / total - 1) > mp.mpf(10) ** -40:  # type: ignore[operator]
+            if abs(value / total - 1) > mp.mpf(10) ** -40:
                 yield f"n = {n}, m = {m}, r = {r}, 50 digits", value, total
             yield (
                 f"n = {n}, m = {m}, r = {r}",
-                float(value),  # type: ignore[arg-type]
+                float(value),
                 float(naive(metric("ap"), Protocol(n, m, replacement)).expected(r)),
             )
 
@@ -398,7 +397,7 @@ def unbiased_auc(published: str, law: str) -> Finding:
             return [1 - p, *[Fraction(0)] * (m - 1), p]
         return exact_law(n, m, r, {"binomial": True, "hypergeometric": False}[law])
 
-    def cases() -> Iterator[tuple[str, object, object]]:
+    def cases() -> Iterator[tuple[str, Any, Any]]:
         for n in range(2, 13):
             for m in range(1, n):
                 for r in range(1, n + 1):
@@ -416,7 +415,7 @@ def proportional_when_auc_power_small(published: str) -> Finding:
     for m in (99, 999):
         ranks = np.array([r for r in range(2, n + 1, 7) if ((n - r) / (n - 1)) ** (m + 1) < 1e-3])
         expected = naive(metric("ap"), Protocol(n, m)).expected(ranks)
-        form = np.array([float(_evaluate(published, r=Fraction(int(r)))) for r in ranks])  # type: ignore[arg-type]
+        form = np.array([float(_evaluate(published, r=Fraction(int(r)))) for r in ranks])
         constant = (n - 1) / (m + 1)
         worst = max(worst, float(np.abs(expected / (form * constant) - 1).max()))
     return judge(Trial(f"within {worst:.1e} of it where AUC^(m+1) < 0.001", worst < 1.1e-3))
@@ -436,18 +435,18 @@ def samples_until_small(published: str, n_items: int = 10_000) -> Finding:
 def one_negative(published: str) -> Finding:
     """With one negative every metric's expectation is this function, linear in the rank."""
 
-    def cases() -> Iterator[tuple[str, object, object]]:
+    def cases() -> Iterator[tuple[str, Any, Any]]:
         for kind in (*TOP_AWARE, "recall@2", "precision@5"):
             for n in range(2, 8):
                 for r in range(1, n + 1):
 
-                    def M(rank: int, kind: str = kind) -> object:
+                    def M(rank: int, kind: str = kind) -> Any:
                         return _exact(metric(kind), rank, 2)
 
                     value = _evaluate(published, n=Fraction(n), r=Fraction(r), M=M)
                     for replacement in (True, False):
                         ranks = _samples(n, 1, r, replacement)
-                        found = sum(M(rank) for rank in ranks) / Fraction(len(ranks))  # type: ignore[misc, operator]
+                        found = sum(M(rank) for rank in ranks) / Fraction(len(ranks))
                         yield f"{kind}, n = {n}, r = {r}", value, found
                         package = naive(metric(kind), Protocol(n, 1, replacement))
                         yield f"{kind}, n = {n}, r = {r}", value, float(package.expected(r))

@@ -7,10 +7,11 @@ paper gives no seed, so a claim about X is held against ten seeds.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 from scipy import special, stats
 
 from sampled_metrics import Protocol, metric
@@ -41,6 +42,13 @@ SETTINGS = {
 WITHOUT = "negatives are drawn without replacement"
 
 
+class Value(NamedTuple):
+    """A metric in percent: its mean, and the standard deviation that chance leaves it."""
+
+    mean: float
+    sd: float
+
+
 @cache
 def _bundle() -> dict[tuple[str, str], RankIntervals]:
     table = bundled_variants()
@@ -60,11 +68,11 @@ def _variants(recommender: str, reading: str) -> list[str]:
 
 
 @cache
-def exact(recommender: str, variant: str) -> pd.DataFrame:
+def exact(recommender: str, variant: str) -> dict[str, Value]:
     """Mean of each metric in percent over ties broken at random, and its standard deviation."""
     intervals = _bundle()[recommender, variant]
     first, last = intervals.ranks("optimistic"), intervals.ranks("pessimistic")
-    rows = {}
+    rows: dict[str, Value] = {}
     for kind in METRICS:
         mean = intervals.evaluate(metric(kind), "mean")
         if kind == "auc":
@@ -74,25 +82,25 @@ def exact(recommender: str, variant: str) -> pd.DataFrame:
             squares = np.cumsum(np.append(0.0, metric(kind)(np.arange(1, last.max() + 1)) ** 2))
             second = (squares[last] - squares[first - 1]) / (last - first + 1)
             variance = np.maximum(second - mean**2, 0.0)
-        rows[kind] = (100 * mean.mean(), 100 * np.sqrt(variance.sum()) / variance.size)
-    return pd.DataFrame(rows, index=["mean", "sd"]).T
+        rows[kind] = Value(100 * mean.mean(), 100 * np.sqrt(variance.sum()) / variance.size)
+    return rows
 
 
 @cache
-def sampled(recommender: str, variant: str, replacement: bool) -> pd.DataFrame:
+def sampled(recommender: str, variant: str, replacement: bool) -> dict[str, Value]:
     """Expectation of each sampled metric in percent, and the standard deviation of one run.
 
     Negatives are drawn, and ties broken, anew for every user and run.
     """
     intervals = _bundle()[recommender, variant]
     law = _law(intervals, replacement)
-    rows = {}
+    rows: dict[str, Value] = {}
     for kind in METRICS:
         values = naive(metric(kind), Protocol(1_000, N_NEGATIVES)).values
         mean = law @ values
         variance = law @ values**2 - mean**2
-        rows[kind] = (100 * mean.mean(), 100 * np.sqrt(variance.sum()) / variance.size)
-    return pd.DataFrame(rows, index=["mean", "sd"]).T
+        rows[kind] = Value(100 * mean.mean(), 100 * np.sqrt(variance.sum()) / variance.size)
+    return rows
 
 
 def _law(intervals: RankIntervals, replacement: bool) -> np.ndarray:
@@ -161,12 +169,10 @@ def exact_cell(published: str, recommender: str, kind: str) -> Finding:
     """A cell of the exact column of Table 3, in percent."""
     printed = Printed.parse(published)
     if recommender == "X":
-        return _of_seeds(
-            printed, [exact("X", v).loc[kind, "mean"] for v in _variants("X", PRINTED)]
-        )
+        return _of_seeds(printed, [exact("X", v)[kind].mean for v in _variants("X", PRINTED)])
 
     def trial(variant: str, setting: str) -> Trial:
-        mean, sd = exact(recommender, variant).loc[kind]
+        mean, sd = exact(recommender, variant)[kind]
         shown = f"{mean:.2f}" + (f" ± {sd:.2f} over ties" if sd >= 0.005 else "")
         # Where ties move the printed digits the cell is one draw of them.
         fits = printed.rounds_from(mean) or (sd > 0 and printed.z(mean, sd) < Z_LIMIT)
@@ -181,7 +187,7 @@ def sampled_cell(published: str, recommender: str, kind: str) -> Finding:
         return _sampled_cell_of_seeds(published, kind)
 
     def trial(variant: str, setting: str, replacement: bool) -> Trial:
-        mean, sd = sampled(recommender, variant, replacement).loc[kind]
+        mean, sd = sampled(recommender, variant, replacement)[kind]
         fits, z = average_and_spread(published, mean, sd**2, 3 * sd**4, RUNS)
         return Trial(f"{mean:.2f} ± {sd:.2f} (z = {z[0]:.1f}, {z[1]:.1f})", fits, setting, z)
 
@@ -196,10 +202,10 @@ def sampled_cell(published: str, recommender: str, kind: str) -> Finding:
 def _sampled_cell_of_seeds(published: str, kind: str) -> Finding:
     """`sampled_cell` of X: the average may be that of one more seed, the spread is any seed's."""
     average, spread = printed_pair(published)
-    trials = []
+    trials: list[Trial] = []
     for replacement, setting in ((True, SETTINGS["X"]), (False, f"{SETTINGS['X']}; {WITHOUT}")):
-        found = [sampled("X", v, replacement).loc[kind] for v in _variants("X", PRINTED)]
-        values, sds = [row["mean"] for row in found], [row["sd"] for row in found]
+        found = [sampled("X", v, replacement)[kind] for v in _variants("X", PRINTED)]
+        values, sds = [row.mean for row in found], [row.sd for row in found]
         sd = float(np.mean(sds))
         fits, t = _within_seeds(average, values, sd / np.sqrt(RUNS))
         z = spread.z(sd, sd / np.sqrt(2 * RUNS))
@@ -217,20 +223,20 @@ def _means(kind: str, n_negatives: int | None, reading: str) -> list[dict[str, f
 
     def mean(name: str, variant: str) -> float:
         if n_negatives is None:
-            return float(exact(name, variant).loc[kind, "mean"])
+            return float(exact(name, variant)[kind].mean)
         if n_negatives != N_NEGATIVES:
             raise ValueError(f"n_negatives must be {N_NEGATIVES}, got {n_negatives}")
-        return float(sampled(name, variant, False).loc[kind, "mean"])
+        return float(sampled(name, variant, False)[kind].mean)
 
     fixed = {name: mean(name, reading) for name in "YZ"}
     return [{"X": mean("X", seed)} | fixed for seed in _variants("X", reading)]
 
 
-def _both_readings(trial_of: object, recommenders: str) -> Finding:
+def _both_readings(trial_of: Callable[[str, str], Trial], recommenders: str) -> Finding:
     """Try a claim as section 9 is printed, then under the settings that give Table 3."""
     settings = [SETTINGS[name] for name in "YZ" if name in recommenders]
     # Z's settings begin with Y's.
-    return judge(trial_of(PRINTED, ""), trial_of(REPRODUCED, settings[-1]))  # type: ignore[operator]
+    return judge(trial_of(PRINTED, ""), trial_of(REPRODUCED, settings[-1]))
 
 
 def order_of(published: str, kinds: list[str], m: int | None = None) -> Finding:
@@ -299,11 +305,11 @@ def bias_exceeds_spread(published: str, kinds: list[str]) -> Finding:
 
     def trial(reading: str, setting: str) -> Trial:
         ratios = [
-            abs(row["mean"] - exact(name, variant).loc[kind, "mean"]) / row["sd"]
+            abs(row.mean - exact(name, variant)[kind].mean) / row.sd
             for name in "XYZ"
             for variant in _variants(name, reading)
             for kind in kinds
-            for row in [sampled(name, variant, False).loc[kind]]
+            for row in [sampled(name, variant, False)[kind]]
         ]
         text = f"the bias is {min(ratios):.0f} to {max(ratios):.0f} standard deviations of a run"
         return Trial(text, min(ratios) > least, setting)
@@ -322,10 +328,10 @@ def runs_in_order(published: str, first: str, second: str, kind: str) -> Finding
         chances, fits = [], []
         for a in _variants(first, reading):
             for b in _variants(second, reading):
-                means = [exact(*key).loc[kind, "mean"] for key in ((first, a), (second, b))]
-                one, two = sampled(first, a, False).loc[kind], sampled(second, b, False).loc[kind]
-                gap = (one["mean"] - two["mean"]) * order(*means)
-                chance = float(stats.norm.cdf(gap / np.hypot(one["sd"], two["sd"])))
+                means = [exact(*key)[kind].mean for key in ((first, a), (second, b))]
+                one, two = sampled(first, a, False)[kind], sampled(second, b, False)[kind]
+                gap = (one.mean - two.mean) * order(*means)
+                chance = float(stats.norm.cdf(gap / np.hypot(one.sd, two.sd)))
                 tails = (
                     stats.binom.cdf(count, RUNS, chance),
                     stats.binom.sf(count - 1, RUNS, chance),
@@ -440,14 +446,12 @@ def equations_give_table(published: str, recommender: str) -> Finding:
     printed = [Printed.parse(part) for part in published.split(",")]
 
     def shown(variant: str) -> str:
-        means = exact(recommender, variant)["mean"]
-        return ", ".join(f"{means[kind]:.2f}" for kind in METRICS)
+        values = exact(recommender, variant)
+        return ", ".join(f"{values[kind].mean:.2f}" for kind in METRICS)
 
     if recommender == "X":
         fits = [
-            _within_seeds(cell, [exact("X", v).loc[kind, "mean"] for v in _variants("X", PRINTED)])[
-                0
-            ]
+            _within_seeds(cell, [exact("X", v)[kind].mean for v in _variants("X", PRINTED)])[0]
             for cell, kind in zip(printed, METRICS, strict=True)
         ]
         return judge(
@@ -456,7 +460,7 @@ def equations_give_table(published: str, recommender: str) -> Finding:
         )
     table = exact(recommender, PRINTED)
     fits = [
-        cell.rounds_from(table.loc[kind, "mean"]) or cell.z(*table.loc[kind]) < Z_LIMIT
+        cell.rounds_from(table[kind].mean) or cell.z(*table[kind]) < Z_LIMIT
         for cell, kind in zip(printed, METRICS, strict=True)
     ]
     note = f"The row is {shown(REPRODUCED)} if {SETTINGS[recommender]}."
