@@ -101,6 +101,29 @@ def test_sets_by_enumerating_every_sample(name: str, ranks: list[int], replaceme
     estimator = naive(metric(name), Protocol(n, m, replacement, n_relevant=len(ranks)))
     shuffled = ranks[::-1]
     assert estimator.expected_of_set(shuffled) == pytest.approx(math.fsum(values) / len(values))
+    assert estimator.variance_of_set(shuffled) == pytest.approx(
+        np.var(values), rel=1e-11, abs=1e-15
+    )
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize(("n", "m"), [(8, 5), (10_000, 100), (10**9, 1_500)])
+def test_variance_of_auc_of_a_set_in_closed_form(n: int, m: int, replacement: bool) -> None:
+    # The negatives above two items covary as m p_i (1 - p_j), less what is drawn already.
+    ranks = np.array([1, 3, n // 2, n // 2 + 1, n])
+    m, pool = m if replacement else min(m, n - 5), n - 5
+    p = (ranks - np.arange(1, 6)) / pool
+    factor = 1.0 if replacement else (pool - m) / max(pool - 1, 1)
+    covariances = np.minimum.outer(p, p) * (1 - np.maximum.outer(p, p)) * factor
+    estimator = naive(metric("auc"), Protocol(n, m, replacement, n_relevant=5))
+    assert estimator.variance_of_set(ranks) == pytest.approx(
+        covariances.sum() / (m * 25), rel=1e-10, abs=1e-15
+    )
+
+
+def test_variance_of_a_set_of_one_is_that_of_the_item() -> None:
+    estimator = naive(metric("ndcg"), Protocol(500, 40))
+    assert estimator.variance_of_set([30]) == pytest.approx(float(estimator.variance(30)))
 
 
 @given(
@@ -234,7 +257,8 @@ def test_bad_true_ranks(method: str) -> None:
 
 def test_bad_sets() -> None:
     estimator = naive(metric("ap"), Protocol(100, 9, n_relevant=2))
-    with pytest.raises(ValueError, match="ranks must be distinct, got 4 more than once"):
-        estimator.expected_of_set([4, 4])
-    with pytest.raises(ValueError, match="ranks must hold n_relevant = 2, got 1"):
-        estimator.expected_of_set([4])
+    for judge in (estimator.expected_of_set, estimator.variance_of_set):
+        with pytest.raises(ValueError, match="ranks must be distinct, got 4 more than once"):
+            judge([4, 4])
+        with pytest.raises(ValueError, match="ranks must hold n_relevant = 2, got 1"):
+            judge([4])

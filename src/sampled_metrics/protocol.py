@@ -377,7 +377,7 @@ def _log_binomial_inside(
 
 
 def log_hypergeometric(
-    x: IntArray, draws: int, successes: ArrayLike, pool: ArrayLike
+    x: IntArray, draws: ArrayLike, successes: ArrayLike, pool: ArrayLike
 ) -> FloatArray:
     """Log-probability of `x` successes among `draws` of `pool` items, without replacement.
 
@@ -388,7 +388,7 @@ def log_hypergeometric(
     >>> float(np.exp(log_hypergeometric(np.array(1), 2, 2, 4)).round(12))
     0.666666666667
     """
-    x, successes, pool = np.broadcast_arrays(x, successes, pool)
+    x, draws, successes, pool = np.broadcast_arrays(x, draws, successes, pool)
     rest = draws - x
     possible = (x <= successes) & (rest <= pool - successes)
     hit = np.where(possible, x, 0)
@@ -396,7 +396,7 @@ def log_hypergeometric(
     out = (
         log_binomial(hit, np.where(possible, successes, 0), draws, pool)
         + log_binomial(missed, np.where(possible, pool - successes, 0), draws, pool)
-        - log_binomial(np.array(draws), pool, draws, pool)
+        - log_binomial(draws, pool, draws, pool)
     )
     return np.where(possible, out, -np.inf)
 
