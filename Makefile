@@ -3,6 +3,7 @@
 #   make book       execute the chapters and build the site into _build/html
 #   make test       run the tests and the doctests          (ARGS='-k protocol' for some)
 #   make chapter    run one chapter with other parameters   (CHAPTER=03 ARGS='-p n_negatives 500')
+#   make figure     write the README's figure anew
 #   make serve      serve the site on this machine          (PORT=8000)
 #   make lint       check format, types, and the pairs of text and notebook
 #   make sync       bring each chapter's text and notebook into step, the newer one leading
@@ -14,10 +15,13 @@ PYTHON ?= python3
 PORT ?= 8000
 RUN := .venv/bin/python
 
-.PHONY: book test chapter serve lint sync ranks test-site constraints clean
+.PHONY: book figure test chapter serve lint sync ranks test-site constraints clean
 
 book: .venv/book.installed
 	@$(RUN) book/build.py site
+
+figure: book
+	@$(RUN) book/figure.py
 
 test: .venv/test.installed
 	$(RUN) -m pytest $(if $(CI),--cov) $(ARGS)
