@@ -98,6 +98,7 @@ def visit(context: BrowserContext, address: str) -> Iterator[Visit]:
                 document.querySelectorAll('details').forEach(d => { d.open = true; });
                 document.querySelectorAll('.toggle-hidden').forEach(
                     e => e.classList.remove('toggle-hidden'));
+                document.getAnimations().forEach(a => a.finish());  // what unfolds fades in
             }"""
         )
         yield found
