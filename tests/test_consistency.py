@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import combinations_with_replacement, pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,13 +15,16 @@ from hypothesis import strategies as st
 from sampled_metrics import Protocol, metric
 from sampled_metrics.consistency import (
     Ordering,
+    Verdict,
     counterexample,
+    negatives_needed,
     order,
     ordering,
     orders,
+    verdict,
     verdicts,
 )
-from sampled_metrics.estimators import naive
+from sampled_metrics.estimators import Estimator, bias_variance, naive
 from tests.laws import exact_law
 
 TOY = {
@@ -250,3 +255,103 @@ def test_bad_numbers_of_negatives() -> None:
 def test_bad_search_sizes(arguments: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         counterexample(metric("ap"), **arguments)
+
+
+def slow_difference(first: list[int], second: list[int], estimator: Estimator) -> dict[float, Any]:
+    """The law of the difference of the averages, by convolving every user's own."""
+    law: dict[float, Any] = {0.0: Fraction(1)}
+    protocol = estimator.protocol
+    for sign, ranks in ((1, first), (-1, second)):
+        for rank in ranks:
+            own = exact_law(protocol.n_items, protocol.n_negatives, rank, protocol.replacement)
+            grown: dict[float, Any] = {}
+            for total, p in law.items():
+                for value, q in zip(estimator.values, own, strict=True):
+                    key = round(total + sign * float(value) / len(ranks), 12)
+                    grown[key] = grown.get(key, 0) + p * q
+            law = grown
+    return law
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("name", ["ap", "ndcg@2", "auc"])
+def test_verdict_has_the_moments_of_the_whole_law(name: str, replacement: bool) -> None:
+    first, second = [1, 4, 7], [2, 3, 9]
+    for make in (naive, lambda m, p: bias_variance(m, p, 0.1)):
+        estimator = make(metric(name), Protocol(9, 4, replacement))
+        law = slow_difference(first, second, estimator)
+        assert float(sum(law.values())) == pytest.approx(1, abs=1e-12)
+        mean = sum(value * float(p) for value, p in law.items())
+        second_moment = sum(value**2 * float(p) for value, p in law.items())
+        found = verdict(first, second, estimator)
+        assert found.expected == pytest.approx(mean, abs=1e-11)
+        assert found.sd == pytest.approx(np.sqrt(second_moment - mean**2), rel=1e-9)
+        exact = metric(name)(first, 9).mean() - metric(name)(second, 9).mean()
+        assert found.exact == pytest.approx(exact)
+
+
+def test_verdict_is_right_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(11)
+    users, runs = 800, 2_000
+    first, second = rng.integers(1, 200, users), rng.integers(1, 190, users)
+    protocol = Protocol(1_000, 60, replacement=False)
+    estimator = bias_variance(metric("ndcg@10"), protocol, 0.1)
+    found = verdict(first, second, estimator)
+    a, b = (
+        estimator(protocol.draw(r, rng, size=(runs, users))).mean(axis=1) for r in (first, second)
+    )
+    right = float(np.mean(np.sign(a - b) == np.sign(found.exact)))
+    assert 0.6 < found.probability < 0.99
+    error = np.sqrt(found.probability * (1 - found.probability) / runs)
+    assert abs(right - found.probability) < 4 * error
+
+
+def test_users_are_the_fewest_that_reach_the_level() -> None:
+    # The same users, copied: the difference stays and its variance is divided.
+    first, second = [3, 40, 8, 1], [5, 30, 9, 2]
+    estimator = naive(metric("ap"), Protocol(100, 20))
+    needed = verdict(first, second, estimator).users(0.9)
+    assert needed is not None
+    copies = -(-needed // 4)
+    assert verdict(first * copies, second * copies, estimator).probability >= 0.9
+    assert verdict(first * (copies - 1), second * (copies - 1), estimator).probability < 0.9
+
+
+def test_a_verdict_without_chance_is_right_or_wrong() -> None:
+    assert Verdict(exact=0.1, expected=0.1, sd=0.0, n_users=5).probability == 1
+    assert Verdict(exact=0.1, expected=-0.1, sd=0.0, n_users=5).probability == 0
+    assert Verdict(exact=0.1, expected=0.1, sd=0.0, n_users=5).users() == 1
+    # A metric that cannot tell two recommenders apart finds no order.
+    assert Verdict(exact=0.1, expected=0.0, sd=0.0, n_users=5).users() is None
+
+
+def test_negatives_needed_equals_trying_every_m() -> None:
+    first, second = [2, 30, 31, 33], [8, 9, 10, 11]
+    name = metric("ndcg")
+
+    def at(m: int) -> Verdict:
+        return verdict(first, second, naive(name, Protocol(60, m, replacement=False)))
+
+    for level in (0.6, 0.8, 0.9):
+        slow = [m for m in range(1, 56) if at(m).probability >= level]
+        assert negatives_needed(at, 1, 55, level) == (slow[0] if slow else None)
+    assert negatives_needed(at, 55, 55, 0.6) == (55 if at(55).probability >= 0.6 else None)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda e: verdict([1, 2], [2, 1], e), "exact must not be 0"),
+        (lambda e: verdict([1, 2], [1], e), "same number of instances"),
+        (lambda e: verdict([1], [61], e), "must be <= 60"),
+        (lambda e: verdict([1], [2], e).users(0.4), r"confidence must be in \(0.5, 1\), got 0.4"),
+        (lambda e: Verdict(0.1, 0.1, -1.0, 5), "sd must be >= 0"),
+        (lambda e: Verdict(0.1, float("nan"), 1.0, 5), "expected must be finite"),
+        (lambda e: Verdict(0.1, 0.1, 1.0, 0), "n_users must be a whole number >= 1"),
+        (lambda e: negatives_needed(lambda m: verdict([1], [2], e), 5, 4), "high must be"),
+        (lambda e: negatives_needed(lambda m: verdict([1], [2], e), 1, 4, 1.0), "confidence"),
+    ],
+)
+def test_bad_verdicts_are_refused(call: Callable[[Estimator], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call(naive(metric("ap"), Protocol(60, 5)))

@@ -16,9 +16,10 @@ from itertools import combinations, combinations_with_replacement, pairwise
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
 
 from ._validate import FloatArray, IntArray, integer, integers
-from .estimators import naive
+from .estimators import Estimator, naive
 from .metrics import Metric
 from .protocol import Protocol
 
@@ -385,6 +386,194 @@ def _widest_reversal(exact: FloatArray, expected: FloatArray) -> tuple[int, int]
         if margin[j] > widest:
             best, widest = (int(by_exact[i]), int(by_exact[j])), float(margin[j])
     return best
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One sampled evaluation as the judge of two recommenders' order.
+
+    Attributes
+    ----------
+    exact : float
+        Average of the exact metric, first recommender less second; not 0.
+    expected : float
+        Expectation of the same difference in a sampled evaluation.
+    sd : float
+        Standard deviation of that difference from one evaluation to the next, at least 0.
+    n_users : int
+        Users that are averaged over.
+
+    Raises
+    ------
+    ValueError
+        If `exact` is 0, so that there is no order to find, a number is not finite, `sd` is
+        negative or `n_users` is below 1.
+
+    Examples
+    --------
+    >>> Verdict(exact=-0.02, expected=-0.01, sd=0.01, n_users=100).z
+    1.0
+    """
+
+    exact: float
+    expected: float
+    sd: float
+    n_users: int
+
+    def __post_init__(self) -> None:
+        for name in ("exact", "expected", "sd"):
+            if not np.isfinite(getattr(self, name)):
+                raise ValueError(f"{name} must be finite, got {getattr(self, name)}")
+        if self.exact == 0:
+            raise ValueError("exact must not be 0: two equal recommenders have no order to find")
+        if self.sd < 0:
+            raise ValueError(f"sd must be >= 0, got {self.sd}")
+        integer(self.n_users, "n_users", 1)
+
+    @property
+    def z(self) -> float:
+        """Expected difference in standard deviations; positive if it has the exact one's sign."""
+        toward = float(np.sign(self.exact)) * self.expected
+        if self.sd == 0:
+            return float(np.sign(toward)) * np.inf if toward else 0.0
+        return toward / self.sd
+
+    @property
+    def probability(self) -> float:
+        """Share of sampled evaluations that find the exact order, as in krichene2020, Table 4.
+
+        By the normal approximation: the difference is a sum over many independent users.
+
+        Examples
+        --------
+        >>> round(Verdict(exact=-0.02, expected=-0.01, sd=0.01, n_users=100).probability, 4)
+        0.8413
+        """
+        return float(ndtr(self.z))
+
+    def users(self, confidence: float = 0.95) -> int | None:
+        """Fewest users like these for which `probability` reaches `confidence`, or None.
+
+        More users leave the expected difference as it is and divide its variance. None if the
+        expected order is wrong: then more users make the wrong verdict surer.
+
+        Parameters
+        ----------
+        confidence : float
+            In (0.5, 1).
+
+        Examples
+        --------
+        >>> Verdict(exact=-0.02, expected=-0.01, sd=0.01, n_users=100).users()
+        271
+        >>> Verdict(exact=-0.02, expected=0.01, sd=0.01, n_users=100).users() is None
+        True
+        """
+        needed = _normal_quantile(confidence)
+        if self.z <= 0:
+            return None
+        return max(1, int(np.ceil(self.n_users * (needed / self.z) ** 2)))
+
+
+def verdict(first: ArrayLike, second: ArrayLike, estimator: Estimator) -> Verdict:
+    """How often a sampled evaluation finds the order of two recommenders, without simulation.
+
+    Negatives are drawn independently for every user and for the two recommenders: the variance
+    of the difference of the averages is the sum of all users' variances over n_users**2.
+
+    Parameters
+    ----------
+    first, second : array_like of int, shape (n_users,)
+        True ranks of the relevant item of the same users under each recommender.
+    estimator : Estimator
+        What the evaluation reports, under the protocol that it samples by; one relevant item.
+
+    Returns
+    -------
+    Verdict
+
+    Raises
+    ------
+    ValueError
+        If the numbers of users differ, a rank is out of range, there are several relevant
+        items, or the exact averages are equal.
+
+    Examples
+    --------
+    >>> from sampled_metrics import metric
+    >>> found = verdict([3] * 5, [8] * 5, naive(metric("ap"), Protocol(1_000, 200)))
+    >>> round(found.probability, 3), found.users(0.99)
+    (0.955, 10)
+    """
+    protocol = estimator.protocol
+    integer(protocol.n_relevant, "n_relevant", 1, 1)
+    true = _checked({"first": first, "second": second}, protocol.n_items)
+    one, two = true.values()
+    size = int(one.size)
+    exact = [float(estimator.metric(r, protocol.n_items).mean()) for r in (one, two)]
+    expected = [float(estimator.expected(r).mean()) for r in (one, two)]
+    variance = sum(float(estimator.variance(r).sum()) for r in (one, two))
+    if order(*exact) == 0:
+        exact[0] = exact[1]  # rounding is no order
+    return Verdict(
+        exact[0] - exact[1], expected[0] - expected[1], float(np.sqrt(variance)) / size, size
+    )
+
+
+def negatives_needed(
+    verdict_at: Callable[[int], Verdict], low: int, high: int, confidence: float = 0.95
+) -> int | None:
+    """Number of negatives at which the verdict's probability crosses a level, by bisection.
+
+    Parameters
+    ----------
+    verdict_at : callable
+        The verdict with so many negatives.
+    low, high : int
+        Numbers of negatives to search between, both included.
+    confidence : float
+        In (0.5, 1).
+
+    Returns
+    -------
+    int or None
+        An m for which the level is reached and is not with m - 1, or `low` if it is reached
+        there; None if it is not reached at `high`. It is the smallest such m where the level is
+        crossed once; a correction's probability may rise and fall with m.
+
+    Raises
+    ------
+    ValueError
+        If `low` is below 1 or above `high`, or `confidence` out of range.
+
+    Examples
+    --------
+    >>> from sampled_metrics import metric
+    >>> ap = metric("ap")
+    >>> negatives_needed(
+    ...     lambda m: verdict([3] * 5, [8] * 5, naive(ap, Protocol(1_000, m))), 10, 900
+    ... )
+    189
+    """
+    needed = _normal_quantile(confidence)
+    below, reached = integer(low, "low", 1), integer(high, "high", low)
+    if verdict_at(below).z >= needed:
+        return below
+    if verdict_at(reached).z < needed:
+        return None
+    while reached - below > 1:
+        middle = (below + reached) // 2
+        if verdict_at(middle).z >= needed:
+            reached = middle
+        else:
+            below = middle
+    return reached
+
+
+def _normal_quantile(confidence: float) -> float:
+    if not 0.5 < confidence < 1:
+        raise ValueError(f"confidence must be in (0.5, 1), got {confidence}")
+    return float(ndtri(confidence))
 
 
 def _items(n_items: ArrayLike) -> int | np.ndarray:
