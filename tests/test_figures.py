@@ -65,3 +65,31 @@ def test_expected_curves_mark_flips_and_exact_values(ax):
     assert drawn[4][0] == [40, 40]
     assert drawn[5] == ([40], [0.17])
     assert ax.get_legend_handles_labels()[1] == ["A", "B"]
+
+
+def test_spectrum_draws_formulas_as_lines_and_some_computed_values(ax):
+    values = 0.5 ** np.arange(30.0)
+    figures.spectrum(ax, {"m = 29": values}, {"m = 29": (values, 0.9 * values)})
+    line, circles, crosses, rounding = ax.lines
+    assert np.array_equal(line.get_ydata(), values)
+    assert (circles.get_marker(), crosses.get_marker()) == ("o", "x")
+    at = circles.get_xdata()
+    assert at.size == 12
+    assert (at[0], at[-1]) == (0, 29)
+    assert np.array_equal(circles.get_ydata(), values[at])
+    assert np.array_equal(crosses.get_ydata(), 0.9 * values[at])
+    assert set(rounding.get_ydata()) == {np.finfo(float).eps}
+
+
+def test_errors_by_gamma_star_the_least_of_each_curve(ax):
+    errors = {"N = 1": [3.0, 2.0, 1.0], "N = 9": [0.5, 0.2, 0.9]}
+    figures.errors_by_gamma(ax, [0.01, 0.1, 1.0], errors, {"N = 9": (0.05, 0.3)})
+    drawn = [
+        (line.get_marker(), list(line.get_xdata()), list(line.get_ydata())) for line in ax.lines
+    ]
+    assert drawn[0] == ("None", [0.01, 0.1, 1.0], [3.0, 2.0, 1.0])
+    assert drawn[1] == ("*", [1.0], [1.0])
+    assert drawn[3] == ("*", [0.1], [0.2])
+    assert drawn[4] == ("o", [0.05], [0.3])
+    assert ax.get_legend_handles_labels()[1] == list(errors)
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")

@@ -249,3 +249,124 @@ def rank_buckets(ax: Axes, ranks: Mapping[str, ArrayLike], edges: ArrayLike) -> 
     ax.set(ylabel="instances")
     ax.grid(False, axis="x")
     return ax
+
+
+def spectrum(
+    ax: Axes,
+    formula: Mapping[str, ArrayLike],
+    computed: Mapping[str, tuple[ArrayLike, ArrayLike]],
+) -> Axes:
+    """Draw singular values by degree: formulas as lines, computed ones as circles and crosses.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    formula : mapping of str to array_like, shape (k,)
+        Singular values under each name, the largest first.
+    computed : mapping of str to pair of array_like, shape (k,)
+        Under the same names, those computed without replacement (circles) and with (crosses). At
+        most 12 of each are drawn.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = spectrum(ax, {"m = 1": [1.0, 0.6]}, {"m = 1": ([1.0, 0.6], [1.0, 0.5])})
+    >>> ax.get_yscale(), len(ax.lines)
+    ('log', 4)
+    >>> plt.close(figure)
+    """
+    for name, mark in marks(formula).items():
+        values = np.asarray(formula[name])
+        line = {"color": mark["color"], "linestyle": mark["linestyle"]}
+        ax.plot(np.arange(values.size), values, label=name, **line)
+        some = np.unique(np.linspace(0, values.size - 1, 12).round().astype(int))
+        for found, marker, size in zip(computed[name], "ox", (9, 5), strict=True):
+            drawn = {"color": mark["color"], "mfc": "none", "mew": 1.5, "ms": size}
+            ax.plot(some, np.asarray(found)[some], marker, **drawn)
+    ax.axhline(np.finfo(float).eps, color="black", linestyle="--", linewidth=1)
+    ax.set(yscale="log", ylim=(1e-18, 3), xlabel="degree", ylabel="singular value")
+    ax.legend(loc="upper right")
+    return ax
+
+
+def errors_by_gamma(
+    ax: Axes,
+    gammas: ArrayLike,
+    errors: Mapping[str, ArrayLike],
+    alike: Mapping[str, tuple[float, float]],
+) -> Axes:
+    """Draw the error of an average against gamma, the least one of each curve starred.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    gammas : array_like of float, shape (p,)
+        Drawn on a logarithmic axis.
+    errors : mapping of str to array_like, shape (p,)
+        Errors under each name, drawn on a logarithmic axis.
+    alike : mapping of str to (float, float)
+        Under some of these names the gamma for users that are all alike, and the error there: an
+        open circle.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = errors_by_gamma(ax, [0.1, 1.0], {"N = 10": [0.2, 0.3]}, {"N = 10": (0.1, 0.2)})
+    >>> [line.get_marker() for line in ax.lines]
+    ['None', '*', 'o']
+    >>> plt.close(figure)
+    """
+    weights = np.asarray(gammas)
+    for name, mark in marks(errors).items():
+        values = np.asarray(errors[name])
+        line = {"color": mark["color"], "linestyle": mark["linestyle"]}
+        ax.plot(weights, values, label=name, **line)
+        least = int(values.argmin())
+        ax.plot(weights[least], values[least], "*", ms=13, color=mark["color"])
+        if name in alike:
+            ax.plot(*alike[name], "o", ms=8, mfc="white", mec=mark["color"], mew=1.5)
+    ax.set(xscale="log", yscale="log", xlabel=r"$\gamma$", ylabel="error of the average")
+    return ax
+
+
+def estimates(
+    ax: Axes,
+    names: Iterable[str],
+    found: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]],
+    exact: Mapping[str, float],
+) -> Axes:
+    """Draw what several estimators say of each recommender, beside the exact value.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    names : iterable of str
+        The estimators, from left to right.
+    found : mapping of str to three of array_like, shape (p,)
+        For each recommender the mean of every estimator (a filled marker), its standard deviation
+        (a bar to both sides), and a value published elsewhere, NaN for none (an open marker with
+        a cross in it).
+    exact : mapping of str to float
+        Exact value of each recommender: a line across.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = estimates(ax, ["CLS"], {"A": ([4.0], [1.0], [4.2])}, {"A": 5.0})
+    >>> [float(line.get_ydata()[0]) for line in ax.lines]
+    [5.0, 4.0, 4.2, 4.2]
+    >>> plt.close(figure)
+    """
+    labels = list(names)
+    places = np.arange(len(labels))
+    for i, (name, mark) in enumerate(marks(found).items()):
+        mean, sd, published = (np.asarray(v, dtype=float) for v in found[name])
+        colour, shift = mark["color"], 0.24 * (i - (len(found) - 1) / 2)
+        ax.axhline(exact[name], color=colour, linestyle=mark["linestyle"], linewidth=1.2)
+        at = places + shift
+        ax.errorbar(at, mean, sd, fmt=mark["marker"], color=colour, ms=6, label=name)
+        ax.plot(at + 0.09, published, mark["marker"], mfc="none", mec=colour, ms=8)
+        ax.plot(at + 0.09, published, "x", color=colour, ms=5)
+    ax.set_xticks(places, labels)
+    ax.grid(False, axis="x")
+    return ax
