@@ -14,6 +14,7 @@
 PYTHON ?= python3
 PORT ?= 8000
 RUN := .venv/bin/python
+MAKEFLAGS += --no-print-directory
 
 .PHONY: book figure test chapter serve lint sync ranks test-site constraints clean
 

@@ -227,6 +227,13 @@ def test_a_chapter_that_is_listed_but_missing_is_named(book):
         book.chapters()
 
 
+def test_a_landing_page_that_is_a_notebook_is_executed_too(book):
+    landing = write_chapter(book.root, "index")
+    toc = (book.root / "_toc.yml").read_text().replace("book/index", "book/notebooks/index")
+    (book.root / "_toc.yml").write_text(toc)
+    assert book.chapters()[0] == landing
+
+
 def test_one_chapter_runs_with_other_parameters(book, monkeypatch, capsys):
     monkeypatch.setattr(build, "make_site", lambda *args: None)
     build.run_chapter(book, "01", {"n_items": 50})
