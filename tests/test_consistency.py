@@ -332,7 +332,7 @@ def test_negatives_needed_equals_trying_every_m() -> None:
     def at(m: int) -> Verdict:
         return verdict(first, second, naive(name, Protocol(60, m, replacement=False)))
 
-    for level in (0.6, 0.8, 0.9):
+    for level in (0.5, 0.6, 0.8, 0.9):
         slow = [m for m in range(1, 56) if at(m).probability >= level]
         assert negatives_needed(at, 1, 55, level) == (slow[0] if slow else None)
     assert negatives_needed(at, 55, 55, 0.6) == (55 if at(55).probability >= 0.6 else None)
@@ -344,7 +344,7 @@ def test_negatives_needed_equals_trying_every_m() -> None:
         (lambda e: verdict([1, 2], [2, 1], e), "exact must not be 0"),
         (lambda e: verdict([1, 2], [1], e), "same number of instances"),
         (lambda e: verdict([1], [61], e), "must be <= 60"),
-        (lambda e: verdict([1], [2], e).users(0.4), r"confidence must be in \(0.5, 1\), got 0.4"),
+        (lambda e: verdict([1], [2], e).users(0.4), r"confidence must be in \[0.5, 1\), got 0.4"),
         (lambda e: Verdict(0.1, 0.1, -1.0, 5), "sd must be >= 0"),
         (lambda e: Verdict(0.1, float("nan"), 1.0, 5), "expected must be finite"),
         (lambda e: Verdict(0.1, 0.1, 1.0, 0), "n_users must be a whole number >= 1"),

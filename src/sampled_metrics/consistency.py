@@ -460,7 +460,7 @@ class Verdict:
         Parameters
         ----------
         confidence : float
-            In (0.5, 1).
+            In [0.5, 1); at 0.5 the order has to be right in expectation.
 
         Examples
         --------
@@ -509,15 +509,24 @@ def verdict(first: ArrayLike, second: ArrayLike, estimator: Estimator) -> Verdic
     integer(protocol.n_relevant, "n_relevant", 1, 1)
     true = _checked({"first": first, "second": second}, protocol.n_items)
     one, two = true.values()
-    size = int(one.size)
     exact = [float(estimator.metric(r, protocol.n_items).mean()) for r in (one, two)]
-    expected = [float(estimator.expected(r).mean()) for r in (one, two)]
-    variance = sum(float(estimator.variance(r).sum()) for r in (one, two))
     if order(*exact) == 0:
         exact[0] = exact[1]  # rounding is no order
+    expected, variance = zip(*(_moments(estimator, r) for r in (one, two)), strict=True)
     return Verdict(
-        exact[0] - exact[1], expected[0] - expected[1], float(np.sqrt(variance)) / size, size
+        exact[0] - exact[1], expected[0] - expected[1], float(np.sqrt(sum(variance))), int(one.size)
     )
+
+
+def _moments(estimator: Estimator, ranks: IntArray) -> tuple[float, float]:
+    """Mean and variance of the average over users, from one pass over their laws."""
+    reach = int(np.max(np.nonzero(estimator.values)[0], initial=0)) + 1
+    row, mean, variance = estimator.values[:reach], 0.0, 0.0
+    for law in estimator._law_blocks(ranks, 1, np.arange(reach)):
+        expected = law @ row
+        mean += float(expected.sum())
+        variance += float(np.maximum(law @ row**2 - expected**2, 0.0).sum())
+    return mean / ranks.size, variance / ranks.size**2
 
 
 def negatives_needed(
@@ -532,7 +541,7 @@ def negatives_needed(
     low, high : int
         Numbers of negatives to search between, both included.
     confidence : float
-        In (0.5, 1).
+        In [0.5, 1); at 0.5 the order has to be right in expectation.
 
     Returns
     -------
@@ -571,8 +580,8 @@ def negatives_needed(
 
 
 def _normal_quantile(confidence: float) -> float:
-    if not 0.5 < confidence < 1:
-        raise ValueError(f"confidence must be in (0.5, 1), got {confidence}")
+    if not 0.5 <= confidence < 1:
+        raise ValueError(f"confidence must be in [0.5, 1), got {confidence}")
     return float(ndtri(confidence))
 
 
