@@ -9,6 +9,7 @@
 #   make sync       bring each chapter's text and notebook into step, the newer one leading
 #   make ranks      recompute the ranks that come with the package
 #   make test-site  open every page of the site in a Chromium and check it
+#   make benchmarks time and memory, beside the plain formulas: see benchmarks/README.md
 #   make clean      remove what was built, .venv excepted
 
 PYTHON ?= python3
@@ -16,7 +17,7 @@ PORT ?= 8000
 RUN := .venv/bin/python
 MAKEFLAGS += --no-print-directory
 
-.PHONY: book figure test chapter serve lint sync ranks test-site constraints clean
+.PHONY: book figure test chapter serve lint sync ranks test-site benchmarks constraints clean
 
 book: .venv/book.installed
 	@$(RUN) book/build.py site
@@ -49,6 +50,12 @@ ranks: .venv/test.installed
 test-site: .venv/site.installed book
 	$(RUN) -m pytest tests/site $(ARGS)
 
+# On one core: on several, the times depend on what else the machine does.
+benchmarks: .venv/benchmarks.installed
+	OPENBLAS_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1 $(RUN) -m pytest benchmarks \
+		-o python_files='bench_*.py' -q --benchmark-columns=min,median,rounds \
+		--benchmark-sort=name $(ARGS)
+
 clean:
 	rm -rf _build
 
@@ -56,9 +63,10 @@ clean:
 constraints:
 	$(PYTHON) .ci/pin.py
 
-# constraints.txt has three sections, each adding to those before it: install up to the one wanted.
+# constraints.txt has four sections, each adding to those before it: install up to the one wanted.
 .venv/book.installed: UPTO := test
-.venv/test.installed: UPTO := site
+.venv/test.installed: UPTO := benchmarks
+.venv/benchmarks.installed: UPTO := site
 .venv/site.installed: UPTO := end
 .venv/%.installed: constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'

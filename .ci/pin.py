@@ -1,8 +1,8 @@
 """Write constraints.txt: every package the project needs, pinned and hashed (needs uv).
 
 The file has a section for each thing a reader may want, each adding to those before it: what the
-book needs, what the tests need besides, what the browser test needs besides.  The Makefile installs
-up to the section it needs.  All sections come from one resolution, so versions never conflict.
+book needs, what the tests need besides, then the benchmarks, then the browser test.  The Makefile
+installs up to the section it needs.  All sections come from one resolution, so versions never conflict.
 """
 
 import re
@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[1]
 SECTIONS = {
     "book": ["book"],
     "test": ["book", "ranks", "test"],
-    "site": ["book", "ranks", "test", "site"],
+    "benchmarks": ["book", "ranks", "test", "benchmarks"],
+    "site": ["book", "ranks", "test", "benchmarks", "site"],
 }
 HEADER = """\
 # Written by `make constraints`; do not edit.  Python 3.11 to 3.13 on Linux and macOS.

@@ -55,11 +55,16 @@ def test_every_release_is_pinned_and_hashed_and_names_no_host():
 
 @pytest.mark.parametrize(
     ("section", "extras"),
-    [("book", ["book"]), ("test", ["book", "ranks", "test"]), ("site", ["book", "test", "site"])],
+    [
+        ("book", ["book"]),
+        ("test", ["book", "ranks", "test"]),
+        ("benchmarks", ["book", "test", "benchmarks"]),
+        ("site", ["book", "test", "site"]),
+    ],
 )
 def test_the_sections_hold_what_pyproject_asks_for(section, extras):
     sections = pins()
-    assert list(sections) == ["book", "test", "site"]
+    assert list(sections) == ["book", "test", "benchmarks", "site"]
     upto = list(sections)[: list(sections).index(section) + 1]
     pinned = [release for name in upto for release, _ in sections[name]]
     for line in requirements(*extras):
