@@ -2,7 +2,8 @@
 
 The file has a section for each thing a reader may want, each adding to those before it: what the
 book needs, what the tests need besides, then the benchmarks, then the browser test.  The Makefile
-installs up to the section it needs.  All sections come from one resolution, so versions never conflict.
+installs up to the section it needs.  All sections come from one resolution, so that versions
+never conflict.
 """
 
 import re
