@@ -532,7 +532,9 @@ def _moments(estimator: Estimator, ranks: IntArray) -> tuple[float, float]:
 def negatives_needed(
     verdict_at: Callable[[int], Verdict], low: int, high: int, confidence: float = 0.95
 ) -> int | None:
-    """Number of negatives at which the verdict's probability crosses a level, by bisection.
+    """Number of negatives at which the verdict's probability crosses a level.
+
+    The bracket is shrunk by straight lines through z and, every third step, by bisection.
 
     Parameters
     ----------
@@ -566,16 +568,23 @@ def negatives_needed(
     """
     needed = _normal_quantile(confidence)
     below, reached = integer(low, "low", 1), integer(high, "high", low)
-    if verdict_at(below).z >= needed:
+    lack = verdict_at(below).z - needed
+    if lack >= 0:
         return below
-    if verdict_at(reached).z < needed:
+    excess = verdict_at(reached).z - needed
+    if excess < 0:
         return None
+    steps = 0
     while reached - below > 1:
-        middle = (below + reached) // 2
-        if verdict_at(middle).z >= needed:
-            reached = middle
+        steps += 1  # every third is a bisection, lest lines creep along one side of a bend
+        line = steps % 3 > 0 and np.isfinite(lack - excess)
+        share = lack / (lack - excess) if line else 0.5
+        middle = below + min(max(round(share * (reached - below)), 1), reached - below - 1)
+        found = verdict_at(middle).z - needed
+        if found >= 0:
+            reached, excess = middle, found
         else:
-            below = middle
+            below, lack = middle, found
     return reached
 
 
