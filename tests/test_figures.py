@@ -93,3 +93,28 @@ def test_errors_by_gamma_star_the_least_of_each_curve(ax):
     assert drawn[4] == ("o", [0.05], [0.3])
     assert ax.get_legend_handles_labels()[1] == list(errors)
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+
+
+def test_estimates_draw_means_spreads_and_exact_values(ax):
+    found = {"A": ([4.0, 5.0], [1.0, 2.0], [4.2, np.nan]), "B": ([3.0, 2.0], [0.5, 0.5], [3, 2])}
+    figures.estimates(ax, ["CLS", "BV 1"], found, {"A": 6.0, "B": 2.5})
+    heights = [np.asarray(line.get_ydata(), dtype=float) for line in ax.lines]
+    assert heights[0].tolist() == [6.0, 6.0]
+    assert heights[1].tolist() == [4.0, 5.0]
+    np.testing.assert_equal(heights[2], [4.2, np.nan])
+    bars = [segment[:, 1].tolist() for segment in ax.containers[0].lines[2][0].get_segments()]
+    assert bars == [[3.0, 5.0], [3.0, 7.0]]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["CLS", "BV 1"]
+    middle = [line.get_xdata()[0] for line in (ax.lines[1], ax.lines[5])]
+    assert middle[0] < 0 < middle[1]  # side by side
+
+
+def test_agreement_draws_shares_over_their_band(ax):
+    figures.agreement(ax, [0.1, 0.5], {"runs": [0.0, 0.6], "paper": [np.nan, 0.4]}, runs=25)
+    assert ax.lines[1].get_xdata().tolist() == [0.1, 0.5]
+    assert ax.lines[1].get_ydata().tolist() == [0.0, 0.6]
+    assert ax.lines[1].get_marker() != ax.lines[2].get_marker()
+    band = ax.collections[0].get_paths()[0].vertices
+    at_half = band[np.isclose(band[:, 0], 0.5), 1]
+    assert at_half.min() == pytest.approx(0.5 - 0.3)
+    assert at_half.max() == pytest.approx(0.5 + 0.3)

@@ -370,3 +370,37 @@ def estimates(
     ax.set_xticks(places, labels)
     ax.grid(False, axis="x")
     return ax
+
+
+def agreement(
+    ax: Axes, probability: ArrayLike, counted: Mapping[str, ArrayLike], runs: int
+) -> Axes:
+    """Draw counts out of so many runs against their probabilities, with what chance allows.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    probability : array_like of float, shape (p,)
+    counted : mapping of str to array_like, shape (p,)
+        Under each name the share of the runs, in [0, 1], that goes with each probability; NaN for
+        none.
+    runs : int
+        Runs behind each share: the band is three standard deviations of a share to both sides.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = agreement(ax, [0.2, 0.9], {"runs": [0.25, 0.88]}, 100)
+    >>> ax.lines[1].get_ydata().tolist()
+    [0.25, 0.88]
+    >>> plt.close(figure)
+    """
+    level = np.linspace(0, 1, 201)
+    spread = 3 * np.sqrt(level * (1 - level) / runs)
+    ax.fill_between(level, level - spread, level + spread, color="#dddddd", linewidth=0)
+    ax.plot(level, level, color="#5b5b5b", linewidth=1)
+    for name, mark in marks(counted).items():
+        points = {"marker": mark["marker"], "color": mark["color"], "mfc": "none"}
+        ax.plot(probability, counted[name], linestyle="none", label=name, ms=7, **points)
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    return ax
