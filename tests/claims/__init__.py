@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from . import curves, formulas, movielens, toy
+from . import corrected, corrections, curves, formulas, movielens, toy
 from .finding import CONTRADICTED, REPRODUCED, STATUSES, UNSTATED, Finding
 
 __all__ = [
@@ -26,7 +26,8 @@ __all__ = [
 
 PATH = Path(__file__).resolve().parents[2] / "book" / "claims.yml"
 MODULES = {
-    module.__name__.rpartition(".")[2]: module for module in (curves, formulas, movielens, toy)
+    module.__name__.rpartition(".")[2]: module
+    for module in (corrected, corrections, curves, formulas, movielens, toy)
 }
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import NamedTuple
+
+from scipy import stats
 
 REPRODUCED = "reproduced"
 UNSTATED = "reproduced under a setting that the source does not state"
@@ -12,6 +15,22 @@ STATUSES = (CONTRADICTED, UNSTATED, REPRODUCED)
 
 #: A printed average over random runs agrees if it is less than this many standard errors away.
 Z_LIMIT = 3.0
+
+
+class Distance(NamedTuple):
+    """How far a printed number is from the one it should be, and how far chance may take it.
+
+    Attributes
+    ----------
+    z : float
+        In standard errors.
+    beyond_2, beyond_3 : float
+        Probability of a distance beyond 2 or beyond 3 if the claim holds.
+    """
+
+    z: float
+    beyond_2: float
+    beyond_3: float
 
 
 @dataclass(frozen=True)
@@ -28,22 +47,26 @@ class Finding:
         The setting that the source does not state and that the claim needs, if any.
     evidence : str
         What is found instead under what the source states; needed where that is not the claim.
-    z : tuple of float
-        Standard errors between a printed average over runs (and its printed standard
-        deviation) and the exact ones.
+    distances : tuple of Distance
+        From the exact values to a printed average over runs, its printed standard deviation, or
+        a printed count of runs.
     """
 
     ours: str
     holds: bool
     setting: str = ""
     evidence: str = ""
-    z: tuple[float, ...] = ()
+    distances: tuple[Distance, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.ours:
             raise ValueError("a finding must show what was computed")
         if (self.setting or not self.holds) and not self.evidence:
             raise ValueError(f"a finding that is not plainly the claim needs evidence: {self}")
+
+    def noted(self, note: str) -> Finding:
+        """The finding with another sentence of evidence."""
+        return replace(self, evidence=_joined(self.evidence, note))
 
     @property
     def status(self) -> str:
@@ -60,7 +83,7 @@ class Trial:
     ours: str
     holds: bool
     setting: str = ""
-    z: tuple[float, ...] = ()
+    distances: tuple[Distance, ...] = ()
 
 
 def judge(*trials: Trial, note: str = "") -> Finding:
@@ -73,12 +96,12 @@ def judge(*trials: Trial, note: str = "") -> Finding:
     for trial in trials:
         if trial.holds:
             evidence = _joined(f"As stated: {trials[0].ours}.", note) if trial.setting else ""
-            return Finding(trial.ours, True, trial.setting, evidence, trial.z)
+            return Finding(trial.ours, True, trial.setting, evidence, trial.distances)
     found = f"We find {trials[0].ours}"
     if len(trials) > 1:
         found += f" as stated, and {trials[-1].ours} if {trials[-1].setting}"
     evidence = _joined(f"{found}.", note)
-    return Finding(trials[-1].ours, False, "", evidence, trials[-1].z)
+    return Finding(trials[-1].ours, False, "", evidence, trials[-1].distances)
 
 
 def _joined(*sentences: str) -> str:
@@ -122,6 +145,30 @@ class Printed:
         if gap <= 0:
             return 0.0
         return gap / standard_error if standard_error > 0 else float("inf")
+
+    def distance(self, value: float, standard_error: float) -> Distance:
+        """`z`, and what it may be by chance: a normal error and then the rounding.
+
+        >>> found = Printed.parse("0.63").distance(0.66, 0.01)
+        >>> [round(part, 3) for part in found]
+        [2.5, 0.016, 0.001]
+        """
+        rounding = self.half_unit / standard_error if standard_error > 0 else float("inf")
+        chances = (_beyond(limit, rounding) for limit in (2.0, Z_LIMIT))
+        return Distance(self.z(value, standard_error), *chances)
+
+
+def _beyond(limit: float, rounding: float) -> float:
+    """P(abs(N + U) > limit + rounding): N standard normal, U uniform on [-rounding, rounding]."""
+    if rounding < 1e-9:
+        return float(2 * stats.norm.sf(limit))
+    if rounding == float("inf"):
+        return 0.0
+
+    def tail(x: float) -> float:  # the integral of the normal's tail probability from x on
+        return float(stats.norm.pdf(x) - x * stats.norm.sf(x))
+
+    return (tail(limit) - tail(limit + 2 * rounding)) / rounding
 
 
 def printed_pair(text: str) -> tuple[Printed, Printed]:

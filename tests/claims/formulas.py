@@ -9,71 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, pairwise, product
-from math import comb, isclose, log2
 from typing import Any
 
 import mpmath as mp
 import numpy as np
 
-from sampled_metrics import Metric, Protocol, metric
+from sampled_metrics import Protocol, metric
 from sampled_metrics.consistency import verdicts
 from sampled_metrics.estimators import naive
 
 from ..laws import DIGITS, digits_law, every_sample, exact_law
+from .algebra import compared, evaluate, exact_metric, same
 from .finding import Finding, Printed, Trial, judge
 
 #: Metrics that tell the first position from the second: those the paper calls reasonable.
 TOP_AWARE = ("auc", "ap", "ndcg", "rr", "recall@1", "precision@1", "ap@3", "ndcg@3", "accuracy")
-
-
-def _evaluate(formula: str, **names: Any) -> Any:
-    """The value of a printed formula; the names it may use are given and these few."""
-    known: dict[str, Any] = {
-        "__builtins__": {},
-        "sum": sum,
-        "min": min,
-        "log2": lambda x: log2(x),
-        "comb": lambda a, b: Fraction(comb(int(a), int(b))),
-        "count": lambda truths: Fraction(sum(bool(truth) for truth in truths)),
-        "upto": lambda last: [Fraction(i) for i in range(1, int(last) + 1)],
-    }
-    return eval(formula, known | names)
-
-
-def _same(first: Any, second: Any) -> bool:
-    """Equal where both are rational, else to 12 digits."""
-    if isinstance(first, (Fraction, int)) and isinstance(second, (Fraction, int)):
-        return first == second
-    return isclose(float(first), float(second), rel_tol=1e-12, abs_tol=1e-14)
-
-
-def _compared(cases: Iterator[tuple[str, Any, Any]], against: str, note: str = "") -> Finding:
-    """Hold the pairs (printed formula, what it should be) against one another, case by case."""
-    seen = 0
-    for case, printed, found in cases:
-        if not _same(printed, found):
-            ours, theirs = float(found), float(printed)
-            return judge(
-                Trial(f"{ours:.6g} at {case}, where the formula gives {theirs:.6g}", False),
-                note=note,
-            )
-        seen += 1
-    if not seen:
-        raise ValueError("no case was compared")
-    return judge(Trial(f"equal in all {seen:,} cases, against {against}", True))
-
-
-def _exact(metric_: Metric, rank: int, n_items: int) -> Any:
-    """The metric of one rank as a rational, or as a float for NDCG, straight from eqs 7-11."""
-    if metric_.kind == "auc":
-        return Fraction(n_items - rank, n_items - 1)
-    cut = 1 if metric_.kind == "accuracy" else metric_.k
-    inside = cut is None or rank <= cut
-    if metric_.kind == "ndcg":
-        return inside / log2(rank + 1)
-    if metric_.kind in ("ap", "rr"):
-        return Fraction(int(inside), rank)
-    return Fraction(int(inside), cut if metric_.kind == "precision" and cut else 1)
 
 
 def metric_of_set(published: str, kind: str) -> Finding:
@@ -88,12 +38,12 @@ def metric_of_set(published: str, kind: str) -> Finding:
                     for k in [None] if kind == "auc" else range(1, n + 1):
                         cut = Fraction(k or n)
                         names = {"n": Fraction(n), "R": Fraction(size), "k": cut}
-                        value = _evaluate(published, ranks=ranks, others=others, **names)
+                        value = evaluate(published, ranks=ranks, others=others, **names)
                         ours = metric(kind if k is None else f"{kind}@{k}")
                         found = ours.of_set([int(r) for r in ranks], n_items=n)
                         yield f"ranks {[int(r) for r in ranks]}, n = {n}, k = {k}", value, found
 
-    return _compared(cases(), "the package")
+    return compared(cases(), "the package")
 
 
 def metric_of_rank(published: str, kind: str, cutoff: bool) -> Finding:
@@ -106,9 +56,9 @@ def metric_of_rank(published: str, kind: str, cutoff: bool) -> Finding:
                 for r in range(1, n + 1):
                     names = {"n": Fraction(n), "r": Fraction(r), "k": Fraction(k or n)}
                     found = ours.of_set([r], n_items=n)
-                    yield f"r = {r}, n = {n}, k = {k}", _evaluate(published, **names), found
+                    yield f"r = {r}, n = {n}, k = {k}", evaluate(published, **names), found
 
-    return _compared(cases(), "the formula for sets")
+    return compared(cases(), "the formula for sets")
 
 
 def equal_metrics(published: str) -> Finding:
@@ -128,7 +78,7 @@ def equal_metrics(published: str) -> Finding:
                 for r in range(1, n + 1):
                     yield f"r = {r}, n = {n}, k = {k}", float(a(r, n)), float(b(r, n))
 
-    return _compared(cases(), "each other")
+    return compared(cases(), "each other")
 
 
 def rank_ratio(published: str, kind: str) -> Finding:
@@ -141,8 +91,8 @@ def equal_steps(published: str, kind: str) -> Finding:
     """Two steps up a ranking of any size that are worth the same, as in "101 -> 100 = 2 -> 1"."""
     steps = [[int(rank) for rank in step.split("->")] for step in published.split("=")]
     for n in range(max(map(max, steps)), 2_000):
-        (a, b), (c, d) = ([_exact(metric(kind), rank, n) for rank in step] for step in steps)
-        if not _same(b - a, d - c):
+        (a, b), (c, d) = ([exact_metric(metric(kind), rank, n) for rank in step] for step in steps)
+        if not same(b - a, d - c):
             gains = f"{float(b - a):.4g} and {float(d - c):.4g}"
             return judge(Trial(f"gains of {gains} at n = {n}", False))
     return judge(Trial("equal, exactly, for every n below 2,000", True))
@@ -154,11 +104,11 @@ def mean_over_instances(published: str) -> Finding:
     def cases() -> Iterator[tuple[str, Any, Any]]:
         for kind in ("auc", "ap", "recall@2", "precision@2"):
             for ranks in combinations_with_replacement(range(1, 7), 3):
-                values = [_exact(metric(kind), r, 6) for r in ranks]
+                values = [exact_metric(metric(kind), r, 6) for r in ranks]
                 found = float(metric(kind)(ranks, n_items=6).mean())
-                yield f"{kind}, ranks {ranks}", _evaluate(published, values=values, D=3), found
+                yield f"{kind}, ranks {ranks}", evaluate(published, values=values, D=3), found
 
-    return _compared(cases(), "the mean over instances")
+    return compared(cases(), "the mean over instances")
 
 
 def consistency_of_pairs(published: str, kind: str) -> Finding:
@@ -171,24 +121,24 @@ def consistency_of_pairs(published: str, kind: str) -> Finding:
         n, m = 5, 2
         lists = list(combinations_with_replacement(range(1, n + 1), 2))
         estimator = naive(metric(kind), Protocol(n, m))
-        exact = {ranks: sum(_exact(metric(kind), r, n) for r in ranks) for ranks in lists}
+        exact = {ranks: sum(exact_metric(metric(kind), r, n) for r in ranks) for ranks in lists}
         laws = {r: exact_law(n, m, r, True) for r in range(1, n + 1)}
         sampled = {
             ranks: sum(
-                p * _exact(metric(kind), i + 1, m + 1) for r in ranks for i, p in enumerate(laws[r])
+                p * exact_metric(metric(kind), i + 1, m + 1) for r in ranks for i, p in enumerate(laws[r])
             )
             for ranks in lists
         }
         assert estimator.values.size == m + 1
         for a, b in combinations(lists, 2):
             both = [
-                _evaluate(published, exact=exact, expected=sampled, A=x, B=y)
+                evaluate(published, exact=exact, expected=sampled, A=x, B=y)
                 for x, y in ((a, b), (b, a))
             ]
             found = verdicts({"A": a, "B": b}, metric(kind), n, m)["consistent"].item()
             yield f"ranks {a} and {b}", int(all(both)), int(found)
 
-    return _compared(cases(), "the package's verdicts")
+    return compared(cases(), "the package's verdicts")
 
 
 def one_draw(published: str) -> Finding:
@@ -197,12 +147,12 @@ def one_draw(published: str) -> Finding:
     def cases() -> Iterator[tuple[str, Any, Any]]:
         for n in range(2, 31):
             for r in range(1, n + 1):
-                value = _evaluate(published, n=Fraction(n), r=Fraction(r))
+                value = evaluate(published, n=Fraction(n), r=Fraction(r))
                 above = [item for item in range(1, n + 1) if item != r]
                 found = Fraction(sum(item < r for item in above), len(above))
                 yield f"r = {r}, n = {n}", value, found
 
-    return _compared(cases(), "a count of the n - 1 negatives")
+    return compared(cases(), "a count of the n - 1 negatives")
 
 
 def _samples(n: int, m: int, r: int, replacement: bool) -> list[int]:
@@ -228,11 +178,11 @@ def sampled_rank_law(published: str, replacement: bool) -> Finding:
             for i in range(m + 1):
                 where = f"n = {n}, m = {m}, r = {r}, i = {i}"
                 p = Fraction(r - 1, n - 1)
-                value = _evaluate(published, n=n, m=m, r=r, i=i, p=p)
+                value = evaluate(published, n=n, m=m, r=r, i=i, p=p)
                 yield where, value, Fraction(ranks.count(i + 1), len(ranks))
                 yield where, value, float(package[i])
 
-    return _compared(cases(), "every sample, and the package")
+    return compared(cases(), "every sample, and the package")
 
 
 def expectation(published: str, replacement: bool) -> Finding:
@@ -245,12 +195,12 @@ def expectation(published: str, replacement: bool) -> Finding:
                 law = exact_law(n, m, r, replacement)
 
                 def value_of(i: int, kind: str = kind, m: int = m) -> Any:
-                    return _exact(metric(kind), int(i), m + 1)
+                    return exact_metric(metric(kind), int(i), m + 1)
 
                 def p_of(i: int, law: list[Fraction] = law) -> Fraction:
                     return law[int(i) - 1]
 
-                value = _evaluate(published, p=p_of, M=value_of, m=m)
+                value = evaluate(published, p=p_of, M=value_of, m=m)
                 found = sum(value_of(rank) for rank in ranks) / len(ranks)
                 where = f"{kind}, n = {n}, m = {m}, r = {r}"
                 yield where, value, found
@@ -260,7 +210,7 @@ def expectation(published: str, replacement: bool) -> Finding:
                     float(naive(metric(kind), Protocol(n, m, replacement)).expected(r)),
                 )
 
-    return _compared(cases(), "the average over every sample, and the package")
+    return compared(cases(), "the average over every sample, and the package")
 
 
 def mean_of_expectations(published: str) -> Finding:
@@ -274,14 +224,14 @@ def mean_of_expectations(published: str) -> Finding:
         for kind in ("auc", "ap", "recall@1"):
             for ranks in combinations_with_replacement(range(1, n + 1), 2):
                 values = [
-                    [_exact(metric(kind), s, m + 1) for s in _samples(n, m, r, True)] for r in ranks
+                    [exact_metric(metric(kind), s, m + 1) for s in _samples(n, m, r, True)] for r in ranks
                 ]
                 pairs = [Fraction(a + b, 2) for a, b in product(*values)]
                 each = [sum(v) / len(v) for v in values]
                 found = sum(pairs) / len(pairs)
-                yield f"{kind}, ranks {ranks}", _evaluate(published, E=each, D=len(ranks)), found
+                yield f"{kind}, ranks {ranks}", evaluate(published, E=each, D=len(ranks)), found
 
-    return _compared(cases(), "every pair of samples")
+    return compared(cases(), "every pair of samples")
 
 
 def expectation_depends_on(published: str) -> Finding:
@@ -294,7 +244,7 @@ def expectation_depends_on(published: str) -> Finding:
             float(naive(metric("ap"), Protocol(c["n"], c["m"])).expected(c["r"]))
             for c in (base, other)
         ]
-        if not _same(*values):
+        if not same(*values):
             moved.append(name)
     return judge(
         Trial(", ".join(moved), {part.strip() for part in published.split(",")} == set(moved))
@@ -316,9 +266,9 @@ def expected_metric(
             for n, m, r in _small_cases(replacement, first_rank):
                 law = exact_law(n, m, r, replacement)
                 names = _names(n, m, r, k)
-                value = _evaluate(published, cdf=lambda i, law=law: sum(law[: int(i) + 1]), **names)
+                value = evaluate(published, cdf=lambda i, law=law: sum(law[: int(i) + 1]), **names)
                 ranks = _samples(n, m, r, replacement)
-                total = sum(_exact(metric(name), rank, m + 1) for rank in ranks)
+                total = sum(exact_metric(metric(name), rank, m + 1) for rank in ranks)
                 where = f"n = {n}, m = {m}, r = {r}" + (f", k = {k}" if k else "")
                 yield where, value, total / len(ranks)
                 yield (
@@ -330,13 +280,13 @@ def expected_metric(
             yield from _digits_cases(published, replacement)
 
     against = "every sample, and the package" + (", and 50 digits at n = 10,000" if large else "")
-    return _compared(cases(), against, _how_far_off(published) if kind == "ap" else "")
+    return compared(cases(), against, _how_far_off(published) if kind == "ap" else "")
 
 
 def _how_far_off(published: str) -> str:
     """By how much a form of expected AP is off at the size of the papers' example."""
     n, m, r = 10_000, 99, 100
-    value = float(_evaluate(published, **_names(n, m, r, None)))
+    value = float(evaluate(published, **_names(n, m, r, None)))
     off = value / float(naive(metric("ap"), Protocol(n, m)).expected(r)) - 1
     return f"At n = 10,000, m = 99, r = 100 the formula is off by {off:+.1g} of the value."
 
@@ -361,7 +311,7 @@ def _digits_cases(published: str, replacement: bool) -> Iterator[tuple[str, Any,
             terms = (digits_law(n, m, r, replacement, x) / (x + 1) for x in range(m + 1))
             total = mp.fsum(terms)
             p, auc = mp.mpf(r - 1) / (n - 1), mp.mpf(n - r) / (n - 1)
-            value = _evaluate(published, n=mp.mpf(n), m=m, r=mp.mpf(r), p=p, auc=auc)
+            value = evaluate(published, n=mp.mpf(n), m=m, r=mp.mpf(r), p=p, auc=auc)
             if abs(value / total - 1) > mp.mpf(10) ** -40:
                 yield f"n = {n}, m = {m}, r = {r}, 50 digits", value, total
             yield (
@@ -401,12 +351,12 @@ def unbiased_auc(published: str, law: str) -> Finding:
         for n in range(2, 13):
             for m in range(1, n):
                 for r in range(1, n + 1):
-                    value = _evaluate(published, n=Fraction(n), r=r)
+                    value = evaluate(published, n=Fraction(n), r=r)
                     terms = enumerate(law_of(n, m, r))
                     found = sum(p * Fraction(m - i, m) for i, p in terms)
                     yield f"n = {n}, m = {m}, r = {r}", value, found
 
-    return _compared(cases(), f"the sum over the {law} law")
+    return compared(cases(), f"the sum over the {law} law")
 
 
 def proportional_when_auc_power_small(published: str) -> Finding:
@@ -415,7 +365,7 @@ def proportional_when_auc_power_small(published: str) -> Finding:
     for m in (99, 999):
         ranks = np.array([r for r in range(2, n + 1, 7) if ((n - r) / (n - 1)) ** (m + 1) < 1e-3])
         expected = naive(metric("ap"), Protocol(n, m)).expected(ranks)
-        form = np.array([float(_evaluate(published, r=Fraction(int(r)))) for r in ranks])
+        form = np.array([float(evaluate(published, r=Fraction(int(r)))) for r in ranks])
         constant = (n - 1) / (m + 1)
         worst = max(worst, float(np.abs(expected / (form * constant) - 1).max()))
     return judge(Trial(f"within {worst:.1e} of it where AUC^(m+1) < 0.001", worst < 1.1e-3))
@@ -441,9 +391,9 @@ def one_negative(published: str) -> Finding:
                 for r in range(1, n + 1):
 
                     def M(rank: int, kind: str = kind) -> Any:
-                        return _exact(metric(kind), rank, 2)
+                        return exact_metric(metric(kind), rank, 2)
 
-                    value = _evaluate(published, n=Fraction(n), r=Fraction(r), M=M)
+                    value = evaluate(published, n=Fraction(n), r=Fraction(r), M=M)
                     for replacement in (True, False):
                         ranks = _samples(n, 1, r, replacement)
                         found = sum(M(rank) for rank in ranks) / Fraction(len(ranks))
@@ -451,7 +401,7 @@ def one_negative(published: str) -> Finding:
                         package = naive(metric(kind), Protocol(n, 1, replacement))
                         yield f"{kind}, n = {n}, r = {r}", value, float(package.expected(r))
 
-    return _compared(cases(), "every sample, and the package")
+    return compared(cases(), "every sample, and the package")
 
 
 def same_law_with_and_without(published: str) -> Finding:

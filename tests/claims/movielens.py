@@ -1,173 +1,46 @@
-"""Checks of the study of three recommenders: Tables 3 and 4, figures 5 and 6, section 9.
+"""Checks of the study of three recommenders: Table 3 without corrections, figure 5, section 9.
 
-They rest on the ranks bundled with the package, under each reading of section 9 that is bundled:
-"as printed", and the settings that give Table 3. Recommender X starts from random factors; the
-paper gives no seed, so a claim about X is held against ten seeds.
+The ranks and the moments they rest on are those of `study`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
-from scipy import special, stats
 
 from sampled_metrics import Protocol, metric
-from sampled_metrics.consistency import order
-from sampled_metrics.datasets import bundled_variants
 from sampled_metrics.estimators import naive
-from sampled_metrics.ranking import RankIntervals
 
-from .finding import Z_LIMIT, Finding, Printed, Trial, judge, printed_pair
-from .toy import average_and_spread, ranking
-
-METRICS = ("recall@10", "ndcg@10", "ap", "auc")
-N_NEGATIVES = 100  # krichene2020, section 6
-RUNS = 100  # repetitions behind the sampled columns of Tables 3 and 4
-
-PRINTED, REPRODUCED = "as printed", "as reproduced"
-NUMERATOR = "scores are the numerator of eq. 30 alone"
-NEIGHBOURS = (
-    f"{NUMERATOR}; for Z, items are not their own neighbours and each item of the history keeps "
-    "its 10 nearest"
+from .finding import Z_LIMIT, Finding, Printed, Trial, judge
+from .study import (
+    METRICS,
+    N_NEGATIVES,
+    NEIGHBOURS,
+    NUMERATOR,
+    PRINTED,
+    REPRODUCED,
+    SETTINGS,
+    bundle,
+    every_seed,
+    exact,
+    sampled,
+    span,
+    variants,
+    within_seeds,
 )
-#: What the paper leaves open about each recommender and the ledger's claims need.
-SETTINGS = {
-    "X": "the random start of X's factors",
-    "Y": NUMERATOR,
-    "Z": f"{NEIGHBOURS}; ties are broken at random",
-}
-LAST_PLACE = (
-    f"{NEIGHBOURS}; ties in the sample are broken at random, and never put the item behind all of "
-    "its ties"
-)
-WITHOUT = "negatives are drawn without replacement"
-
-
-class Value(NamedTuple):
-    """A metric in percent: its mean, and the standard deviation that chance leaves it."""
-
-    mean: float
-    sd: float
-
-
-@cache
-def _bundle() -> dict[tuple[str, str], RankIntervals]:
-    table = bundled_variants()
-    return {
-        (str(name), str(variant)): RankIntervals(
-            rows["n_better"].to_numpy(), rows["n_tied"].to_numpy(), rows["n_candidates"].to_numpy()
-        )
-        for (name, variant), rows in table.groupby(["recommender", "variant"])
-    }
-
-
-def _variants(recommender: str, reading: str) -> list[str]:
-    """The bundled variants of a reading: one, or the ten seeds of X."""
-    if recommender == "X":
-        return [v for name, v in _bundle() if name == "X" and (v == REPRODUCED or v[:4] == "seed")]
-    return [reading]
-
-
-@cache
-def exact(recommender: str, variant: str) -> dict[str, Value]:
-    """Mean of each metric in percent over ties broken at random, and its standard deviation."""
-    intervals = _bundle()[recommender, variant]
-    first, last = intervals.ranks("optimistic"), intervals.ranks("pessimistic")
-    rows: dict[str, Value] = {}
-    for kind in METRICS:
-        mean = intervals.evaluate(metric(kind), "mean")
-        if kind == "auc":
-            width = intervals.n_tied + 1
-            variance = (width**2 - 1) / 12 / (intervals.n_candidates - 1.0) ** 2
-        else:
-            squares = np.cumsum(np.append(0.0, metric(kind)(np.arange(1, last.max() + 1)) ** 2))
-            second = (squares[last] - squares[first - 1]) / (last - first + 1)
-            variance = np.maximum(second - mean**2, 0.0)
-        rows[kind] = Value(100 * mean.mean(), 100 * np.sqrt(variance.sum()) / variance.size)
-    return rows
-
-
-@cache
-def sampled(recommender: str, variant: str, replacement: bool) -> dict[str, Value]:
-    """Expectation of each sampled metric in percent, and the standard deviation of one run.
-
-    Negatives are drawn, and ties broken, anew for every user and run.
-    """
-    intervals = _bundle()[recommender, variant]
-    law = _law(intervals, replacement)
-    rows: dict[str, Value] = {}
-    for kind in METRICS:
-        values = naive(metric(kind), Protocol(1_000, N_NEGATIVES)).values
-        mean = law @ values
-        variance = law @ values**2 - mean**2
-        rows[kind] = Value(100 * mean.mean(), 100 * np.sqrt(variance.sum()) / variance.size)
-    return rows
-
-
-def _law(intervals: RankIntervals, replacement: bool) -> np.ndarray:
-    """Law of the number of negatives above each held-out item, ties broken at random.
-
-    With replacement the sum over the tied ranks is an integral over the success probability,
-    from half a rank before the first to half a rank behind the last, up to the error of the
-    midpoint rule: 1e-4 for a pair of ties, below 1e-7 for the thousands that recommender Z has.
-    """
-    if not replacement:
-        return intervals.sampled_pmf(N_NEGATIVES)
-    n, m = intervals.n_candidates, N_NEGATIVES
-    law = Protocol(n, m).pmf(intervals.ranks("optimistic"))
-    tied = np.flatnonzero(intervals.n_tied)
-    first, last = intervals.n_better[tied], (intervals.n_better + intervals.n_tied)[tied]
-    low, high = (np.clip((end - 0.5) / (n[tied] - 1), 0, 1) for end in (first, last + 1))
-    x = np.arange(m + 1)
-    lower, upper = (special.betainc(x + 1, m - x + 1, end[:, None]) for end in (low, high))
-    law[tied] = (upper - lower) / ((m + 1) * (high - low))[:, None]
-    return law
-
-
-def _last_place_left_out(recommender: str) -> float:
-    """What it adds to expected sampled AUC, in points, never to put the item behind all its ties.
-
-    With K >= 1 tied negatives in the sample the item then has (K - 1) / 2 of them above it on
-    average in place of K / 2, and each negative above takes 1 / m off AUC.
-    """
-    tied = _bundle()[recommender, REPRODUCED]
-    protocol = Protocol(tied.n_candidates, N_NEGATIVES, replacement=False)
-    none = protocol.pmf(tied.n_tied + 1, counts=[0])[:, 0]
-    return float(100 * (1 - none).mean() / (2 * N_NEGATIVES))
-
-
-def _within_seeds(printed: Printed, values: list[float], error: float = 0.0) -> tuple[bool, float]:
-    """Whether a printed value may be that of one more seed, and the t of that.
-
-    The ten seeds give a prediction interval for an eleventh, at the level of `Z_LIMIT`; `error`
-    is the standard error of the printed value about that of its own seed.
-    """
-    size = len(values)
-    spread = float(np.std(values, ddof=1)) * np.sqrt(1 + 1 / size)
-    t = printed.z(float(np.mean(values)), float(np.hypot(spread, error)))
-    return t < seeds_limit(size), t
-
-
-def seeds_limit(n_seeds: int) -> float:
-    """The t that corresponds to `Z_LIMIT` when a spread is known from so many seeds."""
-    return float(stats.t.isf(stats.norm.sf(Z_LIMIT), n_seeds - 1))
-
-
-def _range(values: list[float], digits: int = 2) -> str:
-    return f"{min(values):.{digits}f} to {max(values):.{digits}f} over {len(values)} seeds"
+from .toy import ranking
 
 
 def _of_seeds(printed: Printed, values: list[float], digits: int = 2) -> Finding:
     """Hold a printed number against that of ten seeds, whichever of them the paper had."""
-    fits, t = _within_seeds(printed, values)
+    fits, t = within_seeds(printed, values)
     same = sum(map(printed.rounds_from, values))
     stated = f"{same} of {len(values)} seeds give the printed digits"
     return judge(
         Trial(stated, same == len(values)),
-        Trial(f"{_range(values, digits)} (t = {t:.1f})", fits, SETTINGS["X"]),
+        Trial(f"{span(values, digits)} (t = {t:.1f})", fits, SETTINGS["X"]),
     )
 
 
@@ -175,7 +48,7 @@ def exact_cell(published: str, recommender: str, kind: str) -> Finding:
     """A cell of the exact column of Table 3, in percent."""
     printed = Printed.parse(published)
     if recommender == "X":
-        return _of_seeds(printed, [exact("X", v)[kind].mean for v in _variants("X", PRINTED)])
+        return _of_seeds(printed, [exact("X", v)[kind].mean for v in variants("X", PRINTED)])
 
     def trial(variant: str, setting: str) -> Trial:
         mean, sd = exact(recommender, variant)[kind]
@@ -185,53 +58,6 @@ def exact_cell(published: str, recommender: str, kind: str) -> Finding:
         return Trial(shown, fits, setting)
 
     return judge(trial(PRINTED, ""), trial(REPRODUCED, SETTINGS[recommender]))
-
-
-def sampled_cell(published: str, recommender: str, kind: str) -> Finding:
-    """A cell of the uncorrected column of Table 3: average and standard deviation of the runs."""
-    if recommender == "X":
-        return _sampled_cell_of_seeds(published, kind)
-
-    def trial(variant: str, setting: str, replacement: bool, shift: float = 0.0) -> Trial:
-        mean, sd = sampled(recommender, variant, replacement)[kind]
-        fits, z = average_and_spread(published, mean + shift, sd**2, 3 * sd**4, RUNS)
-        return Trial(
-            f"{mean + shift:.2f} ± {sd:.2f} (z = {z[0]:.1f}, {z[1]:.1f})", fits, setting, z
-        )
-
-    own = SETTINGS[recommender]
-    trials = [
-        trial(PRINTED, "", False),
-        trial(REPRODUCED, own, True),
-        trial(REPRODUCED, f"{own}; {WITHOUT}", False),
-    ]
-    if (recommender, kind) != ("Z", "auc"):
-        return judge(*trials)
-    shift = _last_place_left_out(recommender)
-    note = (
-        f"With every place of a tie equally likely: {trials[-1].ours}. That a place is left out "
-        "is a guess, which no text confirms."
-    )
-    return judge(*trials, trial(REPRODUCED, f"{LAST_PLACE}; {WITHOUT}", False, shift), note=note)
-
-
-def _sampled_cell_of_seeds(published: str, kind: str) -> Finding:
-    """`sampled_cell` of X: the average may be that of one more seed, the spread is any seed's."""
-    average, spread = printed_pair(published)
-    trials: list[Trial] = []
-    for replacement, setting in ((True, SETTINGS["X"]), (False, f"{SETTINGS['X']}; {WITHOUT}")):
-        found = [sampled("X", v, replacement)[kind] for v in _variants("X", PRINTED)]
-        values, sds = [row.mean for row in found], [row.sd for row in found]
-        sd = float(np.mean(sds))
-        fits, t = _within_seeds(average, values, sd / np.sqrt(RUNS))
-        z = spread.z(sd, sd / np.sqrt(2 * RUNS))
-        if not trials:
-            near = sum(average.z(value, sd / np.sqrt(RUNS)) < Z_LIMIT for value in values)
-            stated = f"{near} of {len(values)} seeds are within {Z_LIMIT:.0f} standard errors"
-            trials.append(Trial(stated, near == len(values) and z < Z_LIMIT))
-        text = f"{_range(values)}, each ± {sd:.2f} (t = {t:.1f}, z = {z:.1f})"
-        trials.append(Trial(text, fits and z < Z_LIMIT, setting))
-    return judge(*trials)
 
 
 def _means(kind: str, n_negatives: int | None, reading: str) -> list[dict[str, float]]:
@@ -244,8 +70,7 @@ def _means(kind: str, n_negatives: int | None, reading: str) -> list[dict[str, f
             raise ValueError(f"n_negatives must be {N_NEGATIVES}, got {n_negatives}")
         return float(sampled(name, variant, False)[kind].mean)
 
-    fixed = {name: mean(name, reading) for name in "YZ"}
-    return [{"X": mean("X", seed)} | fixed for seed in _variants("X", reading)]
+    return every_seed(reading, mean)
 
 
 def _both_readings(trial_of: Callable[[str, str], Trial], recommenders: str) -> Finding:
@@ -323,7 +148,7 @@ def bias_exceeds_spread(published: str, kinds: list[str]) -> Finding:
         ratios = [
             abs(row.mean - exact(name, variant)[kind].mean) / row.sd
             for name in "XYZ"
-            for variant in _variants(name, reading)
+            for variant in variants(name, reading)
             for kind in kinds
             for row in [sampled(name, variant, False)[kind]]
         ]
@@ -333,44 +158,17 @@ def bias_exceeds_spread(published: str, kinds: list[str]) -> Finding:
     return _both_readings(trial, "XYZ")
 
 
-def runs_in_order(published: str, first: str, second: str, kind: str) -> Finding:
-    """A cell of the uncorrected column of Table 4: runs of 100 that order a pair as exactly.
-
-    Holds if, for every seed of X, a count as far out has a probability above that of `Z_LIMIT`.
-    """
-    count = int(published)
-
-    def trial(reading: str, setting: str) -> Trial:
-        chances, fits = [], []
-        for a in _variants(first, reading):
-            for b in _variants(second, reading):
-                means = [exact(*key)[kind].mean for key in ((first, a), (second, b))]
-                one, two = sampled(first, a, False)[kind], sampled(second, b, False)[kind]
-                gap = (one.mean - two.mean) * order(*means)
-                chance = float(stats.norm.cdf(gap / np.hypot(one.sd, two.sd)))
-                tails = (
-                    stats.binom.cdf(count, RUNS, chance),
-                    stats.binom.sf(count - 1, RUNS, chance),
-                )
-                chances.append(RUNS * chance)
-                fits.append(2 * min(tails) > 2 * stats.norm.sf(Z_LIMIT))
-        text = f"{np.mean(chances):.1f} of 100 expected"
-        return Trial(text, all(fits), setting)
-
-    return _both_readings(trial, first + second)
-
-
 def n_ranks(published: str, recommender: str) -> Finding:
     """How many ranks there are, one for each user."""
-    size = _bundle()[recommender, REPRODUCED].n_better.size
+    size = bundle()[recommender, REPRODUCED].n_better.size
     return judge(Trial(f"{size:,}", size == Printed.parse(published).value))
 
 
 def top_count(published: str, recommender: str, top: int) -> Finding:
     """How many of X's ranks are in the top so many: a count that moves with the seed."""
     counts = [
-        float((_bundle()[recommender, v].ranks("pessimistic") <= top).sum())
-        for v in _variants(recommender, PRINTED)
+        float((bundle()[recommender, v].ranks("pessimistic") <= top).sum())
+        for v in variants(recommender, PRINTED)
     ]
     return _of_seeds(Printed.parse(published), counts, digits=0)
 
@@ -378,10 +176,10 @@ def top_count(published: str, recommender: str, top: int) -> Finding:
 def bottom_half_fewer_than(published: str, recommender: str) -> Finding:
     """Fewer of X's ranks than this are in the bottom half of the user's candidates."""
     counts = []
-    for variant in _variants(recommender, PRINTED):
-        intervals = _bundle()[recommender, variant]
+    for variant in variants(recommender, PRINTED):
+        intervals = bundle()[recommender, variant]
         counts.append(float((2 * intervals.ranks("pessimistic") > intervals.n_candidates).sum()))
-    return judge(Trial(_range(counts, 0), max(counts) < Printed.parse(published).value))
+    return judge(Trial(span(counts, 0), max(counts) < Printed.parse(published).value))
 
 
 def worst_bucket_more_than(published: str, recommender: str) -> Finding:
@@ -391,7 +189,7 @@ def worst_bucket_more_than(published: str, recommender: str) -> Finding:
     random; then the narrowest last bucket with ties broken against the held-out item.
     """
     claimed = Printed.parse(published).value
-    intervals = _bundle()[recommender, REPRODUCED]
+    intervals = bundle()[recommender, REPRODUCED]
     first, last = intervals.ranks("optimistic"), intervals.ranks("pessimistic")
     half = intervals.n_candidates // 2
     at_random = float(
@@ -426,10 +224,10 @@ def negatives_needed(published: str) -> Finding:
                 f"in order at m = {low} for {int((~late).sum())} of {late.size} seeds", False
             )
         needed = (low + (high - low) * gaps[0] / (gaps[0] - gaps[1])).round().tolist()
-        fits, t = _within_seeds(claimed, needed)
+        fits, t = within_seeds(claimed, needed)
         if more:
-            return Trial(f"m = {_range(needed, 0)}", max(needed) > claimed.value, setting)
-        return Trial(f"m = {_range(needed, 0)} (t = {t:.1f})", fits, setting)
+            return Trial(f"m = {span(needed, 0)}", max(needed) > claimed.value, setting)
+        return Trial(f"m = {span(needed, 0)} (t = {t:.1f})", fits, setting)
 
     return judge(trial(PRINTED, ""), trial(REPRODUCED, f"{NUMERATOR}; {SETTINGS['X']}"))
 
@@ -439,19 +237,19 @@ def _gaps(m: int, reading: str) -> list[float]:
     """Expected Recall@10 of X less that of Y with m negatives, for each seed of X."""
 
     def mean(name: str, variant: str) -> float:
-        intervals = _bundle()[name, variant]
+        intervals = bundle()[name, variant]
         ranks = intervals.ranks("pessimistic")  # X and Y have next to no ties
         estimator = naive(metric("recall@10"), Protocol(intervals.n_candidates, m, False))
         return float(estimator.expected(ranks).mean())
 
     y = mean("Y", reading)
-    return [mean("X", seed) - y for seed in _variants("X", reading)]
+    return [mean("X", seed) - y for seed in variants("X", reading)]
 
 
 def sampling_rate(published: str, m: int) -> Finding:
     """The share of a user's candidates that m negatives are, as in "1/3"."""
     numerator, denominator = published.split("/")
-    n = _bundle()["Y", REPRODUCED].n_candidates - 1
+    n = bundle()["Y", REPRODUCED].n_candidates - 1
     rate, claimed = m / float(n.mean()), int(numerator) / int(denominator)
     same = round(rate, 1) == round(claimed, 1)
     return judge(Trial(f"{rate:.3f}, or 1/{1 / rate:.1f}: to one digit {rate:.1f}", same))
@@ -467,7 +265,7 @@ def equations_give_table(published: str, recommender: str) -> Finding:
 
     if recommender == "X":
         fits = [
-            _within_seeds(cell, [exact("X", v)[kind].mean for v in _variants("X", PRINTED)])[0]
+            within_seeds(cell, [exact("X", v)[kind].mean for v in variants("X", PRINTED)])[0]
             for cell, kind in zip(printed, METRICS, strict=True)
         ]
         return judge(
@@ -488,8 +286,8 @@ def dataset(published: str, what: str) -> Finding:
 
     What a user's candidates lack of the catalogue is the user's training items.
     """
-    n_items = int(_bundle()["Y", "training items ranked too"].n_candidates.max())
-    n = _bundle()["Y", REPRODUCED].n_candidates
+    n_items = int(bundle()["Y", "training items ranked too"].n_candidates.max())
+    n = bundle()["Y", REPRODUCED].n_candidates
     ratings = int((n_items - n).sum()) + n.size  # each user has one held-out item more
     found = {
         "users": n.size,

@@ -28,6 +28,10 @@ CHAPTERS = (
     "ch-closed-forms",
     "ch-one-negative",
     "ch-movielens",
+    "ch-rank-and-least-squares",
+    "ch-bias-variance",
+    "ch-corrected-movielens",
+    "ch-verdicts",
 )
 
 Findings = Mapping[str, Finding]

@@ -16,7 +16,7 @@ from sampled_metrics.ranking import RankIntervals
 
 from . import CONTRADICTED, MODULES, REPRODUCED, STATUSES, UNSTATED, Claim, check, find, load
 from .finding import Finding, Printed, Trial, judge, printed_pair
-from .movielens import N_NEGATIVES, _law
+from .study import N_NEGATIVES, law_of_counts
 from .page import CHAPTERS, LABELS, Shown, by_section, by_setting, cards
 
 CLAIMS = {claim.id: claim for claim in load()}
@@ -103,7 +103,7 @@ def test_every_check_is_used_and_exists() -> None:
         ("toy.exact_cell", "ABC", {"auc", "ap", "ndcg", "recall@10"}),
         ("toy.sampled_cell", "ABC", {"auc", "ap", "ndcg", "recall@10"}),
         ("movielens.exact_cell", "XYZ", {"auc", "ap", "ndcg@10", "recall@10"}),
-        ("movielens.sampled_cell", "XYZ", {"auc", "ap", "ndcg@10", "recall@10"}),
+        ("corrected.sampled_cell", "XYZ", {"auc", "ap", "ndcg@10", "recall@10"}),
     ],
 )
 def test_tables_are_complete(name: str, rows: str, kinds: set[str]) -> None:
@@ -115,7 +115,7 @@ def test_table_4_is_complete() -> None:
     cells = Counter(
         c.args["first"] + c.args["second"]
         for c in CLAIMS.values()
-        if c.check == "movielens.runs_in_order"
+        if c.check == "corrected.runs_in_order"
     )
     assert cells == {"XY": 4, "XZ": 4, "YZ": 4}
 
@@ -210,9 +210,9 @@ WRONG: dict[str, list[tuple[str, str | None, dict[str, object]]]] = {
                                    ("x-y-more-than-1000", "more than 1000", {})],
     "movielens.order_of": [("exact-order", None, {"m": 100}),
                            ("sampled-two-better", "X > Y", {"m": None})],
-    "movielens.runs_in_order": [("table4-x-y-recall", "50", {}), ("table4-x-y-auc", "0", {}),
+    "corrected.runs_in_order": [("table4-x-y-recall", "50", {}), ("table4-x-y-auc", "0", {}),
                                 ("table4-y-z-ap", "90", {}), ("table4-y-z-ndcg", "24", {})],
-    "movielens.sampled_cell": [
+    "corrected.sampled_cell": [
         ("table3-recall-y-sampled", "56.61 ± 0.22", {}),
         ("table3-recall-y-sampled", "56.51 ± 0.30", {}),
         ("table3-recall-z-sampled", "54.30 ± 0.22", {}),
@@ -373,7 +373,7 @@ def test_ties_with_replacement_are_the_mean_over_the_tied_ranks(
     better: int, ties: int, error: float
 ) -> None:
     n = 3_500
-    found = _law(RankIntervals([better], [ties], [n]), replacement=True)[0]
+    found = law_of_counts(RankIntervals([better], [ties], [n]), replacement=True)[0]
     ranks = np.arange(better + 1, better + ties + 2)
     each = Protocol(n, N_NEGATIVES).pmf(ranks).mean(axis=0)
     assert np.abs(found - each).max() <= error

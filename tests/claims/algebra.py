@@ -1,0 +1,68 @@
+"""Printed formulas: evaluated as printed, and held against what they should give, case by case.
+
+A formula stands in the ledger as a Python expression and is evaluated in rational arithmetic
+where it can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from math import comb, isclose, log2
+from typing import Any
+
+from sampled_metrics import Metric
+
+from .finding import Finding, Trial, judge
+
+
+def evaluate(formula: str, **names: Any) -> Any:
+    """The value of a printed formula; the names it may use are given and these few."""
+    known: dict[str, Any] = {
+        "__builtins__": {},
+        "sum": sum,
+        "min": min,
+        "log2": lambda x: log2(x),
+        "comb": lambda a, b: Fraction(comb(int(a), int(b))),
+        "count": lambda truths: Fraction(sum(bool(truth) for truth in truths)),
+        "upto": lambda last: [Fraction(i) for i in range(1, int(last) + 1)],
+    }
+    return eval(formula, known | names)
+
+
+def same(first: Any, second: Any, digits: int = 12) -> bool:
+    """Equal where both are rational, else to so many digits."""
+    if isinstance(first, (Fraction, int)) and isinstance(second, (Fraction, int)):
+        return first == second
+    return isclose(float(first), float(second), rel_tol=10.0**-digits, abs_tol=10.0 ** (-digits - 2))
+
+
+def compared(
+    cases: Iterator[tuple[str, Any, Any]], against: str, note: str = "", digits: int = 12
+) -> Finding:
+    """Hold the pairs (printed formula, what it should be) against one another, case by case."""
+    seen = 0
+    for case, printed, found in cases:
+        if not same(printed, found, digits):
+            ours, theirs = float(found), float(printed)
+            return judge(
+                Trial(f"{ours:.6g} at {case}, where the formula gives {theirs:.6g}", False),
+                note=note,
+            )
+        seen += 1
+    if not seen:
+        raise ValueError("no case was compared")
+    return judge(Trial(f"equal in all {seen:,} cases, against {against}", True))
+
+
+def exact_metric(metric_: Metric, rank: int, n_items: int) -> Any:
+    """The metric of one rank as a rational, or as a float for NDCG, straight from eqs 7-11."""
+    if metric_.kind == "auc":
+        return Fraction(n_items - rank, n_items - 1)
+    cut = 1 if metric_.kind == "accuracy" else metric_.k
+    inside = cut is None or rank <= cut
+    if metric_.kind == "ndcg":
+        return inside / log2(rank + 1)
+    if metric_.kind in ("ap", "rr"):
+        return Fraction(int(inside), rank)
+    return Fraction(int(inside), cut if metric_.kind == "precision" and cut else 1)
