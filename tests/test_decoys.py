@@ -1,0 +1,410 @@
+"""Random decoys: laws against fractions and enumeration, costs against simulation."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations, product
+from math import comb, prod
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from sampled_metrics import decoys, metric
+from sampled_metrics.protocol import Protocol
+
+
+def beta_binomial(n: int, g: Fraction, rho: Fraction) -> list[Fraction]:
+    """The law from Polya's urn: rising factorials of the Beta distribution's parameters."""
+    if rho == 0:
+        return [comb(n, x) * g**x * (1 - g) ** (n - x) for x in range(n + 1)]
+    a, b = g * (1 / rho - 1), (1 - g) * (1 / rho - 1)
+
+    def rising(start: Fraction, times: int) -> Fraction:
+        return prod((start + i for i in range(times)), start=Fraction(1))
+
+    return [comb(n, x) * rising(a, x) * rising(b, n - x) / rising(a + b, n) for x in range(n + 1)]
+
+
+# --- laws -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rho", [0, Fraction(1, 64), Fraction(1, 4), Fraction(7, 8)])
+@pytest.mark.parametrize(
+    "g", [0, Fraction(1, 1024), Fraction(1, 4), Fraction(1, 2), Fraction(7, 8)]
+)
+@pytest.mark.parametrize("n", [0, 1, 2, 9, 40])
+def test_law_is_the_exact_one(n, g, rho):
+    if g == 0:  # the Beta distribution's parameter would be 0
+        expected = [Fraction(1)] + [Fraction(0)] * n
+    else:
+        expected = beta_binomial(n, Fraction(g), Fraction(rho))
+    found = decoys.law(n, float(g), float(rho))
+    assert found.shape == (n + 1,)
+    np.testing.assert_allclose(found, [float(p) for p in expected], rtol=1e-12)
+
+
+def test_law_of_goodness_one_holds_good_decoys_only():
+    assert decoys.law(3, 1).tolist() == [0, 0, 0, 1]
+    assert decoys.law(3, 1, 0.5).tolist() == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("n", "g", "rho"),
+    [
+        (10_000, 1e-12, 0.0),
+        (10_000, 0.3, 0.0),
+        (10_000, 0.3, 1e-9),
+        (10_000, 0.01, 0.2),
+        (2_000, 1e-200, 1e-3),
+        (2_000, 0.5, 0.999),
+    ],
+)
+def test_law_at_extremes_against_fifty_digits(n, g, rho):
+    found = decoys.law(n, g, rho)
+    assert found.sum() == pytest.approx(1, abs=1e-10)
+    with mp.workdps(60):
+        size, share, r = mp.mpf(n), mp.mpf(g), mp.mpf(rho)
+        for x in {0, 1, 2, round(n * g), n // 2, n}:
+            if rho:
+                a, b = share * (1 / r - 1), (1 - share) * (1 / r - 1)
+                logs = [mp.loggamma(v) for v in (x + a, n - x + b, a + b)]
+                less = [mp.loggamma(v) for v in (n + a + b, a, b)]
+                exact = mp.binomial(size, x) * mp.exp(mp.fsum(logs) - mp.fsum(less))
+            else:
+                exact = mp.binomial(size, x) * share**x * (1 - share) ** (n - x)
+            if exact > 1e-280:
+                assert found[x] == pytest.approx(float(exact), rel=1e-10)
+            else:
+                assert found[x] < 1e-279
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    n=st.integers(0, 200),
+    g=st.floats(0, 1),
+    rho=st.floats(0, 0.99),
+)
+def test_law_has_the_moments_of_correlated_decoys(n, g, rho):
+    law, x = decoys.law(n, g, rho), np.arange(n + 1)
+    mean = law @ x
+    assert mean == pytest.approx(n * g, rel=1e-9, abs=1e-12)
+    variance = n * g * (1 - g) * (1 + (n - 1) * rho)
+    assert law @ (x - mean) ** 2 == pytest.approx(variance, rel=1e-8, abs=1e-9)
+
+
+def test_law_of_users_who_differ_fits_a_simulation():
+    rng = np.random.default_rng(12)
+    g, rho, n, users = 0.2, 0.1, 12, 100_000
+    own = rng.beta(g * (1 / rho - 1), (1 - g) * (1 / rho - 1), users)
+    good = (rng.random((users, n)) < own[:, None]).sum(axis=1)
+    counted = np.bincount(good, minlength=n + 1)
+    expected = users * decoys.law(n, g, rho)
+    assert expected.min() > 5
+    assert stats.chisquare(counted, expected * users / expected.sum()).pvalue > 0.001
+    # The test can tell the law from independence.
+    alone = users * decoys.law(n, g)
+    kept = alone > 5
+    assert ((counted[kept] - alone[kept]) ** 2 / alone[kept]).sum() > 1000
+
+
+@pytest.mark.parametrize(("n", "good", "pool"), [(0, 2, 5), (3, 0, 5), (3, 2, 5), (5, 4, 5)])
+def test_law_in_pool_lists_every_choice(n, good, pool):
+    counts = [sum(item < good for item in drawn) for drawn in combinations(range(pool), n)]
+    expected = np.bincount(counts, minlength=n + 1) / len(counts)
+    np.testing.assert_allclose(decoys.law_in_pool(n, good, pool), expected, rtol=1e-13, atol=1e-16)
+
+
+def test_law_in_pool_is_that_of_a_protocol_without_replacement():
+    law = Protocol(n_items=1577, n_negatives=100, replacement=False).pmf(17)
+    np.testing.assert_allclose(decoys.law_in_pool(100, 16, 1576), law, rtol=1e-12)
+
+
+def test_law_in_pool_fits_a_simulation():
+    rng = np.random.default_rng(13)
+    pool, good, n, runs = 30, 12, 8, 20_000
+    drawn = rng.permuted(np.tile(np.arange(pool), (runs, 1)), axis=1)[:, :n]
+    counted = np.bincount((drawn < good).sum(axis=1), minlength=n + 1)
+    expected = runs * decoys.law_in_pool(n, good, pool)
+    assert stats.chisquare(counted, expected * runs / expected.sum()).pvalue > 0.001
+
+
+# --- probabilities --------------------------------------------------------------------------------
+
+
+def test_misclassified_is_one_less_the_probability_of_none():
+    for n, g in product([0, 1, 7, 50], [Fraction(0), Fraction(1, 8), Fraction(3, 4), Fraction(1)]):
+        assert float(decoys.misclassified(n, float(g))) == pytest.approx(float(1 - (1 - g) ** n))
+
+
+@pytest.mark.parametrize(("n", "g"), [(1, 1e-300), (10**6, 1e-20), (10**9, 1e-12), (3, 1e-17)])
+def test_misclassified_keeps_its_digits_where_it_is_tiny(n, g):
+    with mp.workdps(350):
+        exact = 1 - (1 - mp.mpf(g)) ** n
+    assert float(decoys.misclassified(n, g)) == pytest.approx(float(exact), rel=1e-14)
+    if n <= 10**4:
+        assert decoys.at_least(decoys.law(n, g), 1) == pytest.approx(float(exact), rel=1e-13)
+
+
+def test_misclassified_broadcasts():
+    found = decoys.misclassified([[1], [100]], [0.0, 0.01, 1.0])
+    np.testing.assert_allclose(found, [[0, 0.01, 1], [0, 1 - 0.99**100, 1]], rtol=1e-12)
+
+
+def among(n: int, goodness: list[Fraction]) -> Fraction:
+    drawn = list(combinations(goodness, n))
+    none = sum((prod((1 - g for g in each), start=Fraction(1)) for each in drawn), Fraction(0))
+    return 1 - none / len(drawn)
+
+
+@pytest.mark.parametrize(
+    "eighths", [[1], [0, 8], [1, 2, 3, 4], [8, 0, 0, 0, 0], [5, 5, 5], [7, 1, 0, 3, 2, 8, 1]]
+)
+def test_misclassified_among_averages_over_every_choice(eighths):
+    goodness = [Fraction(e, 8) for e in eighths]
+    for n in range(len(goodness) + 1):
+        found = decoys.misclassified_among(n, [float(g) for g in goodness])
+        assert found == pytest.approx(float(among(n, goodness)), rel=1e-13, abs=1e-16)
+
+
+@settings(max_examples=50, deadline=None)
+@given(goodness=st.lists(st.floats(0, 1), min_size=1, max_size=30), data=st.data())
+def test_items_lie_between_independence_and_a_fixed_set(goodness, data):
+    n = data.draw(st.integers(0, len(goodness)))
+    found = decoys.misclassified_among(n, goodness)
+    # Maclaurin's inequality from below. From above, the number of good items is random and
+    # the probability linear in each goodness: the mean over fixed sets of good items.
+    mean = min(1.0, float(np.mean(goodness)))
+    assert found >= decoys.misclassified(n, mean) - 1e-12
+    assert found <= min(1.0, n * mean) + 1e-12
+
+
+def test_misclassified_among_a_fixed_set_is_hypergeometric_and_keeps_small_values():
+    fixed = [1.0] * 7 + [0.0] * 193
+    law = decoys.law_in_pool(40, 7, 200)
+    assert decoys.misclassified_among(40, fixed) == pytest.approx(1 - law[0], rel=1e-12)
+    tiny = decoys.misclassified_among(40, [1e-18] * 200)
+    assert tiny == pytest.approx(4e-17, rel=1e-13)
+
+
+def test_at_least_and_share():
+    law = decoys.law(100, 0.07)
+    assert decoys.at_least(law, 0) == pytest.approx(1)
+    assert decoys.at_least(law, 101) == 0
+    # 0.07 * 100 is 7.000000000000001 in floating point; the share of 7 decoys is meant.
+    assert decoys.at_least_share(law, 0.07) == decoys.at_least(law, 7)
+    assert decoys.at_least_share(law, 0.071) == decoys.at_least(law, 8)
+    assert decoys.at_least(law, 7) == pytest.approx(stats.binom.sf(6, 100, 0.07), rel=1e-12)
+
+
+def test_at_least_many_keeps_its_digits():
+    with mp.workdps(60):
+        g = mp.mpf(1e-9)
+        exact = mp.nsum(lambda x: mp.binomial(1000, x) * g**x * (1 - g) ** (1000 - x), [5, 30])
+    assert decoys.at_least(decoys.law(1000, 1e-9), 5) == pytest.approx(float(exact), rel=1e-12)
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 10, 100, 1000, 10**9])
+@pytest.mark.parametrize("c", [1e-6, 0.5, 0.95, 0.999999999])
+def test_largest_goodness_against_fifty_digits(n, c):
+    with mp.workdps(50):
+        exact = 1 - mp.mpf(c) ** (mp.mpf(1) / n)
+    assert float(decoys.largest_goodness(n, c)) == pytest.approx(float(exact), rel=1e-14)
+
+
+def test_the_printed_sizes_need_one_in_so_many():
+    assert (1 / decoys.largest_goodness([100, 1000], 0.95)).round().tolist() == [1950, 19496]
+
+
+@settings(max_examples=100, deadline=None)
+@given(hundredths=st.integers(1, 100), per_mille=st.integers(1, 999))
+def test_largest_sample_is_exact(hundredths, per_mille):
+    n = decoys.largest_sample(hundredths / 100, per_mille / 1000)
+    bad, least = Fraction(100 - hundredths, 100), Fraction(per_mille, 1000)
+    assert bad**n >= least > bad ** (n + 1)
+
+
+@pytest.mark.parametrize("power", range(1, 9))
+def test_largest_sample_where_the_quotient_is_whole(power):
+    # 0.9^power has that many decimals: the confidence is reached exactly.
+    assert decoys.largest_sample(0.1, float(Fraction(9, 10) ** power)) == power
+    assert decoys.largest_sample(0.5, 0.5**power) == power
+
+
+def test_largest_sample_for_tiny_goodness():
+    with mp.workdps(700):  # log(1 - g) loses 300 digits
+        exact = int(mp.floor(mp.log(mp.mpf("0.95")) / mp.log(1 - mp.mpf("1e-300"))))
+    assert decoys.largest_sample(1e-300, 0.95) == exact
+
+
+@pytest.mark.parametrize("c", [0.05, 0.5, 0.9, 0.95, 0.3])
+@pytest.mark.parametrize("pool", [1, 2, 10, 20, 33])
+def test_largest_in_pool_tries_every_number(pool, c):
+    for size in range(pool + 1):
+        clean = [
+            other
+            for other in range(pool - size + 1)
+            if Fraction(comb(pool - size, other), comb(pool, other)) >= Fraction(str(c))
+        ]
+        assert decoys.largest_in_pool(size, pool, c) == max(clean)
+
+
+def test_largest_in_pool_where_the_confidence_is_reached_exactly():
+    assert decoys.largest_in_pool(1, 20, 0.95) == 1
+    assert decoys.largest_in_pool(1, 20, 0.951) == 0
+    assert decoys.largest_in_pool(1, 20_000, 0.95) == 1000
+
+
+# --- cost -----------------------------------------------------------------------------------------
+
+METRICS = ["auc", "precision@3", "recall@3", "ap", "ap@2", "ndcg", "ndcg@4", "rr", "hit@2"]
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("n_test", [1, 2, 3])
+def test_perfect_averages_over_every_arrangement(name, n_test):
+    of, n = metric(name), 5
+    found = decoys.perfect(of, n, n_test)
+    for good in range(n + 1):
+        sets = list(combinations(range(1, n_test + good + 1), n_test))
+        every = [of.of_set(list(ranks), n_items=n_test + n) for ranks in sets]
+        assert found[good] == pytest.approx(np.mean(every), rel=1e-12)
+        above = of.of_set(list(range(good + 1, good + n_test + 1)), n_items=n_test + n)
+        assert decoys.perfect(of, n, n_test, "above")[good] == pytest.approx(above, rel=1e-12)
+
+
+@pytest.mark.parametrize("n_test", [1, 4])
+def test_perfect_against_closed_forms_for_many_decoys(n_test):
+    good = np.arange(2_001)
+    inside = np.minimum(10, n_test + good)
+    # Every place among test items and good decoys holds a test item equally often.
+    recall = inside / (n_test + good)
+    found = decoys.perfect(metric("recall@10"), 2_000, n_test)
+    np.testing.assert_allclose(found, recall, rtol=1e-11)
+    gain = np.cumsum(1 / np.log2(np.arange(2, n_test + 2_002)))
+    ideal, places = gain[n_test - 1], n_test + good
+    ndcg = n_test / places * gain[places - 1] / ideal
+    np.testing.assert_allclose(decoys.perfect(metric("ndcg"), 2_000, n_test), ndcg, rtol=1e-11)
+
+
+def test_the_place_of_a_test_item_is_beta_binomial():
+    # Accuracy sees whether no good decoy is above the first of T test items.
+    tests, good = 3, 6
+    first = decoys.perfect(metric("accuracy"), good, tests)[good]
+    assert first == pytest.approx(decoys.law(good, 1 / (tests + 1), 1 / (tests + 2))[0])
+
+
+@pytest.mark.parametrize("placement", decoys.PLACEMENTS)
+def test_loss_is_that_of_a_simulated_perfect_recommender(placement):
+    rng = np.random.default_rng(14)
+    of, n, n_test, g, runs = metric("ndcg@10"), 40, 3, 0.1, 20_000
+    values = np.empty(runs)
+    for i in range(runs):
+        good = (rng.random(n) < g).sum()
+        order = (
+            rng.permutation(n_test + good)
+            if placement == "random"
+            else np.arange(n_test + good)[::-1]
+        )
+        values[i] = of.of_set(np.flatnonzero(order < n_test) + 1)
+    expected = decoys.loss(decoys.law(n, g), decoys.perfect(of, n, n_test, placement))
+    error = values.std() / np.sqrt(runs)
+    assert error < 0.003
+    assert abs(1 - values.mean() - expected) < 4 * error
+
+
+def test_loss_without_good_decoys_is_nothing_and_keeps_small_values():
+    values = decoys.perfect(metric("rr"), 50)
+    assert decoys.loss(decoys.law(50, 0), values) == 0
+    assert decoys.loss(decoys.law(50, 1e-20), values) == pytest.approx(50e-20 / 4, rel=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    name=st.sampled_from(METRICS),
+    n=st.integers(1, 60),
+    n_test=st.integers(1, 5),
+    g=st.floats(0, 1),
+    rho=st.floats(0, 0.9),
+)
+def test_loss_grows_with_goodness_and_is_worst_above(name, n, n_test, g, rho):
+    of = metric(name)
+    values = decoys.perfect(of, n, n_test)
+    assert (np.diff(values) <= 1e-12).all()
+    law = decoys.law(n, g, rho)
+    cost = decoys.loss(law, values)
+    assert -1e-12 <= cost <= decoys.loss(law, decoys.perfect(of, n, n_test, "above")) + 1e-12
+    assert decoys.loss(decoys.law(n, g / 2, rho), values) <= cost + 1e-12
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+NDCG = metric("ndcg")
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: decoys.misclassified(-1, 0.1), "n_decoys must be >= 0, got -1"),
+        (lambda: decoys.misclassified(1.5, 0.1), "n_decoys must be whole numbers >= 0, got 1.5"),
+        (lambda: decoys.misclassified(1, 1.1), r"goodness must be a number in [0, 1], got 1.1"),
+        (lambda: decoys.misclassified(1, [0.1, -0.1]),
+         "goodness must be a number in [0, 1], got -0.1"),
+        (lambda: decoys.misclassified(1, float("nan")),
+         "goodness must be a number in [0, 1], got nan"),
+        (lambda: decoys.misclassified(1, "0.1"), "goodness must be a number in [0, 1], got '0.1'"),
+        (lambda: decoys.misclassified_among(4, [0.1] * 3),
+         "n_decoys must be a whole number in [0, 3], got 4"),
+        (lambda: decoys.misclassified_among(-1, [0.1]),
+         "n_decoys must be a whole number in [0, 1], got -1"),
+        (lambda: decoys.misclassified_among(0, []),
+         "goodness must be a non-empty list of numbers, got shape (0,)"),
+        (lambda: decoys.misclassified_among(1, [0.1, 2]),
+         "goodness must be a number in [0, 1], got 2.0"),
+        (lambda: decoys.law(-1, 0.1), "n_decoys must be a whole number >= 0, got -1"),
+        (lambda: decoys.law(1, -0.1), "goodness must be a number in [0, 1], got -0.1"),
+        (lambda: decoys.law(1, [0.1]), "goodness must be a number, got [0.1]"),
+        (lambda: decoys.law(1, True), "goodness must be a number, got True"),
+        (lambda: decoys.law(1, 0.1, 1), "correlation must be a number in [0, 1), got 1.0"),
+        (lambda: decoys.law(1, 0.1, float("nan")),
+         "correlation must be a number in [0, 1), got nan"),
+        (lambda: decoys.law_in_pool(6, 2, 5), "n_decoys must be a whole number in [0, 5], got 6"),
+        (lambda: decoys.law_in_pool(2, 6, 5), "n_good must be a whole number in [0, 5], got 6"),
+        (lambda: decoys.law_in_pool(0, 0, 0), "pool must be a whole number >= 1, got 0"),
+        (lambda: decoys.at_least([0.5, 0.6], 1), "law must add up to 1, got 1.1"),
+        (lambda: decoys.at_least([1.5, -0.5], 1),
+         "law must hold no negative number or NaN, got -0.5"),
+        (lambda: decoys.at_least([], 1),
+         "law must be a non-empty list of probabilities, got shape (0,)"),
+        (lambda: decoys.at_least([1.0], -1), "count must be a whole number >= 0, got -1"),
+        (lambda: decoys.at_least_share([0.5, 0.5], 1.5),
+         "share must be a number in [0, 1], got 1.5"),
+        (lambda: decoys.at_least_share([1.0], 0.5),
+         "law must be that of at least 1 decoy to have a share, got that of 0"),
+        (lambda: decoys.largest_goodness(0, 0.95), "n_decoys must be >= 1, got 0"),
+        (lambda: decoys.largest_goodness(1, 1.0), "confidence must be a number in (0, 1), got 1.0"),
+        (lambda: decoys.largest_goodness(1, "x"), "confidence must be a number in (0, 1), got 'x'"),
+        (lambda: decoys.largest_sample(0, 0.95),
+         "goodness must be > 0 for a largest number of decoys, got 0.0"),
+        (lambda: decoys.largest_sample(0.1, 0), "confidence must be a number in (0, 1), got 0.0"),
+        (lambda: decoys.largest_in_pool(6, 5, 0.95),
+         "size must be a whole number in [0, 5], got 6"),
+        (lambda: decoys.largest_in_pool(1, 5, 1.2),
+         "confidence must be a number in (0, 1), got 1.2"),
+        (lambda: decoys.perfect(NDCG, -1), "n_decoys must be a whole number >= 0, got -1"),
+        (lambda: decoys.perfect(NDCG, 1, 0), "n_test must be a whole number >= 1, got 0"),
+        (lambda: decoys.perfect(NDCG, 1, 1, "below"),
+         "placement must be one of random, above, got 'below'"),
+        (lambda: decoys.loss([0.5, 0.5], [1.0]), "values must have the law's shape (2,), got (1,)"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused_in_one_sentence(call, sentence):
+    with pytest.raises(ValueError, match=r"^\S") as error:
+        call()
+    assert str(error.value) == sentence
