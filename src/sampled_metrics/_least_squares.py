@@ -74,7 +74,8 @@ class System:
         if lost or noise > 0.1 * np.linalg.norm(solution):
             warnings.warn(
                 f"with gamma {gamma:g} and {s.size - 1} negatives the problem is too "
-                "ill-conditioned for the values to have correct digits; their expectation has",
+                "ill-conditioned for the values to have correct digits, and for their bias to be the "
+                "least; a larger gamma, or a monotone estimator, is well determined",
                 RuntimeWarning,
                 stacklevel=4,
             )

@@ -424,8 +424,9 @@ def least_bias(metric: Metric, protocol: Protocol, prior: Prior = None) -> Estim
     Warns
     -----
     RuntimeWarning
-        If the problem is so ill-conditioned that the values have no correct digits, though
-        their expectation has: from about 20 negatives on. Trade bias for variance instead.
+        If the problem is so ill-conditioned that the values have no correct digits and their bias
+        is more than the least there is: from about 40 negatives on. Trade bias for variance
+        instead.
 
     Examples
     --------
