@@ -118,3 +118,18 @@ def test_agreement_draws_shares_over_their_band(ax):
     at_half = band[np.isclose(band[:, 0], 0.5), 1]
     assert at_half.min() == pytest.approx(0.5 - 0.3)
     assert at_half.max() == pytest.approx(0.5 + 0.3)
+
+
+def test_clean_region_draws_limits_and_marks_what_is_printed(ax):
+    limits = {"90%": [0.1, 0.01], "95%": [0.05, 0.005]}
+    points = {"1 in 100": (10, 0.01)}
+    figures.clean_region(ax, [1, 10], limits, points, {"one good in two": 0.5})
+    drawn = [(list(line.get_xdata()), list(line.get_ydata())) for line in ax.lines]
+    assert drawn[:2] == [([1, 10], values) for values in limits.values()]
+    assert drawn[2][1] == [0.5, 0.5]
+    assert drawn[3] == ([10], [0.01])
+    assert [text.get_text() for text in ax.texts] == ["one good in two", "1 in 100"]
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    # The shaded region ends at the last curve: no point of it is above.
+    (region,) = ax.collections
+    assert region.get_paths()[0].vertices[:, 1].max() == 0.05

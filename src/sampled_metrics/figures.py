@@ -404,3 +404,51 @@ def agreement(
         ax.plot(probability, counted[name], linestyle="none", label=name, ms=7, **points)
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     return ax
+
+
+def clean_region(
+    ax: Axes,
+    n_decoys: ArrayLike,
+    limits: Mapping[str, ArrayLike],
+    printed: Mapping[str, tuple[float, float]],
+    levels: Mapping[str, float],
+) -> Axes:
+    """Draw the largest goodness at which a set of decoys is clean, against the set's size.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    n_decoys : array_like of int, shape (p,)
+    limits : mapping of str to array_like of float, shape (p,)
+        Largest goodness for each size, under the name of each confidence; the region below the
+        last curve is shaded.
+    printed : mapping of str to tuple of float
+        Number of decoys and goodness of points to mark with a cross, with a text beside each.
+    levels : mapping of str to float
+        Goodness of horizontal lines, with a text above each.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = clean_region(ax, [1, 10], {"95%": [0.05, 0.005]}, {"here": (10, 0.01)}, {})
+    >>> ax.lines[-1].get_xydata().tolist()
+    [[10.0, 0.01]]
+    >>> plt.close(figure)
+    """
+    curves(ax, n_decoys, limits)
+    ax.set(xscale="log", yscale="log")
+    last = np.asarray(list(limits.values())[-1], dtype=float)
+    bottom = min(last.min(), *(y for _, y in printed.values())) / 3 if printed else last.min()
+    ax.fill_between(np.asarray(n_decoys), bottom, last, color="#e6e6e6", linewidth=0)
+    first = float(np.min(n_decoys))
+    for text, level in levels.items():
+        ax.axhline(level, color="#5b5b5b", linestyle=":", linewidth=1.2)
+        ax.annotate(text, (1, level), (-2, 3), ax.get_yaxis_transform(), "offset points",
+                    ha="right", fontsize=11)  # fmt: skip
+    for text, (size, goodness) in printed.items():
+        ax.plot(size, goodness, "x", color="black", ms=9, mew=2.5)
+        ax.annotate(text, (size, goodness), (-9, -4), textcoords="offset points",
+                    ha="right", fontsize=11)  # fmt: skip
+    ax.set(xlim=(first, float(np.max(n_decoys))), ylim=(bottom, None))
+    ax.legend(loc="lower left")
+    return ax
