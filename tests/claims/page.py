@@ -32,6 +32,7 @@ CHAPTERS = (
     "ch-bias-variance",
     "ch-corrected-movielens",
     "ch-verdicts",
+    "ch-decoys",
 )
 
 Findings = Mapping[str, Finding]
