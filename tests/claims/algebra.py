@@ -34,7 +34,9 @@ def same(first: Any, second: Any, digits: int = 12) -> bool:
     """Equal where both are rational, else to so many digits."""
     if isinstance(first, (Fraction, int)) and isinstance(second, (Fraction, int)):
         return first == second
-    return isclose(float(first), float(second), rel_tol=10.0**-digits, abs_tol=10.0 ** (-digits - 2))
+    return isclose(
+        float(first), float(second), rel_tol=10.0**-digits, abs_tol=10.0 ** (-digits - 2)
+    )
 
 
 def compared(

@@ -13,28 +13,25 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 
 from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics.consistency import order
 
 from . import study
-from .finding import Z_LIMIT, Distance, Finding, Printed, Trial, judge, printed_pair
+from .finding import Z_LIMIT, Distance, Finding, Trial, judge, printed_pair
 from .study import (
     COLUMNS,
     CORRECTED,
     LAST_PLACE,
     METRICS,
     N_NEGATIVES,
-    NEIGHBOURS,
     NONNEGATIVE,
-    NUMERATOR,
     ONE_MORE,
     PRINTED,
     REPRODUCED,
     RUNS,
     SETTINGS,
-    TOP_HEAVY,
     WITHOUT,
     Value,
     every_seed,
@@ -191,7 +188,8 @@ def gammas_of_columns(published: str, recommender: str, kind: str, cells: list[s
             ", ".join(column.removeprefix("BV ") for column in CORRECTED[2:] if fits(column, *at))
             for at in ((cell, view) for cell in cells)
         ]
-        text = "; ".join(f"{cell} is that of {name or 'none'}" for cell, name in zip(cells, named))
+        each = zip(cells, named, strict=True)
+        text = "; ".join(f"{cell} is that of {name or 'none'}" for cell, name in each)
         ok = all(fits(column, cell, view) for column, cell in zip(claimed, cells, strict=True))
         return Trial(text, ok)
 
@@ -213,11 +211,12 @@ def runs_in_order(published: str, first: str, second: str, kind: str, column: st
 
     def look(view: View) -> Trial:
         gaps = _gaps(view._replace(one_more=False), first, second, kind, column)
-        sets = [_one_more(gaps)] if view.one_more else [np.array([gap]) for gap in gaps]
-        worst = max(_distance_of_count(count, each) for each in sets)
-        chance, p = np.mean(stats.norm.cdf(gaps)), 2 * stats.norm.sf(worst.z)
+        predicted = _distance_of_count(count, _one_more(gaps) if first == "X" else gaps)
+        each = (_distance_of_count(count, (gap,)) for gap in gaps)
+        farthest = predicted.z if view.one_more else max(distance.z for distance in each)
+        chance, p = np.mean(special.ndtr(gaps)), 2 * special.ndtr(-farthest)
         text = f"{RUNS * chance:.1f} of {RUNS} expected (p = {p:.2g})"
-        return Trial(text, worst.z < Z_LIMIT, "", (worst,))
+        return Trial(text, farthest < Z_LIMIT, "", (predicted,))
 
     def steps() -> Iterator[Step]:
         for step in _steps(first + second, column):
@@ -230,7 +229,7 @@ def runs_in_order(published: str, first: str, second: str, kind: str, column: st
 
 
 @cache
-def _gaps(view: View, first: str, second: str, kind: str, column: str) -> list[float]:
+def _gaps(view: View, first: str, second: str, kind: str, column: str) -> tuple[float, ...]:
     """Expected difference the right way round over its standard deviation, for each seed of X."""
     gaps = []
     for a in study.variants(first, view.reading):
@@ -238,30 +237,38 @@ def _gaps(view: View, first: str, second: str, kind: str, column: str) -> list[f
             right = order(exact(first, a)[kind].mean, exact(second, b)[kind].mean)
             one, two = view.value(first, a, kind, column), view.value(second, b, kind, column)
             gaps.append((one.mean - two.mean) * right / float(np.hypot(one.sd, two.sd)))
-    return gaps
+    return tuple(gaps)
 
 
-def _one_more(gaps: list[float], points: int = 200) -> np.ndarray:
+def _one_more(gaps: tuple[float, ...], points: int = 200) -> tuple[float, ...]:
     """Equally likely gaps of one more seed, predicted from those of the others."""
     size, spread = len(gaps), np.std(gaps, ddof=1)
-    quantiles = stats.t.ppf((np.arange(points) + 0.5) / points, size - 1)
-    return np.asarray(np.mean(gaps) + quantiles * spread * np.sqrt(1 + 1 / size))
+    quantiles = special.stdtrit(size - 1, (np.arange(points) + 0.5) / points)
+    return tuple((np.mean(gaps) + quantiles * spread * np.sqrt(1 + 1 / size)).tolist())
 
 
-def _distance_of_count(count: int, gaps: np.ndarray) -> Distance:
+def _distance_of_count(count: int, gaps: tuple[float, ...]) -> Distance:
     """Distance of a count of runs from what equally likely gaps give, as that of a normal."""
+    z, beyond_2, beyond_3 = _counts(gaps)
+    return Distance(float(z[count]), beyond_2, beyond_3)
+
+
+@cache
+def _counts(gaps: tuple[float, ...]) -> tuple[np.ndarray, float, float]:
+    """Distances of all counts, and the probability of one beyond 2 or beyond 3."""
     every = np.arange(RUNS + 1)
-    law = stats.binom.pmf(every[:, None], RUNS, stats.norm.cdf(gaps)).mean(axis=1)
+    chance = np.clip(special.ndtr(gaps), 1e-12, 1 - 1e-12)  # else binom overflows
+    law = stats.binom.pmf(every[:, None], RUNS, chance).mean(axis=1)
     below = np.cumsum(law)
     tail = np.clip(2 * np.minimum(below, 1 - below + law), 1e-300, 1)
-    z = stats.norm.isf(tail / 2)
-    return Distance(float(z[count]), float(law[z > 2].sum()), float(law[z > Z_LIMIT].sum()))
+    z = -special.ndtri(tail / 2)
+    return z, float(law[z > 2].sum()), float(law[z > Z_LIMIT].sum())
 
 
 def chances(view: View, column: str) -> dict[tuple[str, str], float]:
     """Probability of a right order for each pair and metric, on average over X's seeds."""
     return {
-        (pair, kind): float(np.mean(stats.norm.cdf(_gaps(view, *pair, kind, column))))
+        (pair, kind): float(np.mean(special.ndtr(_gaps(view, *pair, kind, column))))
         for pair in PAIRS
         for kind in METRICS
     }
@@ -362,7 +369,8 @@ def closer_than_uncorrected(published: str, kinds: list[str]) -> Finding:
                 if any(one[name] >= other[name] for one, other in zip(errors, plain, strict=True))
             ]
         text = f"not {', '.join(worse[:3])}" if worse else "all of them"
-        return Trial(text + (f" and {len(worse) - 3} more" if len(worse) > 3 else ""), not worse)
+        more = f" and {len(worse) - 3} more" if len(worse) > 3 else ""
+        return Trial(text + more, bool(kinds) and not worse)
 
     without_auc = [kind for kind in kinds if kind != "auc"]
     stated = next(_steps("XYZ"))
@@ -538,9 +546,7 @@ def better_estimate(published: str, kinds: list[str]) -> Finding:
             for column in COLUMNS
             for c in [column]
         }
-        better = all(
-            all(np.array(errors[column]) < errors["uncorrected"]) for column in CORRECTED
-        )
+        better = all(all(np.array(errors[column]) < errors["uncorrected"]) for column in CORRECTED)
         text = ", ".join(f"{column} {np.mean(each):.2f}" for column, each in errors.items())
         return Trial(f"mean error in points: {text}", better and published == "all")
 
@@ -588,9 +594,7 @@ def cost_of_less_bias(published: str, kinds: list[str]) -> Finding:
     def look(view: View, relative: bool) -> Trial:
         ratios: dict[str, list[float]] = {}
         for column in CORRECTED:
-            pairs = zip(
-                _rows(view, kinds, column), _rows(view, kinds, "uncorrected"), strict=True
-            )
+            pairs = zip(_rows(view, kinds, column), _rows(view, kinds, "uncorrected"), strict=True)
             ratios[column] = [
                 run.sd / plain.sd / (run.mean / plain.mean if relative else 1.0)
                 for (_, _, run), (_, _, plain) in pairs

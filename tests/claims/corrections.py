@@ -99,9 +99,7 @@ def rank_estimate(published: str, rounding: str) -> Finding:
     def cases() -> Iterator[tuple[str, Any, Any]]:
         for n, m, replacement in _sizes():
             for kind in KINDS:
-                ours = estimators.rank_estimate(
-                    metric(kind), Protocol(n, m, replacement), rounding
-                )
+                ours = estimators.rank_estimate(metric(kind), Protocol(n, m, replacement), rounding)
 
                 def value(rank: Fraction, kind: str = kind, n: int = n) -> Any:
                     low = floor(rank)
@@ -250,9 +248,7 @@ def least_squares(published: str, part: str, gamma: str = "0") -> Finding:
                     a[r - 1, s - 1] = entry("A", r, s)
                 b = mp.matrix([entry("b", r) for r in range(1, n + 1)])
                 c = [entry("c", s=s) for s in range(1, m + 2)]
-                solution = evaluate(
-                    formulas["solution"], A=a, b=b, c=c, diag=mp.diag, gamma=weight
-                )
+                solution = evaluate(formulas["solution"], A=a, b=b, c=c, diag=mp.diag, gamma=weight)
                 for s, ours in enumerate(problem.package(weight)):
                     yield f"{problem.where}, value {s + 1}", float(solution[s]), float(ours)
 
@@ -412,7 +408,9 @@ def isotonic(published: str, m: int = 10) -> Finding:
         f"{errors[1]:.4f} for the isotonic regression of the free one, at m = {m}"
     )
     same = bool(np.allclose(constrained.values, fitted, rtol=1e-6))
-    note = "Isotonic regression fits each value to its own observation; here a law mixes the values."
+    note = (
+        "Isotonic regression fits each value to its own observation; here a law mixes the values."
+    )
     return judge(Trial(text, same == (published == "isotonic regression")), note=note)
 
 
@@ -477,7 +475,9 @@ def _turns(values: np.ndarray) -> int:
 
 def oscillates(published: str) -> Finding:
     """With "lower" gamma the values of figure 4 turn more often; with the constraint never."""
-    turns = {name: _turns(METHODS[name](metric("ap"), Protocol(*FIGURE_4)).values) for name in METHODS}
+    turns = {
+        name: _turns(METHODS[name](metric("ap"), Protocol(*FIGURE_4)).values) for name in METHODS
+    }
     of_gamma = [count for name, count in turns.items() if name.startswith("BV")]
     text = ", ".join(f"{name} {count}" for name, count in turns.items())
     found = "lower" if all(a < b for a, b in pairwise(of_gamma)) and not turns["CLS"] else "other"
@@ -487,7 +487,9 @@ def oscillates(published: str) -> Finding:
 def in_aggregate(published: str) -> Finding:
     """Over all ranks of figure 4, the gammas that oscillate have the smaller squared bias."""
     names = [name for name in METHODS if name.startswith("BV") or name == "CLS"]
-    turns = {name: _turns(METHODS[name](metric("ap"), Protocol(*FIGURE_4)).values) for name in names}
+    turns = {
+        name: _turns(METHODS[name](metric("ap"), Protocol(*FIGURE_4)).values) for name in names
+    }
     errors = {name: float(np.sqrt((_bias(name, "ap", *FIGURE_4) ** 2).mean())) for name in names}
     calm = min(errors[name] for name in names if turns[name] == 0)
     wild = max(errors[name] for name in names if turns[name] > 0)
@@ -559,19 +561,13 @@ def bias_with_items(
     As eq. 21 averages it, over all ranks; or else over the top ranks.
     """
     corrections = [name for name in METHODS if name != "uncorrected"]
-    bias = {
-        (c, k): [_bias(c, k, n, m) ** 2 for n in sizes]
-        for c in corrections
-        for k in kinds
-    }
+    bias = {(c, k): [_bias(c, k, n, m) ** 2 for n in sizes] for c in corrections for k in kinds}
 
     def trial(reach: int | None, setting: str) -> Trial:
         means = {at: [float(each[:reach].mean()) for each in row] for at, row in bias.items()}
         falling = [at for at, row in means.items() if any(b <= a for a, b in pairwise(row))]
         (c, k) = falling[0] if falling else ("CLS", kinds[0])
-        row = ", ".join(
-            f"{v:.2e} at n = {n:,}" for v, n in zip(means[c, k], sizes, strict=True)
-        )
+        row = ", ".join(f"{v:.2e} at n = {n:,}" for v, n in zip(means[c, k], sizes, strict=True))
         some = f"{len(falling)} of {len(means)} fall somewhere, as " if falling else "all rise, as "
         text = f"{some}{c} of {metric(k).label}: {row}"
         return Trial(text, not falling and published == "increases", setting)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from math import erfc, exp, pi, sqrt
 from typing import NamedTuple
-
-from scipy import stats
 
 REPRODUCED = "reproduced"
 UNSTATED = "reproduced under a setting that the source does not state"
@@ -144,7 +143,7 @@ class Printed:
         gap = abs(value - self.value) - self.half_unit * (1 + 1e-9)
         if gap <= 0:
             return 0.0
-        return gap / standard_error if standard_error > 0 else float("inf")
+        return float(gap / standard_error) if standard_error > 0 else float("inf")
 
     def distance(self, value: float, standard_error: float) -> Distance:
         """`z`, and what it may be by chance: a normal error and then the rounding.
@@ -153,7 +152,7 @@ class Printed:
         >>> [round(part, 3) for part in found]
         [2.5, 0.016, 0.001]
         """
-        rounding = self.half_unit / standard_error if standard_error > 0 else float("inf")
+        rounding = float(self.half_unit / standard_error) if standard_error > 0 else float("inf")
         chances = (_beyond(limit, rounding) for limit in (2.0, Z_LIMIT))
         return Distance(self.z(value, standard_error), *chances)
 
@@ -161,12 +160,12 @@ class Printed:
 def _beyond(limit: float, rounding: float) -> float:
     """P(abs(N + U) > limit + rounding): N standard normal, U uniform on [-rounding, rounding]."""
     if rounding < 1e-9:
-        return float(2 * stats.norm.sf(limit))
+        return erfc(limit / sqrt(2))
     if rounding == float("inf"):
         return 0.0
 
     def tail(x: float) -> float:  # the integral of the normal's tail probability from x on
-        return float(stats.norm.pdf(x) - x * stats.norm.sf(x))
+        return exp(-(x**2) / 2) / sqrt(2 * pi) - x * erfc(x / sqrt(2)) / 2
 
     return (tail(limit) - tail(limit + 2 * rounding)) / rounding
 

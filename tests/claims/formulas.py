@@ -125,7 +125,9 @@ def consistency_of_pairs(published: str, kind: str) -> Finding:
         laws = {r: exact_law(n, m, r, True) for r in range(1, n + 1)}
         sampled = {
             ranks: sum(
-                p * exact_metric(metric(kind), i + 1, m + 1) for r in ranks for i, p in enumerate(laws[r])
+                p * exact_metric(metric(kind), i + 1, m + 1)
+                for r in ranks
+                for i, p in enumerate(laws[r])
             )
             for ranks in lists
         }
@@ -224,7 +226,8 @@ def mean_of_expectations(published: str) -> Finding:
         for kind in ("auc", "ap", "recall@1"):
             for ranks in combinations_with_replacement(range(1, n + 1), 2):
                 values = [
-                    [exact_metric(metric(kind), s, m + 1) for s in _samples(n, m, r, True)] for r in ranks
+                    [exact_metric(metric(kind), s, m + 1) for s in _samples(n, m, r, True)]
+                    for r in ranks
                 ]
                 pairs = [Fraction(a + b, 2) for a, b in product(*values)]
                 each = [sum(v) / len(v) for v in values]
