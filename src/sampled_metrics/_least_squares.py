@@ -18,7 +18,7 @@ from ._validate import FloatArray
 from .protocol import log_binomial, log_hypergeometric
 
 #: Entries of the weighted law held in memory at once.
-_BLOCK = 1 << 21
+_BLOCK = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class System:
         if lost or noise > 0.1 * np.linalg.norm(solution):
             warnings.warn(
                 f"with gamma {gamma:g} and {s.size - 1} negatives the problem is too "
-                "ill-conditioned for the values to have correct digits, and for their bias to be the "
-                "least; a larger gamma, or a monotone estimator, is well determined",
+                "ill-conditioned for the values to have correct digits and for their bias to be "
+                "the least; a larger gamma, or a monotone estimator, is well determined",
                 RuntimeWarning,
                 stacklevel=4,
             )
@@ -129,7 +129,7 @@ def reduce(
     """Reduce the rows of a problem, one for each true rank in `nodes`, to a `System`."""
     triangle = np.empty((0, m + 2))
     marginal = np.zeros(m + 1)
-    rows = max(2 * (m + 2), _BLOCK // (m + 2))
+    rows = max(m + 2, _BLOCK // (m + 2))
     for start in range(0, nodes.size, rows):
         part = slice(start, start + rows)
         law = law_between(nodes[part] - 1.0, pool, m, replacement)
