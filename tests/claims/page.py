@@ -6,7 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 
+import pandas as pd
+
 from . import CONTRADICTED, REPRODUCED, UNSTATED, Claim, Finding, Source
+from .finding import Z_LIMIT, Distance
 
 #: Short names of the papers; the page says once what they stand for.
 PAPERS = {
@@ -32,6 +35,7 @@ CHAPTERS = (
     "ch-bias-variance",
     "ch-corrected-movielens",
     "ch-verdicts",
+    "ch-several-items",
     "ch-decoys",
 )
 
@@ -83,6 +87,32 @@ def by_section(claims: Iterable[Claim], findings: Findings) -> Shown:
         title = f"{PAPERS[papers[paper]]}, {_section('.'.join(numbers))} ({_count(group)})"
         folds.append(_fold(title, group, findings))
     return Shown("\n\n".join(folds))
+
+
+def distances_by_table(claims: Iterable[Claim], findings: Findings) -> pd.DataFrame:
+    """Counts of distances beyond 2 and 3, found and by chance, for each table and all of them."""
+    groups: dict[str, list[Distance]] = {}
+    for claim in claims:
+        if findings[claim.id].distances:
+            column = claim.args.get("column")
+            table = claim.source.place.partition(",")[0]
+            part = "" if column is None else ", un" if column == "uncorrected" else ", "
+            name = table + (f"{part}corrected" if part else "")
+            groups.setdefault(name, []).extend(findings[claim.id].distances)
+    groups["all"] = [distance for group in groups.values() for distance in group]
+    return pd.DataFrame(
+        [
+            {
+                "where": name,
+                "number": len(group),
+                "> 2": sum(d.z > 2 for d in group),
+                "by chance": sum(d.beyond_2 for d in group),
+                "> 3": sum(d.z > Z_LIMIT for d in group),
+                "by chance, > 3": sum(d.beyond_3 for d in group),
+            }
+            for name, group in groups.items()
+        ]
+    )
 
 
 def _fold(title: str, claims: list[Claim], findings: Findings, named: bool = True) -> str:
