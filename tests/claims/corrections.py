@@ -179,14 +179,22 @@ class Problem(NamedTuple):
     def package(self, gamma: Any) -> np.ndarray:
         """The package's values."""
         protocol = Protocol(self.n, self.m, self.replacement)
-        prior = np.array([float(p) for p in self.prior])
-        return estimators.bias_variance(
-            metric(self.kind), protocol, float(gamma), prior / prior.sum()
-        ).values
+        return _solution(self.kind, protocol, float(gamma), tuple(map(float, self.prior)))
 
 
-def _problems() -> Iterator[Problem]:
+@cache
+def _solution(kind: str, protocol: Protocol, gamma: float, prior: tuple[float, ...]) -> np.ndarray:
+    given = np.array(prior) / sum(prior)
+    return estimators.bias_variance(metric(kind), protocol, gamma, given).values
+
+
+@cache
+def _problems() -> tuple[Problem, ...]:
     """Every n up to 5, m up to 3, both laws, and two priors."""
+    return tuple(_each_problem())
+
+
+def _each_problem() -> Iterator[Problem]:
     for n, m, replacement in _sizes(5):
         if m > 3:
             continue

@@ -158,17 +158,37 @@ def law_of_counts(intervals: RankIntervals, replacement: bool) -> np.ndarray:
     from half a rank before the first to half a rank behind the last, up to the error of the
     midpoint rule: 1e-4 for a pair of ties, below 1e-7 for the thousands that recommender Z has.
     """
+    n, m, tied = intervals.n_candidates, N_NEGATIVES, np.flatnonzero(intervals.n_tied)
     if not replacement:
-        return intervals.sampled_pmf(N_NEGATIVES)
-    n, m = intervals.n_candidates, N_NEGATIVES
+        law = _drawn_without(intervals.n_better, n)
+        if tied.size:
+            apart = RankIntervals(intervals.n_better[tied], intervals.n_tied[tied], n[tied])
+            law[tied] = apart.sampled_pmf(m)
+        return law
     law = Protocol(n, m).pmf(intervals.ranks("optimistic"))
-    tied = np.flatnonzero(intervals.n_tied)
     first, last = intervals.n_better[tied], (intervals.n_better + intervals.n_tied)[tied]
     low, high = (np.clip((end - 0.5) / (n[tied] - 1), 0, 1) for end in (first, last + 1))
     x = np.arange(m + 1)
     lower, upper = (special.betainc(x + 1, m - x + 1, end[:, None]) for end in (low, high))
     law[tied] = (upper - lower) / ((m + 1) * (high - low))[:, None]
     return law
+
+
+def _drawn_without(above: np.ndarray, n_items: np.ndarray) -> np.ndarray:
+    """The hypergeometric law, each probability from the one before: to 1e-12, not in far tails.
+
+    That is enough here, and ten times as fast as `Protocol.pmf`, which has the digits of both.
+    """
+    x, m = np.arange(N_NEGATIVES), N_NEGATIVES
+    marked = above[:, None]
+    left = n_items[:, None] - 1 - marked - m + x + 1  # unmarked items not drawn, after the step
+    rising = np.maximum(marked - x, 0) * (m - x)
+    with np.errstate(divide="ignore"):
+        steps = np.where(left > 0, np.log(rising / np.maximum(left, 1) / (x + 1)), 0.0)
+    log_law = np.insert(np.cumsum(steps, axis=1), 0, 0.0, axis=1)
+    log_law[:, :-1][left <= 0] = -np.inf  # too few unmarked items for so few marked ones
+    law = np.exp(log_law - log_law.max(axis=1, keepdims=True))
+    return np.asarray(law / law.sum(axis=1, keepdims=True))
 
 
 @cache

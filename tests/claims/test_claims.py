@@ -587,6 +587,13 @@ def test_ties_with_replacement_are_the_mean_over_the_tied_ranks(
     assert np.abs(found - each).max() <= error
 
 
+@pytest.mark.parametrize(("above", "n"), [(0, 3_500), (37, 3_500), (3_499, 3_500), (1_320, 1_400)])
+def test_the_fast_law_is_the_law(above: int, n: int) -> None:
+    found = law_of_counts(RankIntervals([above], [0], [n]), replacement=False)[0]
+    law = Protocol(n, N_NEGATIVES, replacement=False).pmf(above + 1)
+    assert np.abs(found - law).max() < 1e-12
+
+
 # --- the page -------------------------------------------------------------------------------------
 
 
