@@ -388,6 +388,8 @@ def log_hypergeometric(
     >>> float(np.exp(log_hypergeometric(np.array(1), 2, 2, 4)).round(12))
     0.666666666667
     """
+    # Before it is broadcast: the same for every count, and often for every rank.
+    all_drawn = log_binomial(np.asarray(draws), pool, draws, pool)
     x, draws, successes, pool = np.broadcast_arrays(x, draws, successes, pool)
     rest = draws - x
     possible = (x <= successes) & (rest <= pool - successes)
@@ -396,7 +398,7 @@ def log_hypergeometric(
     out = (
         log_binomial(hit, np.where(possible, successes, 0), draws, pool)
         + log_binomial(missed, np.where(possible, pool - successes, 0), draws, pool)
-        - log_binomial(draws, pool, draws, pool)
+        - all_drawn
     )
     return np.where(possible, out, -np.inf)
 
