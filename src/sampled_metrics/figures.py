@@ -447,8 +447,10 @@ def clean_region(
                     ha="right", fontsize=11)  # fmt: skip
     for text, (size, goodness) in printed.items():
         ax.plot(size, goodness, "x", color="black", ms=9, mew=2.5)
-        ax.annotate(text, (size, goodness), (-9, -4), textcoords="offset points",
-                    ha="right", fontsize=11)  # fmt: skip
+        # The curves fall to the right: text above them goes to that side, else to the left.
+        side = 1 if goodness > np.interp(size, np.asarray(n_decoys), last) else -1
+        ax.annotate(text, (size, goodness), (9 * side, -4), textcoords="offset points",
+                    ha="left" if side == 1 else "right", fontsize=11)  # fmt: skip
     ax.set(xlim=(first, float(np.max(n_decoys))), ylim=(bottom, None))
     ax.legend(loc="lower left")
     return ax
