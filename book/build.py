@@ -164,12 +164,24 @@ def clean(notebook: nbformat.NotebookNode) -> None:
         part.metadata.pop("papermill", None)
 
 
+def one_thread_each() -> None:
+    """Keep linear algebra in the kernels to one thread: chapters already share out the cores."""
+    for library in ("OPENBLAS_NUM", "OMP_NUM", "MKL_NUM", "VECLIB_MAXIMUM"):
+        os.environ.setdefault(f"{library}_THREADS", "1")
+
+
 def execute_stale(book: Book, bar: tqdm[Any], chapters: Mapping[Path, str]) -> None:
     """Execute chapters in parallel; all run to their end before the first failure is raised."""
     failures: list[ChapterError] = []
     # Fresh processes, since papermill changes the working directory of the one it runs in.
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        jobs = [pool.submit(execute, c, book.executed(c), k, {}) for c, k in chapters.items()]
+    with ProcessPoolExecutor(
+        os.cpu_count(), mp_context=get_context("spawn"), initializer=one_thread_each
+    ) as pool:
+        # The last chapters take longest: begun first, they do not keep one core waiting at the end.
+        jobs = [
+            pool.submit(execute, chapter, book.executed(chapter), key, {})
+            for chapter, key in reversed(chapters.items())
+        ]
         for job in as_completed(jobs):
             error = job.exception()
             if isinstance(error, ChapterError):
