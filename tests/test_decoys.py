@@ -172,11 +172,10 @@ def test_misclassified_among_averages_over_every_choice(eighths):
 
 @settings(max_examples=50, deadline=None)
 @given(goodness=st.lists(st.floats(0, 1), min_size=1, max_size=30), data=st.data())
-def test_items_lie_between_independence_and_a_fixed_set(goodness, data):
+def test_items_that_differ_are_never_cleaner_than_items_alike(goodness, data):
     n = data.draw(st.integers(0, len(goodness)))
     found = decoys.misclassified_among(n, goodness)
-    # Maclaurin's inequality from below. From above, the number of good items is random and
-    # the probability linear in each goodness: the mean over fixed sets of good items.
+    # Maclaurin's inequality from below; from above, the expected number of good decoys.
     mean = min(1.0, float(np.mean(goodness)))
     assert found >= decoys.misclassified(n, mean) - 1e-12
     assert found <= min(1.0, n * mean) + 1e-12
