@@ -118,8 +118,8 @@ def _tried(steps: Iterator[Step], look: Callable[[View], Trial]) -> Finding:
     for step in steps:
         trials.append(_of_all(step, look))
         if trials[-1].holds:
-            break
-    return judge(*trials)
+            return judge(*trials)
+    return judge(*trials[:-1], replace(trials[-1], setting="all settings behind Table 3 are taken"))
 
 
 def _of_all(step: Step, look: Callable[[View], Trial]) -> Trial:
@@ -175,7 +175,7 @@ def _look_at_seeds(published: str, view: View, kind: str, column: str) -> Trial:
 def gammas_of_columns(published: str, recommender: str, kind: str, cells: list[str]) -> Finding:
     """The weights of the BV columns, as in "1.0, 0.1", from a row of Table 3.
 
-    Each of the cells must be that of its own weight; a column whose cell is another's is named.
+    Each of the cells must be that of its own weight.
     """
     claimed = [f"BV {float(part):g}" for part in published.split(",")]
 
@@ -184,14 +184,12 @@ def gammas_of_columns(published: str, recommender: str, kind: str, cells: list[s
         return max(average_and_spread(cell, mean, sd**2, 3 * sd**4, RUNS)).z < Z_LIMIT
 
     def look(view: View) -> Trial:
-        named = [
-            ", ".join(column.removeprefix("BV ") for column in CORRECTED[2:] if fits(column, *at))
-            for at in ((cell, view) for cell in cells)
-        ]
-        each = zip(cells, named, strict=True)
-        text = "; ".join(f"{cell} is that of {name or 'none'}" for cell, name in each)
-        ok = all(fits(column, cell, view) for column, cell in zip(claimed, cells, strict=True))
-        return Trial(text, ok)
+        wrong = []
+        for column, cell in zip(claimed, cells, strict=True):
+            found = [other for other in CORRECTED[2:] if fits(other, cell, view)]
+            if column not in found:
+                wrong.append(f"{cell} is that of {', '.join(found) or 'none'}, not of {column}")
+        return Trial("; ".join(wrong) or "each cell is that of its own gamma", not wrong)
 
     return _tried(_steps(recommender), look)
 
@@ -287,10 +285,12 @@ def exceptions(published: str, column: str, level: float) -> Finding:
     def look(view: View) -> Trial:
         found = {_named(*at): chance for at, chance in chances(view, column).items()}
         below = {name: chance for name, chance in found.items() if chance <= level}
-        lowest = sorted(found, key=lambda name: found[name])[: len(below) + 1]
-        text = ", ".join(f"{name} {found[name]:.2%}" for name in lowest[-4:])
+        named = sorted(found, key=lambda name: found[name])[:2]
+        if not published.isdigit() and published not in named:
+            named.append(published)
+        text = ", ".join(f"{name} {found[name]:.2%}" for name in named)
         right = len(below) == int(published) if published.isdigit() else [*below] == [published]
-        return Trial(f"{len(below)} at most {level:.0%}; {text}", right)
+        return Trial(f"{len(below)} of {len(found)} at {level:.0%} or less: {text}", right)
 
     return _tried(_steps("XYZ"), look)
 

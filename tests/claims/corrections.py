@@ -395,7 +395,7 @@ def monotone_constraint(published: str) -> Finding:
         "For AP with 10 negatives the least-bias vector under the constraint as printed goes from "
         f"{values[0]:.5f} to {values[-1]:.5f}; the mean of AP is {target.mean():.5f}."
     )
-    text = f"it fails at {min(falls)} or more of the {N_NEGATIVES} steps, where the values fall"
+    text = f"it fails where values fall, at {min(falls)} to {max(falls)} of {N_NEGATIVES} steps"
     return judge(Trial(text, False), note=note)
 
 
