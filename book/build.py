@@ -180,7 +180,7 @@ def execute_stale(book: Book, bar: tqdm[Any], chapters: Mapping[Path, str]) -> N
         # The last chapters take longest: begun first, they do not keep one core waiting at the end.
         jobs = [
             pool.submit(execute, chapter, book.executed(chapter), key, {})
-            for chapter, key in reversed(chapters.items())
+            for chapter, key in reversed(list(chapters.items()))
         ]
         for job in as_completed(jobs):
             error = job.exception()
