@@ -432,8 +432,8 @@ def least_bias(metric: Metric, protocol: Protocol, prior: Prior = None) -> Estim
     --------
     >>> from sampled_metrics import metric
     >>> est = least_bias(metric("auc"), Protocol(n_items=1_000, n_negatives=5))
-    >>> est.values.round(6)
-    array([ 1. ,  0.8,  0.6,  0.4,  0.2, -0. ])
+    >>> est.values.round(6) + 0.0
+    array([1. , 0.8, 0.6, 0.4, 0.2, 0. ])
     """
     return replace(bias_variance(metric, protocol, 0.0, prior), name="least bias")
 
