@@ -108,6 +108,11 @@ class Ordering:
         Order of the exact metric.
     m_max : int
         Largest number of negatives examined.
+
+    Examples
+    --------
+    >>> Ordering((1, 40, 300), (1, 0, -1), exact=-1, m_max=999).flips
+    (40, 300)
     """
 
     starts: tuple[int, ...]
@@ -133,6 +138,11 @@ class Ordering:
 
     def at(self, n_negatives: int) -> int:
         """Expected order at a number of negatives in 1..m_max.
+
+        Raises
+        ------
+        ValueError
+            If `n_negatives` is outside that range.
 
         Examples
         --------
@@ -461,6 +471,11 @@ class Verdict:
         ----------
         confidence : float
             In [0.5, 1); at 0.5 the order has to be right in expectation.
+
+        Raises
+        ------
+        ValueError
+            If `confidence` is outside that range.
 
         Examples
         --------

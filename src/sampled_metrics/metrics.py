@@ -39,6 +39,16 @@ class Metric:
         One of the keys of `CUTOFF`.
     k : int or None
         Cut-off, at least 1; None where the metric looks at the whole ranking.
+
+    Raises
+    ------
+    ValueError
+        If `kind` is unknown, or `k` is missing, below 1, fractional or not taken.
+
+    Examples
+    --------
+    >>> Metric("ndcg", 10) == metric("ndcg@10")
+    True
     """
 
     kind: str
@@ -133,6 +143,21 @@ class Metric:
     def vector(self, n_items: int) -> FloatArray:
         """The metric as the vector M over the true ranks 1..n_items, one relevant item.
 
+        Parameters
+        ----------
+        n_items : int
+            Items ranked, the relevant one included, at least 2.
+
+        Returns
+        -------
+        ndarray of float, shape (n_items,)
+            In [0, 1], never rising.
+
+        Raises
+        ------
+        ValueError
+            If `n_items` is below 2.
+
         Examples
         --------
         >>> metric("recall@2").vector(4)
@@ -167,6 +192,14 @@ class Metric:
         Returns
         -------
         ndarray of float
+            In [0, 1], of the broadcast shape.
+
+        Raises
+        ------
+        ValueError
+            If a rank is below its position, above ``n_items - (n_relevant - position)``,
+            fractional or NaN, if `position` or `n_items` is out of range, or if `n_items` is
+            missing where AUC needs it.
 
         Examples
         --------

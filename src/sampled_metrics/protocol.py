@@ -114,6 +114,18 @@ class Protocol:
     def above(self, rank: ArrayLike, position: int = 1) -> IntArray:
         """Number of irrelevant items above the `position`-th best relevant item at true `rank`.
 
+        Parameters
+        ----------
+        rank : array_like of int, shape (...)
+            True ranks; broadcasts with `n_items`.
+        position : int
+            Place among the relevant items, in [1, n_relevant].
+
+        Returns
+        -------
+        ndarray of int, shape (...)
+            In [0, n_items - n_relevant].
+
         Raises
         ------
         ValueError
@@ -132,7 +144,15 @@ class Protocol:
     def logpmf(
         self, rank: ArrayLike, position: int = 1, counts: ArrayLike | None = None
     ) -> FloatArray:
-        """Logarithm of :meth:`pmf`, finite where that underflows; same arguments."""
+        """Logarithm of :meth:`pmf`, finite where that underflows; same arguments and errors.
+
+        Examples
+        --------
+        >>> rare = {"rank": 2, "counts": [100]}
+        >>> protocol = Protocol(n_items=1_000_000_000, n_negatives=10_000)
+        >>> protocol.pmf(**rare), protocol.logpmf(**rare).round(3)
+        (array([0.]), array([-1515.529]))
+        """
         if counts is None:
             x = np.arange(self.n_negatives + 1)
         else:
@@ -179,6 +199,7 @@ class Protocol:
         """Probability of at most 0, 1, ..., m negatives above the item; shape (..., m + 1).
 
         A sum of positive terms from the left: the lower tail keeps its relative accuracy.
+        Arguments and errors as :meth:`above`.
 
         Examples
         --------
@@ -191,6 +212,7 @@ class Protocol:
         """Probability of more than 0, 1, ..., m negatives above the item; shape (..., m + 1).
 
         A sum of positive terms from the right: the upper tail keeps its relative accuracy.
+        Arguments and errors as :meth:`above`.
 
         Examples
         --------
@@ -204,6 +226,8 @@ class Protocol:
     def mean(self, rank: ArrayLike, position: int = 1) -> FloatArray:
         """Expected sampled rank, ``position + m * above / pool`` under both laws; shape (...).
 
+        Arguments and errors as :meth:`above`.
+
         Examples
         --------
         >>> float(Protocol(n_items=10_000, n_negatives=99).mean(102))
@@ -213,6 +237,8 @@ class Protocol:
 
     def variance(self, rank: ArrayLike, position: int = 1) -> FloatArray:
         """Variance of the sampled rank; shape (...).
+
+        Arguments and errors as :meth:`above`.
 
         Examples
         --------
@@ -250,6 +276,11 @@ class Protocol:
         ndarray of int
             In [position, position + n_negatives].
 
+        Raises
+        ------
+        ValueError
+            As :meth:`above`, or if `size` does not end in the broadcast shape.
+
         Examples
         --------
         >>> rng = np.random.default_rng(0)
@@ -280,6 +311,11 @@ class Protocol:
         -------
         ndarray of int, shape (n_relevant,) or (size, n_relevant)
             Increasing along the last axis.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`checked_set`.
 
         Examples
         --------

@@ -64,6 +64,11 @@ class ItemBased:
     divide : bool
         Whether to divide by the denominator of eq. 30.
 
+    Raises
+    ------
+    ValueError
+        If `exponent` is not above 0, `neighbours` is below 1 or `keep` is another word.
+
     Examples
     --------
     >>> train = sp.csr_array([[1, 1, 0], [0, 1, 1], [0, 1, 1]])
@@ -160,6 +165,11 @@ class MatrixFactorisation:
         Of the factors that the iterations start from; the paper does not give one.
     iterations : int
         The paper does not say how many; 15 is the library's own.
+
+    Raises
+    ------
+    ValueError
+        If a number is outside its range.
 
     Examples
     --------
