@@ -273,6 +273,17 @@ def test_rank_estimate_by_hand() -> None:
     assert auc.bias([1, 5, 11]) == pytest.approx(np.zeros(3), abs=1e-15)
 
 
+def test_rank_estimate_of_several_items_by_hand() -> None:
+    # Ten irrelevant items: the best is taken for rank 1, 3.5, ..., 11, the other one further.
+    protocol = Protocol(12, 4, n_relevant=2)
+    best, other = 2 * rank_estimate(metric("ap"), protocol).values
+    assert best == pytest.approx([1, 1 / 3, 1 / 6, 1 / 8, 1 / 11])
+    assert other == pytest.approx([2 / 2, 2 / 4, 2 / 7, 2 / 9, 2 / 12])
+    best, other = 2 * rank_estimate(metric("ap"), protocol, rounding="linear").values
+    assert best == pytest.approx([1, (1 / 3 + 1 / 4) / 2, 1 / 6, (1 / 8 + 1 / 9) / 2, 1 / 11])
+    assert other == pytest.approx([1, 1 / 4 + 1 / 5, 2 / 7, 1 / 9 + 1 / 10, 2 / 12])
+
+
 def test_observed_ranks_as_a_prior() -> None:
     ranks = [3, 3, 90, 400]
     protocol, dense_prior = Protocol(400, 12), np.zeros(400)

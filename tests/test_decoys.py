@@ -229,6 +229,10 @@ def test_largest_sample_is_exact(hundredths, per_mille):
     assert bad**n >= least > bad ** (n + 1)
 
 
+def test_no_decoy_is_clean_if_all_items_are_good():
+    assert decoys.largest_sample(1, 0.95) == 0
+
+
 @pytest.mark.parametrize("power", range(1, 9))
 def test_largest_sample_where_the_quotient_is_whole(power):
     # 0.9^power has that many decimals: the confidence is reached exactly.

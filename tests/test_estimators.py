@@ -177,7 +177,7 @@ def test_auc_is_unbiased(replacement: bool) -> None:
 
 
 @pytest.mark.parametrize("replacement", LAWS)
-@pytest.mark.parametrize("name", ["ap", "rr", "ap@200"])
+@pytest.mark.parametrize("name", ["ap", "rr", "ap@200", "ap@81", "ap@80", "rr@80"])
 def test_average_precision_closed_form_equals_the_sum(name: str, replacement: bool) -> None:
     protocol = Protocol(5_000, 80, replacement, n_relevant=3)
     estimator = naive(metric(name), protocol)
@@ -187,6 +187,14 @@ def test_average_precision_closed_form_equals_the_sum(name: str, replacement: bo
     )
     # The second and third items have no closed form, only the sum.
     assert estimator.expected(ranks[1:], position=2).shape == (5,)
+
+
+def test_bias_and_error_are_those_of_the_position() -> None:
+    estimator = naive(metric("ap"), Protocol(50, 9, n_relevant=3))
+    bias = float(estimator.expected(20, position=2)) - 2 / 20 / 3
+    assert float(estimator.bias(20, position=2)) == pytest.approx(bias, rel=1e-12)
+    error = bias**2 + float(estimator.variance(20, position=2))
+    assert float(estimator.mse(20, position=2)) == pytest.approx(error, rel=1e-12)
 
 
 def test_simulation_confirms_expectation_and_variance() -> None:
