@@ -286,11 +286,11 @@ def exceptions(published: str, column: str, level: float) -> Finding:
         found = {_named(*at): chance for at, chance in chances(view, column).items()}
         below = {name: chance for name, chance in found.items() if chance <= level}
         named = sorted(found, key=lambda name: found[name])[:2]
+        text = "lowest " + ", ".join(f"{name} {found[name]:.2%}" for name in named)
         if not published.isdigit() and published not in named:
-            named.append(published)
-        text = ", ".join(f"{name} {found[name]:.2%}" for name in named)
+            text += f"; {published} {found[published]:.2%}"
         right = len(below) == int(published) if published.isdigit() else [*below] == [published]
-        return Trial(f"{len(below)} of {len(found)} at {level:.0%} or less: {text}", right)
+        return Trial(f"{len(below)} of {len(found)} at {level:.0%} or less; {text}", right)
 
     return _tried(_steps("XYZ"), look)
 
