@@ -71,6 +71,7 @@ SETTINGS = [
     (1_000, 30, "ap", False, 4),
     (800, 60, "ndcg@10", True, 3),
     (500, 20, "precision@5", False, 2),
+    (1_500, 20, "recall@300", False, 3),
     (101, 100, "ap@10", False, 1),
 ]
 
@@ -294,6 +295,22 @@ def test_observed_ranks_as_a_prior() -> None:
     assert not np.allclose(by_table, bias_variance(metric("ap"), protocol, 0.05).values)
 
 
+def test_a_prior_may_miss_one_by_rounding_alone() -> None:
+    protocol, equal = Protocol(10, 3), np.full(10, 0.1)
+    uniform = bias_variance(metric("ap"), protocol, 0.1).values
+    nearly = bias_variance(metric("ap"), protocol, 0.1, equal * (1 + 1e-12)).values
+    assert nearly == pytest.approx(uniform)
+    with pytest.raises(ValueError, match=r"prior must sum to 1, got a sum of 1\.00001"):
+        bias_variance(metric("ap"), protocol, 0.1, equal * 1.00001)
+
+
+def test_values_may_be_negative_unless_asked_not_to_be() -> None:
+    free = monotone(metric("recall@10"), Protocol(1_000, 20)).values
+    assert free[-1] < 0
+    bound = monotone(metric("recall@10"), Protocol(1_000, 20), nonnegative=True).values
+    assert bound[-1] == 0
+
+
 def test_results_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     protocol = Protocol(5_000, 30)
     first = bias_variance(metric("ap"), protocol, 0.1).values
@@ -333,6 +350,17 @@ def test_gamma_for_many_users_is_smaller() -> None:
     trial = 10.0 ** np.linspace(-8, 0, 100)
     assert error(chosen[1]) <= min(error(g) for g in trial) * (1 + 1e-4)
     assert choose_gamma(metric("ap"), protocol, 200) == 0.005
+
+
+def test_gamma_is_chosen_for_the_prior_of_the_estimator() -> None:
+    protocol, ranks, prior = Protocol(300, 10), [1, 5, 30], observed(2 ** np.arange(9))
+    chosen = choose_gamma(metric("ap"), protocol, 100, ranks, prior)
+
+    def error(gamma: float) -> float:
+        e = bias_variance(metric("ap"), protocol, gamma, prior)
+        return float(e.bias(ranks).mean() ** 2 + e.variance(ranks).mean() / 100)
+
+    assert error(chosen) <= min(error(g) for g in 10.0 ** np.linspace(-8, 0, 100)) * (1 + 1e-4)
 
 
 @pytest.mark.parametrize(

@@ -239,6 +239,15 @@ def test_any_vector_is_an_estimator() -> None:
         Estimator(metric("ap"), protocol, np.ones(2))
 
 
+def test_values_given_cannot_be_changed_from_outside() -> None:
+    values = np.ones(3)
+    estimator = Estimator(metric("ap"), Protocol(1_000, 2), values)
+    values[0] = 2
+    assert estimator(1) == 1
+    with pytest.raises(ValueError, match="read-only"):
+        estimator.values[0] = 2
+
+
 @pytest.mark.parametrize(
     ("sampled", "message"),
     [
