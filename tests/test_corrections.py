@@ -71,7 +71,7 @@ SETTINGS = [
     (1_000, 30, "ap", False, 4),
     (800, 60, "ndcg@10", True, 3),
     (500, 20, "precision@5", False, 2),
-    (1_500, 20, "recall@300", False, 3),
+    (1_500, 20, "recall@250", False, 3),
     (101, 100, "ap@10", False, 1),
 ]
 
