@@ -338,6 +338,28 @@ def test_negatives_needed_equals_trying_every_m() -> None:
     assert negatives_needed(at, 55, 55, 0.6) == (55 if at(55).probability >= 0.6 else None)
 
 
+@pytest.mark.parametrize("replacement", [True, False])
+def test_an_evaluation_that_sees_no_difference_is_not_right(replacement: bool) -> None:
+    # Up to nine negatives everything is in the sampled top ten, for both recommenders.
+    def at(m: int) -> Verdict:
+        protocol = Protocol(1_000, m, replacement)
+        return verdict([3] * 5, [700] * 5, naive(metric("recall@10"), protocol))
+
+    assert [at(m).z for m in range(1, 10)] == [0] * 9
+    assert at(10).z > 0
+    assert at(9).users(0.5) is None
+    assert negatives_needed(at, 1, 900, 0.5) == 10
+    assert negatives_needed(at, 1, 9, 0.5) is None
+
+
+def test_the_default_level_is_95_percent() -> None:
+    def at(m: int) -> Verdict:
+        return verdict([3] * 5, [8] * 5, naive(metric("ap"), Protocol(1_000, m)))
+
+    assert negatives_needed(at, 10, 900) == negatives_needed(at, 10, 900, 0.95)
+    assert at(100).users() == at(100).users(0.95)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -525,12 +525,15 @@ def verdict(first: ArrayLike, second: ArrayLike, estimator: Estimator) -> Verdic
     true = _checked({"first": first, "second": second}, protocol.n_items)
     one, two = true.values()
     exact = [float(estimator.metric(r, protocol.n_items).mean()) for r in (one, two)]
-    if order(*exact) == 0:
-        exact[0] = exact[1]  # rounding is no order
     expected, variance = zip(*(_moments(estimator, r) for r in (one, two)), strict=True)
     return Verdict(
-        exact[0] - exact[1], expected[0] - expected[1], float(np.sqrt(sum(variance))), int(one.size)
+        _difference(*exact), _difference(*expected), float(np.sqrt(sum(variance))), int(one.size)
     )
+
+
+def _difference(first: float, second: float) -> float:
+    """`first` less `second`, 0 where that is rounding and no order."""
+    return first - second if order(first, second) else 0.0
 
 
 def _moments(estimator: Estimator, ranks: IntArray) -> tuple[float, float]:
@@ -606,7 +609,8 @@ def negatives_needed(
 def _normal_quantile(confidence: float) -> float:
     if not 0.5 <= confidence < 1:
         raise ValueError(f"confidence must be in [0.5, 1), got {confidence}")
-    return float(ndtri(confidence))
+    # At 0.5 the order has to be right: one that is merely not wrong is none.
+    return max(float(ndtri(confidence)), float(np.finfo(float).tiny))
 
 
 def _items(n_items: ArrayLike) -> int | np.ndarray:
