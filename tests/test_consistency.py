@@ -352,6 +352,39 @@ def test_an_evaluation_that_sees_no_difference_is_not_right(replacement: bool) -
     assert negatives_needed(at, 1, 9, 0.5) is None
 
 
+def test_a_permutation_of_the_users_has_no_exact_order() -> None:
+    # The two averages differ in the last bit.
+    first, second = [12, 1, 1, 4, 1, 20, 16], [1, 4, 16, 20, 12, 1, 1]
+    assert metric("ap")(first).mean() != metric("ap")(second).mean()
+    with pytest.raises(ValueError, match="exact must not be 0"):
+        verdict(first, second, naive(metric("ap"), Protocol(60, 5)))
+
+
+def test_the_default_law_is_with_replacement() -> None:
+    ranks = {"A": [3, 60], "B": [10, 20]}
+    (row,) = verdicts(ranks, metric("ap"), 100, 50).itertuples()
+    estimator = naive(metric("ap"), Protocol(100, 50, replacement=True))
+    a, b = (estimator.expected(r).mean() for r in ranks.values())
+    assert row.expected == pytest.approx(a - b, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["ap", "recall@2", "ndcg@2"])
+def test_counterexample_has_the_widest_margin(name: str) -> None:
+    found = counterexample(metric(name))
+    assert found is not None
+    n = int(found.protocol.n_items)
+    lists = list(combinations_with_replacement(range(1, n + 1), len(found.better)))
+    exact = metric(name)(lists).mean(axis=1)
+    expected = naive(metric(name), found.protocol).expected(lists).mean(axis=1)
+    margins = [
+        min(exact[i] - exact[j], expected[j] - expected[i])
+        for i in range(len(lists))
+        for j in range(len(lists))
+    ]
+    margin = min(found.exact[0] - found.exact[1], found.expected[1] - found.expected[0])
+    assert margin == pytest.approx(max(margins), rel=1e-9)
+
+
 def test_the_default_level_is_95_percent() -> None:
     def at(m: int) -> Verdict:
         return verdict([3] * 5, [8] * 5, naive(metric("ap"), Protocol(1_000, m)))
@@ -368,6 +401,10 @@ def test_the_default_level_is_95_percent() -> None:
         (lambda e: verdict([1], [61], e), "must be <= 60"),
         (lambda e: verdict([1], [2], e).users(0.4), r"confidence must be in \[0.5, 1\), got 0.4"),
         (lambda e: Verdict(0.1, 0.1, -1.0, 5), "sd must be >= 0"),
+        (
+            lambda e: verdict([1], [2], naive(e.metric, Protocol(60, 5, n_relevant=2))),
+            r"n_relevant must be a whole number in \[1, 1\], got 2",
+        ),
         (lambda e: Verdict(0.1, float("nan"), 1.0, 5), "expected must be finite"),
         (lambda e: Verdict(0.1, 0.1, 1.0, 0), "n_users must be a whole number >= 1"),
         (lambda e: negatives_needed(lambda m: verdict([1], [2], e), 5, 4), "high must be"),

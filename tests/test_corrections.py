@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
-from sampled_metrics import Metric, Protocol, _quadrature, estimators, metric
+from sampled_metrics import Metric, Protocol, _least_squares, _quadrature, estimators, metric
 from sampled_metrics.estimators import (
     Estimator,
     bias_variance,
@@ -304,6 +304,30 @@ def test_a_prior_may_miss_one_by_rounding_alone() -> None:
         bias_variance(metric("ap"), protocol, 0.1, equal * 1.00001)
 
 
+def test_blocks_of_ranks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = bias_variance(metric("ap"), Protocol(900, 20), 0.1).values
+    monkeypatch.setattr(_least_squares, "_BLOCK", 100)
+    estimators._system.cache_clear()
+    assert bias_variance(metric("ap"), Protocol(900, 20), 0.1).values == pytest.approx(whole)
+    estimators._system.cache_clear()
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize(("n", "m"), [(1_000, 20), (5_000, 200)])
+def test_few_ranks_give_the_sums_over_all(n: int, m: int, replacement: bool) -> None:
+    # Products of any two columns of the law: polynomials of degree 2 m.
+    def products(nodes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        law = _least_squares.law_between(nodes - 1, n - 1, m, replacement)
+        return (law.T * weights) @ law
+
+    nodes, weights = _quadrature.all_ranks(n, m)
+    assert nodes.size < n / 3
+    all_of_them = products(np.arange(1.0, n + 1), np.ones(n))
+    size = np.sqrt(np.diag(all_of_them))
+    off = (products(nodes, weights) - all_of_them) / np.outer(size, size)
+    assert np.abs(off).max() < 1e-12
+
+
 def test_values_may_be_negative_unless_asked_not_to_be() -> None:
     free = monotone(metric("recall@10"), Protocol(1_000, 20)).values
     assert free[-1] < 0
@@ -322,6 +346,8 @@ def test_results_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ill_conditioned_values_are_warned_of() -> None:
     with pytest.warns(RuntimeWarning, match="100 negatives the problem is too ill-conditioned"):
         least_bias(metric("recall@10"), Protocol(10_000, 100))
+    with pytest.warns(RuntimeWarning, match="too ill-conditioned"):
+        least_bias(metric("ap"), Protocol(300, 60, replacement=False))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         bias_variance(metric("recall@10"), Protocol(10_000, 100), 1e-3)

@@ -238,6 +238,7 @@ def test_largest_sample_where_the_quotient_is_whole(power):
     # 0.9^power has that many decimals: the confidence is reached exactly.
     assert decoys.largest_sample(0.1, float(Fraction(9, 10) ** power)) == power
     assert decoys.largest_sample(0.5, 0.5**power) == power
+    assert decoys.largest_sample(0.01, float(Fraction(99, 100) ** power)) == power
 
 
 def test_largest_sample_for_tiny_goodness():
@@ -328,6 +329,13 @@ def test_loss_without_good_decoys_is_nothing_and_keeps_small_values():
     assert decoys.loss(decoys.law(50, 1e-20), values) == pytest.approx(50e-20 / 4, rel=1e-12)
 
 
+def test_loss_is_counted_from_the_value_without_good_decoys():
+    # One test item fills a fifth of the top five, and less the further down it is.
+    values = decoys.perfect(metric("precision@5"), 9, placement="above")
+    assert values.tolist() == [0.2] * 5 + [0.0] * 5
+    assert decoys.loss(decoys.law(9, 1), values) == pytest.approx(0.2)
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     name=st.sampled_from(METRICS),
@@ -381,6 +389,7 @@ NDCG = metric("ndcg")
         (lambda: decoys.law_in_pool(2, 6, 5), "n_good must be a whole number in [0, 5], got 6"),
         (lambda: decoys.law_in_pool(0, 0, 0), "pool must be a whole number >= 1, got 0"),
         (lambda: decoys.at_least([0.5, 0.6], 1), "law must add up to 1, got 1.1"),
+        (lambda: decoys.at_least([0.5, 0.51], 1), "law must add up to 1, got 1.01"),
         (lambda: decoys.at_least([1.5, -0.5], 1),
          "law must hold no negative number or NaN, got -0.5"),
         (lambda: decoys.at_least([], 1),

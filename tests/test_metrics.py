@@ -186,6 +186,8 @@ def test_a_metric_made_by_hand_is_checked() -> None:
         ([1.0, math.nan], 10, "rank must be whole numbers >= 1, got nan"),
         (math.inf, 10, "rank must be whole numbers >= 1, got inf"),
         ("first", 10, "rank must be whole numbers, got 'first'"),
+        ([True], 10, r"rank must be whole numbers, got \[True\]"),
+        ("r" * 1000, 10, r"rank must be whole numbers, got 'r{56}\.\.\.$"),
         ([1, 2, 3], [9, 9], r"rank of shape \(3,\) does not broadcast with n_items of shape"),
         (1, 1, "n_items must be >= 2, got 1"),
         (1, None, "n_items is needed by auc, got None"),

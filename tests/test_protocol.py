@@ -145,6 +145,13 @@ def test_draws_follow_the_law(rank: int, replacement: bool) -> None:
 
 
 @pytest.mark.parametrize("replacement", LAWS)
+def test_draws_of_a_later_item_follow_its_law(replacement: bool) -> None:
+    protocol = Protocol(300, 25, replacement, n_relevant=3)
+    draws = protocol.draw(40, np.random.default_rng(23), size=20_000, position=3)
+    _chi_square(draws - 3, protocol.pmf(40, position=3))
+
+
+@pytest.mark.parametrize("replacement", LAWS)
 def test_real_samples_of_items_follow_the_law(replacement: bool) -> None:
     # No law is used to sample here: items are drawn and those above the relevant one counted.
     n, m, rank = 120, 12, 31

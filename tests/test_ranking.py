@@ -72,8 +72,16 @@ def test_a_tolerance_ties_what_is_as_close(seed):
     rng = np.random.default_rng(seed)
     scores = rng.integers(-2, 3, (5, 12)) * (1 + rng.choice([0, 1e-13, -1e-13, 1e-6], (5, 12)))
     held_out = rng.integers(0, 12, 5)
-    expected = [slow_interval(*row, [], 1e-9) for row in zip(scores, held_out, strict=True)]
-    assert as_rows(exact_ranks(scores, held_out, None, relative_tolerance=1e-9)) == expected
+    train = [[int(i) for i in rng.permutation(12)[:4] if i != item] for item in held_out]
+    rows = zip(scores, held_out, train, strict=True)
+    expected = [slow_interval(*row, 1e-9) for row in rows]
+    assert as_rows(exact_ranks(scores, held_out, train, relative_tolerance=1e-9)) == expected
+
+
+def test_a_tolerance_ties_infinite_scores_with_their_equals_alone():
+    scores = [[np.inf, np.inf, 1.0], [-np.inf, -np.inf, 1.0]]
+    found = exact_ranks(scores, [0, 0], None, relative_tolerance=1e-9)
+    assert as_rows(found) == [(0, 1, 3), (1, 1, 3)]
 
 
 @given(instances())
@@ -118,6 +126,11 @@ def test_factors_give_the_ranks_of_their_products():
     train = as_matrix([[(h + 1) % 50, (h + 9) % 50] for h in held_out], (40, 50))
     expected = exact_ranks(users @ items.T, held_out, train)
     assert as_rows(exact_ranks_from_factors(users, items, held_out, train)) == as_rows(expected)
+
+
+def test_factors_are_multiplied_in_double_precision():
+    intervals = exact_ranks_from_factors([[1.0]], [[1.0], [1.0 + 1e-12]], [0], None)
+    assert as_rows(intervals) == [(1, 0, 2)]
 
 
 def test_no_matrix_of_all_scores_is_made_from_factors():
@@ -216,6 +229,10 @@ TIED = RankIntervals([1], [2], [9])
         (
             lambda: exact_ranks([[1.0, 2]], [0], None, relative_tolerance=-1),
             r"relative_tolerance must be in \[0, 1\), got -1",
+        ),
+        (
+            lambda: exact_ranks([[1.0, 2]], [0], None, relative_tolerance=1.0),
+            r"relative_tolerance must be in \[0, 1\), got 1.0",
         ),
         (
             lambda: exact_ranks_from_factors([[1.0]], [[1, 2]], [0], None),
