@@ -362,10 +362,11 @@ def test_a_permutation_of_the_users_has_no_exact_order() -> None:
 
 def test_the_default_law_is_with_replacement() -> None:
     ranks = {"A": [3, 60], "B": [10, 20]}
-    (row,) = verdicts(ranks, metric("ap"), 100, 50).itertuples()
-    estimator = naive(metric("ap"), Protocol(100, 50, replacement=True))
-    a, b = (estimator.expected(r).mean() for r in ranks.values())
-    assert row.expected == pytest.approx(a - b, rel=1e-12)
+    for law, given_law in ((True, {}), (False, {"replacement": False})):
+        (row,) = verdicts(ranks, metric("ap"), 100, 50, **given_law).itertuples()
+        estimator = naive(metric("ap"), Protocol(100, 50, law))
+        a, b = (estimator.expected(r).mean() for r in ranks.values())
+        assert row.expected == pytest.approx(a - b, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["ap", "recall@2", "ndcg@2"])

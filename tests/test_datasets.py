@@ -117,6 +117,7 @@ def test_half_stars_are_kept(tmp_path):
         (b"1\t2\t3\t4\n", "a line does not have these four fields"),
         (b"1::2::3::4\n1::2::3.5::4x\n", "must hold lines user::item::rating::timestamp"),
         (b"1::2::6::4\n", r"a rating is not in \[0.5, 5\]"),
+        (b"1::2::0::4\n", r"a rating is not in \[0.5, 5\]"),
     ],
 )
 def test_a_malformed_file_is_refused(tmp_path, content, message):
@@ -324,9 +325,10 @@ def test_the_bundled_counts_are_those_of_the_data():
 
 def test_facts_are_counted_by_hand(monkeypatch):
     """User 1 ends on movies 20 and 30 together, and 30 is held out; user 2 ends on 30 alone."""
+    monkeypatch.setattr(datasets, "TIMED_USERS", 2)
     ratings = pd.DataFrame(LINES, columns=["user", "item", "rating", "timestamp"])
     train = sp.csr_array([[1, 1, 0], [1, 0, 0]])
-    split = datasets.Split(train, np.array([2, 2]), np.array([[1, 2], [1, 0]]))
+    split = datasets.Split(train, np.array([2, 1]), np.array([[1, 2], [2, 0]]))
     monkeypatch.setattr(datasets, "ncf_movie_ids", lambda: np.array([10, 20, 30]))
     assert datasets.count_facts(split, ratings) == {
         "held_out_among_own_negatives": (1, 2),

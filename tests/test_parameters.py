@@ -29,6 +29,7 @@ SIZE = Integer("size of the catalogue", 2, 1000, unit="items")
         (Choice("base", [2, 10]), [2, 10], [2.0, True, "2"]),
         (MetricName("metric"), ["ap", "NDCG@10", "recall@5"], ["ndgc@10", "ap@0", "", 5, None]),
         (ListOf(SIZE, at_most=2), [[2], [3, 2]], [[], [2, 3, 4], [2, 2], [1], 2, (2, 3), "23"]),
+        (ListOf(SIZE), [[*range(2, 22)]], [[*range(2, 23)]]),
         (ListOf(SIZE, 2, 2, distinct=False), [[2, 2], [3, 2]], [[2], [2, 2, 2], [2, 1], "22"]),
     ],
 )

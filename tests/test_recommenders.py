@@ -16,6 +16,7 @@ from sampled_metrics import datasets, metric, recommenders
 from sampled_metrics.ranking import RankIntervals, exact_ranks
 from sampled_metrics.recommenders import (
     REPRODUCED,
+    UNMASKED,
     VARIANTS,
     ItemBased,
     MatrixFactorisation,
@@ -200,6 +201,16 @@ def test_a_missing_library_is_named(monkeypatch):
         ImportError, match=r"needs the library implicit: .*sampled-metrics\[ranks\]"
     ):
         X.factors(random_train(0))
+
+
+def test_training_items_are_candidates_only_where_the_variant_says_so():
+    train = random_train(3)
+    held_out = train.toarray().argmin(axis=1)
+    split = datasets.Split(train, held_out, np.zeros((12, 0), int))
+    left = 7 - np.diff(train.indptr)
+    assert left.min() > 0
+    assert rank_variant("Y", REPRODUCED, split).n_candidates.tolist() == left.tolist()
+    assert rank_variant("Y", UNMASKED, split).n_candidates.tolist() == [7] * 12
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,7 @@ def test_a_table_of_ranks_is_read_with_users_in_one_order(table_of):
         ("recommender,user,n_better,n_candidates\nA,1,1,3\n", "must have a column n_tied"),
         (HEADER + GOOD.replace("u,3,", "u,x,"), "n_better must be whole numbers, got"),
         (HEADER + GOOD.replace("u,3,", "u,,"), "n_better must be whole numbers >= 0, got nan"),
+        (HEADER + "A,u,0,0,1\nB,u,0,0,1\n", "n_candidates must be >= 2, got 1"),
         (HEADER + GOOD.replace("u,3,", "u,9,"), "n_candidates must be >= n_better + n_tied + 1"),
         (HEADER + GOOD[:20], "must hold at least two recommenders, got 1"),
         (HEADER + GOOD[:30], "one row for each of its recommenders and users"),
