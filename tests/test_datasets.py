@@ -323,6 +323,11 @@ def test_the_bundled_counts_are_those_of_the_data():
     assert datasets.count_facts(datasets.ncf_split()) == datasets.bundled_counts()
 
 
+def test_a_second_earlier_is_not_the_last_timestamp():
+    ratings = pd.DataFrame({"user": [1, 1, 2, 2], "item": [5, 6, 5, 6], "timestamp": [8, 9, 9, 9]})
+    assert datasets.several_at_last_timestamp(ratings).tolist() == [False, True]
+
+
 def test_facts_are_counted_by_hand(monkeypatch):
     """User 1 ends on movies 20 and 30 together, and 30 is held out; user 2 ends on 30 alone."""
     monkeypatch.setattr(datasets, "TIMED_USERS", 2)
