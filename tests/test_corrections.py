@@ -21,6 +21,7 @@ from sampled_metrics.estimators import (
     observed,
     rank_estimate,
 )
+from sampled_metrics.protocol import log_law
 from tests.laws import every_sample
 
 LAWS = [True, False]
@@ -61,6 +62,16 @@ def geometric(n: int) -> np.ndarray:
     return p / p.sum()
 
 
+def setting(
+    n: int, m: int, weighted: bool, relevant: int, replacement: bool
+) -> tuple[Protocol, np.ndarray | None]:
+    """A row of SETTINGS as a protocol, with no more negatives than there are, and a prior."""
+    if not replacement:
+        m = min(m, n - relevant)
+    prior = geometric(n - relevant + 1) if weighted else None
+    return Protocol(n, m, replacement, relevant), prior
+
+
 SETTINGS = [
     (300, 10, "ap", False, 1),
     (3_541, 100, "recall@10", False, 1),
@@ -82,10 +93,7 @@ SETTINGS = [
 def test_bias_variance_equals_the_dense_twin(
     n: int, m: int, name: str, weighted: bool, relevant: int, gamma: float, replacement: bool
 ) -> None:
-    if not replacement:
-        m = min(m, n - relevant)
-    protocol = Protocol(n, m, replacement, relevant)
-    prior = geometric(n - relevant + 1) if weighted else None
+    protocol, prior = setting(n, m, weighted, relevant, replacement)
     values = np.atleast_2d(bias_variance(metric(name), protocol, gamma, prior).values)
     for j in range(1, relevant + 1):
         twin = dense_bias_variance(protocol, j, metric(name), gamma, prior)
@@ -98,10 +106,7 @@ def test_bias_variance_equals_the_dense_twin(
 def test_small_gamma_attains_the_least_objective(
     n: int, m: int, name: str, weighted: bool, relevant: int, gamma: float, replacement: bool
 ) -> None:
-    if not replacement:
-        m = min(m, n - relevant)
-    protocol = Protocol(n, m, replacement, relevant)
-    prior = geometric(n - relevant + 1) if weighted else None
+    protocol, prior = setting(n, m, weighted, relevant, replacement)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         values = np.atleast_2d(bias_variance(metric(name), protocol, gamma, prior).values)
@@ -122,16 +127,13 @@ def test_small_gamma_attains_the_least_objective(
 def test_monotone_equals_bounded_least_squares(
     n: int, m: int, name: str, weighted: bool, relevant: int, nonnegative: bool, replacement: bool
 ) -> None:
-    if not replacement:
-        m = min(m, n - relevant)
-    protocol = Protocol(n, m, replacement, relevant)
-    prior = geometric(n - relevant + 1) if weighted else None
+    protocol, prior = setting(n, m, weighted, relevant, replacement)
     values = np.atleast_2d(monotone(metric(name), protocol, nonnegative, prior).values)
     for j, row in enumerate(values, start=1):
         assert (np.diff(row) <= 1e-13).all()
         assert not nonnegative or row[-1] >= 0
         a, b, c = dense(protocol, j, metric(name), prior)
-        low = np.append(np.zeros(m), 0 if nonnegative else -np.inf)
+        low = np.append(np.zeros(protocol.n_negatives), 0 if nonnegative else -np.inf)
         twin = lsq_linear(np.cumsum(a, axis=1), b, (low, np.inf), method="bvls", tol=1e-14)
         values_twin = np.cumsum(twin.x[::-1])[::-1]
         ours, theirs = (objective(v, a, b, c, 0.0) for v in (row, values_twin))
@@ -317,7 +319,8 @@ def test_blocks_of_ranks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatc
 def test_few_ranks_give_the_sums_over_all(n: int, m: int, replacement: bool) -> None:
     # Products of any two columns of the law: polynomials of degree 2 m.
     def products(nodes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        law = _least_squares.law_between(nodes - 1, n - 1, m, replacement)
+        above = nodes[:, np.newaxis] - 1
+        law = np.exp(log_law(np.arange(m + 1), m, above, np.int64(n - 1), replacement))
         return (law.T * weights) @ law
 
     nodes, weights = _quadrature.all_ranks(n, m)

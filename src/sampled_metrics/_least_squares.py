@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from ._validate import FloatArray
-from .protocol import log_binomial, log_hypergeometric
+from .protocol import log_law
 
 #: Entries of the weighted law held in memory at once.
 _BLOCK = 1 << 19
@@ -125,23 +125,14 @@ def reduce(
     replacement: bool,
 ) -> System:
     """Reduce the rows of a problem, one for each true rank in `nodes`, to a `System`."""
-    triangle = np.empty((0, m + 2))
+    counts, triangle = np.arange(m + 1), np.empty((0, m + 2))
     marginal = np.zeros(m + 1)
     rows = max(m + 2, _BLOCK // (m + 2))
     for start in range(0, nodes.size, rows):
         part = slice(start, start + rows)
-        law = law_between(nodes[part] - 1.0, pool, m, replacement)
+        above = nodes[part, np.newaxis] - 1.0
+        law = np.exp(log_law(counts, m, above, np.int64(pool), replacement))
         marginal += weights[part] @ law
         block = np.sqrt(weights[part])[:, np.newaxis] * np.column_stack([law, target[part]])
         triangle = np.asarray(np.linalg.qr(np.concatenate([triangle, block]), mode="r"))
     return System(triangle[:, :-1], triangle[:, -1], marginal)
-
-
-def law_between(above: FloatArray, pool: int, m: int, replacement: bool) -> FloatArray:
-    """Law of the number of negatives above an item that has `above` items above it.
-
-    `above` may lie between whole numbers where it, and what it leaves of `pool`, exceed m + 16.
-    """
-    x, successes = np.arange(m + 1), above[:, np.newaxis]
-    law = log_binomial if replacement else log_hypergeometric
-    return np.asarray(np.exp(law(x, m, successes, np.int64(pool))))

@@ -20,7 +20,7 @@ from ._least_squares import System, reduce
 from ._quadrature import all_ranks
 from ._validate import FloatArray, IntArray, integer, integers
 from .metrics import Metric
-from .protocol import Protocol, log_binomial, log_hypergeometric
+from .protocol import Protocol, log_hypergeometric, log_law
 
 #: A prior over the true ranks; see :func:`least_bias`.
 Prior = ArrayLike | Mapping[int, float] | None
@@ -208,7 +208,7 @@ class Estimator:
         (0.0625, 0.03125)
         """
         ordered = self.protocol.checked_set(ranks)
-        chain = log_binomial if self.protocol.replacement else log_hypergeometric
+        replacement = self.protocol.replacement
         before, counts, so_far, total = 0, np.arange(1), np.zeros(1), 0.0
         for j, rank in enumerate(ordered, start=1):
             above, law = int(rank) - j, self.protocol.pmf(rank, j)
@@ -219,7 +219,7 @@ class Estimator:
             carried = np.empty(likely.size)
             for part in np.array_split(np.arange(likely.size), likely.size**2 // _BLOCK + 1):
                 given = likely[part, np.newaxis]
-                carried[part] = np.exp(chain(counts, given, before, above)) @ so_far
+                carried[part] = np.exp(log_law(counts, given, before, above, replacement)) @ so_far
             total += float(law[likely] @ (centred * (centred + 2.0 * carried)))
             before, counts, so_far = above, likely, carried + centred
         return max(total, 0.0)

@@ -159,8 +159,7 @@ class Protocol:
             x = integers(counts, "counts", 0, self.n_negatives)
         successes = self.above(rank, position)[..., np.newaxis]
         pool = self.pool[..., np.newaxis]
-        law = log_binomial if self.replacement else log_hypergeometric
-        return law(x, self.n_negatives, successes, pool)
+        return log_law(x, self.n_negatives, successes, pool, self.replacement)
 
     def pmf(
         self, rank: ArrayLike, position: int = 1, counts: ArrayLike | None = None
@@ -357,6 +356,22 @@ class Protocol:
         if ordered.size != self.n_relevant:
             raise ValueError(f"ranks must hold n_relevant = {self.n_relevant}, got {ordered.size}")
         return integers(ordered, "ranks", 1, self.n_items)
+
+
+def log_law(
+    x: IntArray, draws: ArrayLike, successes: ArrayLike, pool: ArrayLike, replacement: bool
+) -> FloatArray:
+    """Log-probability of `x` successes in `draws` from a pool, with or without replacement.
+
+    Arguments as those of :func:`log_binomial`.
+
+    Examples
+    --------
+    >>> [float(np.exp(log_law(np.array(1), 2, 2, 4, kind)).round(4)) for kind in (True, False)]
+    [0.5, 0.6667]
+    """
+    law = log_binomial if replacement else log_hypergeometric
+    return law(x, draws, successes, pool)
 
 
 def log_binomial(
