@@ -1,0 +1,169 @@
+"""Plans against enumeration, against simulated evaluations and against what cannot be otherwise."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from sampled_metrics import Protocol, consistency, estimators, metric
+from sampled_metrics.planning import ESTIMATORS, EXACT, curve, plan, verdict
+
+BETTER, WORSE = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
+SEED = 20
+
+
+def test_mean_and_variance_by_enumeration() -> None:
+    # Every pair of a user's ranks and every pair of sampled ranks, each with its probability.
+    first, second = {1: 0.25, 4: 0.75}, {2: 0.5, 3: 0.125, 6: 0.375}
+    protocol = Protocol(n_items=6, n_negatives=2)
+    estimator = estimators.rank_estimate(metric("ap"), protocol)
+    outcomes = []
+    for (r, p), (s, q) in product(first.items(), second.items()):
+        for x, y in product(range(3), repeat=2):
+            weight = p * q * protocol.pmf(r)[x] * protocol.pmf(s)[y]
+            outcomes.append((weight, estimator.values[x] - estimator.values[y]))
+    weight, difference = np.array(outcomes).T
+    found = verdict(first, second, estimator, n_users=7)
+    assert weight.sum() == pytest.approx(1)
+    assert found.expected == pytest.approx(weight @ difference)
+    variance = weight @ difference**2 - (weight @ difference) ** 2
+    assert found.sd == pytest.approx(np.sqrt(variance / 7))
+    exact = 0.25 + 0.75 / 4 - (0.5 / 2 + 0.125 / 3 + 0.375 / 6)
+    assert found.exact == pytest.approx(exact)
+
+
+def test_arrays_are_drawn_as_pairs() -> None:
+    # By hand: AUC differs by 1/9 for one user and by 3/9 for the other, and the sample is exact.
+    first, second = [1, 4], [2, 7]
+    estimator = estimators.naive(metric("auc"), Protocol(10, 9, replacement=False))
+    found = verdict(first, second, estimator, n_users=4)
+    assert found.expected == pytest.approx(2 / 9)
+    assert found.sd == pytest.approx(np.std([1 / 9, 3 / 9]) / 2)
+    apart = verdict(estimators.observed(first), estimators.observed(second), estimator, 4)
+    assert apart.expected == pytest.approx(found.expected)
+    assert apart.sd == pytest.approx(np.sqrt(np.var([0, 3 / 9]) + np.var([1 / 9, 6 / 9])) / 2)
+
+
+def test_users_who_are_all_alike_are_the_fixed_users() -> None:
+    estimator = estimators.naive(metric("ndcg@10"), Protocol(1_000, 50))
+    drawn = verdict({3: 1.0}, {8: 1.0}, estimator, n_users=5)
+    fixed = consistency.verdict([3] * 5, [8] * 5, estimator)
+    assert drawn.expected == pytest.approx(fixed.expected)
+    assert drawn.sd == pytest.approx(fixed.sd)
+    assert drawn.exact == pytest.approx(fixed.exact)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_probability_is_the_share_of_right_verdicts_of_simulated_evaluations(name: str) -> None:
+    rng = np.random.default_rng(SEED)
+    first, second = rng.integers(1, 120, 400), rng.integers(1, 160, 400)
+    second[:80] = first[:80]
+    n_users, repetitions, protocol = 400, 2_000, Protocol(500, 40)
+    found = plan(first, second, metric("ap"), 500, n_users, 40, estimators=[name], max_negatives=1)
+    estimator = ESTIMATORS[name](metric("ap"), protocol, n_users)
+    right = np.sign(metric("ap")(first).mean() - metric("ap")(second).mean())
+    users = rng.integers(0, 400, (repetitions, n_users))
+    averages = [
+        estimator(protocol.draw(ranks[users], rng)).mean(axis=1) for ranks in (first, second)
+    ]
+    verdicts = np.sign(averages[0] - averages[1])
+    share = (verdicts == right).mean() + (verdicts == 0).mean() / 2
+    assert found["probability"][0] == pytest.approx(share, abs=0.03)
+    assert 0.55 < share < 0.995  # or nothing is shown
+
+
+def test_what_the_plan_asks_for_is_enough_and_one_less_is_not() -> None:
+    found = plan(BETTER, WORSE, metric("ndcg@10"), 1_000, 50).set_index("estimator")
+    for name in ESTIMATORS:
+        m = int(found.loc[name, "negatives_needed"])
+        at = curve(BETTER, WORSE, metric("ndcg@10"), 1_000, 50, [m - 1, m], estimators=[name])
+        low, high = at["probability"][:2]
+        assert low < 0.95 <= high
+    for name in ("rank estimate", "monotone"):  # not bias-variance: its gamma follows the users
+        u = int(found.loc[name, "users_needed"])
+        at = curve(BETTER, WORSE, metric("ndcg@10"), 1_000, [u - 1, u], 100, estimators=[name])
+        low, high = at["probability"][:2]
+        assert low < 0.95 <= high
+
+
+def test_more_users_cannot_mend_a_wrong_order_and_negatives_can() -> None:
+    found = plan(BETTER, WORSE, metric("ndcg@10"), 1_000, 50).set_index("estimator")
+    assert found["users_needed"].isna().to_dict()["naive"]
+    assert found.loc["naive", "negatives_needed"] > 100
+    wrong = curve(
+        BETTER, WORSE, metric("ndcg@10"), 1_000, [10, 100, 1_000], 50, estimators=["naive"]
+    )
+    assert (np.diff(wrong["probability"][:3]) < 0).all()
+
+
+def test_the_confidence_is_kept_by_every_later_step() -> None:
+    # For few negatives the naive order is right by accident, then wrong, then right for good.
+    first, second = {1: 0.5, 90: 0.5}, {9: 1.0}
+    at = curve(first, second, metric("ap"), 100, 10**4, [1, 5, 99], estimators=["naive"])
+    right = (at["probability"][:3] > 0.5).tolist()
+    found = plan(first, second, metric("ap"), 100, 10**4, 5, estimators=["naive"])
+    assert right[-1]
+    needed = int(found["negatives_needed"][0])
+    later = curve(first, second, metric("ap"), 100, 10**4, range(needed, 100), estimators=["naive"])
+    assert (later["probability"] >= 0.95).all()
+
+
+def test_counts_of_scores() -> None:
+    found = plan(BETTER, WORSE, metric("ap"), 1_000, 50, 100).set_index("estimator")
+    assert found.loc[EXACT, "scores_by_negatives"] == 50 * 1_000
+    assert found.loc[EXACT, "scores_by_users"] == 1_000 * found.loc[EXACT, "users_needed"]
+    row = found.loc["rank estimate"]
+    assert row["scores_by_negatives"] == 50 * (row["negatives_needed"] + 1)
+    assert row["scores_by_users"] == row["users_needed"] * 101
+
+
+def test_ranking_all_items_needs_users_too() -> None:
+    # 1 where the first wins and -1 where it loses: a coin with probability 0.6.
+    first, second = [1] * 3 + [100] * 2, [100] * 3 + [1] * 2
+    found = curve(first, second, metric("recall@1"), 100, [5, 500], 10, estimators=["naive"])
+    exact = found[found["estimator"] == EXACT]["probability"].tolist()
+    assert exact[0] == pytest.approx(0.676, abs=5e-3)  # Phi(0.2 / sqrt(0.96 / 5))
+    assert exact[1] > 0.999
+
+
+def test_a_sample_of_the_whole_catalogue_is_exact() -> None:
+    found = plan(BETTER, WORSE, metric("ap"), 600, 20, 599, replacement=False, max_negatives=1)
+    assert found["probability"][0] == pytest.approx(found["probability"].iloc[-1], abs=1e-9)
+
+
+def test_none_where_the_level_is_out_of_reach() -> None:
+    found = plan({3: 1.0}, {4: 1.0}, metric("recall@3"), 10_000, 2, 10, max_negatives=20)
+    assert found["negatives_needed"].isna().all()
+    assert found.iloc[-1]["probability"] == 1
+
+
+def test_without_replacement_there_are_no_more_negatives_than_other_items() -> None:
+    with pytest.raises(ValueError, match=r"n_negatives must be a whole number in \[1, 9\]"):
+        plan({1: 1.0}, {2: 1.0}, metric("ap"), 10, 5, 10, replacement=False)
+    with pytest.raises(ValueError, match=r"max_negatives must be a whole number in \[1, 9\]"):
+        plan({1: 1.0}, {2: 1.0}, metric("ap"), 10, 5, 5, max_negatives=10, replacement=False)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ([], [1], "first must be a list of ranks"),
+        ([1, 2], [1], "the same users, got 2 and 1"),
+        ({1: 0.5}, {2: 1.0}, "first must hold probabilities that sum to 1"),
+        ({1: -0.5, 2: 1.5}, {2: 1.0}, "first must hold probabilities that sum to 1"),
+        ({1: 1.0}, {101: 1.0}, "ranks of second must be <= 100"),
+        ([1, 2], [2, 1], "exact must not be 0"),
+    ],
+)
+def test_bad_distributions(first: object, second: object, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        plan(first, second, metric("ap"), 100, 5)  # type: ignore[arg-type]
+
+
+def test_bad_names() -> None:
+    with pytest.raises(ValueError, match=r"estimators must be among naive, .* got 'nave'"):
+        plan({1: 1.0}, {2: 1.0}, metric("ap"), 100, 5, estimators=["nave"])
+    with pytest.raises(ValueError, match="list of one name or more"):
+        plan({1: 1.0}, {2: 1.0}, metric("ap"), 100, 5, estimators="naive")
