@@ -26,7 +26,7 @@ def slow_interval(scores, item, train, tolerance=0.0):
 @st.composite
 def instances(draw):
     """Scores on a coarse grid (so that ties abound), held-out items, and training lists."""
-    n_users, n_items = draw(st.integers(1, 6)), draw(st.integers(1, 9))
+    n_users, n_items = draw(st.integers(1, 6)), draw(st.integers(1, 9) | st.integers(15, 35))
     grid = st.sampled_from([-2.0, -1.0, 0.0, 0.5, 1.0, np.inf, -np.inf])
     row = st.lists(grid, min_size=n_items, max_size=n_items)
     scores = np.array(draw(st.lists(row, min_size=n_users, max_size=n_users)))
@@ -54,12 +54,18 @@ def as_rows(intervals):
     )
 
 
-@given(instances(), st.sampled_from([1, 7, 2**21]))
-def test_exact_ranks_equal_the_slow_count(case, block_entries):
+def small_tiles(patch, rows, columns):
+    patch.setattr(ranking, "_TILE_ROWS", rows)
+    patch.setattr(ranking, "_TILE_COLUMNS", columns)
+
+
+@given(instances(), st.sampled_from([1, 7, 2**21]), st.sampled_from([16, 255 * 8]))
+def test_exact_ranks_equal_the_slow_count(case, block_entries, columns):
     scores, held_out, train = case
     expected = [slow_interval(*row) for row in zip(scores, held_out, train, strict=True)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranking, "_BLOCK_ENTRIES", block_entries)
+        small_tiles(patch, 256, columns)
         assert as_rows(exact_ranks(scores, held_out, train)) == expected
         matrix = as_matrix(train, scores.shape)
         assert as_rows(exact_ranks(lambda block: scores[block], held_out, matrix)) == expected
@@ -119,18 +125,87 @@ def test_stored_zeros_and_duplicates_are_not_training_items():
     assert train.nnz == 3  # the caller's matrix is left alone
 
 
-def test_factors_give_the_ranks_of_their_products():
+def interval_by_argsort(scores, item, train):
+    """One instance by sorting: the places of its score from either side of a sorted copy."""
+    others = np.delete(scores, np.append(train, item).astype(int))
+    ordered = np.sort(others)
+    behind, level = (np.searchsorted(ordered, scores[item], side) for side in ("left", "right"))
+    return len(others) - level, level - behind, len(others) + 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("tile", [(256, 255 * 8), (7, 16), (3, 24), (32, 32)])
+@pytest.mark.parametrize("density", [0.0, 0.02, 0.5, 1.0])
+def test_factors_agree_with_a_full_argsort_on_ties_and_masks(monkeypatch, dtype, tile, density):
+    # Small whole numbers: their sums are exact in each type, and ties abound.
     rng = np.random.default_rng(7)
-    users, items = rng.integers(-3, 4, (40, 4)), rng.integers(-3, 4, (50, 4))
-    held_out = rng.integers(0, 50, 40)
-    train = as_matrix([[(h + 1) % 50, (h + 9) % 50] for h in held_out], (40, 50))
-    expected = exact_ranks(users @ items.T, held_out, train)
-    assert as_rows(exact_ranks_from_factors(users, items, held_out, train)) == as_rows(expected)
+    n_users, n_items = 70, 101
+    users, items = (rng.integers(-2, 3, (rows, 4)) for rows in (n_users, n_items))
+    held_out = rng.integers(0, n_items, n_users)
+    seen = rng.random((n_users, n_items)) < density
+    seen[np.arange(n_users), held_out] = False
+    small_tiles(monkeypatch, *tile)
+    found = exact_ranks_from_factors(
+        users.astype(dtype), items.astype(dtype), held_out, sp.csr_array(seen)
+    )
+    rows = zip(users @ items.T, held_out, seen, strict=True)
+    expected = [interval_by_argsort(row, item, np.flatnonzero(own)) for row, item, own in rows]
+    assert as_rows(found) == expected
+    assert density == 1.0 or found.n_tied.sum() > 100
+
+
+def test_more_items_than_a_tile_and_more_better_ones_than_a_byte_counts():
+    scores = np.arange(5000.0)
+    scores[1000:4000] = 2500.0  # ties across two tiles
+    users, items = np.ones((300, 1)), scores[:, np.newaxis]
+    held_out = np.tile([0, 999, 1000, 3999, 4000, 4999], 50)
+    expected = [(4999, 0), (4000, 0), (1000, 2999), (1000, 2999), (999, 0), (0, 0)] * 50
+    for found in (
+        exact_ranks_from_factors(users, items, held_out, None),
+        exact_ranks(users @ items.T, held_out, None),
+    ):
+        assert list(zip(found.n_better, found.n_tied, strict=True)) == expected
+
+
+def test_counts_do_not_depend_on_the_tile(monkeypatch):
+    rng = np.random.default_rng(8)
+    users, items = rng.normal(size=(50, 16)), rng.normal(size=(300, 16))
+    held_out, train = rng.integers(0, 300, 50), None
+    whole = as_rows(exact_ranks_from_factors(users, items, held_out, train))
+    small_tiles(monkeypatch, 5, 16)
+    assert as_rows(exact_ranks_from_factors(users, items, held_out, train)) == whole
+    assert as_rows(exact_ranks(users @ items.T, held_out, train)) == whole
+    assert whole == [
+        (int(rank), 0, 300)
+        for rank in np.argsort(np.argsort(-(users @ items.T)))[np.arange(50), held_out]
+    ]
+
+
+def test_the_buffer_of_numpy_is_left_as_it_was():
+    before = np.getbufsize()
+    exact_ranks([[1.0, 2.0]], [0], None)
+    assert np.getbufsize() == before
 
 
 def test_factors_are_multiplied_in_double_precision():
     intervals = exact_ranks_from_factors([[1.0]], [[1.0], [1.0 + 1e-12]], [0], None)
     assert as_rows(intervals) == [(1, 0, 2)]
+
+
+def test_single_precision_is_kept_where_both_factors_have_it():
+    items = np.array([[1.0], [1.0 + 1e-12]])
+    single = [factors.astype(np.float32) for factors in (np.ones((1, 1)), items)]
+    assert as_rows(exact_ranks_from_factors(*single, [0], None)) == [(0, 1, 2)]
+    assert as_rows(exact_ranks_from_factors(single[0], items, [0], None)) == [(1, 0, 2)]
+
+
+def test_scores_beyond_the_largest_number_are_compared_or_refused():
+    users = [[1e300, 1e300]]
+    found = exact_ranks_from_factors(users, [[1e300, 0], [1, 1], [-1e300, 0]], [0], None)
+    assert as_rows(found) == [(0, 0, 3)]
+    assert as_rows(exact_ranks_from_factors(users, [[0, -1e300], [1, 1]], [0], None)) == [(1, 0, 2)]
+    with pytest.raises(ValueError, match="scores must not be NaN, got one in row 1"):
+        exact_ranks_from_factors([[1, 1], [0, 1]], [[1, 1], [np.inf, 1]], [0, 0], None)
 
 
 def test_no_matrix_of_all_scores_is_made_from_factors():
@@ -219,6 +294,10 @@ TIED = RankIntervals([1], [2], [9])
         (lambda: exact_ranks([[1.0, 2]], [0, 1], None), "scores must have one row for each of 2"),
         (lambda: exact_ranks([1.0, 2], [0, 1], None), "scores must have one row for each of 2"),
         (lambda: exact_ranks([[1, 2], [np.nan, 1]], [0, 1], None), "scores must not be NaN.*row 1"),
+        (
+            lambda: exact_ranks_from_factors([[1.0], [np.nan]], [[1.0]], [0, 0], None),
+            "scores must not be NaN, got one in row 1",
+        ),
         (lambda: exact_ranks([[1j, 2]], [0], None), "scores must be real numbers, got dtype comp"),
         (lambda: exact_ranks(lambda block: [1, 2], [0], None), r"shape \(1, n_items\) for 1"),
         (lambda: exact_ranks([[1.0, 2]], [0], [[0]]), "held_out must not be a training item.* 0$"),

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from tqdm import tqdm
 
 from ._validate import FloatArray, IntArray, integers
 from .metrics import Metric
@@ -24,10 +26,15 @@ from .protocol import Protocol
 ScoreBlocks = Callable[[slice], ArrayLike]
 #: Items of each instance: a sparse matrix whose non-zero entries they are, or lists of items.
 ItemSets = Any
+#: Scores of a block of instances for a slice of the items.
+Tile = Callable[[slice], NDArray[Any]]
 RankTies = Literal["optimistic", "pessimistic", "random"]
 Ties = Literal["optimistic", "pessimistic", "mean", "random"]
 
-_BLOCK_ENTRIES = 2**21  # scores held at a time: 16 MiB in float64
+_BLOCK_ENTRIES = 2**21  # given scores that are checked at a time: 16 MiB in float64
+#: Instances and items whose scores are compared at a time: small enough to be in the cache still
+#: when they have been multiplied, large enough for the product. 255 * 8 items: see `_row_sums`.
+_TILE_ROWS, _TILE_COLUMNS = 256, 255 * 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,8 +228,8 @@ def exact_ranks(
 ) -> RankIntervals:
     """Rank interval of each instance's held-out item among all items it was not trained on.
 
-    Works through blocks of instances, so that about 16 MiB of scores are compared at a time
-    (one instance at a time where the catalogue alone is larger).
+    Works through blocks of instances, so that about 16 MiB of scores are held at a time (one
+    instance at a time where the catalogue alone is larger).
 
     Parameters
     ----------
@@ -257,23 +264,19 @@ def exact_ranks(
     >>> intervals.n_better, intervals.n_tied, intervals.n_candidates
     (array([0]), array([1]), array([3]))
     """
-    items = integers(held_out, "held_out", 0)
-    if items.ndim != 1 or not items.size:
-        raise ValueError(f"held_out must be a list of one item or more, got shape {items.shape}")
-    if not 0 <= relative_tolerance < 1:
-        raise ValueError(f"relative_tolerance must be in [0, 1), got {relative_tolerance!r}")
+    items = _held_out(held_out, None, relative_tolerance)
     blocks = scores if callable(scores) else _blocks_of(scores, items.size)
     n_items = _block(blocks, slice(0, 1)).shape[1]
-    if items.max() >= n_items:
-        raise ValueError(f"held_out must be < n_items = {n_items}, got {items.max()}")
+    _held_out(items, n_items, relative_tolerance)
     masked = _as_csr(train, items.size, n_items)
     size = max(1, _BLOCK_ENTRIES // max(1, n_items))
-    counts = [
-        _count(_block(blocks, block, n_items), items[block], masked[block], relative_tolerance)
-        for block in (slice(a, min(a + size, items.size)) for a in range(0, items.size, size))
-    ]
-    better, tied = np.concatenate(counts, axis=1)
-    return RankIntervals(better, tied, n_items - np.diff(masked.indptr))
+
+    def tiles(block: slice) -> tuple[NDArray[Any], Tile]:
+        values = _block(blocks, block, n_items)
+        own = values[np.arange(len(values)), items[block]]
+        return own, lambda columns: values[:, columns]
+
+    return _count_blocks(tiles, items, masked, size, relative_tolerance, progress=False)
 
 
 def exact_ranks_from_factors(
@@ -283,10 +286,14 @@ def exact_ranks_from_factors(
     train: ItemSets | None,
     *,
     relative_tolerance: float = 0.0,
+    progress: bool = False,
 ) -> RankIntervals:
     """:func:`exact_ranks` for scores that are inner products of user and item factors.
 
-    Scores are summed in float64 and in blocks; the matrix of all scores never exists.
+    The matrix of all scores never exists: scores are summed and compared a few MiB at a time,
+    while they are in the cache, which takes little longer than the product alone. They are
+    summed in float32 where both factors are float32, as a library does that serves from them,
+    and in float64 otherwise.
 
     Parameters
     ----------
@@ -294,7 +301,9 @@ def exact_ranks_from_factors(
     item_factors : array_like, shape (n_items, n_factors)
     held_out, train, relative_tolerance
         As in :func:`exact_ranks`. Two items with one vector of factors may get scores that
-        differ in the last bit, which a tolerance around 1e-12 mends.
+        differ in the last bit, which a tolerance around 1e-12 mends (1e-5 in float32).
+    progress : bool
+        Whether to show a progress bar.
 
     Returns
     -------
@@ -310,24 +319,31 @@ def exact_ranks_from_factors(
     >>> exact_ranks_from_factors([[1.0, 0.0]], [[3, 1], [2, 9], [1, 0]], [1], None).n_better
     array([1])
     """
-    users = np.asarray(user_factors, dtype=np.float64)
-    items = np.asarray(item_factors, dtype=np.float64)
-    if users.ndim != 2 or items.ndim != 2 or users.shape[1] != items.shape[1]:
-        raise ValueError(
-            "user_factors and item_factors must be matrices of one width, got shapes "
-            f"{users.shape} and {items.shape}"
-        )
+    users, catalogue = _factors(user_factors, item_factors)
     if len(users) != np.size(held_out):
         raise ValueError(
             f"held_out must have one item for each of {len(users)} rows of user_factors, got "
             f"{np.size(held_out)}"
         )
-    return exact_ranks(
-        lambda block: users[block] @ items.T,
-        held_out,
-        train,
-        relative_tolerance=relative_tolerance,
-    )
+    items = _held_out(held_out, len(catalogue), relative_tolerance)
+    masked = _as_csr(train, items.size, len(catalogue))
+    buffer = np.empty((_TILE_ROWS, _TILE_COLUMNS), dtype=users.dtype)
+    safe = _cannot_overflow(users, catalogue)
+
+    def tiles(block: slice) -> tuple[NDArray[Any], Tile]:
+        rows = users[block]
+
+        def tile(columns: slice) -> NDArray[Any]:
+            out = buffer[: len(rows), : columns.stop - columns.start]
+            with np.errstate(all="ignore"):
+                np.matmul(rows, catalogue[columns].T, out=out)
+            if not safe:
+                _check_no_nan(out, block.start)
+            return out
+
+        return _own_scores(rows, catalogue[items[block]]), tile
+
+    return _count_blocks(tiles, items, masked, _TILE_ROWS, relative_tolerance, progress)
 
 
 def _blocks_of(scores: ArrayLike, n_instances: int) -> ScoreBlocks:
@@ -352,11 +368,58 @@ def _block(blocks: ScoreBlocks, block: slice, n_items: int | None = None) -> NDA
         )
     if values.dtype.kind not in "iuf":
         raise ValueError(f"scores must be real numbers, got dtype {values.dtype}")
+    _check_no_nan(values, block.start)
+    return values
+
+
+def _check_no_nan(values: NDArray[Any], start: int) -> None:
     undefined = np.isnan(values).any(axis=1)
     if undefined.any():
-        row = block.start + int(np.argmax(undefined))
+        row = start + int(np.argmax(undefined))
         raise ValueError(f"scores must not be NaN, got one in row {row}")
-    return values
+
+
+def _held_out(held_out: ArrayLike, n_items: int | None, tolerance: float) -> IntArray:
+    """The items to rank, checked; n_items is None as long as it is not known."""
+    items = integers(held_out, "held_out", 0)
+    if items.ndim != 1 or not items.size:
+        raise ValueError(f"held_out must be a list of one item or more, got shape {items.shape}")
+    if not 0 <= tolerance < 1:
+        raise ValueError(f"relative_tolerance must be in [0, 1), got {tolerance!r}")
+    if n_items is not None and items.max() >= n_items:
+        raise ValueError(f"held_out must be < n_items = {n_items}, got {items.max()}")
+    return items
+
+
+def _factors(users: ArrayLike, items: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Both factors in the precision in which scores are summed."""
+    given = [np.asarray(users), np.asarray(items)]
+    single = all(factors.dtype == np.float32 for factors in given)
+    left, right = (
+        factors.astype(np.float32 if single else np.float64, copy=False) for factors in given
+    )
+    if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[1]:
+        raise ValueError(
+            "user_factors and item_factors must be matrices of one width, got shapes "
+            f"{left.shape} and {right.shape}"
+        )
+    return left, right
+
+
+def _cannot_overflow(users: NDArray[Any], items: NDArray[Any]) -> bool:
+    """Whether every score is finite, because the largest sum of products is."""
+    largest = [max(float(f.max(initial=0)), -float(f.min(initial=0))) for f in (users, items)]
+    bound = largest[0] * largest[1] * users.shape[1]
+    return bool(bound < np.finfo(users.dtype).max / 2)  # False for NaN
+
+
+def _own_scores(users: NDArray[Any], items: NDArray[Any]) -> NDArray[Any]:
+    """Inner product of each row with its own, summed as in the product of the matrices."""
+    own = np.empty(len(users), dtype=users.dtype)
+    with np.errstate(all="ignore"):
+        for a in range(0, len(users), 32):
+            own[a : a + 32] = np.diagonal(users[a : a + 32] @ items[a : a + 32].T)
+    return own
 
 
 def _as_csr(train: ItemSets | None, n_instances: int, n_items: int) -> sp.csr_array:
@@ -390,24 +453,86 @@ def _csr_of_lists(lists: Sequence[ArrayLike], n_items: int) -> sp.csr_array:
     return sp.csr_array((np.ones(indices.size), indices, indptr), shape=(len(rows), n_items))
 
 
-def _count(
-    scores: NDArray[Any], items: IntArray, train: sp.csr_array, tolerance: float
-) -> tuple[IntArray, IntArray]:
-    """`n_better` and `n_tied` of a block: count over all items, then take the training ones off."""
+def _count_blocks(
+    tiles: Callable[[slice], tuple[NDArray[Any], Tile]],
+    items: IntArray,
+    train: sp.csr_array,
+    size: int,
+    tolerance: float,
+    progress: bool,
+) -> RankIntervals:
+    """Rank intervals, `size` instances at a time; `tiles` gives their own scores and all scores."""
+    counts = []
+    starts = range(0, items.size, size)
+    for start in tqdm(starts, desc="ranks", unit="block", disable=not progress):
+        block = slice(start, min(start + size, items.size))
+        own, tile = tiles(block)
+        counts.append(
+            _count(tile, own, _excluded(items[block], train[block]), train.shape[1], tolerance)
+        )
+    better, tied = np.concatenate(counts, axis=1)
+    return RankIntervals(better, tied, train.shape[1] - np.diff(train.indptr))
+
+
+def _excluded(items: IntArray, train: sp.csr_array) -> tuple[IntArray, IntArray]:
+    """Row and column of each score of a block that is not counted: training items and the own."""
     rows = np.arange(len(items))
-    own = scores[rows, items]
-    low, high = own, own
-    if tolerance:
-        margin = tolerance * np.where(np.isfinite(own), np.abs(own), 0.0)
-        low, high = own - margin, own + margin
-    better = (scores > high[:, None]).sum(axis=1)
-    level = (scores >= low[:, None]).sum(axis=1) - better
     row, column = np.repeat(rows, np.diff(train.indptr)), train.indices
     if (column == items[row]).any():
         item = column[column == items[row]][0]
         raise ValueError(f"held_out must not be a training item of its own user, got item {item}")
-    seen = scores[row, column]
-    above, behind = seen > high[row], seen < low[row]
-    better -= np.bincount(row[above], minlength=len(items))
-    level -= np.bincount(row[~above & ~behind], minlength=len(items))
-    return better, level - 1
+    return np.concatenate((row, rows)), np.concatenate((column, items))
+
+
+def _count(
+    tile: Tile,
+    own: NDArray[Any],
+    excluded: tuple[IntArray, IntArray],
+    n_items: int,
+    tolerance: float,
+) -> tuple[IntArray, IntArray]:
+    """`n_better` and `n_tied` of a block: comparisons with both ends of what counts as tied."""
+    low, high = _band(own, tolerance)
+    comparisons = ((np.greater, high[:, np.newaxis]), (np.greater_equal, low[:, np.newaxis]))
+    counts = np.zeros((2, len(own)), dtype=np.int64)
+    hits = np.zeros((len(own), _TILE_COLUMNS), dtype=bool)
+    with np.errstate():  # restores the size of the buffer, too
+        # NumPy copies the operand that is broadcast, at a third of the speed, while rows are
+        # shorter than its buffer.
+        np.setbufsize(_TILE_COLUMNS // 16 * 16)  # must be a multiple of 16
+        starts = range(0, n_items, _TILE_COLUMNS)
+        for start, out in zip(starts, _by_tile(excluded, len(starts)), strict=True):
+            scores = tile(slice(start, min(start + _TILE_COLUMNS, n_items)))
+            hits[:, scores.shape[1] :] = False
+            for count, (compare, bound) in zip(counts, comparisons, strict=True):
+                compare(scores, bound, out=hits[:, : scores.shape[1]])
+                hits[out] = False
+                count += _row_sums(hits)
+    return counts[0], counts[1] - counts[0]
+
+
+def _by_tile(entries: tuple[IntArray, IntArray], n_tiles: int) -> list[tuple[IntArray, IntArray]]:
+    """Row and column, within the tile, of the entries of each tile."""
+    # A stable sort of numbers with few bits takes one pass or two.
+    tile = (entries[1] // _TILE_COLUMNS).astype(np.min_scalar_type(n_tiles))
+    order = np.argsort(tile, kind="stable")
+    row, column = entries[0][order], entries[1][order] % _TILE_COLUMNS
+    edges = np.searchsorted(tile[order], np.arange(n_tiles + 1))
+    return [(row[a:b], column[a:b]) for a, b in pairwise(edges)]
+
+
+def _band(own: NDArray[Any], tolerance: float) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The lowest and the highest score that count as tied with each instance's own."""
+    if not tolerance:
+        return own, own
+    margin = tolerance * np.where(np.isfinite(own), np.abs(own), 0)
+    if own.dtype.kind == "f":  # a mixed comparison would be slow
+        margin = margin.astype(own.dtype)
+    return own - margin, own + margin
+
+
+def _row_sums(hits: NDArray[np.bool_]) -> IntArray:
+    """How many are true in each row: words of eight counters are added, none beyond 255."""
+    words: NDArray[np.uint64] = np.add.reduce(hits.view(np.uint64), axis=1)
+    sums: IntArray = words.view(np.uint8).reshape(len(hits), 8).sum(axis=1, dtype=np.int64)
+    return sums
