@@ -133,3 +133,18 @@ def test_clean_region_draws_limits_and_marks_what_is_printed(ax):
     # The shaded region ends at the last curve: no point of it is above.
     (region,) = ax.collections
     assert region.get_paths()[0].vertices[:, 1].max() == 0.05
+
+
+def test_intervals_are_lines_under_their_names_before_what_is_possible(ax):
+    first = {"naive": (0.3, 0.2, 0.4), "monotone": (0.5, np.nan, np.nan)}
+    figures.intervals(ax, {"A": first, "B": {"monotone": (0.1, 0.0, 0.2)}}, {"B": (0.0, 0.7)})
+    texts = [label.get_text() for label in ax.get_yticklabels()]
+    assert texts == ["A", "naive", "monotone", "B", "monotone"]
+    assert [line.get_xydata().tolist() for line in ax.lines] == [[[0.3, 1]], [[0.5, 2]], [[0.1, 4]]]
+    assert ax.lines[1].get_marker() == ax.lines[2].get_marker() != ax.lines[0].get_marker()
+    drawn = [lines.get_segments()[0].tolist() for lines in ax.collections]
+    assert drawn == [[[0.2, 1], [0.4, 1]], [], [[0.0, 4], [0.2, 4]]]
+    (bar,) = ax.patches  # behind the name and the one estimator of B
+    assert (bar.get_x(), bar.get_width()) == (0.0, 0.7)
+    assert bar.get_y() < 3 < 4 < bar.get_y() + bar.get_height()
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]  # from top to bottom

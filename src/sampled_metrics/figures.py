@@ -454,3 +454,51 @@ def clean_region(
     ax.set(xlim=(first, float(np.max(n_decoys))), ylim=(bottom, None))
     ax.legend(loc="lower left")
     return ax
+
+
+def intervals(
+    ax: Axes,
+    found: Mapping[str, Mapping[str, tuple[float, float, float]]],
+    possible: Mapping[str, tuple[float, float]],
+) -> Axes:
+    """Draw values with their intervals line by line, and behind them what is possible at all.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    found : mapping of str to mapping of str to three of float
+        For each recommender, from top to bottom, and below its name for each estimator the value
+        (a marker) and the ends of its interval (a line), NaN where there is none.
+    possible : mapping of str to two of float
+        For recommenders that have one, the ends of a wider interval: a grey bar behind all lines
+        of the recommender.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = intervals(ax, {"A": {"naive": (0.3, 0.2, 0.4)}}, {"A": (0.0, 0.5)})
+    >>> [float(line.get_xdata()[0]) for line in ax.lines], float(ax.patches[0].get_width())
+    ([0.3], 0.5)
+    >>> plt.close(figure)
+    """
+    styles = marks(dict.fromkeys(name for values in found.values() for name in values))
+    lines: list[tuple[str, str]] = []  # from top to bottom, what stands beside each
+    for recommender, values in found.items():
+        top = len(lines)
+        lines.append((recommender, "bold"))
+        for place, (name, (value, low, high)) in enumerate(values.items(), start=top + 1):
+            mark = styles[name]
+            ax.hlines(place, low, high, color=mark["color"], linewidth=1.6)
+            ax.plot(value, place, mark["marker"], color=mark["color"], ms=6)
+            lines.append((name, "normal"))
+        if recommender in possible:
+            low, high = possible[recommender]
+            middle, height = (top + len(lines) - 1) / 2, len(lines) - top - 0.1
+            ax.barh(middle, high - low, height, low, color="#d9d9d9", linewidth=0)
+    ax.set_yticks(range(len(lines)), [text for text, _ in lines])
+    for label, (_, weight) in zip(ax.get_yticklabels(), lines, strict=True):
+        label.set_fontweight(weight)
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(len(lines) - 0.4, -0.6)
+    ax.grid(False, axis="y")
+    return ax
