@@ -154,6 +154,23 @@ def test_factors_agree_with_a_full_argsort_on_ties_and_masks(monkeypatch, dtype,
     assert density == 1.0 or found.n_tied.sum() > 100
 
 
+@pytest.mark.parametrize("tile", [(256, 255 * 8), (4, 16)])
+def test_a_user_may_have_several_held_out_items_or_none(monkeypatch, tile):
+    rng = np.random.default_rng(9)
+    users, items = rng.integers(-2, 3, (6, 3)), rng.integers(-2, 3, (40, 3))
+    owners = np.array([4, 0, 0, 5, 2, 4, 4, 0, 1])  # none of user 3, and in no order
+    held_out = rng.integers(0, 20, owners.size)
+    seen = rng.random((6, 40)) < 0.3
+    seen[:, :20] = False
+    expected = exact_ranks((users @ items.T)[owners], held_out, sp.csr_array(seen[owners]))
+    small_tiles(monkeypatch, *tile)
+    for order in (np.arange(9), np.argsort(owners, kind="stable"), rng.permutation(9)):
+        found = exact_ranks_from_factors(
+            users, items, held_out[order], sp.csr_array(seen), users=owners[order]
+        )
+        assert as_rows(found) == [as_rows(expected)[i] for i in order]
+
+
 def test_more_items_than_a_tile_and_more_better_ones_than_a_byte_counts():
     scores = np.arange(5000.0)
     scores[1000:4000] = 2500.0  # ties across two tiles
@@ -319,7 +336,19 @@ TIED = RankIntervals([1], [2], [9])
         ),
         (
             lambda: exact_ranks_from_factors([[1.0]], [[1.0]], [0, 0], None),
-            "held_out must have one item for each of 1 rows of user_factors, got 2",
+            "held_out must have one item for each of 1 rows of user_factors, got 2: name their",
+        ),
+        (
+            lambda: exact_ranks_from_factors([[1.0]], [[1.0]], [0, 0], None, users=[0, 1]),
+            "users must be <= 0, got 1",
+        ),
+        (
+            lambda: exact_ranks_from_factors([[1.0]], [[1.0]], [0, 0], None, users=[0]),
+            r"users must have one row for each of 2 held-out items, got shape \(1,\)",
+        ),
+        (
+            lambda: exact_ranks_from_factors([[1.0]], [[1.0]], [1], None),
+            "held_out must be < n_items = 1, got 1",
         ),
     ],
 )

@@ -276,7 +276,8 @@ def exact_ranks(
         own = values[np.arange(len(values)), items[block]]
         return own, lambda columns: values[:, columns]
 
-    return _count_blocks(tiles, items, masked, size, relative_tolerance, progress=False)
+    owners = np.arange(items.size)
+    return _count_blocks(tiles, items, masked, owners, size, relative_tolerance, progress=False)
 
 
 def exact_ranks_from_factors(
@@ -285,6 +286,7 @@ def exact_ranks_from_factors(
     held_out: ArrayLike,
     train: ItemSets | None,
     *,
+    users: ArrayLike | None = None,
     relative_tolerance: float = 0.0,
     progress: bool = False,
 ) -> RankIntervals:
@@ -297,11 +299,15 @@ def exact_ranks_from_factors(
 
     Parameters
     ----------
-    user_factors : array_like, shape (n_instances, n_factors)
+    user_factors : array_like, shape (n_users, n_factors)
     item_factors : array_like, shape (n_items, n_factors)
     held_out, train, relative_tolerance
-        As in :func:`exact_ranks`. Two items with one vector of factors may get scores that
-        differ in the last bit, which a tolerance around 1e-12 mends (1e-5 in float32).
+        As in :func:`exact_ranks`, `train` having a row for each row of `user_factors`. Two items
+        with one vector of factors may get scores that differ in the last bit, which a tolerance
+        around 1e-12 mends (1e-5 in float32).
+    users : array_like of int, shape (n_instances,), optional
+        The row of `user_factors` that each held-out item belongs to, for users with several of
+        them or none: best in ascending order. If omitted, each row has one.
     progress : bool
         Whether to show a progress bar.
 
@@ -319,31 +325,29 @@ def exact_ranks_from_factors(
     >>> exact_ranks_from_factors([[1.0, 0.0]], [[3, 1], [2, 9], [1, 0]], [1], None).n_better
     array([1])
     """
-    users, catalogue = _factors(user_factors, item_factors)
-    if len(users) != np.size(held_out):
-        raise ValueError(
-            f"held_out must have one item for each of {len(users)} rows of user_factors, got "
-            f"{np.size(held_out)}"
-        )
+    factors, catalogue = _factors(user_factors, item_factors)
     items = _held_out(held_out, len(catalogue), relative_tolerance)
-    masked = _as_csr(train, items.size, len(catalogue))
-    buffer = np.empty((_TILE_ROWS, _TILE_COLUMNS), dtype=users.dtype)
-    safe = _cannot_overflow(users, catalogue)
+    owners = _owners(users, items.size, len(factors))
+    seen = _as_csr(train, len(factors), len(catalogue))
+    product = np.empty((_TILE_ROWS, _TILE_COLUMNS), dtype=factors.dtype)
+    safe = _cannot_overflow(factors, catalogue)
 
     def tiles(block: slice) -> tuple[NDArray[Any], Tile]:
-        rows = users[block]
+        distinct, place = np.unique(owners[block], return_inverse=True)
+        rows = factors[distinct]
+        in_order = np.array_equal(place, np.arange(len(rows)))
 
         def tile(columns: slice) -> NDArray[Any]:
-            out = buffer[: len(rows), : columns.stop - columns.start]
+            out = product[: len(rows), : columns.stop - columns.start]
             with np.errstate(all="ignore"):
                 np.matmul(rows, catalogue[columns].T, out=out)
             if not safe:
-                _check_no_nan(out, block.start)
-            return out
+                _check_no_nan(out, distinct)
+            return out if in_order else out[place]
 
-        return _own_scores(rows, catalogue[items[block]]), tile
+        return _own_scores(rows[place], catalogue[items[block]]), tile
 
-    return _count_blocks(tiles, items, masked, _TILE_ROWS, relative_tolerance, progress)
+    return _count_blocks(tiles, items, seen, owners, _TILE_ROWS, relative_tolerance, progress)
 
 
 def _blocks_of(scores: ArrayLike, n_instances: int) -> ScoreBlocks:
@@ -368,15 +372,32 @@ def _block(blocks: ScoreBlocks, block: slice, n_items: int | None = None) -> NDA
         )
     if values.dtype.kind not in "iuf":
         raise ValueError(f"scores must be real numbers, got dtype {values.dtype}")
-    _check_no_nan(values, block.start)
+    _check_no_nan(values, np.arange(block.start, block.stop))
     return values
 
 
-def _check_no_nan(values: NDArray[Any], start: int) -> None:
+def _check_no_nan(values: NDArray[Any], rows: IntArray) -> None:
     undefined = np.isnan(values).any(axis=1)
     if undefined.any():
-        row = start + int(np.argmax(undefined))
-        raise ValueError(f"scores must not be NaN, got one in row {row}")
+        raise ValueError(f"scores must not be NaN, got one in row {rows[np.argmax(undefined)]}")
+
+
+def _owners(users: ArrayLike | None, n_instances: int, n_users: int) -> IntArray:
+    """The row of the user factors that each instance belongs to."""
+    if users is None:
+        if n_instances != n_users:
+            raise ValueError(
+                f"held_out must have one item for each of {n_users} rows of user_factors, got "
+                f"{n_instances}: name their rows in users"
+            )
+        return np.arange(n_users)
+    owners = integers(users, "users", 0, n_users - 1)
+    if owners.shape != (n_instances,):
+        raise ValueError(
+            f"users must have one row for each of {n_instances} held-out items, got shape "
+            f"{owners.shape}"
+        )
+    return owners
 
 
 def _held_out(held_out: ArrayLike, n_items: int | None, tolerance: float) -> IntArray:
@@ -414,12 +435,13 @@ def _cannot_overflow(users: NDArray[Any], items: NDArray[Any]) -> bool:
 
 
 def _own_scores(users: NDArray[Any], items: NDArray[Any]) -> NDArray[Any]:
-    """Inner product of each row with its own, summed as in the product of the matrices."""
-    own = np.empty(len(users), dtype=users.dtype)
+    """Inner product of each row of the one with that of the other.
+
+    As the diagonal of a product, which sums in the order of the product of all: equal items
+    then have equal scores where the kernel does not depend on a matrix's size.
+    """
     with np.errstate(all="ignore"):
-        for a in range(0, len(users), 32):
-            own[a : a + 32] = np.diagonal(users[a : a + 32] @ items[a : a + 32].T)
-    return own
+        return np.diagonal(users @ items.T)
 
 
 def _as_csr(train: ItemSets | None, n_instances: int, n_items: int) -> sp.csr_array:
@@ -457,21 +479,24 @@ def _count_blocks(
     tiles: Callable[[slice], tuple[NDArray[Any], Tile]],
     items: IntArray,
     train: sp.csr_array,
+    owners: IntArray,
     size: int,
     tolerance: float,
     progress: bool,
 ) -> RankIntervals:
-    """Rank intervals, `size` instances at a time; `tiles` gives their own scores and all scores."""
+    """Rank intervals, `size` instances at a time; `tiles` gives their own scores and all scores.
+
+    `owners` are the rows of `train` that the instances belong to.
+    """
     counts = []
     starts = range(0, items.size, size)
     for start in tqdm(starts, desc="ranks", unit="block", disable=not progress):
         block = slice(start, min(start + size, items.size))
         own, tile = tiles(block)
-        counts.append(
-            _count(tile, own, _excluded(items[block], train[block]), train.shape[1], tolerance)
-        )
+        excluded = _excluded(items[block], train[owners[block]])
+        counts.append(_count(tile, own, excluded, train.shape[1], tolerance))
     better, tied = np.concatenate(counts, axis=1)
-    return RankIntervals(better, tied, train.shape[1] - np.diff(train.indptr))
+    return RankIntervals(better, tied, train.shape[1] - np.diff(train.indptr)[owners])
 
 
 def _excluded(items: IntArray, train: sp.csr_array) -> tuple[IntArray, IntArray]:
