@@ -8,9 +8,12 @@ distributions. So the exact evaluation of a few users can be wrong as well, and 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +24,7 @@ from . import estimators as corrections
 from ._validate import FloatArray, IntArray, integer, integers
 from .consistency import Verdict, negatives_needed, order
 from .estimators import Estimator
+from .logs import Log
 from .metrics import Metric
 from .protocol import Protocol
 
@@ -158,13 +162,13 @@ def plan(
     most = None if replacement else pair.n_items - 1
     drawn = integer(n_negatives, "n_negatives", 1, most)
     last = min(1_000, pair.n_items - 1) if max_negatives is None else max_negatives
-    steps = _steps(integer(last, "max_negatives", 1, most))
+    grid = steps(integer(last, "max_negatives", 1, most))
     names = _known(estimators)
     rows = []
     for name in tqdm(names, desc="plan", unit="estimator", disable=not progress):
         at = _Judged(pair, name, users, replacement)
         now = at(drawn)
-        rows.append((name, now.probability, _kept_from(at, steps, confidence), now))
+        rows.append((name, now.probability, _kept_from(at, grid, confidence), now))
     full = pair.exact(users)
     rows.append((EXACT, full.probability, None, full))
     return _frame(rows, users, drawn, pair.n_items, confidence)
@@ -223,6 +227,158 @@ def curve(
     rows += [(EXACT, None, u, pair.exact(u).probability, u * pair.n_items) for u in users]
     columns = ["estimator", "n_negatives", "n_users", "probability", "scores"]
     return pd.DataFrame(rows, columns=columns).astype({"n_negatives": "Int64"})
+
+
+def steps(last: int) -> list[int]:
+    """1, 2, 5, 10, 20, ... up to and with `last`, at least 1: where a plan looks.
+
+    Examples
+    --------
+    >>> steps(30)
+    [1, 2, 5, 10, 20, 30]
+    """
+    decades = range(len(str(last)))
+    return [s for d in decades for f in (1, 2, 5) if (s := f * 10**d) < last] + [last]
+
+
+def around(n_users: int) -> list[int]:
+    """Numbers of users from a tenth to ten times as many, at least 1.
+
+    Examples
+    --------
+    >>> around(30)
+    [3, 6, 15, 30, 60, 150, 300]
+    """
+    factors = (0.1, 0.2, 0.5, 1, 2, 5, 10)
+    return sorted({max(1, round(factor * n_users)) for factor in factors})
+
+
+def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[int, float]]:
+    """For each recommender of a log the distribution of true ranks under which it is most likely.
+
+    Users have the share of the candidates above their item that they have in the log, whatever
+    the size of the catalogue. What lies between the sampled ranks the log does not say: see
+    :mod:`sampled_metrics.identification`.
+
+    Parameters
+    ----------
+    log : Log
+        From :func:`~sampled_metrics.logs.read_log`; one relevant item and as many negatives for
+        everyone.
+    n_items : int
+        Candidates in the catalogue that is planned for, more than the log's negatives.
+    progress : bool
+        Show a progress bar on the error stream.
+
+    Returns
+    -------
+    dict of str to dict of int to float
+        Under the name of each recommender the ranks in 1..n_items that have any probability.
+
+    Raises
+    ------
+    ValueError
+        If a user has several relevant items, numbers of negatives differ, or there are not enough
+        items.
+
+    Examples
+    --------
+    >>> from sampled_metrics.logs import read_log
+    >>> rows = pd.DataFrame({"user": [1, 2, 3, 4], "rank": [1, 1, 1, 5]})
+    >>> found = fitted(read_log(rows, n_items=50, n_negatives=4), 101)
+    >>> {rank: round(mass, 3) for rank, mass in found["recommender"].items()}
+    {1: 0.75, 101: 0.25}
+    """
+    from . import priors  # no other function here needs its solvers
+
+    rows = log.frame
+    if (rows["n_relevant"] > 1).any():
+        raise ValueError("a plan needs a log with one relevant item for each user")
+    sizes = rows["n_negatives"].unique()
+    if sizes.size > 1:
+        raise ValueError(
+            "a plan needs a log with as many negatives for everyone, got "
+            f"{sizes.min()} to {sizes.max()}"
+        )
+    negatives = int(sizes[0])
+    least = 2 if log.replacement else negatives + 1
+    protocol = Protocol(integer(n_items, "n_items", least), negatives, log.replacement)
+    found = {}
+    for name in tqdm(log.recommenders, desc="fit", unit="recommender", disable=not progress):
+        own = rows[rows["recommender"] == name]
+        above, tied = own["n_better"].to_numpy(), own["n_tied"].to_numpy()
+        # Ties are broken at random: a user counts in equal parts for each place she may have.
+        changes = np.zeros(negatives + 2)
+        np.add.at(changes, above, 1 / (tied + 1.0))
+        np.add.at(changes, above + tied + 1, -1 / (tied + 1.0))
+        counts = np.maximum(np.cumsum(changes)[:-1], 0.0)
+        found[name] = dict(priors.maximum_likelihood(counts, protocol).mass)
+    return found
+
+
+def for_pairs(
+    of: Callable[..., pd.DataFrame],
+    ranks: Mapping[str, Ranks],
+    metric: Metric,
+    n_items: int,
+    *arguments: Any,
+    **options: Any,
+) -> pd.DataFrame:
+    """Call :func:`plan` or :func:`curve` for each pair of recommenders.
+
+    Parameters
+    ----------
+    of : callable
+        One of the two.
+    ranks : mapping of str to array_like of int or mapping of int to float
+        Distribution of each recommender, such as from :func:`fitted`.
+    metric, n_items, *arguments, **options
+        As for `of`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns first and second, the recommenders, before those of `of`.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two recommenders or no two with different averages, and as `of`.
+
+    Warns
+    -----
+    UserWarning
+        If the exact averages of two recommenders are equal: they have no order to plan for.
+
+    Examples
+    --------
+    >>> from sampled_metrics import metric
+    >>> ranks = {"A": {1: 1.0}, "B": {9: 1.0}, "C": {2: 0.5, 70: 0.5}}
+    >>> found = for_pairs(plan, ranks, metric("ap"), 100, 5, 10, estimators=["naive"])
+    >>> found[["first", "second", "estimator", "negatives_needed"]].head(3)
+      first second estimator  negatives_needed
+    0     A      B     naive                 6
+    1     A      B     exact              <NA>
+    2     A      C     naive                 1
+    """
+    if len(ranks) < 2:
+        raise ValueError(f"a plan needs two recommenders or more, got {len(ranks)}")
+    tables = []
+    for one, two in combinations(ranks, 2):
+        if _Pair.of(ranks[one], ranks[two], metric, n_items).difference == 0:
+            warnings.warn(
+                f"{one} and {two} have the same {metric.label} in the distributions given: there "
+                "is no order to plan for",
+                stacklevel=2,
+            )
+            continue
+        found = of(ranks[one], ranks[two], metric, n_items, *arguments, **options)
+        found.insert(0, "first", one)
+        found.insert(1, "second", two)
+        tables.append(found)
+    if not tables:
+        raise ValueError(f"all recommenders have the same {metric.label}: there is no order")
+    return pd.concat(tables, ignore_index=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,19 +459,13 @@ class _Judged:
         return self.pair.verdict(estimator, self.n_users)
 
 
-def _steps(last: int) -> list[int]:
-    """1, 2, 5, 10, 20, ... up to and with `last`."""
-    decades = range(len(str(last)))
-    return [s for d in decades for f in (1, 2, 5) if (s := f * 10**d) < last] + [last]
-
-
-def _kept_from(at: Callable[[int], Verdict], steps: list[int], confidence: float) -> int | None:
+def _kept_from(at: Callable[[int], Verdict], grid: list[int], confidence: float) -> int | None:
     """Fewest negatives from which on the confidence is kept at every later step, or None."""
-    kept = steps[-1] + 1
-    for step in reversed(steps):
+    kept = grid[-1] + 1
+    for step in reversed(grid):
         found = at(step)
         if found.z <= 0 or found.probability < confidence:
-            return negatives_needed(at, step, kept, confidence) if kept <= steps[-1] else None
+            return negatives_needed(at, step, kept, confidence) if kept <= grid[-1] else None
         kept = step
     return kept
 

@@ -86,7 +86,7 @@ def text(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, (int, np.integer)):
         return f"{value:,}"
-    if isinstance(value, (float, np.floating)):
+    if isinstance(value, float):  # NumPy's are too
         small = value != 0 and abs(value) < 5e-4
         return f"{value:.1e}" if small else f"{value:.4f}"
     return printable(str(value))
@@ -185,14 +185,14 @@ def of_plan(plans: pd.DataFrame, curves: pd.DataFrame, facts: Mapping[str, objec
     >>> by = planning.curve(*given, metric("ap"), 100, 5, [5, 10], estimators=["naive"])
     >>> page = of_plan(pair.merge(found, "cross"), pair.merge(by, "cross"), {})
     >>> page.count("<table>"), page.count("<img ")
-    (1, 1)
+    (1, 2)
     """
     parts = [_facts(facts)]
     for (first, second), rows in plans.groupby(["first", "second"], sort=False):
         pair = f"{printable(str(first))} and {printable(str(second))}"
         parts.append(f"<h2>{_escaped(pair)}</h2>")
         chosen = (curves["first"] == first) & (curves["second"] == second)
-        parts.append(_plan_figure(curves[chosen], pair))
+        parts += [_plan_figure(curves[chosen], pair, by) for by in ("n_negatives", "n_users")]
         caption = (
             f"{pair}: probability of the right verdict with the planned numbers; negatives needed "
             "with the planned users; users needed with the planned negatives; scores to compute "
@@ -297,31 +297,41 @@ def _estimates_figure(rows: pd.DataFrame, label: str) -> str:
     return _figure(draw, alt, caption, height=1.0 + 0.24 * lines)
 
 
-def _plan_figure(rows: pd.DataFrame, pair: str) -> str:
-    exact = rows[rows["n_negatives"].isna()]
+def _plan_figure(rows: pd.DataFrame, pair: str, by: str) -> str:
+    """The probability of the right verdict by negatives or users, the other as planned."""
+    what, other = {
+        "n_negatives": ("negatives per user", "n_users"),
+        "n_users": ("users", "n_negatives"),
+    }[by]
     sampled = rows[rows["n_negatives"].notna()]
-    at = np.unique(sampled["n_negatives"].to_numpy(dtype=float))
+    planned = sampled.groupby(other)[by].nunique().idxmax()
     lines = {
-        str(name): part.sort_values("n_negatives")["probability"].to_numpy(dtype=float)
-        for name, part in sampled.groupby("estimator", sort=False)
+        str(name): part.set_index(by)["probability"].sort_index().astype(float)
+        for name, part in sampled[sampled[other] == planned].groupby("estimator", sort=False)
     }
+    at = next(iter(lines.values())).index.to_numpy(dtype=float)
+    exact = rows[rows["n_negatives"].isna()].set_index("n_users")["probability"]
 
     def draw(ax: Axes) -> None:
         from . import figures
 
+        if by == "n_users":
+            lines["exact"] = exact.reindex(at).astype(float)
+        else:
+            ax.axhline(float(exact[exact.index == planned].iloc[0]), color="#5b5b5b", linewidth=1)
         figures.curves(ax, at, lines)
-        for value in exact["probability"]:
-            ax.axhline(value, color="#5b5b5b", linewidth=1)
-        ax.set(xscale="log", ylim=(-0.02, 1.04), xlabel="negatives per user")
+        ax.set(xscale="log", ylim=(-0.02, 1.04), xlabel=what)
         ax.set_ylabel("probability of the right verdict")
         ax.legend()
 
+    last = "the grey line is" if by == "n_negatives" else "one is"
     caption = (
-        f"{pair}: probability of the right verdict with the planned users, by the number of "
-        "negatives (logarithmic). Each curve is an estimator; the grey line is the exact "
-        "evaluation of as many users."
+        f"{pair}: probability of the right verdict by the number of {what} (logarithmic), the "
+        f"other number as planned. Each curve is an estimator; {last} the exact evaluation of as "
+        "many users."
     )
-    return _figure(draw, f"Probability of the right verdict by negatives, {pair}.", caption, 3.6)
+    alt = f"Curves of the probability of the right verdict on {pair}, by {what}."
+    return _figure(draw, alt, caption, height=3.6)
 
 
 def _figure(draw: Callable[[Axes], Any], alt: str, caption: str, height: float) -> str:

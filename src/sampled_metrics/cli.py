@@ -1,0 +1,664 @@
+"""The command line: estimate, compare, plan, rank and audit.
+
+Tables go to standard output or to files, which appear under their names only when complete.
+Progress and warnings go to the error stream, and so does the one sentence that says what is wrong
+with an input, with exit status 2. What a command needs is imported when it runs, so that
+``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import textwrap
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .logs import Log
+
+FORMATS = ("table", "json", "csv", "markdown")
+_SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".txt": "table"}
+
+#: For each command what it does, and an example that works when pasted into a shell.
+COMMANDS = {
+    "estimate": (
+        "Estimate exact metrics from a sampled evaluation: the naive value, every correction with "
+        "its standard error and confidence interval, and the interval of all values that the "
+        "sample leaves possible.",
+        "sampled-metrics estimate bundled --metrics recall@10 ndcg@10 ap auc",
+    ),
+    "compare": (
+        "Say for each pair of recommenders which of them beats the other, or that the sample "
+        "cannot tell.",
+        "sampled-metrics compare bundled --metric ndcg@10",
+    ),
+    "plan": (
+        "Find how many negatives, or how many users, an evaluation needs until its verdict on two "
+        "recommenders is right, and what it costs to rank all items instead. The recommenders' "
+        "true ranks are taken to be distributed as is most likely given a log.",
+        "sampled-metrics plan --n-items 100000 --users 5000 --metric ndcg@10 --from bundled",
+    ),
+    "rank": (
+        "Rank held-out items exactly, among all items that their user was not trained on, from "
+        "factors or scores: in blocks, so that nobody needs to sample.",
+        "sampled-metrics example toy\nsampled-metrics rank --users toy/U.npy --items toy/V.npy "
+        "--train toy/train.npz --test toy/test.csv -o toy/ranks.csv",
+    ),
+    "audit": (
+        "Test whether logged negatives are what they claim to be: uniform over the candidates, "
+        "without positives and without duplicates.",
+        "sampled-metrics example toy\nsampled-metrics audit toy/negatives.csv --n-items 500 "
+        "--positives toy/positives.csv",
+    ),
+    "example": (
+        "Write a folder of small files to try the other commands on: factors, a training set, "
+        "held-out items, negatives and the log of two recommenders.",
+        "sampled-metrics example toy\nsampled-metrics estimate toy/log.csv --n-items 480 "
+        "--n-negatives 50 --no-replacement",
+    ),
+}
+
+_LOG = """\
+LOG is a CSV or Parquet file with a row for each held-out item: recommender, user and rank (among
+the sampled negatives, 1 the best) or, better, n_better and n_tied, the negatives that scored
+higher and the same; n_items and n_negatives where users differ in them. "bundled" is a log that
+comes with the package: three recommenders on MovieLens 1M, with 100 negatives for each film.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one sentence, said like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
+class _Files:
+    """The files that a command writes: all of them appear, complete, or none."""
+
+    def __init__(self) -> None:
+        self._parts: dict[Path, Path] = {}
+        self._written: set[Path] = set()
+
+    def add(self, given: Path, inputs: Sequence[str | Path | None] = ()) -> Path:
+        """Make sure that a file can be written, and return the path to write to meanwhile."""
+        target = given.resolve()
+        if target.exists() and not target.is_file():
+            raise ValueError(f"{given} must be a file to write to, and is a folder or a device")
+        if target in self._parts:
+            raise ValueError(f"{given} is named for two outputs")
+        if any(name is not None and Path(name).resolve() == target for name in inputs):
+            raise ValueError(f"{given} is an input, and would be overwritten")
+        part = target.with_name(f".{target.name}.{os.getpid()}.part")
+        try:
+            part.touch(exist_ok=False)
+        except OSError as problem:
+            raise ValueError(f"{given} cannot be written: {problem.strerror}") from None
+        self._parts[target] = part
+        return part
+
+    def __enter__(self) -> _Files:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        for target, part in self._parts.items():
+            if kind is None:
+                part.replace(target)
+            else:
+                with suppress(OSError):
+                    part.unlink(missing_ok=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The words after the name of the program; those it was called with if omitted.
+
+    Returns
+    -------
+    int
+        The exit status: 0, 2 for bad input, 130 if interrupted, 141 if the reader of the output
+        has gone.
+
+    Examples
+    --------
+    >>> main(["estimate", "bundled", "--metrics", "auc", "--estimators", "naive",
+    ...       "--no-identification", "--format", "csv"])  # doctest: +ELLIPSIS
+    recommender,metric,estimator,value,standard_error,low,high,users
+    X,auc,naive,0.891...
+    Y,auc,naive,...
+    Z,auc,naive,...
+    0
+    """
+    if hasattr(sys.stdout, "reconfigure"):  # a name that the terminal cannot show is no error
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        arguments = _parser().parse_args(argv)
+        quiet = getattr(arguments, "quiet", True)
+        arguments.progress = not quiet and sys.stderr.isatty()
+        with _warnings_as_lines(), _Files() as files:
+            arguments.run(arguments, files)
+            sys.stdout.flush()
+    except SystemExit as end:  # after --help and --version
+        return end.code if isinstance(end.code, int) else 0
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except (ValueError, OSError, ImportError, MemoryError) as problem:
+        print(f"error: {_sentence(problem)}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _estimate(arguments: argparse.Namespace, files: _Files) -> None:
+    from . import evaluation
+
+    log, table, page = _opened(arguments, files)
+    options = {"confidence": arguments.confidence, "progress": arguments.progress}
+    frame = evaluation.estimate(
+        log,
+        arguments.metrics,
+        estimators=arguments.estimators,
+        identification=not arguments.no_identification,
+        **options,
+    )
+    if page is not None:
+        pairs = len(log.recommenders) > 1
+        verdicts = {
+            name: evaluation.compare(log, name, **options)
+            for name in (frame["metric"].unique() if pairs else [])
+        }
+        _write_report(page, frame, verdicts, log, arguments)
+    _show(frame, table, arguments)
+
+
+def _compare(arguments: argparse.Namespace, files: _Files) -> None:
+    from . import evaluation
+
+    log, table, page = _opened(arguments, files)
+    options = {"confidence": arguments.confidence, "progress": arguments.progress}
+    chosen = {} if arguments.estimator is None else {"estimator": arguments.estimator}
+    frame = evaluation.compare(log, arguments.metric, **options, **chosen)
+    for row in frame.to_dict("records"):
+        if row["warning"]:
+            warnings.warn(f"{row['first']} and {row['second']}: {row['warning']}", stacklevel=2)
+    if page is not None:
+        estimates = evaluation.estimate(log, [arguments.metric], **options)
+        (name,) = estimates["metric"].unique()
+        _write_report(page, estimates, {name: frame}, log, arguments)
+    _show(frame, table, arguments, hidden=["warning"])
+
+
+def _plan(arguments: argparse.Namespace, files: _Files) -> None:
+    from . import planning
+    from .metrics import metric
+
+    log, table, page = _opened(arguments, files)
+    n_items = arguments.n_items or round(log.frame["n_items"].mean())
+    users = arguments.users or int(log.frame.groupby("recommender")["user"].nunique().max())
+    negatives = int(log.frame["n_negatives"].iloc[0])
+    most = min(arguments.max_negatives or 1_000, n_items - 1)
+    ranks = planning.fitted(log, n_items, progress=arguments.progress)
+    of = metric(arguments.metric)
+    options: dict[str, Any] = {
+        "estimators": arguments.estimators or list(planning.ESTIMATORS),
+        "replacement": log.replacement,
+        "progress": arguments.progress,
+    }
+
+    def plans() -> pd.DataFrame:
+        levels = {"confidence": arguments.confidence, "max_negatives": most}
+        return planning.for_pairs(
+            planning.plan, ranks, of, n_items, users, negatives, **levels, **options
+        )
+
+    def curves() -> pd.DataFrame:
+        import pandas as pd
+
+        grids = [(users, planning.steps(most)), (planning.around(users), negatives)]
+        parts = [
+            planning.for_pairs(planning.curve, ranks, of, n_items, *grid, **options)
+            for grid in grids
+        ]
+        return pd.concat(parts).drop_duplicates(ignore_index=True)
+
+    frame = curves() if arguments.curve else plans()
+    if page is not None:
+        from . import report
+
+        facts = _facts(log, arguments) | {
+            "metric": of.label,
+            "planned": f"{users:,} users, {n_items:,} items, {negatives:,} negatives",
+            "confidence": f"{arguments.confidence:g}",
+        }
+        both = (plans(), frame) if arguments.curve else (frame, curves())
+        page.write_text(report.of_plan(*both, facts), encoding="utf-8")
+    _show(frame, table, arguments)
+
+
+def _rank(arguments: argparse.Namespace, files: _Files) -> None:
+    from .readers import rank_files
+
+    found = rank_files(
+        arguments.users,
+        arguments.items,
+        arguments.test,
+        arguments.train,
+        output=arguments.output,
+        progress=arguments.progress,
+    )
+    if arguments.output is None:
+        _show(found, None, arguments)
+    else:
+        print(f"{len(found):,} ranks in {arguments.output}")
+
+
+def _audit(arguments: argparse.Namespace, files: _Files) -> None:
+    raise NotImplementedError
+
+
+def _example(arguments: argparse.Namespace, files: _Files) -> None:
+    """Files of a small evaluation that fit together."""
+    import numpy as np
+    import pandas as pd
+    import scipy.sparse as sp
+
+    from .ranking import exact_ranks
+
+    folder, n_users, n_items, m = Path(arguments.folder), 300, 500, 50
+    part = folder.resolve().with_name(f".{folder.resolve().name}.{os.getpid()}.part")
+    if folder.exists():
+        raise ValueError(f"{folder} exists already: name a folder to make")
+    rng = np.random.default_rng(arguments.seed)
+    taste, items = rng.normal(size=(n_users, 8)), rng.normal(size=(n_items, 8))
+    order = np.argsort(-(taste @ items.T + rng.gumbel(size=(n_users, n_items))), axis=1)
+    test, train = order[:, 0], order[:, 1:21]
+    rest = [rng.permutation(np.setdiff1d(np.arange(n_items), row[:21]))[:m] for row in order]
+    users = np.arange(n_users)
+    seen = sp.csr_array((np.ones(train.size), (np.repeat(users, 20), train.ravel())),
+                        shape=(n_users, n_items))  # fmt: skip
+    rows = []
+    for name, noise in (("A", 0.5), ("B", 1.5)):
+        scores = (taste + noise * rng.normal(size=taste.shape)) @ items.T
+        lists = np.take_along_axis(scores, np.column_stack([test, np.stack(rest)]), axis=1)
+        found = exact_ranks(lists, np.zeros(n_users, dtype=int), None)
+        table = {"recommender": name, "user": users, "n_better": found.n_better}
+        rows.append(pd.DataFrame(table | {"n_tied": found.n_tied}))
+    known = np.column_stack([test, train])
+    tables = {
+        "log.csv": pd.concat(rows),
+        "test.csv": pd.DataFrame({"user": users, "item": test}),
+        "negatives.csv": pd.DataFrame({"user": np.repeat(users, m), "item": np.concatenate(rest)}),
+        "positives.csv": pd.DataFrame({"user": np.repeat(users, 21), "item": known.ravel()}),
+    }
+    try:
+        part.mkdir(parents=True)
+        for file, frame in tables.items():
+            frame.to_csv(part / file, index=False, lineterminator="\n")
+        np.save(part / "U.npy", taste)
+        np.save(part / "V.npy", items)
+        sp.save_npz(part / "train.npz", seen)
+        part.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    print(f"{folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
+
+
+def _opened(arguments: argparse.Namespace, files: _Files) -> tuple[Log, Path | None, Path | None]:
+    """The log, and where to write the table and the report, made sure of before any work."""
+    from .metrics import metric
+
+    for name in getattr(arguments, "metrics", None) or [arguments.metric]:
+        metric(name)
+    inputs = [arguments.log]
+    table = None if arguments.output is None else files.add(Path(arguments.output), inputs)
+    page = None
+    if arguments.report is not None:
+        from .report import import_figures
+
+        page = files.add(Path(arguments.report), inputs)
+        import_figures()
+    return _log(arguments), table, page
+
+
+def _log(arguments: argparse.Namespace) -> Log:
+    from .logs import read_log
+
+    sizes = {"n_items": arguments.n_items, "n_negatives": arguments.n_negatives}
+    replacement = False if arguments.no_replacement else None
+    if arguments.command != "plan":
+        return read_log(arguments.log, **sizes, replacement=replacement)
+    # A plan may be for another catalogue than that of the log, if the log has its own.
+    sizes["n_items"] = None
+    try:
+        return read_log(arguments.log, **sizes, replacement=replacement)
+    except ValueError as problem:
+        if arguments.n_items is None or not str(problem).startswith("n_items is needed"):
+            raise
+    sizes["n_items"] = arguments.n_items
+    return read_log(arguments.log, **sizes, replacement=replacement)
+
+
+def _facts(log: Log, arguments: argparse.Namespace) -> dict[str, object]:
+    """What a report says that it was made from."""
+    from .report import printable
+
+    sizes = {name: sorted({int(log.frame[name].min()), int(log.frame[name].max())})
+             for name in ("n_items", "n_negatives")}  # fmt: skip
+    return {
+        "log": arguments.log,
+        "recommenders": ", ".join(map(printable, log.recommenders)),
+        "users": int(log.frame["user"].nunique()),
+        "rows": len(log.frame),
+        "items": " to ".join(f"{size:,}" for size in sizes["n_items"]),
+        "negatives": " to ".join(f"{size:,}" for size in sizes["n_negatives"])
+        + (", with replacement" if log.replacement else ", without replacement"),
+    }
+
+
+def _write_report(
+    page: Path,
+    estimates: pd.DataFrame,
+    verdicts: Mapping[str, pd.DataFrame],
+    log: Log,
+    arguments: argparse.Namespace,
+) -> None:
+    from . import report
+
+    facts = _facts(log, arguments) | {"confidence": f"{arguments.confidence:g}"}
+    page.write_text(report.of_estimates(estimates, verdicts, facts), encoding="utf-8")
+
+
+def _show(
+    frame: pd.DataFrame,
+    output: Path | None,
+    arguments: argparse.Namespace,
+    hidden: Sequence[str] = (),
+) -> None:
+    """Print or write a table; columns that do not help the eye are left to the other formats."""
+    suffix = "" if arguments.output is None else Path(arguments.output).suffix.lower()
+    kind = arguments.format or _SUFFIXES.get(suffix, "table")
+    if kind in ("table", "markdown"):
+        frame = frame.drop(columns=list(hidden))
+    text = formatted(frame, kind)
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        output.write_text(text, encoding="utf-8")
+
+
+def formatted(frame: pd.DataFrame, kind: str) -> str:
+    """Write a table as text.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+    kind : {"table", "json", "csv", "markdown"}
+        Columns in line for the eye; a list of objects, with null for what is missing; with every
+        digit; or a table of Markdown.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        If `kind` is none of these.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"estimator": ["naive", "monotone"], "value": [0.25, float("nan")]})
+    >>> print(formatted(frame, "table"), end="")
+    estimator   value
+    naive      0.2500
+    monotone
+    >>> print(formatted(frame, "json"), end="")
+    [
+    {"estimator": "naive", "value": 0.25},
+    {"estimator": "monotone", "value": null}
+    ]
+    """
+    import pandas as pd
+
+    from .report import text
+
+    if kind not in FORMATS:
+        raise ValueError(f"kind must be one of {', '.join(FORMATS)}, got {kind!r}")
+    if kind == "csv":
+        return str(frame.to_csv(index=False, lineterminator="\n"))
+    if kind == "json":
+        plain = frame.astype(object).where(frame.notna(), None).to_dict("records")
+        rows = [json.dumps(row, default=lambda value: value.item()) for row in plain]
+        return "[\n" + ",\n".join(rows) + "\n]\n"
+    right = [pd.api.types.is_numeric_dtype(column) for _, column in frame.items()]
+    right = [r and frame[n].dtype != bool for r, n in zip(right, frame.columns, strict=True)]
+    cells = [list(map(str, frame.columns))]
+    cells += [[text(value) for value in row] for row in frame.itertuples(index=False, name=None)]
+    if kind == "markdown":
+        cells = [[cell.replace("|", "\\|") for cell in row] for row in cells]
+        cells.insert(1, ["---:" if r else ":---" for r in right])
+        return "".join(f"| {' | '.join(row)} |\n" for row in cells)
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for row in cells:
+        padded = [c.rjust(w) if r else c.ljust(w)
+                  for c, w, r in zip(row, widths, right, strict=True)]  # fmt: skip
+        lines.append("  ".join(padded).rstrip() + "\n")
+    return "".join(lines)
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Say each warning once, on a line of its own."""
+    said = set()
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        line = " ".join(str(message).split())
+        if line not in said:
+            print(f"warning: {line}", file=sys.stderr)
+        said.add(line)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore", FutureWarning)
+        warnings.showwarning = show
+        yield
+
+
+def _sentence(problem: BaseException) -> str:
+    """What is wrong, on one line."""
+    if isinstance(problem, MemoryError):
+        return "there is not enough memory for this"
+    if isinstance(problem, OSError) and problem.strerror:
+        named = "" if problem.filename is None else f"{problem.filename}: "
+        return f"{named}{problem.strerror}"
+    from .report import printable
+
+    return printable(str(problem)) or type(problem).__name__
+
+
+def _parser() -> _Parser:
+    from importlib.metadata import version
+
+    parser = _Parser(
+        prog="sampled-metrics",
+        description="What a sampled evaluation says about the exact metrics of recommenders.",
+        epilog="sampled-metrics COMMAND --help shows the options of a command and an example.",
+    )
+    parser.add_argument("--version", action="version", version=version("sampled-metrics"))
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    made = {}
+    for name, (what, example) in COMMANDS.items():
+        shown = "".join(f"  {line}\n" for line in example.splitlines())
+        log = _LOG + "\n" if name in ("estimate", "compare", "plan") else ""
+        made[name] = commands.add_parser(
+            name, help=what.split(":")[0].rstrip("."), description=_folded(what),
+            epilog=f"{log}example:\n{shown}", formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+        made[name].set_defaults(run=globals()[f"_{name}"])
+    _add_estimation(made["estimate"], made["compare"], made["plan"])
+    _add_estimate_options(made["estimate"], made["compare"])
+    _add_plan_options(made["plan"])
+    _add_rank_options(made["rank"])
+    _add_audit_options(made["audit"])
+    made["example"].add_argument("folder", metavar="FOLDER", help="folder to make")
+    made["example"].add_argument("--seed", type=_whole, default=1, help="default: 1")
+    for name in ("estimate", "compare", "plan", "rank", "audit"):
+        made[name].add_argument("--quiet", action="store_true", help="show no progress")
+    return parser
+
+
+def _add_estimation(*parsers: argparse.ArgumentParser) -> None:
+    """What every command that reads a log takes."""
+    for parser in parsers:
+        if parser.prog.endswith(" plan"):
+            parser.add_argument(
+                "--from", dest="log", metavar="LOG", required=True, help='a file, or "bundled"'
+            )
+            parser.add_argument(
+                "--n-items", type=_whole, metavar="N",
+                help="candidates of each user in the planned evaluation, the relevant item "
+                "included; also of the log, if it has no column of this name",
+            )  # fmt: skip
+        else:
+            parser.add_argument("log", metavar="LOG", help='a file, or "bundled"')
+            parser.add_argument(
+                "--n-items", type=_whole, metavar="N",
+                help="candidates of each user, the relevant items included, if the log has no "
+                "column of this name",
+            )  # fmt: skip
+        parser.add_argument(
+            "--n-negatives", type=_whole, metavar="M",
+            help="sampled negatives of each user, if the log has no column of this name",
+        )  # fmt: skip
+        parser.add_argument(
+            "--no-replacement", action="store_true",
+            help="negatives were drawn without replacement, or duplicates were removed",
+        )  # fmt: skip
+        parser.add_argument(
+            "--confidence", type=_number, default=0.95, metavar="P",
+            help="of intervals and verdicts; default: 0.95",
+        )  # fmt: skip
+        parser.add_argument(
+            "--format", choices=FORMATS, help="default: table, or what the name of OUTPUT ends in"
+        )
+        parser.add_argument("-o", "--output", metavar="OUTPUT", help="write the table to a file")
+        parser.add_argument(
+            "--report", metavar="HTML", help="also write a page with tables, figures and verdicts"
+        )
+
+
+def _add_estimate_options(
+    estimate: argparse.ArgumentParser, compare: argparse.ArgumentParser
+) -> None:
+    estimate.add_argument(
+        "--metrics", nargs="+", metavar="NAME", default=["recall@10", "ndcg@10", "ap", "auc"],
+        help="such as recall@10 ndcg@10 ap auc, which is the default",
+    )  # fmt: skip
+    estimate.add_argument(
+        "--estimators", nargs="+", metavar="NAME",
+        help="such as naive monotone bias-variance; default: all that the log allows",
+    )  # fmt: skip
+    estimate.add_argument(
+        "--no-identification", action="store_true",
+        help="leave out the interval of all possible values, which takes the longest",
+    )  # fmt: skip
+    compare.add_argument("--metric", required=True, metavar="NAME", help="such as ndcg@10")
+    compare.add_argument(
+        "--estimator", metavar="NAME", help="what the corrected difference is computed with"
+    )
+
+
+def _add_plan_options(plan: argparse.ArgumentParser) -> None:
+    plan.add_argument("--metric", required=True, metavar="NAME", help="such as ndcg@10")
+    plan.add_argument(
+        "--users", type=_whole, metavar="U",
+        help="users of the planned evaluation; default: those of the log",
+    )  # fmt: skip
+    plan.add_argument(
+        "--estimators", nargs="+", metavar="NAME",
+        help="of: naive, rank estimate, monotone, bias-variance, which is the default",
+    )  # fmt: skip
+    plan.add_argument(
+        "--max-negatives", type=_whole, metavar="M",
+        help="most negatives to consider; default: 1000",
+    )  # fmt: skip
+    plan.add_argument(
+        "--curve", action="store_true",
+        help="show the probability of the right verdict by negatives and by users instead",
+    )  # fmt: skip
+
+
+def _add_rank_options(rank: argparse.ArgumentParser) -> None:
+    rows = "(.npy: users and items are the numbers of rows, from 0)"
+    rank.add_argument("--users", required=True, metavar="FILE", help=f"factors of users {rows}")
+    rank.add_argument("--items", required=True, metavar="FILE", help=f"factors of items {rows}")
+    rank.add_argument(
+        "--train", metavar="FILE",
+        help="items that are no candidates: users by items, non-zero (.npz of SciPy's save_npz)",
+    )  # fmt: skip
+    rank.add_argument(
+        "--test", required=True, metavar="FILE",
+        help="held-out items: a CSV or Parquet file with columns user and item",
+    )  # fmt: skip
+    rank.add_argument("--format", choices=FORMATS, help="default: table, if there is no OUTPUT")
+    rank.add_argument(
+        "-o", "--output", metavar="OUTPUT", help="write the ranks to a .csv or .parquet file"
+    )
+
+
+def _add_audit_options(audit: argparse.ArgumentParser) -> None:
+    audit.add_argument("negatives", metavar="NEGATIVES", help="a file with columns user and item")
+    audit.add_argument(
+        "--n-items", type=_whole, required=True, metavar="N",
+        help="size of the catalogue, whose items are 0 to N - 1",
+    )  # fmt: skip
+    audit.add_argument(
+        "--positives", metavar="FILE",
+        help="items of a user that must not be among the negatives: columns user and item",
+    )  # fmt: skip
+    audit.add_argument(
+        "--format", choices=FORMATS, help="default: table, or what the name of OUTPUT ends in"
+    )
+    audit.add_argument("-o", "--output", metavar="OUTPUT", help="write the table to a file")
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, got {text[:40]!r}") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a number, got {text[:40]!r}") from None
+
+
+def _folded(text: str) -> str:
+    return textwrap.fill(text, 78)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
