@@ -10,6 +10,7 @@ every relevant item is among them. And :func:`rank_files` ranks all items instea
 
 from __future__ import annotations
 
+import io
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -430,7 +431,7 @@ def _candidates(rows: pd.DataFrame, source: str) -> pd.DataFrame:
     if not np.isin(relevant, (0, 1)).all():
         at = int(np.argmax(~np.isin(relevant, (0, 1))))
         raise ValueError(
-            f"relevant must be 0 or 1, got {rows['relevant'].iloc[at]!r} in row {at + 1} of "
+            f"relevant must be 0 or 1, got {_value(rows['relevant'].iloc[at])} in row {at + 1} of "
             f"{source}"
         )
     columns["relevant"] = relevant == 1
@@ -476,16 +477,13 @@ def _counts(table: pd.DataFrame, source: str) -> pd.DataFrame:
 
 def _judge(rows: pd.DataFrame, relevant: pd.DataFrame, source: str) -> pd.DataFrame:
     """Counts of a run, once it is sure that every relevant item of its users is in it."""
-    if "recommender" not in rows:
-        rows = rows.assign(recommender="recommender")
     if relevant.empty:
         raise ValueError(f"there must be a relevant item to rank in {source}, got none")
-    if rows.empty:
-        raise ValueError(f"{source} must hold one row or more, got none")
     pairs = pd.MultiIndex.from_frame(rows[["user", "item"]])
     judged = pd.MultiIndex.from_frame(relevant)
-    for name, own in pairs.to_series().groupby(rows["recommender"].to_numpy(), sort=False):
-        missing = ~judged.isin(own.index)
+    table = _candidates(rows.assign(relevant=pairs.isin(judged)), source)
+    for name, places in table.groupby("recommender", sort=False).indices.items():
+        missing = ~judged.isin(pairs[places])
         if missing.any():
             user, item = judged[missing][0]
             raise ValueError(
@@ -493,7 +491,6 @@ def _judge(rows: pd.DataFrame, relevant: pd.DataFrame, source: str) -> pd.DataFr
                 f"({missing.sum()} of {len(judged)} are missing for {name}): without its score "
                 "its rank is unknown, so log all candidates"
             )
-    table = _candidates(rows.assign(relevant=pairs.isin(judged)), source)
     _refuse_twice(table, _KEY, source)
     return _counts(table, source)
 
@@ -523,9 +520,14 @@ def _real(frame: pd.DataFrame, key: str, source: str) -> NDArray[np.float64]:
     if bad.any():
         at = int(np.argmax(bad))
         raise ValueError(
-            f"{key} must be a number, got {frame[key].iloc[at]!r} in row {at + 1} of {source}"
+            f"{key} must be a number, got {_value(frame[key].iloc[at])} in row {at + 1} of {source}"
         )
     return numbers
+
+
+def _value(value: Any) -> str:
+    """A value as it was written, not as NumPy shows it."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def _refuse_twice(frame: pd.DataFrame, key: list[str], source: str, hint: str = "") -> None:
@@ -604,14 +606,14 @@ def _recbole_negatives(struct: Any, relevant: NDArray[Any], n_negatives: int | N
 def _load_factors(path: str | Path) -> NDArray[Any]:
     """A matrix of real numbers in a file of NumPy, mapped."""
     try:
-        matrix = np.load(path, mmap_mode="r", allow_pickle=False)
+        matrix = np.lib.format.open_memmap(path, mode="r")
     except FileNotFoundError:
         raise ValueError(f"{path} is missing: it must be a .npy file with a matrix") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as problem:
+    except (OSError, ValueError) as problem:
         first = str(problem).split("\n")[0]
         raise ValueError(f"{path} must be a .npy file with a matrix, got: {first}") from None
-    if not isinstance(matrix, np.ndarray) or matrix.ndim != 2 or matrix.dtype.kind not in "iuf":
-        shown = getattr(matrix, "shape", "an archive")
+    if matrix.ndim != 2 or matrix.dtype.kind not in "iuf":
+        shown = f"shape {matrix.shape} of {matrix.dtype}"
         raise ValueError(f"{path} must be a .npy file with a matrix of numbers, got {shown}")
     return matrix
 
@@ -620,7 +622,7 @@ def _load_train(path: str | Path | None) -> sp.csr_array | None:
     if path is None:
         return None
     try:
-        matrix = sp.csr_array(sp.load_npz(path))
+        matrix = sp.csr_array(sp.load_npz(io.BytesIO(Path(path).read_bytes())))
         matrix.check_format(full_check=True)
     except FileNotFoundError:
         raise ValueError(f"{path} is missing: it must be a sparse matrix of SciPy") from None
