@@ -1,0 +1,954 @@
+"""Several relevant items ranked together among random decoys, ties broken at random: exactly.
+
+The metrics of this package are sums over j of a function of the rank of the j-th best relevant
+item, which is j plus the number of decoys above it. So expectations need the law of that number
+alone, for each j, and variances the law of two such numbers. Both follow from where the relevant
+items stand among *all* irrelevant candidates: no decoy has to be drawn.
+
+Ties are broken at random. The k-th of c relevant items that are tied with t candidates has a
+negative hypergeometric number of these above it (`_places`); with one relevant item among the
+tied the law of the decoys above it is a difference of two tails, as in
+:meth:`RankIntervals.sampled_pmf <sampled_metrics.ranking.RankIntervals.sampled_pmf>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import beta, binom
+
+from ._validate import FloatArray, IntArray, integer, integers
+from .estimators import Estimator
+from .metrics import Metric
+from .protocol import log_hypergeometric, log_law
+
+_BLOCK = 1 << 21  # probabilities held at once: 16 MiB
+
+
+@dataclass(frozen=True, eq=False)
+class RelevantSets:
+    """Where the relevant items of each ranking stand among the irrelevant ones, ties kept open.
+
+    Decoys are drawn from the irrelevant candidates and ranked together with the relevant items
+    (ekstrand2017); equal scores are then put in random order. There are three ways to draw them:
+
+    - distinct decoys, all sets equally likely (the default);
+    - ``replacement=True``: one by one, each from all candidates;
+    - ``replacement=True, weighted=True``: one by one, each candidate with a probability in
+      proportion to its weight, say its number of ratings.
+
+    With replacement a candidate may be drawn twice. It then stands twice in the list, and each of
+    its copies counts as a decoy of its own, with its own place among equal scores.
+
+    Parameters
+    ----------
+    n_better : array_like of int, shape (n_rankings, n_relevant)
+        Irrelevant candidates that score above each relevant item.
+    n_tied : array_like of int, shape (n_rankings, n_relevant)
+        Irrelevant candidates with its score.
+    level : array_like of int, shape (n_rankings, n_relevant)
+        Dense place of its score among those of the ranking's relevant items: 0 the best, the same
+        number for equal scores, none left out.
+    n_irrelevant : array_like of int, shape (n_rankings,)
+        Irrelevant candidates in all, at least 1.
+    weight_better, weight_tied : array_like of int, shape (n_rankings, n_relevant), optional
+        Total weight of the candidates above the item, and of those tied with it.
+    weight_total : array_like of int, shape (n_rankings,), optional
+        Weight of all irrelevant candidates, at least 1.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not match, a count is negative or fractional, levels are not dense, or counts
+        contradict each other: items of a level that differ, a level that does not stand behind
+        all candidates of the one before, more candidates than there are.
+
+    Examples
+    --------
+    >>> from sampled_metrics import metric
+    >>> sets = RelevantSets([[0, 3]], [[0, 1]], [[0, 1]], [8])
+    >>> sets.evaluate(metric("ap")), sets.expected(metric("ap"), 2).round(6)
+    (array([0.68333333]), array([0.86756]))
+    """
+
+    n_better: IntArray
+    n_tied: IntArray
+    level: IntArray
+    n_irrelevant: IntArray
+    weight_better: IntArray | None = None
+    weight_tied: IntArray | None = None
+    weight_total: IntArray | None = None
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            given = getattr(self, item.name)
+            if given is None:
+                continue
+            total = item.name in ("n_irrelevant", "weight_total")
+            counts = integers(given, item.name, int(total))
+            object.__setattr__(self, item.name, counts)
+            if self.n_better.ndim != 2 or self.n_better.shape[1] == 0:
+                raise ValueError(
+                    f"n_better must have shape (n_rankings, n_relevant), got {self.n_better.shape}"
+                )
+            shape = self.n_better.shape[:1] if total else self.n_better.shape
+            if counts.shape != shape:
+                raise ValueError(f"{item.name} must have shape {shape}, got {counts.shape}")
+        self._check_levels()
+        self._check_counts("n", self.n_better, self.n_tied, self.n_irrelevant, "n_irrelevant")
+        weights = (self.weight_better, self.weight_tied, self.weight_total)
+        if weights[0] is not None and weights[1] is not None and weights[2] is not None:
+            self._check_counts("weight", weights[0], weights[1], weights[2], "weight_total")
+        elif any(weight is not None for weight in weights):
+            raise ValueError("weight_better, weight_tied and weight_total must be given together")
+
+    def _check_levels(self) -> None:
+        dense = np.sort(self.level, axis=1)
+        gap = (dense[:, 0] != 0) | (np.diff(dense, axis=1) > 1).any(axis=1)
+        if gap.any():
+            row = int(np.argmax(gap))
+            raise ValueError(
+                "level must be dense, 0 for the best item and no number left out, got "
+                f"{self.level[row].tolist()} in ranking {row}"
+            )
+
+    def _check_counts(
+        self, kind: str, better: IntArray, tied: IntArray, total: IntArray, total_name: str
+    ) -> None:
+        order = np.argsort(self.level, axis=1, kind="stable")
+        level, better, tied = (
+            np.take_along_axis(each, order, axis=1) for each in (self.level, better, tied)
+        )
+        same = np.diff(level, axis=1) == 0
+        unequal = same & ((np.diff(better, axis=1) != 0) | (np.diff(tied, axis=1) != 0))
+        early = ~same & (better[:, 1:] < better[:, :-1] + tied[:, :-1])
+        for wrong, said in (
+            (unequal.any(axis=1), f"must be equal for items of one level, but are not: {kind}_"),
+            (early.any(axis=1), f"must grow by at least the ties of the level before: {kind}_"),
+            (better[:, -1] + tied[:, -1] > total, f"must not exceed {total_name} with the ties: "),
+        ):
+            if wrong.any():
+                row = int(np.argmax(wrong))
+                raise ValueError(
+                    f"{kind}_better {said.removesuffix(f'{kind}_')}got {better[row].tolist()} with "
+                    f"{kind}_tied {tied[row].tolist()} in ranking {row} of {total[row]}"
+                )
+
+    def evaluate(self, metric: Metric) -> FloatArray:
+        """Value of a metric with all irrelevant candidates, averaged over the order of ties.
+
+        Parameters
+        ----------
+        metric : Metric
+
+        Returns
+        -------
+        ndarray of float, shape (n_rankings,)
+
+        Examples
+        --------
+        >>> from sampled_metrics import metric
+        >>> RelevantSets([[0, 0]], [[1, 1]], [[0, 0]], [9]).evaluate(metric("rr")).round(6)
+        array([0.833333])
+        """
+        target = self._target(metric, self.n_irrelevant)
+        return target.of(self._all_terms([target])[0].sum(axis=1))
+
+    def law(
+        self,
+        n_negatives: ArrayLike,
+        reach: int | None = None,
+        *,
+        replacement: bool = False,
+        weighted: bool = False,
+    ) -> FloatArray:
+        """Law of the number of decoys above the best, second best, ... relevant item.
+
+        Parameters
+        ----------
+        n_negatives : int or array_like of int, shape (n_rankings,)
+            N, the decoys drawn: at least 0, and at most `n_irrelevant` if they are distinct.
+        reach : int, optional
+            Probabilities wanted, those of 0..reach - 1 decoys: k for a list of length k; all
+            N + 1 if omitted.
+        replacement, weighted : bool
+            How decoys are drawn; see the class.
+
+        Returns
+        -------
+        ndarray of float, shape (n_rankings, n_relevant, reach)
+            Absolute error below 1e-12; that of items without ties is relative.
+
+        Raises
+        ------
+        ValueError
+            If `n_negatives` or `reach` is outside its range, or decoys are to be weighted without
+            weights or without replacement.
+
+        Examples
+        --------
+        >>> RelevantSets([[0, 3]], [[0, 1]], [[0, 1]], [8]).law(2).round(4)
+        array([[[1.    , 0.    , 0.    ],
+                [0.2857, 0.5536, 0.1607]]])
+        """
+        places, drawn = self._drawn(n_negatives, replacement, weighted)
+        whole = int(drawn.max(initial=0)) + 1
+        width = whole if reach is None else integer(reach, "reach", 1)
+        blocks = [places.law(part, drawn[part], width) for part in places.blocks(width)]
+        shape = (0, self.n_better.shape[1], width)
+        return np.concatenate(blocks) if blocks else np.zeros(shape)
+
+    def expected(
+        self,
+        metric: Metric | Estimator | Sequence[Metric | Estimator],
+        n_negatives: ArrayLike,
+        *,
+        replacement: bool = False,
+        weighted: bool = False,
+    ) -> FloatArray:
+        """Exact expectation of the sampled metric, over the draws of decoys and the order of ties.
+
+        Parameters
+        ----------
+        metric : Metric, Estimator, or list of these
+            What is reported. An estimator reads the number of decoys above the j-th best item; its
+            protocol must have this number of relevant items and of negatives. Several share the
+            work.
+        n_negatives, replacement, weighted
+            As in :meth:`law`.
+
+        Returns
+        -------
+        ndarray of float, shape (n_rankings,), or (n_metrics, n_rankings) for a list
+
+        Raises
+        ------
+        ValueError
+            As :meth:`law`, or if an estimator is for other numbers of items or negatives, or AUC
+            is asked for without decoys.
+
+        Examples
+        --------
+        >>> from sampled_metrics import metric
+        >>> sets = RelevantSets([[0, 3]], [[0, 1]], [[0, 1]], [8])
+        >>> sets.expected([metric("auc"), metric("precision@2")], 4).round(6)
+        array([[0.78125 ],
+               [0.521429]])
+        >>> sets.evaluate(metric("auc"))
+        array([0.78125])
+        """
+        several = isinstance(metric, (list, tuple))
+        places, drawn = self._drawn(n_negatives, replacement, weighted)
+        given: Any = metric if several else [metric]
+        targets = [self._target(each, drawn) for each in given]
+        terms = self._sampled_terms(targets, places, drawn)
+        found = [t.of(term.sum(axis=1)) for t, term in zip(targets, terms, strict=True)]
+        return np.array(found) if several else found[0]
+
+    def contributions(
+        self,
+        metric: Metric,
+        n_negatives: ArrayLike | None = None,
+        *,
+        replacement: bool = False,
+        weighted: bool = False,
+    ) -> FloatArray:
+        """What each relevant item adds to the expected metric.
+
+        Tied relevant items exchange their places, so they add the same.
+
+        Parameters
+        ----------
+        metric : Metric
+        n_negatives : int or array_like of int, optional
+            As in :meth:`law`; all irrelevant candidates if omitted.
+        replacement, weighted
+            As in :meth:`law`.
+
+        Returns
+        -------
+        ndarray of float, shape (n_rankings, n_relevant)
+            In the order of the items; a row's sum is :meth:`expected`, or :meth:`evaluate`.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`expected`.
+
+        Examples
+        --------
+        >>> from sampled_metrics import metric
+        >>> sets = RelevantSets([[3, 0]], [[1, 0]], [[1, 0]], [8])
+        >>> sets.contributions(metric("ap"), 2).round(6), sets.contributions(metric("ap")).round(6)
+        (array([[0.36756, 0.5    ]]), array([[0.183333, 0.5     ]]))
+        """
+        if n_negatives is None:
+            target = self._target(metric, self.n_irrelevant)
+            terms = self._all_terms([target])[0]
+        else:
+            places, drawn = self._drawn(n_negatives, replacement, weighted)
+            target = self._target(metric, drawn)
+            terms = self._sampled_terms([target], places, drawn)[0]
+        each = target.shift / terms.shape[1] + target.scale[:, np.newaxis] * terms
+        return self._by_item(each)
+
+    def expected_gain(
+        self,
+        gains: ArrayLike,
+        discounts: ArrayLike,
+        n_negatives: ArrayLike | None = None,
+        *,
+        replacement: bool = False,
+        weighted: bool = False,
+    ) -> FloatArray:
+        """Expected normalized discounted cumulative gain, with gains and discounts of any kind.
+
+        A relevant item adds its gain times the discount of its own rank; the sum is divided by
+        that of the relevant items alone in the order of their gains. LensKit 3, the software of
+        ekstrand2017, takes ratings for gains and ``1 / max(1, log2(rank))`` for discounts
+        (jarvelin2002).
+
+        Parameters
+        ----------
+        gains : array_like of float, shape (n_rankings, n_relevant)
+            At least 0, with one above 0 in every ranking.
+        discounts : array_like of float, shape (k,)
+            Discounts of ranks 1..k, the length of the list; ranks beyond k count nothing.
+        n_negatives, replacement, weighted
+            As in :meth:`contributions`.
+
+        Returns
+        -------
+        ndarray of float, shape (n_rankings,)
+
+        Raises
+        ------
+        ValueError
+            If shapes do not match, a gain is negative or not finite, the ideal sum is not above
+            0, and as :meth:`law`.
+
+        Examples
+        --------
+        >>> sets = RelevantSets([[3, 0]], [[1, 0]], [[1, 0]], [8])
+        >>> discounts = 1 / np.maximum(1, np.log2(np.arange(1, 11)))
+        >>> sets.expected_gain([[5.0, 1.0]], discounts).round(6)
+        array([0.507304])
+        """
+        gain = np.asarray(gains, dtype=float)
+        relevant = self.n_better.shape[1]
+        if gain.shape != self.n_better.shape or not (np.isfinite(gain) & (gain >= 0)).all():
+            raise ValueError(
+                f"gains must hold numbers >= 0 in shape {self.n_better.shape}, got {gains!r}"
+            )
+        discount = np.asarray(discounts, dtype=float)
+        if discount.ndim != 1 or discount.size == 0 or not np.isfinite(discount).all():
+            raise ValueError(f"discounts must be a non-empty list of numbers, got {discounts!r}")
+        best = -np.sort(-gain, axis=1)[:, : discount.size] @ discount[:relevant]
+        if (best <= 0).any():
+            row = int(np.argmin(best))
+            raise ValueError(f"gains must have an ideal sum > 0, got {best[row]} in ranking {row}")
+        padded = np.append(discount, np.zeros(relevant))
+        values = np.stack([padded[j : j + discount.size] for j in range(relevant)])
+        target = _Target(np.asarray(values, dtype=float), np.ones(len(gain)), 0.0)
+        if n_negatives is None:
+            terms = self._all_terms([target])[0]
+        else:
+            places, drawn = self._drawn(n_negatives, replacement, weighted)
+            terms = self._sampled_terms([target], places, drawn)[0]
+        return np.asarray((gain * self._by_item(terms)).sum(axis=1) / best)
+
+    def variance(
+        self,
+        metric: Metric | Estimator,
+        n_negatives: ArrayLike,
+        *,
+        replacement: bool = False,
+        weighted: bool = False,
+    ) -> FloatArray:
+        """Exact variance of the sampled metric, over the draws of decoys and the order of ties.
+
+        Given how many decoys are above a group of tied items, the candidates above that group are
+        as good as drawn anew for the better groups. So the sum of the terms so far is carried
+        along the groups, as a function of that number, and its products with the terms of the
+        next group are all that the second moment needs. The cost of a ranking grows with the
+        square of the list's length, or of N for a metric that looks at the whole list.
+
+        Parameters
+        ----------
+        metric : Metric or Estimator
+            As in :meth:`expected`.
+        n_negatives, replacement, weighted
+            As in :meth:`law`.
+
+        Returns
+        -------
+        ndarray of float, shape (n_rankings,)
+            Absolute error below 1e-12.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`expected`.
+
+        Examples
+        --------
+        >>> from sampled_metrics import metric
+        >>> sets = RelevantSets([[0, 3]], [[0, 1]], [[0, 1]], [8])
+        >>> sets.variance(metric("ap"), 2).round(6)
+        array([0.007881])
+        """
+        places, drawn = self._drawn(n_negatives, replacement, weighted)
+        target = self._target(metric, drawn)
+        width = target.values.shape[1]
+        found = [
+            _second_moment(places.rows(part), drawn[part], target.values)
+            for part in places.blocks(width * width)
+        ]
+        second = np.concatenate(found) if found else np.zeros(0)
+        mean = self._sampled_terms([target], places, drawn)[0].sum(axis=1)
+        return np.asarray(target.scale**2 * np.maximum(second - mean**2, 0.0))
+
+    def draw(
+        self,
+        n_negatives: ArrayLike,
+        rng: np.random.Generator,
+        *,
+        replacement: bool = False,
+        weighted: bool = False,
+    ) -> IntArray:
+        """Draw the decoys of every ranking once and break ties: one simulated run.
+
+        Parameters
+        ----------
+        n_negatives, replacement, weighted
+            As in :meth:`law`.
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        ndarray of int, shape (n_rankings, n_relevant)
+            Rank of each relevant item among the decoys and the other relevant items, 1 the best;
+            in the order of the items.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`law`.
+
+        Examples
+        --------
+        >>> sets = RelevantSets([[3, 0]] * 2, [[1, 0]] * 2, [[1, 0]] * 2, [8, 8])
+        >>> sets.draw(4, np.random.default_rng(1))
+        array([[5, 1],
+               [3, 1]])
+        """
+        places, left = self._drawn(n_negatives, replacement, weighted)
+        relevant = self.n_better.shape[1]
+        height = rng.random(self.n_better.shape)
+        # Ties: relevant items and decoys all get a random height, the lowest comes first.
+        order = np.lexsort((height, self.level))
+        height = np.take_along_axis(height, order, axis=1)
+        ranks = np.empty_like(self.n_better)
+        above, level_left, passed = np.zeros_like(left), np.zeros_like(left), np.zeros_like(left)
+        floor = np.zeros(left.size)
+        for j in range(relevant):
+            new = places.first[:, j] == j
+            above += np.where(new, level_left, 0)
+            better, tied = places.better[:, j], places.tied[:, j]
+            gap = np.where(new, better - passed, 0)
+            found = places.draw(gap, places.total - passed, left, rng)
+            passed, left, above = passed + gap, left - found, above + found
+            gap = np.where(new, tied, 0)
+            found = places.draw(gap, places.total - passed, left, rng)
+            passed, left = passed + gap, left - found
+            level_left = np.where(new, found, level_left)
+            floor = np.where(new, 0.0, floor)
+            found = rng.binomial(level_left, (height[:, j] - floor) / (1.0 - floor))
+            above, level_left, floor = above + found, level_left - found, height[:, j]
+            np.put_along_axis(ranks, order[:, j : j + 1], (above + j + 1)[:, np.newaxis], axis=1)
+        return ranks
+
+    @cached_property
+    def _order(self) -> IntArray:
+        """The items of each ranking, the best first."""
+        return np.argsort(self.level, axis=1, kind="stable")
+
+    def _places(self, better: IntArray, tied: IntArray, total: IntArray, repeat: bool) -> _Places:
+        level = np.take_along_axis(self.level, self._order, axis=1)
+        same = level[:, :, np.newaxis] == level[:, np.newaxis, :]
+        before = level[:, :, np.newaxis] > level[:, np.newaxis, :]
+        return _Places(
+            np.take_along_axis(better, self._order, axis=1),
+            np.take_along_axis(tied, self._order, axis=1),
+            total,
+            before.sum(axis=2),
+            same.sum(axis=2),
+            repeat,
+        )
+
+    def _drawn(
+        self, n_negatives: ArrayLike, replacement: bool, weighted: bool
+    ) -> tuple[_Places, IntArray]:
+        """The items in order, counted or weighed, and the decoys drawn for each ranking."""
+        if weighted and not replacement:
+            raise ValueError("weighted decoys are drawn with replacement=True, got False")
+        drawn = integers(n_negatives, "n_negatives", 0)
+        if drawn.shape not in ((), self.n_irrelevant.shape):
+            raise ValueError(
+                f"n_negatives must be one number or have shape {self.n_irrelevant.shape}, got "
+                f"shape {drawn.shape}"
+            )
+        drawn = np.broadcast_to(drawn, self.n_irrelevant.shape).copy()
+        over = drawn > self.n_irrelevant
+        if not replacement and over.any():
+            row = int(np.argmax(over))
+            raise ValueError(
+                f"n_negatives must be <= {self.n_irrelevant[row]}, the irrelevant candidates of "
+                f"ranking {row}, got {drawn[row]}"
+            )
+        if not weighted:
+            counts = (self.n_better, self.n_tied, self.n_irrelevant)
+            return self._places(*counts, replacement), drawn
+        if self.weight_better is None or self.weight_tied is None or self.weight_total is None:
+            raise ValueError("weighted decoys need weight_better, weight_tied and weight_total")
+        weights = (self.weight_better, self.weight_tied, self.weight_total)
+        return self._places(*weights, True), drawn
+
+    def _target(self, wanted: Metric | Estimator, drawn: IntArray) -> _Target:
+        """A metric of the list of these decoys and the relevant items, as a vector for each j."""
+        relevant, ones = self.n_better.shape[1], np.ones(drawn.size)
+        most = int(drawn.max(initial=0))
+        if isinstance(wanted, Estimator):
+            protocol = wanted.protocol
+            needed = (relevant, {protocol.n_negatives})
+            if (protocol.n_relevant, set(drawn.tolist()) | {protocol.n_negatives}) != needed:
+                raise ValueError(
+                    f"the estimator must be for {relevant} relevant items and {most} negatives, "
+                    f"got one for {protocol.n_relevant} and {protocol.n_negatives}"
+                )
+            return _Target(np.atleast_2d(wanted.values), ones, 0.0).trimmed()
+        if not isinstance(wanted, Metric):
+            raise ValueError(f"metric must be a Metric or an Estimator, got {wanted!r}")
+        j = np.arange(1, relevant + 1)[:, np.newaxis]
+        if wanted.kind == "auc":  # linear in the counts, with a factor that depends on N
+            if (drawn == 0).any():
+                raise ValueError("n_negatives must be >= 1 for auc, got 0")
+            counts = np.tile(np.arange(most + 1.0), (relevant, 1))
+            return _Target(counts, -ones / (drawn * float(relevant)), 1.0)
+        k = 1 if wanted.kind == "accuracy" else wanted.k
+        width = most + 1 if k is None else min(k, most + 1)
+        values = wanted.term(np.arange(width) + j, j, relevant)
+        return _Target(values, ones, 0.0).trimmed()
+
+    def _sampled_terms(
+        self, targets: Sequence[_Target], places: _Places, drawn: IntArray
+    ) -> list[FloatArray]:
+        """Expected term of each j under each target; arrays of shape (n_rankings, n_relevant)."""
+        width = max((t.values.shape[1] for t in targets), default=1)
+        terms = [np.empty(self.n_better.shape) for _ in targets]
+        for part in places.blocks(width):
+            law = places.law(part, drawn[part], width)
+            for target, term in zip(targets, terms, strict=True):
+                reach = target.values.shape[1]
+                term[part] = np.einsum("ijx,jx->ij", law[:, :, :reach], target.values)
+        return terms
+
+    def _all_terms(self, targets: Sequence[_Target]) -> list[FloatArray]:
+        """As `_sampled_terms` with every irrelevant candidate as a decoy."""
+        counts = (self.n_better, self.n_tied, self.n_irrelevant)
+        places, relevant = self._places(*counts, False), self.n_better.shape[1]
+        terms = [np.zeros(self.n_better.shape) for _ in targets]
+        for target, term in zip(targets, terms, strict=True):
+            reach = target.values.shape[1]
+            within = np.clip(np.minimum(places.tied, reach - 1 - places.better) + 1, 0, None)
+            for part in _blocks(within.sum(axis=1)):
+                row, above, share = _spread(places.rows(part), within[part])
+                value = share * target.values[row % relevant, above]
+                size = (part.stop - part.start) * relevant
+                term[part] = np.bincount(row, value, size).reshape(-1, relevant)
+        return terms
+
+    def _by_item(self, terms: FloatArray) -> FloatArray:
+        """Terms of the best, second best, ... item as those of the items themselves."""
+        level = np.take_along_axis(self.level, self._order, axis=1)
+        same = level[:, :, np.newaxis] == level[:, np.newaxis, :]
+        shared = (same * terms[:, np.newaxis, :]).sum(axis=2) / same.sum(axis=2)
+        found = np.empty(terms.shape)
+        np.put_along_axis(found, self._order, shared, axis=1)
+        return found
+
+
+@dataclass(frozen=True)
+class _Target:
+    """What is summed: ``shift + scale * sum over j of values[j, decoys above the j-th best]``.
+
+    `values` has shape (n_relevant, reach), `scale` one entry for each ranking. Beyond `reach`
+    the values are 0.
+    """
+
+    values: FloatArray
+    scale: FloatArray
+    shift: float
+
+    def of(self, total: FloatArray) -> FloatArray:
+        return np.asarray(self.shift + self.scale * total)
+
+    def trimmed(self) -> _Target:
+        """The same without columns of zeros at the end."""
+        used = np.flatnonzero((self.values != 0).any(axis=0))
+        reach = int(used[-1]) + 1 if used.size else 1
+        return _Target(self.values[:, :reach], self.scale, self.shift)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Candidates, or their weights, around the best, second best, ... item of each ranking.
+
+    All of shape (n_rankings, n_relevant) but `total`: `better` and `tied` as in `RelevantSets`,
+    `first`, the number of items before the tied group that the item is in, and `size`, the
+    relevant items of that group. `repeat` tells whether decoys are drawn with replacement.
+    """
+
+    better: IntArray
+    tied: IntArray
+    total: IntArray
+    first: IntArray
+    size: IntArray
+    repeat: bool
+
+    def rows(self, part: slice | IntArray) -> _Places:
+        return _Places(
+            self.better[part],
+            self.tied[part],
+            self.total[part],
+            self.first[part],
+            self.size[part],
+            self.repeat,
+        )
+
+    def blocks(self, width: int) -> Iterator[slice]:
+        return _blocks(np.full(self.total.size, self.better.shape[1] * width))
+
+    def draw(
+        self, marked: IntArray, pool: IntArray, draws: IntArray, rng: np.random.Generator
+    ) -> IntArray:
+        """Draw how many of `draws` decoys from what is left of the pool are marked."""
+        if self.repeat:
+            return np.asarray(rng.binomial(draws, marked / np.maximum(pool, 1)))
+        return np.asarray(rng.hypergeometric(marked, pool - marked, draws))
+
+    def law(self, part: slice, draws: IntArray, width: int) -> FloatArray:
+        """Law of the decoys above each item of a block; shape (rows, n_relevant, width)."""
+        own = self.rows(part)
+        relevant = own.better.shape[1]
+        better, tied, size = own.better.ravel(), own.tied.ravel(), own.size.ravel()
+        total, drawn = np.repeat(own.total, relevant), np.repeat(draws, relevant)
+        law = np.empty((better.size, width))
+        plain = tied == 0
+        law[plain] = _counts(drawn[plain], better[plain], total[plain], width, self.repeat).T
+        alone = ~plain & (size == 1)
+        law[alone] = _tail_difference(
+            drawn[alone], better[alone], tied[alone], total[alone], width, self.repeat
+        ).T
+        opens = ~plain & (own.first.ravel() == np.tile(np.arange(relevant), own.total.size))
+        for c in range(2, relevant + 1):  # c relevant items that are tied follow one another
+            at = np.flatnonzero(opens & (size == c))
+            mixture = _mixed_repeats if self.repeat else _mixed_distinct
+            given = (drawn[at], better[at], tied[at], total[at])
+            law[at[:, np.newaxis] + np.arange(c)] = mixture(*given, c, width)
+        return law.reshape(-1, relevant, width)
+
+
+def _blocks(costs: IntArray) -> Iterator[slice]:
+    """Slices of neighbouring rows whose costs add up to about `_BLOCK` at most."""
+    start, spent = 0, 0
+    for row, cost in enumerate(costs.tolist()):
+        if spent and spent + cost > _BLOCK:
+            yield slice(start, row)
+            start, spent = row, 0
+        spent += max(cost, 1)
+    if spent:
+        yield slice(start, costs.size)
+
+
+def _counts(
+    draws: IntArray, marked: np.ndarray, pool: IntArray, width: int, repeat: bool
+) -> FloatArray:
+    """Probability of 0..width - 1 marked items among the draws; a column for each row of arguments.
+
+    From the most likely of these counts, where the probability is that of
+    :func:`~sampled_metrics.protocol.log_law`, up and down by the ratio of neighbours.
+    """
+    drawn, some, others = draws.astype(float), marked.astype(float), (pool - marked).astype(float)
+    if repeat:
+        anchor = np.minimum(((drawn + 1) * (some / pool)).astype(np.int64), draws)
+    else:
+        anchor = np.maximum((draws + 1) * (marked + 1) // (pool + 2), draws - (pool - marked))
+        anchor = np.minimum(anchor, np.minimum(marked, draws))
+    anchor = np.minimum(anchor, width - 1)
+    start = np.exp(log_law(anchor, draws, marked, pool, repeat))
+
+    def ratio(x: int) -> tuple[FloatArray, FloatArray]:
+        """The probability of x over that of x - 1, as a fraction."""
+        left = np.maximum(drawn - (x - 1), 0.0)
+        if repeat:
+            return left * some, x * others
+        return left * np.maximum(some - (x - 1), 0.0), x * (others - drawn + x)
+
+    law = np.zeros((width, draws.size))
+    law[0] = np.where(anchor == 0, start, 0.0)
+    for x in range(1, width):
+        up, down = ratio(x)
+        law[x] = np.where(anchor == x, start, law[x - 1] * (up / np.where(down > 0, down, 1.0)))
+    for x in range(int(anchor.max(initial=0)), 0, -1):
+        up, down = ratio(x)
+        lower = law[x] * (np.maximum(down, 0.0) / np.where(up > 0, up, 1.0))
+        law[x - 1] = np.where(x <= anchor, lower, law[x - 1])
+    return law
+
+
+def _tail_difference(
+    draws: IntArray, better: IntArray, tied: IntArray, pool: IntArray, width: int, repeat: bool
+) -> FloatArray:
+    """`_counts` above an item that no other relevant one is tied with; `tied` is at least 1.
+
+    Without replacement as in `RankIntervals.sampled_pmf`. With, the share of the tied weight above
+    the item is uniform on [0, 1], and the integral of the binomial law over its probability of
+    success is the same difference of two tails, of one more draw.
+    """
+    more = 0 if repeat else 1
+    upper, lower = (
+        np.cumsum(_counts(draws + 1, marked, pool + more, width, repeat), axis=0)
+        for marked in (better, better + tied + more)
+    )
+    scale = (pool + more) / ((draws + 1.0) * (tied + more))
+    return np.asarray(np.maximum(scale * (upper - lower), 0.0))
+
+
+def _mixed_distinct(
+    draws: IntArray, better: IntArray, tied: IntArray, pool: IntArray, size: int, width: int
+) -> FloatArray:
+    """Laws of the distinct decoys above `size` tied relevant items; shape (rows, size, width).
+
+    One candidate after the other is tried as the last one above the item.
+    """
+    law = np.empty((draws.size, size, width))
+    for part in _blocks((tied + 1) * width):
+        row = np.repeat(np.arange(part.stop - part.start), tied[part] + 1)
+        starts = np.cumsum(tied[part] + 1) - tied[part] - 1
+        among = np.arange(row.size) - starts[row]
+        above = better[part][row] + among
+        # With so many above it, fewer than `width` of them are drawn with probability 1e-26.
+        mean = draws[part][row] * above / pool[part][row]
+        kept = (mean < width) | ((mean - width) ** 2 < 120 * mean)
+        kept[starts] = True
+        row, among, above = row[kept], among[kept], above[kept]
+        starts = np.searchsorted(row, np.arange(part.stop - part.start))
+        counts = _counts(draws[part][row], above, pool[part][row], width, False)
+        for k in range(1, size + 1):
+            share = _share_above(among, tied[part][row], k, size)
+            law[part, k - 1] = np.add.reduceat(share * counts, starts, axis=1).T
+    return law
+
+
+def _mixed_repeats(
+    draws: IntArray, better: IntArray, tied: IntArray, pool: IntArray, size: int, width: int
+) -> FloatArray:
+    """As `_mixed_distinct`, of decoys that may be drawn twice.
+
+    The share u of the tied weight above the k-th item has a Beta law, and the binomial
+    probabilities are polynomials in it, which a Gauss rule integrates. Its error falls at least
+    as ``(e * expected / (4 * nodes)) ** (2 * nodes)``, `expected` of the tied being drawn.
+    """
+    law = np.zeros((draws.size, size, width))
+    for part in _blocks(np.full(draws.size, size * width)):
+        given = draws[part], better[part], tied[part], pool[part]
+        expected = float((given[0] * (given[2] / given[3])).max())
+        exact = (int(given[0].max()) + size) // 2 + 1
+        nodes, weights = np.polynomial.legendre.leggauss(min(exact, 20 + size + int(expected)))
+        for u, weight in zip((1 + nodes) / 2, weights / 2, strict=True):
+            counts = _counts(given[0], given[1] + u * given[2], given[3], width, True).T
+            for k in range(1, size + 1):
+                law[part, k - 1] += weight * beta.pdf(u, k, size + 1 - k) * counts
+    return law
+
+
+def _share_above(
+    among: ArrayLike, tied: ArrayLike, place: ArrayLike, size: ArrayLike
+) -> FloatArray:
+    """Probability that `among` of `tied` candidates come before the place-th of `size` others.
+
+    All in random order: negative hypergeometric. The first among + place - 1 hold place - 1 of the
+    others, and one more comes next.
+    """
+    candidates, behind, k, c = np.broadcast_arrays(among, tied, place, size)
+    before, everything = candidates + k - 1, behind + c
+    next_one = (c - k + 1) / (everything - before)
+    return np.asarray(np.exp(log_hypergeometric(k - 1, before, c, everything)) * next_one)
+
+
+def _spread(own: _Places, within: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
+    """The candidates that may be above each item, with probabilities: 0..within - 1 of the tied.
+
+    Returns the item's place in the raveled arrays, the number above it and the probability.
+    """
+    relevant = own.better.shape[1]
+    counts = within.ravel()
+    row = np.repeat(np.arange(counts.size), counts)
+    among = np.arange(row.size) - (np.cumsum(counts) - counts)[row]
+    place = (np.arange(relevant) - own.first).ravel() + 1
+    tied, size = own.tied.ravel()[row], own.size.ravel()[row]
+    return row, own.better.ravel()[row] + among, _share_above(among, tied, place[row], size)
+
+
+def _second_moment(own: _Places, draws: IntArray, values: FloatArray) -> FloatArray:
+    """Expected square of the sum of ``values[j, decoys above the j-th best]``, ranking by ranking.
+
+    The groups of tied items are taken from the best to the last, all rankings together whose
+    next group starts at the same place and has the same size.
+    """
+    relevant, width = values.shape
+    moment = np.zeros(draws.size)
+    passed = np.zeros_like(draws)  # candidates down to the end of the last group
+    carried = np.zeros((draws.size, width))  # expected terms so far, given the decoys among these
+    for start in range(relevant):
+        for size in range(1, relevant - start + 1):
+            rows = np.flatnonzero((own.first[:, start] == start) & (own.size[:, start] == size))
+            if not rows.size:
+                continue
+            better, tied = own.better[rows, start], own.tied[rows, start]
+            so_far = _thinned(passed[rows], better, carried[rows], own.repeat)
+            group = values[start : start + size]
+            order = np.argsort(tied, kind="stable")
+            for part in _tied_blocks(own, rows[order], start, draws, width):
+                at = order[part]
+                moment[rows[at]] += _group_moment(
+                    own.rows(rows[at]), start, draws[rows[at]], group, so_far[at]
+                )
+            mean, _ = _group_terms(group, width - 1)
+            carried[rows] = _carried(better, tied, so_far, mean, own.repeat)
+            passed[rows] = better + tied
+    return moment
+
+
+def _tied_blocks(
+    own: _Places, rows: IntArray, start: int, draws: IntArray, width: int
+) -> Iterator[slice]:
+    """Blocks of rankings, sorted by ties, for tables of (decoys above, decoys tied)."""
+    most = np.minimum(own.tied[rows, start], draws[rows]) if not own.repeat else draws[rows]
+    most = np.where(own.tied[rows, start] == 0, 0, most)
+    return _blocks(np.maximum.accumulate(most + 1) * width)
+
+
+def _thinned(marked: IntArray, pool: IntArray, carried: FloatArray, repeat: bool) -> FloatArray:
+    """``E[carried[X]]`` given 0..width - 1 decoys in the pool, X of which are marked.
+
+    Shapes (rows,), (rows,) and (rows, width); a count that cannot be gives any number.
+    """
+    rows, width = carried.shape
+    known = np.arange(width)
+    found = np.zeros((rows, width))
+    some = np.flatnonzero((carried != 0).any(axis=1) & (pool > 0))
+    if not some.size:
+        return found
+    most = np.broadcast_to(known, (some.size, width))
+    if not repeat:
+        most = np.minimum(most, pool[some, np.newaxis])
+    law = _counts(
+        most.ravel(), np.repeat(marked[some], width), np.repeat(pool[some], width), width, repeat
+    ).reshape(width, some.size, width)
+    found[some] = np.einsum("xry,rx->ry", law, carried[some])
+    return found
+
+
+def _carried(
+    better: IntArray, tied: IntArray, so_far: FloatArray, mean: FloatArray, repeat: bool
+) -> FloatArray:
+    """Expected terms down to the end of a group, given the decoys down to there.
+
+    `so_far` (rows, width) are those before the group, given the decoys above it; `mean[b, t]`
+    those of the group, given b decoys above it and t tied with it.
+    """
+    rows, width = so_far.shape
+    found = np.empty((rows, width))
+    plain = tied == 0
+    found[plain] = so_far[plain] + mean[:, 0]
+    some = np.flatnonzero(~plain)
+    if some.size:
+        pool = (better + tied)[some]
+        most = np.broadcast_to(np.arange(width), (some.size, width))
+        if not repeat:
+            most = np.minimum(most, pool[:, np.newaxis])
+        above = np.repeat(better[some], width)
+        law = _counts(most.ravel(), above, np.repeat(pool, width), width, repeat)
+        law = law.reshape(width, some.size, width)
+        split = np.arange(width) - np.arange(width)[:, np.newaxis]  # decoys tied: y - b
+        within = np.where(split >= 0, mean[np.arange(width)[:, np.newaxis], split.clip(0)], 0.0)
+        found[some] = np.einsum("bry,rb->ry", law, so_far[some])
+        found[some] += np.einsum("bry,by->ry", law, within)
+    return found
+
+
+def _group_moment(
+    own: _Places, start: int, draws: IntArray, group: FloatArray, so_far: FloatArray
+) -> FloatArray:
+    """Second moment that a group of tied items adds, in expectation over the decoys drawn."""
+    rows, width = so_far.shape
+    better, tied = own.better[:, start], own.tied[:, start]
+    above = _counts(draws, better, own.total, width, own.repeat)  # (width, rows)
+    if not tied.any():
+        mean, square = _group_terms(group, 0)
+        return np.asarray(above.T @ square[:, 0] + 2.0 * (above.T * so_far) @ mean[:, 0])
+    most = int(draws.max()) if own.repeat else int(np.minimum(tied, draws).max())
+    left = np.maximum(draws - np.arange(width)[:, np.newaxis], 0)
+    behind = own.total - better
+    if own.repeat:  # a share of the draws so small that it adds nothing to 16 digits is left out
+        share = float((tied / np.maximum(behind, 1)).max())
+        most = min(most, int(binom.isf(1e-20, int(draws.max()), min(share, 1.0))) + 1)
+    else:
+        left = np.minimum(left, behind)
+    mean, square = _group_terms(group, most)
+    level = _counts(
+        left.ravel(), np.tile(tied, width), np.tile(np.maximum(behind, 1), width), most + 1,
+        own.repeat,
+    ).reshape(most + 1, width, rows)  # fmt: skip
+    joint_square = np.einsum("tbr,bt->br", level, square)
+    joint_mean = np.einsum("tbr,bt->br", level, mean)
+    return np.asarray((above * (joint_square + 2.0 * so_far.T * joint_mean)).sum(axis=0))
+
+
+def _group_terms(group: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
+    """Mean of the sum of a group's terms, and of its square.
+
+    Given b decoys above the group, a row for each b < width, and 0..most decoys tied with it.
+    `group` has shape (size, width).
+    """
+    size, width = group.shape
+    among = np.arange(width)
+    reach = np.arange(width)[:, np.newaxis] + among
+    tied = np.arange(most + 1)
+    mean, square = np.zeros((width, most + 1)), np.zeros((width, most + 1))
+    for k in range(1, size + 1):
+        # What the k-th reports when b + d decoys are above it.
+        report = np.where(reach < width, group[k - 1][np.minimum(reach, width - 1)], 0.0)
+        before = np.zeros_like(report)  # expected terms of those before it, given d
+        for i in range(1, k):
+            worse = np.where(reach < width, group[i - 1][np.minimum(reach, width - 1)], 0.0)
+            before += worse @ _shares(among, i, k - 1, width).T
+        share = _shares(tied, k, size, width).T
+        mean += report @ share
+        square += (report * (report + 2.0 * before)) @ share
+    return mean, square
+
+
+def _shares(tied: IntArray, place: int, size: int, width: int) -> FloatArray:
+    """`_share_above` for 0..width - 1 among each number of tied ones; shape (tied, width)."""
+    among, most = np.arange(width), tied[:, np.newaxis]
+    possible = among <= most
+    share = _share_above(np.where(possible, among, 0), most, place, size)
+    return np.where(possible, share, 0.0)
