@@ -318,7 +318,9 @@ def _first(problem: BaseException) -> str:
 def _check_columns(names: list[Any], source: str) -> None:
     """Refuse a table whose columns are not those of a log."""
     shown = ", ".join(map(str, names)) or "none"
-    twice = sorted({str(name) for name in names if names.count(name) > 1 and name in _INPUT})
+    # Of two columns with one name pandas calls the second one "name.1".
+    once = [str(name).removesuffix(".1") for name in names]
+    twice = [name for name in _INPUT if once.count(name) > 1]
     if twice:
         raise ValueError(f"{source} must have one column {twice[0]}, got {shown}")
     unused = [name for name in _INPUT if name not in names]

@@ -1,0 +1,285 @@
+"""Logs: what is read is what was written, and bad input is named in one sentence."""
+
+import gzip
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from sampled_metrics import logs
+from sampled_metrics.datasets import bundled_ranks
+from sampled_metrics.logs import BUNDLED_NEGATIVES, BUNDLED_SEED, COLUMNS, Log, read_log, simulate
+
+SIZES = {"n_items": 50, "n_negatives": 9}
+
+
+def rows(**columns):
+    return pd.DataFrame({"user": [1, 2], "rank": [3, 10]}).assign(**columns)
+
+
+def test_one_row_a_user_keeps_its_counts():
+    log = read_log(rows(), **SIZES)
+    assert list(log.frame.columns) == list(COLUMNS)
+    expected = {"recommender": "recommender", "user": [1, 2], "n_better": [2, 9], "n_tied": 0}
+    for name, column in (expected | {"position": 1, "n_relevant": 1, **SIZES}).items():
+        assert (log.frame[name] == column).all(), name
+    assert log.replacement
+
+
+def test_rows_of_a_user_are_ranked_together_in_order_of_rank():
+    table = pd.DataFrame({"user": ["a", "b", "a", "a"], "rank": [5, 1, 2, 12]})
+    frame = read_log(table, **SIZES).frame
+    assert frame["user"].tolist() == ["a", "a", "a", "b"]
+    assert frame["position"].tolist() == [1, 2, 3, 1]
+    assert frame["n_relevant"].tolist() == [3, 3, 3, 1]
+    assert frame["n_better"].tolist() == [1, 3, 9, 0]
+
+
+def test_rows_of_different_instances_are_ranked_apart():
+    table = pd.DataFrame({"user": [1, 1, 1], "instance": ["p", "q", "q"], "rank": [3, 3, 1]})
+    frame = read_log(table, **SIZES).frame
+    assert frame["n_relevant"].tolist() == [1, 2, 2]
+    assert frame["n_better"].tolist() == [2, 0, 1]
+    assert frame["instance"].tolist() == [0, 1, 1]
+
+
+def test_recommenders_keep_the_order_of_the_file_and_users_are_sorted():
+    table = pd.DataFrame({"recommender": ["z", "a", "z", "a"], "user": [2, 2, 1, 1], "rank": 1})
+    log = read_log(table, **SIZES)
+    assert log.recommenders == ("z", "a")
+    assert log.frame["user"].tolist() == [1, 2, 1, 2]
+
+
+def test_the_order_of_rows_and_of_columns_does_not_matter():
+    log = read_log("bundled")
+    mixed = log.frame.drop(columns=["position", "n_relevant", "instance"]).sample(
+        frac=1, random_state=3
+    )[["n_tied", "n_items", "user", "recommender", "n_negatives", "n_better"]]
+    again = read_log(mixed, replacement=False).frame
+    by = ["recommender", "user"]
+    pd.testing.assert_frame_equal(
+        again.sort_values(by, ignore_index=True).drop(columns="instance"),
+        log.frame.sort_values(by, ignore_index=True).drop(columns="instance"),
+    )
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
+def test_a_file_is_read_as_the_frame_that_was_written(tmp_path, suffix):
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+    table = pd.DataFrame(
+        {
+            "recommender": ["NA", "NA", "b, c"],
+            "user": ["007", "x", "007"],
+            "n_better": [0, 3, 9],
+            "n_tied": [9, 0, 0],
+            "note": ["", "free", "text"],
+        }
+    )
+    path = tmp_path / f"log{suffix}"
+    if suffix == ".parquet":
+        table.to_parquet(path)
+    else:
+        table.to_csv(path, index=False)
+    found, expected = read_log(path, **SIZES), read_log(table, **SIZES)
+    pd.testing.assert_frame_equal(found.frame, expected.frame, check_dtype=False)
+    assert found.recommenders == ("NA", "b, c")
+
+
+BAD_TABLES = {
+    "no user": (rows().rename(columns={"user": "u"}), "there is no user"),
+    "no rank": (rows().drop(columns="rank"), "there is no rank"),
+    "misnamed": (rows().rename(columns={"rank": "sampled_rank"}), "is it 'sampled_rank'"),
+    "misspelt": (rows(n_item=[5, 5]), "did you mean 'n_items'"),
+    "upper case": (rows().rename(columns={"rank": "Rank"}), "did you mean 'rank'"),
+    "half of the counts": (pd.DataFrame({"user": [1], "n_better": [0]}), "there is no n_tied"),
+    "rank and counts": (rows(n_better=0, n_tied=0), "either a column rank or n_better"),
+    "no rows": (rows().iloc[:0], "one row or more"),
+    "rank 0": (rows(rank=[0, 1]), "rank must be >= 1, got 0 in row 1"),
+    "rank beyond": (rows(rank=[1, 11]), r"rank must be <= 10, with 9 negatives, got 11 in row 2"),
+    "fraction": (rows(rank=[1, 2.5]), "whole number >= 1, got .*2.5.* in row 2"),
+    "NaN": (rows(rank=[1, np.nan]), "whole number >= 1, got .*nan.* in row 2"),
+    "infinite": (rows(rank=[1, np.inf]), "whole number >= 1, got .*inf.* in row 2"),
+    "text": (rows(rank=["1", "best"]), "got 'best' in row 2"),
+    "no user named": (rows(user=["a", None]), "user must not be missing, as it is in row 2"),
+    "empty name": (rows(recommender=["A", " "]), "recommender must not be missing"),
+    "too many above": (
+        pd.DataFrame({"user": [1], "n_better": [5], "n_tied": [5]}),
+        r"n_better \+ n_tied must be <= n_negatives = 9, got 5 \+ 5",
+    ),
+    "negative": (pd.DataFrame({"user": [1], "n_better": [-1], "n_tied": [5]}), "n_better must be"),
+    "same rank": (rows(user=1, rank=4), "different ranks, got 4 twice, again in row 2"),
+    "row twice": (
+        pd.DataFrame({"user": [1, 1], "n_better": [4, 4], "n_tied": [0, 0]}),
+        "must not stand twice, as in row 2",
+    ),
+    "item twice": (rows(user=1, item="i"), "an item must stand once in an instance"),
+    "other n_items": (rows(n_items=[50, 51]), "n_items must be that of the column"),
+    "mixed in an instance": (
+        rows(user=1, n_items=[50, 50], n_negatives=[9, 10]),
+        "n_negatives must be",
+    ),
+}
+
+
+@pytest.mark.parametrize(("table", "message"), BAD_TABLES.values(), ids=BAD_TABLES)
+def test_a_bad_table_is_refused_in_one_sentence(table, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        read_log(table, **SIZES)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_negatives": 9}, "n_items is needed"),
+        ({"n_items": 50}, "n_negatives is needed"),
+        ({"n_items": 1, "n_negatives": 9}, "n_items must be a whole number in"),
+        ({"n_items": 50.0, "n_negatives": 9}, "n_items must be a whole number"),
+        ({"n_items": 50, "n_negatives": 0}, "n_negatives must be a whole number in"),
+        ({"n_items": 10, "n_negatives": 10, "replacement": False}, "n_negatives must be <= 9"),
+        ({"n_items": 2**40, "n_negatives": 2**30}, r"must be < 2\*\*61"),
+        ({**SIZES, "replacement": "no"}, "replacement must be True or False"),
+    ],
+)
+def test_a_bad_option_is_refused_in_one_sentence(options, message):
+    with pytest.raises(ValueError, match=message):
+        read_log(rows(), **options)
+
+
+def test_a_catalogue_must_hold_more_than_the_relevant_items():
+    table = pd.DataFrame({"user": [1, 1, 1], "rank": [1, 2, 3]})
+    with pytest.raises(ValueError, match="above the number of relevant items, 3, got 3"):
+        read_log(table, n_items=3, n_negatives=5)
+
+
+def test_items_tell_rows_apart_that_are_alike():
+    table = pd.DataFrame({"user": [1, 1], "item": ["i", "j"], "n_better": 4, "n_tied": 0})
+    assert read_log(table, **SIZES).frame["n_relevant"].tolist() == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "empty file"),
+        (b"\n\n", "empty file"),
+        (b"user,rank\n", "one row or more"),
+        (b"user,rank\n1,3\n2,1", "cut short"),
+        (b"user,rank\n1,3\n2\n", "rank must be a whole number >= 1, got '' in row 2"),
+        (b"user,rank\n1,3,4\n2,1,7\n", "must be a CSV file"),
+        (b"user,rank\n1,3\n2,1,7\n", "must be a CSV file"),
+        (b"user,rank\n\xff\xfe,3\n", "must be a CSV file"),
+        (b"user,rank\n1,\n", "rank must be a whole number >= 1, got '' in row 1"),
+        (b'user,rank\n"1,3\n', "must be a CSV file"),
+        (b"user,user,rank\n1,1,3\n", "must have one column user"),
+        (gzip.compress(b"user,rank\n1,3\n")[:-9], "must be a CSV file"),
+    ],
+)
+def test_a_bad_csv_file_is_refused_in_one_sentence(tmp_path, content, message):
+    path = tmp_path / "log.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message) as caught:
+        read_log(path, **SIZES)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_parquet_file_cut_short_is_refused(tmp_path):
+    pytest.importorskip("pyarrow")
+    rows().to_parquet(tmp_path / "log.parquet")
+    whole = (tmp_path / "log.parquet").read_bytes()
+    for length in (1, 4, len(whole) // 2, len(whole) - 1):
+        (tmp_path / "log.parquet").write_bytes(whole[:length])
+        with pytest.raises(ValueError, match="whole Parquet file") as caught:
+            read_log(tmp_path / "log.parquet", **SIZES)
+        assert "\n" not in str(caught.value)
+
+
+def test_parquet_without_its_library_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "log.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ImportError, match=r"pip install 'sampled-metrics\[parquet\]'"):
+        read_log(tmp_path / "log.parquet", **SIZES)
+
+
+@pytest.mark.parametrize("name", ["missing.csv", ".", "null\0.csv"])
+def test_an_unreadable_path_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match="cannot be read"):
+        read_log(f"{tmp_path}/{name}", **SIZES)
+    with pytest.raises(ValueError, match="a file or a data frame, got int"):
+        read_log(3, **SIZES)
+
+
+cells = st.one_of(
+    st.integers(-3, 12),
+    st.floats(allow_nan=True),
+    st.text(max_size=3),
+    st.booleans(),
+    st.none(),
+)
+
+
+@given(
+    st.lists(
+        st.sampled_from(["user", "rank", "n_better", "n_tied", "item", "instance", "n_items", "x"]),
+        min_size=1,
+        max_size=5,
+    ),
+    st.lists(st.lists(cells, min_size=5, max_size=5), max_size=4),
+)
+def test_any_table_is_read_or_refused_in_one_sentence(names, table):
+    frame = pd.DataFrame([row[: len(names)] for row in table], columns=names)
+    try:
+        found = read_log(frame, n_negatives=9, **({} if "n_items" in names else {"n_items": 50}))
+    except ValueError as problem:
+        assert "\n" not in str(problem)
+    else:
+        assert len(found.frame) == len(frame)
+        assert not found.frame.isna().any(axis=None)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_read_or_refused_in_one_sentence(tmp_path_factory, content):
+    path = tmp_path_factory.mktemp("fuzz") / "log.csv"
+    path.write_bytes(b"user,rank\n" + content)
+    try:
+        read_log(path, **SIZES)
+    except ValueError as problem:
+        assert "\n" not in str(problem)
+
+
+def test_the_bundled_log_is_what_its_seed_draws(tmp_path):
+    log = read_log("bundled")
+    drawn = simulate(bundled_ranks(), BUNDLED_NEGATIVES, np.random.default_rng(BUNDLED_SEED))
+    for name in drawn:
+        assert (log.frame[name].to_numpy() == drawn[name].to_numpy()).all(), name
+    assert not log.replacement
+    assert isinstance(log, Log)
+    written = logs.write_bundled_log(bundled_ranks(), tmp_path)
+    with np.load(written) as new, np.load(logs.BUNDLE / "log.npz") as old:
+        assert new.files == old.files
+        assert all((new[name] == old[name]).all() for name in new.files)
+
+
+def test_the_bundled_log_takes_no_other_sizes():
+    assert len(read_log("bundled", n_negatives=100).frame) == 18_120
+    with pytest.raises(ValueError, match="n_items must be that of the column"):
+        read_log("bundled", n_items=3_706)
+    with pytest.raises(ValueError, match="replacement must be False for the bundled log"):
+        read_log("bundled", replacement=True)
+
+
+def test_simulated_counts_have_the_multivariate_hypergeometric_law():
+    one = {"recommender": "r", "user": 0, "n_better": 3, "n_tied": 2, "n_candidates": 9}
+    many = pd.DataFrame([one] * 20_000)
+    found = simulate(many, 4, np.random.default_rng(2))
+    cells = [(a, t) for a in range(4) for t in range(3) if a + t <= 4 and 4 - a - t <= 3]
+    law = [stats.multivariate_hypergeom.pmf([a, t, 4 - a - t], [3, 2, 3], 4) for a, t in cells]
+    assert sum(law) == pytest.approx(1)
+    counts = [((found["n_better"] == a) & (found["n_tied"] == t)).sum() for a, t in cells]
+    assert stats.chisquare(counts, np.array(law) * len(many)).pvalue > 1e-3
+    with pytest.raises(ValueError, match=r"n_negatives must be a whole number in \[1, 8\]"):
+        simulate(many, 9, np.random.default_rng(2))
