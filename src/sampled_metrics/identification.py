@@ -1,0 +1,524 @@
+"""What the sample cannot tell: the exact metrics that are compatible with the sampled ranks.
+
+A sample of negatives shows the law of the sampled rank, q = p P, and not the distribution p of
+the true ranks; many p have the same q, or one that the observed sample cannot tell from it. The
+smallest and the largest exact metric among them are linear programmes over p. They are solved by
+column generation over the ranks and returned with their duals' bound, which holds for every
+rank of the catalogue: the interval contains the programme's own whatever the solver did.
+"""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from scipy.optimize import linprog
+from scipy.special import betaincinv
+
+from ._all_ranks import AllRanks, all_ranks
+from ._validate import FloatArray, IntArray
+from .metrics import Metric
+from .protocol import Protocol
+
+#: An interval is certified if it is at most this much wider than need be, at either end.
+CERTIFIED = 1e-6
+#: Rounds of column generation, and how near the two bounds of the programme are to come.
+_ROUNDS, _NEAR = 40, 1e-9
+#: What a unit of a sampled rank's probability outside its band costs: larger than any multiplier.
+_PENALTIES = (1e3, 1e5, 1e7)
+#: Ranks added in one round for one catalogue size.
+_COLUMNS = 30
+#: Singular values of the law, relative to the largest, that are told from zero.
+_SEEN = 1e-9
+#: Catalogue sizes that are told apart; where there are more, bins that they are put in.
+_SIZES, _BINS = 16, 8
+_OPTIONS: dict[str, Any] = {
+    "primal_feasibility_tolerance": 1e-10,
+    "dual_feasibility_tolerance": 1e-10,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """The exact metrics that are compatible with a sample.
+
+    Attributes
+    ----------
+    low, high : float
+        The smallest and the largest value, or a little beyond: see `gap`.
+    confidence : float
+        Probability, at least, that the interval holds the exact metric.
+    gap : float
+        How much further out than the programme's own solution either end may lie.
+    at_low, at_high : dict of int to float
+        Distributions of the true ranks at the two ends: users at each rank, as a share of all
+        users. With several relevant items they sum to the number of them that the metric sees.
+
+    Examples
+    --------
+    >>> from sampled_metrics import metric
+    >>> found = interval([60, 30, 10], Protocol(n_items=50, n_negatives=2), metric("recall@10"))
+    >>> round(found.low, 3), round(found.high, 3), found.certified
+    (0.0, 0.996, True)
+    """
+
+    low: float
+    high: float
+    confidence: float
+    gap: float
+    at_low: dict[int, float] = field(repr=False)
+    at_high: dict[int, float] = field(repr=False)
+
+    @property
+    def certified(self) -> bool:
+        """Whether the gap is below 1e-6."""
+        return self.gap < CERTIFIED
+
+
+def interval(
+    counts: ArrayLike | Sequence[ArrayLike],
+    protocol: Protocol | Sequence[Protocol],
+    metric: Metric,
+    confidence: float = 0.95,
+    users: float | None = None,
+) -> Interval:
+    """The exact metrics that are compatible with the observed sampled ranks.
+
+    A distribution of the true ranks is compatible if the law of the sampled rank that it leads
+    to lies in a region around the observed shares. The region holds the law with the given
+    probability, for users who are a sample of their like and for users whose ranks are fixed:
+
+    - the share of each sampled rank, and of the first 2, 3, ... of them, is in its exact
+      binomial interval (Clopper and Pearson), at a level split evenly among them;
+    - the mean sampled rank is in an empirical Bernstein interval (maurer2009, theorem 4), which
+      has half of the error probability to itself.
+
+    Parameters
+    ----------
+    counts : array_like of float, shape (m + 1,) or (n_relevant, m + 1), or a sequence of such
+        Users with 0, 1, ..., m sampled negatives above the item, with several relevant items a
+        row for each position. They may be fractions, as of ties spread over the places they
+        cover. A sequence has one array for each class of users.
+    protocol : Protocol or sequence of Protocol
+        With one catalogue size; as many as there are classes.
+    metric : Metric
+    confidence : float
+        In (0, 1).
+    users : float, optional
+        Users that `counts`, then shares, stand for; ``inf`` makes the region a point and leaves
+        what even infinitely many users cannot tell. The sum of the counts if omitted.
+
+    Returns
+    -------
+    Interval
+        Of the average metric over the users. With several relevant items or several numbers of
+        negatives it is the sum of the intervals for each, jointly at that confidence, and then
+        wider than need be; so it is with more than 16 catalogue sizes, of which those that are
+        close together may exchange users.
+
+    Raises
+    ------
+    ValueError
+        If the counts are negative, not finite, all zero or of another shape than the protocol's,
+        if `confidence` or `users` is out of range, or if no distribution of true ranks is
+        compatible with the sample.
+
+    Warns
+    -----
+    RuntimeWarning
+        If the interval is valid but its gap could not be brought below 1e-6.
+
+    Examples
+    --------
+    AUC is linear in the rank: a point, but for the users being few.
+
+    >>> from sampled_metrics import metric
+    >>> protocol, shares = Protocol(n_items=50, n_negatives=2), [0.6, 0.3, 0.1]
+    >>> auc = interval(shares, protocol, metric("auc"), users=float("inf"))
+    >>> round(auc.low, 6), round(auc.high, 6)
+    (0.75, 0.75)
+    >>> recall = interval(shares, protocol, metric("recall@10"), users=float("inf"))
+    >>> round(recall.low, 3), round(recall.high, 3)
+    (0.015, 0.895)
+    """
+    if not isinstance(confidence, numbers.Real) or not 0 < confidence < 1:
+        raise ValueError(f"confidence must be a number in (0, 1), got {confidence!r}")
+    classes = checked_counts(counts, protocol)
+    total = sum(users for _, _, users in classes)
+    if users is not None and (not isinstance(users, numbers.Real) or not users > 0):
+        raise ValueError(f"users must be a number > 0, got {users!r}")
+    scale = 1.0 if users is None else float(users) / total
+    problems = _problems(classes, metric)
+    error = (1.0 - float(confidence)) / len(problems)
+    parts = [
+        (problem, _region(problem, float(problem.counts.sum()) * scale, error), share)
+        for problem, share in ((p, float(p.counts.sum()) / total) for p in problems)
+    ]
+    lowest, highest = (_end(parts, sign) for sign in (-1.0, 1.0))
+    gap = max(lowest.gap, highest.gap)
+    if gap >= CERTIFIED:
+        warnings.warn(
+            f"the identification interval is valid but may be {gap:.1g} too wide at either end",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return Interval(lowest.bound, highest.bound, float(confidence), gap, lowest.mass, highest.mass)
+
+
+def _end(parts: list[tuple[_Problem, _Region, float]], sign: float) -> _Found:
+    """The lower (sign -1) or upper (1) end: a sum over positions and numbers of negatives."""
+    found = [(share, _Programme(problem, region, sign).solve()) for problem, region, share in parts]
+    masses: dict[int, float] = {}
+    for share, each in found:
+        for rank, mass in each.mass.items():
+            masses[rank] = masses.get(rank, 0.0) + share * mass
+    return _Found(
+        sum(share * each.bound for share, each in found),
+        sum(share * each.gap for share, each in found),
+        dict(sorted(masses.items())),
+    )
+
+
+def checked_counts(
+    counts: ArrayLike | Sequence[ArrayLike], protocol: Protocol | Sequence[Protocol]
+) -> list[tuple[FloatArray, Protocol, float]]:
+    """The counts of each class of users as a row for each position, its protocol and its users.
+
+    Raises
+    ------
+    ValueError
+        As :func:`interval`; classes without users are left out.
+
+    Examples
+    --------
+    >>> checked_counts([2, 1], Protocol(n_items=5, n_negatives=1))[0][2]
+    3.0
+    """
+    if isinstance(protocol, Protocol):
+        given: list[ArrayLike] = [counts]  # type: ignore[list-item]
+        protocols = [protocol]
+    else:
+        given, protocols = list(counts), list(protocol)  # type: ignore[arg-type]
+        if len(given) != len(protocols):
+            raise ValueError(
+                f"counts and protocol must be as many, got {len(given)} and {len(protocols)}"
+            )
+    classes = []
+    for each, law in zip(given, protocols, strict=True):
+        if not isinstance(law.n_items, int):
+            raise ValueError(
+                f"n_items must be one number for each class, got shape {law.n_items.shape}"
+            )
+        rows = _finite(each)
+        columns, relevant = law.n_negatives + 1, law.n_relevant
+        expected = (columns,) if relevant == 1 else (relevant, columns)
+        if rows.shape != expected:
+            raise ValueError(f"counts must have shape {expected}, got {rows.shape}")
+        rows = rows.reshape(relevant, columns)
+        users = float(rows[0].sum())
+        if not np.allclose(rows.sum(axis=1), users, rtol=1e-9, atol=0):
+            raise ValueError(
+                f"counts must have the same sum at every position, got {rows.sum(axis=1).tolist()}"
+            )
+        if users > 0:
+            classes.append((rows, law, users))
+    if not classes:
+        raise ValueError("counts must hold at least one user, got none")
+    return classes
+
+
+def _finite(counts: ArrayLike) -> FloatArray:
+    try:
+        rows = np.asarray(counts, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"counts must be numbers, got {counts!r:.60}") from None
+    bad = rows[~(np.isfinite(rows) & (rows >= 0))]
+    if bad.size:
+        raise ValueError(f"counts must be finite numbers >= 0, got {bad[0]}")
+    return rows
+
+
+@dataclass(frozen=True, eq=False)
+class _Bin:
+    """Users of catalogues of nearly one size, who may exchange places in the programme."""
+
+    share: float
+    laws: list[AllRanks]
+    targets: list[FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """One position among the relevant items, for the users that have one number of negatives."""
+
+    counts: FloatArray
+    position: int
+    bins: list[_Bin]
+
+
+def _problems(classes: list[tuple[FloatArray, Protocol, float]], metric: Metric) -> list[_Problem]:
+    groups: dict[tuple[int, bool, int], list[tuple[FloatArray, Protocol, float]]] = {}
+    for each in classes:
+        law = each[1]
+        groups.setdefault((law.n_negatives, law.replacement, law.n_relevant), []).append(each)
+    problems = []
+    for (m, replacement, relevant), members in groups.items():
+        by_size: dict[int, FloatArray] = {}
+        for rows, law, _ in members:
+            pool = int(law.pool)
+            by_size[pool] = by_size.get(pool, 0.0) + rows
+        counts = np.sum(list(by_size.values()), axis=0)
+        pools = np.array(sorted(by_size))
+        users = np.array([by_size[pool][0].sum() for pool in pools])
+        for j in range(1, relevant + 1):
+            bins = []
+            for part in _parts(users):
+                laws = [all_ranks(int(pool), m, replacement) for pool in pools[part]]
+                targets = [
+                    metric.term(np.arange(pool + 1) + j, j, relevant, int(pool) + relevant)
+                    for pool in pools[part]
+                ]
+                bins.append(_Bin(float(users[part].sum() / users.sum()), laws, targets))
+            problems.append(_Problem(counts[j - 1], j, bins))
+    return problems
+
+
+def _parts(users: FloatArray) -> list[np.ndarray]:
+    """Indices of the sizes, in bins: each its own if there are few, else of about equal users."""
+    if users.size <= _SIZES:
+        return [np.array([i]) for i in range(users.size)]
+    middle = (np.cumsum(users) - 0.5 * users) / users.sum()
+    which = np.minimum((middle * _BINS).astype(int), _BINS - 1)
+    return [np.flatnonzero(which == b) for b in np.unique(which)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Region:
+    """Bands, from low to high, on linear functionals of the law of the sampled rank."""
+
+    functionals: FloatArray
+    bands: FloatArray
+
+
+def _region(problem: _Problem, users: float, error: float) -> _Region:
+    """The simultaneous region: half of the error for the mean, half for cells and levels."""
+    m = problem.counts.size - 1
+    shares, x = problem.counts / problem.counts.sum(), np.arange(m + 1) / m
+    if np.isinf(users):
+        return _point(problem.bins[0].laws[0], shares)
+    # The first level is a cell, and the last one is what the last cell leaves.
+    levels = np.tril(np.ones((m + 1, m + 1)))[1 : m - 1]
+    functionals = np.concatenate([np.eye(m + 1), levels, x[np.newaxis]])
+    each = 0.5 * error / (m + 1 + len(levels))
+    counts = np.concatenate([shares, np.cumsum(shares)[1 : m - 1]]) * users
+    band = bernstein(float(shares @ x), float(shares @ (x - shares @ x) ** 2), users, 0.5 * error)
+    bands = np.concatenate([clopper_pearson(counts, users, each), [band]])
+    return _Region(functionals, bands)
+
+
+def _point(law: AllRanks, shares: FloatArray) -> _Region:
+    """The law itself, in the directions that floating-point numbers tell from zero.
+
+    What the true ranks add to the other directions is below the rounding of the shares.
+    """
+    _, s, right = np.linalg.svd(law.rows(_spread(law)), full_matrices=False)
+    seen = s > _SEEN * s[0]
+    functionals = right[seen] / s[seen, np.newaxis]
+    centre = functionals @ shares
+    width = 1e-15 / s[seen]
+    return _Region(functionals, np.stack([centre - width, centre + width], axis=-1))
+
+
+def bernstein(mean: float, variance: float, users: float, error: float) -> tuple[float, float]:
+    """Empirical Bernstein interval for the mean of numbers in [0, 1] (maurer2009, theorem 4).
+
+    `variance` is the mean squared distance from `mean`; the interval is wrong with at most
+    probability `error`.
+
+    Examples
+    --------
+    >>> low, high = bernstein(0.3, 0.01, 1_000, 0.05)
+    >>> round(low, 4), round(high, 4)
+    (0.2804, 0.3196)
+    """
+    if users <= 1:
+        return 0.0, 1.0
+    log = np.log(4.0 / error)
+    sample = variance * users / (users - 1.0)
+    far = float(np.sqrt(2.0 * sample * log / users) + 7.0 * log / (3.0 * (users - 1.0)))
+    return max(mean - far, 0.0), min(mean + far, 1.0)
+
+
+def clopper_pearson(counts: FloatArray, users: float, error: float) -> FloatArray:
+    """Exact intervals for binomial probabilities, each wrong with at most probability `error`.
+
+    Counts that are not whole are rounded outwards.
+
+    Examples
+    --------
+    >>> clopper_pearson(np.array([0.0, 5.0]), 10, 0.05).round(4)
+    array([[0.    , 0.3085],
+           [0.1871, 0.8129]])
+    """
+    tiny = 1e-9 * users
+    few = np.maximum(np.floor(counts + tiny), 0.0)
+    many = np.minimum(np.ceil(counts - tiny), users)
+    with np.errstate(invalid="ignore"):
+        low = np.where(few > 0, betaincinv(few, users - few + 1.0, error / 2), 0.0)
+        high = np.where(
+            many < users,
+            betaincinv(many + 1.0, np.maximum(users - many, 1e-300), 1 - error / 2),
+            1.0,
+        )
+    return np.stack([low, high], axis=-1)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """One end of an interval: the bound, how far the solution is from it, and the solution."""
+
+    bound: float
+    gap: float
+    mass: dict[int, float]
+
+
+class _Programme:
+    """Minimise minus `sign` times the metric over the distributions compatible with a region.
+
+    Its variables are the masses of a growing set of ranks, the law of the sampled rank, what of
+    that lies outside its band (at a price), its sums and its mean.
+    """
+
+    def __init__(self, problem: _Problem, region: _Region, sign: float) -> None:
+        self.problem, self.region, self.sign = problem, region, sign
+        self.columns = [
+            [_first_ranks(law, target) for law, target in zip(b.laws, b.targets, strict=True)]
+            for b in problem.bins
+        ]
+
+    def solve(self) -> _Found:
+        for penalty in _PENALTIES:
+            bound, value, outside, mass = self._generate(1.0, penalty)
+            if outside < 1e-12:
+                break
+            empty, *_ = self._generate(0.0, 1.0)
+            if empty > 1e-8:
+                raise ValueError(
+                    "counts are not compatible with the protocol at this confidence: no "
+                    "distribution of true ranks leads to such sampled ranks"
+                )
+        ends = [
+            target for b in self.problem.bins for t in b.targets for target in (t.min(), t.max())
+        ]
+        bound = float(np.clip(-self.sign * bound, min(ends), max(ends)))
+        return _Found(bound, abs(bound + self.sign * value) + penalty * outside, mass)
+
+    def _generate(
+        self, weight: float, penalty: float
+    ) -> tuple[float, float, float, dict[int, float]]:
+        """Bound, value, what is outside the bands, and masses; of the metric times `weight`."""
+        bound = -np.inf
+        for _ in range(_ROUNDS):
+            found, marginals = self._restricted(weight, penalty)
+            k = len(self.region.bands)
+            reduced, new_bound = self._priced(weight, marginals[:k])
+            bound = max(bound, new_bound)
+            if found.fun - bound < _NEAR or not self._grow(reduced, marginals[k:]):
+                break
+        size = sum(at.size for columns in self.columns for at in columns)
+        outside = float(found.x[size + k :].sum())
+        value = found.fun - penalty * outside
+        return bound, value, outside, self._by_rank(found.x[:size])
+
+    def _by_rank(self, masses: FloatArray) -> dict[int, float]:
+        above = np.concatenate([at for b in self.columns for at in b])
+        return {
+            int(above[i]) + self.problem.position: float(masses[i])
+            for i in np.flatnonzero(masses > 0)
+        }
+
+    def _restricted(self, weight: float, penalty: float) -> tuple[Any, FloatArray]:
+        """Solve the programme for the ranks in `columns`."""
+        functionals, bands = self.region.functionals, self.region.bands
+        laws, costs, shares = [], [], []
+        for i, (b, columns) in enumerate(zip(self.problem.bins, self.columns, strict=True)):
+            for law, target, above in zip(b.laws, b.targets, columns, strict=True):
+                laws.append(functionals @ law.rows(above).T)
+                costs.append(-self.sign * weight * target[above])
+                shares.append(np.full(above.size, i))
+        share, k, one = np.concatenate(shares), len(bands), sp.eye_array(len(bands))
+        belongs = sp.csr_array(
+            share == np.arange(len(self.problem.bins))[:, np.newaxis], dtype=float
+        )
+        rows: list[list[Any]] = [
+            [sp.csr_array(np.concatenate(laws, axis=1)), -one, one, -one],
+            [belongs, None, None, None],
+        ]
+        solver: Any = linprog
+        free = np.tile([0.0, np.inf], (share.size, 1)), np.tile([0.0, np.inf], (2 * k, 1))
+        found = solver(
+            np.concatenate([*costs, np.zeros(k), np.full(2 * k, penalty)]),
+            A_eq=sp.block_array(rows, format="csc"),
+            b_eq=np.append(np.zeros(k), [b.share for b in self.problem.bins]),
+            bounds=np.concatenate([free[0], bands, free[1]]),
+            method="highs",
+            options=_OPTIONS,
+        )
+        if found.status != 0:
+            raise RuntimeError(f"HiGHS did not solve the programme: {found.message}")
+        return found, np.asarray(found.eqlin.marginals)
+
+    def _priced(
+        self, weight: float, multipliers: FloatArray
+    ) -> tuple[list[list[FloatArray]], float]:
+        """Reduced costs of all ranks but for their bin's share, and a bound by weak duality.
+
+        Any multipliers give a bound: they are taken as they are, and each functional is put at
+        the better end of its band.
+        """
+        prices = multipliers @ self.region.functionals
+        reduced = [
+            [
+                -self.sign * weight * target - law.expected(prices)
+                for law, target in zip(b.laws, b.targets, strict=True)
+            ]
+            for b in self.problem.bins
+        ]
+        bound = sum(
+            b.share * min(float(costs.min()) for costs in each)
+            for b, each in zip(self.problem.bins, reduced, strict=True)
+        )
+        at_best = (multipliers[:, np.newaxis] * self.region.bands).min(axis=1)
+        return reduced, bound + float(at_best.sum())
+
+    def _grow(self, reduced: list[list[FloatArray]], shares: FloatArray) -> bool:
+        """Add the ranks where the reduced cost has a local minimum below zero."""
+        grown = False
+        for i, each in enumerate(reduced):
+            for c, costs in enumerate(each):
+                padded = np.concatenate([[np.inf], costs, [np.inf]])
+                least = (costs <= padded[:-2]) & (costs <= padded[2:])
+                at = np.flatnonzero(least & (costs < shares[i] - 1e-12))
+                at = np.setdiff1d(at[np.argsort(costs[at])[:_COLUMNS]], self.columns[i][c])
+                grown = grown or at.size > 0
+                self.columns[i][c] = np.append(self.columns[i][c], at)
+        return grown
+
+
+def _first_ranks(law: AllRanks, target: FloatArray) -> IntArray:
+    """Ranks to begin with: close together everywhere, and both sides of the metric's jump."""
+    jump = int(np.argmin(np.diff(target)))
+    return np.unique(np.concatenate([_spread(law), [jump, jump + 1]]))
+
+
+def _spread(law: AllRanks) -> IntArray:
+    """Ranks that are closer together than the law is wide, and the better the closer."""
+    angles = np.linspace(0.0, np.pi, int(4 * np.pi * np.sqrt(law.m)) + 2)
+    even, doubling = 0.5 * law.pool * (1.0 - np.cos(angles)), np.geomspace(1, law.pool, 40)
+    return np.unique(np.round(np.concatenate([even, doubling])).astype(np.int64))
