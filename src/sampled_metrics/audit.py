@@ -1,0 +1,286 @@
+"""Whether logged negatives are what they claim to be: uniform, no positives, no duplicates.
+
+Everything else in this package rests on the law of the negatives. A sampler that draws from part
+of the catalogue, prefers popular items, gives every user the same negatives or lets positives in
+has another law, and the corrections then correct for what did not happen.
+
+The candidates of a user are all items of the catalogue outside the user's positives. A draw's
+*place*, the number of candidates that come before it in some order plus a uniform number, divided
+by the number of candidates, is uniform on (0, 1) if the draw is uniform over the candidates,
+whatever their number. So one Kolmogorov-Smirnov test serves all users, and keeps its level.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from ._validate import FloatArray, IntArray, integer, integers
+from .logs import _labels, _loaded, _numbers
+
+#: Seed of the numbers that spread each place, where no generator is given.
+SEED = 20_260
+_DRAWS_PER_BIN = 10
+
+
+def audit(
+    negatives: str | Path | pd.DataFrame | ArrayLike,
+    n_items: int,
+    positives: Any = None,
+    *,
+    replacement: bool = False,
+    level: float = 0.05,
+    rng: np.random.Generator | None = None,
+) -> pd.DataFrame:
+    """Test what logged negatives claim to be.
+
+    Parameters
+    ----------
+    negatives : array_like of int, shape (n_users, m), or DataFrame, or CSV or Parquet file
+        The negatives of each user, a row each; or columns user and item, a row for each draw.
+        Items are numbered from 0.
+    n_items : int
+        Size of the catalogue.
+    positives : sparse matrix (n_users, n_items), DataFrame, or CSV or Parquet file, optional
+        Items that must not be among a user's negatives: those in training, and the held-out one.
+        A matrix belongs to negatives in rows, columns user and item to negatives in columns.
+    replacement : bool
+        Whether negatives are said to be drawn with replacement. Duplicates are then expected, and
+        their number is tested; otherwise the first one raises the alarm.
+    level : float
+        Probability, in (0, 1), that what is as it claims raises an alarm. It is divided by the
+        number of tests (Bonferroni).
+    rng : numpy.random.Generator, optional
+        Spreads each place within its candidate and breaks ties of popularity; a generator with
+        the seed `SEED` if omitted.
+
+    Returns
+    -------
+    DataFrame
+        A row for each check: check, statistic, p_value, alarm (bool) and finding (a sentence).
+
+        - *positives*: draws that are positives of their user. One raises the alarm.
+        - *duplicates*: draws of an item that the user had already; with replacement the pairs of
+          equal draws of one user, by their Poisson law.
+        - *items*: whether each item, or each stretch of items where draws are fewer than ten for
+          an item, was drawn as often as it should be: the chi-square statistic over its
+          expectation, 1 for uniform draws. Above 1 some items are preferred, or users share
+          negatives; below 1 draws avoid one another. Two-sided.
+        - *order*: Kolmogorov-Smirnov distance of the places in the order of item numbers.
+        - *popularity*: the same in the order of the number of positives, where these are given.
+
+        A p-value of 0 or 1 stands where the claim excludes what was found, or not.
+
+    Raises
+    ------
+    ValueError
+        If there are no draws, an item is not in the catalogue, `positives` is missing a user's
+        row, of another form or leaves a user without a candidate, or an option is outside its
+        range.
+
+    Examples
+    --------
+    >>> draws = np.random.default_rng(1).permuted(np.tile(np.arange(40), (200, 1)), axis=1)[:, :9]
+    >>> audit(draws, 80)[["check", "alarm"]]
+            check  alarm
+    0   positives  False
+    1  duplicates  False
+    2       items   True
+    3       order   True
+    >>> audit(draws, 80)["finding"].iloc[3]
+    'half of the draws are among the first 24.5% of the candidates in the order of their numbers'
+    """
+    n_items = integer(n_items, "n_items", 2)
+    if not 0 < level < 1:
+        raise ValueError(f"level must be in (0, 1), got {level!r}")
+    rng = np.random.default_rng(SEED) if rng is None else rng
+    user, item, held, n_users = _draws(negatives, n_items, positives)
+    keys = user * n_items + item
+    known = _distinct(held[0] * n_items + held[1])
+    is_positive = np.searchsorted(known, keys, "right") > np.searchsorted(known, keys)
+    n_candidates = n_items - np.bincount(known // n_items, minlength=n_users)
+    if (n_candidates[user] < 1).any():
+        raise ValueError("positives must leave each user a candidate, got one with none")
+    checks = [
+        _positives(user, is_positive),
+        _duplicates(user, keys, n_candidates, replacement),
+    ]
+    drawn = keys[~is_positive]
+    if drawn.size:
+        checks.append(_items(drawn, known, n_items, n_candidates, replacement))
+        places = _places(drawn, known, n_items, n_candidates, np.arange(n_items), rng)
+        checks.append(_order("order", places, "in the order of their numbers"))
+        if known.size:
+            counts = np.bincount(known % n_items, minlength=n_items)
+            by_popularity = np.lexsort((rng.random(n_items), -counts))
+            rank = np.empty(n_items, dtype=np.int64)
+            rank[by_popularity] = np.arange(n_items)
+            places = _places(drawn, known, n_items, n_candidates, rank, rng)
+            checks.append(_order("popularity", places, "with popular ones first"))
+    frame = pd.DataFrame(checks, columns=["check", "statistic", "p_value", "finding"])
+    frame.insert(3, "alarm", frame["p_value"] <= level / len(frame))
+    return frame
+
+
+Check = tuple[str, float, float, str]
+
+
+def _distinct(values: IntArray) -> IntArray:
+    """Sorted, each once; several times as fast here as the hash table of np.unique."""
+    ordered = np.sort(values)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])[: ordered.size]]
+
+
+def _positives(user: IntArray, is_positive: NDArray[np.bool_]) -> Check:
+    count, users = int(is_positive.sum()), _distinct(user[is_positive]).size
+    finding = (
+        f"{users:,} of {_distinct(user).size:,} users have a positive among their negatives, "
+        f"{count:,} of {user.size:,} draws in all"
+        if count
+        else "no positive is among the negatives of its user"
+    )
+    return "positives", float(count), float(not count), finding
+
+
+def _duplicates(user: IntArray, keys: IntArray, n_candidates: IntArray, replacement: bool) -> Check:
+    distinct, times = np.unique(keys, return_counts=True)
+    extra = keys.size - distinct.size
+    if not replacement:
+        finding = f"{extra:,} of {keys.size:,} draws repeat a negative of their user"
+        return "duplicates", float(extra), float(not extra), finding
+    # Pairs of draws of a user are equal with probability 1 / n_candidates, pairwise independently.
+    pairs = int((times * (times - 1) // 2).sum())
+    draws = np.bincount(user, minlength=n_candidates.size)
+    expected = float((draws * (draws - 1) / 2 / np.maximum(n_candidates, 1)).sum())
+    law = stats.poisson(expected)
+    p_value = min(1.0, 2 * float(min(law.cdf(pairs), law.sf(pairs - 1))))
+    finding = (
+        f"{pairs:,} pairs of equal draws of one user, {expected:,.0f} expected with replacement"
+    )
+    return "duplicates", float(pairs), p_value, finding
+
+
+def _items(
+    drawn: IntArray, known: IntArray, n_items: int, n_candidates: IntArray, replacement: bool
+) -> Check:
+    """Chi-square over its expectation: sums over users of exact means and variances by bin."""
+    n_bins = min(n_items, max(2, drawn.size // _DRAWS_PER_BIN))
+    size = np.bincount(np.arange(n_items) * n_bins // n_items, minlength=n_bins)
+    found = np.bincount(drawn % n_items * n_bins // n_items, minlength=n_bins)
+    draws = np.bincount(drawn // n_items, minlength=n_candidates.size).astype(np.float64)
+    # What a user's positives take from each bin, and the user and bin of that.
+    place, taken = np.unique(
+        known // n_items * n_bins + known % n_items * n_bins // n_items, return_counts=True
+    )
+    owner, bin_ = place // n_bins, place % n_bins
+    candidates = np.maximum(n_candidates, 1).astype(np.float64)
+    spread = draws.copy()
+    if not replacement:  # the factor of a finite population
+        spread *= np.maximum(candidates - draws, 0) / np.maximum(candidates - 1, 1)
+
+    def taken_in(values: FloatArray) -> FloatArray:
+        return np.asarray(np.bincount(bin_, values, minlength=n_bins), dtype=np.float64)
+
+    def mean(weight: FloatArray) -> FloatArray:
+        share = weight / candidates
+        return np.asarray(size * share.sum() - taken_in(share[owner] * taken))
+
+    share = spread / candidates**2
+    squares = size**2 * share.sum() + taken_in(share[owner] * (taken - 2.0 * size[bin_]) * taken)
+    expected, variance = mean(draws), mean(spread) - squares
+    open_ = expected > 1e-9
+    ratio = float(((found - expected)[open_] ** 2 / expected[open_]).sum())
+    ratio /= max(float((variance[open_] / expected[open_]).sum()), 1e-300)
+    freedom = max(int(open_.sum()) - 1, 1)
+    law = stats.chi2(freedom)
+    p_value = min(1.0, 2 * float(min(law.cdf(ratio * freedom), law.sf(ratio * freedom))))
+    finding = (
+        f"counts of {int(open_.sum()):,} {'items' if n_bins == n_items else 'stretches of items'} "
+        f"vary {ratio:.3g} times as much as those of uniform draws"
+    )
+    return "items", ratio, p_value, finding
+
+
+def _places(
+    drawn: IntArray,
+    known: IntArray,
+    n_items: int,
+    n_candidates: IntArray,
+    rank: IntArray,
+    rng: np.random.Generator,
+) -> FloatArray:
+    """Place of each draw in (0, 1) among its user's candidates, in the order of `rank`."""
+    user, at = drawn // n_items, rank[drawn % n_items]
+    taken = np.sort(known // n_items * n_items + rank[known % n_items])
+    before = np.searchsorted(taken, user * n_items + at) - np.searchsorted(taken, user * n_items)
+    return np.asarray((at - before + rng.random(drawn.size)) / n_candidates[user])
+
+
+def _order(check: str, places: FloatArray, order: str) -> Check:
+    found = stats.kstest(places, "uniform")
+    finding = (
+        f"half of the draws are among the first {np.median(places):.1%} of the candidates {order}"
+    )
+    return check, float(found.statistic), float(found.pvalue), finding
+
+
+def _draws(
+    negatives: Any, n_items: int, positives: Any
+) -> tuple[IntArray, IntArray, tuple[IntArray, IntArray], int]:
+    """User and item of each draw, users and items of the positives, and the number of users."""
+    if not isinstance(negatives, (str, Path, pd.DataFrame)):
+        table = integers(negatives, "negatives", 0, n_items - 1)
+        if table.ndim != 2 or not table.size:
+            raise ValueError(
+                f"negatives must have a row for each user, got an array of shape {table.shape}"
+            )
+        user = np.repeat(np.arange(len(table)), table.shape[1])
+        return user, table.ravel(), _matrix(positives, len(table), n_items), len(table)
+    labels, item = _columns(negatives, "negatives", n_items)
+    if positives is None:
+        codes, users = pd.factorize(labels)
+        return codes, item, (codes[:0], item[:0]), len(users)
+    if not isinstance(positives, (str, Path, pd.DataFrame)):
+        raise ValueError("positives must have columns user and item, as negatives do")
+    own, held = _columns(positives, "positives", n_items)
+    codes, users = pd.factorize(pd.concat([labels, own], ignore_index=True))
+    return codes[: item.size], item, (codes[item.size :], held), len(users)
+
+
+def _columns(given: Any, name: str, n_items: int) -> tuple[pd.Series, IntArray]:
+    """Columns user and item of a table, checked."""
+    frame, source = _loaded(given)
+    source = name if isinstance(given, pd.DataFrame) else source
+    for column in ("user", "item"):
+        if list(frame.columns).count(column) != 1:
+            had = ", ".join(map(str, frame.columns)) or "none"
+            raise ValueError(f"{source} must have one column {column}, got {had}")
+    if frame.empty:
+        raise ValueError(f"{source} must hold one row or more, got none")
+    item = _numbers(frame, "item", 0, source)
+    if item.max() >= n_items:
+        raise ValueError(f"item must be < n_items = {n_items}, got {item.max()} in {source}")
+    user = _labels(frame, "user", source)
+    assert user is not None  # the column is there
+    return user, item
+
+
+def _matrix(positives: Any, n_users: int, n_items: int) -> tuple[IntArray, IntArray]:
+    """Rows and columns of the non-zero entries of a sparse matrix."""
+    if positives is None:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    shape = getattr(positives, "shape", type(positives).__name__)
+    if not sp.issparse(positives) or shape != (n_users, n_items):
+        raise ValueError(
+            f"positives must be a sparse matrix of shape ({n_users}, {n_items}), as negatives are "
+            f"in rows, got {shape}"
+        )
+    matrix: Any = positives
+    user, item = matrix.nonzero()
+    return user.astype(np.int64), item.astype(np.int64)

@@ -1,0 +1,221 @@
+"""The audit of negatives: counts by hand, levels by simulation, alarms on what is wrong."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from scipy import stats
+
+from sampled_metrics import datasets
+from sampled_metrics.audit import audit
+from tests.data import needs_data
+
+CHECKS = ["positives", "duplicates", "items", "order", "popularity"]
+
+
+def by_check(frame):
+    return {row.check: row for row in frame.itertuples()}
+
+
+def claimed(seed, n_users=150, n_items=120, m=12, replacement=False):
+    """Negatives as they should be, and positives that favour some items."""
+    rng = np.random.default_rng(seed)
+    liking = rng.permutation(1 / (1 + np.arange(n_items)))
+    positives = rng.random((n_users, n_items)) < np.minimum(3 * liking, 0.9)
+    negatives = [rng.choice(np.flatnonzero(~own), m, replace=replacement) for own in positives]
+    return np.array(negatives), n_items, sp.csr_array(positives)
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_false_alarms_come_at_the_stated_rate(replacement):
+    runs = 300
+    found = [audit(*claimed(seed, replacement=replacement), replacement=replacement)
+             for seed in range(runs)]  # fmt: skip
+    alarms = sum(frame["alarm"].any() for frame in found)
+    assert alarms <= stats.binom.ppf(0.999, runs, 0.05)
+    p = pd.DataFrame([frame["p_value"].to_numpy() for frame in found], columns=CHECKS)
+    random = p[["items", "order", "popularity"]]
+    for level in (0.2, 0.05):
+        assert ((random <= level).sum() <= stats.binom.ppf(0.9999, runs, level)).all()
+    # The chi-square test is not merely cautious: its p-values are uniform.
+    assert stats.kstest(p["items"], "uniform").pvalue > 1e-3
+    assert set(p["positives"]) == {1.0}
+    if replacement:
+        assert stats.kstest(p["duplicates"], "uniform").pvalue > 1e-3
+    else:
+        assert set(p["duplicates"]) == {1.0}
+
+
+def test_few_draws_in_a_large_catalogue_keep_the_level():
+    found = [audit(*claimed(seed, n_users=40, n_items=3000, m=3)) for seed in range(200)]
+    p = np.array([frame["p_value"] for frame in found])
+    assert ((p[:, 2:] <= 0.05).sum(axis=0) <= stats.binom.ppf(0.9999, 200, 0.05)).all()
+    assert (p[:, 2] <= 0.3).sum() > 30
+
+
+def test_counts_by_hand():
+    # User 0 has item 3 as a positive; user 1 draws item 2 twice, user 2 three times.
+    negatives = [[0, 3, 1], [2, 2, 4], [2, 2, 2]]
+    positives = sp.csr_array(([1], ([0], [3])), shape=(3, 5))
+    found = by_check(audit(negatives, 5, positives))
+    assert found["positives"].statistic == 1
+    assert found["positives"].alarm
+    assert found["positives"].finding == (
+        "1 of 3 users have a positive among their negatives, 1 of 9 draws in all"
+    )
+    assert found["duplicates"].statistic == 3
+    assert found["duplicates"].alarm
+    # With replacement: 1 + 3 pairs of equal draws, 3/4 + 3/5 + 3/5 expected.
+    pairs = by_check(audit(negatives, 5, positives, replacement=True))["duplicates"]
+    assert pairs.statistic == 4
+    assert pairs.p_value == pytest.approx(2 * stats.poisson(1.95).sf(3))
+
+
+def test_the_chi_square_statistic_by_hand():
+    # Ten draws or more for each of 3 items, one user, with replacement: Pearson's statistic.
+    found = by_check(audit([[0] * 20 + [1] * 10 + [2] * 6], 3, replacement=True))["items"]
+    pearson = ((20 - 12) ** 2 + (10 - 12) ** 2 + (6 - 12) ** 2) / 12
+    assert found.statistic == pytest.approx(pearson / 2)
+    tail = stats.chi2(2).sf(pearson)
+    assert found.p_value == pytest.approx(2 * min(tail, 1 - tail))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_expected_statistic_is_exact(seed):
+    # The mean of the statistic over draws is 1, for any positives, bins and numbers of draws.
+    for replacement in (False, True):
+        found = [
+            audit(*claimed((seed, run), 20, 60, 4 + seed, replacement), replacement=replacement)
+            for run in range(60)
+        ]
+        ratios = np.array([by_check(frame)["items"].statistic for frame in found])
+        assert abs(ratios.mean() - 1) < 4 * ratios.std() / np.sqrt(ratios.size)
+
+
+def lower_half(rng, draws, n_items):
+    return rng.integers(0, n_items // 2, draws.shape)
+
+
+def popular(rng, draws, n_items):
+    weight = 1 / (1 + np.random.default_rng(99).permutation(n_items))
+    return rng.choice(n_items, draws.shape, p=weight / weight.sum())
+
+
+def shared(rng, draws, n_items):
+    return np.tile(rng.choice(n_items, draws.shape[1], replace=False), (len(draws), 1))
+
+
+def slightly_high(rng, draws, n_items):
+    return np.maximum(draws, np.where(rng.random(draws.shape) < 0.2, rng.permuted(draws), 0))
+
+
+@pytest.mark.parametrize(
+    ("sampler", "check"),
+    [(lower_half, "order"), (lower_half, "items"), (popular, "items"), (shared, "items"),
+     (slightly_high, "order")],
+)  # fmt: skip
+@pytest.mark.parametrize("n_items", [120, 5000])
+def test_what_is_not_uniform_raises_the_alarm(sampler, check, n_items):
+    rng = np.random.default_rng(5)
+    draws = sampler(rng, rng.integers(0, n_items, (400, 10)), n_items)
+    assert by_check(audit(draws, n_items, replacement=True))[check].alarm
+
+
+def test_draws_that_avoid_one_another_raise_the_alarm():
+    # Each item the same number of times: too even for chance.
+    draws = np.random.default_rng(6).permutation(np.tile(np.arange(100), 20)).reshape(200, 10)
+    found = by_check(audit(draws, 100, replacement=True))["items"]
+    assert found.statistic < 0.01
+    assert found.alarm
+
+
+def test_preference_for_popular_items_raises_the_alarm():
+    draws, n_items, positives = claimed(7, n_users=300, n_items=200)
+    counts = np.asarray(positives.sum(axis=0))
+    rng = np.random.default_rng(8)
+    drawn = rng.choice(n_items, draws.shape, p=(1 + counts) / (1 + counts).sum())
+    allowed = np.where(positives.toarray()[np.arange(300)[:, None], drawn], draws, drawn)
+    found = by_check(audit(allowed, n_items, positives, replacement=True))
+    assert found["popularity"].alarm
+    assert found["popularity"].finding.endswith("with popular ones first")
+    assert not found["positives"].alarm
+
+
+def test_tables_are_read_as_arrays_are(tmp_path):
+    negatives, n_items, positives = claimed(9, n_users=30, n_items=50)
+    user, item = positives.nonzero()
+    names = np.array([f"u{u}" for u in range(30)])
+    rows = pd.DataFrame({"user": names.repeat(12), "item": negatives.ravel()})
+    known = pd.DataFrame({"user": names[user], "item": item})
+    expected = audit(negatives, n_items, positives)
+    pd.testing.assert_frame_equal(audit(rows, n_items, known), expected)
+    rows.to_csv(tmp_path / "negatives.csv", index=False)
+    known.to_csv(tmp_path / "positives.csv", index=False)
+    files = audit(tmp_path / "negatives.csv", n_items, tmp_path / "positives.csv")
+    pd.testing.assert_frame_equal(files, expected)
+    shuffled = rows.sample(frac=1, random_state=1)
+    again = audit(shuffled, n_items, known)  # users are numbered otherwise, so places are, too
+    assert again["statistic"].tolist()[:3] == pytest.approx(expected["statistic"].tolist()[:3])
+
+
+def test_positives_of_users_without_negatives_change_no_count():
+    rows = pd.DataFrame({"user": [1, 1, 2], "item": [0, 1, 2]})
+    positives = pd.DataFrame({"user": [1, 3], "item": [1, 0]})
+    found = by_check(audit(rows, 10, positives))
+    assert found["positives"].finding.startswith("1 of 2 users have")
+
+
+def test_nothing_is_left_to_test_when_all_draws_are_positives():
+    positives = pd.DataFrame({"user": [1], "item": [0]})
+    found = audit(pd.DataFrame({"user": [1], "item": [0]}), 10, positives)
+    assert found["check"].tolist() == CHECKS[:2]
+    assert not found.isna().any(axis=None)
+
+
+@needs_data
+def test_the_split_of_he_et_al_has_156_users_whose_held_out_item_is_a_negative():
+    split = datasets.ncf_split()
+    held_out = sp.csr_array(
+        (np.ones(split.n_users), (np.arange(split.n_users), split.held_out)),
+        shape=split.train.shape,
+    )
+    found = by_check(audit(split.negatives, split.n_items, split.train + held_out))
+    assert found["positives"].alarm
+    assert found["positives"].finding.startswith("156 of 6,040 users have a positive")
+    assert [check for check in CHECKS if found[check].alarm] == ["positives"]
+    without = by_check(audit(split.negatives, split.n_items, split.train))
+    assert not any(row.alarm for row in without.values())
+    again = by_check(audit(split.negatives, split.n_items, split.train, replacement=True))
+    assert [check for check in CHECKS if again[check].alarm] == ["duplicates"]
+
+
+ROWS = pd.DataFrame({"user": [1, 1], "item": [0, 1]})
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: audit([[0, 1]], 1), "n_items must be a whole number >= 2, got 1"),
+        (lambda: audit([[0, 2]], 2), "negatives must be <= 1, got 2"),
+        (lambda: audit([[0, 0.5]], 2), "negatives must be whole numbers >= 0, got 0.5"),
+        (lambda: audit([0, 1], 2), r"negatives must have a row for each user, got .* \(2,\)"),
+        (
+            lambda: audit(np.zeros((3, 0), int), 2),
+            r"must have a row for each user, got .* \(3, 0\)",
+        ),
+        (lambda: audit([[0, 1]], 2, level=1), r"level must be in \(0, 1\), got 1"),
+        (lambda: audit([[0, 1]], 3, [[1]]), r"positives must be a sparse matrix of shape \(1, 3\)"),
+        (lambda: audit([[0, 1]], 3, sp.csr_array((2, 3))), r"shape \(1, 3\).*, got \(2, 3\)"),
+        (lambda: audit([[0, 1]], 2, sp.csr_array([[1, 1]])), "must leave each user a candidate"),
+        (lambda: audit(ROWS, 3, sp.csr_array((1, 3))), "positives must have columns user and item"),
+        (lambda: audit(ROWS, 1 + 1, ROWS.rename(columns={"item": "film"})), "one column item, got"),
+        (lambda: audit(ROWS.head(0), 2), "negatives must hold one row or more, got none"),
+        (lambda: audit(ROWS.assign(item=[0, 5]), 2), "item must be < n_items = 2, got 5 in negat"),
+        (lambda: audit(ROWS.assign(user=[1, None]), 2), "user must not be missing"),
+        (lambda: audit("absent.csv", 2), "absent.csv cannot be read: No such file"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(call, message):
+    with pytest.raises(ValueError, match=message) as refusal:
+        call()
+    assert "\n" not in str(refusal.value)
