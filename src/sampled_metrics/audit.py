@@ -134,7 +134,7 @@ Check = tuple[str, float, float, str]
 def _distinct(values: IntArray) -> IntArray:
     """Sorted, each once; several times as fast here as the hash table of np.unique."""
     ordered = np.sort(values)
-    return ordered[np.append(True, ordered[1:] != ordered[:-1])[: ordered.size]]
+    return np.asarray(ordered[np.append(True, ordered[1:] != ordered[:-1])[: ordered.size]])
 
 
 def _positives(user: IntArray, is_positive: NDArray[np.bool_]) -> Check:
