@@ -397,14 +397,18 @@ def test_a_bad_file_is_refused_and_nothing_is_written(tmp_path, factors, change,
 
 @pytest.mark.parametrize(
     ("output", "message"),
-    [("ranks.txt", "output must end in .csv or .parquet"), ("no/ranks.csv", "cannot be written")],
+    [
+        ("ranks.txt", "output must end in .csv or .parquet"),
+        ("no/ranks.csv", "cannot be written"),
+        ("t.csv", "t.csv is an input, and would be overwritten"),
+    ],
 )
 def test_an_output_that_cannot_be_is_refused_before_the_work(
     tmp_path, monkeypatch, output, message
 ):
     monkeypatch.setattr(readers, "exact_ranks_from_factors", None)
     with pytest.raises(ValueError, match=message):
-        rank_files(tmp_path / "U", tmp_path / "V", tmp_path / "t", output=tmp_path / output)
+        rank_files(tmp_path / "U", tmp_path / "V", tmp_path / "t.csv", output=tmp_path / output)
 
 
 def test_a_held_out_item_in_training_is_refused(tmp_path, factors):

@@ -270,7 +270,17 @@ def _rank(arguments: argparse.Namespace, files: _Files) -> None:
 
 
 def _audit(arguments: argparse.Namespace, files: _Files) -> None:
-    raise NotImplementedError
+    from .audit import audit
+
+    inputs = [arguments.negatives, arguments.positives]
+    table = None if arguments.output is None else files.add(Path(arguments.output), inputs)
+    frame = audit(
+        arguments.negatives,
+        arguments.n_items,
+        arguments.positives,
+        replacement=arguments.replacement,
+    )
+    _show(frame, table, arguments)
 
 
 def _example(arguments: argparse.Namespace, files: _Files) -> None:
@@ -635,6 +645,10 @@ def _add_audit_options(audit: argparse.ArgumentParser) -> None:
     audit.add_argument(
         "--positives", metavar="FILE",
         help="items of a user that must not be among the negatives: columns user and item",
+    )  # fmt: skip
+    audit.add_argument(
+        "--replacement", action="store_true",
+        help="negatives are said to be drawn with replacement, so that duplicates are expected",
     )  # fmt: skip
     audit.add_argument(
         "--format", choices=FORMATS, help="default: table, or what the name of OUTPUT ends in"

@@ -374,7 +374,7 @@ def rank_files(
     0     3         3       0             4
     1     1         1       1             4
     """
-    write = _writer(output)
+    write = _writer(output, [users, items, test, train])
     factors, catalogue = (_load_factors(path) for path in (users, items))
     rows, source = _loaded(test)
     source = "test" if isinstance(test, pd.DataFrame) else source
@@ -640,7 +640,7 @@ def _load_train(path: str | Path | None) -> sp.csr_array | None:
     return matrix
 
 
-def _writer(output: str | Path | None) -> Any:
+def _writer(output: str | Path | None, inputs: list[Any]) -> Any:
     """A function that writes a frame to `output`, checked before the work begins."""
     if output is None:
         return lambda frame: None
@@ -654,6 +654,8 @@ def _writer(output: str | Path | None) -> Any:
             raise ImportError(
                 "a Parquet file needs the library pyarrow: pip install 'sampled-metrics[parquet]'"
             ) from None
+    if path.resolve() in [Path(i).resolve() for i in inputs if isinstance(i, (str, Path))]:
+        raise ValueError(f"{path} is an input, and would be overwritten")
     if not path.parent.is_dir() or path.is_dir():
         raise ValueError(f"{path} cannot be written: its folder must exist")
 
