@@ -28,40 +28,43 @@ if TYPE_CHECKING:
 FORMATS = ("table", "json", "csv", "markdown")
 _SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".txt": "table"}
 
-#: For each command what it does, and an example that works when pasted into a shell.
+#: For each command what it does, what else is to be said, and an example that works as pasted.
 COMMANDS = {
     "estimate": (
-        "Estimate exact metrics from a sampled evaluation: the naive value, every correction with "
-        "its standard error and confidence interval, and the interval of all values that the "
-        "sample leaves possible.",
+        "Estimate exact metrics from a sampled evaluation.",
+        "The table has the naive value, every correction with its standard error and confidence "
+        "interval, and the interval of all values that the sample leaves possible.",
         "sampled-metrics estimate bundled --metrics recall@10 ndcg@10 ap auc",
     ),
     "compare": (
-        "Say for each pair of recommenders which of them beats the other, or that the sample "
-        "cannot tell.",
+        "Say which recommender beats which, or that the sample cannot tell.",
+        "The table has for each pair the naive and the corrected difference, the probability that "
+        "an evaluation like this one finds its sign, and a verdict in words.",
         "sampled-metrics compare bundled --metric ndcg@10",
     ),
     "plan": (
-        "Find how many negatives, or how many users, an evaluation needs until its verdict on two "
-        "recommenders is right, and what it costs to rank all items instead. The recommenders' "
-        "true ranks are taken to be distributed as is most likely given a log.",
+        "Find how many negatives or users an evaluation needs.",
+        "Needed are as many as make the verdict on two recommenders right with the given "
+        "probability; the last row of each pair says what it costs to rank all items instead. The "
+        "recommenders' true ranks are taken to be distributed as is most likely given a log.",
         "sampled-metrics plan --n-items 100000 --users 5000 --metric ndcg@10 --from bundled",
     ),
     "rank": (
-        "Rank held-out items exactly, among all items that their user was not trained on, from "
-        "factors or scores: in blocks, so that nobody needs to sample.",
+        "Rank held-out items exactly, so that nobody needs to sample.",
+        "Items are ranked by the product of factors, among all items that their user was not "
+        "trained on, in blocks.",
         "sampled-metrics example toy\nsampled-metrics rank --users toy/U.npy --items toy/V.npy "
         "--train toy/train.npz --test toy/test.csv -o toy/ranks.csv",
     ),
     "audit": (
-        "Test whether logged negatives are what they claim to be: uniform over the candidates, "
-        "without positives and without duplicates.",
+        "Test whether logged negatives are what they claim to be.",
+        "They should be uniform over the candidates, without positives and without duplicates.",
         "sampled-metrics example toy\nsampled-metrics audit toy/negatives.csv --n-items 500 "
         "--positives toy/positives.csv",
     ),
     "example": (
-        "Write a folder of small files to try the other commands on: factors, a training set, "
-        "held-out items, negatives and the log of two recommenders.",
+        "Write a folder of small files to try the other commands on.",
+        "They are factors, a training set, held-out items, negatives and a log.",
         "sampled-metrics example toy\nsampled-metrics estimate toy/log.csv --n-items 480 "
         "--n-negatives 50 --no-replacement",
     ),
@@ -210,10 +213,14 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
     from .metrics import metric
 
     log, table, page = _opened(arguments, files)
-    n_items = arguments.n_items or round(log.frame["n_items"].mean())
-    users = arguments.users or int(log.frame.groupby("recommender")["user"].nunique().max())
+    n_items, users, most = arguments.n_items, arguments.users, arguments.max_negatives
+    if n_items is None:
+        n_items = round(log.frame["n_items"].mean())
+    if users is None:
+        users = int(log.frame.groupby("recommender")["user"].nunique().max())
+    if most is None:
+        most = max(1, min(1_000, n_items - 1))
     negatives = int(log.frame["n_negatives"].iloc[0])
-    most = min(arguments.max_negatives or 1_000, n_items - 1)
     ranks = planning.fitted(log, n_items, progress=arguments.progress)
     of = metric(arguments.metric)
     options: dict[str, Any] = {
@@ -272,13 +279,15 @@ def _rank(arguments: argparse.Namespace, files: _Files) -> None:
 def _audit(arguments: argparse.Namespace, files: _Files) -> None:
     from .audit import audit
 
-    inputs = [arguments.negatives, arguments.positives]
-    table = None if arguments.output is None else files.add(Path(arguments.output), inputs)
+    table = None
+    if arguments.output is not None:
+        table = files.add(Path(arguments.output), [arguments.negatives, arguments.positives])
     frame = audit(
         arguments.negatives,
         arguments.n_items,
         arguments.positives,
         replacement=arguments.replacement,
+        level=arguments.level,
     )
     _show(frame, table, arguments)
 
@@ -517,11 +526,11 @@ def _parser() -> _Parser:
     parser.add_argument("--version", action="version", version=version("sampled-metrics"))
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     made = {}
-    for name, (what, example) in COMMANDS.items():
+    for name, (what, more, example) in COMMANDS.items():
         shown = "".join(f"  {line}\n" for line in example.splitlines())
         log = _LOG + "\n" if name in ("estimate", "compare", "plan") else ""
         made[name] = commands.add_parser(
-            name, help=what.split(":")[0].rstrip("."), description=_folded(what),
+            name, help=what, description=textwrap.fill(f"{what} {more}", 78),
             epilog=f"{log}example:\n{shown}", formatter_class=argparse.RawDescriptionHelpFormatter,
         )  # fmt: skip
         made[name].set_defaults(run=globals()[f"_{name}"])
@@ -651,6 +660,10 @@ def _add_audit_options(audit: argparse.ArgumentParser) -> None:
         help="negatives are said to be drawn with replacement, so that duplicates are expected",
     )  # fmt: skip
     audit.add_argument(
+        "--level", type=_number, default=0.05, metavar="P",
+        help="probability of a false alarm among all checks; default: 0.05",
+    )  # fmt: skip
+    audit.add_argument(
         "--format", choices=FORMATS, help="default: table, or what the name of OUTPUT ends in"
     )
     audit.add_argument("-o", "--output", metavar="OUTPUT", help="write the table to a file")
@@ -668,10 +681,6 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"must be a number, got {text[:40]!r}") from None
-
-
-def _folded(text: str) -> str:
-    return textwrap.fill(text, 78)
 
 
 if __name__ == "__main__":

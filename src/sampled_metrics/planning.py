@@ -312,7 +312,9 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
         np.add.at(changes, above, 1 / (tied + 1.0))
         np.add.at(changes, above + tied + 1, -1 / (tied + 1.0))
         counts = np.maximum(np.cumsum(changes)[:-1], 0.0)
-        found[name] = dict(priors.maximum_likelihood(counts, protocol).mass)
+        mass = priors.maximum_likelihood(counts, protocol).mass
+        assert isinstance(mass, dict)
+        found[name] = mass
     return found
 
 
