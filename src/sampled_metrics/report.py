@@ -88,7 +88,7 @@ def text(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, float):  # NumPy's are too
         small = value != 0 and abs(value) < 5e-4
-        return f"{value:.1e}" if small else f"{value:.4f}"
+        return f"{value:.1e}" if small else f"{value + 0.0:.4f}"  # no negative zero
     return printable(str(value))
 
 
