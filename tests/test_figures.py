@@ -148,3 +148,21 @@ def test_intervals_are_lines_under_their_names_before_what_is_possible(ax):
     assert (bar.get_x(), bar.get_width()) == (0.0, 0.7)
     assert bar.get_y() < 3 < 4 < bar.get_y() + bar.get_height()
     assert ax.get_ylim()[0] > ax.get_ylim()[1]  # from top to bottom
+
+
+def test_decoy_curves_have_levels_across_and_one_run_as_points(ax):
+    expected, full = {"A": [0.9, 0.4], "B": [0.8, 0.3]}, {"A": 0.1, "B": 0.05}
+    figures.decoy_curves(ax, [5, 50], expected, full, {"A": [0.88, 0.41], "B": [0.7, 0.2]})
+    assert [list(line.get_ydata()) for line in ax.lines] == [
+        [0.9, 0.4], [0.8, 0.3], [0.1, 0.1], [0.88, 0.41], [0.05, 0.05], [0.7, 0.2],
+    ]  # fmt: skip
+    assert ax.lines[2].get_color() == ax.lines[3].get_color() == ax.lines[0].get_color()
+    assert ax.lines[3].get_linestyle() == "None"
+    assert ax.get_xscale() == "log"
+
+
+def test_rating_counts_fall_from_all_items_to_the_most_rated_one(ax):
+    figures.rating_counts(ax, {"one": [5, 5, 2, 1], "two": [7]})
+    drawn = [line.get_xydata().tolist() for line in ax.lines]
+    assert drawn == [[[1, 1.0], [2, 0.75], [5, 0.5]], [[7, 1.0]]]
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")

@@ -502,3 +502,69 @@ def intervals(
     ax.set_ylim(len(lines) - 0.4, -0.6)
     ax.grid(False, axis="y")
     return ax
+
+
+def decoy_curves(
+    ax: Axes,
+    n_decoys: ArrayLike,
+    expected: Mapping[str, ArrayLike],
+    full: Mapping[str, float],
+    run: Mapping[str, ArrayLike] | None = None,
+) -> Axes:
+    """Draw expected metrics against the number of decoys (ekstrand2017, figures 2 to 6).
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    n_decoys : array_like of int, shape (p,)
+        Drawn on a logarithmic axis.
+    expected : mapping of str to array_like, shape (p,)
+        Expected metric of each recommender: a curve.
+    full : mapping of str to float
+        The metric of each with all unrated items as decoys: a thin line across.
+    run : mapping of str to array_like, shape (p,), optional
+        The metric of each in one simulated run: open markers.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = decoy_curves(ax, [5, 50], {"A": [0.9, 0.4]}, {"A": 0.1}, {"A": [0.88, 0.41]})
+    >>> [line.get_ydata()[0] for line in ax.lines]
+    [0.9, 0.1, 0.88]
+    >>> plt.close(figure)
+    """
+    curves(ax, n_decoys, expected)
+    for name, mark in marks(expected).items():
+        level = {"color": mark["color"], "linestyle": mark["linestyle"], "linewidth": 0.9}
+        ax.axhline(full[name], zorder=1, **level)
+        if run is not None:
+            points = {"marker": mark["marker"], "color": mark["color"], "mfc": "none"}
+            ax.plot(n_decoys, run[name], linestyle="none", ms=6, mew=1.0, **points)
+    ax.set(xscale="log", xlabel="decoys N")
+    return ax
+
+
+def rating_counts(ax: Axes, counts: Mapping[str, ArrayLike]) -> Axes:
+    """Draw the share of items with at least so many ratings (ekstrand2017, figure 1).
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    counts : mapping of str to array_like of int, shape (n_items,)
+        Ratings of each item under the name of each data set, at least 1; both axes are logarithmic.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = rating_counts(ax, {"toy": [3, 1, 1, 9]})
+    >>> ax.lines[0].get_xydata().tolist()
+    [[1.0, 1.0], [3.0, 0.5], [9.0, 0.25]]
+    >>> plt.close(figure)
+    """
+    for name, mark in marks(counts).items():
+        values, items = np.unique(np.asarray(counts[name]), return_counts=True)
+        share = np.cumsum(items[::-1])[::-1] / items.sum()
+        ax.plot(values, share, label=name, color=mark["color"], linestyle=mark["linestyle"])
+    ax.set(xscale="log", yscale="log", xlabel="ratings", ylabel="share of items with as many")
+    ax.legend(loc="lower left")
+    return ax
