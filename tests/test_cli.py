@@ -82,6 +82,28 @@ def test_what_the_help_shows_works_as_pasted(
         assert "error" not in err
 
 
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def shown_in(page: str) -> list[str]:
+    """The command lines that stand in the fenced blocks of a page."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```\w*\n(.*?)^```$", text, flags=re.M | re.S)
+    lines = [line for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line.startswith("sampled-metrics ")]
+
+
+@pytest.mark.parametrize("page", ["README.md", "book/chapters/15_your_log.md"])
+def test_what_a_page_shows_works_as_pasted(
+    page: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = shown_in(page)
+    assert {shlex.split(line)[1] for line in lines} == set(COMMANDS)
+    for line in lines:
+        assert main(shlex.split(line)[1:]) == 0, capsys.readouterr().err
+    assert "error" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_fits_a_terminal(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = help_of(command, capsys)

@@ -12,7 +12,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
 MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
@@ -63,3 +63,18 @@ def browser() -> Iterator[Browser]:
         chromium = playwright.chromium.launch(executable_path=found, args=FLAGS)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(w, theme) for w in (1280, 360) for theme in ("light", "dark")],
+    ids=lambda view: f"{view[0]}-{view[1]}",
+)
+def context(browser: Browser, request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
+    """A reader's view: desktop or phone, in the light or the dark theme."""
+    width, theme = request.param
+    made = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=theme, reduced_motion="reduce"
+    )
+    yield made
+    made.close()

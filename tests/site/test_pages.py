@@ -20,20 +20,6 @@ def address(serve):
     return serve(SITE)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[(w, theme) for w in (1280, 360) for theme in ("light", "dark")],
-    ids=lambda view: f"{view[0]}-{view[1]}",
-)
-def context(browser, request):
-    width, theme = request.param
-    made = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=theme, reduced_motion="reduce"
-    )
-    yield made
-    made.close()
-
-
 def test_the_site_is_built():
     assert len(PAGES) > 5, "no site in _build/html: run `make book` first"
 
