@@ -1,4 +1,4 @@
-# The commands of the project; each installs what it needs into .venv first.
+# The commands of the project; each installs what it needs into .venv first (ranks: .venv-study).
 #
 #   make book       execute the chapters and build the site into _build/html
 #   make test       run the tests and the doctests          (ARGS='-k protocol' for some)
@@ -7,7 +7,7 @@
 #   make serve      serve the site on this machine          (PORT=8000)
 #   make lint       check format, types, and the pairs of text and notebook
 #   make sync       bring each chapter's text and notebook into step, the newer one leading
-#   make ranks      recompute the ranks that come with the package
+#   make ranks      recompute the ranks that come with the package  (ARGS=--check to compare only)
 #   make test-site  open every page of the site in a Chromium and check it
 #   make benchmarks time and memory, beside the plain formulas: see benchmarks/README.md
 #   make clean      remove what was built, .venv excepted
@@ -44,8 +44,10 @@ lint: .venv/test.installed
 sync: .venv/book.installed
 	@$(RUN) book/pairs.py sync
 
-ranks: .venv/test.installed
-	$(RUN) -m sampled_metrics.recommenders $(ARGS)
+# In an environment of its own: LensKit takes several gigabytes and an older pandas.
+ranks: .venv-study/study.installed
+	.venv-study/bin/python -m sampled_metrics.recommenders $(ARGS)
+	.venv-study/bin/python -m sampled_metrics.study $(ARGS)
 
 test-site: .venv/site.installed book
 	$(RUN) -m pytest tests/site $(ARGS)
@@ -58,6 +60,14 @@ benchmarks: .venv/benchmarks.installed
 
 clean:
 	rm -rf _build
+
+.venv-study/study.installed: constraints-study.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
+	@echo "Installing the pinned packages into .venv-study"
+	@$(PYTHON) -m venv .venv-study
+	@.venv-study/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints-study.txt
+	@.venv-study/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
 
 # Pin anew every package and its hashes; needs uv on the PATH.
 constraints:

@@ -1,9 +1,10 @@
-"""Write constraints.txt: every package the project needs, pinned and hashed (needs uv).
+"""Write the two files of pins: every package the project needs, with hashes (needs uv).
 
-The file has a section for each thing a reader may want, each adding to those before it: what the
-book needs, what the tests need besides, then the benchmarks, then the browser test.  The Makefile
+constraints.txt has a section for each thing a reader may want, each adding to those before it: what
+the book needs, what the tests need besides, then the benchmarks, then the browser test.  The Makefile
 installs up to the section it needs.  All sections come from one resolution, so that versions
-never conflict.
+never conflict.  constraints-study.txt is for `make ranks` alone: LensKit brings several gigabytes
+and needs an older pandas, so it has an environment of its own.
 """
 
 import re
@@ -22,6 +23,12 @@ SECTIONS = {
 HEADER = """\
 # Written by `make constraints`; do not edit.  Python 3.11 to 3.13 on Linux and macOS.
 # The Makefile installs the sections up to the one it needs, with pip's --require-hashes.
+"""
+STUDY = ["ranks", "study"]
+STUDY_HEADER = """\
+# Written by `make constraints`; do not edit.  Python 3.11 to 3.13 on Linux and macOS.
+# For `make ranks`, in an environment of its own, with pip's --require-hashes.
+
 """
 # One line for a release: its name, version and marker; hashes follow on continuation lines.
 RELEASE = re.compile(r"(?m)^(?=[a-z0-9])")
@@ -55,6 +62,7 @@ def main() -> None:
     if written != set(everything):
         sys.exit(f"the sections disagree on {sorted(written ^ set(everything))}")
     (ROOT / "constraints.txt").write_text(text)
+    (ROOT / "constraints-study.txt").write_text(STUDY_HEADER + "\n".join(resolve(STUDY)) + "\n")
 
 
 if __name__ == "__main__":

@@ -302,6 +302,30 @@ def movielens(
     return ratings
 
 
+def first_ratings() -> pd.DataFrame:
+    """Ratings of the first users of MovieLens 1M, `TIMED_USERS` of them or more.
+
+    Returns
+    -------
+    DataFrame
+        As :func:`movielens`: what ``ml-1m-first-2999-users/ratings.dat`` holds in the local
+        folder, else the whole release.
+
+    Raises
+    ------
+    FileNotFoundError
+        If `SAMPLED_METRICS_DATA` is set and has neither.
+
+    Examples
+    --------
+    >>> first_ratings()["user"].max()  # doctest: +SKIP
+    2999
+    """
+    folder = _local_folder()
+    part = folder / "ml-1m-first-2999-users" / "ratings.dat" if folder else None
+    return movielens("1m", part if part is not None and part.exists() else None)
+
+
 def several_at_last_timestamp(ratings: pd.DataFrame) -> pd.Series:
     """Whether each user's last timestamp has several items, so that "the last item" is open.
 
@@ -350,7 +374,7 @@ def count_facts(split: Split, ratings: pd.DataFrame | None = None) -> dict[str, 
     (1268, 2998)
     """
     if ratings is None:
-        ratings = _first_ratings()
+        ratings = first_ratings()
     ratings = ratings[ratings["user"] <= TIMED_USERS]
     several = several_at_last_timestamp(ratings)
     last = _last_items(ratings)
@@ -545,12 +569,6 @@ def write_bundle(
 def _local_folder() -> Path | None:
     folder = os.environ.get(FOLDER_VARIABLE)
     return Path(folder) if folder else None
-
-
-def _first_ratings() -> pd.DataFrame:
-    folder = _local_folder()
-    part = folder / "ml-1m-first-2999-users" / "ratings.dat" if folder else None
-    return movielens("1m", part if part is not None and part.exists() else None)
 
 
 def _ncf_file(name: str) -> Path:

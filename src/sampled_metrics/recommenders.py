@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol
@@ -21,6 +21,7 @@ from tqdm import tqdm
 
 from . import datasets
 from ._validate import FloatArray, integer
+from .metrics import metric
 from .ranking import RankIntervals, ScoreBlocks, exact_ranks
 
 #: Equal scores of Y and Z may differ in float64 by their rounding, which is below 1e-12 of their
@@ -314,11 +315,84 @@ def rank_variant(recommender: str, variant: str, split: datasets.Split) -> RankI
     return exact_ranks(scores, split.held_out, train, relative_tolerance=tolerance)
 
 
+def differences(
+    ranks: Mapping[tuple[str, str], RankIntervals], counts: Mapping[str, tuple[int, int]]
+) -> list[str]:
+    """In what ranks that were computed again differ from the bundled ones.
+
+    Those of Y and Z must be the same. X starts from random factors and rounds in float32, so its
+    mean metrics must be within four standard deviations of those of the ten bundled seeds.
+
+    Parameters
+    ----------
+    ranks : mapping of (recommender, variant) to RankIntervals
+        Some or all of `VARIANTS`.
+    counts : mapping of str to (count, out of)
+        As :func:`sampled_metrics.datasets.count_facts`.
+
+    Returns
+    -------
+    list of str
+        A sentence for each difference.
+
+    Examples
+    --------
+    >>> differences({("Y", REPRODUCED): RankIntervals([0], [0], [3])}, datasets.bundled_counts())
+    ['Y, as reproduced: ranks must be those of 6,040 users, got those of 1']
+    """
+    kept = {
+        (str(name), str(variant)): RankIntervals(
+            *(rows[column].to_numpy() for column in ("n_better", "n_tied", "n_candidates"))
+        )
+        for (name, variant), rows in datasets.bundled_variants().groupby(["recommender", "variant"])
+    }
+    found = [
+        f"{name} must be {kept_pair}, got {counts.get(name)}"
+        for name, kept_pair in datasets.bundled_counts().items()
+        if counts.get(name) != kept_pair
+    ]
+    seeds = [r for (name, v), r in kept.items() if name == "X" and v != UNMASKED]
+    for (name, variant), fresh in ranks.items():
+        old, where = kept[name, variant], f"{name}, {variant}"
+        sizes = old.n_candidates.size, fresh.n_candidates.size
+        if sizes[0] != sizes[1]:
+            found.append(
+                f"{where}: ranks must be those of {sizes[0]:,} users, got those of {sizes[1]:,}"
+            )
+            continue
+        moved = (fresh.n_better != old.n_better) | (fresh.n_tied != old.n_tied)
+        if (fresh.n_candidates != old.n_candidates).any():
+            found.append(f"{where}: candidates must be those that are bundled, got others")
+        elif name != "X" and moved.any():
+            found.append(
+                f"{where}: ranks must be those that are bundled, got others for {moved.sum():,} "
+                "users"
+            )
+        elif name == "X" and variant == REPRODUCED:
+            found += [f"{where}: {text}" for text in _beyond_seeds(fresh, seeds)]
+    return found
+
+
+def _beyond_seeds(fresh: RankIntervals, seeds: Sequence[RankIntervals]) -> list[str]:
+    """The metrics whose mean is more than four standard deviations of the seeds' from theirs."""
+    found = []
+    for kind in ("recall@10", "ndcg@10", "ap", "auc"):
+        value, *others = (r.evaluate(metric(kind), "mean").mean() for r in (fresh, *seeds))
+        centre, reach = float(np.mean(others)), 4 * float(np.std(others, ddof=1))
+        if not abs(value - centre) <= reach:
+            found.append(f"{kind} must be within {reach:.2g} of {centre:.6f}, got {value:.6f}")
+    return found
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Compute and write the bundled ranks; the exit status, 2 if the data cannot be had."""
+    """Compute the bundled ranks and write them, or compare them with those that are bundled.
+
+    The exit status is 2 if the data cannot be had, and 1 if the ranks differ.
+    """
     parser = argparse.ArgumentParser(prog="sampled_metrics.recommenders", description=main.__doc__)
     parser.add_argument("--output", type=Path, help="folder to write to; default: the package's")
-    folder = parser.parse_args(argv).output or datasets.BUNDLE
+    parser.add_argument("--check", action="store_true", help="compare instead of writing")
+    given = parser.parse_args(argv)
     try:
         split = datasets.ncf_split()
         counts = datasets.count_facts(split)
@@ -328,7 +402,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ImportError, OSError, ValueError) as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
-    for path in datasets.write_bundle(variants, counts, X.seed, folder):
+    if given.check:
+        found = differences(variants, counts)
+        print("\n".join(found) or "The ranks of X, Y and Z came out as they are bundled.")
+        return int(bool(found))
+    for path in datasets.write_bundle(variants, counts, X.seed, given.output or datasets.BUNDLE):
         print(path)
     return 0
 
