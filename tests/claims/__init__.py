@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from . import corrected, corrections, curves, decoys, formulas, movielens, toy
+from . import corrected, corrections, curves, decoys, formulas, movielens, popularity, toy
 from .finding import CONTRADICTED, REPRODUCED, STATUSES, UNSTATED, Finding
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
 PATH = Path(__file__).resolve().parents[2] / "book" / "claims.yml"
 MODULES = {
     module.__name__.rpartition(".")[2]: module
-    for module in (corrected, corrections, curves, decoys, formulas, movielens, toy)
+    for module in (corrected, corrections, curves, decoys, formulas, movielens, popularity, toy)
 }
 
 

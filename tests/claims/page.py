@@ -37,6 +37,11 @@ CHAPTERS = (
     "ch-verdicts",
     "ch-several-items",
     "ch-decoys",
+    "ch-popularity",
+    "ch-instead",
+    "ch-your-log",
+    "ch-identification",
+    "ch-all-corrections",
 )
 
 Findings = Mapping[str, Finding]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from itertools import product
+from math import comb
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +15,21 @@ import pytest
 
 from sampled_metrics import Protocol
 from sampled_metrics.ranking import RankIntervals
+from sampled_metrics.relevant_sets import RelevantSets
+from sampled_metrics.study import Study
 
-from . import CONTRADICTED, MODULES, REPRODUCED, STATUSES, UNSTATED, Claim, check, find, load
+from . import (
+    CONTRADICTED,
+    MODULES,
+    REPRODUCED,
+    STATUSES,
+    UNSTATED,
+    Claim,
+    check,
+    find,
+    load,
+    popularity,
+)
 from .corrected import PAIRS
 from .finding import Finding, Printed, Trial, judge, printed_pair
 from .page import CHAPTERS, LABELS, Shown, by_section, by_setting, cards
@@ -33,6 +48,9 @@ EXPECTED = {
     "decoys-one-in-100": UNSTATED,
     "decoys-probably-clean": UNSTATED,
     "decoys-size-depends": UNSTATED,
+    "decoys-no-rival": CONTRADICTED,
+    "popularity-better-predictor": UNSTATED,
+    "order-kept": CONTRADICTED,
     "rendle-eq30-constant": CONTRADICTED,
     "always-underestimates": CONTRADICTED,
     "x-y-more-than-1000": UNSTATED,
@@ -358,6 +376,27 @@ WRONG: dict[str, list[tuple[str, str | None, dict[str, object]]]] = {
     "movielens.top_count": [("fig5-x-top-100", "2410", {}), ("fig5-x-top-100", None, {"top": 110})],
     "movielens.worst_bucket_more_than": [("fig5-z-worst-bucket", None, {"recommender": "X"}),
                                          ("fig5-z-worst-bucket", "2700", {})],
+    "popularity.advantage_among": [("advantage-decreases", "increases", {})],
+    "popularity.better_predictor": [("popularity-better-predictor", "worse", {})],
+    "popularity.dataset": [("ml100k-density", "6.31%", {}), ("ml100k-items", "1681", {}),
+                           ("ml100k-ratings", None, {"what": "users"})],
+    "popularity.density_of_row": [("ml10m-density", "1.35%", {}),
+                                  ("ml20m-density", None, {"items": 26000})],
+    "popularity.fraction_rises": [("fraction-rises", "down", {})],
+    "popularity.last_on_test_items": [("popularity-overemphasized", "PersMean", {})],
+    "popularity.low_at": [("short-lists-few", "< 1/5", {}), ("short-lists-many", "< 1/5", {})],
+    "popularity.mostly_unpopular": [("items-not-popular", "> 9/10", {})],
+    "popularity.no_rival": [("decoys-no-rival", "0.9", {})],
+    "popularity.noise_of_decoys": [("decoys-add-variance", "> 0.1", {})],
+    "popularity.opposite_ways": [("absolute-proportional", "5", {})],
+    "popularity.order_kept": [("order-kept", "sometimes", {"kinds": ["auc"]})],
+    "popularity.peaks_at": [("short-lists-peak", "fewest", {}), ("short-lists-peak", "all", {})],
+    "popularity.peaks_by_fraction": [("inflection-fraction", "connected", {}),
+                                     ("inflection-fraction", None, {"factor": 3.0})],
+    "popularity.separates_best": [("popularity-separates", "Item-Item", {})],
+    "popularity.significance_depends": [("significance-depends", "does not depend", {})],
+    "popularity.similar_patterns": [("other-metrics-similar", None, {"at_least": 1.0})],
+    "popularity.wider_than_at_the_ends": [("short-lists-1000", "5", {})],
     "toy.alike_at_small_samples": [("m1-alike-in-figures", None, {"sizes": [1, 100]})],
     "toy.bias_depends": [("fig2-bias-depends", None, {"kind": "auc"}),
                          ("fig2-bias-depends", "recommender", {})],
@@ -506,7 +545,8 @@ def test_a_column_of_table_4_is_its_own(column: str) -> None:
      ("monotone-isotonic", "constrained least squares"),
      ("gammas-kdd", "1.0, 0.1, 0.01, 0.001"),
      ("cacm-challenging-comparison", "AP X vs Y"),
-     ("rank-estimate-strictly-better", "9")],
+     ("rank-estimate-strictly-better", "9"), ("decoys-no-rival", "0.03"),
+     ("order-kept", "sometimes")],
 )  # fmt: skip
 def test_what_is_contradicted_would_hold_the_other_way(name: str, word: str) -> None:
     assert altered(name, word, {}).status != CONTRADICTED
@@ -595,6 +635,14 @@ def test_the_fast_law_is_the_law(above: int, n: int) -> None:
 
 
 # --- the page -------------------------------------------------------------------------------------
+
+
+def test_a_rival_is_a_decoy_as_popular_as_the_test_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = RelevantSets([[0, 2]], [[1, 3]], [[0, 1]], [8])
+    monkeypatch.setattr(popularity, "study", lambda data: Study({"Popular": places}, *[places] * 4))
+    pair = [Fraction(comb(8 - rivals, 3), comb(8, 3)) for rivals in (1, 5)]
+    assert popularity._none_as_popular("", 3) == pytest.approx(float(sum(pair) / 2), rel=1e-12)
+    assert popularity._none_as_popular("", 900) == 0  # all of them are decoys
 
 
 def stub(status: str) -> Finding:

@@ -1,0 +1,524 @@
+"""Checks of ekstrand2017's experiment: its data, and four recommenders among random decoys.
+
+All of it rests on the study bundled with the package, for two data sets, and no decoy is drawn.
+The paper does not define nDCG. The authors' software takes ratings for gains and discounts by
+1 / max(1, log2(rank)), so both that and the nDCG of chapter 1 are tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from sampled_metrics import metric
+from sampled_metrics.study import BUNDLED, Study, bundled_study
+
+from .finding import Finding, Printed, Trial, judge
+
+Floats = NDArray[np.float64]
+
+SHORT = {"ml-100k": "100K", "ml-1m-2998": "1M"}
+ORDER = ("Popular", "PersMean", "Item-Item", "FunkSVD")
+RATED = ORDER[1:]  # those that use the ratings
+FILTERS = ORDER[2:]  # the collaborative filters
+#: Metrics of the paper in lists of 10, and those of longer lists.
+SHORT_LISTS = tuple(f"{kind}@10" for kind in ("precision", "recall", "rr", "ap", "ndcg"))
+LONG_LISTS = tuple(
+    f"{kind}@{k}" for kind in ("precision", "recall", "rr", "ap", "ndcg") for k in (25, 100)
+)
+SOFTWARE = "nDCG takes ratings for gains and discounts by log2(rank), as the authors' software does"
+CHAPTER_1 = "nDCG is that of chapter 1"
+
+
+@cache
+def study(data: str) -> Study:
+    """The bundled study of a data set."""
+    return bundled_study(data)
+
+
+class Curves(NamedTuple):
+    """A metric for each recommender at growing numbers of decoys, all unrated items the last."""
+
+    decoys: NDArray[np.int64]
+    of: dict[str, Floats]
+
+    def behind(self, name: str) -> Floats:
+        """By how much a recommender is behind Popular."""
+        return self.of["Popular"] - self.of[name]
+
+    def fraction(self, name: str) -> Floats:
+        """The fraction of Popular's value that a recommender has."""
+        return np.asarray(self.of[name] / self.of["Popular"])
+
+    def at(self, n: int) -> int:
+        """The place of the number of decoys nearest to n."""
+        return int(np.argmin(np.abs(np.log(self.decoys / n))))
+
+
+@cache
+def exact_curves(data: str, kinds: tuple[str, ...], step: int) -> dict[str, Curves]:
+    """Expected metrics of this package, at every so many-th of the bundled numbers of decoys."""
+    kept = study(data)
+    pool = kept.n_irrelevant
+    grid = np.array(kept.facts["software"]["decoys"])[::step]
+    metrics = [metric(kind) for kind in kinds]
+    table = {
+        name: np.transpose(
+            [sets.expected(metrics, np.minimum(n, pool)).mean(axis=1) for n in grid]
+            + [[sets.evaluate(each).mean() for each in metrics]]
+        )
+        for name, sets in kept.sets.items()
+    }
+    decoys = np.append(grid, pool.max())
+    return {
+        kind: Curves(decoys, {name: rows[i] for name, rows in table.items()})
+        for i, kind in enumerate(kinds)
+    }
+
+
+@cache
+def curves(data: str, kind: str, definition: str = CHAPTER_1) -> Curves:
+    """Curves of a metric; under the software's definition only nDCG differs."""
+    if definition == SOFTWARE and kind.startswith("ndcg"):
+        facts = study(data).facts["software"]
+        decoys = np.append(facts["decoys"], study(data).n_irrelevant.max())
+        return Curves(decoys, {name: np.array(v)[:, 0] for name, v in facts[kind].items()})
+    short = kind in SHORT_LISTS
+    return exact_curves(data, SHORT_LISTS if short else LONG_LISTS, 2 if short else 6)[kind]
+
+
+Case = Callable[[str, str], tuple[bool, str]]
+
+
+def _everywhere(case: Case, note: str = "") -> Finding:
+    """A claim on both data sets and under both definitions; else on or under one of them."""
+    found = {(d, of): case(d, of) for d in BUNDLED for of in (CHAPTER_1, SOFTWARE)}
+
+    def trial(setting: str, data: tuple[str, ...], definitions: tuple[str, ...]) -> Trial:
+        part = [(d, of) for of in definitions for d in data]
+        texts = {
+            of: "; ".join(f"{SHORT[d]}: {found[d, of][1]}" for d in data) for of in definitions
+        }
+        if len(definitions) == 2 and texts[CHAPTER_1] != texts[SOFTWARE]:
+            shown = f"{texts[CHAPTER_1]}; with the software's nDCG {texts[SOFTWARE]}"
+        else:
+            shown = texts[definitions[0]]
+        return Trial(shown, all(found[key][0] for key in part), setting)
+
+    both = (CHAPTER_1, SOFTWARE)
+    return judge(
+        trial("", BUNDLED, both),
+        trial(SOFTWARE, BUNDLED, (SOFTWARE,)),
+        trial(CHAPTER_1, BUNDLED, (CHAPTER_1,)),
+        *(trial(f"of the data sets, on {SHORT[d]} alone", (d,), both) for d in BUNDLED),
+        note=note,
+    )
+
+
+def _on_each(case: Callable[[str], tuple[bool, str]]) -> Trial:
+    """A claim that no definition of nDCG enters, on both data sets."""
+    found = {data: case(data) for data in BUNDLED}
+    text = "; ".join(f"{SHORT[data]}: {shown}" for data, (_, shown) in found.items())
+    return Trial(text, all(holds for holds, _ in found.values()))
+
+
+def _listed(values: dict[str, float], form: str) -> str:
+    return ", ".join(f"{name} {value:{form}}" for name, value in values.items())
+
+
+# --- the data -------------------------------------------------------------------------------------
+
+
+def dataset(published: str, what: str) -> Finding:
+    """A cell of Table 1 for MovieLens 100K, counted."""
+    facts = study("ml-100k").facts
+    density = 100 * facts["ratings"] / (facts["users"] * facts["items"])
+    value = density if what == "density" else facts[what]
+    scale = 1e3 if published.endswith("K") else 1.0
+    shown = f"{value:.3f}%" if what == "density" else f"{value:,}"
+    printed = Printed.parse(published.rstrip("K%"))
+    return judge(Trial(shown, printed.rounds_from(value / scale)))
+
+
+def density_of_row(published: str, ratings: str, users: int, items: int) -> Finding:
+    """The density that follows from the other cells of its row, whose ratings are rounded."""
+    millions = Printed.parse(ratings.removesuffix("M"))
+    ends = [
+        1e8 * (millions.value + side * millions.half_unit) / (users * items) for side in (-1, 0, 1)
+    ]
+    printed = Printed.parse(published)
+    return judge(
+        Trial(
+            f"{ends[1]:.3f}%, and from {ends[0]:.3f}% to {ends[2]:.3f}% with the rounding of the "
+            "ratings",
+            printed.rounds_from(ends[1]),
+        )
+    )
+
+
+def mostly_unpopular(published: str) -> Finding:
+    """That most items have fewer ratings than the mean item, as in "> 1/2" of them."""
+    numerator, denominator = published.removeprefix(">").split("/")
+
+    def case(data: str) -> tuple[bool, str]:
+        counts = study(data).item_counts
+        share = float((counts < counts.mean()).mean())
+        return share > int(numerator) / int(denominator), f"{share:.1%} of {counts.size:,} items"
+
+    return judge(_on_each(case))
+
+
+# --- popularity -----------------------------------------------------------------------------------
+
+
+def separates_best(published: str) -> Finding:
+    """The recommender that best separates test items from unrated ones, by the mean AUC."""
+
+    def case(data: str) -> tuple[bool, str]:
+        auc = {
+            name: float(sets.evaluate(metric("auc")).mean())
+            for name, sets in study(data).sets.items()
+        }
+        return max(auc, key=lambda name: auc[name]) == published, _listed(auc, ".3f")
+
+    return judge(_on_each(case))
+
+
+def _none_as_popular(data: str, n: int) -> float:
+    """Mean probability that no decoy of N has as many training ratings as a test item."""
+    places = study(data).sets["Popular"]
+    rivals, pool = places.n_better + places.n_tied, places.n_irrelevant[:, None]
+    drawn = np.minimum(n, pool)
+    left = np.maximum(pool - rivals, drawn)
+    log = gammaln(left + 1) - gammaln(left - drawn + 1)
+    log -= gammaln(pool + 1) - gammaln(pool - drawn + 1)
+    return float(np.where(pool - rivals >= drawn, np.exp(log), 0.0).mean())
+
+
+def no_rival(published: str, n: int, fewer: int) -> Finding:
+    """That N decoys probably hold no item as popular as a test item: with more than this chance."""
+    limit = float(Printed.parse(published).value)
+
+    def trial(size: int, setting: str) -> Trial:
+        chance = {data: _none_as_popular(data, size) for data in BUNDLED}
+        text = "; ".join(f"{SHORT[data]}: {p:.3f}" for data, p in chance.items())
+        return Trial(f"{text} for N = {size:,}", min(chance.values()) > limit, setting)
+
+    most = max(
+        (k for k in range(1, fewer + 1) if min(_none_as_popular(d, k) for d in BUNDLED) > limit),
+        default=0,
+    )
+    return judge(
+        trial(n, ""),
+        trial(fewer, f"the decoys are {fewer}, not {n:,}"),
+        note=f"It is more likely than not for up to {most} decoys." if limit == 0.5 else "",
+    )
+
+
+def better_predictor(published: str, n: int) -> Finding:
+    """Whether popularity predicts test items "better" among N decoys than among all items."""
+
+    def value(data: str, kind: str, size: int | None) -> float:
+        sets = study(data).sets["Popular"]
+        drawn = np.minimum(size or 0, sets.n_irrelevant)
+        found = sets.evaluate(metric(kind)) if size is None else sets.expected(metric(kind), drawn)
+        return float(found.mean())
+
+    def trial(kind: str, setting: str) -> Trial:
+        pairs = {data: (value(data, kind, n), value(data, kind, None)) for data in BUNDLED}
+        text = "; ".join(f"{SHORT[d]}: {a:.4f}, of all {b:.4f}" for d, (a, b) in pairs.items())
+        sign = {"better": 1, "worse": -1}[published]
+        holds = all(sign * (a - b) > 1e-9 for a, b in pairs.values())
+        return Trial(f"{metric(kind).label} of Popular {text}", holds, setting)
+
+    return judge(
+        trial("auc", ""),
+        trial("ndcg@10", "it is measured by nDCG@10, which fewer decoys raise for every order"),
+        note="Random decoys leave the expected AUC of every recommender as it is.",
+    )
+
+
+# --- the figures ----------------------------------------------------------------------------------
+
+
+def peaks_at(published: str, kind: str) -> Finding:
+    """Where the lead of Popular is largest: with the "fewest" decoys, with "all" or a "moderate"
+    number of them.
+    """
+
+    def case(data: str, of: str) -> tuple[bool, str]:
+        found = curves(data, kind, of)
+        last = found.decoys.size - 1
+        best = [int(np.argmax(found.behind(name))) for name in RATED]
+        where = {"fewest" if i == 0 else "all" if i == last else "moderate" for i in best}
+        return where == {published}, "N = " + ", ".join(f"{found.decoys[i]:,}" for i in best)
+
+    return _everywhere(case)
+
+
+def wider_than_at_the_ends(published: str, kind: str) -> Finding:
+    """That Popular's lead with so many decoys exceeds that with 5, and that with all items."""
+    size = int(Printed.parse(published).value)
+
+    def case(data: str, of: str) -> tuple[bool, str]:
+        found = curves(data, kind, of)
+        rows = {name: found.behind(name)[[0, found.at(size), -1]] for name in RATED}
+        holds = all(a < b > c for a, b, c in rows.values())
+        text = ", ".join(f"{name} {a:.3f}, {b:.3f}, {c:.3f}" for name, (a, b, c) in rows.items())
+        return holds, text
+
+    return _everywhere(case)
+
+
+def low_at(published: str, end: str, kind: str) -> Finding:
+    """That Popular's lead at an end is low: less than this part of its peak, as in "< 1/2"."""
+    numerator, denominator = published.removeprefix("<").split("/")
+    limit, place = int(numerator) / int(denominator), {"5": 0, "all": -1}[end]
+
+    def case(data: str, of: str) -> tuple[bool, str]:
+        found = curves(data, kind, of)
+        share = {n: float(found.behind(n)[place] / found.behind(n).max()) for n in RATED}
+        return max(share.values()) < limit, _listed(share, ".0%") + " of the peak"
+
+    return _everywhere(case)
+
+
+def fraction_rises(published: str, kinds: list[str], at_least: float) -> Finding:
+    """How the fraction of Popular's value moves as decoys get fewer: fairly consistently "up"."""
+    sign = {"up": 1, "down": -1}[published]
+
+    def case(data: str, of: str) -> tuple[bool, str]:
+        shares = [
+            float((sign * np.diff(curves(data, kind, of).fraction(name)[::-1]) > 0).mean())
+            for kind in kinds
+            for name in RATED
+        ]
+        return min(shares) >= at_least, f"at {min(shares):.0%} of the steps or more"
+
+    return _everywhere(case)
+
+
+def opposite_ways(published: str, kind: str) -> Finding:
+    """That from this N to all items the absolute lead falls and the proportional one grows."""
+    size = int(Printed.parse(published).value)
+
+    def case(data: str, of: str) -> tuple[bool, str]:
+        found = curves(data, kind, of)
+        i = found.at(size)
+        rows = {
+            n: (
+                found.behind(n)[i] - found.behind(n)[-1],
+                found.fraction(n)[i] - found.fraction(n)[-1],
+            )
+            for n in RATED
+        }
+        holds = all(absolute > 0 and part > 0 for absolute, part in rows.values())
+        text = ", ".join(f"{n} by {a:.3f} and {p:.3f}" for n, (a, p) in rows.items())
+        return holds, text
+
+    return _everywhere(case)
+
+
+def peaks_by_fraction(published: str, kind: str, factor: float) -> Finding:
+    """Whether the peaks of Popular's lead are at one fraction of the items: "not connected"."""
+    if published not in ("connected", "not connected"):
+        raise ValueError(f"published must be 'connected' or 'not connected', got {published!r}")
+
+    def trial(of: str, setting: str) -> Trial:
+        shares = {
+            data: [
+                float(found.decoys[np.argmax(found.behind(n))] / study(data).n_irrelevant.mean())
+                for n in RATED
+                for found in [curves(data, kind, of)]
+            ]
+            for data in BUNDLED
+        }
+        ratios = [a / b for a, b in zip(*shares.values(), strict=True)]
+        apart = all(max(r, 1 / r) > factor for r in ratios)
+        text = "; ".join(
+            f"{SHORT[d]}: {', '.join(f'{s:.1%}' for s in row)}" for d, row in shares.items()
+        )
+        return Trial(f"{text} of the unrated items", apart == (published[0] == "n"), setting)
+
+    return judge(trial(CHAPTER_1, ""), trial(SOFTWARE, SOFTWARE))
+
+
+# --- verdicts -------------------------------------------------------------------------------------
+
+
+def _reversed(data: str, kinds: tuple[str, ...]) -> dict[tuple[str, str], list[tuple[str, int]]]:
+    """Pairs that some number of decoys puts in the other order than all unrated items do."""
+    found: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    for kind in kinds:
+        of = SOFTWARE if kind.startswith("software ") else CHAPTER_1
+        curve = curves(data, kind.removeprefix("software "), of)
+        for a, b in combinations(ORDER, 2):
+            gap = np.round(curve.of[a] - curve.of[b], 12)
+            for n in curve.decoys[:-1][gap[:-1] * gap[-1] < 0]:
+                found.setdefault((a, b), []).append((kind, int(n)))
+    return found
+
+
+@cache
+def _values(data: str, name: str, kind: str, n: int | None) -> tuple[Floats, float]:
+    """Expected value of each user, and the mean variance that drawing N decoys gives it."""
+    kept, of = study(data), metric(kind)
+    sets = kept.sets[name]
+    if n is None:
+        return sets.evaluate(of), 0.0
+    drawn = np.minimum(n, kept.n_irrelevant)
+    return sets.expected(of, drawn), float(sets.variance(of, drawn).mean())
+
+
+def _z(data: str, a: str, b: str, kind: str, n: int | None) -> float:
+    """Expected difference in standard errors of a paired difference, decoys drawn for each."""
+    (first, noise), (second, other) = (_values(data, name, kind, n) for name in (a, b))
+    gap = first - second
+    return float(gap.mean() / np.sqrt((gap.var(ddof=1) + noise + other) / gap.size))
+
+
+def order_kept(published: str, kinds: list[str]) -> Finding:
+    """Whether random decoys "never" or "sometimes" change the order of two recommenders."""
+    if published not in ("never", "sometimes"):
+        raise ValueError(f"published must be 'never' or 'sometimes', got {published!r}")
+    every = (*(k for k in (*SHORT_LISTS, *LONG_LISTS) if k.split("@")[0] in kinds),)
+    if "ndcg" in kinds:
+        every += tuple(f"software ndcg@{k}" for k in (10, 25, 100))
+    found = {data: _reversed(data, every) for data in BUNDLED}
+
+    def shown(data: str) -> str:
+        pairs = [
+            f"{a} and {b} on {len({k for k, _ in places})} of {len(every)} metrics"
+            for (a, b), places in found[data].items()
+        ]
+        return f"{SHORT[data]}: {', '.join(pairs) or 'no pair'}"
+
+    never = published == "never"
+    clear = {data: _clearly(data, found[data]) for data in BUNDLED}
+    texts = "; ".join(f"{SHORT[d]}: {', '.join(pairs) or 'no pair'}" for d, pairs in clear.items())
+    first = not any("Popular" in pair for pairs in found.values() for pair in pairs)
+    return judge(
+        Trial(f"reversed are {'; '.join(map(shown, BUNDLED))}", (not any(found.values())) == never),
+        Trial(
+            f"on NDCG@10 {texts}",
+            (not any(clear.values())) == never,
+            "only differences of more than two standard errors count",
+        ),
+        note="Popular is first throughout." if first else "",
+    )
+
+
+def _clearly(data: str, found: dict[tuple[str, str], list[tuple[str, int]]]) -> list[str]:
+    """Pairs reversed on NDCG@10 with more than two standard errors among few and among all."""
+    texts = []
+    for (a, b), places in found.items():
+        sizes = [n for kind, n in places if kind == "ndcg@10"]
+        if sizes and abs(of_all := _z(data, a, b, "ndcg@10", None)) > 2:
+            n = min(sizes, key=lambda n: abs(np.log(n / 100)))
+            if abs(of_n := _z(data, a, b, "ndcg@10", n)) > 2:
+                texts.append(f"{a} less {b} is z = {of_n:.1f} at N = {n} and {of_all:.1f} with all")
+    return texts
+
+
+def significance_depends(published: str, kind: str, z: float = 1.96) -> Finding:
+    """Whether a difference's significance "depends" on the number of decoys, for some pair."""
+    sizes = (5, 20, 100, 500)
+
+    def case(data: str) -> tuple[bool, str]:
+        rows = {
+            (a, b): [_z(data, a, b, kind, n) for n in (*sizes, None)]
+            for a, b in combinations(ORDER, 2)
+        }
+        some = {pair: v for pair, v in rows.items() if min(map(abs, v)) < z < max(map(abs, v))}
+        text = ", ".join(
+            f"{a} less {b} {'/'.join(f'{x:.1f}' for x in v)}" for (a, b), v in some.items()
+        )
+        return bool(some) == (published == "depends"), text or "none"
+
+    found = _on_each(case)
+    shown = f"z with {', '.join(map(str, sizes))} and all decoys: {found.ours}"
+    return judge(Trial(shown, found.holds))
+
+
+def similar_patterns(published: str, at_least: float) -> Finding:
+    """The metrics whose fractions of Popular follow those of nDCG: their rank correlation."""
+    named = [part.strip() for part in published.split(",")]
+
+    def ranked(values: Floats) -> Floats:
+        return np.argsort(np.argsort(values)).astype(float)
+
+    def case(data: str, of: str) -> tuple[bool, str]:
+        worst = {}
+        for kind in named:
+            k = kind.split("@")[1]
+            both = [_matched(data, f"ndcg@{k}", of), curves(data, kind)]
+            worst[kind] = min(
+                float(np.corrcoef(*(ranked(c.fraction(name)) for c in both))[0, 1])
+                for name in RATED
+            )
+        text = ", ".join(f"{metric(kind).label} {value:.3f}" for kind, value in worst.items())
+        return min(worst.values()) > at_least, text
+
+    return _everywhere(case)
+
+
+def _matched(data: str, kind: str, definition: str) -> Curves:
+    """Curves of nDCG at the numbers of decoys at which the exact ones are computed."""
+    exact, found = curves(data, kind), curves(data, kind, definition)
+    if definition == CHAPTER_1:
+        return exact
+    places = [*np.flatnonzero(np.isin(found.decoys[:-1], exact.decoys[:-1])), -1]
+    return Curves(exact.decoys, {name: values[places] for name, values in found.of.items()})
+
+
+def advantage_among(published: str, sizes: list[int], kinds: list[str]) -> Finding:
+    """Whether decoys make Popular's relative lead over the filters smaller: it "decreases"."""
+    sign = {"decreases": 1, "increases": -1}[published]
+
+    def case(data: str, of: str) -> tuple[bool, str]:
+        rises = [
+            float(found.fraction(name)[found.at(n)] - found.fraction(name)[-1])
+            for kind in kinds
+            for found in [curves(data, kind, of)]
+            for name in FILTERS
+            for n in sizes
+        ]
+        shown = f"their fraction of Popular's value is {min(rises):+.3f} to {max(rises):+.3f}"
+        return min(sign * r for r in rises) > 0, shown
+
+    return _everywhere(case)
+
+
+def noise_of_decoys(published: str, sizes: list[int], kind: str) -> Finding:
+    """The standard deviation that drawing decoys gives a mean over users, as in "> 0"."""
+    limit = float(published.removeprefix(">").strip())
+
+    def case(data: str) -> tuple[bool, str]:
+        kept, texts, least = study(data), [], np.inf
+        for n in sizes:
+            ratios = []
+            for name in ("Popular", "Item-Item"):
+                expected, noise = _values(data, name, kind, n)
+                least = min(least, float(np.sqrt(noise / kept.n_users)))
+                ratios.append(float(noise / (noise + expected.var(ddof=1))))
+            texts.append(f"{', '.join(f'{r:.0%}' for r in ratios)} at N = {n:,}")
+        return least > limit, f"share of a mean's variance {'; '.join(texts)}"
+
+    return judge(_on_each(case))
+
+
+def last_on_test_items(published: str, kind: str) -> Finding:
+    """The recommender that orders the test items alone worst, by the users' own ratings."""
+
+    def case(data: str) -> tuple[bool, str]:
+        facts = study(data).facts["effectiveness"][kind]
+        means = {name: facts[name][0] for name in ORDER}
+        return min(means, key=lambda name: means[name]) == published, _listed(means, ".3f")
+
+    return judge(_on_each(case))
