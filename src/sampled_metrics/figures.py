@@ -529,7 +529,7 @@ def decoy_curves(
     --------
     >>> figure, ax = panels()
     >>> ax = decoy_curves(ax, [5, 50], {"A": [0.9, 0.4]}, {"A": 0.1}, {"A": [0.88, 0.41]})
-    >>> [line.get_ydata()[0] for line in ax.lines]
+    >>> [float(line.get_ydata()[0]) for line in ax.lines]
     [0.9, 0.1, 0.88]
     >>> plt.close(figure)
     """
