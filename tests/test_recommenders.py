@@ -368,3 +368,41 @@ def test_the_command_says_in_one_sentence_what_it_misses(tmp_path, monkeypatch, 
     assert "ml-1m.train.rating is missing: it must hold 994,169 pairs" in message
     assert message.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_what_is_bundled_does_not_differ_from_itself():
+    same = {key: bundled(*key) for key in VARIANTS}
+    assert recommenders.differences(same, datasets.bundled_counts()) == []
+
+
+def test_what_differs_is_said():
+    y, x = bundled("Y"), bundled("X")
+    moved = RankIntervals(y.n_better // 2, y.n_tied, y.n_candidates)
+    worse = RankIntervals(x.n_candidates - 1, 0 * x.n_tied, x.n_candidates)
+    seed = bundled("X", "seed 3")
+    fewer = RankIntervals(*(getattr(y, n)[:9] for n in ("n_better", "n_tied", "n_candidates")))
+    counts = datasets.bundled_counts()
+    assert recommenders.differences({("X", REPRODUCED): seed}, counts) == []
+    (said,) = recommenders.differences({("Y", REPRODUCED): moved}, counts)
+    assert said.startswith("Y, as reproduced: ranks must be those that are bundled, got others for")
+    said = recommenders.differences({("X", REPRODUCED): worse}, counts)
+    assert [text.split()[3] for text in said] == ["recall@10", "ndcg@10", "ap", "auc"]
+    (said,) = recommenders.differences({("Y", REPRODUCED): fewer}, counts)
+    assert said.endswith("must be those of 6,040 users, got those of 9")
+    (said,) = recommenders.differences({}, counts | {"several_at_last_timestamp": (1, 2998)})
+    assert said == "several_at_last_timestamp must be (1268, 2998), got (1, 2998)"
+
+
+@needs_data
+def test_the_check_leaves_the_bundle_alone_and_exits_with_1_where_it_differs(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(recommenders, "VARIANTS", {("Y", REPRODUCED): Y})
+    assert recommenders.main(["--check"]) == 0
+    assert capsys.readouterr().out == "The ranks of X, Y and Z came out as they are bundled.\n"
+    other = replace(Y, exponent=2)
+    monkeypatch.setattr(recommenders, "VARIANTS", {("Y", REPRODUCED): other})
+    before = (datasets.BUNDLE / "ranks.npz").read_bytes()
+    assert recommenders.main(["--check"]) == 1
+    assert "Y, as reproduced: ranks must be those that are bundled" in capsys.readouterr().out
+    assert (datasets.BUNDLE / "ranks.npz").read_bytes() == before
