@@ -30,27 +30,39 @@ def requirements(*extras):
     return [*PROJECT["build-system"]["requires"], *(line for lines in lists for line in lines)]
 
 
-def pins():
-    """The releases of constraints.txt by section, each as a requirement with its hashes."""
-    sections, current = {}, None
-    for line in (ROOT / "constraints.txt").read_text().splitlines():
+def pins(name="constraints.txt"):
+    """The releases of a file of pins by section, each as a requirement with its hashes."""
+    current = []
+    sections = {"": current}  # what comes before any heading
+    for line in (ROOT / name).read_text().splitlines():
         if heading := re.fullmatch(r"# --- (\w+) ---", line):
             current = sections.setdefault(heading[1], [])
         elif line and not line.startswith(("#", " ")):
             current.append((Requirement(line.rstrip("\\")), []))
         elif line.startswith(" "):
             current[-1][1].append(line.strip(" \\"))
-    return sections
+    return {heading: releases for heading, releases in sections.items() if releases}
 
 
-def test_every_release_is_pinned_and_hashed_and_names_no_host():
-    text = (ROOT / "constraints.txt").read_text()
+@pytest.mark.parametrize("name", ["constraints.txt", "constraints-study.txt"])
+def test_every_release_is_pinned_and_hashed_and_names_no_host(name):
+    text = (ROOT / name).read_text()
     assert "://" not in text
-    for releases in pins().values():
+    for releases in pins(name).values():
         for release, hashes in releases:
             assert [clause.operator for clause in release.specifier] == ["=="], release
             assert hashes, release
             assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", h) for h in hashes), release
+
+
+def holds(pinned, line):
+    """Whether the pins have what a line of pyproject.toml asks for."""
+    wanted = Requirement(line)
+    found = [p for p in pinned if canonicalize_name(p.name) == canonicalize_name(wanted.name)]
+    assert found, f"{line} is not pinned: run `make constraints`"
+    for release in found:
+        (clause,) = release.specifier
+        assert wanted.specifier.contains(clause.version), line
 
 
 @pytest.mark.parametrize(
@@ -68,12 +80,16 @@ def test_the_sections_hold_what_pyproject_asks_for(section, extras):
     upto = list(sections)[: list(sections).index(section) + 1]
     pinned = [release for name in upto for release, _ in sections[name]]
     for line in requirements(*extras):
-        wanted = Requirement(line)
-        found = [p for p in pinned if canonicalize_name(p.name) == canonicalize_name(wanted.name)]
-        assert found, f"{line} is not pinned: run `make constraints`"
-        for release in found:
-            (clause,) = release.specifier
-            assert wanted.specifier.contains(clause.version), line
+        holds(pinned, line)
+
+
+def test_make_ranks_has_pins_of_its_own():
+    """LensKit brings gigabytes: no other command may install it."""
+    pinned = [release for release, _ in pins("constraints-study.txt")[""]]
+    for line in requirements("ranks", "study"):
+        holds(pinned, line)
+    everything = {release.name for part in pins().values() for release, _ in part}
+    assert not everything & {"lenskit", "torch"}
 
 
 def test_the_conda_environment_is_that_of_pyproject():
