@@ -195,7 +195,10 @@ ROWS = pd.DataFrame({"user": [1, 1], "item": [0, 1]})
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: audit([[0, 1]], 1), "n_items must be a whole number >= 2, got 1"),
+        (
+            lambda: audit([[0, 1]], 1),
+            r"n_items must be a whole number in \[2, 1099511627776\], got 1",
+        ),
         (lambda: audit([[0, 2]], 2), "negatives must be <= 1, got 2"),
         (lambda: audit([[0, 0.5]], 2), "negatives must be whole numbers >= 0, got 0.5"),
         (lambda: audit([0, 1], 2), r"negatives must have a row for each user, got .* \(2,\)"),

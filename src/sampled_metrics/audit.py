@@ -12,6 +12,7 @@ whatever their number. So one Kolmogorov-Smirnov test serves all users, and keep
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def audit(
         The negatives of each user, a row each; or columns user and item, a row for each draw.
         Items are numbered from 0.
     n_items : int
-        Size of the catalogue.
+        Size of the catalogue, in [2, 2**40].
     positives : sparse matrix (n_users, n_items), DataFrame, or CSV or Parquet file, optional
         Items that must not be among a user's negatives: those in training, and the held-out one.
         A matrix belongs to negatives in rows, columns user and item to negatives in columns.
@@ -57,8 +58,7 @@ def audit(
         Probability, in (0, 1), that what is as it claims raises an alarm. It is divided by the
         number of tests (Bonferroni).
     rng : numpy.random.Generator, optional
-        Spreads each place within its candidate and breaks ties of popularity; a generator with
-        the seed `SEED` if omitted.
+        Spreads each place within its candidate; a generator with the seed `SEED` if omitted.
 
     Returns
     -------
@@ -96,11 +96,13 @@ def audit(
     >>> audit(draws, 80)["finding"].iloc[3]
     'half of the draws are among the first 24.5% of the candidates in the order of their numbers'
     """
-    n_items = integer(n_items, "n_items", 2)
+    n_items = integer(n_items, "n_items", 2, 2**40)
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got {level!r}")
     rng = np.random.default_rng(SEED) if rng is None else rng
     user, item, held, n_users = _draws(negatives, n_items, positives)
+    if n_users * n_items >= 2**62:
+        raise ValueError(f"n_items must be < 2**62 / users, got {n_items} with {n_users} users")
     keys = user * n_items + item
     known = _distinct(held[0] * n_items + held[1])
     is_positive = np.searchsorted(known, keys, "right") > np.searchsorted(known, keys)
@@ -114,15 +116,12 @@ def audit(
     drawn = keys[~is_positive]
     if drawn.size:
         checks.append(_items(drawn, known, n_items, n_candidates, replacement))
-        places = _places(drawn, known, n_items, n_candidates, np.arange(n_items), rng)
-        checks.append(_order("order", places, "in the order of their numbers"))
+        place = _places(drawn, known, n_items, n_candidates, lambda item: item, rng)
+        checks.append(_order("order", place, "in the order of their numbers"))
         if known.size:
-            counts = np.bincount(known % n_items, minlength=n_items)
-            by_popularity = np.lexsort((rng.random(n_items), -counts))
-            rank = np.empty(n_items, dtype=np.int64)
-            rank[by_popularity] = np.arange(n_items)
-            places = _places(drawn, known, n_items, n_candidates, rank, rng)
-            checks.append(_order("popularity", places, "with popular ones first"))
+            by_popularity = _by_popularity(known % n_items)
+            place = _places(drawn, known, n_items, n_candidates, by_popularity, rng)
+            checks.append(_order("popularity", place, "with popular ones first"))
     frame = pd.DataFrame(checks, columns=["check", "statistic", "p_value", "finding"])
     frame.insert(3, "alarm", frame["p_value"] <= level / len(frame))
     return frame
@@ -171,7 +170,7 @@ def _items(
 ) -> Check:
     """Chi-square over its expectation: sums over users of exact means and variances by bin."""
     n_bins = min(n_items, max(2, drawn.size // _DRAWS_PER_BIN))
-    size = np.bincount(np.arange(n_items) * n_bins // n_items, minlength=n_bins)
+    size = np.diff(-(-np.arange(n_bins + 1) * n_items // n_bins))
     found = np.bincount(drawn % n_items * n_bins // n_items, minlength=n_bins)
     draws = np.bincount(drawn // n_items, minlength=n_candidates.size).astype(np.float64)
     # What a user's positives take from each bin, and the user and bin of that.
@@ -212,14 +211,29 @@ def _places(
     known: IntArray,
     n_items: int,
     n_candidates: IntArray,
-    rank: IntArray,
+    rank: Callable[[IntArray], IntArray],
     rng: np.random.Generator,
 ) -> FloatArray:
     """Place of each draw in (0, 1) among its user's candidates, in the order of `rank`."""
-    user, at = drawn // n_items, rank[drawn % n_items]
-    taken = np.sort(known // n_items * n_items + rank[known % n_items])
+    user, at = drawn // n_items, rank(drawn % n_items)
+    taken = np.sort(known // n_items * n_items + rank(known % n_items))
     before = np.searchsorted(taken, user * n_items + at) - np.searchsorted(taken, user * n_items)
     return np.asarray((at - before + rng.random(drawn.size)) / n_candidates[user])
+
+
+def _by_popularity(positives: IntArray) -> Callable[[IntArray], IntArray]:
+    """Rank of items by how often they are positives, then by number: from 0 for the first."""
+    items, counts = np.unique(positives, return_counts=True)
+    ranks = np.empty(items.size, dtype=np.int64)
+    ranks[np.argsort(-counts, kind="stable")] = np.arange(items.size)
+
+    def rank(item: IntArray) -> IntArray:
+        at = np.searchsorted(items, item)  # positives with a lower number
+        known = items[np.minimum(at, items.size - 1)] == item
+        last = items.size + item - at  # what is nobody's positive stands behind all that are
+        return np.where(known, ranks[np.minimum(at, items.size - 1)], last)
+
+    return rank
 
 
 def _order(check: str, places: FloatArray, order: str) -> Check:

@@ -354,7 +354,7 @@ def _line(source: str, row: int) -> str:
 def _numbers(frame: pd.DataFrame, key: str, low: int, source: str) -> IntArray:
     """A column of whole numbers, at least `low`."""
     column = frame[key]
-    if column.dtype.kind in "iu":
+    if column.dtype.kind in "iu" and not column.hasnans:  # pandas' own integers may be missing
         values = column.to_numpy()
     else:
         numeric = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float, na_value=np.nan)

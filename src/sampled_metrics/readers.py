@@ -11,7 +11,6 @@ every relevant item is among them. And :func:`rank_files` ranks all items instea
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -609,7 +608,7 @@ def _load_factors(path: str | Path) -> NDArray[Any]:
         matrix = np.lib.format.open_memmap(path, mode="r")
     except FileNotFoundError:
         raise ValueError(f"{path} is missing: it must be a .npy file with a matrix") from None
-    except (OSError, ValueError) as problem:
+    except Exception as problem:  # the parser of a damaged header raises whatever it stumbles on
         first = str(problem).split("\n")[0]
         raise ValueError(f"{path} must be a .npy file with a matrix, got: {first}") from None
     if matrix.ndim != 2 or matrix.dtype.kind not in "iuf":
@@ -626,16 +625,8 @@ def _load_train(path: str | Path | None) -> sp.csr_array | None:
         matrix.check_format(full_check=True)
     except FileNotFoundError:
         raise ValueError(f"{path} is missing: it must be a sparse matrix of SciPy") from None
-    except (
-        OSError,
-        ValueError,
-        TypeError,
-        KeyError,
-        EOFError,
-        IndexError,
-        zipfile.BadZipFile,
-    ) as e:
-        first = str(e).split("\n")[0]
+    except Exception as problem:  # so does the reader of a damaged archive
+        first = str(problem).split("\n")[0]
         raise ValueError(f"{path} must be a sparse matrix of SciPy (.npz), got: {first}") from None
     return matrix
 
