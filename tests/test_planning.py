@@ -5,10 +5,12 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from sampled_metrics import Protocol, consistency, estimators, metric
-from sampled_metrics.planning import ESTIMATORS, EXACT, curve, plan, verdict
+from sampled_metrics import Protocol, consistency, estimators, metric, planning
+from sampled_metrics.logs import read_log
+from sampled_metrics.planning import ESTIMATORS, EXACT, curve, fitted, for_pairs, plan, verdict
 
 BETTER, WORSE = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
 SEED = 20
@@ -32,6 +34,70 @@ def test_mean_and_variance_by_enumeration() -> None:
     assert found.sd == pytest.approx(np.sqrt(variance / 7))
     exact = 0.25 + 0.75 / 4 - (0.5 / 2 + 0.125 / 3 + 0.375 / 6)
     assert found.exact == pytest.approx(exact)
+
+
+def test_a_fit_says_what_the_log_says() -> None:
+    # The sampled ranks of the fit have the shares of the log, up to what many users smooth away.
+    rng = np.random.default_rng(SEED)
+    protocol, ranks = Protocol(300, 9), rng.geometric(0.02, 20_000).clip(1, 300)
+    rows = pd.DataFrame({"user": np.arange(20_000), "rank": protocol.draw(ranks, rng)})
+    log = read_log(rows, n_items=300, n_negatives=9)
+    found = fitted(log, 300)["recommender"]
+    at, mass = np.array(list(found)), np.array(list(found.values()))
+    observed = np.bincount(rows["rank"] - 1, minlength=10) / 20_000
+    assert mass @ protocol.pmf(at) == pytest.approx(observed, abs=0.01)
+    assert mass @ at == pytest.approx(ranks.mean(), rel=0.03)
+    # In a catalogue ten times as large, users have the same share of the items above theirs.
+    larger = fitted(log, 2_991)["recommender"]
+    mean = sum(rank * share for rank, share in larger.items())
+    assert (mean - 1) / 2_990 == pytest.approx((mass @ at - 1) / 299, rel=0.01)
+
+
+def test_ties_count_in_equal_parts_for_each_place() -> None:
+    tied = pd.DataFrame({"user": range(30), "n_better": [0] * 30, "n_tied": [2] * 30})
+    apart = pd.DataFrame({"user": range(30), "rank": [1, 2, 3] * 10})
+    one, two = (fitted(read_log(t, n_items=50, n_negatives=5), 50) for t in (tied, apart))
+    assert list(one["recommender"].values()) == pytest.approx(list(two["recommender"].values()))
+
+
+def test_fewer_ranks_have_the_same_moments() -> None:
+    # The whole distribution against its condensed form: a smooth one with a heavy head.
+    n = 20_000
+    mass = np.arange(1, n + 1) ** -0.7
+    mass /= mass.sum()
+    grid = planning._grid(n)
+    few = planning._condensed(mass, grid)
+    assert grid.size < 500
+    assert few.sum() == pytest.approx(1, abs=1e-12)
+    assert few @ grid == pytest.approx(mass @ np.arange(1, n + 1), rel=1e-12)
+    for name in ("recall@10", "ndcg@10", "ap", "auc"):
+        for m in (10, 100):
+            estimator = estimators.rank_estimate(metric(name), Protocol(n, m))
+            whole = mass @ estimator.expected(np.arange(1, n + 1))
+            assert few @ estimator.expected(grid) == pytest.approx(whole, rel=1e-3)
+
+
+def test_a_plan_takes_one_item_a_user_and_one_number_of_negatives() -> None:
+    several = pd.DataFrame({"user": [1, 1, 2], "rank": [1, 2, 1]})
+    with pytest.raises(ValueError, match="one relevant item for each user"):
+        fitted(read_log(several, n_items=50, n_negatives=5), 50)
+    mixed = pd.DataFrame({"user": [1, 2], "rank": [1, 2], "n_negatives": [5, 6]})
+    with pytest.raises(ValueError, match="as many negatives for everyone, got 5 to 6"):
+        fitted(read_log(mixed, n_items=50), 50)
+
+
+def test_recommenders_without_an_order_are_left_out() -> None:
+    ranks = {"A": {1: 1.0}, "B": {1: 1.0}, "C": {5: 1.0}}
+    with pytest.warns(UserWarning, match="A and B have the same AP"):
+        found = for_pairs(plan, ranks, metric("ap"), 50, 5, 5, estimators=["naive"])
+    assert set(zip(found["first"], found["second"], strict=True)) == {("A", "C"), ("B", "C")}
+    with (
+        pytest.warns(UserWarning, match="A and B"),
+        pytest.raises(ValueError, match="all recommenders have the same AP"),
+    ):
+        for_pairs(plan, {"A": {1: 1.0}, "B": {1: 1.0}}, metric("ap"), 50, 5, 5)
+    with pytest.raises(ValueError, match="two recommenders or more, got 1"):
+        for_pairs(plan, {"A": {1: 1.0}}, metric("ap"), 50, 5, 5)
 
 
 def test_arrays_are_drawn_as_pairs() -> None:

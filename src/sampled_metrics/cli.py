@@ -46,7 +46,7 @@ COMMANDS = {
         "Find how many negatives or users an evaluation needs.",
         "Needed are as many as make the verdict on two recommenders right with the given "
         "probability; the last row of each pair says what it costs to rank all items instead. The "
-        "recommenders' true ranks are taken to be distributed as is most likely given a log.",
+        "recommenders' true ranks are taken to be as evenly distributed as a log allows.",
         "sampled-metrics plan --n-items 100000 --users 5000 --metric ndcg@10 --from bundled",
     ),
     "rank": (

@@ -254,11 +254,14 @@ def around(n_users: int) -> list[int]:
 
 
 def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[int, float]]:
-    """For each recommender of a log the distribution of true ranks under which it is most likely.
+    """For each recommender of a log the most even distribution of true ranks that fits it.
 
-    Users have the share of the candidates above their item that they have in the log, whatever
-    the size of the catalogue. What lies between the sampled ranks the log does not say: see
-    :mod:`sampled_metrics.identification`.
+    It is that of :func:`~sampled_metrics.priors.maximum_entropy`, on fewer ranks: 1 to 100 each,
+    and then every fiftieth part further on, the mass in between going to the two neighbours so that
+    the mean stays. (The most likely distribution has a few ranks only, and a metric of the top
+    ranks depends on whether one of them is there.) Users have the share of the candidates above
+    their item that they have in the log, whatever the size of the catalogue. What is finer than
+    the sampled ranks the log does not say: see :mod:`sampled_metrics.identification`.
 
     Parameters
     ----------
@@ -286,8 +289,8 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
     >>> from sampled_metrics.logs import read_log
     >>> rows = pd.DataFrame({"user": [1, 2, 3, 4], "rank": [1, 1, 1, 5]})
     >>> found = fitted(read_log(rows, n_items=50, n_negatives=4), 101)
-    >>> {rank: round(mass, 3) for rank, mass in found["recommender"].items()}
-    {1: 0.75, 101: 0.25}
+    >>> len(found["recommender"]), round(sum(found["recommender"].values()), 9)
+    (101, 1.0)
     """
     from . import priors  # no other function here needs its solvers
 
@@ -303,7 +306,7 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
     negatives = int(sizes[0])
     least = 2 if log.replacement else negatives + 1
     protocol = Protocol(integer(n_items, "n_items", least), negatives, log.replacement)
-    found = {}
+    found, grid = {}, _grid(n_items)
     for name in tqdm(log.recommenders, desc="fit", unit="recommender", disable=not progress):
         own = rows[rows["recommender"] == name]
         above, tied = own["n_better"].to_numpy(), own["n_tied"].to_numpy()
@@ -312,10 +315,26 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
         np.add.at(changes, above, 1 / (tied + 1.0))
         np.add.at(changes, above + tied + 1, -1 / (tied + 1.0))
         counts = np.maximum(np.cumsum(changes)[:-1], 0.0)
-        mass = priors.maximum_likelihood(counts, protocol).mass
-        assert isinstance(mass, dict)
-        found[name] = mass
+        mass = np.asarray(priors.maximum_entropy(counts, protocol).mass)
+        found[name] = dict(zip(grid.tolist(), _condensed(mass, grid).tolist(), strict=True))
     return found
+
+
+def _grid(n_items: int) -> IntArray:
+    """Ranks that are enough for a smooth distribution: all of the first, then fewer and fewer."""
+    far = max(n_items, 101)
+    points = np.geomspace(100, far, 2 + int(50 * np.log(far / 100)))
+    near = np.concatenate([np.arange(1, 101), points.round().astype(np.int64), [n_items]])
+    return np.unique(near[near <= n_items])
+
+
+def _condensed(mass: FloatArray, grid: IntArray) -> FloatArray:
+    """Masses of the ranks 1, 2, ... moved to those of the grid; sum and mean stay as they are."""
+    ranks = np.arange(1, mass.size + 1)
+    left = np.minimum(np.searchsorted(grid, ranks, side="right") - 1, grid.size - 2)
+    share = (ranks - grid[left]) / (grid[left + 1] - grid[left])
+    lower = np.bincount(left, mass * (1 - share), minlength=grid.size)
+    return np.asarray(lower + np.bincount(left + 1, mass * share, minlength=grid.size))
 
 
 def for_pairs(
@@ -438,8 +457,7 @@ class _Pair:
         return Verdict(self.difference, expected, float(np.sqrt((spread + noise) / users)), users)
 
     def verdict(self, estimator: Estimator, n_users: int) -> Verdict:
-        means = [estimator.expected(ranks) for ranks in self.ranks]
-        variances = [estimator.variance(ranks) for ranks in self.ranks]
+        means, variances = zip(*(_moments(estimator, ranks) for ranks in self.ranks), strict=True)
         return self.judged(means, variances, n_users)
 
     def exact(self, n_users: int) -> Verdict:
@@ -470,6 +488,16 @@ def _kept_from(at: Callable[[int], Verdict], grid: list[int], confidence: float)
             return negatives_needed(at, step, kept, confidence) if kept <= grid[-1] else None
         kept = step
     return kept
+
+
+def _moments(estimator: Estimator, ranks: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of the reported value at each rank, from one pass over their laws."""
+    reach = int(np.max(np.nonzero(estimator.values)[0], initial=0)) + 1
+    row, means, variances = estimator.values[:reach], [], []
+    for law in estimator._law_blocks(ranks, 1, np.arange(reach)):
+        means.append(law @ row)
+        variances.append(np.maximum(law @ row**2 - means[-1] ** 2, 0.0))
+    return np.concatenate(means), np.concatenate(variances)
 
 
 def _frame(
