@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from fractions import Fraction
+from functools import cache
 from itertools import combinations, permutations, product
 from math import comb, log2
 
@@ -55,6 +56,12 @@ def every_list(relevant, drawn):
 
 def enumerated(relevant, irrelevant, n, weights=None):
     """Probability of every outcome: the ranks of the relevant items among n decoys."""
+    weights = None if weights is None else tuple(weights)
+    return _enumerated(tuple(relevant), tuple(irrelevant), n, weights)
+
+
+@cache
+def _enumerated(relevant, irrelevant, n, weights):
     outcomes: Counter[tuple[int, ...]] = Counter()
     candidates = range(len(irrelevant))
     draws = combinations(candidates, n) if weights is None else product(candidates, repeat=n)
