@@ -213,6 +213,14 @@ def test_an_unreadable_path_is_refused(tmp_path, name):
         read_log(3, **SIZES)
 
 
+def attempt(source, **options):
+    """The log, or the message of the error that is allowed."""
+    try:
+        return read_log(source, **options), ""
+    except ValueError as problem:
+        return None, str(problem)
+
+
 cells = st.one_of(
     st.integers(-3, 12),
     st.floats(allow_nan=True),
@@ -232,11 +240,9 @@ cells = st.one_of(
 )
 def test_any_table_is_read_or_refused_in_one_sentence(names, table):
     frame = pd.DataFrame([row[: len(names)] for row in table], columns=names)
-    try:
-        found = read_log(frame, n_negatives=9, **({} if "n_items" in names else {"n_items": 50}))
-    except ValueError as problem:
-        assert "\n" not in str(problem)
-    else:
+    found, message = attempt(frame, n_negatives=9, n_items=None if "n_items" in names else 50)
+    assert "\n" not in message
+    if found is not None:
         assert len(found.frame) == len(frame)
         assert not found.frame.isna().any(axis=None)
 
@@ -245,10 +251,7 @@ def test_any_table_is_read_or_refused_in_one_sentence(names, table):
 def test_any_bytes_are_read_or_refused_in_one_sentence(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("fuzz") / "log.csv"
     path.write_bytes(b"user,rank\n" + content)
-    try:
-        read_log(path, **SIZES)
-    except ValueError as problem:
-        assert "\n" not in str(problem)
+    assert "\n" not in attempt(path, **SIZES)[1]
 
 
 def test_the_bundled_log_is_what_its_seed_draws(tmp_path):

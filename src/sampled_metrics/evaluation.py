@@ -23,7 +23,7 @@ from scipy.special import gammaln, stdtr, stdtrit
 from tqdm import tqdm
 
 from . import estimators as corrections
-from . import identification
+from . import identification, priors
 from ._all_ranks import all_ranks
 from ._validate import FloatArray, IntArray
 from .consistency import Verdict
@@ -34,7 +34,7 @@ from .metrics import metric as parsed
 from .protocol import Protocol
 
 #: The corrections that are fitted to the log itself.
-FITTED = ("bias-variance, fitted prior", "maximum likelihood", "maximum entropy")
+FITTED = ("bias-variance, fitted prior", "maximum entropy", "maximum likelihood")
 #: All corrections, by the names that the tables print.
 ESTIMATORS = ("naive", "rank estimate", "least bias", "monotone", "bias-variance", *FITTED)
 #: The verdict where neither recommender is known to beat the other.
@@ -43,6 +43,8 @@ CANNOT_TELL = "this sample cannot tell"
 #: Sizes of the catalogue that a correction is computed at are added until it is right between
 #: them to this share of its largest value.
 _TOLERANCE = 1e-9
+#: Refits of maximum likelihood to resampled users, for its standard error, and their seed.
+_REFITS, _REFIT_SEED = 20, 1
 #: Sizes for the monotone correction, whose values jump from size to size.
 _MONOTONE_SIZES = 32
 #: Entries of a table of values for several sizes, or of random orders, held at once.
@@ -76,11 +78,12 @@ def estimate(
         From :func:`~sampled_metrics.logs.read_log`; two users or more for each recommender.
     metrics : sequence of str or Metric
     estimators : sequence of str, optional
-        Of `ESTIMATORS`; all that the log allows if omitted. "least bias" is then left out where
-        it has no correct digits (from about 40 negatives on), and those in `FITTED` where users
-        differ in n_negatives or have several relevant items. "bias-variance, fitted prior" takes
-        the prior that has the largest likelihood for all recommenders together. Where n_items
-        differs, priors are fitted for its mean, rounded.
+        Of `ESTIMATORS`; if omitted all that the log allows but "maximum likelihood", whose
+        standard error takes refits. "least bias" is then left out where it has no correct digits
+        (from about 40 negatives on), and those in `FITTED` where users differ in n_negatives or
+        have several relevant items. "bias-variance, fitted prior" takes as prior the maximum
+        entropy fit to all recommenders together. Where n_items differs, priors are fitted for
+        its mean, rounded.
     gamma : float, optional
         Weight of the variance in "bias-variance", with either prior: above 0, and finite.
         1 / users if omitted, as :func:`~sampled_metrics.estimators.choose_gamma` has it.
@@ -133,7 +136,7 @@ def estimate(
         for of in wanted:
             for name in names:
                 for recommender, found in values.of(of, name, estimators is None).items():
-                    row = (found.value, *_student(found.value, found.per_user, level)[:3])
+                    row = (found.value, *_student(found, level)[:3])
                     rows.append((of.name, recommender, name, *row, found.per_user.size))
                 bar.update()
             for recommender in sample.names if identification else ():
@@ -174,7 +177,7 @@ def compare(
         With the same users for every recommender.
     metric : str or Metric
     estimator : str
-        Of `ESTIMATORS`.
+        Of `ESTIMATORS`, but for "maximum likelihood".
     gamma : float, optional
         As for :func:`estimate`.
     confidence : float
@@ -211,6 +214,8 @@ def compare(
     values = _Values(sample, _gamma(gamma, sample))
     _same_users(sample)
     (name,) = _estimators([estimator], sample)
+    if name == "maximum likelihood":
+        raise ValueError(f"estimator must have a standard error for differences, got {name!r}")
     steps = len(sample.names) + 2
     with tqdm(total=steps, desc="compare", unit="table", disable=not progress) as bar:
         naive, corrected = values.of(of, "naive"), values.of(of, name)
@@ -224,7 +229,8 @@ def compare(
     for one, two in combinations(sample.names, 2):
         a, b = corrected[one], corrected[two]
         difference = a.value - b.value
-        error, low, high, p = _student(difference, a.per_user - b.per_user, level)
+        paired = _Found(difference, a.per_user - b.per_user, a.build)
+        error, low, high, p = _student(paired, level)
         naively = naive[one].value - naive[two].value
         found = (naively, difference, error, low, high)
         rows.append((one, two, *found, _probability(difference, error, a.per_user.size), p))
@@ -254,6 +260,7 @@ class _Found:
     value: float
     per_user: FloatArray
     build: _Build
+    error: float | None = None  # where it is not that of the mean of `per_user`
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,6 +289,8 @@ class _Sample:
     """The rows of a log as arrays, the users they belong to, and their classes."""
 
     def __init__(self, log: Log) -> None:
+        if not isinstance(log, Log):
+            raise ValueError(f"log must be a Log, as read_log makes it, got {type(log).__name__}")
         frame, self.names, self.replacement = log.frame, log.recommenders, log.replacement
         self.better, self.tied, self.position, self.relevant, self.items, self.negatives = (
             frame[name].to_numpy(dtype=np.int64)
@@ -387,7 +396,8 @@ class _Values:
 
     def __init__(self, sample: _Sample, gamma: float) -> None:
         self.sample, self.gamma = sample, gamma
-        self._fitted: dict[tuple[str, ...], dict[int, float]] = {}
+        self._fitted: dict[tuple[str, ...], priors.FittedPrior] = {}
+        self._refitted: dict[str, list[priors.FittedPrior]] = {}
 
     def of(self, of: Metric, name: str, leave_out: bool = False) -> dict[str, _Found]:
         """Estimates of a metric for all recommenders by a named estimator.
@@ -415,8 +425,10 @@ class _Values:
         """How the estimator is made, and how it depends on the size of the catalogue."""
         gamma = self.gamma
         if name == FITTED[0]:
-            prior, protocol = self._prior("maximum likelihood", *self.sample.names)
-            return _constant(corrections.bias_variance(of, protocol, gamma, prior)), "constant"
+            fit, protocol = self._fit("maximum entropy", *self.sample.names)
+            return _constant(
+                corrections.bias_variance(of, protocol, gamma, _prior(fit))
+            ), "constant"
         ways: dict[str, tuple[Callable[[Protocol], Estimator], str]] = {
             "naive": (lambda protocol: corrections.naive(of, protocol), "constant"),
             "rank estimate": (lambda protocol: corrections.rank_estimate(of, protocol), "each"),
@@ -433,28 +445,47 @@ class _Values:
     def _plugged_in(self, of: Metric, name: str, recommender: str) -> _Found:
         """The metric of a fitted prior, and the users' values of its linear expansion.
 
-        Bias-variance with the prior of the largest likelihood has, whatever gamma, the plug-in
-        value as its mean over the very sample that the prior was fitted to.
+        To first order in the shares of the sampled ranks, maximum entropy is bias-variance with
+        gamma = weight / users and the fit itself as its prior. With the fit of maximum
+        likelihood as its prior, bias-variance has the plug-in value as its mean over the sample,
+        whatever gamma is; but that fit jumps, and its error is that of refits.
         """
-        prior, protocol = self._prior(name, recommender)
-        estimator = corrections.bias_variance(of, protocol, self.gamma, prior)
-        build = _constant(estimator)
+        fit, protocol = self._fit(name, recommender)
+        assert isinstance(protocol.n_items, int)
+        value = priors.plug_in(fit, of, protocol.n_items)
+        gamma = _weight(self.sample.users[recommender].size) / self.sample.users[recommender].size
+        build = _constant(corrections.bias_variance(of, protocol, gamma, _prior(fit)))
         rows = self.sample.rows[recommender]
         per_user = self.sample.by_user(recommender, self.worth(build, "constant", rows))
-        plug_in = sum(mass * float(of([rank], protocol.n_items)[0]) for rank, mass in prior.items())
-        return _Found(plug_in, per_user, build)
+        error = None
+        if name == "maximum likelihood":
+            refits = [priors.plug_in(p, of, protocol.n_items) for p in self._refits(recommender)]
+            error = float(np.std(refits, ddof=1))
+        return _Found(value, per_user, build, error)
 
-    def _prior(self, name: str, *recommenders: str) -> tuple[dict[int, float], Protocol]:
-        """The prior fitted to the sampled ranks of some recommenders together."""
-        from . import priors
+    def _refits(self, recommender: str) -> list[priors.FittedPrior]:
+        """Maximum likelihood for users drawn from the recommender's, with replacement."""
+        if recommender not in self._refitted:
+            (one,) = self.sample.classes
+            _, protocol = self._fit("maximum likelihood", recommender)
+            counts = self.sample.counts(recommender, one)[0]
+            users, rng = self.sample.users[recommender].size, np.random.default_rng(_REFIT_SEED)
+            drawn = rng.multinomial(users, counts / counts.sum(), _REFITS)
+            self._refitted[recommender] = [priors.maximum_likelihood(c, protocol) for c in drawn]
+        return self._refitted[recommender]
 
+    def _fit(self, name: str, *recommenders: str) -> tuple[priors.FittedPrior, Protocol]:
+        """The distribution of true ranks fitted to the sampled ranks of some recommenders."""
         (one,) = self.sample.classes
         protocol = self.sample.protocol(one, round(float(self.sample.items.mean())))
         key = (name, *recommenders)
         if key not in self._fitted:
-            fit = priors.maximum_entropy if name == FITTED[2] else priors.maximum_likelihood
-            counts = sum(self.sample.counts(recommender, one)[0] for recommender in recommenders)
-            self._fitted[key] = dict(fit(counts, protocol).mass)
+            counts = np.sum([self.sample.counts(r, one)[0] for r in recommenders], axis=0)
+            if name == "maximum likelihood":
+                self._fitted[key] = priors.maximum_likelihood(counts, protocol)
+            else:
+                weight = _weight(counts.sum())
+                self._fitted[key] = priors.maximum_entropy(counts, protocol, weight)
         return self._fitted[key], protocol
 
     def worth(self, build: _Build, way: str, span: slice = slice(None)) -> FloatArray:
@@ -475,7 +506,7 @@ class _Values:
         sample, (_, relevant, columns) = self.sample, table.shape
         start = at * relevant + sample.position[rows] - 1
         first = sample.better[rows]
-        out = table.ravel()[start * columns + first]
+        out: FloatArray = table.ravel()[start * columns + first]
         tied = np.flatnonzero(sample.tied[rows])
         if tied.size:
             sums = np.zeros((*table.shape[:2], columns + 1))
@@ -508,6 +539,18 @@ class _Values:
                 a, b = (_extremes(found.build(protocol), of, protocol) for found in (first, second))
                 worst = max(worst, a[1] - b[0], b[1] - a[0])
         return worst
+
+
+def _prior(fit: priors.FittedPrior) -> dict[int, float]:
+    """A fitted distribution as a prior, of few ranks: beyond 1,024, of one in each percent."""
+    if isinstance(fit.mass, dict):
+        return fit.mass
+    ranks = np.arange(1.0, fit.mass.size + 1)
+    bucket = np.where(ranks <= 1024, ranks, 1024 + np.floor(np.log(ranks / 1024) * 100)).astype(int)
+    mass = np.bincount(bucket, fit.mass)
+    middle = np.bincount(bucket, fit.mass * ranks)[mass > 0] / mass[mass > 0]
+    rank = np.round(middle).astype(int)
+    return dict(zip(rank.tolist(), (mass[mass > 0] / mass.sum()).tolist(), strict=True))
 
 
 def _constant(estimator: Estimator) -> _Build:
@@ -613,15 +656,22 @@ def _extremes(values: FloatArray, of: Metric, protocol: Protocol) -> tuple[float
     return low, high
 
 
-def _student(value: float, per_user: FloatArray, level: float) -> tuple[float, float, float, float]:
+def _student(found: _Found, level: float) -> tuple[float, float, float, float]:
     """Standard error of a mean over users, Student's interval and two-sided p-value against 0."""
-    degrees = per_user.size - 1
-    error = float(np.std(per_user, ddof=1) / np.sqrt(per_user.size))
-    reach = float(stdtrit(degrees, 0.5 + level / 2)) * error
+    users, value = found.per_user.size, found.value
+    error = found.error
+    if error is None:
+        error = float(np.std(found.per_user, ddof=1) / np.sqrt(users))
+    reach = float(stdtrit(users - 1, 0.5 + level / 2)) * error
     if error == 0:
         return error, value, value, float(value == 0)
-    p = 2.0 * float(stdtr(degrees, -abs(value) / error))
+    p = 2.0 * float(stdtr(users - 1, -abs(value) / error))
     return error, value - reach, value + reach, p
+
+
+def _weight(users: float) -> float:
+    """What a nat of entropy is worth in nats of likelihood."""
+    return float(np.sqrt(users))
 
 
 def _holm(p: FloatArray) -> FloatArray:
@@ -664,7 +714,7 @@ def _same_users(sample: _Sample) -> None:
         if apart.size:
             raise ValueError(
                 f"recommenders must have the same users to be compared, but {first} and {name} "
-                f"differ in {apart.size}, such as {sample.labels[apart[0]]!r}"
+                f"differ in {apart.size}, such as {sample.labels[apart[0]]}"
             )
 
 
@@ -681,7 +731,7 @@ def _estimators(given: Sequence[str] | None, sample: _Sample) -> list[str]:
     """The estimators asked for, or all that the sample allows."""
     one_law = len(sample.classes) == 1 and sample.classes[0].n_relevant == 1
     if given is None:
-        return [name for name in ESTIMATORS if one_law or name not in FITTED]
+        return [name for name in ESTIMATORS[:-1] if one_law or name not in FITTED]
     names = list(dict.fromkeys([given] if isinstance(given, str) else given))
     for name in names:
         if name not in ESTIMATORS:
