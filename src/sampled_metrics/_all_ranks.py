@@ -139,3 +139,30 @@ def _falling(x: FloatArray, pool: int, m: int) -> tuple[FloatArray, FloatArray]:
     with np.errstate(divide="ignore"):
         logs = np.cumsum(np.log(np.abs(factors)), axis=1)
     return np.asarray(np.cumprod(np.sign(factors), axis=1), dtype=float), logs
+
+
+def spread(law: AllRanks) -> IntArray:
+    """Numbers of items above that lie closer together than the law is wide, and at both ends.
+
+    Examples
+    --------
+    >>> spread(all_ranks(9, 1, True))
+    array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+    """
+    angles = np.linspace(0.0, np.pi, int(4 * np.pi * np.sqrt(law.m)) + 2)
+    even, doubling = 0.5 * law.pool * (1.0 - np.cos(angles)), np.geomspace(1, law.pool, 40)
+    return np.unique(np.round(np.concatenate([even, doubling])).astype(np.int64))
+
+
+def local_maxima(values: FloatArray, above: float, most: int = 30) -> IntArray:
+    """Where `values` are as large as their neighbours and larger than `above`: the `most` largest.
+
+    Examples
+    --------
+    >>> local_maxima(np.array([3.0, 1.0, 2.0, 0.0]), above=1.5)
+    array([0, 2])
+    """
+    padded = np.concatenate([[-np.inf], values, [-np.inf]])
+    largest = (values >= padded[:-2]) & (values >= padded[2:]) & (values > above)
+    at = np.flatnonzero(largest)
+    return np.asarray(np.sort(at[np.argsort(-values[at])[:most]]))

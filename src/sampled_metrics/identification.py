@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 from scipy.special import betaincinv
 
-from ._all_ranks import AllRanks, all_ranks
+from ._all_ranks import AllRanks, all_ranks, local_maxima, spread
 from ._validate import FloatArray, IntArray
 from .metrics import Metric
 from .protocol import Protocol
@@ -32,12 +32,12 @@ CERTIFIED = 1e-6
 _ROUNDS, _NEAR = 40, 1e-9
 #: What a unit of a sampled rank's probability outside its band costs: larger than any multiplier.
 _PENALTIES = (1e3, 1e5, 1e7)
-#: Ranks added in one round for one catalogue size.
-_COLUMNS = 30
 #: Singular values of the law, relative to the largest, that are told from zero.
-_SEEN = 1e-9
+_SEEN = 1e-7
+#: Half the width of the bands that stand for a point: below, HiGHS fails.
+_ROUNDING = 1e-11
 #: Catalogue sizes that are told apart; where there are more, bins that they are put in.
-_SIZES, _BINS = 16, 8
+_SIZES, _BINS = 12, 4
 _OPTIONS: dict[str, Any] = {
     "primal_feasibility_tolerance": 1e-10,
     "dual_feasibility_tolerance": 1e-10,
@@ -119,8 +119,9 @@ def interval(
     Interval
         Of the average metric over the users. With several relevant items or several numbers of
         negatives it is the sum of the intervals for each, jointly at that confidence, and then
-        wider than need be; so it is with more than 16 catalogue sizes, of which those that are
-        close together may exchange users.
+        wider than need be; so it is with more than 12 catalogue sizes, of which those that are
+        close together may exchange users, and the smallest, the middle and the largest of each
+        bin of them stand for all.
 
     Raises
     ------
@@ -155,7 +156,7 @@ def interval(
         raise ValueError(f"users must be a number > 0, got {users!r}")
     scale = 1.0 if users is None else float(users) / total
     problems = _problems(classes, metric)
-    error = (1.0 - float(confidence)) / len(problems)
+    error = (1.0 - float(confidence)) / max(sum(p.lowest < p.highest for p in problems), 1)
     parts = [
         (problem, _region(problem, float(problem.counts.sum()) * scale, error), share)
         for problem, share in ((p, float(p.counts.sum()) / total) for p in problems)
@@ -261,6 +262,16 @@ class _Problem:
     position: int
     bins: list[_Bin]
 
+    @property
+    def lowest(self) -> float:
+        """The least that the metric can be."""
+        return min(float(target.min()) for b in self.bins for target in b.targets)
+
+    @property
+    def highest(self) -> float:
+        """The most that the metric can be."""
+        return max(float(target.max()) for b in self.bins for target in b.targets)
+
 
 def _problems(classes: list[tuple[FloatArray, Protocol, float]], metric: Metric) -> list[_Problem]:
     groups: dict[tuple[int, bool, int], list[tuple[FloatArray, Protocol, float]]] = {}
@@ -279,10 +290,11 @@ def _problems(classes: list[tuple[FloatArray, Protocol, float]], metric: Metric)
         for j in range(1, relevant + 1):
             bins = []
             for part in _parts(users):
-                laws = [all_ranks(int(pool), m, replacement) for pool in pools[part]]
+                sizes = _ends_and_middle(pools[part])
+                laws = [all_ranks(pool, m, replacement) for pool in sizes]
                 targets = [
-                    metric.term(np.arange(pool + 1) + j, j, relevant, int(pool) + relevant)
-                    for pool in pools[part]
+                    metric.term(np.arange(pool + 1) + j, j, relevant, pool + relevant)
+                    for pool in sizes
                 ]
                 bins.append(_Bin(float(users[part].sum() / users.sum()), laws, targets))
             problems.append(_Problem(counts[j - 1], j, bins))
@@ -296,6 +308,15 @@ def _parts(users: FloatArray) -> list[np.ndarray]:
     middle = (np.cumsum(users) - 0.5 * users) / users.sum()
     which = np.minimum((middle * _BINS).astype(int), _BINS - 1)
     return [np.flatnonzero(which == b) for b in np.unique(which)]
+
+
+def _ends_and_middle(sizes: IntArray) -> list[int]:
+    """The smallest size of a bin, the middle one and the largest, which stand for those between.
+
+    A rank in a catalogue in between is worth the same in one of these, and its law is a mixture
+    of theirs but for what is of second order in the width of the bin.
+    """
+    return np.unique(sizes[[0, sizes.size // 2, -1]]).tolist()
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,11 +348,13 @@ def _point(law: AllRanks, shares: FloatArray) -> _Region:
 
     What the true ranks add to the other directions is below the rounding of the shares.
     """
-    _, s, right = np.linalg.svd(law.rows(_spread(law)), full_matrices=False)
+    _, s, right = np.linalg.svd(law.rows(spread(law)), full_matrices=False)
     seen = s > _SEEN * s[0]
-    functionals = right[seen] / s[seen, np.newaxis]
+    # The mean, by itself: AUC depends on nothing else.
+    mean = np.arange(law.m + 1.0)[np.newaxis] / law.m
+    functionals = np.concatenate([right[seen] / s[seen, np.newaxis], mean])
     centre = functionals @ shares
-    width = 1e-15 / s[seen]
+    width = _ROUNDING * np.append(1.0 / s[seen], 0.1)
     return _Region(functionals, np.stack([centre - width, centre + width], axis=-1))
 
 
@@ -403,9 +426,17 @@ class _Programme:
         ]
 
     def solve(self) -> _Found:
+        lowest, highest = self.problem.lowest, self.problem.highest
+        if lowest == highest:
+            return _Found(lowest, 0.0, {})
+        best = _Found(highest if self.sign > 0 else lowest, np.inf, {})
         for penalty in _PENALTIES:
             bound, value, outside, mass = self._generate(1.0, penalty)
-            if outside < 1e-12:
+            end = float(np.clip(-self.sign * bound, lowest, highest))
+            gap = abs(end + self.sign * value) + penalty * outside
+            if gap < best.gap:
+                best = _Found(end, gap, mass)
+            if not outside * penalty > 0.1 * CERTIFIED:
                 break
             empty, *_ = self._generate(0.0, 1.0)
             if empty > 1e-8:
@@ -413,28 +444,35 @@ class _Programme:
                     "counts are not compatible with the protocol at this confidence: no "
                     "distribution of true ranks leads to such sampled ranks"
                 )
-        ends = [
-            target for b in self.problem.bins for t in b.targets for target in (t.min(), t.max())
-        ]
-        bound = float(np.clip(-self.sign * bound, min(ends), max(ends)))
-        return _Found(bound, abs(bound + self.sign * value) + penalty * outside, mass)
+        return best
 
     def _generate(
         self, weight: float, penalty: float
     ) -> tuple[float, float, float, dict[int, float]]:
         """Bound, value, what is outside the bands, and masses; of the metric times `weight`."""
-        bound = -np.inf
+        k = len(self.region.bands)
+        bound, value, outside = -np.inf, np.inf, np.inf
+        mass: dict[int, float] = {}
+        best = None
         for _ in range(_ROUNDS):
-            found, marginals = self._restricted(weight, penalty)
-            k = len(self.region.bands)
-            reduced, new_bound = self._priced(weight, marginals[:k])
-            bound = max(bound, new_bound)
-            if found.fun - bound < _NEAR or not self._grow(reduced, marginals[k:]):
+            solved = self._restricted(weight, penalty)
+            if solved is None:
                 break
-        size = sum(at.size for columns in self.columns for at in columns)
-        outside = float(found.x[size + k :].sum())
-        value = found.fun - penalty * outside
-        return bound, value, outside, self._by_rank(found.x[:size])
+            found, multipliers = solved
+            size = sum(at.size for columns in self.columns for at in columns)
+            outside = float(found.x[size + k :].sum())
+            value, mass = found.fun - penalty * outside, self._by_rank(found.x[:size])
+            grown = False
+            # Half way to the best multipliers so far they swing less from round to round.
+            middle = multipliers if best is None else 0.5 * (best + multipliers)
+            for tried in (multipliers, middle) if best is not None else (multipliers,):
+                reduced, new_bound = self._priced(weight, tried[:k])
+                grown = self._grow(reduced, tried[k:]) or grown
+                if new_bound > bound:
+                    bound, best = new_bound, tried
+            if found.fun - bound < _NEAR or not grown:
+                break
+        return bound, value, outside, mass
 
     def _by_rank(self, masses: FloatArray) -> dict[int, float]:
         above = np.concatenate([at for b in self.columns for at in b])
@@ -443,8 +481,8 @@ class _Programme:
             for i in np.flatnonzero(masses > 0)
         }
 
-    def _restricted(self, weight: float, penalty: float) -> tuple[Any, FloatArray]:
-        """Solve the programme for the ranks in `columns`."""
+    def _restricted(self, weight: float, penalty: float) -> tuple[Any, FloatArray] | None:
+        """Solve the programme for the ranks in `columns`; None if HiGHS cannot."""
         functionals, bands = self.region.functionals, self.region.bands
         laws, costs, shares = [], [], []
         for i, (b, columns) in enumerate(zip(self.problem.bins, self.columns, strict=True)):
@@ -460,19 +498,20 @@ class _Programme:
             [sp.csr_array(np.concatenate(laws, axis=1)), -one, one, -one],
             [belongs, None, None, None],
         ]
-        solver: Any = linprog
         free = np.tile([0.0, np.inf], (share.size, 1)), np.tile([0.0, np.inf], (2 * k, 1))
-        found = solver(
-            np.concatenate([*costs, np.zeros(k), np.full(2 * k, penalty)]),
-            A_eq=sp.block_array(rows, format="csc"),
-            b_eq=np.append(np.zeros(k), [b.share for b in self.problem.bins]),
-            bounds=np.concatenate([free[0], bands, free[1]]),
-            method="highs",
-            options=_OPTIONS,
-        )
-        if found.status != 0:
-            raise RuntimeError(f"HiGHS did not solve the programme: {found.message}")
-        return found, np.asarray(found.eqlin.marginals)
+        programme: dict[str, Any] = {
+            "c": np.concatenate([*costs, np.zeros(k), np.full(2 * k, penalty)]),
+            "A_eq": sp.block_array(rows, format="csc"),
+            "b_eq": np.append(np.zeros(k), [b.share for b in self.problem.bins]),
+            "bounds": np.concatenate([free[0], bands, free[1]]),
+            "options": _OPTIONS,
+        }
+        # Rounding can defeat one of the solvers where the bands are narrow.
+        for method in ("highs", "highs-ds", "highs-ipm"):
+            found: Any = linprog(method=method, **programme)
+            if found.status == 0:
+                return found, np.asarray(found.eqlin.marginals)
+        return None
 
     def _priced(
         self, weight: float, multipliers: FloatArray
@@ -502,10 +541,8 @@ class _Programme:
         grown = False
         for i, each in enumerate(reduced):
             for c, costs in enumerate(each):
-                padded = np.concatenate([[np.inf], costs, [np.inf]])
-                least = (costs <= padded[:-2]) & (costs <= padded[2:])
-                at = np.flatnonzero(least & (costs < shares[i] - 1e-12))
-                at = np.setdiff1d(at[np.argsort(costs[at])[:_COLUMNS]], self.columns[i][c])
+                at = local_maxima(-costs, 1e-12 - shares[i])
+                at = np.setdiff1d(at, self.columns[i][c])
                 grown = grown or at.size > 0
                 self.columns[i][c] = np.append(self.columns[i][c], at)
         return grown
@@ -514,11 +551,4 @@ class _Programme:
 def _first_ranks(law: AllRanks, target: FloatArray) -> IntArray:
     """Ranks to begin with: close together everywhere, and both sides of the metric's jump."""
     jump = int(np.argmin(np.diff(target)))
-    return np.unique(np.concatenate([_spread(law), [jump, jump + 1]]))
-
-
-def _spread(law: AllRanks) -> IntArray:
-    """Ranks that are closer together than the law is wide, and the better the closer."""
-    angles = np.linspace(0.0, np.pi, int(4 * np.pi * np.sqrt(law.m)) + 2)
-    even, doubling = 0.5 * law.pool * (1.0 - np.cos(angles)), np.geomspace(1, law.pool, 40)
-    return np.unique(np.round(np.concatenate([even, doubling])).astype(np.int64))
+    return np.unique(np.concatenate([spread(law), [jump, jump + 1]]))
