@@ -166,3 +166,11 @@ def test_rating_counts_fall_from_all_items_to_the_most_rated_one(ax):
     drawn = [line.get_xydata().tolist() for line in ax.lines]
     assert drawn == [[[1, 1.0], [2, 0.75], [5, 0.5]], [[7, 1.0]]]
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+
+
+def test_rows_of_dots_stand_in_order_from_the_top(ax):
+    figures.rows_of_dots(ax, {"one": {"A": 1.0, "B": 0.2}, "two": {"A": 0.1, "B": 1.0}})
+    drawn = {line.get_label(): line.get_xydata().tolist() for line in ax.lines}
+    assert drawn == {"A": [[1.0, 0], [0.1, 1]], "B": [[0.2, 0], [1.0, 1]]}
+    assert ax.lines[0].get_marker() != ax.lines[1].get_marker()
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]  # from top to bottom

@@ -568,3 +568,37 @@ def rating_counts(ax: Axes, counts: Mapping[str, ArrayLike]) -> Axes:
     ax.set(xscale="log", yscale="log", xlabel="ratings", ylabel="share of items with as many")
     ax.legend(loc="lower left")
     return ax
+
+
+def rows_of_dots(ax: Axes, rows: Mapping[str, Mapping[str, float]]) -> Axes:
+    """Draw a row of marks for each of several settings, one mark for each thing compared.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    rows : mapping of str to mapping of str to float
+        Setting -> name -> value, drawn from the top down; every row has the same names.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> _ = rows_of_dots(ax, {"all items": {"A": 1.0, "B": 0.2}, "sample": {"A": 0.9, "B": 1.0}})
+    >>> [tick.get_text() for tick in ax.get_yticklabels()]
+    ['all items', 'sample']
+    >>> plt.close(figure)
+    """
+    names = list(next(iter(rows.values())))
+    places = np.arange(len(rows))
+    for name, mark in marks(names).items():
+        values = [row[name] for row in rows.values()]
+        style = {"color": mark["color"], "marker": mark["marker"], "linestyle": ""}
+        ax.plot(values, places, label=name, markersize=9, alpha=0.85, **style)
+    ax.set(yticks=places, yticklabels=list(rows), ylim=(len(rows) - 0.5, -0.5))
+    ax.grid(axis="y", visible=False)
+    ax.hlines(places, 0, 1, color="#dddddd", linewidth=0.6, zorder=0)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2)
+    return ax
