@@ -170,7 +170,7 @@ def _in_region(counts, law, error):
     low = np.nan_to_num(beta.ppf(each / 2, k, users - k + 1), nan=0.0)
     high = np.nan_to_num(beta.ppf(1 - each / 2, k + 1, users - k), nan=1.0)
     seen, truth = (counts @ rows.T).astype(int), rows @ law
-    inside = ((low[seen] <= truth) & (truth <= high[seen])).all(axis=1)
+    inside = ((low[seen] <= truth + 1e-12) & (truth - 1e-12 <= high[seen])).all(axis=1)
     x, log = np.arange(m + 1) / m, np.log(8 / error)
     mean = counts @ x / users
     variance = (counts @ x**2 / users - mean**2) * users / (users - 1)
