@@ -77,13 +77,23 @@ def test_fewer_ranks_have_the_same_moments() -> None:
             assert few @ estimator.expected(grid) == pytest.approx(whole, rel=1e-3)
 
 
-def test_a_plan_takes_one_item_a_user_and_one_number_of_negatives() -> None:
+def test_a_plan_takes_one_item_a_user() -> None:
     several = pd.DataFrame({"user": [1, 1, 2], "rank": [1, 2, 1]})
     with pytest.raises(ValueError, match="one relevant item for each user"):
         fitted(read_log(several, n_items=50, n_negatives=5), 50)
-    mixed = pd.DataFrame({"user": [1, 2], "rank": [1, 2], "n_negatives": [5, 6]})
-    with pytest.raises(ValueError, match="as many negatives for everyone, got 5 to 6"):
-        fitted(read_log(mixed, n_items=50), 50)
+
+
+def test_some_of_the_negatives_are_a_smaller_sample() -> None:
+    # By hand: of 3 negatives, 1 above; 2 of them hold it with probability 2/3.
+    assert planning._thinned(3, 2)[1] == pytest.approx([1 / 3, 2 / 3, 0])
+    assert planning._thinned(4, 4) == pytest.approx(np.eye(5))
+    # The law with m negatives, thinned, is the law with fewer.
+    for replacement in (True, False):
+        more, fewer = (Protocol(30, m, replacement).pmf(np.arange(1, 31)) for m in (7, 4))
+        assert more @ planning._thinned(7, 4) == pytest.approx(fewer, abs=1e-12)
+    mixed = pd.DataFrame({"user": range(8), "rank": [1, 2] * 4, "n_negatives": [5, 5, 6, 6] * 2})
+    found = fitted(read_log(mixed, n_items=50), 50)["recommender"]
+    assert sum(found.values()) == pytest.approx(1)
 
 
 def test_recommenders_without_an_order_are_left_out() -> None:

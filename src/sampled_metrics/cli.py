@@ -220,7 +220,7 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
         users = int(log.frame.groupby("recommender")["user"].nunique().max())
     if most is None:
         most = max(1, min(1_000, n_items - 1))
-    negatives = int(log.frame["n_negatives"].iloc[0])
+    negatives = int(log.frame["n_negatives"].min())
     ranks = planning.fitted(log, n_items, progress=arguments.progress)
     of = metric(arguments.metric)
     options: dict[str, Any] = {

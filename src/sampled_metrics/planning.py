@@ -26,7 +26,7 @@ from .consistency import Verdict, negatives_needed, order
 from .estimators import Estimator
 from .logs import Log
 from .metrics import Metric
-from .protocol import Protocol
+from .protocol import Protocol, log_law
 
 #: True ranks of users, or the probability of each rank that has any.
 Ranks = ArrayLike | Mapping[int, float]
@@ -266,8 +266,9 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
     Parameters
     ----------
     log : Log
-        From :func:`~sampled_metrics.logs.read_log`; one relevant item and as many negatives for
-        everyone.
+        From :func:`~sampled_metrics.logs.read_log`; one relevant item for each user. Where users
+        differ in the number of negatives, the fit is to the law of as many of them as everyone
+        has: of those, any so many are a sample of the same kind.
     n_items : int
         Candidates in the catalogue that is planned for, more than the log's negatives.
     progress : bool
@@ -281,8 +282,7 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
     Raises
     ------
     ValueError
-        If a user has several relevant items, numbers of negatives differ, or there are not enough
-        items.
+        If a user has several relevant items, or there are not enough items.
 
     Examples
     --------
@@ -297,27 +297,33 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
     rows = log.frame
     if (rows["n_relevant"] > 1).any():
         raise ValueError("a plan needs a log with one relevant item for each user")
-    sizes = rows["n_negatives"].unique()
-    if sizes.size > 1:
-        raise ValueError(
-            "a plan needs a log with as many negatives for everyone, got "
-            f"{sizes.min()} to {sizes.max()}"
-        )
-    negatives = int(sizes[0])
+    negatives = int(rows["n_negatives"].min())
     least = 2 if log.replacement else negatives + 1
     protocol = Protocol(integer(n_items, "n_items", least), negatives, log.replacement)
     found, grid = {}, _grid(n_items)
     for name in tqdm(log.recommenders, desc="fit", unit="recommender", disable=not progress):
+        counts = np.zeros(negatives + 1)
         own = rows[rows["recommender"] == name]
-        above, tied = own["n_better"].to_numpy(), own["n_tied"].to_numpy()
-        # Ties are broken at random: a user counts in equal parts for each place she may have.
-        changes = np.zeros(negatives + 2)
-        np.add.at(changes, above, 1 / (tied + 1.0))
-        np.add.at(changes, above + tied + 1, -1 / (tied + 1.0))
-        counts = np.maximum(np.cumsum(changes)[:-1], 0.0)
+        for m in own["n_negatives"].unique().tolist():
+            counts += _counts(own[own["n_negatives"] == m], m) @ _thinned(m, negatives)
         mass = np.asarray(priors.maximum_entropy(counts, protocol).mass)
         found[name] = dict(zip(grid.tolist(), _condensed(mass, grid).tolist(), strict=True))
     return found
+
+
+def _counts(rows: pd.DataFrame, m: int) -> FloatArray:
+    """Users with 0, 1, ..., m negatives above their item, in equal parts for each order of ties."""
+    above, tied = rows["n_better"].to_numpy(), rows["n_tied"].to_numpy()
+    changes = np.zeros(m + 2)
+    np.add.at(changes, above, 1 / (tied + 1.0))
+    np.add.at(changes, above + tied + 1, -1 / (tied + 1.0))
+    return np.asarray(np.maximum(np.cumsum(changes)[:-1], 0.0))
+
+
+def _thinned(m: int, fewer: int) -> FloatArray:
+    """Law of how many of `fewer` negatives are above the item, given how many of the m are."""
+    above = np.arange(m + 1)[:, np.newaxis]
+    return np.asarray(np.exp(log_law(np.arange(fewer + 1), fewer, above, np.int64(m), False)))
 
 
 def _grid(n_items: int) -> IntArray:
