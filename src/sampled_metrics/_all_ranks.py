@@ -19,7 +19,7 @@ from ._validate import FloatArray, IntArray
 from .protocol import log_law
 
 #: Entries of a law that is small enough to be kept whole.
-_SMALL = 1 << 19
+_SMALL = 1 << 15
 #: Ranks that a recurrence carries at once: few enough to stay in the processor's cache.
 _RANKS = 1 << 13
 
@@ -98,7 +98,6 @@ class AllRanks:
             yield part, (2.0 * np.arange(part.start, part.stop) - self.pool) / self.pool
 
 
-@lru_cache(maxsize=1024)
 def all_ranks(pool: int, m: int, replacement: bool) -> AllRanks:
     """The law at all ranks; small ones are kept as a matrix, large ones as polynomials.
 
@@ -111,13 +110,25 @@ def all_ranks(pool: int, m: int, replacement: bool) -> AllRanks:
     if (pool + 1) * (m + 1) <= _SMALL or pool <= 2 * m:
         counts, above = np.arange(m + 1), np.arange(pool + 1)[:, np.newaxis]
         matrix = np.exp(log_law(counts, m, above, np.int64(pool), replacement))
-        matrix.setflags(write=False)
         return AllRanks(pool, m, replacement, matrix, np.empty((0, 0)))
+    make = _few_coefficients if m < 128 else _coefficients
+    # With replacement all catalogues have the same polynomials, in the rank over their size.
+    return AllRanks(pool, m, replacement, None, make(1 if replacement else pool, m, replacement))
+
+
+def _coefficients(pool: int, m: int, replacement: bool) -> FloatArray:
+    """The law's polynomials, as coefficients of the Chebyshev polynomials; (m + 1, m + 1)."""
     angles = np.pi * (np.arange(m + 1) + 0.5) / (m + 1)
     values = _between(0.5 * pool * (1.0 + np.cos(angles)), pool, m, replacement)
     cosines = np.cos(np.arange(m + 1)[:, np.newaxis] * angles)
     cosines[0] *= 0.5
-    return AllRanks(pool, m, replacement, None, 2.0 / (m + 1) * cosines @ values)
+    coefficients = 2.0 / (m + 1) * cosines @ values
+    coefficients.setflags(write=False)
+    return np.asarray(coefficients)
+
+
+#: A log can have a thousand catalogue sizes, each of which is met again and again.
+_few_coefficients = lru_cache(maxsize=1024)(_coefficients)
 
 
 def _between(above: FloatArray, pool: int, m: int, replacement: bool) -> FloatArray:

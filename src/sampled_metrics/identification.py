@@ -13,6 +13,7 @@ import numbers
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ CERTIFIED = 1e-6
 _ROUNDS, _NEAR = 40, 1e-9
 #: What a unit of a sampled rank's probability outside its band costs: larger than any multiplier.
 _PENALTIES = (1e3, 1e5, 1e7)
+#: Ranks added in one round for one catalogue size.
+_COLUMNS = 30
 #: Singular values of the law, relative to the largest, that are told from zero.
 _SEEN = 1e-7
 #: Half the width of the bands that stand for a point: below, HiGHS fails.
@@ -156,7 +159,7 @@ def interval(
         raise ValueError(f"users must be a number > 0, got {users!r}")
     scale = 1.0 if users is None else float(users) / total
     problems = _problems(classes, metric)
-    error = (1.0 - float(confidence)) / max(sum(p.lowest < p.highest for p in problems), 1)
+    error = (1.0 - float(confidence)) / max(sum(p.range[0] < p.range[1] for p in problems), 1)
     parts = [
         (problem, _region(problem, float(problem.counts.sum()) * scale, error), share)
         for problem, share in ((p, float(p.counts.sum()) / total) for p in problems)
@@ -246,77 +249,72 @@ def _finite(counts: ArrayLike) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class _Bin:
-    """Users of catalogues of nearly one size, who may exchange places in the programme."""
+class _Size:
+    """The users of one catalogue size: their law, and the metric's term for each rank."""
 
-    share: float
-    laws: list[AllRanks]
-    targets: list[FloatArray]
+    law: AllRanks
+    metric: Metric
+    position: int
+    n_relevant: int
+
+    @cached_property
+    def target(self) -> FloatArray:
+        """The term with 0, 1, ... irrelevant items above; shape (pool + 1,)."""
+        return self.term(np.arange(self.law.pool + 1))
+
+    def term(self, above: IntArray) -> FloatArray:
+        """The term with `above` irrelevant items above."""
+        items, j = self.law.pool + self.n_relevant, self.position
+        return self.metric.term(above + j, j, self.n_relevant, items)
 
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """One position among the relevant items, for the users that have one number of negatives."""
+    """One position among the relevant items, for the users that have one number of negatives.
+
+    Users of the catalogue sizes of one bin, which are close, may exchange places.
+    """
 
     counts: FloatArray
     position: int
-    bins: list[_Bin]
+    sizes: list[_Size]
+    bins: IntArray
+    shares: FloatArray
 
-    @property
-    def lowest(self) -> float:
-        """The least that the metric can be."""
-        return min(float(target.min()) for b in self.bins for target in b.targets)
-
-    @property
-    def highest(self) -> float:
-        """The most that the metric can be."""
-        return max(float(target.max()) for b in self.bins for target in b.targets)
+    @cached_property
+    def range(self) -> tuple[float, float]:
+        """The least and the most that the metric, which never rises with the rank, can be."""
+        ends = [size.term(np.array([0, size.law.pool])) for size in self.sizes]
+        return float(min(last for _, last in ends)), float(max(first for first, _ in ends))
 
 
 def _problems(classes: list[tuple[FloatArray, Protocol, float]], metric: Metric) -> list[_Problem]:
-    groups: dict[tuple[int, bool, int], list[tuple[FloatArray, Protocol, float]]] = {}
-    for each in classes:
-        law = each[1]
-        groups.setdefault((law.n_negatives, law.replacement, law.n_relevant), []).append(each)
+    groups: dict[tuple[int, bool, int], dict[int, FloatArray]] = {}
+    for rows, law, _ in classes:
+        kind = law.n_negatives, law.replacement, law.n_relevant
+        by_pool = groups.setdefault(kind, {})
+        by_pool[int(law.pool)] = by_pool.get(int(law.pool), 0.0) + rows
     problems = []
-    for (m, replacement, relevant), members in groups.items():
-        by_size: dict[int, FloatArray] = {}
-        for rows, law, _ in members:
-            pool = int(law.pool)
-            by_size[pool] = by_size.get(pool, 0.0) + rows
-        counts = np.sum(list(by_size.values()), axis=0)
-        pools = np.array(sorted(by_size))
-        users = np.array([by_size[pool][0].sum() for pool in pools])
+    for (m, replacement, relevant), by_pool in groups.items():
+        pools = sorted(by_pool)
+        users = np.array([by_pool[pool][0].sum() for pool in pools])
+        bins = _bins(users)
+        shares = np.bincount(bins, weights=users) / users.sum()
+        counts = np.sum(list(by_pool.values()), axis=0)
+        laws = [all_ranks(pool, m, replacement) for pool in pools]
         for j in range(1, relevant + 1):
-            bins = []
-            for part in _parts(users):
-                sizes = _ends_and_middle(pools[part])
-                laws = [all_ranks(pool, m, replacement) for pool in sizes]
-                targets = [
-                    metric.term(np.arange(pool + 1) + j, j, relevant, pool + relevant)
-                    for pool in sizes
-                ]
-                bins.append(_Bin(float(users[part].sum() / users.sum()), laws, targets))
-            problems.append(_Problem(counts[j - 1], j, bins))
+            sizes = [_Size(law, metric, j, relevant) for law in laws]
+            problems.append(_Problem(counts[j - 1], j, sizes, bins, shares))
     return problems
 
 
-def _parts(users: FloatArray) -> list[np.ndarray]:
-    """Indices of the sizes, in bins: each its own if there are few, else of about equal users."""
+def _bins(users: FloatArray) -> IntArray:
+    """The bin of each size: its own if there are few, else one of some with about equal users."""
     if users.size <= _SIZES:
-        return [np.array([i]) for i in range(users.size)]
+        return np.arange(users.size)
     middle = (np.cumsum(users) - 0.5 * users) / users.sum()
-    which = np.minimum((middle * _BINS).astype(int), _BINS - 1)
-    return [np.flatnonzero(which == b) for b in np.unique(which)]
-
-
-def _ends_and_middle(sizes: IntArray) -> list[int]:
-    """The smallest size of a bin, the middle one and the largest, which stand for those between.
-
-    A rank in a catalogue in between is worth the same in one of these, and its law is a mixture
-    of theirs but for what is of second order in the width of the bin.
-    """
-    return np.unique(sizes[[0, sizes.size // 2, -1]]).tolist()
+    _, bins = np.unique((middle * _BINS).astype(int), return_inverse=True)
+    return bins
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,7 +330,7 @@ def _region(problem: _Problem, users: float, error: float) -> _Region:
     m = problem.counts.size - 1
     shares, x = problem.counts / problem.counts.sum(), np.arange(m + 1) / m
     if np.isinf(users):
-        return _point(problem.bins[0].laws[0], shares)
+        return _point(problem.sizes[-1].law, shares)
     # The first level is a cell, and the last one is what the last cell leaves.
     levels = np.tril(np.ones((m + 1, m + 1)))[1 : m - 1]
     functionals = np.concatenate([np.eye(m + 1), levels, x[np.newaxis]])
@@ -389,9 +387,11 @@ def clopper_pearson(counts: FloatArray, users: float, error: float) -> FloatArra
     array([[0.    , 0.3085],
            [0.1871, 0.8129]])
     """
-    tiny = 1e-9 * users
-    few = np.maximum(np.floor(counts + tiny), 0.0)
-    many = np.minimum(np.ceil(counts - tiny), users)
+    # Sums of fractions miss whole numbers by their rounding; that of more users is not worth it.
+    tiny = 1e-12 * users + 1e-9
+    whole = tiny < 1e-2
+    few = np.clip(np.floor(counts + tiny) if whole else counts, 0.0, users)
+    many = np.clip(np.ceil(counts - tiny) if whole else counts, 0.0, users)
     with np.errstate(invalid="ignore"):
         low = np.where(few > 0, betaincinv(few, users - few + 1.0, error / 2), 0.0)
         high = np.where(
@@ -414,19 +414,21 @@ class _Found:
 class _Programme:
     """Minimise minus `sign` times the metric over the distributions compatible with a region.
 
-    Its variables are the masses of a growing set of ranks, the law of the sampled rank, what of
-    that lies outside its band (at a price), its sums and its mean.
+    Its variables are the masses of a growing set of ranks of each catalogue size, the region's
+    functionals of the law of the sampled rank, and what of them lies outside, at a price.
     """
 
     def __init__(self, problem: _Problem, region: _Region, sign: float) -> None:
         self.problem, self.region, self.sign = problem, region, sign
-        self.columns = [
-            [_first_ranks(law, target) for law, target in zip(b.laws, b.targets, strict=True)]
-            for b in problem.bins
-        ]
+        #: The sizes that are looked at in every round: of each bin the first, middle and last.
+        self.watched: list[int] = []
+        for b in range(problem.shares.size):
+            inside = np.flatnonzero(problem.bins == b)
+            self.watched += sorted({int(inside[i]) for i in (0, inside.size // 2, -1)})
+        self.columns = {i: _first_ranks(problem.sizes[i]) for i in self.watched}
 
     def solve(self) -> _Found:
-        lowest, highest = self.problem.lowest, self.problem.highest
+        lowest, highest = self.problem.range
         if lowest == highest:
             return _Found(lowest, 0.0, {})
         best = _Found(highest if self.sign > 0 else lowest, np.inf, {})
@@ -450,105 +452,109 @@ class _Programme:
         self, weight: float, penalty: float
     ) -> tuple[float, float, float, dict[int, float]]:
         """Bound, value, what is outside the bands, and masses; of the metric times `weight`."""
-        k = len(self.region.bands)
-        bound, value, outside = -np.inf, np.inf, np.inf
+        every = list(range(len(self.problem.sizes)))
+        bound, watched_bound, value, outside = -np.inf, -np.inf, np.inf, np.inf
+        best: FloatArray | None = None
         mass: dict[int, float] = {}
-        best = None
         for _ in range(_ROUNDS):
             solved = self._restricted(weight, penalty)
             if solved is None:
                 break
-            found, multipliers = solved
-            size = sum(at.size for columns in self.columns for at in columns)
-            outside = float(found.x[size + k :].sum())
+            found, multipliers, size = solved
+            outside = float(found.x[size + len(self.region.bands) :].sum())
             value, mass = found.fun - penalty * outside, self._by_rank(found.x[:size])
             grown = False
             # Half way to the best multipliers so far they swing less from round to round.
-            middle = multipliers if best is None else 0.5 * (best + multipliers)
-            for tried in (multipliers, middle) if best is not None else (multipliers,):
-                reduced, new_bound = self._priced(weight, tried[:k])
-                grown = self._grow(reduced, tried[k:]) or grown
-                if new_bound > bound:
-                    bound, best = new_bound, tried
-            if found.fun - bound < _NEAR or not grown:
+            tries = [multipliers] if best is None else [multipliers, 0.5 * (best + multipliers)]
+            for tried in tries:
+                new_bound, more = self._priced(weight, tried, self.watched)
+                grown = more or grown
+                if new_bound > watched_bound:
+                    watched_bound, best = new_bound, tried
+            done = found.fun - watched_bound < _NEAR or not grown
+            if len(every) == len(self.watched):
+                bound = watched_bound
+            elif done:
+                new_bound, grown = self._priced(weight, multipliers, every)
+                bound, watched_bound, best = max(bound, new_bound), -np.inf, None
+                done = found.fun - bound < 0.1 * CERTIFIED or not grown
+            if done:
                 break
         return bound, value, outside, mass
 
     def _by_rank(self, masses: FloatArray) -> dict[int, float]:
-        above = np.concatenate([at for b in self.columns for at in b])
-        return {
-            int(above[i]) + self.problem.position: float(masses[i])
-            for i in np.flatnonzero(masses > 0)
-        }
+        found: dict[int, float] = {}
+        above = np.concatenate(list(self.columns.values()))
+        for i in np.flatnonzero(masses > 0):
+            rank = int(above[i]) + self.problem.position
+            found[rank] = found.get(rank, 0.0) + float(masses[i])
+        return found
 
-    def _restricted(self, weight: float, penalty: float) -> tuple[Any, FloatArray] | None:
-        """Solve the programme for the ranks in `columns`; None if HiGHS cannot."""
-        functionals, bands = self.region.functionals, self.region.bands
-        laws, costs, shares = [], [], []
-        for i, (b, columns) in enumerate(zip(self.problem.bins, self.columns, strict=True)):
-            for law, target, above in zip(b.laws, b.targets, columns, strict=True):
-                laws.append(functionals @ law.rows(above).T)
-                costs.append(-self.sign * weight * target[above])
-                shares.append(np.full(above.size, i))
-        share, k, one = np.concatenate(shares), len(bands), sp.eye_array(len(bands))
-        belongs = sp.csr_array(
-            share == np.arange(len(self.problem.bins))[:, np.newaxis], dtype=float
+    def _restricted(self, weight: float, penalty: float) -> tuple[Any, FloatArray, int] | None:
+        """Solve the programme for the ranks in `columns`; None if HiGHS cannot.
+
+        Returns what HiGHS found, the multipliers, and how many columns there are.
+        """
+        functionals, bands, sizes = self.region.functionals, self.region.bands, self.problem.sizes
+        laws = [sizes[i].law.rows(above) for i, above in self.columns.items()]
+        costs = [-self.sign * weight * sizes[i].term(above) for i, above in self.columns.items()]
+        bins = np.repeat(
+            self.problem.bins[list(self.columns)], [above.size for above in self.columns.values()]
         )
+        k, one = len(bands), sp.eye_array(len(bands))
+        shares = self.problem.shares
         rows: list[list[Any]] = [
-            [sp.csr_array(np.concatenate(laws, axis=1)), -one, one, -one],
-            [belongs, None, None, None],
+            [sp.csr_array(functionals @ np.concatenate(laws).T), -one, one, -one],
+            [sp.csr_array((np.ones(bins.size), (bins, np.arange(bins.size)))), None, None, None],
         ]
-        free = np.tile([0.0, np.inf], (share.size, 1)), np.tile([0.0, np.inf], (2 * k, 1))
         programme: dict[str, Any] = {
             "c": np.concatenate([*costs, np.zeros(k), np.full(2 * k, penalty)]),
             "A_eq": sp.block_array(rows, format="csc"),
-            "b_eq": np.append(np.zeros(k), [b.share for b in self.problem.bins]),
-            "bounds": np.concatenate([free[0], bands, free[1]]),
+            "b_eq": np.append(np.zeros(k), shares),
+            "bounds": np.concatenate([_free(bins.size), bands, _free(2 * k)]),
             "options": _OPTIONS,
         }
         # Rounding can defeat one of the solvers where the bands are narrow.
         for method in ("highs", "highs-ds", "highs-ipm"):
             found: Any = linprog(method=method, **programme)
             if found.status == 0:
-                return found, np.asarray(found.eqlin.marginals)
+                return found, np.asarray(found.eqlin.marginals), bins.size
         return None
 
     def _priced(
-        self, weight: float, multipliers: FloatArray
-    ) -> tuple[list[list[FloatArray]], float]:
-        """Reduced costs of all ranks but for their bin's share, and a bound by weak duality.
+        self, weight: float, multipliers: FloatArray, which: list[int]
+    ) -> tuple[float, bool]:
+        """A bound by weak duality over the sizes in `which`, and whether ranks were added.
 
         Any multipliers give a bound: they are taken as they are, and each functional is put at
-        the better end of its band.
+        the better end of its band. Ranks are added where the reduced cost is least and below 0.
         """
-        prices = multipliers @ self.region.functionals
-        reduced = [
-            [
-                -self.sign * weight * target - law.expected(prices)
-                for law, target in zip(b.laws, b.targets, strict=True)
-            ]
-            for b in self.problem.bins
-        ]
-        bound = sum(
-            b.share * min(float(costs.min()) for costs in each)
-            for b, each in zip(self.problem.bins, reduced, strict=True)
-        )
-        at_best = (multipliers[:, np.newaxis] * self.region.bands).min(axis=1)
-        return reduced, bound + float(at_best.sum())
-
-    def _grow(self, reduced: list[list[FloatArray]], shares: FloatArray) -> bool:
-        """Add the ranks where the reduced cost has a local minimum below zero."""
-        grown = False
-        for i, each in enumerate(reduced):
-            for c, costs in enumerate(each):
-                at = local_maxima(-costs, 1e-12 - shares[i])
-                at = np.setdiff1d(at, self.columns[i][c])
-                grown = grown or at.size > 0
-                self.columns[i][c] = np.append(self.columns[i][c], at)
-        return grown
+        k, problem = len(self.region.bands), self.problem
+        prices, shares = multipliers[:k] @ self.region.functionals, multipliers[k:]
+        least, grown = np.full(problem.shares.size, np.inf), False
+        # Of many sizes in a bin, those found first say enough about their neighbours.
+        left = np.full(problem.shares.size, 4 * _COLUMNS)
+        for i in which:
+            size, b = problem.sizes[i], problem.bins[i]
+            target = size.target if i in self.columns else size.term(np.arange(size.law.pool + 1))
+            costs = -self.sign * weight * target - size.law.expected(prices)
+            least[b] = min(least[b], float(costs.min()))
+            at = local_maxima(-costs, 1e-12 - shares[b], min(_COLUMNS, left[b]))
+            at = np.setdiff1d(at, self.columns.get(i, ()))
+            left[b] -= at.size
+            if at.size:
+                self.columns[i] = np.append(self.columns.get(i, np.empty(0, np.int64)), at)
+                grown = True
+        at_best = (multipliers[:k, np.newaxis] * self.region.bands).min(axis=1)
+        return float(problem.shares @ least + at_best.sum()), grown
 
 
-def _first_ranks(law: AllRanks, target: FloatArray) -> IntArray:
+def _free(count: int) -> FloatArray:
+    """Bounds of variables that may be anything from 0 up."""
+    return np.tile([0.0, np.inf], (count, 1))
+
+
+def _first_ranks(size: _Size) -> IntArray:
     """Ranks to begin with: close together everywhere, and both sides of the metric's jump."""
-    jump = int(np.argmin(np.diff(target)))
-    return np.unique(np.concatenate([spread(law), [jump, jump + 1]]))
+    jump = int(np.argmin(np.diff(size.target)))
+    return np.unique(np.concatenate([spread(size.law), [jump, jump + 1]]))

@@ -1,0 +1,344 @@
+"""The distribution of the true ranks, fitted to the sampled ranks themselves.
+
+Instead of a correction for each metric, a distribution of the true ranks can be fitted to what
+the sample shows and any metric read off it (li2020, jin2021), or be given to a correction as its
+prior. Among the many distributions that fit, maximum likelihood picks the most likely, which has
+few ranks, and maximum entropy the one that is closest to all ranks being alike.
+"""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import nnls
+
+from ._all_ranks import AllRanks, all_ranks, local_maxima, spread
+from ._validate import FloatArray, integer
+from .identification import checked_counts
+from .metrics import Metric
+from .protocol import Protocol
+
+#: A fit is certified if no distribution has a criterion better by this much, per user.
+CERTIFIED = 1e-6
+#: Where the iterations stop: they converge quadratically, and end in rounding.
+_ENOUGH, _STEPS = 1e-10, 200
+#: Below any probability that matters, and above what rounding leaves of zero.
+_TINY = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class FittedPrior:
+    """A distribution of the true ranks.
+
+    Attributes
+    ----------
+    mass : dict of int to float, or ndarray of float
+        Probability of each rank that has any, or of each of the ranks; either is taken as
+        `prior` by :mod:`sampled_metrics.estimators`.
+    log_likelihood : float
+        Of the sampled ranks, in nats: the sum over the users of the logarithm of the
+        probability of their sampled rank.
+    gap : float
+        No distribution has a criterion, per user and in nats, that is larger by more than this.
+    marginal : ndarray of float, shape (m + 1,)
+        The law of the sampled rank that the distribution leads to.
+
+    Examples
+    --------
+    >>> fitted = maximum_likelihood([9, 0, 1], Protocol(n_items=50, n_negatives=2))
+    >>> fitted.certified, fitted.marginal.round(3)
+    (True, array([0.9, 0. , 0.1]))
+    """
+
+    mass: dict[int, float] | FloatArray
+    log_likelihood: float
+    gap: float
+    marginal: FloatArray = field(repr=False)
+
+    @property
+    def certified(self) -> bool:
+        """Whether the gap is below 1e-6."""
+        return self.gap < CERTIFIED
+
+
+def maximum_likelihood(counts: ArrayLike, protocol: Protocol) -> FittedPrior:
+    """The distribution of true ranks under which the observed sampled ranks are the most likely.
+
+    The likelihood of a mixture is concave in the mixing distribution, and the best one has at
+    most m + 1 ranks. Ranks at which the likelihood would rise the most are added, and all
+    masses moved together by a Newton step whose quadratic problem is solved exactly (wang2007).
+    The derivative towards every rank of the catalogue bounds what is left to gain.
+
+    Parameters
+    ----------
+    counts : array_like of float, shape (m + 1,)
+        Users with 0, 1, ..., m sampled negatives above the item; they may be fractions.
+    protocol : Protocol
+        With one catalogue size. With several relevant items the law is that of any one of them,
+        and a rank counts the irrelevant items only: it runs over ``1..n - n_relevant + 1``.
+
+    Returns
+    -------
+    FittedPrior
+
+    Raises
+    ------
+    ValueError
+        If the counts are negative, not finite, all zero or not m + 1, or there are several
+        catalogue sizes.
+
+    Warns
+    -----
+    RuntimeWarning
+        If the gap could not be brought below 1e-6.
+
+    Examples
+    --------
+    >>> fitted = maximum_likelihood([9, 0, 1], Protocol(n_items=50, n_negatives=2))
+    >>> {rank: round(mass, 6) for rank, mass in fitted.mass.items()}
+    {1: 0.9, 50: 0.1}
+    """
+    seen, law = _observed(counts, protocol)
+    above = spread(law)[:: max(1, int(np.sqrt(law.m)) // 2)]
+    above = np.union1d(above, [0, law.pool])
+    mass = np.full(above.size, 1.0 / above.size)
+    for _ in range(_STEPS):
+        q = mass @ law.rows(above)
+        slope = law.expected(_ratio(seen, q))
+        gap = float(slope.max()) - 1.0
+        if gap < _ENOUGH:
+            break
+        new = np.setdiff1d(local_maxima(slope, 1.0), above)
+        above, mass = np.append(above, new), np.append(mass, np.zeros(new.size))
+        moved = _newton(law.rows(above), mass, seen)
+        if moved is None:
+            break
+        above, mass = above[moved > 0], moved[moved > 0]
+    order = np.argsort(above)
+    ranks, shares = (above[order] + 1).tolist(), (mass[order] / mass.sum()).tolist()
+    return _fitted(dict(zip(ranks, shares, strict=True)), counts, q, gap, "maximum likelihood")
+
+
+def _newton(rows: FloatArray, mass: FloatArray, seen: FloatArray) -> FloatArray | None:
+    """One Newton step for the masses of the ranks with the laws `rows`; None if none is better."""
+    q = mass @ rows
+    root = np.sqrt(seen)
+    # Minus the second-order expansion of the log-likelihood is a square, up to a constant.
+    system = (root / np.where(seen > 0, q, 1.0))[:, np.newaxis] * rows.T
+    heavy = 1e4
+    try:
+        best, _ = nnls(
+            np.concatenate([system, np.full((1, mass.size), heavy)]),
+            np.append(2.0 * root, heavy),
+            maxiter=30 * mass.size,
+        )
+    except RuntimeError:
+        return None
+    best /= best.sum()
+    now, step = _mean_log(seen, q), 1.0
+    rise = float(_ratio(seen, q) @ ((best - mass) @ rows))
+    while step > 1e-10:
+        moved = (1.0 - step) * mass + step * best
+        if _mean_log(seen, moved @ rows) >= now + 0.3 * step * rise:
+            return np.asarray(moved)
+        step *= 0.5
+    return None
+
+
+def maximum_entropy(
+    counts: ArrayLike, protocol: Protocol, weight: float | None = None
+) -> FittedPrior:
+    r"""The most even distribution of true ranks that still makes the sampled ranks likely.
+
+    It maximises the log-likelihood of the sample plus `weight` times the entropy, both in nats.
+    The dual problem is smooth and convex in one multiplier for each sampled rank that was seen,
+
+    .. math:: p(r) \propto \exp\Big(\sum_x \lambda_x P(r, x)\Big), \qquad
+              \lambda_x = \frac{c_x}{w\, (pP)_x},
+
+    and is solved by Newton's method with sums over all ranks; the criterion's values at both
+    ends certify the fit. (jin2021 takes squared distances from the observed shares instead of
+    the likelihood.)
+
+    Parameters
+    ----------
+    counts, protocol
+        As for :func:`maximum_likelihood`.
+    weight : float, optional
+        What a nat of entropy is worth in nats of likelihood, above 0 and finite: the square root
+        of the number of users if omitted. A small one gives the masses of maximum likelihood,
+        smeared; one of the order of the number of users forgets the sample.
+
+    Returns
+    -------
+    FittedPrior
+        Its `mass` has a probability for each rank.
+
+    Raises
+    ------
+    ValueError
+        If `weight` is not above 0 and finite, or as :func:`maximum_likelihood`.
+
+    Warns
+    -----
+    RuntimeWarning
+        If the gap could not be brought below 1e-6.
+
+    Examples
+    --------
+    >>> fitted = maximum_entropy([900, 60, 40], Protocol(n_items=50, n_negatives=2))
+    >>> fitted.mass.shape, fitted.certified, fitted.mass[[0, 9, 49]].round(3)
+    ((50,), True, array([0.312, 0.011, 0.009]))
+    """
+    seen, law = _observed(counts, protocol)
+    users = float(np.sum(np.asarray(counts, dtype=float)))
+    if weight is None:
+        weight = float(np.sqrt(users))
+    if not isinstance(weight, numbers.Real) or not 0 < weight < np.inf:
+        raise ValueError(f"weight must be a finite number > 0, got {weight!r}")
+    # The weights of a path on which each solution is a good start for the next.
+    path = np.geomspace(max(users, weight), weight, int(np.log10(max(users / weight, 1.0))) + 2)
+    multipliers = np.where(seen > 0, 1.0, 0.0)
+    for i, step in enumerate(path):
+        enough = _ENOUGH if i == path.size - 1 else 1e-3
+        multipliers, mass, gap = _tilted(law, seen, users / float(step), multipliers, enough)
+    q = np.maximum(law.marginal(mass), 0.0)
+    return _fitted(mass, counts, q, gap * float(weight) / users, "maximum entropy")
+
+
+def _tilted(
+    law: AllRanks, seen: FloatArray, worth: float, start: FloatArray, enough: float
+) -> tuple[FloatArray, FloatArray, float]:
+    """Minimise the dual for a log-likelihood per user that counts `worth` times the entropy.
+
+    Multipliers are in units of `worth`. Returns them, the masses, and the duality gap.
+    """
+    on = seen > 0
+    at = start.copy()
+
+    def dual(x: FloatArray) -> tuple[float, FloatArray]:
+        tilt = worth * law.expected(x)
+        top = float(tilt.max())
+        mass = np.exp(tilt - top)
+        total = float(mass.sum())
+        barrier = worth * float(seen[on] @ np.log(seen[on] / x[on])) - worth
+        return top + float(np.log(total)) + barrier, mass / total
+
+    value, mass = dual(at)
+    for _ in range(_STEPS):
+        q = np.maximum(law.marginal(mass), _TINY)
+        gap = value - _entropy(mass) - worth * _mean_log(seen, q)
+        gradient = (q[on] - seen[on] / at[on]) * worth
+        covariance = law.products(mass)[np.ix_(on, on)] - np.outer(q[on], q[on])
+        hessian = worth**2 * covariance + np.diag(worth * seen[on] / at[on] ** 2)
+        step = np.zeros_like(at)
+        step[on] = -np.linalg.solve(hessian, gradient)
+        slope = float(gradient @ step[on])
+        if gap < enough * worth or -slope < 1e-14 * worth:
+            break
+        shrinking = step < 0
+        size = min(1.0, 0.9 * float(np.min(-at[shrinking] / step[shrinking], initial=np.inf)))
+        while size > 1e-12:
+            moved, new_mass = dual(at + size * step)
+            if moved <= value + 1e-4 * size * slope:
+                break
+            size *= 0.5
+        else:
+            break
+        at, value, mass = at + size * step, moved, new_mass
+    return at, mass, max(gap, 0.0)
+
+
+def plug_in(
+    prior: FittedPrior | Mapping[int, float] | ArrayLike,
+    metric: Metric,
+    n_items: int,
+    position: int = 1,
+    n_relevant: int = 1,
+) -> float:
+    """The exact metric if the true ranks are distributed as `prior`.
+
+    Parameters
+    ----------
+    prior : FittedPrior, mapping of int to float, or array_like of float, shape (n,)
+        Probabilities of the ranks; with several relevant items a rank counts the irrelevant
+        items only.
+    metric : Metric
+    n_items : int
+        Items ranked, more than `n_relevant`.
+    position, n_relevant : int
+        Which of how many relevant items the prior is about; the result is its term.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If the prior is empty, or has a rank that the catalogue has not.
+
+    Examples
+    --------
+    >>> from sampled_metrics import metric
+    >>> plug_in({1: 0.5, 4: 0.5}, metric("ap"), n_items=10)
+    0.625
+    """
+    mass = prior.mass if isinstance(prior, FittedPrior) else prior
+    if isinstance(mass, Mapping):
+        ranks, shares = np.array(list(mass)), np.array(list(mass.values()), dtype=float)
+    else:
+        shares = np.asarray(mass, dtype=float)
+        ranks = np.arange(1, shares.size + 1)
+    if ranks.size == 0:
+        raise ValueError("prior must hold at least one rank, got none")
+    place = integer(position, "position", 1, n_relevant)
+    return float(shares @ metric.term(ranks + (place - 1), place, n_relevant, n_items))
+
+
+def _observed(counts: ArrayLike, protocol: Protocol) -> tuple[FloatArray, AllRanks]:
+    """Shares of the sampled ranks, and the law at all ranks."""
+    if not isinstance(protocol, Protocol):
+        raise ValueError(f"protocol must be one Protocol, got {type(protocol).__name__}")
+    if not isinstance(protocol.n_items, int):
+        raise ValueError(
+            f"n_items must be one number for a fit, got shape {protocol.n_items.shape}"
+        )
+    pool, m = int(protocol.pool), protocol.n_negatives
+    one = Protocol(pool + 1, m, protocol.replacement)
+    [(rows, _, users)] = checked_counts(counts, one)
+    return rows[0] / users, all_ranks(pool, m, protocol.replacement)
+
+
+def _ratio(seen: FloatArray, q: FloatArray) -> FloatArray:
+    return np.asarray(np.divide(seen, q, out=np.zeros_like(seen), where=seen > 0))
+
+
+def _mean_log(seen: FloatArray, q: FloatArray) -> float:
+    """Log-likelihood per user."""
+    on = seen > 0
+    with np.errstate(divide="ignore"):
+        return float(seen[on] @ np.log(q[on]))
+
+
+def _entropy(mass: FloatArray) -> float:
+    positive = mass[mass > 0]
+    return -float(positive @ np.log(positive))
+
+
+def _fitted(
+    mass: dict[int, float] | FloatArray, counts: ArrayLike, q: FloatArray, gap: float, name: str
+) -> FittedPrior:
+    given = np.asarray(counts, dtype=float)
+    if gap >= CERTIFIED:
+        warnings.warn(
+            f"{name} did not converge: the criterion may be {gap:.1g} nats a user below the best",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return FittedPrior(mass, _mean_log(given, q), gap, q)
