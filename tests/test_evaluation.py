@@ -104,7 +104,7 @@ def test_every_user_has_the_estimator_of_its_own_protocol(of, name):
             "rank estimate": estimators.rank_estimate,
             "least bias": estimators.least_bias,
             "monotone": estimators.monotone,
-            "bias-variance": lambda of, p: estimators.bias_variance(of, p, 1 / 4),
+            "bias-variance": lambda of, p: estimators.bias_variance(of, p, 1 / 2),
         }[name](metric(of), protocol)
         expected.append(sum(float(made(r, j)) for j, r in enumerate(ranks, start=1)))
     assert values(read_log(table), of, name)[0] == pytest.approx(np.mean(expected), rel=1e-9)
@@ -318,7 +318,7 @@ def test_95_percent_intervals_cover_their_expectation(simulated, of):
     log, population, protocol = simulated
     makers = {
         "least bias": estimators.least_bias,
-        "bias-variance": lambda *a: estimators.bias_variance(*a, 1 / 400),
+        "bias-variance": lambda *a: estimators.bias_variance(*a, 1 / 20),
         "monotone": estimators.monotone,
         "rank estimate": estimators.rank_estimate,
     }
@@ -329,3 +329,97 @@ def test_95_percent_intervals_cover_their_expectation(simulated, of):
         assert len(rows) == 1_000
         covered = ((rows["low"] <= expected) & (expected <= rows["high"])).mean()
         assert 0.93 <= covered <= 0.97, name
+
+
+def drawn(population, users, n, m, rng):
+    """A log of some of the users of a population, {recommender: true ranks}, and its truth."""
+    some = rng.integers(0, len(next(iter(population.values()))), users)
+    tables = [
+        pd.DataFrame(
+            {
+                "recommender": name,
+                "user": np.arange(users),
+                "rank": Protocol(n, m).draw(ranks[some], rng),
+            }
+        )
+        for name, ranks in population.items()
+    ]
+    return read_log(pd.concat(tables, ignore_index=True), n_items=n, n_negatives=m)
+
+
+@pytest.fixture(scope="module")
+def population():
+    """Ranks of X, Y and Z in a catalogue of 300, and the same in nearly the same order."""
+    ranks = bundled_ranks()
+    share = (ranks["n_better"] + ranks["n_tied"] / 2) / ranks["n_candidates"]
+    ranks["rank"] = 1 + np.floor(300 * share).astype(int)
+    return {name: rows["rank"].to_numpy() for name, rows in ranks.groupby("recommender")}
+
+
+@pytest.mark.parametrize("of", ["auc", "recall@10", "ap"])
+def test_verdicts_are_right_or_not_given(population, of):
+    rng = np.random.default_rng(17)
+    truth = {name: metric(of)(ranks, 300).mean() for name, ranks in population.items()}
+    given = 0
+    for _ in range(8):
+        table = compare(drawn(population, 500, 300, 10, rng), of)
+        for row in table.itertuples():
+            if row.verdict == CANNOT_TELL:
+                continue
+            given += 1
+            better = max((row.first, row.second), key=truth.get)
+            assert row.verdict.startswith(f"{better} beats ")
+    # AUC is known but for chance; of a list of 10 the sample of 10 shows next to nothing.
+    assert given >= 20 if of == "auc" else given == 0
+
+
+def test_a_difference_beyond_any_bias_is_a_verdict():
+    rng = np.random.default_rng(5)
+    population = {"A": np.full(50, 200), "B": rng.integers(1, 5, 50)}
+    (row,) = compare(drawn(population, 300, 300, 50, rng), "recall@10").itertuples()
+    assert row.separate
+    assert row.verdict == "B beats A"
+
+
+def test_significance_is_no_verdict_where_bias_could_explain_it():
+    # The naive difference is one of 30 standard errors, and wrong: all of A's ranks are beyond 10.
+    rng = np.random.default_rng(6)
+    population = {"A": np.full(100, 25), "B": np.append(np.full(30, 5), np.full(70, 290))}
+    log = drawn(population, 400, 300, 10, rng)
+    (row,) = compare(log, "recall@10", estimator="naive").itertuples()
+    assert row.p_value < 1e-6
+    assert row.corrected > 0
+    assert (row.verdict, row.separate) == (CANNOT_TELL, False)
+    (row,) = compare(log, "recall@10", estimator="maximum entropy").itertuples()
+    assert row.naive > 0
+
+
+def test_identification_rows_hold_the_exact_metric_of_the_population(population):
+    rng = np.random.default_rng(7)
+    log = drawn(population, 400, 300, 10, rng)
+    table = estimate(log, ["recall@10", "auc"], estimators=["naive"])
+    rows = table[table["estimator"] == "identification"]
+    assert rows["value"].isna().all()
+    assert len(rows) == 6
+    for row in rows.itertuples():
+        exact = metric(row.metric)(population[row.recommender], 300).mean()
+        assert row.low <= exact <= row.high
+    assert (rows["high"] - rows["low"])[rows["metric"] == "auc"].max() < 0.12
+
+
+def test_naive_and_corrected_disagree_with_a_warning(population):
+    # X has the largest naive recall and the smallest exact one.
+    rng = np.random.default_rng(9)
+    log = drawn(population, 3_000, 300, 30, rng)
+    table = compare(log, "recall@3")
+    wrong = table["naive"] * table["corrected"] < 0
+    assert wrong.any()
+    assert (table["warning"] != "").tolist() == wrong.tolist()
+    assert table.loc[wrong, "warning"].str.startswith("naive recall@3 says the opposite: ").all()
+
+
+def test_ranks_that_no_sample_leads_to_are_refused():
+    # All users at the middle of 99 negatives: a binomial count would spread.
+    log = log_of([50] * 200, n_items=1_000, n_negatives=99)
+    with pytest.raises(ValueError, match="the sampled ranks of recommender are none that such"):
+        estimate(log, ["ap"], estimators=["naive"])
