@@ -16,9 +16,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SECTIONS = {
     "book": ["book"],
-    "test": ["book", "ranks", "test"],
-    "benchmarks": ["book", "ranks", "test", "benchmarks"],
-    "site": ["book", "ranks", "test", "benchmarks", "site"],
+    "test": ["book", "ranks", "parquet", "test"],
+    "benchmarks": ["book", "ranks", "parquet", "test", "benchmarks"],
+    "site": ["book", "ranks", "parquet", "test", "benchmarks", "site"],
 }
 HEADER = """\
 # Written by `make constraints`; do not edit.  Python 3.11 to 3.13 on Linux and macOS.
