@@ -31,8 +31,8 @@ from .protocol import Protocol, log_law
 #: True ranks of users, or the probability of each rank that has any.
 Ranks = ArrayLike | Mapping[int, float]
 
-#: What a plan compares. Bias-variance has the gamma of :func:`estimators.choose_gamma` for so many
-#: users of whose ranks nothing is known: 1 / n_users.
+#: What a plan compares. Bias-variance has gamma 1 / n_users, as
+#: :func:`~sampled_metrics.estimators.choose_gamma` has it where nothing is known of the ranks.
 ESTIMATORS: dict[str, Callable[[Metric, Protocol, int], Estimator]] = {
     "naive": lambda metric, protocol, users: corrections.naive(metric, protocol),
     "rank estimate": lambda metric, protocol, users: corrections.rank_estimate(metric, protocol),
@@ -49,7 +49,7 @@ EXACT = "exact"
 def verdict(first: Ranks, second: Ranks, estimator: Estimator, n_users: int) -> Verdict:
     """How often an evaluation of so many users finds the order of two distributions of ranks.
 
-    Unlike :func:`consistency.verdict`, which judges one fixed set of users, the users are drawn
+    Unlike :func:`sampled_metrics.consistency.verdict`, which judges one fixed set of users, the users are drawn
     too: the variance of one user's difference is that of its expectation from user to user and,
     on average over users, that of the two sampled values, whose negatives are independent.
 

@@ -337,18 +337,17 @@ def _plan_figure(rows: pd.DataFrame, pair: str, by: str) -> str:
 def _figure(draw: Callable[[Axes], Any], alt: str, caption: str, height: float) -> str:
     """An image inside the page: drawn in vector form, its text as outlines."""
     import_figures()
-    import matplotlib.pyplot as plt
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
 
     from . import figures
 
     buffer = io.StringIO()
-    with plt.rc_context(), warnings.catch_warnings():
+    with rc_context(figures._STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")  # it is drawn as a box
-        figures.use_style()
-        made, ax = figures.panels(height=height)
-        draw(ax)
+        made = Figure((figures.WIDTH, height))  # not by pyplot: no window, no notebook is involved
+        draw(made.subplots())
         made.savefig(buffer, format="svg", metadata={"Date": None})
-        plt.close(made)
     encoded = base64.b64encode(buffer.getvalue().encode()).decode()
     return (
         f'<figure><img alt="{_escaped(alt)}" src="data:image/svg+xml;base64,{encoded}">'
@@ -369,12 +368,11 @@ def import_figures() -> None:
     >>> import_figures()
     """
     try:
-        import matplotlib as mpl
+        import matplotlib  # noqa: F401
     except ImportError:
         raise ImportError(
-            "a report needs matplotlib: install sampled-metrics with its extra 'report'"
+            "a report needs matplotlib: pip install 'sampled-metrics[report]'"
         ) from None
-    mpl.use("agg", force=False)
 
 
 def _figure_names(names: Iterable[str], longest: int = 24) -> dict[str, str]:
