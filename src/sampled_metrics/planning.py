@@ -49,9 +49,10 @@ EXACT = "exact"
 def verdict(first: Ranks, second: Ranks, estimator: Estimator, n_users: int) -> Verdict:
     """How often an evaluation of so many users finds the order of two distributions of ranks.
 
-    Unlike :func:`sampled_metrics.consistency.verdict`, which judges one fixed set of users, the users are drawn
-    too: the variance of one user's difference is that of its expectation from user to user and,
-    on average over users, that of the two sampled values, whose negatives are independent.
+    Unlike :func:`sampled_metrics.consistency.verdict`, which judges one fixed set of users, the
+    users are drawn too: the variance of one user's difference is that of its expectation from user
+    to user and, on average over users, that of the two sampled values, whose negatives are
+    independent.
 
     Parameters
     ----------

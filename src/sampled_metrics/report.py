@@ -337,13 +337,13 @@ def _plan_figure(rows: pd.DataFrame, pair: str, by: str) -> str:
 def _figure(draw: Callable[[Axes], Any], alt: str, caption: str, height: float) -> str:
     """An image inside the page: drawn in vector form, its text as outlines."""
     import_figures()
-    from matplotlib import rc_context
     from matplotlib.figure import Figure
+    from matplotlib.style import context
 
     from . import figures
 
     buffer = io.StringIO()
-    with rc_context(figures._STYLE), warnings.catch_warnings():
+    with context(figures._STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")  # it is drawn as a box
         made = Figure((figures.WIDTH, height))  # not by pyplot: no window, no notebook is involved
         draw(made.subplots())
