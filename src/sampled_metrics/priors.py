@@ -18,10 +18,11 @@ from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 
 from ._all_ranks import AllRanks, all_ranks, local_maxima, spread
+from ._quadrature import all_ranks as quadrature_ranks
 from ._validate import FloatArray, integer
 from .identification import checked_counts
 from .metrics import Metric
-from .protocol import Protocol
+from .protocol import Protocol, log_law
 
 #: A fit is certified if no distribution has a criterion better by this much, per user.
 CERTIFIED = 1e-6
@@ -128,13 +129,14 @@ def _newton(rows: FloatArray, mass: FloatArray, seen: FloatArray) -> FloatArray 
     """One Newton step for the masses of the ranks with the laws `rows`; None if none is better."""
     q = mass @ rows
     root = np.sqrt(seen)
-    # Minus the second-order expansion of the log-likelihood is a square, up to a constant.
+    # Minus the second-order expansion of the log-likelihood, per user, is half a square, up to a
+    # constant. Half the square of the sum of the masses keeps that at 1: its slope is 1 there,
+    # and so is, at the best masses, the slope of the likelihood.
     system = (root / np.where(seen > 0, q, 1.0))[:, np.newaxis] * rows.T
-    heavy = 1e4
     try:
         best, _ = nnls(
-            np.concatenate([system, np.full((1, mass.size), heavy)]),
-            np.append(2.0 * root, heavy),
+            np.concatenate([system, np.ones((1, mass.size))]),
+            np.append(2.0 * root, 0.0),
             maxiter=30 * mass.size,
         )
     except RuntimeError:
@@ -204,15 +206,50 @@ def maximum_entropy(
     # The weights of a path on which each solution is a good start for the next.
     path = np.geomspace(max(users, weight), weight, int(np.log10(max(users / weight, 1.0))) + 2)
     multipliers = np.where(seen > 0, 1.0, 0.0)
+    # Nearly all the way with sums over few ranks, and the last step, and the proof, with all.
+    few = _Quadrature.of(law)
     for i, step in enumerate(path):
         enough = _ENOUGH if i == path.size - 1 else 1e-3
-        multipliers, mass, gap = _tilted(law, seen, users / float(step), multipliers, enough)
+        multipliers, mass, gap = _tilted(few, seen, users / float(step), multipliers, enough)
+    if isinstance(few, _Quadrature):
+        multipliers, mass, gap = _tilted(law, seen, users / weight, multipliers, _ENOUGH)
     q = np.maximum(law.marginal(mass), 0.0)
     return _fitted(mass, counts, q, gap * float(weight) / users, "maximum entropy")
 
 
+@dataclass(frozen=True, eq=False)
+class _Quadrature:
+    """The law at few ranks, each of which stands for as many as its weight."""
+
+    law: FloatArray
+    log_weights: FloatArray
+
+    @staticmethod
+    def of(law: AllRanks) -> _Quadrature | AllRanks:
+        """What stands for the law at all ranks; the law itself where nothing would be saved.
+
+        What is summed is the exponential of a polynomial of degree m: smooth, but steeper than
+        the polynomial, so the rule is one for three times the degree.
+        """
+        nodes, weights = quadrature_ranks(law.pool + 1, 3 * law.m)
+        if 2 * nodes.size > law.pool:
+            return law
+        above = nodes[:, np.newaxis] - 1.0
+        rows = log_law(np.arange(law.m + 1), law.m, above, np.int64(law.pool), law.replacement)
+        return _Quadrature(np.exp(rows), np.log(weights))
+
+    def expected(self, values: FloatArray) -> FloatArray:
+        return np.asarray(self.law @ values)
+
+    def marginal(self, mass: FloatArray) -> FloatArray:
+        return np.asarray(mass @ self.law)
+
+    def products(self, mass: FloatArray) -> FloatArray:
+        return np.asarray((self.law.T * mass) @ self.law)
+
+
 def _tilted(
-    law: AllRanks, seen: FloatArray, worth: float, start: FloatArray, enough: float
+    law: AllRanks | _Quadrature, seen: FloatArray, worth: float, start: FloatArray, enough: float
 ) -> tuple[FloatArray, FloatArray, float]:
     """Minimise the dual for a log-likelihood per user that counts `worth` times the entropy.
 
@@ -220,9 +257,10 @@ def _tilted(
     """
     on = seen > 0
     at = start.copy()
+    log_weights = law.log_weights if isinstance(law, _Quadrature) else 0.0
 
     def dual(x: FloatArray) -> tuple[float, FloatArray]:
-        tilt = worth * law.expected(x)
+        tilt = worth * law.expected(x) + log_weights
         top = float(tilt.max())
         mass = np.exp(tilt - top)
         total = float(mass.sum())
@@ -232,14 +270,18 @@ def _tilted(
     value, mass = dual(at)
     for _ in range(_STEPS):
         q = np.maximum(law.marginal(mass), _TINY)
-        gap = value - _entropy(mass) - worth * _mean_log(seen, q)
+        gap = (
+            value - _entropy(mass) - float(np.sum(mass * log_weights)) - worth * _mean_log(seen, q)
+        )
+        if gap < enough * worth:
+            break
         gradient = (q[on] - seen[on] / at[on]) * worth
         covariance = law.products(mass)[np.ix_(on, on)] - np.outer(q[on], q[on])
         hessian = worth**2 * covariance + np.diag(worth * seen[on] / at[on] ** 2)
         step = np.zeros_like(at)
         step[on] = -np.linalg.solve(hessian, gradient)
         slope = float(gradient @ step[on])
-        if gap < enough * worth or -slope < 1e-14 * worth:
+        if -slope < 1e-14 * worth:
             break
         shrinking = step < 0
         size = min(1.0, 0.9 * float(np.min(-at[shrinking] / step[shrinking], initial=np.inf)))
