@@ -209,7 +209,7 @@ def maximum_entropy(
     # Nearly all the way with sums over few ranks, and the last step, and the proof, with all.
     few = _Quadrature.of(law)
     for i, step in enumerate(path):
-        enough = _ENOUGH if i == path.size - 1 else 1e-3
+        enough = 1e-3 * _ENOUGH if i == path.size - 1 else 1e-3
         multipliers, mass, gap = _tilted(few, seen, users / float(step), multipliers, enough)
     if isinstance(few, _Quadrature):
         multipliers, mass, gap = _tilted(law, seen, users / weight, multipliers, _ENOUGH)
