@@ -31,14 +31,14 @@ from .protocol import Protocol, log_law
 #: True ranks of users, or the probability of each rank that has any.
 Ranks = ArrayLike | Mapping[int, float]
 
-#: What a plan compares. Bias-variance has gamma 1 / n_users, as
-#: :func:`~sampled_metrics.estimators.choose_gamma` has it where nothing is known of the ranks.
+#: What a plan compares. Bias-variance has one over the root of the number of users for its gamma, as
+#: in :func:`~sampled_metrics.evaluation.estimate`.
 ESTIMATORS: dict[str, Callable[[Metric, Protocol, int], Estimator]] = {
     "naive": lambda metric, protocol, users: corrections.naive(metric, protocol),
     "rank estimate": lambda metric, protocol, users: corrections.rank_estimate(metric, protocol),
     "monotone": lambda metric, protocol, users: corrections.monotone(metric, protocol),
     "bias-variance": lambda metric, protocol, users: corrections.bias_variance(
-        metric, protocol, 1.0 / users
+        metric, protocol, users**-0.5
     ),
 }
 
@@ -155,7 +155,7 @@ def plan(
     0          naive         0.49               246          <NA>
     1  rank estimate         1.00                47            13
     2       monotone         1.00                47            11
-    3  bias-variance         1.00                25            10
+    3  bias-variance         1.00                32             9
     4          exact         1.00              <NA>             7
     """
     pair = _Pair.of(first, second, metric, integer(n_items, "n_items", 3))
@@ -194,7 +194,7 @@ def curve(
     first, second, metric, n_items, estimators, replacement, progress
         As for :func:`plan`.
     n_users, n_negatives : int or array_like of int
-        All their combinations are judged. Gamma of bias-variance is 1 / n_users for each.
+        All their combinations are judged, each with its own gamma of bias-variance.
 
     Returns
     -------
