@@ -101,6 +101,7 @@ def tables(draw, names=NAMES, odd=ODD):
 @given(tables() | st.text(max_size=80))
 @example("user,rank\n1,1\n2,2\n")
 @example("user,rank\n1,1\n")
+@example("user,rank\n1,inf\n")
 @example("user,n_better,n_tied\n1,5,0\n2,0,5\n")
 def test_estimate_takes_any_text(text):
     with folder(log_csv=text.encode("utf-8", "surrogatepass")):
