@@ -95,10 +95,11 @@ def interval(
 
     A distribution of the true ranks is compatible if the law of the sampled rank that it leads
     to lies in a region around the observed shares. The region holds the law with the given
-    probability, for users who are a sample of their like and for users whose ranks are fixed:
+    probability, for users who are a sample of their like and for users whose ranks are fixed
+    (their counts spread less than binomial ones: hoeffding1956):
 
     - the share of each sampled rank, and of the first 2, 3, ... of them, is in its exact
-      binomial interval (Clopper and Pearson), at a level split evenly among them;
+      binomial interval (clopper1934), at a level split evenly among them;
     - the mean sampled rank is in an empirical Bernstein interval (maurer2009, theorem 4), which
       has half of the error probability to itself.
 
@@ -115,7 +116,9 @@ def interval(
         In (0, 1).
     users : float, optional
         Users that `counts`, then shares, stand for; ``inf`` makes the region a point and leaves
-        what even infinitely many users cannot tell. The sum of the counts if omitted.
+        what even infinitely many users cannot tell, where the shares are known to floating-point
+        precision (which from about 25 negatives on is less than all digits would tell). The sum
+        of the counts if omitted.
 
     Returns
     -------
@@ -377,7 +380,7 @@ def bernstein(mean: float, variance: float, users: float, error: float) -> tuple
 
 
 def clopper_pearson(counts: FloatArray, users: float, error: float) -> FloatArray:
-    """Exact intervals for binomial probabilities, each wrong with at most probability `error`.
+    """Exact intervals (clopper1934) for binomial probabilities, each wrong with probability `error`.
 
     Counts that are not whole are rounded outwards.
 
