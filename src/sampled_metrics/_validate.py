@@ -28,7 +28,7 @@ def integers(values: ArrayLike, name: str, low: int, high: ArrayLike | None = No
     """
     given = np.asarray(values)
     if given.dtype == object or given.dtype.kind not in "iuf":
-        raise ValueError(f"{name} must be whole numbers, got {shown(values)}")
+        raise ValueError(f"{name} must be whole numbers, got {as_written(values)}")
     if given.dtype.kind == "f":
         bad = ~np.isfinite(given) | (given != np.floor(given))
         if bad.any():
@@ -50,7 +50,7 @@ def integers(values: ArrayLike, name: str, low: int, high: ArrayLike | None = No
     return given.astype(np.int64, copy=False)
 
 
-def shown(value: object) -> str:
+def as_written(value: object) -> str:
     """A value as it is written, not as NumPy shows it, and no longer than a sentence bears."""
     text = repr(value.item() if isinstance(value, np.generic) else value)
     return text if len(text) <= 60 else text[:57] + "..."

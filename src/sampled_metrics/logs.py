@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ._validate import IntArray, integer, shown
+from ._validate import IntArray, as_written, integer
 from .datasets import BUNDLE
 
 #: What a log may hold, in the order in which :attr:`Log.frame` has the first nine.
@@ -363,7 +363,7 @@ def _numbers(frame: pd.DataFrame, key: str, low: int, source: str) -> IntArray:
         if bad.any():
             row = int(np.argmax(bad))
             raise ValueError(
-                f"{key} must be a whole number >= {low}, got {shown(column.iloc[row])} in "
+                f"{key} must be a whole number >= {low}, got {as_written(column.iloc[row])} in "
                 f"{_line(source, row)}"
             )
         values = numeric.astype(np.int64)

@@ -20,7 +20,7 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ._validate import IntArray, shown
+from ._validate import IntArray, as_written
 from .logs import _labels, _loaded, _numbers
 from .ranking import exact_ranks_from_factors
 
@@ -430,7 +430,7 @@ def _candidates(rows: pd.DataFrame, source: str) -> pd.DataFrame:
     if not np.isin(relevant, (0, 1)).all():
         at = int(np.argmax(~np.isin(relevant, (0, 1))))
         raise ValueError(
-            f"relevant must be 0 or 1, got {shown(rows['relevant'].iloc[at])} in row {at + 1} of "
+            f"relevant must be 0 or 1, got {as_written(rows['relevant'].iloc[at])} in row {at + 1} of "
             f"{source}"
         )
     columns["relevant"] = relevant == 1
@@ -519,7 +519,7 @@ def _real(frame: pd.DataFrame, key: str, source: str) -> NDArray[np.float64]:
     if bad.any():
         at = int(np.argmax(bad))
         raise ValueError(
-            f"{key} must be a number, got {shown(frame[key].iloc[at])} in row {at + 1} of {source}"
+            f"{key} must be a number, got {as_written(frame[key].iloc[at])} in row {at + 1} of {source}"
         )
     return numbers
 
