@@ -430,8 +430,8 @@ def _candidates(rows: pd.DataFrame, source: str) -> pd.DataFrame:
     if not np.isin(relevant, (0, 1)).all():
         at = int(np.argmax(~np.isin(relevant, (0, 1))))
         raise ValueError(
-            f"relevant must be 0 or 1, got {as_written(rows['relevant'].iloc[at])} in row {at + 1} of "
-            f"{source}"
+            f"relevant must be 0 or 1, got {as_written(rows['relevant'].iloc[at])} in row "
+            f"{at + 1} of {source}"
         )
     columns["relevant"] = relevant == 1
     return pd.DataFrame({key: np.asarray(column) for key, column in columns.items()})
@@ -519,7 +519,8 @@ def _real(frame: pd.DataFrame, key: str, source: str) -> NDArray[np.float64]:
     if bad.any():
         at = int(np.argmax(bad))
         raise ValueError(
-            f"{key} must be a number, got {as_written(frame[key].iloc[at])} in row {at + 1} of {source}"
+            f"{key} must be a number, got {as_written(frame[key].iloc[at])} in row {at + 1} of "
+            f"{source}"
         )
     return numbers
 
