@@ -380,7 +380,7 @@ def bernstein(mean: float, variance: float, users: float, error: float) -> tuple
 
 
 def clopper_pearson(counts: FloatArray, users: float, error: float) -> FloatArray:
-    """Exact intervals (clopper1934) for binomial probabilities, each wrong with probability `error`.
+    """Exact binomial intervals (clopper1934), each wrong with at most probability `error`.
 
     Counts that are not whole are rounded outwards.
 
