@@ -64,25 +64,8 @@ def help_of(command: str, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_what_the_help_shows_works_as_pasted(
-    command: str, folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = help_of(command, capsys)
-    shown = text.split("example:\n")[1]
-    lines = [line.strip() for line in shown.splitlines() if line.strip()]
-    assert lines
-    for line in lines:
-        program, *words = shlex.split(line)
-        assert program == "sampled-metrics"
-        status = main([*words, "--quiet"] if words[0] != "example" else words)
-        out, err = capsys.readouterr()
-        assert status == 0, err
-        assert out.strip()
-        assert "error" not in err
-
-
 ROOT = Path(__file__).resolve().parents[1]
+PAGES = ["README.md", "book/chapters/15_your_log.md"]
 
 
 def shown_in(page: str) -> list[str]:
@@ -93,15 +76,41 @@ def shown_in(page: str) -> list[str]:
     return [line for line in lines if line.startswith("sampled-metrics ")]
 
 
-@pytest.mark.parametrize("page", ["README.md", "book/chapters/15_your_log.md"])
-def test_what_a_page_shows_works_as_pasted(
-    page: str, folder: Path, capsys: pytest.CaptureFixture[str]
+def words_of(line: str) -> list[str]:
+    program, *words = shlex.split(line)
+    assert program == "sampled-metrics"
+    return words
+
+
+EXAMPLES = [line for *_, example in COMMANDS.values() for line in example.splitlines()]
+LINES = list(dict.fromkeys([*EXAMPLES, *(line for page in PAGES for line in shown_in(page))]))
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_what_help_and_pages_show_works_as_pasted(
+    line: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = shown_in(page)
-    assert {shlex.split(line)[1] for line in lines} == set(COMMANDS)
-    for line in lines:
-        assert main(shlex.split(line)[1:]) == 0, capsys.readouterr().err
-    assert "error" not in capsys.readouterr().err
+    words = words_of(line)
+    if words[0] != "example" and "toy/" in line:
+        assert "sampled-metrics example toy" in LINES
+        assert main(["example", "toy"]) == 0
+        capsys.readouterr()
+    assert main(words) == 0, capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert out.strip()
+    assert "error" not in err
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_shows_every_command(page: str) -> None:
+    assert {words_of(line)[0] for line in shown_in(page)} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_ends_in_the_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = help_of(command, capsys).split("example:\n")[1].splitlines()
+    assert [line.strip() for line in lines if line.strip()] == COMMANDS[command][2].splitlines()
+    assert any(words_of(line.strip())[0] == command for line in lines if line.strip())
 
 
 @pytest.mark.parametrize("command", COMMANDS)

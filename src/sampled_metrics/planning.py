@@ -31,8 +31,8 @@ from .protocol import Protocol, log_law
 #: True ranks of users, or the probability of each rank that has any.
 Ranks = ArrayLike | Mapping[int, float]
 
-#: What a plan compares. Bias-variance has one over the root of the number of users for its gamma, as
-#: in :func:`~sampled_metrics.evaluation.estimate`.
+#: What a plan compares. Gamma of bias-variance is one over the root of the number of users, as in
+#: :func:`~sampled_metrics.evaluation.estimate`.
 ESTIMATORS: dict[str, Callable[[Metric, Protocol, int], Estimator]] = {
     "naive": lambda metric, protocol, users: corrections.naive(metric, protocol),
     "rank estimate": lambda metric, protocol, users: corrections.rank_estimate(metric, protocol),
