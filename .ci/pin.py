@@ -1,10 +1,10 @@
 """Write the two files of pins: every package the project needs, with hashes (needs uv).
 
-constraints.txt has a section for each thing a reader may want, each adding to those before it: what
-the book needs, what the tests need besides, then the benchmarks, then the browser test.  The Makefile
-installs up to the section it needs.  All sections come from one resolution, so that versions
-never conflict.  constraints-study.txt is for `make ranks` alone: LensKit brings several gigabytes
-and needs an older pandas, so it has an environment of its own.
+constraints.txt has a section for each thing a reader may want, each adding to those before it:
+what the book needs, what the tests need besides, then the benchmarks, then the browser test.  The
+Makefile installs up to the section it needs.  All sections come from one resolution, so that
+versions never conflict.  constraints-study.txt is for `make ranks` alone: LensKit brings several
+gigabytes and needs an older pandas, so it has an environment of its own.
 """
 
 import re
