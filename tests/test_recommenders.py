@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampled_metrics import datasets, metric, recommenders
+from sampled_metrics import datasets, logs, metric, recommenders
 from sampled_metrics.ranking import RankIntervals, exact_ranks
 from sampled_metrics.recommenders import (
     REPRODUCED,
@@ -354,10 +354,16 @@ def test_the_command_writes_what_the_package_reads(tmp_path, monkeypatch, capsys
     expected = bundled("Y")
     assert recommenders.main(["--output", str(tmp_path)]) == 0
     captured = capsys.readouterr()
-    assert captured.out.split() == [str(tmp_path / name) for name in ("ranks.npz", "counts.json")]
+    assert captured.out.split() == [
+        str(tmp_path / name) for name in ("ranks.npz", "counts.json", "log.npz")
+    ]
     assert "100%" in captured.err  # the progress bar
     monkeypatch.setattr(datasets, "BUNDLE", tmp_path)
     assert (bundled("Y").n_better == expected.n_better).all()
+    monkeypatch.setattr(logs, "BUNDLE", tmp_path)
+    again = logs.read_log("bundled").frame
+    assert again["recommender"].unique().tolist() == ["Y"]
+    assert (again["n_items"].to_numpy() == expected.n_candidates).all()
 
 
 def test_the_command_says_in_one_sentence_what_it_misses(tmp_path, monkeypatch, capsys):

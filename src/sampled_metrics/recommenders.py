@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 from tqdm import tqdm
 
-from . import datasets
+from . import datasets, logs
 from ._validate import FloatArray, integer
 from .metrics import metric
 from .ranking import RankIntervals, ScoreBlocks, exact_ranks
@@ -406,9 +407,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         found = differences(variants, counts)
         print("\n".join(found) or "The ranks of X, Y and Z came out as they are bundled.")
         return int(bool(found))
-    for path in datasets.write_bundle(variants, counts, X.seed, given.output or datasets.BUNDLE):
-        print(path)
+    folder = given.output or datasets.BUNDLE
+    written = datasets.write_bundle(variants, counts, X.seed, folder)
+    written.append(logs.write_bundled_log(_reproduced(variants), folder))
+    print("\n".join(map(str, written)))
     return 0
+
+
+def _reproduced(variants: Mapping[tuple[str, str], RankIntervals]) -> pd.DataFrame:
+    """The ranks that :func:`sampled_metrics.datasets.bundled_ranks` will read."""
+    columns = ["n_better", "n_tied", "n_candidates"]
+    tables = [
+        pd.DataFrame({"recommender": name, "user": np.arange(ranks.n_better.size)}).assign(
+            **{column: getattr(ranks, column) for column in columns}
+        )
+        for (name, variant), ranks in variants.items()
+        if variant == REPRODUCED
+    ]
+    return pd.concat(tables, ignore_index=True)
 
 
 if __name__ == "__main__":
