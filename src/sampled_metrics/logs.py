@@ -20,7 +20,7 @@ import pandas as pd
 from ._validate import IntArray, as_written, integer
 from .datasets import BUNDLE
 
-#: What a log may hold, in the order in which :attr:`Log.frame` has the first nine.
+#: The columns of :class:`Log`, in their order.
 COLUMNS = (
     "recommender",
     "user",
