@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sampled_metrics import Protocol
-from sampled_metrics._all_ranks import all_ranks, local_maxima, spread
+from sampled_metrics._all_ranks import MOST_ITEMS, all_ranks, local_maxima, spread
 
 CASES = [(50, 3), (400, 399), (20_000, 60), (7_000, 300), (100_000, 30)]
 
@@ -40,3 +40,8 @@ def test_local_maxima_are_the_largest_and_plateaus_count():
     assert local_maxima(values, above=0.5).tolist() == [1, 3, 4, 6]
     assert local_maxima(values, above=0.5, most=2).tolist() == [3, 4]
     assert local_maxima(values, above=5.0).tolist() == []
+
+
+def test_a_catalogue_too_large_to_keep_a_number_for_each_rank_is_refused():
+    with pytest.raises(ValueError, match=r"n_items must be at most 20,000,000 .* got 20,000,002"):
+        all_ranks(MOST_ITEMS + 1, 10, True)

@@ -18,6 +18,8 @@ from numpy.polynomial.chebyshev import chebval
 from ._validate import FloatArray, IntArray
 from .protocol import log_law
 
+#: Largest catalogue: a programme over its ranks then takes a few GB.
+MOST_ITEMS = 20_000_000
 #: Entries of a law that is small enough to be kept whole.
 _SMALL = 1 << 15
 #: Ranks that a recurrence carries at once: few enough to stay in the processor's cache.
@@ -101,12 +103,22 @@ class AllRanks:
 def all_ranks(pool: int, m: int, replacement: bool) -> AllRanks:
     """The law at all ranks; small ones are kept as a matrix, large ones as polynomials.
 
+    Raises
+    ------
+    ValueError
+        If there are more ranks than `MOST_ITEMS`.
+
     Examples
     --------
     >>> law = all_ranks(4, 2, True)
     >>> law.expected(np.array([0.0, 1.0, 2.0]))
     array([0. , 0.5, 1. , 1.5, 2. ])
     """
+    if pool >= MOST_ITEMS:
+        raise ValueError(
+            f"n_items must be at most {MOST_ITEMS:,} for an identification interval or a fitted "
+            f"prior, which keep a number for each rank (leave them out), got {pool + 1:,}"
+        )
     if (pool + 1) * (m + 1) <= _SMALL or pool <= 2 * m:
         counts, above = np.arange(m + 1), np.arange(pool + 1)[:, np.newaxis]
         matrix = np.exp(log_law(counts, m, above, np.int64(pool), replacement))

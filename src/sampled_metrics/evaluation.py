@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from . import estimators as corrections
 from . import identification, priors
-from ._all_ranks import all_ranks
+from ._all_ranks import MOST_ITEMS, all_ranks
 from ._validate import FloatArray, IntArray
 from .consistency import Verdict
 from .estimators import Estimator
@@ -80,10 +80,10 @@ def estimate(
     estimators : sequence of str, optional
         Of `ESTIMATORS`; if omitted all that the log allows but "maximum likelihood", whose
         standard error takes refits. "least bias" is then left out where it has no correct digits
-        (from about 40 negatives on), and those in `FITTED` where users differ in n_negatives or
-        have several relevant items. "bias-variance, fitted prior" takes as prior the maximum
-        entropy fit to all recommenders together. Where n_items differs, priors are fitted for
-        its mean, rounded.
+        (from about 40 negatives on), and those in `FITTED` where users differ in n_negatives,
+        have several relevant items or more than 20 million candidates. "bias-variance, fitted
+        prior" takes as prior the maximum entropy fit to all recommenders together. Where n_items
+        differs, priors are fitted for its mean, rounded.
     gamma : float, optional
         Weight of the variance in "bias-variance", with either prior: above 0, and finite. One
         over the root of the number of users if omitted. For users that may all be alike
@@ -400,7 +400,9 @@ class _Sample:
                     protocols.append(self.protocol(one, size))
         try:
             whole = identification.interval(counts, protocols, of, confidence)
-        except ValueError:
+        except ValueError as problem:
+            if "compatible" not in str(problem):
+                raise
             raise ValueError(
                 f"the sampled ranks of {recommender} are none that such a sample leads to, "
                 "whatever the true ranks are: check n_items, n_negatives and replacement"
@@ -748,7 +750,8 @@ def _estimators(given: Sequence[str] | None, sample: _Sample) -> list[str]:
     """The estimators asked for, or all that the sample allows."""
     one_law = len(sample.classes) == 1 and sample.classes[0].n_relevant == 1
     if given is None:
-        return [name for name in ESTIMATORS[:-1] if one_law or name not in FITTED]
+        fitted = one_law and int(sample.items.max()) <= MOST_ITEMS
+        return [name for name in ESTIMATORS[:-1] if fitted or name not in FITTED]
     names = list(dict.fromkeys([given] if isinstance(given, str) else given))
     for name in names:
         if name not in ESTIMATORS:
