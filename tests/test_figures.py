@@ -150,6 +150,15 @@ def test_intervals_are_lines_under_their_names_before_what_is_possible(ax):
     assert ax.get_ylim()[0] > ax.get_ylim()[1]  # from top to bottom
 
 
+def test_an_estimate_that_no_metric_can_have_is_an_arrowhead_at_the_edge(ax):
+    found = {"naive": (0.3, 0.2, 0.4), "least bias": (-136.0, -300.0, 50.0), "rank": (34.0, 0, 70)}
+    figures.intervals(ax, {"A": found}, {})
+    assert ax.get_xlim() == (-0.1, 1.1)
+    drawn = [(line.get_marker(), float(line.get_xdata()[0])) for line in ax.lines]
+    assert drawn[1:] == [("<", -0.1), (">", 1.1)]
+    assert drawn[0][1] == 0.3
+
+
 def test_decoy_curves_have_levels_across_and_one_run_as_points(ax):
     expected, full = {"A": [0.9, 0.4], "B": [0.8, 0.3]}, {"A": 0.1, "B": 0.05}
     figures.decoy_curves(ax, [5, 50], expected, full, {"A": [0.88, 0.41], "B": [0.7, 0.2]})

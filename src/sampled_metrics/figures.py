@@ -473,6 +473,11 @@ def intervals(
         For recommenders that have one, the ends of a wider interval: a grey bar behind all lines
         of the recommender.
 
+    Notes
+    -----
+    What is below -0.1 or above 1.1, as no metric is, is cut off: an arrowhead at that edge stands
+    for a marker beyond it.
+
     Examples
     --------
     >>> figure, ax = panels()
@@ -489,7 +494,9 @@ def intervals(
         for place, (name, (value, low, high)) in enumerate(values.items(), start=top + 1):
             mark = styles[name]
             ax.hlines(place, low, high, color=mark["color"], linewidth=1.6)
-            ax.plot(value, place, mark["marker"], color=mark["color"], ms=6)
+            beyond = "<" if value < -0.1 else ">" if value > 1.1 else mark["marker"]
+            at = min(max(value, -0.1), 1.1)
+            ax.plot(at, place, beyond, color=mark["color"], ms=6, clip_on=at == value)
             lines.append((name, "normal"))
         if recommender in possible:
             low, high = possible[recommender]
@@ -500,6 +507,8 @@ def intervals(
         label.set_fontweight(weight)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(lines) - 0.4, -0.6)
+    lowest, highest = ax.get_xlim()
+    ax.set_xlim(max(lowest, -0.1), min(highest, 1.1))
     ax.grid(False, axis="y")
     return ax
 

@@ -291,7 +291,7 @@ def _estimates_figure(rows: pd.DataFrame, label: str) -> str:
     caption = (
         f"{label} of each recommender. Markers: the estimators, with confidence intervals of their "
         "expectations. Grey bars: all values that the sample leaves possible, where they were "
-        "computed. The table has the numbers."
+        "computed. An arrowhead at the edge is a value beyond it. The table has the numbers."
     )
     alt = f"Intervals of {label} for each recommender and estimator; the same numbers as the table."
     return _figure(draw, alt, caption, height=1.0 + 0.24 * lines)
