@@ -557,13 +557,24 @@ def write_bundle(
     np.savez_compressed(packed, names=np.array(list(ranks)), seed=np.array(seed), **table)
     lines = (f"  {json.dumps(name)}: {json.dumps(pair)}" for name, pair in counts.items())
     text = "{\n" + ",\n".join(lines) + "\n}\n"
-    folder.mkdir(parents=True, exist_ok=True)
     contents = {"ranks.npz": packed.getvalue(), "counts.json": text.encode()}
-    for name, content in contents.items():
-        beside = folder / f"{name}.part"
-        beside.write_bytes(content)
-        beside.replace(folder / name)
-    return [folder / name for name in contents]
+    return [put(folder / name, content) for name, content in contents.items()]
+
+
+def put(path: Path, content: bytes) -> Path:
+    """Write a file beside the old one, make its folder if need be, and rename it; its path.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     put(Path(folder) / "new" / "a.txt", b"text").read_bytes()
+    b'text'
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.part")
+    beside.write_bytes(content)
+    return beside.replace(path)
 
 
 def _local_folder() -> Path | None:

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from ._validate import IntArray, as_written, integer
-from .datasets import BUNDLE
+from .datasets import BUNDLE, put
 
 #: The columns of :class:`Log`, in their order.
 COLUMNS = (
@@ -228,10 +228,7 @@ def write_bundled_log(ranks: pd.DataFrame, folder: Path = BUNDLE) -> Path:
     table["n_items"] = table["n_items"][0]
     packed = io.BytesIO()
     np.savez_compressed(packed, names=names, seed=np.array(BUNDLED_SEED), **table)
-    folder.mkdir(parents=True, exist_ok=True)
-    beside = folder / "log.npz.part"
-    beside.write_bytes(packed.getvalue())
-    return beside.replace(folder / "log.npz")
+    return put(folder / "log.npz", packed.getvalue())
 
 
 def _bundled(n_items: int | None, n_negatives: int | None, replacement: bool | None) -> Log:

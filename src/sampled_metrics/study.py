@@ -753,13 +753,8 @@ def write_study(studies: Mapping[str, Study], folder: Path) -> list[Path]:
         "settings": _lenskit.SETTINGS,
         "data": {data: _rounded(study.facts) for data, study in studies.items()},
     }
-    folder.mkdir(parents=True, exist_ok=True)
     contents = {"decoys.npz": packed.getvalue(), "decoys.json": _lines(facts).encode()}
-    for name, content in contents.items():
-        beside = folder / f"{name}.part"
-        beside.write_bytes(content)
-        beside.replace(folder / name)
-    return [folder / name for name in contents]
+    return [datasets.put(folder / name, content) for name, content in contents.items()]
 
 
 def _rounded(facts: Any) -> Any:
