@@ -128,6 +128,11 @@ def _on_each(case: Callable[[str], tuple[bool, str]]) -> Trial:
     return Trial(text, all(holds for holds, _ in found.values()))
 
 
+def _fraction(text: str) -> float:
+    numerator, denominator = text.split("/")
+    return int(numerator) / int(denominator)
+
+
 def _listed(values: dict[str, float], form: str) -> str:
     return ", ".join(f"{name} {value:{form}}" for name, value in values.items())
 
@@ -164,12 +169,12 @@ def density_of_row(published: str, ratings: str, users: int, items: int) -> Find
 
 def mostly_unpopular(published: str) -> Finding:
     """That most items have fewer ratings than the mean item, as in "> 1/2" of them."""
-    numerator, denominator = published.removeprefix(">").split("/")
+    limit = _fraction(published.removeprefix(">"))
 
     def case(data: str) -> tuple[bool, str]:
         counts = study(data).item_counts
         share = float((counts < counts.mean()).mean())
-        return share > int(numerator) / int(denominator), f"{share:.1%} of {counts.size:,} items"
+        return share > limit, f"{share:.1%} of {counts.size:,} items"
 
     return judge(_on_each(case))
 
@@ -177,15 +182,16 @@ def mostly_unpopular(published: str) -> Finding:
 # --- popularity -----------------------------------------------------------------------------------
 
 
-def separates_best(published: str) -> Finding:
-    """The recommender that best separates test items from unrated ones, by the mean AUC."""
+def separates(published: str) -> Finding:
+    """That Popular separates test items from unrated ones: its mean AUC is above, as in "> 3/4"."""
+    limit = _fraction(published.removeprefix(">"))
 
     def case(data: str) -> tuple[bool, str]:
         auc = {
             name: float(sets.evaluate(metric("auc")).mean())
             for name, sets in study(data).sets.items()
         }
-        return max(auc, key=lambda name: auc[name]) == published, _listed(auc, ".3f")
+        return auc["Popular"] > limit, _listed(auc, ".3f")
 
     return judge(_on_each(case))
 
@@ -223,23 +229,34 @@ def no_rival(published: str, n: int, fewer: int) -> Finding:
 
 def better_predictor(published: str, n: int) -> Finding:
     """Whether popularity predicts test items "better" among N decoys than among all items."""
+    sign = {"better": 1, "worse": -1}[published]
 
-    def value(data: str, kind: str, size: int | None) -> float:
-        sets = study(data).sets["Popular"]
-        drawn = np.minimum(size or 0, sets.n_irrelevant)
-        found = sets.evaluate(metric(kind)) if size is None else sets.expected(metric(kind), drawn)
-        return float(found.mean())
+    def value(data: str, name: str, kind: str, size: int | None) -> float:
+        sets = study(data).sets[name]
+        if size is None:
+            return float(sets.evaluate(metric(kind)).mean())
+        return float(sets.expected(metric(kind), np.minimum(size, sets.n_irrelevant)).mean())
 
-    def trial(kind: str, setting: str) -> Trial:
-        pairs = {data: (value(data, kind, n), value(data, kind, None)) for data in BUNDLED}
-        text = "; ".join(f"{SHORT[d]}: {a:.4f}, of all {b:.4f}" for d, (a, b) in pairs.items())
-        sign = {"better": 1, "worse": -1}[published]
-        holds = all(sign * (a - b) > 1e-9 for a, b in pairs.values())
-        return Trial(f"{metric(kind).label} of Popular {text}", holds, setting)
+    def auc(data: str) -> tuple[bool, str]:
+        some, every = (value(data, "Popular", "auc", size) for size in (n, None))
+        return sign * (some - every) > 1e-9, f"{some:.4f}, of all {every:.4f}"
 
+    def lead(data: str) -> tuple[bool, str]:
+        some, every = (
+            value(data, "Popular", "ndcg@10", size)
+            - max(value(data, name, "ndcg@10", size) for name in RATED)
+            for size in (n, None)
+        )
+        return sign * (some - every) > 1e-9, f"{some:.4f}, of all {every:.4f}"
+
+    plain, ahead = _on_each(auc), _on_each(lead)
     return judge(
-        trial("auc", ""),
-        trial("ndcg@10", "it is measured by nDCG@10, which fewer decoys raise for every order"),
+        Trial(f"AUC of Popular {plain.ours}", plain.holds),
+        Trial(
+            f"Popular's lead {ahead.ours}",
+            ahead.holds,
+            "it is measured by how far Popular is ahead of the next recommender on nDCG@10",
+        ),
         note="Random decoys leave the expected AUC of every recommender as it is.",
     )
 
@@ -278,8 +295,7 @@ def wider_than_at_the_ends(published: str, kind: str) -> Finding:
 
 def low_at(published: str, end: str, kind: str) -> Finding:
     """That Popular's lead at an end is low: less than this part of its peak, as in "< 1/2"."""
-    numerator, denominator = published.removeprefix("<").split("/")
-    limit, place = int(numerator) / int(denominator), {"5": 0, "all": -1}[end]
+    limit, place = _fraction(published.removeprefix("<")), {"5": 0, "all": -1}[end]
 
     def case(data: str, of: str) -> tuple[bool, str]:
         found = curves(data, kind, of)
@@ -325,17 +341,24 @@ def opposite_ways(published: str, kind: str) -> Finding:
     return _everywhere(case)
 
 
-def peaks_by_fraction(published: str, kind: str, factor: float) -> Finding:
-    """Whether the peaks of Popular's lead are at one fraction of the items: "not connected"."""
+def inflection_by_fraction(published: str, kind: str, factor: float) -> Finding:
+    """Whether the curves' inflection points are at one fraction of the items: "not connected".
+
+    On the logarithmic axis of the figures such a point is where a curve falls most steeply.
+    """
     if published not in ("connected", "not connected"):
         raise ValueError(f"published must be 'connected' or 'not connected', got {published!r}")
+
+    def steepest(found: Curves, name: str) -> float:
+        decoys = found.decoys[:-1]
+        i = int(np.argmin(np.diff(found.of[name][:-1]) / np.diff(np.log(decoys))))
+        return float(np.sqrt(decoys[i] * decoys[i + 1]))
 
     def trial(of: str, setting: str) -> Trial:
         shares = {
             data: [
-                float(found.decoys[np.argmax(found.behind(n))] / study(data).n_irrelevant.mean())
-                for n in RATED
-                for found in [curves(data, kind, of)]
+                steepest(curves(data, kind, of), n) / float(study(data).n_irrelevant.mean())
+                for n in ORDER
             ]
             for data in BUNDLED
         }
@@ -447,34 +470,27 @@ def significance_depends(published: str, kind: str, z: float = 1.96) -> Finding:
 
 
 def similar_patterns(published: str, at_least: float) -> Finding:
-    """The metrics whose fractions of Popular follow those of nDCG: their rank correlation."""
-    named = [part.strip() for part in published.split(",")]
+    """The metrics of which the first two observations on nDCG hold, the first on lists of 10.
 
-    def ranked(values: Floats) -> Floats:
-        return np.argsort(np.argsort(values)).astype(float)
+    Popular's lead is largest at neither end, and its proportion grows at so many of the steps to
+    more decoys, over all recommenders that use the ratings.
+    """
 
-    def case(data: str, of: str) -> tuple[bool, str]:
-        worst = {}
-        for kind in named:
-            k = kind.split("@")[1]
-            both = [_matched(data, f"ndcg@{k}", of), curves(data, kind)]
-            worst[kind] = min(
-                float(np.corrcoef(*(ranked(c.fraction(name)) for c in both))[0, 1])
-                for name in RATED
-            )
-        text = ", ".join(f"{metric(kind).label} {value:.3f}" for kind, value in worst.items())
-        return min(worst.values()) > at_least, text
+    def case(data: str) -> tuple[bool, str]:
+        holds, texts = True, []
+        for kind in (part.strip() for part in published.split(",")):
+            found = curves(data, kind)
+            steps = np.array([np.diff(found.fraction(name)[::-1]) > 0 for name in RATED])
+            text = f"{metric(kind).label} {steps.mean():.0%}"
+            holds &= bool(steps.mean() >= at_least)
+            if kind.endswith("@10"):
+                best = [int(np.argmax(found.behind(name))) for name in RATED]
+                holds &= min(best) > 0 and max(best) < found.decoys.size - 1
+                text += f" (N = {', '.join(f'{found.decoys[i]:,}' for i in best)})"
+            texts.append(text)
+        return holds, ", ".join(texts)
 
-    return _everywhere(case)
-
-
-def _matched(data: str, kind: str, definition: str) -> Curves:
-    """Curves of nDCG at the numbers of decoys at which the exact ones are computed."""
-    exact, found = curves(data, kind), curves(data, kind, definition)
-    if definition == CHAPTER_1:
-        return exact
-    places = [*np.flatnonzero(np.isin(found.decoys[:-1], exact.decoys[:-1])), -1]
-    return Curves(exact.decoys, {name: values[places] for name, values in found.of.items()})
+    return judge(_on_each(case))
 
 
 def advantage_among(published: str, sizes: list[int], kinds: list[str]) -> Finding:
@@ -496,21 +512,23 @@ def advantage_among(published: str, sizes: list[int], kinds: list[str]) -> Findi
 
 
 def noise_of_decoys(published: str, sizes: list[int], kind: str) -> Finding:
-    """The standard deviation that drawing decoys gives a mean over users, as in "> 0"."""
-    limit = float(published.removeprefix(">").strip())
+    """The part of the variance of a mean over users that is due to decoys, as in "> 1/10"."""
+    limit = _fraction(published.removeprefix(">"))
 
-    def case(data: str) -> tuple[bool, str]:
-        kept, texts, least = study(data), [], np.inf
-        for n in sizes:
-            ratios = []
-            for name in ("Popular", "Item-Item"):
-                expected, noise = _values(data, name, kind, n)
-                least = min(least, float(np.sqrt(noise / kept.n_users)))
-                ratios.append(float(noise / (noise + expected.var(ddof=1))))
-            texts.append(f"{', '.join(f'{r:.0%}' for r in ratios)} at N = {n:,}")
-        return least > limit, f"share of a mean's variance {'; '.join(texts)}"
+    def trial(sizes: list[int], setting: str) -> Trial:
+        least, texts = 1.0, []
+        for data in BUNDLED:
+            parts = []
+            for n in sizes:
+                values = (_values(data, name, kind, n) for name in ORDER)
+                row = [noise / (noise + float(mean.var(ddof=1))) for mean, noise in values]
+                least = min(least, *row)
+                parts.append(f"{min(row):.0%} to {max(row):.0%} at N = {n:,}")
+            texts.append(f"{SHORT[data]}: {', '.join(parts)}")
+        return Trial("; ".join(texts), least > limit, setting)
 
-    return judge(_on_each(case))
+    fewer = sizes[:-1]
+    return judge(trial(sizes, ""), trial(fewer, f"the decoys are {max(fewer)} or fewer"))
 
 
 def last_on_test_items(published: str, kind: str) -> Finding:
