@@ -425,10 +425,13 @@ class _Programme:
         self.problem, self.region, self.sign = problem, region, sign
         #: The sizes that are looked at in every round: of each bin the first, middle and last.
         self.watched: list[int] = []
+        # Neighbours are nearly alike: ranks of one to begin with, and of others what they add.
+        self.columns: dict[int, IntArray] = {}
         for b in range(problem.shares.size):
             inside = np.flatnonzero(problem.bins == b)
-            self.watched += sorted({int(inside[i]) for i in (0, inside.size // 2, -1)})
-        self.columns = {i: _first_ranks(problem.sizes[i]) for i in self.watched}
+            first, middle, last = (int(inside[i]) for i in (0, inside.size // 2, -1))
+            self.watched += sorted({first, middle, last})
+            self.columns[middle] = _first_ranks(problem.sizes[middle])
 
     def solve(self) -> _Found:
         lowest, highest = self.problem.range
