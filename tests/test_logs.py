@@ -177,6 +177,12 @@ def test_items_tell_rows_apart_that_are_alike():
         (b'user,rank\n"1,3\n', "must be a CSV file"),
         (b"user,user,rank\n1,1,3\n", "must have one column user"),
         (gzip.compress(b"user,rank\n1,3\n")[:-9], "must be a CSV file"),
+        (b"\xef\xbb\xbfuser;rank\r\n1;3\r\n", "fields separated by ';'"),
+        (b"user\trank\n1\t3\n", r"fields separated by '\\t'"),
+        ("user,rank\n1,3\n".encode("utf-16"), "a null character, as in UTF-16"),
+        ("user,rank\n\u00fc,3\n".encode("latin-1"), "not UTF-8, from byte 11 on"),
+        (b"user;rank\n1;3,0\n", "fields separated by ';'"),
+        (b"user,rank\n1,1,0\n2,2,0\n", "rows of more fields than names"),
     ],
 )
 def test_a_bad_csv_file_is_refused_in_one_sentence(tmp_path, content, message):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import io
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -291,8 +292,7 @@ def _csv(content: bytes, path: Path) -> pd.DataFrame:
             content = gzip.decompress(content)
         if not content.strip():
             raise ValueError("an empty file")
-        if not content.endswith((b"\n", b"\r")):
-            raise ValueError("a last line without its end, as if the file were cut short")
+        _check_text(content)
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # pandas only warns where it drops fields
             return pd.read_csv(
@@ -302,8 +302,31 @@ def _csv(content: bytes, path: Path) -> pd.DataFrame:
                 dtype={"recommender": str},
                 low_memory=False,
             )
-    except (EOFError, OSError, ValueError, zlib.error, pd.errors.ParserWarning) as problem:
+    except pd.errors.ParserWarning:
+        raise ValueError(
+            f"{path} must be a CSV file, got: rows of more fields than names"
+        ) from None
+    except (EOFError, OSError, ValueError, zlib.error) as problem:
         raise ValueError(f"{path} must be a CSV file, got: {_first(problem)}") from None
+
+
+def _check_text(content: bytes) -> None:
+    """Refuse what pandas would read as something else, or explain worse."""
+    if b"\0" in content:
+        raise ValueError("a null character, as in UTF-16 or in a file that is no text")
+    try:
+        content.decode()
+    except UnicodeDecodeError as problem:
+        raise ValueError(f"text that is not UTF-8, from byte {problem.start + 1} on") from None
+    names = re.split(rb"[\r\n]", content.lstrip(), maxsplit=1)[0]
+    for separator in (b";", b"\t"):
+        if separator in names and b"," not in names:
+            shown = as_written(separator.decode())
+            raise ValueError(f"fields separated by {shown}: separate them by commas")
+    if not content.endswith((b"\n", b"\r")):
+        raise ValueError(
+            "a last line without its end, as if the file were cut short (end it if it is whole)"
+        )
 
 
 def _first(problem: BaseException) -> str:
@@ -504,7 +527,8 @@ def _check_twice(
     if "rank" in columns:
         raise ValueError(
             f"a user's relevant items must have different ranks, got {columns['rank'][at]} twice, "
-            f"again in {line}: number what was ranked apart in a column instance"
+            f"again in {line}: remove a row that stands twice, or number what was ranked apart in "
+            "a column instance"
         )
     if not has_items:
         raise ValueError(
