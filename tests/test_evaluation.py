@@ -418,6 +418,22 @@ def test_naive_and_corrected_disagree_with_a_warning(population):
     assert table.loc[wrong, "warning"].str.startswith("naive recall@3 says the opposite: ").all()
 
 
+def test_rounding_is_no_difference_no_error_and_no_warning():
+    rng = np.random.default_rng(4)
+    ranks = rng.integers(1, 12, 199)
+    table = pd.concat(
+        pd.DataFrame({"recommender": name, "user": range(199), "rank": order})
+        for name, order in (("A", ranks), ("B", rng.permutation(ranks)), ("C", ranks[::-1]))
+    )
+    found = compare(read_log(table, n_items=500, n_negatives=11), "ndcg")
+    assert (found[["naive", "corrected"]] == 0).all(axis=None)
+    assert (found["p_value"] == 1).all()
+    assert (found["warning"] == "").all()
+    alike = log_of([1] * 30, n_items=500, n_negatives=11)
+    errors = estimate(alike, ["ndcg@10"], identification=False)["standard_error"]
+    assert (errors == 0).all()
+
+
 def test_ranks_that_no_sample_leads_to_are_refused():
     # All users at the middle of 99 negatives: a binomial count would spread.
     log = log_of([50] * 200, n_items=1_000, n_negatives=99)

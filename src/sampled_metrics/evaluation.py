@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,6 +46,8 @@ CANNOT_TELL = "this sample cannot tell"
 _TOLERANCE = 1e-9
 #: Refits of maximum likelihood to resampled users, for its standard error, and their seed.
 _REFITS, _REFIT_SEED = 20, 1
+#: Differences below this share of the largest value are rounding, and none.
+_ROUNDING = 1e-13
 #: Sizes for the monotone correction, whose values jump from size to size.
 _MONOTONE_SIZES = 32
 #: Entries of a table of values for several sizes, or of random orders, held at once.
@@ -239,10 +242,10 @@ def compare(
     rows = []
     for one, two in combinations(sample.names, 2):
         a, b = corrected[one], corrected[two]
-        difference = a.value - b.value
-        paired = _Found(difference, a.per_user - b.per_user, a.build)
+        difference = _difference(a.value, b.value)
+        paired = _Found(difference, _difference(a.per_user, b.per_user), a.build)
         error, low, high, p = _student(paired, level)
-        naively = naive[one].value - naive[two].value
+        naively = _difference(naive[one].value, naive[two].value)
         found = (naively, difference, error, low, high)
         rows.append((one, two, *found, _probability(difference, error, a.per_user.size), p))
     columns = ["first", "second", "naive", "corrected", "standard_error", "low", "high"]
@@ -681,11 +684,20 @@ def _student(found: _Found, level: float) -> tuple[float, float, float, float]:
     error = found.error
     if error is None:
         error = float(np.std(found.per_user, ddof=1) / np.sqrt(users))
+        if error <= _ROUNDING * float(np.abs(found.per_user).max()):
+            error = 0.0
     reach = float(stdtrit(users - 1, 0.5 + level / 2)) * error
     if error == 0:
         return error, value, value, float(value == 0)
     p = 2.0 * float(stdtr(users - 1, -abs(value) / error))
     return error, value - reach, value + reach, p
+
+
+def _difference(first: Any, second: Any) -> Any:
+    """First less second, and exactly 0 where they differ by rounding."""
+    scale = max(float(np.abs(first).max()), float(np.abs(second).max()))
+    found = np.subtract(first, second)
+    return np.where(np.abs(found) <= _ROUNDING * scale, 0.0, found)[()]
 
 
 def _weight(users: float) -> float:
