@@ -238,6 +238,19 @@ def test_bad_distributions(first: object, second: object, said: str) -> None:
         plan(first, second, metric("ap"), 100, 5)  # type: ignore[arg-type]
 
 
+def test_counts_beyond_all_numbers_are_missing_or_refused() -> None:
+    near = {1: 0.5, 9: 0.5}, {1: 0.5 - 1e-8, 9: 0.5 + 1e-8}
+    found = plan(*near, metric("ap"), 10**6, 10, 5, estimators=["naive"], max_negatives=1)
+    assert found["users_needed"].iloc[-1] > 10**15
+    assert found["scores_by_users"].isna().iloc[-1]
+    with pytest.raises(ValueError, match="n_users must be a whole number in"):
+        plan(*near, metric("ap"), 100, 10**20, 5)
+    with pytest.raises(ValueError, match="n_users"):
+        curve(*near, metric("ap"), 100, [10**20], 5)
+    with pytest.raises(ValueError, match=r"n_users \* n_items"):
+        curve(*near, metric("ap"), 10**9, [10**12], 5, estimators=["naive"])
+
+
 def test_bad_names() -> None:
     with pytest.raises(ValueError, match=r"estimators must be among naive, .* got 'nave'"):
         plan({1: 1.0}, {2: 1.0}, metric("ap"), 100, 5, estimators=["nave"])

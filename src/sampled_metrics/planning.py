@@ -42,6 +42,9 @@ ESTIMATORS: dict[str, Callable[[Metric, Protocol, int], Estimator]] = {
     ),
 }
 
+#: Users of a plan, and counts that its tables show, at most.
+_MOST_USERS, _MOST_COUNT = 10**12, 2**62
+
 #: Name of the evaluation that ranks all items.
 EXACT = "exact"
 
@@ -138,7 +141,7 @@ def plan(
         if it is not reached); scores_by_negatives (scores to compute for one recommender with
         these: users times negatives and 1); users_needed (with `n_negatives`; NA if the expected
         order is wrong, so that more users make the wrong verdict surer); scores_by_users. The
-        scores of the row ``exact`` are users times `n_items`.
+        scores of the row ``exact`` are users times `n_items`. Counts above 2**62 are NA.
 
     Raises
     ------
@@ -159,7 +162,7 @@ def plan(
     4          exact         1.00              <NA>             7
     """
     pair = _Pair.of(first, second, metric, integer(n_items, "n_items", 3))
-    users = integer(n_users, "n_users", 1)
+    users = integer(n_users, "n_users", 1, _MOST_USERS)
     most = None if replacement else pair.n_items - 1
     drawn = integer(n_negatives, "n_negatives", 1, most)
     last = min(1_000, pair.n_items - 1) if max_negatives is None else max_negatives
@@ -218,7 +221,7 @@ def curve(
     2     exact         <NA>       50        1.000   50000
     """
     pair = _Pair.of(first, second, metric, integer(n_items, "n_items", 3))
-    users = np.unique(integers(n_users, "n_users", 1)).tolist()
+    users = np.unique(integers(n_users, "n_users", 1, _MOST_USERS)).tolist()
     negatives = np.unique(integers(n_negatives, "n_negatives", 1)).tolist()
     rows: list[tuple[str, int | None, int, float, int]] = []
     for name in tqdm(_known(estimators), desc="curve", unit="estimator", disable=not progress):
@@ -226,6 +229,8 @@ def curve(
             at = _Judged(pair, name, u, replacement)
             rows += [(name, m, u, at(m).probability, u * (m + 1)) for m in negatives]
     rows += [(EXACT, None, u, pair.exact(u).probability, u * pair.n_items) for u in users]
+    if max(row[-1] for row in rows) > _MOST_COUNT:
+        raise ValueError(f"n_users * n_items and n_users * n_negatives must be <= {_MOST_COUNT}")
     columns = ["estimator", "n_negatives", "n_users", "probability", "scores"]
     return pd.DataFrame(rows, columns=columns).astype({"n_negatives": "Int64"})
 
@@ -523,7 +528,9 @@ def _frame(
         if name == EXACT:
             by_negatives = users * n_items
         by_users = None if more is None else more * each
-        table.append((name, probability, needed, by_negatives, more, by_users))
+        found = (needed, by_negatives, more, by_users)
+        shown = (None if c is None or c > _MOST_COUNT else c for c in found)
+        table.append((name, probability, *shown))
     counts = ["negatives_needed", "scores_by_negatives", "users_needed", "scores_by_users"]
     frame = pd.DataFrame(table, columns=["estimator", "probability", *counts])
     return frame.astype(dict.fromkeys(counts, "Int64"))
