@@ -241,6 +241,12 @@ def test_the_suffix_of_the_output_is_its_format(
         (["compare", "log.csv", *SIZES], "required: --metric"),
         (["plan", "--metric", "ap"], "required: --from"),
         (["plan", "--from", "log.csv", *SIZES, "--metric", "ap", "--users", "0"], "n_users must"),
+        (
+            ["plan", "--from", "log.csv", *SIZES, "--metric", "ap", "--users", "9" * 20],
+            "n_users must",
+        ),
+        (["estimate", "log.csv", *SIZES, "-o", "out.parquet"], "out.parquet must end in one of"),
+        (["compare", "log.csv", *SIZES, "--metric", "ap", "-o", "out.html"], "or --format say"),
         (["rank", "--users", "log.csv", "--items", "log.csv", "--test", "log.csv"], "log.csv"),
     ],
 )
@@ -248,6 +254,16 @@ def test_what_is_wrong_is_said_in_one_sentence(
     arguments: list[str], said: str, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert said in refused(arguments, capsys)
+
+
+def test_a_closed_output_is_said_in_one_sentence(
+    log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["estimate", "log.csv", *SIZES, *FEW]) == 2
+    assert capsys.readouterr().err == (
+        "error: standard output is closed: name a file to write to\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -280,6 +280,7 @@ def _audit(arguments: argparse.Namespace, files: _Files) -> None:
     from .audit import audit
 
     table = None
+    _kind(arguments)
     if arguments.output is not None:
         table = files.add(Path(arguments.output), [arguments.negatives, arguments.positives])
     frame = audit(
@@ -346,6 +347,7 @@ def _opened(arguments: argparse.Namespace, files: _Files) -> tuple[Log, Path | N
     for name in getattr(arguments, "metrics", None) or [arguments.metric]:
         metric(name)
     inputs = [arguments.log]
+    _kind(arguments)
     table = None if arguments.output is None else files.add(Path(arguments.output), inputs)
     page = None
     if arguments.report is not None:
@@ -404,6 +406,17 @@ def _write_report(
     page.write_text(report.of_estimates(estimates, verdicts, facts), encoding="utf-8")
 
 
+def _kind(arguments: argparse.Namespace) -> str:
+    """The format that is asked for, or that the name of the output ends in."""
+    suffix = "" if arguments.output is None else Path(arguments.output).suffix.lower()
+    if arguments.format is None and suffix not in ("", *_SUFFIXES):
+        endings = ", ".join(_SUFFIXES)
+        raise ValueError(
+            f"{arguments.output} must end in one of {endings}, or --format say what to write"
+        )
+    return arguments.format or _SUFFIXES.get(suffix, "table")
+
+
 def _show(
     frame: pd.DataFrame,
     output: Path | None,
@@ -411,12 +424,13 @@ def _show(
     hidden: Sequence[str] = (),
 ) -> None:
     """Print or write a table; columns that do not help the eye are left to the other formats."""
-    suffix = "" if arguments.output is None else Path(arguments.output).suffix.lower()
-    kind = arguments.format or _SUFFIXES.get(suffix, "table")
+    kind = _kind(arguments)
     if kind in ("table", "markdown"):
         frame = frame.drop(columns=list(hidden))
     text = formatted(frame, kind)
     if output is None:
+        if sys.stdout is None:  # what Python makes of a stream that the shell closed
+            raise ValueError("standard output is closed: name a file to write to")
         sys.stdout.write(text)
     else:
         output.write_text(text, encoding="utf-8")
