@@ -165,6 +165,13 @@ def test_positives_of_users_without_negatives_change_no_count():
     assert found["positives"].finding.startswith("1 of 2 users have")
 
 
+def test_nothing_is_said_of_positives_that_were_not_given():
+    negatives, n_items, _ = claimed(3, n_users=30, n_items=50)
+    assert audit(negatives, n_items)["check"].tolist() == ["duplicates", "items", "order"]
+    given = sp.csr_array((len(negatives), n_items))
+    assert audit(negatives, n_items, given)["check"].iloc[0] == "positives"
+
+
 def test_nothing_is_left_to_test_when_all_draws_are_positives():
     positives = pd.DataFrame({"user": [1], "item": [0]})
     found = audit(pd.DataFrame({"user": [1], "item": [0]}), 10, positives)

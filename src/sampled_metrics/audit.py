@@ -65,7 +65,8 @@ def audit(
     DataFrame
         A row for each check: check, statistic, p_value, alarm (bool) and finding (a sentence).
 
-        - *positives*: draws that are positives of their user. One raises the alarm.
+        - *positives*, where these are given: draws that are positives of their user. One raises
+          the alarm.
         - *duplicates*: draws of an item that the user had already; with replacement the pairs of
           equal draws of one user, by their Poisson law.
         - *items*: whether each item, or each stretch of items where draws are fewer than ten for
@@ -89,11 +90,10 @@ def audit(
     >>> draws = np.random.default_rng(1).permuted(np.tile(np.arange(40), (200, 1)), axis=1)[:, :9]
     >>> audit(draws, 80)[["check", "alarm"]]
             check  alarm
-    0   positives  False
-    1  duplicates  False
-    2       items   True
-    3       order   True
-    >>> audit(draws, 80)["finding"].iloc[3]
+    0  duplicates  False
+    1       items   True
+    2       order   True
+    >>> audit(draws, 80)["finding"].iloc[2]
     'half of the draws are among the first 24.5% of the candidates in the order of their numbers'
     """
     n_items = integer(n_items, "n_items", 2, 2**40)
@@ -109,10 +109,8 @@ def audit(
     n_candidates = n_items - np.bincount(known // n_items, minlength=n_users)
     if (n_candidates[user] < 1).any():
         raise ValueError("positives must leave each user a candidate, got one with none")
-    checks = [
-        _positives(user, is_positive),
-        _duplicates(user, keys, n_candidates, replacement),
-    ]
+    checks = [] if positives is None else [_positives(user, is_positive)]
+    checks.append(_duplicates(user, keys, n_candidates, replacement))
     drawn = keys[~is_positive]
     if drawn.size:
         checks.append(_items(drawn, known, n_items, n_candidates, replacement))
