@@ -446,3 +446,11 @@ def test_a_bad_table_of_scores_is_refused_in_one_sentence(rows, message):
 def test_what_duplicates_may_be_is_said():
     with pytest.raises(ValueError, match="duplicates must be 'refuse', 'keep' or 'collapse', got"):
         from_scores(pd.DataFrame(), duplicates="drop")
+    with pytest.raises(ValueError, match="rows must be a data frame, got list"):
+        from_scores([1, 2])
+
+
+@pytest.mark.parametrize("pairs", [([0, 1], [1]), ([0.7], [1]), ([[0]], [[1]])])
+def test_positives_of_recbole_are_pairs_of_whole_numbers(pairs):
+    with pytest.raises(ValueError, match="positive_u and positive_i must be lists of whole"):
+        recbole_scores([[1.0, 0.5], [2.0, 3.0]], *pairs)

@@ -71,6 +71,8 @@ def from_scores(rows: pd.DataFrame, *, duplicates: Duplicates = "refuse") -> pd.
     """
     if duplicates not in ("refuse", "keep", "collapse"):
         raise ValueError(f"duplicates must be 'refuse', 'keep' or 'collapse', got {duplicates!r}")
+    if not isinstance(rows, pd.DataFrame):
+        raise ValueError(f"rows must be a data frame, got {type(rows).__name__}")
     table = _candidates(rows, "the table")
     if duplicates == "collapse":
         table = _collapsed(table)
@@ -304,8 +306,12 @@ def recbole_scores(
         raise ValueError(f"scores must be a matrix of numbers, got shape {table.shape}")
     if np.isnan(table).any():
         raise ValueError("scores must not be NaN")
-    pairs = np.stack([np.asarray(_on_cpu(p)).astype(np.int64) for p in (positive_u, positive_i)])
-    if pairs.ndim != 2 or (pairs < 0).any() or (pairs >= np.array(table.shape)[:, None]).any():
+    given = [np.asarray(_on_cpu(p)) for p in (positive_u, positive_i)]
+    whole = all(p.ndim == 1 and p.dtype.kind in "iu" for p in given)
+    if not whole or given[0].size != given[1].size:
+        raise ValueError("positive_u and positive_i must be lists of whole numbers, equally long")
+    pairs = np.stack([p.astype(np.int64) for p in given])
+    if (pairs < 0).any() or (pairs >= np.array(table.shape)[:, None]).any():
         raise ValueError(
             f"positive_u and positive_i must be rows and columns of scores, of shape {table.shape}"
         )
