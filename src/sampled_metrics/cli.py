@@ -262,6 +262,8 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
 def _rank(arguments: argparse.Namespace, files: _Files) -> None:
     from .readers import rank_files
 
+    if arguments.format and arguments.output:
+        raise ValueError("--format is for ranks that are printed: OUTPUT says it by its name")
     found = rank_files(
         arguments.users,
         arguments.items,
@@ -299,13 +301,14 @@ def _example(arguments: argparse.Namespace, files: _Files) -> None:
     import pandas as pd
     import scipy.sparse as sp
 
+    from ._validate import integer
     from .ranking import exact_ranks
 
     folder, n_users, n_items, m = Path(arguments.folder), 300, 500, 50
     part = folder.resolve().with_name(f".{folder.resolve().name}.{os.getpid()}.part")
     if folder.exists():
         raise ValueError(f"{folder} exists already: name a folder to make")
-    rng = np.random.default_rng(arguments.seed)
+    rng = np.random.default_rng(integer(arguments.seed, "seed", 0))
     taste, items = rng.normal(size=(n_users, 8)), rng.normal(size=(n_items, 8))
     order = np.argsort(-(taste @ items.T + rng.gumbel(size=(n_users, n_items))), axis=1)
     test, train = order[:, 0], order[:, 1:21]
