@@ -157,7 +157,7 @@ def frames(draw):
         cells = draw(st.sampled_from([value, st.integers(0, 6), st.integers(0, 6)]))
         kind = draw(st.sampled_from([None, object, "Int64", float, "category"]))
         column = pd.Series(draw(st.lists(cells, min_size=size, max_size=size)), dtype=object)
-        with contextlib.suppress(TypeError, ValueError, OverflowError):
+        with contextlib.suppress(TypeError, ValueError, OverflowError, Warning):
             column = column if kind is None else column.astype(kind)
         columns.append(column)
     frame = pd.concat(columns, axis=1) if size else pd.DataFrame(columns=range(len(names)))
