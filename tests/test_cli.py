@@ -249,7 +249,7 @@ def test_the_suffix_of_the_output_is_its_format(
         (["compare", "log.csv", *SIZES, "--metric", "ap", "-o", "out.html"], "or --format say"),
         (["example", "toy", "--seed", "-1"], "seed must be a whole number >= 0, got -1"),
         (
-            "rank --users u --items v --test t -o r.csv --format csv".split(),
+            ["rank", *("--users", "u", "--items", "v", "--test", "t", "-o", "r", "--format=csv")],
             "--format is for ranks that are printed",
         ),
         (["rank", "--users", "log.csv", "--items", "log.csv", "--test", "log.csv"], "log.csv"),
