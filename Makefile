@@ -8,6 +8,7 @@
 #   make lint       check format, types, and the pairs of text and notebook
 #   make sync       bring each chapter's text and notebook into step, the newer one leading
 #   make ranks      recompute the ranks that come with the package  (ARGS=--check to compare only)
+#   make fits       simulate the corrections fitted to samples anew (half an hour; ARGS=--check)
 #   make test-site  open every page of the site in a Chromium and check it
 #   make benchmarks time and memory, beside the plain formulas: see benchmarks/README.md
 #   make clean      remove what was built, .venv excepted
@@ -17,7 +18,7 @@ PORT ?= 8000
 RUN := .venv/bin/python
 MAKEFLAGS += --no-print-directory
 
-.PHONY: book figure test chapter serve lint sync ranks test-site benchmarks constraints clean
+.PHONY: book figure test chapter serve lint sync ranks fits test-site benchmarks constraints clean
 
 book: .venv/book.installed
 	@$(RUN) book/build.py site
@@ -48,6 +49,9 @@ sync: .venv/book.installed
 ranks: .venv-study/study.installed
 	.venv-study/bin/python -m sampled_metrics.recommenders $(ARGS)
 	.venv-study/bin/python -m sampled_metrics.study $(ARGS)
+
+fits: .venv/book.installed
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m sampled_metrics.fits $(ARGS)
 
 test-site: .venv/site.installed book
 	$(RUN) -m pytest tests/site $(ARGS)
