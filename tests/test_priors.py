@@ -220,3 +220,13 @@ def test_any_counts_are_fitted(counts, fit, n, replacement):
     mass = full(fitted, n)
     assert (mass >= 0).all()
     assert mass.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("m", [47, 48, 49])
+def test_the_likeliest_ranks_are_the_sampled_ones_where_nearly_all_negatives_are_drawn(m):
+    counts = np.zeros(m + 1)
+    counts[[0, 3, 10, m - 2]] = 1, 2, 1, 1
+    fitted = maximum_likelihood(counts, Protocol(50, m, replacement=False))
+    assert fitted.gap < 1e-6
+    if m == 49:
+        assert fitted.mass == pytest.approx({1: 0.2, 4: 0.4, 11: 0.2, 48: 0.2})

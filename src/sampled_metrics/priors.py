@@ -107,6 +107,9 @@ def maximum_likelihood(counts: ArrayLike, protocol: Protocol) -> FittedPrior:
     seen, law = _observed(counts, protocol)
     above = spread(law)[:: max(1, int(np.sqrt(law.m)) // 2)]
     above = np.union1d(above, [0, law.pool])
+    # With nearly all negatives drawn few ranks, or one alone, lead to a sampled rank.
+    never = np.flatnonzero((seen > 0) & (law.rows(above).max(axis=0) < 1e-200))
+    above = np.union1d(above, np.round(never * (law.pool / law.m)).astype(np.int64))
     mass = np.full(above.size, 1.0 / above.size)
     for _ in range(_STEPS):
         q = mass @ law.rows(above)
