@@ -553,7 +553,7 @@ def _check_ranges(
             f"n_items must be above the number of relevant items, {n_relevant[at]}, got {n[at]} "
             f"in {line}"
         )
-    few = ~replacement & (m > n - n_relevant)
+    few = (m > n - n_relevant) & (not replacement)
     if few.any():
         at, line = where(few)
         raise ValueError(
