@@ -292,3 +292,15 @@ def test_simulated_counts_have_the_multivariate_hypergeometric_law():
     assert stats.chisquare(counts, np.array(law) * len(many)).pvalue > 1e-3
     with pytest.raises(ValueError, match=r"n_negatives must be a whole number in \[1, 8\]"):
         simulate(many, 9, np.random.default_rng(2))
+
+
+def test_a_parquet_file_whose_note_to_pandas_is_damaged_is_read_for_what_it_holds(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "log.parquet"
+    rows = pd.DataFrame({"user": range(6), "rank": [1, 2, 3, 4, 5, 6]})
+    rows.to_parquet(path, index=False)
+    content = path.read_bytes()
+    assert b"index_columns" in content
+    path.write_bytes(content.replace(b"index_columns", b"Index_columns"))
+    log = read_log(path, n_items=50, n_negatives=5)
+    assert log.frame["n_better"].tolist() == [0, 1, 2, 3, 4, 5]
