@@ -278,9 +278,10 @@ def _parquet(content: bytes, path: Path) -> pd.DataFrame:
         ) from None
     try:
         # Not by pandas, which would trust what the file says of the frame it came from.
-        return parquet.read_table(BufferReader(content)).to_pandas(ignore_metadata=True)
+        table = parquet.read_table(BufferReader(content)).to_pandas(ignore_metadata=True)
     except Exception as problem:  # a damaged file can lead to any
         raise ValueError(f"{path} must be a whole Parquet file, got: {_first(problem)}") from None
+    return pd.DataFrame(table)
 
 
 def _csv(content: bytes, path: Path) -> pd.DataFrame:
