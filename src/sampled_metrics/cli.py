@@ -594,10 +594,7 @@ def _add_estimation(*parsers: argparse.ArgumentParser) -> None:
             "--confidence", type=_number, default=0.95, metavar="P",
             help="of intervals and verdicts; default: 0.95",
         )  # fmt: skip
-        parser.add_argument(
-            "--format", choices=FORMATS, help="default: table, or what the name of OUTPUT ends in"
-        )
-        parser.add_argument("-o", "--output", metavar="OUTPUT", help="write the table to a file")
+        _add_output_options(parser)
         parser.add_argument(
             "--report", metavar="HTML", help="also write a page with tables, figures and verdicts"
         )
@@ -680,10 +677,14 @@ def _add_audit_options(audit: argparse.ArgumentParser) -> None:
         "--level", type=_number, default=0.05, metavar="P",
         help="probability of a false alarm among all checks; default: 0.05",
     )  # fmt: skip
-    audit.add_argument(
+    _add_output_options(audit)
+
+
+def _add_output_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "--format", choices=FORMATS, help="default: table, or what the name of OUTPUT ends in"
     )
-    audit.add_argument("-o", "--output", metavar="OUTPUT", help="write the table to a file")
+    parser.add_argument("-o", "--output", metavar="OUTPUT", help="write the table to a file")
 
 
 def _whole(text: str) -> int:

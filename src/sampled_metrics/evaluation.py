@@ -403,9 +403,7 @@ class _Sample:
                     protocols.append(self.protocol(one, size))
         try:
             whole = identification.interval(counts, protocols, of, confidence)
-        except ValueError as problem:
-            if "compatible" not in str(problem):
-                raise
+        except identification.IncompatibleError:
             raise ValueError(
                 f"the sampled ranks of {recommender} are none that such a sample leads to, "
                 "whatever the true ranks are: check n_items, n_negatives and replacement"

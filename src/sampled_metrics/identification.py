@@ -47,6 +47,10 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
+class IncompatibleError(ValueError):
+    """No distribution of true ranks leads to such sampled ranks."""
+
+
 @dataclass(frozen=True, eq=False)
 class Interval:
     """The exact metrics that are compatible with a sample.
@@ -133,8 +137,8 @@ def interval(
     ------
     ValueError
         If the counts are negative, not finite, all zero or of another shape than the protocol's,
-        if `confidence` or `users` is out of range, or if no distribution of true ranks is
-        compatible with the sample.
+        if `confidence` or `users` is out of range, or (:class:`IncompatibleError`) if no
+        distribution of true ranks is compatible with the sample.
 
     Warns
     -----
@@ -448,7 +452,7 @@ class _Programme:
                 break
             empty, *_ = self._generate(0.0, 1.0)
             if empty > 1e-8:
-                raise ValueError(
+                raise IncompatibleError(
                     "counts are not compatible with the protocol at this confidence: no "
                     "distribution of true ranks leads to such sampled ranks"
                 )

@@ -269,13 +269,20 @@ def _loaded(source: object) -> tuple[pd.DataFrame, str]:
     return (_parquet if parquet else _csv)(content, path), str(path)
 
 
-def _parquet(content: bytes, path: Path) -> pd.DataFrame:
+def _need_pyarrow() -> None:
+    """Raise ImportError unless Parquet files can be read and written."""
     try:
-        from pyarrow import BufferReader, parquet
+        import pyarrow  # noqa: F401
     except ImportError:
         raise ImportError(
             "a Parquet file needs the library pyarrow: pip install 'sampled-metrics[parquet]'"
         ) from None
+
+
+def _parquet(content: bytes, path: Path) -> pd.DataFrame:
+    _need_pyarrow()
+    from pyarrow import BufferReader, parquet
+
     try:
         # Not by pandas, which would trust what the file says of the frame it came from.
         table = parquet.read_table(BufferReader(content)).to_pandas(ignore_metadata=True)

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ._validate import IntArray, as_written
-from .logs import _labels, _loaded, _numbers
+from .logs import _labels, _loaded, _need_pyarrow, _numbers
 from .ranking import exact_ranks_from_factors
 
 Duplicates = Literal["refuse", "keep", "collapse"]
@@ -641,12 +641,7 @@ def _writer(output: str | Path | None, inputs: list[Any]) -> Any:
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise ValueError(f"output must end in .csv or .parquet, got {str(output)!r}")
     if path.suffix.lower() == ".parquet":
-        try:
-            import pyarrow  # noqa: F401
-        except ImportError:
-            raise ImportError(
-                "a Parquet file needs the library pyarrow: pip install 'sampled-metrics[parquet]'"
-            ) from None
+        _need_pyarrow()
     if path.resolve() in [Path(i).resolve() for i in inputs if isinstance(i, (str, Path))]:
         raise ValueError(f"{path} is an input, and would be overwritten")
     if not path.parent.is_dir() or path.is_dir():
