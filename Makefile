@@ -1,7 +1,9 @@
 # The commands of the project; each installs what it needs into .venv first (ranks: .venv-study).
 #
 #   make book       execute the chapters and build the site into _build/html
-#   make test       run the tests and the doctests          (ARGS='-k protocol' for some)
+#   make test       run the tests and the doctests          (ARGS='-k protocol' for some;
+#                   KERNEL=Haswell for linear algebra as on other processors;
+#                   VENV=.venv-3.13 PYTHON=python3.13 for another Python)
 #   make chapter    run one chapter with other parameters   (CHAPTER=03 ARGS='-p n_negatives 500')
 #   make figure     write the README's figure anew
 #   make serve      serve the site on this machine          (PORT=8000)
@@ -14,50 +16,53 @@
 #   make clean      remove what was built, .venv excepted
 
 PYTHON ?= python3
+VENV = .venv
 PORT ?= 8000
-RUN := .venv/bin/python
+RUN := $(VENV)/bin/python
 MAKEFLAGS += --no-print-directory
 
 .PHONY: book figure test chapter serve lint sync ranks fits test-site benchmarks constraints clean
 
-book: .venv/book.installed
+book: $(VENV)/book.installed
 	@$(RUN) book/build.py site
 
 figure: book
 	@$(RUN) book/figure.py
 
-test: .venv/test.installed
-	$(RUN) -m pytest $(if $(CI),--cov) $(ARGS)
+# Tests go to whoever is free, in the order of the files: what they share is computed about once.
+test: $(VENV)/test.installed
+	$(if $(KERNEL),OPENBLAS_CORETYPE=$(KERNEL) )$(RUN) -m pytest -n logical --maxprocesses=8 --dist=worksteal \
+		$(if $(CI),--cov) $(ARGS)
 
-chapter: .venv/book.installed
+chapter: $(VENV)/book.installed
 	@$(RUN) book/build.py chapter $(CHAPTER) $(ARGS)
 
 serve: book
 	@echo "The book is at http://127.0.0.1:$(PORT)/ (Ctrl-C stops it)"
 	@$(RUN) -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
 
-lint: .venv/test.installed
+lint: $(VENV)/test.installed
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
 	$(RUN) book/pairs.py check
 
-sync: .venv/book.installed
+sync: $(VENV)/book.installed
 	@$(RUN) book/pairs.py sync
 
 # In an environment of its own: LensKit takes several gigabytes and an older pandas.
 ranks: .venv-study/study.installed
-	.venv-study/bin/python -m sampled_metrics.recommenders $(ARGS)
-	.venv-study/bin/python -m sampled_metrics.study $(ARGS)
+	.venv-study/bin/python -m sampled_book.recommenders $(ARGS)
+	.venv-study/bin/python -m sampled_book.study $(ARGS)
 
-fits: .venv/book.installed
-	OPENBLAS_NUM_THREADS=1 $(RUN) -m sampled_metrics.fits $(ARGS)
+fits: $(VENV)/book.installed
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m sampled_book.fits $(ARGS)
 
-test-site: .venv/site.installed book
+test-site: $(VENV)/site.installed book
 	$(RUN) -m pytest tests/site $(ARGS)
 
 # On one core: on several, the times depend on what else the machine does.
-benchmarks: .venv/benchmarks.installed
+benchmarks: $(VENV)/benchmarks.installed
 	OPENBLAS_NUM_THREADS=1 VECLIB_MAXIMUM_THREADS=1 $(RUN) -m pytest benchmarks \
 		-o python_files='bench_*.py' -q --benchmark-columns=min,median,rounds \
 		--benchmark-sort=name $(ARGS)
@@ -78,15 +83,18 @@ constraints:
 	$(PYTHON) .ci/pin.py
 
 # constraints.txt has four sections, each adding to those before it: install up to the one wanted.
-.venv/book.installed: UPTO := test
-.venv/test.installed: UPTO := benchmarks
-.venv/benchmarks.installed: UPTO := site
-.venv/site.installed: UPTO := end
-.venv/%.installed: constraints.txt pyproject.toml
+$(VENV)/book.installed: UPTO := test
+$(VENV)/test.installed: UPTO := benchmarks
+$(VENV)/benchmarks.installed: UPTO := site
+$(VENV)/site.installed: UPTO := end
+$(VENV)/test.installed: WITH := book
+$(VENV)/benchmarks.installed: WITH := book test
+$(VENV)/site.installed: WITH := book test benchmarks
+$(VENV)/%.installed: constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
-	@echo "Installing the pinned packages into .venv"
-	@$(PYTHON) -m venv .venv
-	@sed '/^# --- $(UPTO) ---$$/,$$d' constraints.txt > .venv/$*.txt
-	@$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r .venv/$*.txt
+	@echo "Installing the pinned packages into $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@sed '/^# --- $(UPTO) ---$$/,$$d' constraints.txt > $(VENV)/$*.txt
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/$*.txt
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@touch $@
+	@touch $(patsubst %,$(VENV)/%.installed,$(WITH) $*)

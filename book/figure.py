@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import os
 from pathlib import Path
 
 import nbformat
 
-from sampled_metrics import datasets, figures
+from sampled_book import datasets, figures
+from sampled_metrics.io.files import put
 
 ROOT = Path(__file__).resolve().parent.parent
 FIGURE = ROOT / "book/_static/fig-index.svg"
@@ -38,9 +38,7 @@ def main() -> None:
         for output in cell.get("outputs", [])
         if "image/svg+xml" in output.get("data", {})
     ]
-    scratch = FIGURE.with_suffix(".part")
-    scratch.write_text(f"{drawn.rstrip()}\n<!-- made from {ingredients()} -->\n", encoding="utf-8")
-    os.replace(scratch, FIGURE)
+    put(FIGURE, f"{drawn.rstrip()}\n<!-- made from {ingredients()} -->\n".encode())
     print(f"Wrote {FIGURE.relative_to(ROOT)}")
 
 

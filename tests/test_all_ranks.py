@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sampled_metrics import Protocol
-from sampled_metrics._all_ranks import MOST_ITEMS, all_ranks, local_maxima, spread
+from sampled_metrics.numerics.all_ranks import MOST_ITEMS, all_ranks, local_maxima, spread
 
 CASES = [(50, 3), (400, 399), (20_000, 60), (7_000, 300), (100_000, 30)]
 

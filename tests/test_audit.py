@@ -6,11 +6,11 @@ import pytest
 import scipy.sparse as sp
 from scipy import stats
 
-from sampled_metrics import datasets
+from sampled_book import datasets
 from sampled_metrics.audit import audit
 from tests.data import needs_data
 
-CHECKS = ["positives", "duplicates", "items", "order", "popularity"]
+CHECKS = ["positives", "duplicates", "numbers", "items", "order", "popularity"]
 
 
 def by_check(frame):
@@ -39,7 +39,7 @@ def test_false_alarms_come_at_the_stated_rate(replacement):
         assert ((random <= level).sum() <= stats.binom.ppf(0.9999, runs, level)).all()
     # The chi-square test is not merely cautious: its p-values are uniform.
     assert stats.kstest(p["items"], "uniform").pvalue > 1e-3
-    assert set(p["positives"]) == {1.0}
+    assert set(p["positives"]) == set(p["numbers"]) == {1.0}
     if replacement:
         assert stats.kstest(p["duplicates"], "uniform").pvalue > 1e-3
     else:
@@ -49,8 +49,8 @@ def test_false_alarms_come_at_the_stated_rate(replacement):
 def test_few_draws_in_a_large_catalogue_keep_the_level():
     found = [audit(*claimed(seed, n_users=40, n_items=3000, m=3)) for seed in range(120)]
     p = np.array([frame["p_value"] for frame in found])
-    assert ((p[:, 2:] <= 0.05).sum(axis=0) <= stats.binom.ppf(0.9999, 120, 0.05)).all()
-    assert (p[:, 2] <= 0.3).sum() > 20
+    assert ((p[:, 3:] <= 0.05).sum(axis=0) <= stats.binom.ppf(0.9999, 120, 0.05)).all()
+    assert (p[:, 3] <= 0.3).sum() > 20
 
 
 def test_counts_by_hand():
@@ -69,6 +69,69 @@ def test_counts_by_hand():
     pairs = by_check(audit(negatives, 5, positives, replacement=True))["duplicates"]
     assert pairs.statistic == 4
     assert pairs.p_value == pytest.approx(2 * stats.poisson(1.95).sf(3))
+
+
+def columns_of(lists):
+    return pd.DataFrame(
+        [(u, i) for u, row in enumerate(lists) for i in row], columns=["user", "item"]
+    )
+
+
+def numbers(lists, n_items, *positives, **options):
+    return by_check(audit(columns_of(lists), n_items, *positives, **options))["numbers"]
+
+
+def test_the_number_of_negatives_is_counted():
+    lists = claimed(1, n_users=40, n_items=500, m=20)[0].tolist()
+    same = numbers(lists, 500)
+    assert (same.statistic, same.p_value, same.alarm) == (0, 1, False)
+    assert same.finding == "each of 40 users has 20 negatives"
+    assert not numbers(lists, 500, n_negatives=20).alarm
+    said = numbers(lists, 500, n_negatives=25)
+    assert said.statistic == 40
+    assert said.alarm
+    assert said.finding == "each of 40 users has 20 negatives, where 25 are said"
+    assert audit(np.array(lists), 500, n_negatives=25)["alarm"].tolist()[1]
+    short = [lists[0][:8], *lists[1:]]
+    for options in ({}, {"n_negatives": 20}, {"replacement": True}):
+        found = numbers(short, 500, **options)
+        assert found.statistic == 1
+        assert found.alarm
+        assert found.finding.startswith("users have 8 to 20 negatives, 39 of 40 users 20")
+    double = numbers([[*lists[0], *range(20)], *lists[1:]], 500)
+    assert double.alarm
+    assert double.statistic == 1
+
+
+def test_one_negative_fewer_may_be_a_duplicate_that_was_dropped():
+    lists = claimed(1, n_users=40, n_items=500, m=20)[0].tolist()
+    short = [lists[0][:19], *lists[1:]]
+    found = numbers(short, 500)
+    assert found.statistic == 1
+    assert not found.alarm
+    assert numbers(short, 500, n_negatives=20).alarm
+    assert numbers(short, 500, replacement=True).alarm
+    # Of a million items one in 5,000 users loses a negative so; two of a user's 20 is too much.
+    assert numbers([lists[0][:18], *lists[1:]], 10**6).alarm
+
+
+def test_who_has_all_candidates_cannot_have_more():
+    lists = [[1, 2], [0, 1, 2], [0, 1, 3]]
+    positives = pd.DataFrame({"user": [0, 0], "item": [0, 3]})
+    assert not numbers(lists, 4, positives, n_negatives=3).alarm
+    assert not numbers(lists, 4, positives).statistic
+    assert numbers(lists, 4, positives, n_negatives=3, replacement=True).alarm
+
+
+@pytest.mark.parametrize(("n_items", "m"), [(50, 40), (200, 60), (3000, 100)])
+def test_dropped_duplicates_are_no_false_alarm(n_items, m):
+    runs, alarms, differ = 60, 0, 0
+    for seed in range(runs):
+        drawn = np.random.default_rng((seed, m)).integers(0, n_items, (60, m))
+        found = numbers([np.unique(row) for row in drawn], n_items)
+        alarms, differ = alarms + found.alarm, differ + (found.statistic > 0)
+    assert differ > runs / 2
+    assert alarms <= stats.binom.ppf(0.999, runs, 0.05)
 
 
 def test_the_chi_square_statistic_by_hand():
@@ -155,7 +218,14 @@ def test_tables_are_read_as_arrays_are(tmp_path):
     pd.testing.assert_frame_equal(files, expected)
     shuffled = rows.sample(frac=1, random_state=1)
     again = audit(shuffled, n_items, known)  # users are numbered otherwise, so places are, too
-    assert again["statistic"].tolist()[:3] == pytest.approx(expected["statistic"].tolist()[:3])
+    assert again["statistic"].tolist()[:4] == pytest.approx(expected["statistic"].tolist()[:4])
+
+
+def test_other_names_of_the_columns_are_understood_and_others_named():
+    named = ROWS.rename(columns={"user": "user_id", "item": "itemId"}).assign(fold=1)
+    said = pytest.warns(UserWarning, match="negatives: read column user_id as user, itemId as item")
+    with said, pytest.warns(UserWarning, match="negatives: column fold left out"):
+        pd.testing.assert_frame_equal(audit(named, 5), audit(ROWS, 5))
 
 
 def test_positives_of_users_without_negatives_change_no_count():
@@ -167,7 +237,7 @@ def test_positives_of_users_without_negatives_change_no_count():
 
 def test_nothing_is_said_of_positives_that_were_not_given():
     negatives, n_items, _ = claimed(3, n_users=30, n_items=50)
-    assert audit(negatives, n_items)["check"].tolist() == ["duplicates", "items", "order"]
+    assert audit(negatives, n_items)["check"].tolist() == [*CHECKS[1:4], "order"]
     given = sp.csr_array((len(negatives), n_items))
     assert audit(negatives, n_items, given)["check"].iloc[0] == "positives"
 
@@ -175,7 +245,7 @@ def test_nothing_is_said_of_positives_that_were_not_given():
 def test_nothing_is_left_to_test_when_all_draws_are_positives():
     positives = pd.DataFrame({"user": [1], "item": [0]})
     found = audit(pd.DataFrame({"user": [1], "item": [0]}), 10, positives)
-    assert found["check"].tolist() == CHECKS[:2]
+    assert found["check"].tolist() == CHECKS[:3]
     assert not found.isna().any(axis=None)
 
 
@@ -213,6 +283,14 @@ ROWS = pd.DataFrame({"user": [1, 1], "item": [0, 1]})
             lambda: audit(np.zeros((3, 0), int), 2),
             r"must have a row for each user, got .* \(3, 0\)",
         ),
+        (lambda: audit([[0, 1]], 2, n_negatives=0), "n_negatives must be a whole number in"),
+        (
+            lambda: audit(ROWS.assign(item=[[1], 2]), 3),
+            "item must be a whole number .*row 1 of neg",
+        ),
+        (lambda: audit(ROWS.assign(user=[{}, 2]), 3), "user must be a number or text, got {}"),
+        (lambda: audit(ROWS.assign(item=[0, 10**310]), 3), "got 1000.* in row 2 of negatives"),
+        (lambda: audit(ROWS.assign(user_id=1), 3), "columns user, item, user_id|user, user_id"),
         (lambda: audit([[0, 1]], 2, level=1), r"level must be in \(0, 1\), got 1"),
         (lambda: audit([[0, 1]], 3, [[1]]), r"positives must be a sparse matrix of shape \(1, 3\)"),
         (lambda: audit([[0, 1]], 3, sp.csr_array((2, 3))), r"shape \(1, 3\).*, got \(2, 3\)"),

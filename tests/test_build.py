@@ -12,10 +12,10 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 import build
 import pairs
-from sampled_metrics.parameters import ParameterError
+from sampled_book.parameters import ParameterError
 
 CHECKED = """
-from sampled_metrics.parameters import Integer, check
+from sampled_book.parameters import Integer, check
 check(globals(), n_items=Integer("items", 2, 100))
 """
 

@@ -17,9 +17,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_metrics import cli, evaluation, planning, report
+from sampled_book import bundled_log
+from sampled_book.datasets import bundled_ranks
+from sampled_metrics import cli, evaluation, planning
+from sampled_metrics import html as report
 from sampled_metrics.cli import COMMANDS, FORMATS, formatted, main
-from sampled_metrics.logs import read_log
+from sampled_metrics.io import logs
+from sampled_metrics.io.logs import read_log
 
 FEW = ["--metrics", "auc", "--estimators", "naive", "rank estimate", "--no-identification"]
 
@@ -86,7 +90,21 @@ EXAMPLES = [line for *_, example in COMMANDS.values() for line in example.splitl
 LINES = list(dict.fromkeys([*EXAMPLES, *(line for page in PAGES for line in shown_in(page))]))
 
 
+@pytest.fixture
+def small_log(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A bundled log of a hundred users, and of catalogues and samples a tenth as large."""
+    bundle = tmp_path_factory.mktemp("bundle")
+    ranks = bundled_ranks().groupby("recommender", sort=False).head(100)
+    counts = ["n_better", "n_tied", "n_candidates"]
+    small = (ranks[counts] // 10).assign(n_candidates=370 + np.arange(len(ranks)) % 100 % 3)
+    for module in (logs, bundled_log):
+        monkeypatch.setattr(module, "BUNDLED_NEGATIVES", 10)
+    bundled_log.write_bundled_log(ranks.assign(**small), bundle)
+    monkeypatch.setattr(logs, "BUNDLE", bundle)
+
+
 @pytest.mark.parametrize("line", LINES)
+@pytest.mark.usefixtures("small_log")
 def test_what_help_and_pages_show_works_as_pasted(
     line: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,13 +146,13 @@ def test_help_does_not_wait_for_the_numerical_libraries() -> None:
 
 
 @pytest.mark.parametrize("start", [[sys.executable, "-m", "sampled_metrics"]])
-def test_it_runs_as_a_program(start: list[str], folder: Path) -> None:
+def test_it_runs_as_a_program(start: list[str], log: Path) -> None:
     done = subprocess.run(
-        [*start, "estimate", "bundled", *FEW, "--format", "csv"],
+        [*start, "estimate", "log.csv", *SIZES, *FEW, "--format", "csv"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 7
+    assert len(done.stdout.splitlines()) == 5
     assert done.stderr == ""
     done = subprocess.run([*start, "estimate", "none.csv"], capture_output=True, text=True)
     assert done.returncode == 2
@@ -178,6 +196,23 @@ def test_formats_hold_every_digit(kind: str, log: Path, capsys: pytest.CaptureFi
     assert list(rows[0]) == list(frame.columns)
     assert [row["recommender"] for row in rows] == frame["recommender"].tolist()
     assert [float(row["value"]) for row in rows] == frame["value"].tolist()
+
+
+def test_what_a_table_leaves_out_is_said_beside_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = {"user": [1, 1, 2], "item": [1, 2, 3], "rank": [1, 2, 3], "n_negatives": [3, 3, 2]}
+    pd.DataFrame(rows).to_csv("log.csv", index=False)
+    words = ["estimate", "log.csv", "--n-items", "20", "--metrics", "ap", "--format", "json"]
+    assert main([*words, "--report", "page.html"]) == 0
+    out, err = capsys.readouterr()
+    assert {row["estimator"] for row in json.loads(out)}.isdisjoint(evaluation.FITTED)
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    fits, verdicts = err.splitlines()
+    assert fits.startswith("note: bias-variance, fitted prior, and maximum entropy, are left out")
+    assert verdicts == "note: verdicts are left out: there is one recommender only"
+    for note in (fits, verdicts):
+        assert f"<li>{note.removeprefix('note: ')}.</li>" in page
 
 
 def test_a_missing_value_is_null_and_an_empty_cell() -> None:
@@ -338,7 +373,8 @@ def test_a_warning_is_a_line_and_said_once(
 def test_compare_says_where_the_naive_metric_says_the_opposite(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["compare", "bundled", "--metric", "ndcg@10", "--format", "json"]) == 0
+    (line,) = [line for line in shown_in("README.md") if "compare" in line]  # on the whole log
+    assert main([*words_of(line), "--format", "json"]) == 0
     out, err = capsys.readouterr()
     rows = json.loads(out)
     assert [(row["first"], row["second"]) for row in rows] == [("X", "Y"), ("X", "Z"), ("Y", "Z")]
@@ -364,6 +400,18 @@ def test_plan_for_the_catalogue_of_the_log_or_another(
     assert json.loads(capsys.readouterr().out)[1]["scores_by_negatives"] == 30 * 5000
 
 
+def test_plan_says_which_negatives_it_has(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = pd.read_csv(log)
+    rows["n_negatives"] = 20 + rows["user"] % 3
+    rows.to_csv(log, index=False)
+    command = ["plan", "--from", "log.csv", "--n-items", "200", "--metric", "auc", "--estimators"]
+    assert main([*command, "naive"]) == 0
+    assert capsys.readouterr().err == (
+        "note: users have 20 to 22 negatives: true ranks are fitted to 20 of each, and the plan is "
+        "for as many\n"
+    )
+
+
 def test_plan_shows_a_curve(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     few = ["--metric", "ap", "--estimators", "naive", "--users", "30", "--max-negatives", "50"]
     assert main(["plan", "--from", "log.csv", *SIZES, *few, "--curve", "--format", "json"]) == 0
@@ -382,6 +430,37 @@ def test_rank_agrees_with_sorting(folder: Path, capsys: pytest.CaptureFixture[st
     places = np.argmax(order == test["item"].to_numpy()[:, None], axis=1)
     assert found["n_better"].tolist() == places.tolist()
     assert sorted(path.name for path in folder.iterdir()) == ["ranks.csv", "toy"]
+
+
+def test_rank_says_which_candidates_it_counts(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["example", "toy"]) == 0
+    pd.DataFrame({"user": [0, 0, 1], "item": [5, 6, 5]}).to_csv("test.csv", index=False)
+    words = ["rank", "--users", "toy/U.npy", "--items", "toy/V.npy", "--test", "test.csv"]
+    capsys.readouterr()
+    assert main([*words, "-o", "all.csv"]) == 0
+    assert main([*words, "--among", "irrelevant", "--format", "csv"]) == 0
+    said = capsys.readouterr()
+    others = "the user's other held-out items"
+    assert said.out.startswith(f"3 ranks in all.csv: {others} are counted as candidates (2 rows")
+    assert said.err == f"note: {others} are no candidates (2 rows have some)\n"
+    found = pd.read_csv(io.StringIO(said.out.split("\n", 1)[1]))
+    both = pd.read_csv("all.csv")
+    assert (both["n_candidates"] - found["n_candidates"]).tolist() == [1, 1, 0]
+    gap = both["n_better"] - found["n_better"] + both["n_tied"] - found["n_tied"]
+    assert gap.tolist() == (both["relevant_better"] + both["relevant_tied"]).tolist()
+    assert main([*words, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_an_error_is_no_longer_than_a_screen(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("wide.csv").write_text("x" * 3_000_000 + ",user\n1,2\n", encoding="utf-8")
+    for words in (
+        ["estimate", "wide.csv", *SIZES],
+        ["estimate", "log.csv", "--format", "x" * 10**6],
+    ):
+        assert len(refused(words, capsys)) < 1_100
 
 
 def test_the_example_fits_together(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

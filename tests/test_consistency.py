@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import combinations_with_replacement, pairwise
+from functools import cache
+from itertools import combinations, combinations_with_replacement, pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import ndtr
 
-from sampled_metrics import Protocol, metric
+from sampled_book.enumeration import exact_law
+from sampled_metrics import Protocol, metric, planning
 from sampled_metrics.consistency import (
+    HANDFUL,
     Ordering,
+    Standing,
     Verdict,
     counterexample,
     negatives_needed,
     order,
     ordering,
     orders,
+    users_behind,
     verdict,
     verdicts,
 )
-from sampled_metrics.estimators import Estimator, bias_variance, naive
-from tests.laws import exact_law
+from sampled_metrics.estimators import Estimator, bias_variance, monotone, naive, rank_estimate
 
 TOY = {
     "A": [100, 100, 100, 100, 100],
@@ -306,6 +312,113 @@ def test_verdict_is_right_as_often_as_it_says() -> None:
     assert abs(right - found.probability) < 4 * error
 
 
+def shares(first: list[int], second: list[int], estimator: Estimator) -> tuple[float, float]:
+    """Of all evaluations: those that find the exact order, and those in which both are level."""
+    law = slow_difference(first, second, estimator)
+    n = estimator.protocol.n_items
+    exact = estimator.metric(first, n).mean() - estimator.metric(second, n).mean()
+    right = sum(p for value, p in law.items() if value * exact > 1e-12)
+    return float(right), float(sum(p for value, p in law.items() if abs(value) <= 1e-11))
+
+
+MAKERS = {
+    "naive": naive,
+    "rank estimate": rank_estimate,
+    "monotone": monotone,
+    "bias-variance": lambda m, p: bias_variance(m, p, 0.1),
+}
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("name", ["auc", "ap", "ndcg", "ndcg@2", "recall@1", "recall@2", "rr@2"])
+@pytest.mark.parametrize("maker", MAKERS)
+def test_the_shares_of_right_verdicts_and_of_ties_by_enumeration(
+    maker: str, name: str, replacement: bool
+) -> None:
+    for first, second in (([1, 2, 5], [2, 2, 3]), ([1, 1, 6], [4, 5, 6]), ([2, 2, 2], [3, 3, 3])):
+        estimator = MAKERS[maker](metric(name), Protocol(6, 2, replacement))
+        if metric(name)(first, 6).mean() == metric(name)(second, 6).mean():
+            continue
+        found = verdict(first, second, estimator)
+        right, ties = shares(first, second, estimator)
+        assert found.probability == pytest.approx(right, abs=1e-9)
+        assert found.ties == pytest.approx(ties, abs=1e-9)
+
+
+def test_where_nearly_all_evaluations_tie_hardly_any_is_right() -> None:
+    protocol = Protocol(500, 20)
+    found = verdict(
+        [10] * 10 + [20] * 90, [11] * 10 + [20] * 90, naive(metric("recall@10"), protocol)
+    )
+    # A user's item leaves the sampled top ten with these probabilities: one such event in all.
+    lost = [float(sum(exact_law(500, 20, rank, True)[10:])) for rank in (10, 11, 20)]
+    assert found.probability == pytest.approx(10 * lost[1] + 90 * lost[2], rel=1e-5)
+    assert 1 - found.probability - found.ties == pytest.approx(
+        10 * lost[0] + 90 * lost[2], abs=1e-13
+    )
+    assert found.expected == pytest.approx((lost[1] - lost[0]) / 10, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "users", "maker"),
+    [
+        ("recall@10", 60, "naive"),
+        ("recall@10", 60, "bias-variance"),
+        ("ndcg@10", 60, "rank estimate"),
+        ("ap", 5, "naive"),
+        ("ap", 60, "monotone"),
+        ("auc", 60, "naive"),
+        ("ndcg@10", 400, "naive"),
+    ],
+)
+def test_the_shares_are_those_of_simulated_evaluations(name: str, users: int, maker: str) -> None:
+    rng, runs = np.random.default_rng(5), 20_000
+    first, second = (
+        rng.geometric(0.03, users).clip(1, 600),
+        rng.geometric(0.026, users).clip(1, 600),
+    )
+    estimator = MAKERS[maker](metric(name), Protocol(600, 90))
+    found = verdict(first, second, estimator)
+    difference = np.zeros(runs)
+    for sign, ranks in ((1, first), (-1, second)):
+        for rank, count in zip(*np.unique(ranks, return_counts=True), strict=True):
+            drawn = rng.binomial(90, (rank - 1) / 599, (count, runs))
+            difference += sign * estimator.values[drawn].sum(axis=0)
+    right = np.mean(np.sign(found.exact) * difference > 1e-9)
+    ties = np.mean(np.abs(difference) <= 1e-9)
+    for share, said in ((right, found.probability), (ties, found.ties)):
+        assert share == pytest.approx(said, abs=4 * np.sqrt(said * (1 - said) / runs) + 1e-3)
+
+
+def test_ties_of_sums_of_fractions_are_counted() -> None:
+    # AP of ranks 1..21 in whole numbers: 1/k times the least common multiple of all k.
+    rng, users, runs = np.random.default_rng(7), 40, 40_000
+    parts = np.array([math.lcm(*range(1, 22)) // k for k in range(1, 22)])
+    drawn = [parts[rng.binomial(20, (r - 1) / 499, (users, runs))].sum(axis=0) for r in (20, 21)]
+    ties, right = np.mean(drawn[0] == drawn[1]), np.mean(drawn[0] > drawn[1])
+    ap = naive(metric("ap"), Protocol(500, 20))
+    first, second = [20] * users, [21] * users
+    for found in (verdict(first, second, ap), planning.verdict(first, second, ap, users)):
+        assert found.ties == pytest.approx(ties, abs=1e-3 + 4 * np.sqrt(ties / runs))
+        assert found.probability == pytest.approx(right, abs=1e-3 + 4 * np.sqrt(0.25 / runs))
+
+
+@pytest.mark.parametrize("name", ["recall@10", "auc", "ndcg@10"])
+def test_many_users_who_are_not_alike_are_nearly_normal(name: str) -> None:
+    rng = np.random.default_rng(6)
+    first, second = rng.integers(1, 900, 3_000), rng.integers(1, 880, 3_000)
+    found = verdict(first, second, naive(metric(name), Protocol(3_000, 100)))
+    normal = float(ndtr(found.z))
+    # The normal distribution counts half of the ties as right; there are few or none.
+    assert found.ties < 0.02
+    assert found.probability + found.ties / 2 == pytest.approx(normal, abs=2e-4)
+    users = found.users(0.9)
+    if found.z < 0:
+        assert users is None
+    else:
+        assert users == pytest.approx(found.n_users * (1.2816 / found.z) ** 2, rel=0.01, abs=3_000)
+
+
 def test_users_are_the_fewest_that_reach_the_level() -> None:
     # The same users, copied: the difference stays and its variance is divided.
     first, second = [3, 40, 8, 1], [5, 30, 9, 2]
@@ -322,13 +435,16 @@ def test_a_verdict_without_chance_is_right_or_wrong() -> None:
     assert Verdict(exact=0.1, expected=-0.1, sd=0.0, n_users=5).probability == 0
     assert Verdict(exact=0.1, expected=0.1, sd=0.0, n_users=5).users() == 1
     # A metric that cannot tell two recommenders apart finds no order.
-    assert Verdict(exact=0.1, expected=0.0, sd=0.0, n_users=5).users() is None
+    same = Verdict(exact=0.1, expected=0.0, sd=0.0, n_users=5)
+    assert same.users() is None
+    assert (same.probability, same.ties) == (0, 1)
 
 
 def test_negatives_needed_equals_trying_every_m() -> None:
     first, second = [2, 30, 31, 33], [8, 9, 10, 11]
     name = metric("ndcg")
 
+    @cache
     def at(m: int) -> Verdict:
         return verdict(first, second, naive(name, Protocol(60, m, replacement=False)))
 
@@ -348,8 +464,14 @@ def test_an_evaluation_that_sees_no_difference_is_not_right(replacement: bool) -
     assert [at(m).z for m in range(1, 10)] == [0] * 9
     assert at(10).z > 0
     assert at(9).users(0.5) is None
-    assert negatives_needed(at, 1, 900, 0.5) == 10
     assert negatives_needed(at, 1, 9, 0.5) is None
+    # With ten the order is right in expectation, and one evaluation in eight finds it: in the
+    # others the two are level. With twelve more than half of them find it.
+    miss = float(exact_law(1_000, 10, 700, replacement)[10])
+    assert at(10).probability == pytest.approx(1 - (1 - miss) ** 5, rel=1e-9)
+    assert at(10).ties == pytest.approx((1 - miss) ** 5, rel=1e-9)
+    assert at(11).probability < 0.5 <= at(12).probability
+    assert negatives_needed(at, 1, 900, 0.5) == 12
 
 
 def test_a_permutation_of_the_users_has_no_exact_order() -> None:
@@ -415,3 +537,52 @@ def test_the_default_level_is_95_percent() -> None:
 def test_bad_verdicts_are_refused(call: Callable[[Estimator], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call(naive(metric("ap"), Protocol(60, 5)))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=7))
+def test_the_users_behind_an_order_are_the_fewest_whose_absence_undoes_it(
+    pairs: list[tuple[int, int]],
+) -> None:
+    gaps = [a - b for a, b in pairs]
+    lead = sum(gaps)
+    needed = next(
+        k
+        for k in range(len(gaps) + 1)
+        for left in combinations(gaps, len(gaps) - k)
+        if (lead > 0 and sum(left) <= 0) or (lead < 0 and sum(left) >= 0) or lead == 0
+    )
+    first, second = zip(*pairs, strict=True)
+    assert users_behind(first, second) == needed == users_behind(second, first)
+
+
+def test_an_order_that_rests_on_a_handful_of_users_is_a_tie() -> None:
+    few, many, none = ([1.0] * n + [0.0] * (20 - n) for n in (HANDFUL - 1, HANDFUL, 0))
+    found = Standing.of({"few": few, "none": none, "many": many})
+    assert found.users["few", "none"] == HANDFUL - 1
+    assert [found.order(*pair) for pair in (("few", "none"), ("many", "none"))] == [0, 1]
+    # "many" is ahead of "none" alone, so no place in the line parts all before from all after.
+    assert found.spelled == "many = few = none"
+    assert Standing.of({"none": none, "many": many}).spelled == "many > none"
+
+
+def test_an_expected_order_rests_on_no_more_users_than_are_expected_to_have_a_hit() -> None:
+    expected = {"a": np.full(1_000, 0.004), "b": np.full(1_000, 0.001)}
+    assert Standing.of(expected).users["a", "b"] > HANDFUL
+    found = Standing.of(expected, expected)
+    assert (found.users["a", "b"], found.order("a", "b")) == (4, 0)
+    swapped = Standing.of(dict(reversed(expected.items())), expected)
+    assert swapped.users["b", "a"] == 4
+
+
+def test_a_standing_keeps_another_where_that_one_is_no_tie() -> None:
+    pairs = [("a", "b"), ("a", "c"), ("b", "c")]
+    clear = Standing({"a": 0.3, "b": 0.2, "c": 0.1}, dict.fromkeys(pairs, 9))
+    tied = Standing({"a": 0.3, "b": 0.1, "c": 0.2}, dict(zip(pairs, (9, 9, 1), strict=True)))
+    assert clear.keeps(tied)
+    assert not tied.keeps(clear)
+    assert (clear.spelled, tied.spelled) == ("a > b > c", "a > c = b")
+
+
+def test_users_behind_needs_the_same_users() -> None:
+    with pytest.raises(ValueError, match=r"one shape \(n_users,\), got \(2,\) and \(3,\)"):
+        users_behind([1, 2], [1, 2, 3])

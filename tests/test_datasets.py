@@ -16,7 +16,7 @@ import pooch
 import pytest
 import scipy.sparse as sp
 
-from sampled_metrics import datasets
+from sampled_book import datasets
 from sampled_metrics.ranking import RankIntervals
 from tests.data import needs_data
 

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sampled_metrics import decoys, metric
+from sampled_book import decoys
+from sampled_metrics import metric
 from sampled_metrics.protocol import Protocol
 
 

@@ -36,7 +36,7 @@ def test_every_public_function_has_an_example(name):
 
 def test_the_package_needs_nothing_that_only_the_book_and_the_tests_use():
     absent = ["matplotlib", "IPython", "ipykernel", "sklearn", "mpmath", "hypothesis", "implicit"]
-    modules = [f"sampled_metrics.{name}" for name in MODULES if name != "figures"]
+    modules = [f"sampled_metrics.{name}" for name in MODULES if name != "plots"]
     code = (
         "import importlib, sys\n"
         f"sys.modules.update(dict.fromkeys({absent}))\n"

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sampled_book.enumeration import DIGITS, digits_law, every_sample, exact_law
 from sampled_metrics import Metric, Protocol, estimators, metric
 from sampled_metrics.estimators import Estimator, expected_average_precision, naive
-from tests.laws import DIGITS, digits_law, every_sample, exact_law
 
 LAWS = [True, False]
 NAMES = ["auc", "precision@2", "recall@3", "ap", "ap@2", "ndcg", "ndcg@3", "rr@2", "accuracy"]

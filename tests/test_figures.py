@@ -4,7 +4,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from sampled_metrics import Protocol, figures
+from sampled_book import figures
+from sampled_metrics import Protocol
 
 
 @pytest.fixture

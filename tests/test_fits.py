@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sampled_metrics import Protocol, estimators, fits, metric
+from sampled_book import fits
+from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics.ranking import RankIntervals
 
 
@@ -63,6 +64,14 @@ def test_the_spread_of_auc_is_that_of_its_exact_variance():
 
 
 def test_the_command_writes_and_checks(tmp_path, monkeypatch, capsys):
+    few = {
+        name: {
+            of: RankIntervals(r.n_better[::20], r.n_tied[::20], r.n_candidates[::20])
+            for of, r in recommenders.items()
+        }
+        for name, recommenders in fits.recommender_sets().items()
+    }
+    monkeypatch.setattr(fits, "recommender_sets", lambda: few)
     monkeypatch.setattr(fits, "SIZES", (10,))
     monkeypatch.setattr(fits, "DRAWS", 3)  # as many as are checked
     assert fits.main(["--output", str(tmp_path)]) == 0

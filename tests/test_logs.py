@@ -4,6 +4,9 @@ import base64
 import gzip
 import io
 import sys
+import warnings
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -12,9 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sampled_metrics import logs
-from sampled_metrics.datasets import bundled_ranks
-from sampled_metrics.logs import BUNDLED_NEGATIVES, BUNDLED_SEED, COLUMNS, Log, read_log, simulate
+from sampled_book import bundled_log
+from sampled_book.bundled_log import BUNDLED_SEED, simulate
+from sampled_book.datasets import bundled_ranks
+from sampled_metrics.io import logs
+from sampled_metrics.io.logs import BUNDLED_NEGATIVES, COLUMNS, Log, read_log
 
 SIZES = {"n_items": 50, "n_negatives": 9}
 
@@ -33,7 +38,7 @@ def test_one_row_a_user_keeps_its_counts():
 
 
 def test_rows_of_a_user_are_ranked_together_in_order_of_rank():
-    table = pd.DataFrame({"user": ["a", "b", "a", "a"], "rank": [5, 1, 2, 12]})
+    table = pd.DataFrame({"user": ["a", "b", "a", "a"], "rank": [5, 1, 2, 12], "item": range(4)})
     frame = read_log(table, **SIZES).frame
     assert frame["user"].tolist() == ["a", "a", "a", "b"]
     assert frame["position"].tolist() == [1, 2, 3, 1]
@@ -87,7 +92,9 @@ def test_a_file_is_read_as_the_frame_that_was_written(tmp_path, suffix):
         table.to_parquet(path)
     else:
         table.to_csv(path, index=False)
-    found, expected = read_log(path, **SIZES), read_log(table, **SIZES)
+    with pytest.warns(UserWarning, match=f"{path.name}: column note left out"):
+        found = read_log(path, **SIZES)
+    expected = read_log(table.drop(columns="note"), **SIZES)
     pd.testing.assert_frame_equal(found.frame, expected.frame, check_dtype=False)
     assert found.recommenders == ("NA", "b, c")
 
@@ -95,9 +102,9 @@ def test_a_file_is_read_as_the_frame_that_was_written(tmp_path, suffix):
 BAD_TABLES = {
     "no user": (rows().rename(columns={"user": "u"}), "there is no user"),
     "no rank": (rows().drop(columns="rank"), "there is no rank"),
-    "misnamed": (rows().rename(columns={"rank": "sampled_rank"}), "is it 'sampled_rank'"),
+    "misnamed": (rows().rename(columns={"rank": "rank_of"}), "is it 'rank_of'"),
     "misspelt": (rows(n_item=[5, 5]), "did you mean 'n_items'"),
-    "upper case": (rows().rename(columns={"rank": "Rank"}), "did you mean 'rank'"),
+    "upper case": (rows().rename(columns={"rank": "Ranks"}), "did you mean 'rank'"),
     "half of the counts": (pd.DataFrame({"user": [1], "n_better": [0]}), "there is no n_tied"),
     "rank and counts": (rows(n_better=0, n_tied=0), "either a column rank or n_better"),
     "no rows": (rows().iloc[:0], "one row or more"),
@@ -133,6 +140,160 @@ def test_a_bad_table_is_refused_in_one_sentence(table, message):
     with pytest.raises(ValueError, match=message) as caught:
         read_log(table, **SIZES)
     assert "\n" not in str(caught.value)
+
+
+TWO_MODELS = {"user": [1, 2, 1, 2], "rank": [1, 2, 3, 4]}
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"user_id": "user", "model": "recommender"}, "model as recommender, user_id as user"),
+        ({"userId": "user", "Algo": "recommender", "Rank": "rank"}, "Algo as recommender"),
+        ({"user_id:token": "user", "System": "recommender"}, "user_id:token as user"),
+        ({"qid": "user", "run": "recommender", "sampled_rank": "rank"}, "sampled_rank as rank"),
+        ({"uid": "user", "METHOD": "recommender", "docid": "item"}, "docid as item"),
+    ],
+)
+@pytest.mark.parametrize("file", [False, True])
+def test_the_names_of_other_libraries_are_understood_and_said(columns, said, file, tmp_path):
+    table = pd.DataFrame({**TWO_MODELS, "recommender": ["1", "1", "02", "02"], "item": 5})
+    if "item" not in columns.values():
+        table = table.drop(columns="item")
+    expected = read_log(table, **SIZES)
+    assert expected.recommenders == ("1", "02")  # text also where it looks like numbers
+    source = table.rename(columns={key: name for name, key in columns.items()})
+    if file:
+        source.to_csv(tmp_path / "log.csv", index=False)
+        source = tmp_path / "log.csv"
+    with pytest.warns(UserWarning, match=said) as warned:
+        found = read_log(source, **SIZES)
+    assert len(warned) == 1
+    pd.testing.assert_frame_equal(found.frame, expected.frame)
+
+
+@pytest.mark.parametrize(
+    "names", [("user", "user_id"), ("user_id", "qid"), ("recommender", "model"), ("rank", "Rank")]
+)
+def test_two_columns_for_one_are_refused(names):
+    table = pd.DataFrame({"user": [1, 2], "rank": [1, 2]})
+    key = "user" if "user_id" in names else names[0]
+    table = table.drop(columns=key, errors="ignore").assign(**{name: [1, 2] for name in names})
+    with pytest.raises(ValueError, match=f"has the columns .*, which may each be the {key}"):
+        read_log(table, **SIZES)
+
+
+def test_what_is_left_out_is_named():
+    with pytest.warns(UserWarning, match="^the log: columns fold, note left out$"):
+        read_log(rows(fold=1, note="a"), **SIZES)
+    many = pd.concat([rows(), pd.DataFrame("x", index=[0, 1], columns=["c" * 9**4] * 900)], axis=1)
+    with pytest.warns(UserWarning, match="and 892 more left out") as warned:
+        read_log(many, **SIZES)
+    assert len(str(warned[0].message)) < 700
+
+
+def test_a_log_that_was_read_can_be_read_again_in_silence():
+    items = pd.DataFrame({"user": [1, 1, 2], "item": ["i", "j", "i"], "rank": [1, 4, 2]})
+    log = read_log(items, **SIZES)
+    pd.testing.assert_frame_equal(read_log(log.frame).frame, log.frame)
+    named_otherwise = log.frame.drop(columns="instance")
+    pd.testing.assert_frame_equal(read_log(named_otherwise).frame, log.frame)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.9])
+def test_recommenders_under_a_name_that_nobody_knows_are_not_pooled(share):
+    rng = np.random.default_rng(1)
+    pooled = pd.DataFrame(
+        {"user": np.tile(np.arange(40), 3), "variant": np.repeat(["a", "b", "c"], 40)}
+    ).assign(rank=rng.permuted(np.tile([1, 4, 8], (40, 1)), axis=1).T.ravel())
+    pooled = pooled.sample(frac=share, random_state=1)
+    with (
+        pytest.warns(UserWarning, match="column variant left out"),
+        pytest.raises(ValueError, match=r"for each value of the column variant, .* rename it to"),
+    ):
+        read_log(pooled, **SIZES)
+    # The same where a recommender was trained several times.
+    left_out = pytest.warns(UserWarning, match="column variant left out")
+    with left_out, pytest.raises(ValueError, match="the column variant"):
+        read_log(pooled.assign(recommender="A"), **SIZES)
+    assert len(read_log(pooled.rename(columns={"variant": "item"}), **SIZES).frame) == len(pooled)
+
+
+def test_several_rows_of_a_user_are_said_to_be_read_as_relevant_items():
+    table = pd.DataFrame({"user": [1, 1, 2, 3], "rank": [1, 3, 2, 2]})
+    with pytest.warns(UserWarning, match="up to 2 rows of a user are read as relevant items"):
+        assert read_log(table, **SIZES).frame["n_relevant"].tolist() == [2, 2, 1, 1]
+    read_log(table.assign(item=[5, 6, 5, 7]), **SIZES)
+    read_log(table.assign(instance=0), **SIZES)
+    # Films under another name are no recommenders: many of them, few for each user.
+    films = table.assign(film=["p", "q", "r", "s"])
+    left_out = pytest.warns(UserWarning, match="column film left out")
+    with left_out, pytest.warns(UserWarning, match="up to 2 rows of a user"):
+        read_log(films, **SIZES)
+
+
+NO_NUMBERS = [
+    10**309, -(10**309), 10**5000, "9" * 310, "1e400", "-", "1_0", "٣", "1.2.3", [1], (1,), {1},
+    {}, [], {"a": [1]}, np.array([1, 2]), b"1", True, np.True_, 1j, Decimal("2.5"),
+    Decimal("Infinity"), Decimal("sNaN"), Fraction(1, 3), np.nan, np.inf, None, pd.NA, pd.NaT,
+    pd.Timestamp(1), np.datetime64(1, "ns"), pd.Timedelta(1), pd.Period("2020"),
+    pd.Interval(0, 1), int, object(), pd.DataFrame({"a": [1, 2]}), "x" * 10**6, list(range(10**5)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("key", ["rank", "n_items", "n_better"])
+def test_what_is_no_whole_number_is_refused_with_row_and_value(key, value):
+    table = pd.DataFrame({"user": [1, 2, 3], "n_items": 50, "n_negatives": 9, "n_tied": 0})
+    table = table.drop(columns="n_tied" if key == "rank" else []).assign(rank=1)
+    if key == "n_better":
+        table = table.rename(columns={"rank": "n_better"})
+    elif key == "n_items":
+        table = table.drop(columns="n_tied")
+    column = np.empty(3, dtype=object)
+    column[:] = [12, "3", 1]
+    column[1] = value
+    with pytest.raises(ValueError, match=f"^{key} must be .*, got .+ in row 2 of the log$") as said:
+        read_log(table.assign(**{key: column}))
+    assert "\n" not in str(said.value)
+    assert len(str(said.value)) < 200
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.to_datetime([1, 2]), pd.to_timedelta([1, 2]), pd.Series([1, 2], dtype=complex),
+        pd.Series([True, False]), pd.Categorical([True, False]), pd.array([True, None]),
+        pd.period_range("2020", periods=2), pd.interval_range(1, 3),
+    ],
+    ids=lambda column: str(column.dtype),
+)  # fmt: skip
+def test_dates_and_truth_values_are_no_numbers(column):
+    with pytest.raises(ValueError, match=r"rank must be a whole number >= 1, got .* in row 1"):
+        read_log(rows(rank=column), **SIZES)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        ["3", "10"], [3.0, 10.0], [Decimal(3), Decimal(10)], pd.Categorical([3, 10]),
+        pd.array([3, 10], dtype="Int64"), pd.array(["3", "1e1"], dtype="string"),
+        np.array([3, 10], dtype=np.float16), np.array([3, 10], dtype=np.uint64),
+        pd.Series([np.int8(3), Fraction(10)], dtype=object), pd.arrays.SparseArray([3, 10]),
+    ],
+    ids=lambda column: str(getattr(column, "dtype", type(column[0]).__name__)),
+)  # fmt: skip
+def test_whole_numbers_of_any_type_are_read(column):
+    assert read_log(rows(rank=column), **SIZES).frame["n_better"].tolist() == [2, 9]
+
+
+@pytest.mark.parametrize("value", [[1], {"a": 1}, np.array([1]), {1}, (), int])
+@pytest.mark.parametrize("key", ["recommender", "user", "instance", "item"])
+def test_a_name_is_a_number_or_text(key, value):
+    column = np.empty(2, dtype=object)
+    column[0], column[1] = "a", value
+    with pytest.raises(ValueError, match=f"{key} must be a number or text, got .* in row 2 of the"):
+        read_log(rows().assign(**{key: column}), **SIZES)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +339,7 @@ def test_items_tell_rows_apart_that_are_alike():
         (b"user,rank\n1,\n", "rank must be a whole number >= 1, got '' in row 1"),
         (b'user,rank\n"1,3\n', "must be a CSV file"),
         (b"user,user,rank\n1,1,3\n", "must have one column user"),
-        (gzip.compress(b"user,rank\n1,3\n")[:-9], "must be a CSV file"),
+        (gzip.compress(b"user,rank\n1,3\n", mtime=0)[:-9], "must be a CSV file"),
         (b"\xef\xbb\xbfuser;rank\r\n1;3\r\n", "fields separated by ';'"),
         (b"user\trank\n1\t3\n", r"fields separated by '\\t'"),
         ("user,rank\n1,3\n".encode("utf-16"), "a null character, as in UTF-16"),
@@ -222,9 +383,13 @@ def test_an_unreadable_path_is_refused(tmp_path, name):
 
 
 def attempt(source, **options):
-    """The log, or the message of the error that is allowed."""
+    """The log, or the message of the error that is allowed; warnings are sentences, too."""
     try:
-        return read_log(source, **options), ""
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            log = read_log(source, **options)
+        assert all("\n" not in str(w.message) and len(str(w.message)) < 400 for w in said)
+        return log, ""
     except ValueError as problem:
         return None, str(problem)
 
@@ -269,7 +434,7 @@ def test_the_bundled_log_is_what_its_seed_draws(tmp_path):
         assert (log.frame[name].to_numpy() == drawn[name].to_numpy()).all(), name
     assert not log.replacement
     assert isinstance(log, Log)
-    written = logs.write_bundled_log(bundled_ranks(), tmp_path)
+    written = bundled_log.write_bundled_log(bundled_ranks(), tmp_path)
     with np.load(written) as new, np.load(logs.BUNDLE / "log.npz") as old:
         assert new.files == old.files
         assert all((new[name] == old[name]).all() for name in new.files)

@@ -142,6 +142,66 @@ def test_names_parse_in_any_case(given_name: str, canonical: str) -> None:
     assert metric(metric(given_name).name) == metric(given_name)
 
 
+#: Names as in RecBole's recbole/evaluator/metrics.py, RecTools' rectools/metrics, ranx's
+#: ranx/metrics, trec_eval's m_*.c and ir_measures' ir_measures/measures.
+FROM_LIBRARIES = {
+    "RecBole": "hit@10 mrr@10 map@10 recall@10 ndcg@10 precision@10",
+    "RecTools": "HitRate@10 MRR@10 MAP@10 Recall@10 NDCG@10 Precision@10",
+    "ranx": "hit_rate@10 mrr@10 map@10 recall@10 ndcg@10 precision@10",
+    "trec_eval": "success_10 recip_rank map recall_10 ndcg_cut_10 P_10",
+    "ir_measures": "Success@10 RR@10 AP@10 R@10 nDCG@10 P@10",
+    "papers": "HR@10 MRR MAP Recall@10 NDCG@10 P@10",
+}
+
+
+def in_the_top(ranks: list[int], k: int) -> list[int]:
+    return [rank for rank in ranks if rank <= k]
+
+
+@pytest.mark.parametrize("library", FROM_LIBRARIES)
+def test_names_of_libraries_mean_what_they_mean_there(library: str) -> None:
+    names = FROM_LIBRARIES[library].split()
+    for ranks in ([3], [11], [2, 7], [4, 30, 31], [10, 12]):
+        top = in_the_top(ranks, 10)
+        whole = {name: 10 if name[-2:] == "10" else 100 for name in names}
+        hit, rr, ap, recall, ndcg, precision = (metric(name).of_set(ranks) for name in names)
+        assert hit == (1 if top else 0)
+        seen = in_the_top(ranks, whole[names[1]])
+        assert rr == (1 / seen[0] if seen else 0)
+        seen = in_the_top(ranks, whole[names[2]])
+        assert ap == pytest.approx(sum((j + 1) / r for j, r in enumerate(seen)) / len(ranks))
+        assert recall == len(top) / len(ranks)
+        assert precision == len(top) / 10
+        ideal = sum(1 / math.log2(i + 1) for i in range(1, len(ranks) + 1))
+        assert ndcg == pytest.approx(sum(1 / math.log2(r + 1) for r in top) / ideal)
+
+
+def test_denominators_where_libraries_differ() -> None:
+    """More relevant items than places, k = 3.
+
+    RecBole's ``MAP`` and ``NDCG`` (recbole/evaluator/metrics.py) take min(R, k) items, and so does
+    NDCG in ranx (ranx/metrics/ndcg.py) and trec_eval (m_ndcg_cut.c). AP is divided by R in
+    trec_eval (m_map_cut.c), ranx (ranx/metrics/average_precision.py) and RecTools
+    (rectools/metrics/ranking.py, ``divide_by_k=False``); the ideal of NDCG has k items there,
+    whatever R is (``divide_by_achievable=False``).
+    """
+    ranks, k = [1, 3, 8, 9], 3
+    found = 1 / 1 + 2 / 3
+    assert metric("map@3").of_set(ranks) == pytest.approx(found / min(len(ranks), k))
+    assert metric("map@3").of_set(ranks) != pytest.approx(found / len(ranks))
+    discounts = [1 / math.log2(i + 1) for i in range(1, k + 1)]
+    assert metric("ndcg@3").of_set(ranks) == pytest.approx(
+        (discounts[0] + discounts[2]) / sum(discounts)
+    )
+    # One relevant item, first: 1 here, and 0.46927873 in the example of RecTools' NDCG(k=3).
+    assert metric("ndcg@3").of_set([1]) == 1
+    assert 1 / sum(discounts) == pytest.approx(0.46927873)
+    assert sum(1 / math.log2(i + 1) for i in range(1, 11)) == pytest.approx(4.54, abs=0.005)
+    # The best of several decides hit rate and reciprocal rank, not the sum over them.
+    assert metric("hr@3").of_set(ranks) == metric("mrr").of_set(ranks) == 1
+    assert metric("recall@3").of_set(ranks) == 0.5
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_names_and_labels_round_trip(name: str) -> None:
     assert metric(name).name == name
@@ -153,7 +213,16 @@ def test_names_and_labels_round_trip(name: str) -> None:
     [
         ("ndgc@10", "metric 'ndgc' is unknown: did you mean 'ndcg'?"),
         ("recal@5", "metric 'recal' is unknown: did you mean 'recall'?"),
-        ("", "metric '' is unknown: did you mean"),
+        (
+            "",
+            "metric '' is unknown: use one of auc, precision, recall, ap, ndcg, rr, hit, accuracy",
+        ),
+        ("f1@10", "metric 'f1' is unknown: use one of auc, "),
+        ("map_cut_10", "metric 'map_cut' is unknown: use one of auc, "),  # divides by |R|
+        ("r_precision", "metric 'r_precision' is unknown: did you mean 'precision'?"),
+        ("HR", "metric 'HR' needs a cut-off, as in 'HR@10'"),
+        ("x" * 10**6, f"metric 'x{'x' * 55}... is unknown"),
+        ("ap@" + "9" * 5000, f"k must be a whole number below 10**18, got '9{'9' * 55}..."),
         ("recall", "metric 'recall' needs a cut-off, as in 'recall@10'"),
         ("auc@10", "metric 'auc@10' has a cut-off: auc takes none"),
         ("ndcg@0", "k must be a whole number >= 1, got 0"),
@@ -173,6 +242,8 @@ def test_a_metric_made_by_hand_is_checked() -> None:
         Metric("ndcg", 0)
     with pytest.raises(ValueError, match="metric 'recall' needs a cut-off"):
         Metric("recall")
+    with pytest.raises(ValueError, match="metric 'hr' is unknown: did you mean 'hit'"):
+        Metric("hr", 10)
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import product
+from math import comb, prod
+from operator import mul
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from sampled_book.enumeration import exact_law
 from sampled_metrics import Protocol, consistency, estimators, metric, planning
-from sampled_metrics.logs import read_log
+from sampled_metrics.io.logs import read_log
 from sampled_metrics.planning import ESTIMATORS, EXACT, curve, fitted, for_pairs, plan, verdict
+from sampled_metrics.protocol import thinned
 
 BETTER, WORSE = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
 SEED = 20
@@ -78,19 +83,19 @@ def test_fewer_ranks_have_the_same_moments() -> None:
 
 
 def test_a_plan_takes_one_item_a_user() -> None:
-    several = pd.DataFrame({"user": [1, 1, 2], "rank": [1, 2, 1]})
+    several = pd.DataFrame({"user": [1, 1, 2], "item": [7, 8, 7], "rank": [1, 2, 1]})
     with pytest.raises(ValueError, match="one relevant item for each user"):
         fitted(read_log(several, n_items=50, n_negatives=5), 50)
 
 
 def test_some_of_the_negatives_are_a_smaller_sample() -> None:
     # By hand: of 3 negatives, 1 above; 2 of them hold it with probability 2/3.
-    assert planning._thinned(3, 2)[1] == pytest.approx([1 / 3, 2 / 3, 0])
-    assert planning._thinned(4, 4) == pytest.approx(np.eye(5))
+    assert thinned(3, 2)[1] == pytest.approx([1 / 3, 2 / 3, 0])
+    assert thinned(4, 4) == pytest.approx(np.eye(5))
     # The law with m negatives, thinned, is the law with fewer.
     for replacement in (True, False):
         more, fewer = (Protocol(30, m, replacement).pmf(np.arange(1, 31)) for m in (7, 4))
-        assert more @ planning._thinned(7, 4) == pytest.approx(fewer, abs=1e-12)
+        assert more @ thinned(7, 4) == pytest.approx(fewer, abs=1e-12)
     mixed = pd.DataFrame({"user": range(8), "rank": [1, 2] * 4, "n_negatives": [5, 5, 6, 6] * 2})
     found = fitted(read_log(mixed, n_items=50), 50)["recommender"]
     assert sum(found.values()) == pytest.approx(1)
@@ -157,11 +162,89 @@ def test_what_the_plan_asks_for_is_enough_and_one_less_is_not() -> None:
         at = curve(BETTER, WORSE, metric("ndcg@10"), 1_000, 50, [m - 1, m], estimators=[name])
         low, high = at["probability"][:2]
         assert low < 0.95 <= high
-    for name in ("rank estimate", "monotone"):  # not bias-variance: its gamma follows the users
+    for name in ESTIMATORS:
+        if pd.isna(found.loc[name, "users_needed"]):
+            continue
         u = int(found.loc[name, "users_needed"])
         at = curve(BETTER, WORSE, metric("ndcg@10"), 1_000, [u - 1, u], 100, estimators=[name])
         low, high = at["probability"][:2]
         assert low < 0.95 <= high
+
+
+def test_shares_of_users_drawn_at_random_by_enumeration() -> None:
+    # Three users, each with a pair of ranks, and every pair of sampled ranks, in fractions.
+    pairs = [(1, 3), (4, 2), (2, 5)]
+    n, m = 6, 2
+    laws = {rank: exact_law(n, m, rank, True) for rank in range(1, n + 1)}
+    for name in ("recall@1", "ap", "ndcg", "auc"):
+        estimator = estimators.naive(metric(name), Protocol(n, m))
+        one = metric(name)([a for a, _ in pairs], n).sum()
+        two = metric(name)([b for _, b in pairs], n).sum()
+        if consistency.order(one, two) == 0:
+            continue
+        each = {
+            (x, y): sum((laws[a][x] * laws[b][y] for a, b in pairs), Fraction(0)) / 3
+            for x, y in product(range(m + 1), repeat=2)
+        }
+        right, ties = Fraction(0), Fraction(0)
+        for users in product(each, repeat=3):
+            chance = prod((each[user] for user in users), start=Fraction(1))
+            total = sum(estimator.values[x] - estimator.values[y] for x, y in users)
+            right += chance if total * (one - two) > 1e-12 else 0
+            ties += chance if abs(total) <= 1e-12 else 0
+        first, second = zip(*pairs, strict=True)
+        found = verdict(first, second, estimator, 3)
+        assert found.probability == pytest.approx(float(right), abs=1e-9)
+        assert found.ties == pytest.approx(float(ties), abs=1e-9)
+
+
+def test_shares_of_users_drawn_at_random_by_simulation() -> None:
+    rng, runs = np.random.default_rng(8), 20_000
+    for name, users in (("recall@10", 40), ("ndcg@10", 15)):
+        protocol = Protocol(1_000, 90)
+        estimator = estimators.naive(metric(name), protocol)
+        found = verdict(BETTER, WORSE, estimator, users)
+        a, b = (
+            estimator.values[
+                rng.binomial(90, (rng.choice(list(d), (users, runs), p=list(d.values())) - 1) / 999)
+            ]
+            for d in (BETTER, WORSE)
+        )
+        difference = (a - b).sum(axis=0)
+        shares = np.mean(difference > 1e-9), np.mean(np.abs(difference) <= 1e-9)
+        for share, said in zip(shares, (found.probability, found.ties), strict=True):
+            assert share == pytest.approx(said, abs=4 * np.sqrt(said * (1 - said) / runs) + 1e-3)
+
+
+def test_a_plan_tells_ties_from_right_verdicts() -> None:
+    # One user in a thousand has an item that few negatives can push out of the sampled top ten.
+    first, second = {2: 0.999, 400: 0.001}, {2: 0.998, 400: 0.002}
+    found = plan(first, second, metric("recall@10"), 1_000, 30, 20, estimators=["naive"])
+    tied = curve(first, second, metric("recall@10"), 1_000, 30, 20, estimators=["naive"])
+    out = sum(exact_law(1_000, 20, 400, True)[10:])
+    one, two = (
+        [comb(30, k) * p**k * (1 - p) ** (30 - k) for k in range(31)]
+        for p in (out / 1_000, out / 500)
+    )  # users who have lost their item
+    assert found["ties"][0] == pytest.approx(float(sum(map(mul, one, two)))) == tied["ties"][0]
+    right = sum(p * q for (i, p), (j, q) in product(enumerate(one), enumerate(two)) if i < j)
+    assert found["probability"][0] == pytest.approx(float(right))
+    users = int(found["users_needed"][0])
+    near = curve(
+        first, second, metric("recall@10"), 1_000, [users - 1, users], 20, estimators=["naive"]
+    )
+    assert near["probability"][0] < 0.95 <= near["probability"][1]
+
+
+def test_gamma_follows_the_users_that_are_needed() -> None:
+    given = BETTER, WORSE, metric("ndcg@10"), 1_000
+    one, many = (
+        plan(*given, n_users, estimators=["bias-variance"], max_negatives=1)["users_needed"][0]
+        for n_users in (5, 5_000)
+    )
+    assert one == many
+    at = curve(*given, [one - 1, one], 100, estimators=["bias-variance"])["probability"]
+    assert at[0] < 0.95 <= at[1]
 
 
 def test_more_users_cannot_mend_a_wrong_order_and_negatives_can() -> None:
@@ -200,7 +283,9 @@ def test_ranking_all_items_needs_users_too() -> None:
     first, second = [1] * 3 + [100] * 2, [100] * 3 + [1] * 2
     found = curve(first, second, metric("recall@1"), 100, [5, 500], 10, estimators=["naive"])
     exact = found[found["estimator"] == EXACT]["probability"].tolist()
-    assert exact[0] == pytest.approx(0.676, abs=5e-3)  # Phi(0.2 / sqrt(0.96 / 5))
+    # At least three of five, which cannot be level.
+    assert exact[0] == pytest.approx(sum(comb(5, k) * 0.6**k * 0.4 ** (5 - k) for k in (3, 4, 5)))
+    assert found[found["estimator"] == EXACT]["ties"].iloc[0] == pytest.approx(0, abs=1e-12)
     assert exact[1] > 0.999
 
 
@@ -238,11 +323,20 @@ def test_bad_distributions(first: object, second: object, said: str) -> None:
         plan(first, second, metric("ap"), 100, 5)  # type: ignore[arg-type]
 
 
+def found_by(n_users: int) -> consistency.Verdict:
+    estimator = estimators.naive(metric("ap"), Protocol(100, 5))
+    return verdict({1: 1.0}, {9: 1.0}, estimator, n_users)
+
+
 def test_counts_beyond_all_numbers_are_missing_or_refused() -> None:
     near = {1: 0.5, 9: 0.5}, {1: 0.5 - 1e-8, 9: 0.5 + 1e-8}
     found = plan(*near, metric("ap"), 10**6, 10, 5, estimators=["naive"], max_negatives=1)
-    assert found["users_needed"].iloc[-1] > 10**15
-    assert found["scores_by_users"].isna().iloc[-1]
+    # More than there can be: 2.7 / (8 / 9 * 1e-8)**2 times a variance of 0.4.
+    assert planning._Pair.of(*near, metric("ap"), 10**6).exact(10).users() > 10**15
+    assert found[["users_needed", "scores_by_users"]].iloc[-1].isna().all()
+    many = planning._frame([("naive", found_by(10), None, 10**12)], 10, 2**40, 100)
+    assert many["users_needed"][0] == 10**12
+    assert many["scores_by_users"].isna()[0]
     with pytest.raises(ValueError, match="n_users must be a whole number in"):
         plan(*near, metric("ap"), 100, 10**20, 5)
     with pytest.raises(ValueError, match="n_users"):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -14,8 +16,10 @@ from jupyter_book import config as jupyter_book
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+from threadpoolctl import threadpool_info
 
 from build import Book
+from conftest import WORDS
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -177,6 +181,50 @@ def test_the_citation_names_this_version_and_the_papers():
     bibliography = (ROOT / "book" / "references.bib").read_text().replace("{N}", "N")
     assert len(titles) == 4
     assert all(title in bibliography for title in titles)
+
+
+#: The modules that solve, integrate or sum; the commands and the page only show what these find.
+NUMERICAL = {
+    "Protocol", "consistency", "estimators", "fits", "identification", "priors", "protocol",
+    "recommenders", "relevant_sets", "study",
+}  # fmt: skip
+
+
+def imported(path):
+    """What a file imports from the package: modules and names."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        packages = ("sampled_metrics", "sampled_book")
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(packages):
+            yield from [*node.module.split(".")[1:], *(name.name for name in node.names)]
+
+
+def test_the_library_never_imports_the_laboratory():
+    for path in (ROOT / "src/sampled_metrics").rglob("*.py"):
+        assert "sampled_book" not in path.read_text(encoding="utf-8"), path
+
+
+def test_the_package_names_what_it_offers_and_loads_nothing_before():
+    code = (
+        "import sys, sampled_metrics as sm; assert 'numpy' not in sys.modules; "
+        "assert dir(sm) == sm.__all__; print(sum(callable(getattr(sm, n)) for n in dir(sm)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "10\n"
+
+
+def test_what_is_not_numerical_imports_nothing_that_is():
+    names = sorted(path.stem for path in (ROOT / "tests").glob("test_*.py"))
+    assert set(WORDS) <= set(names)
+    for name in WORDS:
+        found = set(imported(ROOT / f"tests/{name}.py"))
+        assert not {part for part in found if part in NUMERICAL or part[0] == "_"}, name
+    kept = {path.stem for path in (ROOT / "src").rglob("*.py")} | {"Protocol"}
+    assert kept >= NUMERICAL
+
+
+def test_every_library_has_one_thread(request):
+    assert {pool["num_threads"] for pool in threadpool_info()} == {1}
+    assert request.node.get_closest_marker("numerical") is None
 
 
 def test_the_readme_gives_the_two_commands():

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from sampled_book.enumeration import digits_law, every_sample, exact_law
 from sampled_metrics import Protocol
-from sampled_metrics.protocol import deviance, log_binomial, stirling_error
-from tests.laws import digits_law, every_sample, exact_law
+from sampled_metrics.numerics.distributions import deviance, log_binomial, stirling_error
 
 LAWS = [True, False]
 

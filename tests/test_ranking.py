@@ -1,5 +1,7 @@
 """Rank intervals against a slow, obvious twin, and tie policies against enumeration."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -99,6 +101,60 @@ def test_monotone_maps_and_renumbering_leave_ranks_alone(case):
     place = np.argsort(order)
     moved = [place[items].tolist() if items else [] for items in train]
     assert as_rows(exact_ranks(scores[:, order], place[held_out], moved)) == before
+
+
+WIDTHS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+FLOATS = ["float16", "float32", "float64", "longdouble"]
+
+
+def awkward(dtype, rng, shape):
+    """Scores of a type: its largest and smallest ones, their neighbours, a few small ones."""
+    if dtype in WIDTHS:
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+        few = [low, low + 1, -1 - low // 2, 0, 1, 7, high // 2, high - 1, high]
+        few = [x for x in few if low <= x <= high]
+    else:
+        most = np.finfo(dtype).max
+        one = np.ones(1, dtype)[0]
+        few = [-np.inf, -most, -one, 0, one, np.nextafter(one, 2 * one), most / 2, most, np.inf]
+    return np.array(few, dtype)[rng.integers(len(few), size=shape)]
+
+
+def by_definition(scores, item, tolerance):
+    """Candidates above and tied, in fractions."""
+
+    def tied(s, h):
+        if s == h or not (np.isfinite(s) and np.isfinite(h)):
+            return s == h
+        s, h = (Fraction(*x.as_integer_ratio()) for x in (s, h))
+        return abs(s - h) <= Fraction(tolerance) * abs(h)
+
+    level = [i for i, s in enumerate(scores) if i != item and tied(s, scores[item])]
+    above = [i for i, s in enumerate(scores) if s > scores[item] and i not in level]
+    return len(above), len(level)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 1e-9, 2e-7, 0.3, 0.999])
+@pytest.mark.parametrize("dtype", WIDTHS + FLOATS)
+def test_scores_of_every_type_are_compared_by_the_definition(dtype, tolerance):
+    scores = awkward(dtype, np.random.default_rng(5), (60, 7))
+    rows = [row.tolist() if dtype in WIDTHS else list(row) for row in scores]
+    expected = [(*by_definition(row, i % 7, tolerance), 7) for i, row in enumerate(rows)]
+    held_out = np.arange(60) % 7
+    assert as_rows(exact_ranks(scores, held_out, None, relative_tolerance=tolerance)) == expected
+
+
+def test_a_tolerance_does_not_turn_around_small_types():
+    found = exact_ranks(np.array([[-128, 127, 0]], np.int8), [0], None, relative_tolerance=0.5)
+    assert as_rows(found) == [(2, 0, 3)]
+    found = exact_ranks(np.array([[100, 127, -128]], np.int8), [0], None, relative_tolerance=0.5)
+    assert as_rows(found) == [(0, 1, 3)]
+
+
+def test_other_held_out_items_are_candidates_unless_they_are_named():
+    scores = [[4, 3, 2, 1]] * 2  # one user, items 0 and 2 held out
+    assert as_rows(exact_ranks(scores, [0, 2], None)) == [(0, 0, 4), (2, 0, 4)]
+    assert as_rows(exact_ranks(scores, [0, 2], [[2], [0]])) == [(0, 0, 3), (1, 0, 3)]
 
 
 def test_a_block_holds_no_more_instances_than_the_bound_allows():
@@ -316,6 +372,15 @@ TIED = RankIntervals([1], [2], [9])
             "scores must not be NaN, got one in row 1",
         ),
         (lambda: exact_ranks([[1j, 2]], [0], None), "scores must be real numbers, got dtype comp"),
+        (lambda: exact_ranks([["a", "b"]], [0], None), "scores must be real numbers, got dtype <U"),
+        (
+            lambda: exact_ranks_from_factors([[1j]], [[1.0]], [0], None),
+            "user_factors must be real numbers, got dtype complex",
+        ),
+        (
+            lambda: exact_ranks([[1.0, 2]], [0], None, relative_tolerance="0.1"),
+            "relative_tolerance must be in .* got '0.1'",
+        ),
         (lambda: exact_ranks(lambda block: [1, 2], [0], None), r"shape \(1, n_items\) for 1"),
         (lambda: exact_ranks([[1.0, 2]], [0], [[0]]), "held_out must not be a training item.* 0$"),
         (lambda: exact_ranks([[1.0, 2]], [0], [[2]]), "train must hold items < n_items = 2, got 2"),

@@ -9,10 +9,11 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampled_metrics import readers
-from sampled_metrics.logs import read_log
-from sampled_metrics.ranking import exact_ranks
-from sampled_metrics.readers import (
+from sampled_book import decoys, study
+from sampled_metrics._validate import integer, integers
+from sampled_metrics.io import readers
+from sampled_metrics.io.logs import read_log
+from sampled_metrics.io.readers import (
     from_scores,
     rank_files,
     ranx,
@@ -21,6 +22,8 @@ from sampled_metrics.readers import (
     rectools,
     trec,
 )
+from sampled_metrics.ranking import exact_ranks
+from sampled_metrics.relevant_sets import RelevantSets
 
 COUNTS = ["n_better", "n_tied", "n_negatives"]
 
@@ -63,6 +66,23 @@ def test_counts_equal_the_slow_ones(rows):
     frame = pd.DataFrame(rows, columns=["recommender", "user", "item", "score", "relevant"])
     assert as_dict(from_scores(frame)) == slow_counts(rows)
     assert as_dict(from_scores(frame.astype({"relevant": int}))) == slow_counts(rows)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64", "Int64", "UInt64"])
+def test_whole_scores_of_every_width_are_counted_as_they_are(dtype):
+    limits = np.iinfo(dtype.lower())
+    few = [limits.min, limits.min + 1, limits.max // 2, limits.max - 1, limits.max]
+    rng = np.random.default_rng(2)
+    score = [few[i] for i in rng.integers(5, size=120)]
+    rows = {"recommender": "A", "user": np.repeat(range(12), 10), "item": np.tile(range(10), 12)}
+    frame = pd.DataFrame({**rows, "relevant": rng.random(120) < 0.3})
+    frame["score"] = pd.array(np.array(score, dtype.lower()), dtype=dtype)
+    columns = [frame[key] for key in ("recommender", "user", "item")]
+    slow = list(zip(*columns, score, frame["relevant"], strict=True))
+    assert as_dict(from_scores(frame)) == slow_counts(slow)
+    if dtype in ("int64", "uint64"):
+        found = recbole_scores(np.array([few], dtype), [0], [3])
+        assert found[COUNTS].to_numpy().tolist() == [[1, 0, 4]]
 
 
 def test_duplicates_are_refused_kept_or_collapsed():
@@ -345,6 +365,44 @@ def test_without_training_items_every_item_is_a_candidate(tmp_path, factors):
     assert (frame["n_candidates"] == 50).all()
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet", "frame"])
+def test_training_items_may_be_pairs(tmp_path, factors, kind):
+    names = ("U.npy", "V.npy", "test.csv", "train.npz")
+    expected = rank_files(*(tmp_path / name for name in names))
+    user, item = np.nonzero(factors[1])
+    pairs = pd.DataFrame({"item": item, "when": 3, "user": user}).sample(frac=1.5, replace=True,
+                                                                        random_state=1)  # fmt: skip
+    pairs = pd.concat([pairs, pd.DataFrame({"user": user, "item": item, "when": 0})])
+    train = pairs if kind == "frame" else tmp_path / f"train.{kind}"
+    if kind == "csv":
+        pairs.to_csv(train, index=False)
+    elif kind == "parquet":
+        pytest.importorskip("pyarrow")
+        pairs.to_parquet(train, index=False)
+    found = rank_files(tmp_path / "U.npy", tmp_path / "V.npy", tmp_path / "test.csv", train)
+    pd.testing.assert_frame_equal(found, expected)
+
+
+def test_a_users_other_test_items_are_candidates_or_not(tmp_path, factors):
+    scores, seen, test = factors
+    names = ("U.npy", "V.npy", "test.csv", "train.npz")
+    frame = rank_files(*(tmp_path / name for name in names), among="irrelevant")
+    rows = zip(test["user"], test["item"], frame.itertuples(), strict=True)
+    for user, item, found in rows:
+        own = set(test["item"][test["user"] == user])
+        others = [i for i in range(50) if not seen[user, i] and i not in own]
+        above = [i for i in others if scores[user, i] > scores[user, item]]
+        level = [i for i in others if scores[user, i] == scores[user, item]]
+        counts = (found.n_better, found.n_tied, found.n_candidates)
+        assert counts == (len(above), len(level), len(others) + 1)
+        ahead = sum(scores[user, i] > scores[user, item] for i in own)
+        beside = sum(scores[user, i] == scores[user, item] for i in own) - 1
+        given = (found.n_relevant, found.relevant_better, found.relevant_tied)
+        assert given == (len(own), ahead, beside)
+    with pytest.raises(ValueError, match="among must be 'all' or 'irrelevant', got 'negatives'"):
+        rank_files(*(tmp_path / name for name in names), among="negatives")
+
+
 def spoil(folder, name, content):
     (folder / name).write_bytes(content)
 
@@ -377,6 +435,16 @@ def spoil(folder, name, content):
             lambda f: sp.save_npz(f / "train.npz", sp.csr_array((9, 49))),
             r"train must have shape \(9, 50\)",
         ),
+        (
+            lambda f: spoil(f, "train.npz", b"user,item\n0,1\n"),
+            "save_npz writes it, or a CSV or Parquet file with columns user and item$",
+        ),
+        (lambda f: spoil(f, "U.npy", b"user,item\n"), "matrix, got: a file of another format$"),
+        (lambda f: spoil(f, "U.npy", b""), "matrix, got: an empty file$"),
+        (
+            lambda f: spoil(f, "U.npy", (f / "train.npz").read_bytes()),
+            "matrix, got: a .npz or another archive$",
+        ),
         (lambda f: spoil(f, "test.csv", b""), "test.csv must hold one row or more"),
         (lambda f: spoil(f, "test.csv", b"user,item\n"), "test.csv must hold one row or more"),
         (lambda f: spoil(f, "test.csv", b"user,film\n1,2\n"), "one column item, got user, film"),
@@ -392,7 +460,71 @@ def test_a_bad_file_is_refused_and_nothing_is_written(tmp_path, factors, change,
     with pytest.raises(ValueError, match=message) as refusal:
         rank_files(*(tmp_path / name for name in names), output=tmp_path / "ranks.csv")
     assert "\n" not in str(refusal.value)
+    assert "pickle" not in str(refusal.value)
     assert not list(tmp_path.glob("ranks*"))
+
+
+@pytest.mark.parametrize(
+    ("train", "message"),
+    [
+        ("user,film\n0,1\n", "train.csv must have one column item, got user, film"),
+        ("user,item\n9,1\n", "user must be < 9, the rows of the user factors, got 9 in .*train"),
+        ("user,item\n0,50\n", "item must be < 50, the rows of the item factors, got 50 in .*train"),
+        ("user,item\n0,a\n", "item must be a whole number"),
+        ("user,item\n8,3\n", "held_out must not be a training item of its own user, got item 3"),
+        ("", "train.csv must hold one row or more"),
+    ],
+)
+def test_bad_pairs_of_training_items_are_refused(tmp_path, factors, train, message):
+    (tmp_path / "train.csv").write_text(train)
+    with pytest.raises(ValueError, match=message):
+        rank_files(*(tmp_path / name for name in ("U.npy", "V.npy", "test.csv", "train.csv")))
+
+
+BIG, HUGE = "x" * 3_000_000, 10**400
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: from_scores(pd.DataFrame({BIG: [1], "item": [1]})),
+        lambda: from_scores(pd.DataFrame({"user": [BIG] * 2, "item": BIG, "score": 1,
+                                          "relevant": 1})),
+        lambda: from_scores(pd.DataFrame({"user": [BIG], "item": BIG, "score": BIG,
+                                          "relevant": 1})),
+        lambda: from_scores(pd.DataFrame({"user": [1, 2], "item": 1, "score": [HUGE, "b"],
+                                          "relevant": 1})),
+        lambda: from_scores(pd.DataFrame({"user": [1], "item": 1, "score": [1j], "relevant": 1})),
+        lambda: from_scores(pd.DataFrame(), duplicates=BIG),
+        lambda: ranx({BIG: {BIG: 0.1}}, {BIG: {"d": 1}}),
+        lambda: ranx({"q": {"d": 0.1}}, {"q": {"d": HUGE}}),
+        lambda: rectools(pd.DataFrame({BIG: [1]}), pd.DataFrame()),
+        lambda: recbole({"rec.topk": [[0, 1, 1]]}, n_negatives=BIG),
+        lambda: rank_files(BIG, "V.npy", "test.csv"),
+        lambda: rank_files("U.npy", "V.npy", "test.csv", output=BIG),
+        lambda: rank_files("U.npy", "V.npy", "test.csv", among=BIG),
+        lambda: exact_ranks([[1.0]], [HUGE], None),
+        lambda: exact_ranks([[1.0]], [0], [[HUGE]]),
+        lambda: exact_ranks([[1.0]], [0], None, relative_tolerance=BIG),
+        lambda: decoys.law(3, HUGE),
+        lambda: decoys.at_least([BIG], 1),
+        lambda: decoys.misclassified(HUGE, 0.1),
+        lambda: RelevantSets([[0] * 20_000], [[0] * 20_000], [range(0, 40_000, 2)], [9]),
+        lambda: RelevantSets([[1]], [[0]], [[0]], [2]).expected_gain([[BIG]], [1.0]),
+        lambda: study.split(pd.DataFrame({BIG: [1]}), np.random.default_rng(1)),
+        lambda: study.bundled_study(BIG),
+        lambda: integers(10**5_000, "n", 0),
+        lambda: integers([2**63], "n", 0),
+        lambda: integers([1e300], "n", 0),
+        lambda: integers([[1], [1, 2]], "n", 0),
+        lambda: integer(10**5_000, "n", 0, 9),
+    ],
+)  # fmt: skip
+def test_what_is_shown_of_a_value_fits_a_sentence(call):
+    with pytest.raises(ValueError, match=r" (must|cannot) ") as refusal:
+        call()
+    assert len(str(refusal.value)) < 500
+    assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,8 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampled_metrics import datasets, logs, metric, recommenders
-from sampled_metrics.ranking import RankIntervals, exact_ranks
-from sampled_metrics.recommenders import (
+from sampled_book import datasets, recommenders
+from sampled_book.recommenders import (
     REPRODUCED,
     UNMASKED,
     VARIANTS,
@@ -25,6 +24,9 @@ from sampled_metrics.recommenders import (
     Z,
     rank_variant,
 )
+from sampled_metrics import metric
+from sampled_metrics.io import logs
+from sampled_metrics.ranking import RankIntervals, exact_ranks
 from tests.data import needs_data
 
 

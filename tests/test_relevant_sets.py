@@ -7,7 +7,7 @@ from collections import Counter
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, permutations, product
-from math import comb, log2
+from math import comb, factorial, log2, prod
 
 import numpy as np
 import pytest
@@ -299,11 +299,11 @@ def test_law_of_weights_in_the_millions():
 
 
 def many():
-    """300 rankings of five relevant items with many ties, as scores of few values give them."""
+    """100 rankings of five relevant items with many ties, as scores of few values give them."""
     rng = np.random.default_rng(7)
     rows = [
         sets_of(rng.integers(2, 12, 5), np.sort(rng.integers(0, 12, 60 + i % 7)))
-        for i in range(300)
+        for i in range(100)
     ]
     parts = [np.concatenate([getattr(row, name) for row in rows]) for name in (
         "n_better", "n_tied", "level", "n_irrelevant")]  # fmt: skip
@@ -329,7 +329,7 @@ def test_small_blocks_give_the_same(monkeypatch):
         ]
 
     whole = everything()
-    monkeypatch.setattr(relevant_sets, "_BLOCK", 3_000)
+    monkeypatch.setattr(relevant_sets, "_BLOCK", 1_000)
     for left, right in zip(whole, everything(), strict=True):
         assert np.allclose(left, right, rtol=1e-12, atol=1e-14)
 
@@ -369,6 +369,106 @@ def test_the_order_of_the_items_does_not_matter(order):
         assert moved.variance(metric(name), 4) == pytest.approx(sets.variance(metric(name), 4))
         parts = sets.contributions(metric(name), 4)[:, order]
         assert moved.contributions(metric(name), 4) == pytest.approx(parts)
+
+
+# --- every small ranking: relevant items in tied groups, candidates in the cells around these
+
+
+def patterns(n_relevant, most):
+    """Sizes of tied groups, and counts of candidates: above a group, tied with it, ..., below."""
+    for cuts in product([False, True], repeat=n_relevant - 1):
+        ends = [i + 1 for i, cut in enumerate(cuts) if cut] + [n_relevant]
+        sizes = tuple(b - a for a, b in zip([0, *ends], ends, strict=False))
+        for cells in product(range(most + 1), repeat=2 * len(sizes) + 1):
+            if 1 <= sum(cells) <= most:
+                yield sizes, cells
+
+
+@cache
+def values_given(sizes, drawn):
+    """Mean of each metric and of its square over the order of ties, given the decoys by cell."""
+    relevant = [-(2 * g + 1) for g, size in enumerate(sizes) for _ in range(size)]
+    scores = [-cell for cell, count in enumerate(drawn) for _ in range(count)]
+    lists = Counter(tuple(sorted(ranks)) for ranks in every_list(relevant, scores))
+    found = np.array([values_of(ranks, sum(drawn)) for ranks in lists])
+    share = np.array(list(lists.values())) / lists.total()
+    return np.array([share @ found, share @ found**2])
+
+
+@cache
+def values_of(ranks, n):
+    return [float(slow(name, ranks, n)) for name in SMALL]
+
+
+@cache
+def splits(n, cells):
+    """All ways to draw n decoys from so many cells."""
+    return [drawn for drawn in product(range(n + 1), repeat=cells) if sum(drawn) == n]
+
+
+def enumerated_variance(sizes, cells, n, repeat):
+    """The variance of each metric; `cells` are counts or weights."""
+    total = np.zeros((2, len(SMALL)))
+    for drawn in splits(n, len(cells)):
+        if repeat:
+            ways = factorial(n) * prod(c**d for c, d in zip(cells, drawn, strict=True))
+            chance = ways / prod(map(factorial, drawn)) / sum(cells) ** n
+        else:
+            ways = prod(map(comb, cells, drawn))
+            chance = ways / comb(sum(cells), n)
+        if ways:
+            total += chance * values_given(sizes, drawn)
+    return total[1] - total[0] ** 2
+
+
+def around(sizes, cells):
+    """Candidates above each item and tied with it."""
+    groups = [g for g, size in enumerate(sizes) for _ in range(size)]
+    return [sum(cells[: 2 * g + 1]) for g in groups], [cells[2 * g + 1] for g in groups], groups
+
+
+SMALL = ["ap", "recall@4", "ndcg@3", "rr", "hit@2", "auc"]
+
+
+@pytest.mark.parametrize("how", ["distinct", "replacement", "weighted"])
+@pytest.mark.parametrize(("n_relevant", "most"), [(1, 4), (2, 4), (3, 3)])
+def test_variance_of_every_small_ranking(n_relevant, most, how):
+    rng = np.random.default_rng(3)
+    cases = list(patterns(n_relevant, most))
+    weights = [tuple(c * w for c, w in zip(cells, rng.integers(0, 3, len(cells)), strict=True))
+               for _, cells in cases]  # fmt: skip
+    weights = [w if any(w) else cells for w, (_, cells) in zip(weights, cases, strict=True)]
+    counted, weighed = (
+        [np.array(column) for column in zip(*rows, strict=True)]
+        for rows in (
+            [around(*case) for case in cases],
+            [around(sizes, w) for (sizes, _), w in zip(cases, weights, strict=True)],
+        )
+    )
+    pool = np.array([sum(cells) for _, cells in cases])
+    columns = [*counted, pool, *weighed[:2], np.array([sum(w) for w in weights])]
+    flags = {"replacement": how != "distinct", "weighted": how == "weighted"}
+    for n in range(1, 4):
+        rows = np.flatnonzero((pool >= n) | (how != "distinct"))
+        expected = [
+            enumerated_variance(
+                cases[i][0], weights[i] if how == "weighted" else cases[i][1], n, how != "distinct"
+            )
+            for i in rows
+        ]
+        sets = RelevantSets(*(column[rows] for column in columns))
+        found = [sets.variance(metric(name), n, **flags) for name in SMALL]
+        assert np.allclose(np.transpose(found), expected, rtol=0, atol=1e-13)
+
+
+def test_variance_of_items_with_nothing_above_them():
+    sets = RelevantSets([[0, 0, 5]], [[0, 0, 0]], [[0, 1, 2]], [10])
+    protocol = Protocol(13, 4, replacement=False, n_relevant=3)
+    for name, known, digits in (("ap", 0.0013273790, 10), ("recall@4", 0.021479, 6)):
+        found = sets.variance(metric(name), 4)[0]
+        assert round(found, digits) == known
+        of_set = estimators.naive(metric(name), protocol).variance_of_set([1, 2, 8])
+        assert found == pytest.approx(of_set, rel=1e-12)
 
 
 @pytest.mark.parametrize("how", ["distinct", "replacement", "weighted"])

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from sampled_metrics import metric, planning
-from sampled_metrics.report import DEFINITIONS, of_estimates, of_plan, printable, text
+from sampled_metrics.html import DEFINITIONS, of_estimates, of_plan, printable, text
 
 NASTY = '<script>alert("x")</script> $\\frac{1}{0}$ & \x1b\x00 "quoted"'
 COLUMNS = [
@@ -34,7 +34,7 @@ def estimates(*names: str) -> pd.DataFrame:
 def comparison(first: str, second: str, warning: str) -> pd.DataFrame:
     row = {
         "first": first, "second": second, "naive": 0.02, "corrected": -0.01,
-        "standard_error": 0.004, "low": -0.02, "high": -0.002, "probability": 0.99,
+        "standard_error": 0.004, "low": -0.02, "high": -0.002,
         "p_value": 0.01, "separate": False, "verdict": f"{second} beats {first}",
         "warning": warning,
     }  # fmt: skip
@@ -122,7 +122,7 @@ def test_what_the_page_uses_is_defined_and_nothing_else() -> None:
     terms = ["naive", "monotone", "identification", "standard error", "low, high"]
     assert read.texts["dt"] == terms
     both = Read(of_estimates(estimates("A"), {"auc": comparison("A", "B", "")}, {}))
-    assert both.texts["dt"] == [*terms, "probability", "p-value", "separate"]
+    assert both.texts["dt"] == [*terms, "p-value", "separate", "verdict"]
 
 
 def test_every_estimator_is_defined() -> None:

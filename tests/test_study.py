@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampled_metrics import _lenskit, datasets, study
-from sampled_metrics.relevant_sets import RelevantSets
-from sampled_metrics.study import (
+from sampled_book import _lenskit, datasets, study
+from sampled_book.study import (
     RECOMMENDERS,
     bundled_study,
     conduct,
@@ -29,6 +28,7 @@ from sampled_metrics.study import (
     statistics,
     write_study,
 )
+from sampled_metrics.relevant_sets import RelevantSets
 
 from .data import needs_data
 
@@ -105,7 +105,7 @@ RATINGS = random_ratings(0)
             RATINGS.rename(columns={"rating": "stars"}),
             "must have columns user, item, rating, got user, item, stars: rating is missing",
         ),
-        (RATINGS.assign(rating="good"), "must have numbers in column rating, got good"),
+        (RATINGS.assign(rating="good"), "must have numbers in column rating, got 'good'"),
         (RATINGS.assign(rating=np.nan), "must have numbers in column rating, got nan"),
         (
             pd.concat([RATINGS, RATINGS.iloc[:1]]),
@@ -162,6 +162,36 @@ def test_places_are_those_counted_by_hand(seed, n_scores):
         assert getattr(found, name).tolist() == expected, name
 
 
+TYPES = ["int8", "uint8", "int64", "uint64", "float16", "float32", "float64"]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("tolerance", [0.0, 1e-6])
+def test_places_of_extreme_scores_are_those_counted_by_hand(dtype, tolerance):
+    rng = np.random.default_rng(8)
+    if dtype[0] == "f":
+        most = np.finfo(dtype).max
+        few = [-np.inf, -most, -1, 0, 1, most, np.inf]
+    else:
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+        few = [low, low + 1, high // 2, high - 1, high] if tolerance == 0 else [low, 5, high]
+    scores = np.array(few, dtype)[rng.integers(len(few), size=(60, 9))]
+    test_items = np.array([rng.choice(8, 3, replace=False) for _ in scores])
+    rated = rng.random(scores.shape) < 0.3
+    np.put_along_axis(rated, test_items, True, axis=1)
+    rated[:, 8] = False
+    popularity = rng.integers(1, 50, size=9)
+    found = place(scores, test_items, rated, popularity, tolerance)
+    rows = [row.tolist() for row in scores]
+    for name, expected in places_by_hand(rows, test_items, rated, popularity).items():
+        assert getattr(found, name).tolist() == expected, name
+
+
+def test_items_masked_by_minus_infinity_are_not_level_with_others():
+    found = place([[5, 3, -np.inf, -np.inf]], [[1]], [[0, 1, 0, 0]], [5, 2, 3, 1])
+    assert (found.n_better.tolist(), found.n_tied.tolist()) == ([[1]], [[0]])
+
+
 def test_scores_within_the_tolerance_are_level():
     scores = [[1.0, 1.0 + 1e-7, 1.0 - 1e-7, 1.1, -1.0, -1.0 - 1e-7]]
     rated = [[1, 0, 0, 0, 1, 0]]
@@ -182,6 +212,11 @@ def test_levels_stay_consistent_where_a_chain_of_near_scores_runs():
     ("change", "message"),
     [
         ({"scores": [[1.0, np.nan, 2.0]]}, "scores must not be NaN"),
+        ({"scores": [["a", "b", "c"]]}, "scores must be real numbers, got dtype <U1"),
+        ({"scores": [1.0, 3.0, 2.0]}, r"scores must be a matrix of numbers, got shape \(3,\)"),
+        ({"test_items": [[3]]}, "test_items must be <= 2, got 3"),
+        ({"test_items": [0]}, r"test_items must have a row for each of 1 users, got shape \(1,\)"),
+        ({"relative_tolerance": np.nan}, r"relative_tolerance must be in \[0, 1\), got nan"),
         ({"rated": [[False] * 3]}, "rated must be true of every test item"),
         (
             {"rated": [[True] * 2]},

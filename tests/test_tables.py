@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from markdown_it import MarkdownIt
 
-from sampled_metrics.tables import Table
+from sampled_book.tables import Table
 
 FRAME = pd.DataFrame({"Name": ["A", "B|C"], "AP": [0.25, np.nan]})
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sampled_book.datasets import read_ranks
+from sampled_book.enumeration import exact_law
 from sampled_metrics import Protocol, estimators, metric
-from sampled_metrics.datasets import read_ranks
 from sampled_metrics.ranking import RankIntervals
-from tests.laws import exact_law
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""Whether logged negatives are what they claim to be: uniform, no positives, no duplicates.
+"""Whether logged negatives are what they claim to be: uniform, as many as said, no duplicates.
 
 Everything else in this package rests on the law of the negatives. A sampler that draws from part
 of the catalogue, prefers popular items, gives every user the same negatives or lets positives in
@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from ._validate import FloatArray, IntArray, integer, integers
-from .logs import _labels, _loaded, _numbers
+from .io.logs import _labels, _listed, _loaded, _name_ignored, _numbers, _understood
 
 #: Seed of the numbers that spread each place, where no generator is given.
 SEED = 20_260
@@ -35,6 +35,7 @@ def audit(
     n_items: int,
     positives: Any = None,
     *,
+    n_negatives: int | None = None,
     replacement: bool = False,
     level: float = 0.05,
     rng: np.random.Generator | None = None,
@@ -45,12 +46,15 @@ def audit(
     ----------
     negatives : array_like of int, shape (n_users, m), or DataFrame, or CSV or Parquet file
         The negatives of each user, a row each; or columns user and item, a row for each draw.
-        Items are numbered from 0.
+        Items are numbered from 0. Other names of columns are understood as by
+        :func:`~.logs.read_log`.
     n_items : int
         Size of the catalogue, in [2, 2**40].
     positives : sparse matrix (n_users, n_items), DataFrame, or CSV or Parquet file, optional
         Items that must not be among a user's negatives: those in training, and the held-out one.
         A matrix belongs to negatives in rows, columns user and item to negatives in columns.
+    n_negatives : int, optional
+        How many negatives each user is said to have, at least 1.
     replacement : bool
         Whether negatives are said to be drawn with replacement. Duplicates are then expected, and
         their number is tested; otherwise the first one raises the alarm.
@@ -69,6 +73,10 @@ def audit(
           the alarm.
         - *duplicates*: draws of an item that the user had already; with replacement the pairs of
           equal draws of one user, by their Poisson law.
+        - *numbers*: users who have another number of negatives than `n_negatives`, or than most
+          users where that is not given. One raises the alarm. But without replacement, where no
+          number is given, users may have fewer as duplicates were dropped: the p-value then
+          bounds the probability that this leaves any user so few.
         - *items*: whether each item, or each stretch of items where draws are fewer than ten for
           an item, was drawn as often as it should be: the chi-square statistic over its
           expectation, 1 for uniform draws. Above 1 some items are preferred, or users share
@@ -76,7 +84,8 @@ def audit(
         - *order*: Kolmogorov-Smirnov distance of the places in the order of item numbers.
         - *popularity*: the same in the order of the number of positives, where these are given.
 
-        A p-value of 0 or 1 stands where the claim excludes what was found, or not.
+        A p-value of 0 or 1 stands where the claim excludes what was found, or not. The Poisson
+        and the chi-square distribution, and so `level`, are for many draws.
 
     Raises
     ------
@@ -91,12 +100,15 @@ def audit(
     >>> audit(draws, 80)[["check", "alarm"]]
             check  alarm
     0  duplicates  False
-    1       items   True
-    2       order   True
-    >>> audit(draws, 80)["finding"].iloc[2]
+    1     numbers  False
+    2       items   True
+    3       order   True
+    >>> audit(draws, 80)["finding"].iloc[3]
     'half of the draws are among the first 24.5% of the candidates in the order of their numbers'
     """
     n_items = integer(n_items, "n_items", 2, 2**40)
+    if n_negatives is not None:
+        n_negatives = integer(n_negatives, "n_negatives", 1, 2**62)
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got {level!r}")
     rng = np.random.default_rng(SEED) if rng is None else rng
@@ -111,6 +123,7 @@ def audit(
         raise ValueError("positives must leave each user a candidate, got one with none")
     checks = [] if positives is None else [_positives(user, is_positive)]
     checks.append(_duplicates(user, keys, n_candidates, replacement))
+    checks.append(_number(user, n_candidates, n_negatives, replacement))
     drawn = keys[~is_positive]
     if drawn.size:
         checks.append(_items(drawn, known, n_items, n_candidates, replacement))
@@ -161,6 +174,37 @@ def _duplicates(user: IntArray, keys: IntArray, n_candidates: IntArray, replacem
         f"{pairs:,} pairs of equal draws of one user, {expected:,.0f} expected with replacement"
     )
     return "duplicates", float(pairs), p_value, finding
+
+
+def _number(user: IntArray, n_candidates: IntArray, said: int | None, replacement: bool) -> Check:
+    """Of users with a draw: whether they have as many as said, or as one another."""
+    draws = np.bincount(user, minlength=n_candidates.size)
+    draws, n = draws[draws > 0], n_candidates[draws > 0]
+    sizes, times = np.unique(draws, return_counts=True)
+    usual = int(sizes[np.argmax(times)])
+    wanted = np.full(draws.size, usual if said is None else said)
+    if not replacement:  # nobody can have more than there are
+        wanted = np.where(draws >= n, draws, wanted)
+    others = int((draws != wanted).sum())
+    p_value = float(not others)
+    if others and said is None and not replacement:
+        # Draw i repeats one of those before it with probability (i - 1) / n at most, so that the
+        # number dropped is below a sum of such trials, and that below a binomial's tail beyond
+        # its mean + 1 (Hoeffding 1956).
+        m = int(sizes[-1])
+        dropped = np.where(draws >= n, 0, m - draws)
+        p = np.minimum((m - 1) / (2 * n), 1)
+        tail = np.where(dropped >= m * p + 1, stats.binom.sf(dropped - 1, m, p), 1.0)
+        p_value = min(1.0, float(tail.min()) * draws.size)
+    finding = (
+        f"each of {draws.size:,} users has {usual:,} negatives"
+        if sizes.size == 1
+        else f"users have {sizes[0]:,} to {sizes[-1]:,} negatives, {times.max():,} of "
+        f"{draws.size:,} users {usual:,}"
+    )
+    if said is not None and others:
+        finding += f", where {said:,} are said"
+    return "numbers", float(others), p_value, finding
 
 
 def _items(
@@ -269,10 +313,12 @@ def _columns(given: Any, name: str, n_items: int) -> tuple[pd.Series, IntArray]:
     """Columns user and item of a table, checked."""
     frame, source = _loaded(given)
     source = name if isinstance(given, pd.DataFrame) else source
+    frame = _understood(frame, source, ("user", "item"))
     for column in ("user", "item"):
         if list(frame.columns).count(column) != 1:
-            had = ", ".join(map(str, frame.columns)) or "none"
+            had = _listed(frame.columns)
             raise ValueError(f"{source} must have one column {column}, got {had}")
+    _name_ignored(frame, source, ("user", "item"))
     if frame.empty:
         raise ValueError(f"{source} must hold one row or more, got none")
     item = _numbers(frame, "item", 0, source)

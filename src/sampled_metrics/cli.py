@@ -1,9 +1,9 @@
 """The command line: estimate, compare, plan, rank and audit.
 
 Tables go to standard output or to files, which appear under their names only when complete.
-Progress and warnings go to the error stream, and so does the one sentence that says what is wrong
-with an input, with exit status 2. What a command needs is imported when it runs, so that
-``--help`` answers at once.
+Progress, warnings and notes of what a table leaves out go to the error stream, and so does the one
+sentence that says what is wrong with an input, with exit status 2. What a command needs is imported
+when it runs, so that ``--help`` answers at once.
 """
 
 from __future__ import annotations
@@ -11,20 +11,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import sys
 import textwrap
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from .io.files import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .logs import Log
+    from .io.logs import Log
 
+_LONGEST = 1_000  # characters of an error or a warning
 FORMATS = ("table", "json", "csv", "markdown")
 _SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".txt": "table"}
 
@@ -38,8 +40,9 @@ COMMANDS = {
     ),
     "compare": (
         "Say which recommender beats which, or that the sample cannot tell.",
-        "The table has for each pair the naive and the corrected difference, the probability that "
-        "an evaluation like this one finds its sign, and a verdict in words.",
+        "The table has for each pair the naive and the corrected difference, what exact difference "
+        "the sample leaves possible, and a verdict in words. With the confidence asked for no "
+        "verdict is wrong, whatever the true ranks are and however few users there are.",
         "sampled-metrics compare bundled --metric ndcg@10",
     ),
     "plan": (
@@ -52,13 +55,15 @@ COMMANDS = {
     "rank": (
         "Rank held-out items exactly, so that nobody needs to sample.",
         "Items are ranked by the product of factors, among all items that their user was not "
-        "trained on, in blocks.",
+        "trained on, in blocks. The user's other held-out items are counted, too, and in columns "
+        "of their own; --among irrelevant leaves them out.",
         "sampled-metrics example toy\nsampled-metrics rank --users toy/U.npy --items toy/V.npy "
         "--train toy/train.npz --test toy/test.csv -o toy/ranks.csv",
     ),
     "audit": (
         "Test whether logged negatives are what they claim to be.",
-        "They should be uniform over the candidates, without positives and without duplicates.",
+        "They should be uniform over the candidates, as many for each user, without positives and "
+        "without duplicates.",
         "sampled-metrics example toy\nsampled-metrics audit toy/negatives.csv --n-items 500 "
         "--positives toy/positives.csv",
     ),
@@ -73,8 +78,16 @@ COMMANDS = {
 _LOG = """\
 LOG is a CSV or Parquet file with a row for each held-out item: recommender, user and rank (among
 the sampled negatives, 1 the best) or, better, n_better and n_tied, the negatives that scored
-higher and the same; n_items and n_negatives where users differ in them. "bundled" is a log that
-comes with the package: three recommenders on MovieLens 1M, with 100 negatives for each film.
+higher and the same; item, or instance, where a user has several; n_items and n_negatives where
+users differ in them. Names such as model and user_id are understood, and what is left out is
+named. "bundled" is a log that comes with the package: three recommenders on MovieLens 1M, with
+100 negatives for each film.
+
+Metrics are auc, recall@K, precision@K, hit@K, ndcg@K, ap@K and rr@K (the last three also without
+@K) and accuracy. hr and hitrate mean hit, mrr means rr, map means ap. Where a user has R relevant
+items, hit and rr look at the best of them; ap@K divides by min(R, K) as RecBole does, where
+trec_eval, ranx and RecTools divide by R; and the ideal of ndcg@K has min(R, K) items, where that
+of RecTools has K by default, so that its ndcg@10 is 4.54 times smaller for one relevant item.
 """
 
 
@@ -89,36 +102,30 @@ class _Files:
     """The files that a command writes: all of them appear, complete, or none."""
 
     def __init__(self) -> None:
-        self._parts: dict[Path, Path] = {}
-        self._written: set[Path] = set()
+        self._open = ExitStack()
+        self._targets: set[Path] = set()
 
     def add(self, given: Path, inputs: Sequence[str | Path | None] = ()) -> Path:
         """Make sure that a file can be written, and return the path to write to meanwhile."""
         target = given.resolve()
         if target.exists() and not target.is_file():
             raise ValueError(f"{given} must be a file to write to, and is a folder or a device")
-        if target in self._parts:
+        if target in self._targets:
             raise ValueError(f"{given} is named for two outputs")
         if any(name is not None and Path(name).resolve() == target for name in inputs):
             raise ValueError(f"{given} is an input, and would be overwritten")
-        part = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
-            part.touch(exist_ok=False)
+            part = self._open.enter_context(replacing(target))
         except OSError as problem:
             raise ValueError(f"{given} cannot be written: {problem.strerror}") from None
-        self._parts[target] = part
+        self._targets.add(target)
         return part
 
     def __enter__(self) -> _Files:
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        for target, part in self._parts.items():
-            if kind is None:
-                part.replace(target)
-            else:
-                with suppress(OSError):
-                    part.unlink(missing_ok=True)
+    def __exit__(self, *problem: Any) -> None:
+        self._open.__exit__(*problem)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -187,6 +194,9 @@ def _estimate(arguments: argparse.Namespace, files: _Files) -> None:
             name: evaluation.compare(log, name, **options)
             for name in (frame["metric"].unique() if pairs else [])
         }
+        if not pairs:
+            alone = "verdicts are left out: there is one recommender only"
+            frame.attrs.setdefault("notes", []).append(alone)
         _write_report(page, frame, verdicts, log, arguments)
     _show(frame, table, arguments)
 
@@ -246,8 +256,14 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
         return pd.concat(parts).drop_duplicates(ignore_index=True)
 
     frame = curves() if arguments.curve else plans()
+    most_drawn = int(log.frame["n_negatives"].max())
+    if negatives < most_drawn:
+        frame.attrs["notes"] = [
+            f"users have {negatives:,} to {most_drawn:,} negatives: true ranks are fitted to "
+            f"{negatives:,} of each, and the plan is for as many"
+        ]
     if page is not None:
-        from . import report
+        from . import html as report
 
         facts = _facts(log, arguments) | {
             "metric": of.label,
@@ -260,22 +276,31 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
 
 
 def _rank(arguments: argparse.Namespace, files: _Files) -> None:
-    from .readers import rank_files
+    from .io.readers import rank_files
 
     if arguments.format and arguments.output:
-        raise ValueError("--format is for ranks that are printed: OUTPUT says it by its name")
+        raise ValueError(
+            f"--format is for ranks that are printed, got {arguments.format} beside --output: the "
+            "extension of OUTPUT, .csv or .parquet, says what is written"
+        )
     found = rank_files(
         arguments.users,
         arguments.items,
         arguments.test,
         arguments.train,
+        among=arguments.among,
         output=arguments.output,
         progress=arguments.progress,
     )
-    if arguments.output is None:
-        _show(found, None, arguments)
-    else:
-        print(f"{len(found):,} ranks in {arguments.output}")
+    several = int((found["n_relevant"] > 1).sum())
+    said = "are counted as candidates" if arguments.among == "all" else "are no candidates"
+    note = f"the user's other held-out items {said} ({several:,} rows have some)"
+    if arguments.output is not None:
+        print(f"{len(found):,} ranks in {arguments.output}" + (f": {note}" if several else ""))
+        return
+    _show(found, None, arguments)
+    if several and not arguments.quiet:
+        print(f"note: {note}", file=sys.stderr)
 
 
 def _audit(arguments: argparse.Namespace, files: _Files) -> None:
@@ -289,6 +314,7 @@ def _audit(arguments: argparse.Namespace, files: _Files) -> None:
         arguments.negatives,
         arguments.n_items,
         arguments.positives,
+        n_negatives=arguments.n_negatives,
         replacement=arguments.replacement,
         level=arguments.level,
     )
@@ -297,6 +323,8 @@ def _audit(arguments: argparse.Namespace, files: _Files) -> None:
 
 def _example(arguments: argparse.Namespace, files: _Files) -> None:
     """Files of a small evaluation that fit together."""
+    from tempfile import TemporaryDirectory
+
     import numpy as np
     import pandas as pd
     import scipy.sparse as sp
@@ -305,8 +333,8 @@ def _example(arguments: argparse.Namespace, files: _Files) -> None:
     from .ranking import exact_ranks
 
     folder, n_users, n_items, m = Path(arguments.folder), 300, 500, 50
-    part = folder.resolve().with_name(f".{folder.resolve().name}.{os.getpid()}.part")
-    if folder.exists():
+    target = folder.resolve()
+    if os.path.lexists(folder):
         raise ValueError(f"{folder} exists already: name a folder to make")
     rng = np.random.default_rng(integer(arguments.seed, "seed", 0))
     taste, items = rng.normal(size=(n_users, 8)), rng.normal(size=(n_items, 8))
@@ -330,16 +358,16 @@ def _example(arguments: argparse.Namespace, files: _Files) -> None:
         "negatives.csv": pd.DataFrame({"user": np.repeat(users, m), "item": np.concatenate(rest)}),
         "positives.csv": pd.DataFrame({"user": np.repeat(users, 21), "item": known.ravel()}),
     }
-    try:
-        part.mkdir(parents=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=target.parent, prefix=".") as scratch:
+        part = Path(scratch) / "whole"  # with the permissions of any new folder
+        part.mkdir()
         for file, frame in tables.items():
             frame.to_csv(part / file, index=False, lineterminator="\n")
         np.save(part / "U.npy", taste)
         np.save(part / "V.npy", items)
         sp.save_npz(part / "train.npz", seen)
-        part.rename(folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+        part.rename(target)
     print(f"{folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
 
 
@@ -354,7 +382,7 @@ def _opened(arguments: argparse.Namespace, files: _Files) -> tuple[Log, Path | N
     table = None if arguments.output is None else files.add(Path(arguments.output), inputs)
     page = None
     if arguments.report is not None:
-        from .report import import_figures
+        from .html import import_figures
 
         page = files.add(Path(arguments.report), inputs)
         import_figures()
@@ -362,7 +390,7 @@ def _opened(arguments: argparse.Namespace, files: _Files) -> tuple[Log, Path | N
 
 
 def _log(arguments: argparse.Namespace) -> Log:
-    from .logs import read_log
+    from .io.logs import read_log
 
     sizes = {"n_items": arguments.n_items, "n_negatives": arguments.n_negatives}
     replacement = False if arguments.no_replacement else None
@@ -381,7 +409,7 @@ def _log(arguments: argparse.Namespace) -> Log:
 
 def _facts(log: Log, arguments: argparse.Namespace) -> dict[str, object]:
     """What a report says that it was made from."""
-    from .report import printable
+    from .html import printable
 
     sizes = {name: sorted({int(log.frame[name].min()), int(log.frame[name].max())})
              for name in ("n_items", "n_negatives")}  # fmt: skip
@@ -403,7 +431,7 @@ def _write_report(
     log: Log,
     arguments: argparse.Namespace,
 ) -> None:
-    from . import report
+    from . import html as report
 
     facts = _facts(log, arguments) | {"confidence": f"{arguments.confidence:g}"}
     page.write_text(report.of_estimates(estimates, verdicts, facts), encoding="utf-8")
@@ -426,8 +454,13 @@ def _show(
     arguments: argparse.Namespace,
     hidden: Sequence[str] = (),
 ) -> None:
-    """Print or write a table; columns that do not help the eye are left to the other formats."""
+    """Print or write a table, and say what it leaves out on the error stream.
+
+    Columns that do not help the eye are left to the other formats.
+    """
     kind = _kind(arguments)
+    for note in frame.attrs.get("notes", []):
+        print(f"note: {note}", file=sys.stderr)
     if kind in ("table", "markdown"):
         frame = frame.drop(columns=list(hidden))
     text = formatted(frame, kind)
@@ -474,7 +507,7 @@ def formatted(frame: pd.DataFrame, kind: str) -> str:
     """
     import pandas as pd
 
-    from .report import text
+    from .html import text
 
     if kind not in FORMATS:
         raise ValueError(f"kind must be one of {', '.join(FORMATS)}, got {kind!r}")
@@ -507,7 +540,9 @@ def _warnings_as_lines() -> Iterator[None]:
     said = set()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
-        line = " ".join(str(message).split())
+        from ._validate import shortened
+
+        line = shortened(" ".join(str(message).split()), _LONGEST)
         if line not in said:
             print(f"warning: {line}", file=sys.stderr)
         said.add(line)
@@ -527,9 +562,10 @@ def _sentence(problem: BaseException) -> str:
     if isinstance(problem, OSError) and problem.strerror:
         named = "" if problem.filename is None else f"{problem.filename}: "
         return f"{named}{problem.strerror}"
-    from .report import printable
+    from ._validate import shortened
+    from .html import printable
 
-    return printable(str(problem)) or type(problem).__name__
+    return shortened(printable(str(problem)), _LONGEST) or type(problem).__name__
 
 
 def _parser() -> _Parser:
@@ -592,7 +628,9 @@ def _add_estimation(*parsers: argparse.ArgumentParser) -> None:
         )  # fmt: skip
         parser.add_argument(
             "--confidence", type=_number, default=0.95, metavar="P",
-            help="of intervals and verdicts; default: 0.95",
+            help="probability of the right verdict to reach; default: 0.95"
+            if parser.prog.endswith(" plan")
+            else "of intervals and verdicts; default: 0.95",
         )  # fmt: skip
         _add_output_options(parser)
         parser.add_argument(
@@ -609,7 +647,8 @@ def _add_estimate_options(
     )  # fmt: skip
     estimate.add_argument(
         "--estimators", nargs="+", metavar="NAME",
-        help="such as naive monotone bias-variance; default: all that the log allows",
+        help="such as naive monotone bias-variance; default: all that the log allows and "
+        "that have an interval, which is all but maximum likelihood",
     )  # fmt: skip
     estimate.add_argument(
         "--no-identification", action="store_true",
@@ -629,7 +668,7 @@ def _add_plan_options(plan: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     plan.add_argument(
         "--estimators", nargs="+", metavar="NAME",
-        help="of: naive, rank estimate, monotone, bias-variance, which is the default",
+        help="some of naive, rank estimate, monotone, bias-variance; default: all of them",
     )  # fmt: skip
     plan.add_argument(
         "--max-negatives", type=_whole, metavar="M",
@@ -647,11 +686,17 @@ def _add_rank_options(rank: argparse.ArgumentParser) -> None:
     rank.add_argument("--items", required=True, metavar="FILE", help=f"factors of items {rows}")
     rank.add_argument(
         "--train", metavar="FILE",
-        help="items that are no candidates: users by items, non-zero (.npz of SciPy's save_npz)",
+        help="items that are no candidates: a CSV or Parquet file with columns user and item, or "
+        "users by items, non-zero (.npz of SciPy's save_npz)",
     )  # fmt: skip
     rank.add_argument(
         "--test", required=True, metavar="FILE",
         help="held-out items: a CSV or Parquet file with columns user and item",
+    )  # fmt: skip
+    rank.add_argument(
+        "--among", choices=("all", "irrelevant"), default="all",
+        help="whether a user's other held-out items are candidates, as they are by default, or "
+        "each item is ranked among the irrelevant ones alone",
     )  # fmt: skip
     rank.add_argument("--format", choices=FORMATS, help="default: table, if there is no OUTPUT")
     rank.add_argument(
@@ -668,6 +713,10 @@ def _add_audit_options(audit: argparse.ArgumentParser) -> None:
     audit.add_argument(
         "--positives", metavar="FILE",
         help="items of a user that must not be among the negatives: columns user and item",
+    )  # fmt: skip
+    audit.add_argument(
+        "--n-negatives", type=_whole, metavar="M",
+        help="how many each user is said to have; default: as many as one another",
     )  # fmt: skip
     audit.add_argument(
         "--replacement", action="store_true",

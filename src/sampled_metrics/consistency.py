@@ -9,8 +9,8 @@ needs to be computed. That is how the flips are found exactly without trying eve
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import dataclass, field
+from functools import cache, cached_property, partial
 from itertools import combinations, combinations_with_replacement, pairwise
 
 import numpy as np
@@ -21,6 +21,7 @@ from scipy.special import ndtr, ndtri
 from ._validate import FloatArray, IntArray, integer, integers
 from .estimators import Estimator, naive
 from .metrics import Metric
+from .numerics.differences import Differences, tabulated
 from .protocol import Protocol
 
 #: Differences of means below this share of the larger mean are rounding, not order.
@@ -38,6 +39,134 @@ def order(first: float, second: float) -> int:
     if abs(first - second) <= _TOLERANCE * max(abs(first), abs(second)):
         return 0
     return 1 if first > second else -1
+
+
+#: An order that rests on fewer users than this is called a tie. Four users who differ alike, all in
+#: one direction, are two standard errors of a paired difference.
+HANDFUL = 5
+
+
+def users_behind(first: ArrayLike, second: ArrayLike) -> int:
+    """The fewest users without whom two recommenders would not be in the order that they are in.
+
+    Parameters
+    ----------
+    first, second : array_like of float, shape (n_users,)
+        Metric of each recommender for the same users.
+
+    Returns
+    -------
+    int
+        0 if the means are equal.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+
+    Examples
+    --------
+    >>> users_behind([1.0, 0.0, 0.0, 0.5], [0.0, 0.0, 0.0, 0.5]), users_behind([1, 1, 0], [0, 0, 1])
+    (1, 1)
+    """
+    a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    if a.ndim != 1 or a.shape != b.shape:
+        raise ValueError(
+            f"first and second must have one shape (n_users,), got {a.shape} and {b.shape}"
+        )
+    sign = order(float(a.sum()), float(b.sum()))
+    if sign == 0:
+        return 0
+    lead = np.sort(sign * (a - b))[::-1]
+    left = lead.sum() - np.cumsum(lead)
+    return int(np.argmax(left <= _TOLERANCE * np.abs(lead).sum())) + 1
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How recommenders stand to each other; an order that rests on a handful of users is a tie.
+
+    Attributes
+    ----------
+    means : mapping of str to float
+        The metric of each recommender.
+    users : mapping of (str, str) to int
+        For each pair, in the order of `means`, the users that its order rests on; see `of`.
+    hits : mapping of str to float
+        Users with a value above 0, or how many are expected; empty if that was not said.
+
+    Examples
+    --------
+    >>> few = Standing.of({"A": [1] * 6 + [0] * 3, "B": [0] * 6 + [1, 0, 0], "C": [0] * 9})
+    >>> few.spelled, few.users["B", "C"], few.order("C", "A")
+    ('A > B = C', 1, -1)
+    """
+
+    means: Mapping[str, float]
+    users: Mapping[tuple[str, str], int]
+    hits: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, values: Mapping[str, ArrayLike], hits: Mapping[str, ArrayLike] | None = None
+    ) -> Standing:
+        """The standing by the users' own values.
+
+        Parameters
+        ----------
+        values : mapping of str to array_like of float, shape (n_users,)
+            Metric of each recommender, or its expectation over samples, for the same users.
+        hits : mapping of str to array_like of float, shape (n_users,), optional
+            Probability that a user's value is above 0. An order in expectation rests on no more
+            users than have a value in one evaluation of the recommender that leads.
+
+        Returns
+        -------
+        Standing
+
+        Raises
+        ------
+        ValueError
+            As :func:`users_behind`.
+        """
+        table = {name: np.asarray(row, dtype=float) for name, row in values.items()}
+        means = {name: float(row.mean()) for name, row in table.items()}
+        scored = {name: float(np.sum(row)) for name, row in (hits or {}).items()}
+        users = {}
+        for a, b in combinations(table, 2):
+            users[a, b] = users_behind(table[a], table[b])
+            if scored:
+                most = scored[a if means[a] >= means[b] else b]
+                users[a, b] = min(users[a, b], int(most + 1e-9))
+        return cls(means, users, scored)
+
+    def order(self, first: str, second: str) -> int:
+        """1 if the first is ahead, -1 if the second is, 0 if they are tied."""
+        pair = (first, second) if (first, second) in self.users else (second, first)
+        if self.users[pair] < HANDFUL:
+            return 0
+        return order(self.means[first], self.means[second])
+
+    @property
+    def ranked(self) -> list[str]:
+        """The names from the largest mean down."""
+        return sorted(self.means, key=lambda name: -self.means[name])
+
+    @property
+    def spelled(self) -> str:
+        """The order, as in "A > B = C": where all before a place are ahead of all after it."""
+        names = self.ranked
+        text = names[0]
+        for i in range(1, len(names)):
+            apart = all(self.order(a, b) for a in names[:i] for b in names[i:])
+            text += (" > " if apart else " = ") + names[i]
+        return text
+
+    def keeps(self, other: Standing) -> bool:
+        """Whether every pair that is no tie in another standing is in the same order here."""
+        return all(
+            self.order(a, b) == sign for a, b in other.users if (sign := other.order(a, b)) != 0
+        )
 
 
 def verdicts(
@@ -74,7 +203,7 @@ def verdicts(
 
     Examples
     --------
-    >>> from sampled_metrics import metric
+    >>> from . import metric
     >>> toy = {"A": [100] * 5, "C": [212, 2, 743, 5342, 1548]}
     >>> verdicts(toy, metric("ap"), 10_000, [99, 9_000])[["n_negatives", "consistent"]]
        n_negatives  consistent
@@ -185,7 +314,7 @@ def ordering(
 
     Examples
     --------
-    >>> from sampled_metrics import metric
+    >>> from . import metric
     >>> a, c = [100] * 5, [212, 2, 743, 5342, 1548]
     >>> found = ordering(a, c, metric("ap"), 10_000)
     >>> found.flips, found.exact
@@ -265,7 +394,7 @@ def orders(
 
     Examples
     --------
-    >>> from sampled_metrics import metric
+    >>> from . import metric
     >>> toy = {"A": [100] * 5, "B": [40, 40, 8437, 9266, 4482], "C": [212, 2, 743, 5342, 1548]}
     >>> orders(toy, metric("ndcg"), 10_000)
        first  last      order  right
@@ -355,7 +484,7 @@ def counterexample(
 
     Examples
     --------
-    >>> from sampled_metrics import metric
+    >>> from . import metric
     >>> found = counterexample(metric("ap"))
     >>> found.protocol.n_items, found.protocol.n_negatives, found.better, found.worse
     (3, 1, (1, 3, 3), (2, 2, 2))
@@ -412,6 +541,11 @@ class Verdict:
         Standard deviation of that difference from one evaluation to the next, at least 0.
     n_users : int
         Users that are averaged over.
+    differences : Differences, optional
+        What :func:`verdict` and :func:`sampled_metrics.planning.verdict` add: the distribution of
+        the difference itself. Without it the difference is taken for normal, so never for a tie.
+    n_together : int
+        Users that `differences` is the sum over.
 
     Raises
     ------
@@ -429,6 +563,8 @@ class Verdict:
     expected: float
     sd: float
     n_users: int
+    differences: Differences | None = field(default=None, repr=False, compare=False)
+    n_together: int = field(default=1, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("exact", "expected", "sd"):
@@ -452,20 +588,55 @@ class Verdict:
     def probability(self) -> float:
         """Share of sampled evaluations that find the exact order, as in krichene2020, Table 4.
 
-        By the normal approximation: the difference is a sum over many independent users.
+        An evaluation in which the two are level has not found it. The rest, but for `ties`, finds
+        the opposite order.
 
         Examples
         --------
         >>> round(Verdict(exact=-0.02, expected=-0.01, sd=0.01, n_users=100).probability, 4)
         0.8413
         """
-        return float(ndtr(self.z))
+        return self._chances[0]
+
+    @property
+    def ties(self) -> float:
+        """Share of sampled evaluations in which the two recommenders are level.
+
+        Examples
+        --------
+        Up to nine negatives, every item is in the sampled top ten:
+
+        >>> from . import metric
+        >>> recall = naive(metric("recall@10"), Protocol(n_items=1_000, n_negatives=9))
+        >>> found = verdict([3] * 5, [700] * 5, recall)
+        >>> found.probability, found.ties
+        (0.0, 1.0)
+        """
+        return self._chances[1]
+
+    @cached_property
+    def _chances(self) -> tuple[float, float]:
+        return self._with(self.n_users / self.n_together)
+
+    def _with(self, times: float) -> tuple[float, float]:
+        """Shares of evaluations that are right and that are level, with so many times the users."""
+        if self.differences is not None:
+            above, level = self.differences.chances(times)
+            return (above if self.exact > 0 else max(1.0 - above - level, 0.0)), level
+        z = self.z * np.sqrt(times * self.n_together / self.n_users) if self.z else 0.0
+        return (float(ndtr(z)), 0.0) if self.sd or self.z else (0.0, 1.0)
 
     def users(self, confidence: float = 0.95) -> int | None:
         """Fewest users like these for which `probability` reaches `confidence`, or None.
 
         More users leave the expected difference as it is and divide its variance. None if the
         expected order is wrong: then more users make the wrong verdict surer.
+
+        Users drawn at random (:func:`sampled_metrics.planning.verdict`) are counted one by one, a
+        fixed set of them (:func:`verdict`) in whole copies of it; how many of a set would do that
+        is enough itself, and everything without `differences`, is by the normal distribution.
+        Where the values of an evaluation are few, `probability` is not quite monotone in the
+        number of users: then the number given reaches `confidence` and one less does not.
 
         Parameters
         ----------
@@ -487,14 +658,36 @@ class Verdict:
         needed = _normal_quantile(confidence)
         if self.z <= 0:
             return None
-        return max(1, int(np.ceil(self.n_users * (needed / self.z) ** 2)))
+        normal = max(1, int(np.ceil(self.n_users * (needed / self.z) ** 2)))
+        if self.differences is None:
+            return normal
+        together = self.n_together
+
+        def reached(copies: int) -> bool:
+            return self._with(copies)[0] >= confidence
+
+        high = max(1, -(-normal // together))
+        low = high - 1 if reached(high) else high
+        if low == high:
+            while not reached(high):
+                low, high = high, 2 * high
+        else:
+            while low and reached(low):
+                low, high = low // 2, low
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if reached(middle) else (middle, high)
+        return min(high * together, max(normal, 1)) if high == 1 else high * together
 
 
 def verdict(first: ArrayLike, second: ArrayLike, estimator: Estimator) -> Verdict:
     """How often a sampled evaluation finds the order of two recommenders, without simulation.
 
     Negatives are drawn independently for every user and for the two recommenders: the variance
-    of the difference of the averages is the sum of all users' variances over n_users**2.
+    of the difference of the averages is the sum of all users' variances over n_users**2. The
+    distribution of the difference, and so the shares of right verdicts and of ties, is the
+    convolution of all users' own: exact where the estimator's values lie on a lattice, such as
+    those of Recall and AUC, and else, or where the difference is nearly normal, to about 0.001.
 
     Parameters
     ----------
@@ -515,20 +708,21 @@ def verdict(first: ArrayLike, second: ArrayLike, estimator: Estimator) -> Verdic
 
     Examples
     --------
-    >>> from sampled_metrics import metric
+    >>> from . import metric
     >>> found = verdict([3] * 5, [8] * 5, naive(metric("ap"), Protocol(1_000, 200)))
-    >>> round(found.probability, 3), found.users(0.99)
-    (0.955, 10)
+    >>> round(found.probability, 2), round(found.ties, 2), found.users(0.99)
+    (0.94, 0.02, 15)
     """
     protocol = estimator.protocol
     integer(protocol.n_relevant, "n_relevant", 1, 1)
     true = _checked({"first": first, "second": second}, protocol.n_items)
     one, two = true.values()
     exact = [float(estimator.metric(r, protocol.n_items).mean()) for r in (one, two)]
-    expected, variance = zip(*(_moments(estimator, r) for r in (one, two)), strict=True)
-    return Verdict(
-        _difference(*exact), _difference(*expected), float(np.sqrt(sum(variance))), int(one.size)
-    )
+    values, laws, counts = tabulated(estimator, {1: one, -1: two})
+    found = Differences(values, laws, counts)
+    mean, variance, *_ = found.cumulants.tolist()
+    sd = float(np.sqrt(variance)) / one.size
+    return Verdict(_difference(*exact), mean / one.size, sd, one.size, found, one.size)
 
 
 def _difference(first: float, second: float) -> float:
@@ -536,23 +730,13 @@ def _difference(first: float, second: float) -> float:
     return first - second if order(first, second) else 0.0
 
 
-def _moments(estimator: Estimator, ranks: IntArray) -> tuple[float, float]:
-    """Mean and variance of the average over users, from one pass over their laws."""
-    reach = int(np.max(np.nonzero(estimator.values)[0], initial=0)) + 1
-    row, mean, variance = estimator.values[:reach], 0.0, 0.0
-    for law in estimator._law_blocks(ranks, 1, np.arange(reach)):
-        expected = law @ row
-        mean += float(expected.sum())
-        variance += float(np.maximum(law @ row**2 - expected**2, 0.0).sum())
-    return mean / ranks.size, variance / ranks.size**2
-
-
 def negatives_needed(
     verdict_at: Callable[[int], Verdict], low: int, high: int, confidence: float = 0.95
 ) -> int | None:
     """Number of negatives at which the verdict's probability crosses a level.
 
-    The bracket is shrunk by straight lines through z and, every third step, by bisection.
+    The bracket is shrunk by straight lines through the normal quantile of the probability and,
+    every third step, by bisection.
 
     Parameters
     ----------
@@ -577,19 +761,26 @@ def negatives_needed(
 
     Examples
     --------
-    >>> from sampled_metrics import metric
-    >>> ap = metric("ap")
+    >>> from . import metric
+    >>> recall = metric("recall@10")
     >>> negatives_needed(
-    ...     lambda m: verdict([3] * 5, [8] * 5, naive(ap, Protocol(1_000, m))), 10, 900
+    ...     lambda m: verdict([3] * 5, [300] * 5, naive(recall, Protocol(1_000, m))), 10, 900
     ... )
-    189
+    31
     """
     needed = _normal_quantile(confidence)
     below, reached = integer(low, "low", 1), integer(high, "high", low)
-    lack = verdict_at(below).z - needed
+
+    def excess_at(m: int) -> float:
+        found = verdict_at(m)
+        if found.z <= 0 or found.probability < confidence:
+            return min(float(ndtri(found.probability)) - needed, -_TOLERANCE)
+        return max(float(ndtri(found.probability)) - needed, 0.0)
+
+    lack = excess_at(below)
     if lack >= 0:
         return below
-    excess = verdict_at(reached).z - needed
+    excess = excess_at(reached)
     if excess < 0:
         return None
     steps = 0
@@ -598,7 +789,7 @@ def negatives_needed(
         line = steps % 3 > 0 and np.isfinite(lack - excess)
         share = lack / (lack - excess) if line else 0.5
         middle = below + min(max(round(share * (reached - below)), 1), reached - below - 1)
-        found = verdict_at(middle).z - needed
+        found = excess_at(middle)
         if found >= 0:
             reached, excess = middle, found
         else:

@@ -16,11 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
-from ._least_squares import System, reduce
-from ._quadrature import all_ranks
 from ._validate import FloatArray, IntArray, integer, integers
 from .metrics import Metric
-from .protocol import Protocol, log_hypergeometric, log_law
+from .numerics.distributions import log_hypergeometric, log_law
+from .numerics.least_squares import IllConditionedError as IllConditionedError
+from .numerics.least_squares import System, reduce
+from .numerics.quadrature import all_ranks
+from .protocol import Protocol
 
 #: A prior over the true ranks; see :func:`least_bias`.
 Prior = ArrayLike | Mapping[int, float] | None
@@ -69,7 +71,7 @@ class Estimator:
 
         Examples
         --------
-        >>> from sampled_metrics import metric
+        >>> from . import metric
         >>> naive(metric("ap"), Protocol(n_items=100, n_negatives=4))([1, 2, 5])
         array([1. , 0.5, 0.2])
         """
@@ -100,7 +102,7 @@ class Estimator:
 
         Examples
         --------
-        >>> from sampled_metrics import metric
+        >>> from . import metric
         >>> est = naive(metric("recall@10"), Protocol(n_items=10_000, n_negatives=99))
         >>> est.expected([1, 100, 1_000, 10_000]).round(3)
         array([1.   , 1.   , 0.466, 0.   ])
@@ -116,7 +118,7 @@ class Estimator:
 
         Examples
         --------
-        >>> from sampled_metrics import metric
+        >>> from . import metric
         >>> est = naive(metric("recall@10"), Protocol(n_items=10_000, n_negatives=99))
         >>> est.variance([1, 1_000]).round(3)
         array([0.   , 0.249])
@@ -134,7 +136,7 @@ class Estimator:
 
         Examples
         --------
-        >>> from sampled_metrics import metric
+        >>> from . import metric
         >>> est = naive(metric("recall@10"), Protocol(n_items=10_000, n_negatives=99))
         >>> est.bias([1, 100]).round(6)
         array([0., 1.])
@@ -147,7 +149,7 @@ class Estimator:
 
         Examples
         --------
-        >>> from sampled_metrics import metric
+        >>> from . import metric
         >>> est = naive(metric("recall@10"), Protocol(n_items=10_000, n_negatives=99))
         >>> est.mse([1, 100]).round(6)
         array([0., 1.])
@@ -172,7 +174,7 @@ class Estimator:
 
         Examples
         --------
-        >>> from sampled_metrics import metric
+        >>> from . import metric
         >>> est = naive(metric("auc"), Protocol(n_items=10, n_negatives=3, n_relevant=2))
         >>> est.expected_of_set([3, 5]), metric("auc").of_set([3, 5], n_items=10)
         (0.6875, 0.6875)
@@ -202,7 +204,7 @@ class Estimator:
         --------
         Two neighbours have the same negatives above them, and twice the spread of one:
 
-        >>> from sampled_metrics import metric
+        >>> from . import metric
         >>> pair = naive(metric("auc"), Protocol(n_items=12, n_negatives=4, n_relevant=2))
         >>> pair.variance_of_set([6, 7]), float(pair.variance(6) + pair.variance(7, position=2))
         (0.0625, 0.03125)
@@ -279,7 +281,7 @@ def naive(metric: Metric, protocol: Protocol) -> Estimator:
 
     Examples
     --------
-    >>> from sampled_metrics import metric
+    >>> from . import metric
     >>> est = naive(metric("ap"), Protocol(n_items=10_000, n_negatives=99))
     >>> est.values[:3]
     array([1.        , 0.5       , 0.33333333])
@@ -381,7 +383,7 @@ def rank_estimate(metric: Metric, protocol: Protocol, rounding: str = "floor") -
 
     Examples
     --------
-    >>> from sampled_metrics import metric
+    >>> from . import metric
     >>> rank_estimate(metric("ap"), Protocol(n_items=101, n_negatives=4)).values[:3].round(4)
     array([1.    , 0.0385, 0.0196])
     """
@@ -420,17 +422,16 @@ def least_bias(metric: Metric, protocol: Protocol, prior: Prior = None) -> Estim
     ------
     ValueError
         If the prior is of the wrong length, negative, not finite or does not sum to 1.
-
-    Warns
-    -----
-    RuntimeWarning
-        If the problem is so ill-conditioned that the values have no correct digits and their bias
-        is more than the least there is: from about 40 negatives on. Trade bias for variance
-        instead.
+    IllConditionedError
+        A ValueError: if double precision cannot hold the values. They grow with the number of
+        negatives, to 1e11 at 50 and 1e26 at 100 for Recall@10, and cancel to below 1 on average;
+        the exact ones, rounded to 16 digits, would have a larger bias than the least. That is so
+        from about 40 negatives on, unless the metric is a polynomial of low degree in the rank,
+        as AUC is. Trade bias for variance instead.
 
     Examples
     --------
-    >>> from sampled_metrics import metric
+    >>> from . import metric
     >>> est = least_bias(metric("auc"), Protocol(n_items=1_000, n_negatives=5))
     >>> est.values.round(6) + 0.0
     array([1. , 0.8, 0.6, 0.4, 0.2, 0. ])
@@ -466,10 +467,12 @@ def bias_variance(
     ------
     ValueError
         If `gamma` is negative or not finite, or as :func:`least_bias`.
+    IllConditionedError
+        As :func:`least_bias`, if `gamma` is 0 or next to it.
 
     Examples
     --------
-    >>> from sampled_metrics import metric
+    >>> from . import metric
     >>> est = bias_variance(metric("recall@10"), Protocol(1_000, 20), gamma=0.1)
     >>> est.values[:3].round(3)
     array([ 0.44 , -0.243, -0.047])
@@ -509,7 +512,7 @@ def monotone(
 
     Examples
     --------
-    >>> from sampled_metrics import metric
+    >>> from . import metric
     >>> est = monotone(metric("recall@10"), Protocol(1_000, 20), nonnegative=True)
     >>> bool((np.diff(est.values) <= 0).all()), float(est.values[-1])
     (True, 0.0)
@@ -517,6 +520,33 @@ def monotone(
     rows = [system.decreasing(nonnegative) for system in _systems(metric, protocol, prior)]
     name = "monotone, non-negative" if nonnegative else "monotone"
     return Estimator(metric, protocol, _stacked(rows), name)
+
+
+def default_gamma(n_users: int) -> float:
+    """Weight of the variance for an average over `n_users` of whose ranks nothing is known.
+
+    It is ``1 / sqrt(n_users)``, between two ends. For users who are all alike the mean squared
+    error is the mean of ``bias**2 + variance / n_users`` and the best weight ``1 / n_users``. For
+    users who are independent draws from the estimator's prior the biases cancel, and the best is
+    1. Real users are neither: for the recommenders of MovieLens the best falls about like the root
+    (chapters 8 and 17 of the book).
+
+    Parameters
+    ----------
+    n_users : int
+        At least 1.
+
+    Raises
+    ------
+    ValueError
+        If `n_users` is below 1.
+
+    Examples
+    --------
+    >>> default_gamma(6_400)
+    0.0125
+    """
+    return 1.0 / float(np.sqrt(integer(n_users, "n_users", 1)))
 
 
 def choose_gamma(
@@ -528,11 +558,10 @@ def choose_gamma(
 ) -> float:
     """The gamma whose average over `n_users` is expected to be closest to the exact average.
 
-    An average over N users errs by ``(mean bias)**2 + (mean variance) / N``. If nothing is
-    known of the users' ranks but the prior, and they may all be alike, this is at most, and
-    for identical users equal to, the mean of ``bias**2 + variance / N``: gamma is 1 / N. If
-    `ranks` tell what the users' ranks are like, say those of a recommender that was ranked
-    exactly, the error itself is minimised over gamma in [1e-12, 1].
+    An average over N users errs by ``(mean bias)**2 + (mean variance) / N``. If `ranks` tell what
+    the users' ranks are like, say those of a recommender that was ranked exactly, this error is
+    minimised over gamma in [1e-12, 1]. If nothing is known of the ranks, gamma is that of
+    :func:`default_gamma`.
 
     Parameters
     ----------
@@ -558,10 +587,10 @@ def choose_gamma(
 
     Examples
     --------
-    >>> from sampled_metrics import metric
+    >>> from . import metric
     >>> protocol = Protocol(n_items=1_000, n_negatives=20)
-    >>> choose_gamma(metric("ap"), protocol, n_users=50)
-    0.02
+    >>> choose_gamma(metric("ap"), protocol, n_users=100)
+    0.1
     >>> few, many = (choose_gamma(metric("ap"), protocol, N, [1, 5, 30]) for N in (10, 10_000))
     >>> few > many
     True
@@ -569,12 +598,15 @@ def choose_gamma(
     users = integer(n_users, "n_users", 1)
     integer(protocol.n_relevant, "n_relevant", 1, 1)
     if ranks is None:
-        return 1.0 / users
+        return default_gamma(users)
     shares = observed(ranks)
     at, share = np.array(list(shares)), np.array(list(shares.values()))
 
     def error(log_gamma: float) -> float:
-        estimator = bias_variance(metric, protocol, 10.0**log_gamma, prior)
+        try:
+            estimator = bias_variance(metric, protocol, 10.0**log_gamma, prior)
+        except IllConditionedError:
+            return np.inf
         bias, variance = share @ estimator.bias(at), share @ estimator.variance(at)
         return float(bias**2 + variance / users)
 

@@ -22,9 +22,9 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 from scipy.special import betaincinv
 
-from ._all_ranks import AllRanks, all_ranks, local_maxima, spread
 from ._validate import FloatArray, IntArray
 from .metrics import Metric
+from .numerics.all_ranks import AllRanks, all_ranks, local_maxima, spread
 from .protocol import Protocol
 
 #: An interval is certified if it is at most this much wider than need be, at either end.
@@ -69,7 +69,7 @@ class Interval:
 
     Examples
     --------
-    >>> from sampled_metrics import metric
+    >>> from . import metric
     >>> found = interval([60, 30, 10], Protocol(n_items=50, n_negatives=2), metric("recall@10"))
     >>> round(found.low, 3), round(found.high, 3), found.certified
     (0.0, 0.996, True)
@@ -103,7 +103,10 @@ def interval(
     (their counts spread less than binomial ones: hoeffding1956):
 
     - the share of each sampled rank, and of the first 2, 3, ... of them, is in its exact
-      binomial interval (clopper1934), at a level split evenly among them;
+      binomial interval (clopper1934), at a level split evenly among them. Where users are spread
+      over several sampled ranks, by ties or by instances, at half of that level: their sum,
+      rounded outwards, is that far out at most twice as often as a binomial count, which given
+      the parts is as likely as not to be beyond it (jogdeo1968);
     - the mean sampled rank is in an empirical Bernstein interval (maurer2009, theorem 4), which
       has half of the error probability to itself.
 
@@ -149,7 +152,7 @@ def interval(
     --------
     AUC is linear in the rank: a point, but for the users being few.
 
-    >>> from sampled_metrics import metric
+    >>> from . import metric
     >>> protocol, shares = Protocol(n_items=50, n_negatives=2), [0.6, 0.3, 0.1]
     >>> auc = interval(shares, protocol, metric("auc"), users=float("inf"))
     >>> round(auc.low, 6), round(auc.high, 6)
@@ -343,6 +346,8 @@ def _region(problem: _Problem, users: float, error: float) -> _Region:
     functionals = np.concatenate([np.eye(m + 1), levels, x[np.newaxis]])
     each = 0.5 * error / (m + 1 + len(levels))
     counts = np.concatenate([shares, np.cumsum(shares)[1 : m - 1]]) * users
+    if (np.abs(counts - np.round(counts)) > 1e-12 * users + 1e-9).any():
+        each /= 2
     band = bernstein(float(shares @ x), float(shares @ (x - shares @ x) ** 2), users, 0.5 * error)
     bands = np.concatenate([clopper_pearson(counts, users, each), [band]])
     return _Region(functionals, bands)

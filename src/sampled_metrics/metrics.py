@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._validate import FloatArray, IntArray, integer, integers
+from ._validate import FloatArray, IntArray, as_written, integer, integers
 
 #: The metrics, and whether each needs ("must"), takes ("may") or refuses ("no") a cut-off k.
 CUTOFF = {
@@ -26,6 +26,20 @@ CUTOFF = {
     "rr": "may",
     "hit": "must",
     "accuracy": "no",
+}
+#: What RecBole, RecTools, ranx, trec_eval and ir_measures call them, without "_" and "-".
+_OTHER_NAMES = {
+    "p": "precision",
+    "r": "recall",
+    "map": "ap",
+    "mrr": "rr",
+    "reciprank": "rr",
+    "reciprocalrank": "rr",
+    "hr": "hit",
+    "hitrate": "hit",
+    "hitratio": "hit",
+    "success": "hit",
+    "ndcgcut": "ndcg",
 }
 
 
@@ -56,8 +70,10 @@ class Metric:
 
     def __post_init__(self) -> None:
         if self.kind not in CUTOFF:
-            near = difflib.get_close_matches(self.kind, CUTOFF, n=1, cutoff=0.0)[0]
-            raise ValueError(f"metric {self.kind!r} is unknown: did you mean {near!r}?")
+            other = _OTHER_NAMES.get(self.kind)
+            near = [other] if other else difflib.get_close_matches(self.kind, CUTOFF, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(CUTOFF)}"
+            raise ValueError(f"metric {as_written(self.kind)} is unknown: {hint}")
         if self.k is None and CUTOFF[self.kind] == "must":
             raise ValueError(f"metric {self.kind!r} needs a cut-off, as in '{self.kind}@10'")
         if self.k is not None and CUTOFF[self.kind] == "no":
@@ -298,6 +314,10 @@ def metric(name: str) -> Metric:
         item "rr" equals "ap", "hit@k" equals "recall@k" and "accuracy" equals "recall@1"
         (krichene2020, section 3.1).
 
+        Other names are understood, too: "p" for precision, "r" for recall, "hr", "hit_rate",
+        "hit_ratio" and "success" for hit, "map" for ap, "mrr" and "recip_rank" for rr, and
+        trec_eval's "P_10", "recall_10", "success_10" and "ndcg_cut_10".
+
     Returns
     -------
     Metric
@@ -305,21 +325,45 @@ def metric(name: str) -> Metric:
     Raises
     ------
     ValueError
-        If the name is unknown (the nearest known one is suggested), or its k is missing, below
-        1, fractional or not taken.
+        If the name is unknown (a near one is suggested), or its k is missing, below 1, fractional
+        or not taken.
+
+    Notes
+    -----
+    For one relevant item in each ranking, libraries differ in NDCG only: RecTools divides NDCG@k
+    by the sum of ``1 / log2(i + 1)`` over i = 1..k unless `divide_by_achievable` is set, so that
+    its NDCG@10 is the one here divided by 4.54. For several relevant items, R of them:
+
+    - *hit@k* is 1 if the best of them is in the top k, and *rr* looks at the best one only. That
+      is what RecBole, RecTools, ranx and trec_eval (success, recip_rank) compute. Only *recall@k*
+      counts them all.
+    - *ap@k* divides by min(R, k), as RecBole does: 1 is reached by a perfect top k. trec_eval
+      (map_cut), ranx and RecTools divide by R, or RecTools by k (`divide_by_k`).
+    - *ndcg@k* divides by the sum over i = 1..min(R, k), as RecBole, ranx and trec_eval do.
+    - *auc* is the mean over rankings. RecBole's auc pools the scores of all users instead.
 
     Examples
     --------
-    >>> metric("NDCG@10").name
-    'ndcg@10'
+    >>> metric("NDCG@10").name, metric("HR@10").name, metric("MRR").name
+    ('ndcg@10', 'hit@10', 'rr')
+    >>> metric("MAP@2").of_set([1, 4, 5])  # 1 / min(3, 2); trec_eval has 1 / 3
+    0.5
     >>> metric("nddg@10")
     Traceback (most recent call last):
     ...
     ValueError: metric 'nddg' is unknown: did you mean 'ndcg'?
     """
     if not isinstance(name, str):
-        raise ValueError(f"metric must be a name such as 'ndcg@10', got {name!r}")
-    kind, at, cutoff = (part.strip() for part in name.lower().partition("@"))
-    if at and not re.fullmatch(r"-?[0-9]+", cutoff):
-        raise ValueError(f"k must be a whole number >= 1, got {cutoff!r} in metric {name!r}")
+        raise ValueError(f"metric must be a name such as 'ndcg@10', got {as_written(name)}")
+    trec = re.fullmatch(r"(.*[a-z])_([0-9]+)", name.strip().lower())  # such as ndcg_cut_10
+    given = "@".join(trec.groups()) if trec else name.lower()
+    kind, at, cutoff = (part.strip() for part in given.partition("@"))
+    if at and not re.fullmatch(r"-?[0-9]{1,18}", cutoff):
+        raise ValueError(
+            f"k must be a whole number {'below 10**18' if cutoff.isdecimal() else '>= 1'}, got "
+            f"{as_written(cutoff)} in metric {as_written(name)}"
+        )
+    kind = _OTHER_NAMES.get(re.sub(r"[_ -]", "", kind), kind)
+    if not at and CUTOFF.get(kind) == "must":
+        raise ValueError(f"metric {as_written(name)} needs a cut-off, as in '{name.strip()}@10'")
     return Metric(kind, int(cutoff) if at else None)

@@ -10,37 +10,43 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import combinations
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from scipy.sparse import coo_array
 from tqdm import tqdm
 
 from . import estimators as corrections
 from ._validate import FloatArray, IntArray, integer, integers
 from .consistency import Verdict, negatives_needed, order
 from .estimators import Estimator
-from .logs import Log
+from .io.logs import Log
 from .metrics import Metric
-from .protocol import Protocol, log_law
+from .numerics.differences import Differences
+from .protocol import Protocol, thinned
 
 #: True ranks of users, or the probability of each rank that has any.
 Ranks = ArrayLike | Mapping[int, float]
 
-#: What a plan compares. Gamma of bias-variance is one over the root of the number of users, as in
+#: What a plan compares. Gamma of bias-variance is that of
+#: :func:`~sampled_metrics.estimators.default_gamma`, as in
 #: :func:`~sampled_metrics.evaluation.estimate`.
 ESTIMATORS: dict[str, Callable[[Metric, Protocol, int], Estimator]] = {
     "naive": lambda metric, protocol, users: corrections.naive(metric, protocol),
     "rank estimate": lambda metric, protocol, users: corrections.rank_estimate(metric, protocol),
     "monotone": lambda metric, protocol, users: corrections.monotone(metric, protocol),
     "bias-variance": lambda metric, protocol, users: corrections.bias_variance(
-        metric, protocol, users**-0.5
+        metric, protocol, corrections.default_gamma(users)
     ),
 }
+
+#: Those that are another estimator for every number of users.
+_BY_USERS = {"bias-variance"}
 
 #: Users of a plan, and counts that its tables show, at most.
 _MOST_USERS, _MOST_COUNT = 10**12, 2**62
@@ -53,9 +59,8 @@ def verdict(first: Ranks, second: Ranks, estimator: Estimator, n_users: int) -> 
     """How often an evaluation of so many users finds the order of two distributions of ranks.
 
     Unlike :func:`sampled_metrics.consistency.verdict`, which judges one fixed set of users, the
-    users are drawn too: the variance of one user's difference is that of its expectation from user
-    to user and, on average over users, that of the two sampled values, whose negatives are
-    independent.
+    users are drawn too: a user's difference is that of two sampled values at ranks drawn from the
+    distributions, with negatives of their own, and the evaluation is a sum of `n_users` of these.
 
     Parameters
     ----------
@@ -82,11 +87,11 @@ def verdict(first: Ranks, second: Ranks, estimator: Estimator, n_users: int) -> 
 
     Examples
     --------
-    >>> from sampled_metrics import metric
+    >>> from . import metric
     >>> ap = corrections.naive(metric("ap"), Protocol(n_items=1_000, n_negatives=200))
     >>> found = verdict([3, 30], [8, 20], ap, n_users=100)
     >>> round(found.exact, 3), round(found.probability, 3), found.users()
-    (0.096, 0.998, 33)
+    (0.096, 0.998, 32)
     """
     pair = _Pair.of(first, second, estimator.metric, _one_size(estimator.protocol))
     return pair.verdict(estimator, n_users)
@@ -135,13 +140,16 @@ def plan(
     -------
     pandas.DataFrame
         A row for each estimator and a last one, ``exact``, for ranking all items. Columns:
-        estimator; probability (of the right verdict with `n_users` and `n_negatives`);
-        negatives_needed (with `n_users`: the fewest from which on `confidence` is kept up to
-        `max_negatives`, looked at in steps of 1, 2, 5, 10, ... and refined in the last of them; NA
-        if it is not reached); scores_by_negatives (scores to compute for one recommender with
-        these: users times negatives and 1); users_needed (with `n_negatives`; NA if the expected
-        order is wrong, so that more users make the wrong verdict surer); scores_by_users. The
-        scores of the row ``exact`` are users times `n_items`. Counts above 2**62 are NA.
+        estimator; probability (of the right verdict with `n_users` and `n_negatives`); ties
+        (probability that the two are level, which is no verdict); negatives_needed (with `n_users`:
+        the fewest from which on `confidence` is kept up to `max_negatives`, looked at in steps of
+        1, 2, 5, 10, ... and refined in the last of them; NA if it is not reached);
+        scores_by_negatives (scores to compute for one recommender with these: users times negatives
+        and 1); users_needed (with `n_negatives`; NA if the expected order is wrong, so that more
+        users make the wrong verdict surer, or if 10**12 are not enough; gamma of bias-variance
+        falls with the users, and these are the fewest from which on `confidence` is kept, looked
+        at in the same steps); scores_by_users. The scores of the row ``exact`` are users times
+        `n_items`. Counts above 2**62 are NA.
 
     Raises
     ------
@@ -150,16 +158,16 @@ def plan(
 
     Examples
     --------
-    >>> from sampled_metrics import metric
+    >>> from . import metric
     >>> better, worse = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
     >>> found = plan(better, worse, metric("ndcg@10"), n_items=1_000, n_users=50)
     >>> found[["estimator", "probability", "negatives_needed", "users_needed"]].round(2)
            estimator  probability  negatives_needed  users_needed
-    0          naive         0.49               246          <NA>
-    1  rank estimate         1.00                47            13
-    2       monotone         1.00                47            11
-    3  bias-variance         1.00                32             9
-    4          exact         1.00              <NA>             7
+    0          naive         0.48               244          <NA>
+    1  rank estimate         1.00                49            14
+    2       monotone         1.00                49            14
+    3  bias-variance         1.00                33             8
+    4          exact         1.00              <NA>             9
     """
     pair = _Pair.of(first, second, metric, integer(n_items, "n_items", 3))
     users = integer(n_users, "n_users", 1, _MOST_USERS)
@@ -170,12 +178,13 @@ def plan(
     names = _known(estimators)
     rows = []
     for name in tqdm(names, desc="plan", unit="estimator", disable=not progress):
-        at = _Judged(pair, name, users, replacement)
-        now = at(drawn)
-        rows.append((name, now.probability, _kept_from(at, grid, confidence), now))
+        at = _Judged(pair, name, replacement)
+        now = at(drawn, users)
+        fewest = _kept_from(partial(at, n_users=users), grid, confidence)
+        rows.append((name, now, fewest, at.users_needed(now, drawn, confidence)))
     full = pair.exact(users)
-    rows.append((EXACT, full.probability, None, full))
-    return _frame(rows, users, drawn, pair.n_items, confidence)
+    rows.append((EXACT, full, None, full.users(confidence)))
+    return _frame(rows, users, drawn, pair.n_items)
 
 
 def curve(
@@ -202,8 +211,8 @@ def curve(
     Returns
     -------
     pandas.DataFrame
-        Columns estimator, n_negatives (NA for ``exact``), n_users, probability and scores (to
-        compute for one recommender).
+        Columns estimator, n_negatives (NA for ``exact``), n_users, probability, ties and scores
+        (to compute for one recommender).
 
     Raises
     ------
@@ -212,26 +221,29 @@ def curve(
 
     Examples
     --------
-    >>> from sampled_metrics import metric
+    >>> from . import metric
     >>> better, worse = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
     >>> curve(better, worse, metric("ap"), 1_000, 50, [10, 100], estimators=["naive"]).round(3)
-      estimator  n_negatives  n_users  probability  scores
-    0     naive           10       50        0.014     550
-    1     naive          100       50        0.922    5050
-    2     exact         <NA>       50        1.000   50000
+      estimator  n_negatives  n_users  probability  ties  scores
+    0     naive           10       50        0.015   0.0     550
+    1     naive          100       50        0.924   0.0    5050
+    2     exact         <NA>       50        1.000   0.0   50000
     """
     pair = _Pair.of(first, second, metric, integer(n_items, "n_items", 3))
     users = np.unique(integers(n_users, "n_users", 1, _MOST_USERS)).tolist()
     negatives = np.unique(integers(n_negatives, "n_negatives", 1)).tolist()
-    rows: list[tuple[str, int | None, int, float, int]] = []
+    rows: list[tuple[str, int | None, int, float, float, int]] = []
     for name in tqdm(_known(estimators), desc="curve", unit="estimator", disable=not progress):
-        for u in users:
-            at = _Judged(pair, name, u, replacement)
-            rows += [(name, m, u, at(m).probability, u * (m + 1)) for m in negatives]
-    rows += [(EXACT, None, u, pair.exact(u).probability, u * pair.n_items) for u in users]
+        at = _Judged(pair, name, replacement)
+        for u, m in product(users, negatives):
+            found = at(m, u)
+            rows.append((name, m, u, found.probability, found.ties, u * (m + 1)))
+    for u in users:
+        found = pair.exact(u)
+        rows.append((EXACT, None, u, found.probability, found.ties, u * pair.n_items))
     if max(row[-1] for row in rows) > _MOST_COUNT:
         raise ValueError(f"n_users * n_items and n_users * n_negatives must be <= {_MOST_COUNT}")
-    columns = ["estimator", "n_negatives", "n_users", "probability", "scores"]
+    columns = ["estimator", "n_negatives", "n_users", "probability", "ties", "scores"]
     return pd.DataFrame(rows, columns=columns).astype({"n_negatives": "Int64"})
 
 
@@ -272,7 +284,7 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
     Parameters
     ----------
     log : Log
-        From :func:`~sampled_metrics.logs.read_log`; one relevant item for each user. Where users
+        From :func:`~sampled_metrics.io.logs.read_log`; one relevant item for each user. Where users
         differ in the number of negatives, the fit is to the law of as many of them as everyone
         has: of those, any so many are a sample of the same kind.
     n_items : int
@@ -292,7 +304,7 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
 
     Examples
     --------
-    >>> from sampled_metrics.logs import read_log
+    >>> from .io.logs import read_log
     >>> rows = pd.DataFrame({"user": [1, 2, 3, 4], "rank": [1, 1, 1, 5]})
     >>> found = fitted(read_log(rows, n_items=50, n_negatives=4), 101)
     >>> len(found["recommender"]), round(sum(found["recommender"].values()), 9)
@@ -311,7 +323,7 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
         counts = np.zeros(negatives + 1)
         own = rows[rows["recommender"] == name]
         for m in own["n_negatives"].unique().tolist():
-            counts += _counts(own[own["n_negatives"] == m], m) @ _thinned(m, negatives)
+            counts += _counts(own[own["n_negatives"] == m], m) @ thinned(m, negatives)
         mass = np.asarray(priors.maximum_entropy(counts, protocol).mass)
         found[name] = dict(zip(grid.tolist(), _condensed(mass, grid).tolist(), strict=True))
     return found
@@ -324,12 +336,6 @@ def _counts(rows: pd.DataFrame, m: int) -> FloatArray:
     np.add.at(changes, above, 1 / (tied + 1.0))
     np.add.at(changes, above + tied + 1, -1 / (tied + 1.0))
     return np.asarray(np.maximum(np.cumsum(changes)[:-1], 0.0))
-
-
-def _thinned(m: int, fewer: int) -> FloatArray:
-    """Law of how many of `fewer` negatives are above the item, given how many of the m are."""
-    above = np.arange(m + 1)[:, np.newaxis]
-    return np.asarray(np.exp(log_law(np.arange(fewer + 1), fewer, above, np.int64(m), False)))
 
 
 def _grid(n_items: int) -> IntArray:
@@ -385,14 +391,14 @@ def for_pairs(
 
     Examples
     --------
-    >>> from sampled_metrics import metric
+    >>> from . import metric
     >>> ranks = {"A": {1: 1.0}, "B": {9: 1.0}, "C": {2: 0.5, 70: 0.5}}
     >>> found = for_pairs(plan, ranks, metric("ap"), 100, 5, 10, estimators=["naive"])
     >>> found[["first", "second", "estimator", "negatives_needed"]].head(3)
       first second estimator  negatives_needed
-    0     A      B     naive                 6
+    0     A      B     naive                 8
     1     A      B     exact              <NA>
-    2     A      C     naive                 1
+    2     A      C     naive                 2
     """
     if len(ranks) < 2:
         raise ValueError(f"a plan needs two recommenders or more, got {len(ranks)}")
@@ -423,6 +429,7 @@ class _Pair:
     ranks: tuple[IntArray, IntArray]
     masses: tuple[FloatArray, FloatArray]
     users: tuple[IntArray, IntArray] | None  # places of each user's two ranks; None: independent
+    _laws: dict[Protocol, FloatArray] = field(default_factory=dict)
 
     @classmethod
     def of(cls, first: Ranks, second: Ranks, metric: Metric, n_items: int) -> _Pair:
@@ -452,47 +459,76 @@ class _Pair:
         one, two = (float(m @ v) for m, v in zip(self.masses, self.values, strict=True))
         return one - two if order(one, two) else 0.0
 
-    def judged(
-        self, means: Sequence[FloatArray], variances: Sequence[FloatArray], n_users: int
-    ) -> Verdict:
-        """From the mean and variance of a reported value at the ranks of each."""
-        users = integer(n_users, "n_users", 1)
-        one, two = (float(m @ v) for m, v in zip(self.masses, means, strict=True))
-        noise = sum(float(m @ v) for m, v in zip(self.masses, variances, strict=True))
-        if self.users is not None:
-            spread = float(np.var(means[0][self.users[0]] - means[1][self.users[1]]))
-        else:
-            spread = sum(
-                float(m @ (v - m @ v) ** 2) for m, v in zip(self.masses, means, strict=True)
-            )
-        expected = one - two if order(one, two) else 0.0
-        return Verdict(self.difference, expected, float(np.sqrt((spread + noise) / users)), users)
+    def law(self, estimator: Estimator) -> FloatArray:
+        """Of a user's sampled ranks: a row for each recommender, or if paired, one of all pairs."""
+        protocol = estimator.protocol
+        if protocol not in self._laws:
+            counts = np.arange(protocol.n_negatives + 1)
+            found = []
+            for ranks, masses in zip(self.ranks, self.masses, strict=True):
+                blocks = list(estimator._law_blocks(ranks, 1, counts))
+                if self.users is None:
+                    ends = np.cumsum([len(block) for block in blocks])[:-1]
+                    parts = zip(np.split(masses, ends), blocks, strict=True)
+                    found.append(np.sum([m @ block for m, block in parts], axis=0))
+                else:
+                    found.append(np.concatenate(blocks))
+            if self.users is None:
+                self._laws[protocol] = np.stack(found)
+            else:
+                shape = (self.ranks[0].size, self.ranks[1].size)
+                share = np.full(self.users[0].size, 1 / self.users[0].size)
+                pairs = coo_array((share, self.users), shape=shape).tocsr()
+                self._laws[protocol] = (found[0].T @ (pairs @ found[1])).reshape(1, -1)
+        return self._laws[protocol]
 
     def verdict(self, estimator: Estimator, n_users: int) -> Verdict:
-        means, variances = zip(*(_moments(estimator, ranks) for ranks in self.ranks), strict=True)
-        return self.judged(means, variances, n_users)
+        law, values = self.law(estimator), estimator.values
+        if self.users is None:
+            return self.judged(Differences(values, law, np.array([1.0, -1.0])), n_users)
+        each = np.subtract.outer(values, values).ravel()
+        return self.judged(Differences(each, law, np.ones(1)), n_users)
 
     def exact(self, n_users: int) -> Verdict:
-        return self.judged(self.values, [np.zeros_like(v) for v in self.values], n_users)
+        one, two = self.values
+        if self.users is None:
+            law = np.zeros((2, one.size + two.size))
+            law[0, : one.size], law[1, one.size :] = self.masses
+            both = Differences(np.concatenate([one, two]), law, np.array([1.0, -1.0]))
+        else:
+            each = np.append(one[self.users[0]] - two[self.users[1]], 0.0)
+            law = np.append(np.full(each.size - 1, 1 / (each.size - 1)), 0.0)[np.newaxis]
+            both = Differences(each, law, np.ones(1))
+        return self.judged(both, n_users)
+
+    def judged(self, one_user: Differences, n_users: int) -> Verdict:
+        users = integer(n_users, "n_users", 1)
+        mean, variance, *_ = one_user.cumulants.tolist()
+        return Verdict(self.difference, mean, float(np.sqrt(variance / users)), users, one_user)
 
 
 @dataclass(frozen=True, eq=False)
 class _Judged:
-    """The verdict of one estimator as a function of the number of negatives."""
+    """The verdict of one estimator by the numbers of negatives and of users."""
 
     pair: _Pair
     name: str
-    n_users: int
     replacement: bool
 
-    def __call__(self, n_negatives: int) -> Verdict:
+    def __call__(self, n_negatives: int, n_users: int) -> Verdict:
         protocol = Protocol(self.pair.n_items, n_negatives, self.replacement)
-        estimator = ESTIMATORS[self.name](self.pair.metric, protocol, self.n_users)
-        return self.pair.verdict(estimator, self.n_users)
+        estimator = ESTIMATORS[self.name](self.pair.metric, protocol, n_users)
+        return self.pair.verdict(estimator, n_users)
+
+    def users_needed(self, now: Verdict, n_negatives: int, confidence: float) -> int | None:
+        """Fewest users for the confidence; an estimator that depends on them is built for each."""
+        if self.name not in _BY_USERS:
+            return now.users(confidence)
+        return _kept_from(partial(self, n_negatives), steps(_MOST_USERS), confidence)
 
 
 def _kept_from(at: Callable[[int], Verdict], grid: list[int], confidence: float) -> int | None:
-    """Fewest negatives from which on the confidence is kept at every later step, or None."""
+    """Fewest negatives, or users, from which on the confidence is kept at every later step."""
     kept = grid[-1] + 1
     for step in reversed(grid):
         found = at(step)
@@ -502,27 +538,16 @@ def _kept_from(at: Callable[[int], Verdict], grid: list[int], confidence: float)
     return kept
 
 
-def _moments(estimator: Estimator, ranks: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of the reported value at each rank, from one pass over their laws."""
-    reach = int(np.max(np.nonzero(estimator.values)[0], initial=0)) + 1
-    row, means, variances = estimator.values[:reach], [], []
-    for law in estimator._law_blocks(ranks, 1, np.arange(reach)):
-        means.append(law @ row)
-        variances.append(np.maximum(law @ row**2 - means[-1] ** 2, 0.0))
-    return np.concatenate(means), np.concatenate(variances)
-
-
 def _frame(
-    rows: Iterable[tuple[str, float, int | None, Verdict]],
+    rows: Iterable[tuple[str, Verdict, int | None, int | None]],
     users: int,
     negatives: int,
     n_items: int,
-    confidence: float,
 ) -> pd.DataFrame:
-    """The table of a plan; `rows` give the verdict with `users` and `negatives` last."""
+    """The table of a plan; `rows` hold the negatives and the users that are needed last."""
     table = []
-    for name, probability, needed, now in rows:
-        more = now.users(confidence)
+    for name, now, needed, more in rows:
+        more = None if more is None or more > _MOST_USERS else more
         each = n_items if name == EXACT else negatives + 1
         by_negatives = None if needed is None else users * (needed + 1)
         if name == EXACT:
@@ -530,9 +555,9 @@ def _frame(
         by_users = None if more is None else more * each
         found = (needed, by_negatives, more, by_users)
         shown = (None if c is None or c > _MOST_COUNT else c for c in found)
-        table.append((name, probability, *shown))
+        table.append((name, now.probability, now.ties, *shown))
     counts = ["negatives_needed", "scores_by_negatives", "users_needed", "scores_by_users"]
-    frame = pd.DataFrame(table, columns=["estimator", "probability", *counts])
+    frame = pd.DataFrame(table, columns=["estimator", "probability", "ties", *counts])
     return frame.astype(dict.fromkeys(counts, "Int64"))
 
 

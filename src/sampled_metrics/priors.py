@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 
-from ._all_ranks import AllRanks, all_ranks, local_maxima, spread
-from ._quadrature import all_ranks as quadrature_ranks
-from ._validate import FloatArray, integer
+from ._validate import FloatArray, IntArray, integer
 from .identification import checked_counts
 from .metrics import Metric
-from .protocol import Protocol, log_law
+from .numerics.all_ranks import AllRanks, all_ranks, local_maxima, spread
+from .numerics.distributions import log_law
+from .numerics.quadrature import all_ranks as quadrature_ranks
+from .protocol import Protocol
 
 #: A fit is certified if no distribution has a criterion better by this much, per user.
 CERTIFIED = 1e-6
@@ -220,6 +221,91 @@ def maximum_entropy(
     return _fitted(mass, counts, q, gap * float(weight) / users, "maximum entropy")
 
 
+class Expansion:
+    r"""How a fit of maximum entropy moves with the sampled ranks that it is fitted to.
+
+    To first order, with the number of users kept: from the condition on the multipliers,
+    :math:`\lambda_x q_x = c_x / w`, by implicit differentiation.
+
+    Parameters
+    ----------
+    fitted : FittedPrior
+        As :func:`maximum_entropy` returns it.
+    counts, protocol, weight
+        What it was fitted to.
+
+    Attributes
+    ----------
+    ranks : ndarray of int, shape (k,)
+        All of the first 1,023, and beyond them one in each percent.
+    mass : ndarray of float, shape (k,)
+        The fit, moved to these ranks.
+    rows : ndarray of float, shape (k, m + 1)
+        The distribution of the sampled rank at these ranks.
+
+    Examples
+    --------
+    >>> counts, protocol = np.array([900.0, 60, 40]), Protocol(n_items=50, n_negatives=2)
+    >>> moves = Expansion(maximum_entropy(counts, protocol), counts, protocol)
+    >>> first = (moves.ranks == 1).astype(float)
+    >>> moves.influence(first).round(3)
+    array([ 0.167, -2.438, -0.096])
+    """
+
+    def __init__(
+        self,
+        fitted: FittedPrior,
+        counts: ArrayLike,
+        protocol: Protocol,
+        weight: float | None = None,
+    ) -> None:
+        self._seen, law = _observed(counts, protocol)
+        users = float(np.sum(np.asarray(counts, dtype=float)))
+        self._worth = float(np.sqrt(users)) if weight is None else users / weight
+        self.ranks, self.mass = condensed(np.asarray(fitted.mass))
+        self.rows = rows = law.rows(self.ranks - 1)
+        q = self.mass @ rows
+        # The ranks that a sampled rank comes from, and how they lead to the others.
+        self._from = np.divide((rows.T * self.mass), q[:, np.newaxis], where=q[:, np.newaxis] > 0,
+                               out=np.zeros(rows.T.shape))  # fmt: skip
+        leads = self._from @ rows - np.outer(q > 0, q)
+        self._system = np.eye(q.size) + self._worth * leads * _ratio(self._seen, q)
+
+    def influence(self, target: FloatArray) -> FloatArray:
+        """The derivative of the sum of `mass` times `target` in the share of each sampled rank.
+
+        Parameters
+        ----------
+        target : ndarray of float, shape (k,) or (k, several)
+            Values at `ranks`.
+
+        Returns
+        -------
+        ndarray of float, shape (m + 1,) or (m + 1, several)
+            Its mean over the users is 0.
+        """
+        found = np.linalg.solve(
+            self._system, self._worth * (self._from @ (target - self.mass @ target))
+        )
+        return np.asarray(found - self._seen @ found)
+
+
+def condensed(mass: FloatArray) -> tuple[IntArray, FloatArray]:
+    """A distribution moved to fewer ranks: beyond the first 1,023 to one in each percent.
+
+    Examples
+    --------
+    >>> ranks, shares = condensed(np.full(5_000, 1 / 5_000))
+    >>> ranks.size, int(ranks[1_022]), float(shares.sum().round(12))
+    (1182, 1023, 1.0)
+    """
+    ranks = np.arange(1.0, mass.size + 1)
+    bucket = np.where(ranks <= 1024, ranks, 1024 + np.floor(np.log(ranks / 1024) * 100)).astype(int)
+    share = np.bincount(bucket, mass)
+    middle = np.bincount(bucket, mass * ranks)[share > 0] / share[share > 0]
+    return np.round(middle).astype(np.int64), share[share > 0] / share.sum()
+
+
 @dataclass(frozen=True, eq=False)
 class _Quadrature:
     """The law at few ranks, each of which stands for as many as its weight."""
@@ -330,7 +416,7 @@ def plug_in(
 
     Examples
     --------
-    >>> from sampled_metrics import metric
+    >>> from . import metric
     >>> plug_in({1: 0.5, 4: 0.5}, metric("ap"), n_items=10)
     0.625
     """

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
-from ._validate import FloatArray, IntArray, integers
+from ._validate import FloatArray, IntArray, as_written, checked_tolerance, integers, real_scores
 from .metrics import Metric
 from .protocol import Protocol
 
@@ -60,7 +60,7 @@ class RankIntervals:
 
     Examples
     --------
-    >>> from sampled_metrics import metric
+    >>> from . import metric
     >>> intervals = RankIntervals([0, 1], [0, 2], [5, 5])
     >>> intervals.ranks("pessimistic")
     array([1, 4])
@@ -124,10 +124,13 @@ class RankIntervals:
             return self.n_better + self.n_tied + 1
         if ties == "random":
             if not isinstance(rng, np.random.Generator):
-                raise ValueError(f"rng must be a numpy Generator for ties='random', got {rng!r}")
+                raise ValueError(
+                    f"rng must be a numpy Generator for ties='random', got {as_written(rng)}"
+                )
             return self.n_better + 1 + rng.integers(self.n_tied + 1)
         raise ValueError(
-            f"ties must be 'optimistic', 'pessimistic' or 'random' to give ranks, got {ties!r}"
+            "ties must be 'optimistic', 'pessimistic' or 'random' to give ranks, got "
+            f"{as_written(ties)}"
         )
 
     def evaluate(
@@ -156,7 +159,7 @@ class RankIntervals:
 
         Examples
         --------
-        >>> from sampled_metrics import metric
+        >>> from . import metric
         >>> RankIntervals([0], [1], [10]).evaluate(metric("rr"), "mean")
         array([0.75])
         """
@@ -164,7 +167,8 @@ class RankIntervals:
             return self._mean(metric)
         if ties not in ("optimistic", "pessimistic", "random"):
             raise ValueError(
-                f"ties must be 'optimistic', 'pessimistic', 'mean' or 'random', got {ties!r}"
+                "ties must be 'optimistic', 'pessimistic', 'mean' or 'random', got "
+                f"{as_written(ties)}"
             )
         return metric(self.ranks(ties, rng), n_items=self.n_candidates)
 
@@ -228,35 +232,41 @@ def exact_ranks(
 ) -> RankIntervals:
     """Rank interval of each instance's held-out item among all items it was not trained on.
 
+    A user's other held-out items are candidates, too: they take places in the user's list. To rank
+    among the irrelevant items alone, as the n_better of a log counts, name them in `train`.
+
     Works through blocks of instances, so that about 16 MiB of scores are held at a time (one
     instance at a time where the catalogue alone is larger).
 
     Parameters
     ----------
     scores : array_like, shape (n_instances, n_items), or callable
-        Higher is better. A callable gets a slice of instances and returns their scores, so that
-        the whole matrix need not exist.
+        Higher is better; compared as they are, integers of any width without rounding, and
+        infinite ones as level with their equals alone. An item that is masked by minus infinity
+        is a candidate all the same: name it in `train` if it is none. A callable gets a slice of
+        instances and returns their scores, so that the whole matrix need not exist.
     held_out : array_like of int, shape (n_instances,)
         Item to rank, in [0, n_items). For several held-out items of one user repeat the user.
     train : sparse matrix (n_instances, n_items), sequence of item lists, or None
         Items that are not candidates: the non-zero entries of each row, or each list. None
         leaves every item a candidate.
     relative_tolerance : float
-        Scores s with abs(s - h) <= relative_tolerance * abs(h), h the held-out item's score,
-        count as tied; 0 asks for equal numbers. Give a little more than the rounding error
-        where equal scores are summed in different orders.
+        In [0, 1). Scores s with abs(s - h) <= relative_tolerance * abs(h), h the held-out item's
+        score, count as tied if both are finite; 0 asks for equal numbers. Give a little more
+        than the rounding error where equal scores are summed in different orders.
 
     Returns
     -------
     RankIntervals
-        n_candidates is the catalogue less the instance's training items.
+        n_candidates is the catalogue less the instance's training items, the held-out item and
+        the user's other held-out items included.
 
     Raises
     ------
     ValueError
         If lengths or shapes do not match, `held_out` is empty, an item is not in the catalogue,
-        a held-out item is in its user's training set, a score is NaN, or the tolerance is not
-        in [0, 1).
+        a held-out item is in its user's training set, a score is NaN or no real number, or the
+        tolerance is not in [0, 1).
 
     Examples
     --------
@@ -295,7 +305,8 @@ def exact_ranks_from_factors(
     The matrix of all scores never exists: scores are summed and compared a few MiB at a time,
     while they are in the cache, which takes little longer than the product alone. They are
     summed in float32 where both factors are float32, as a library does that serves from them,
-    and in float64 otherwise.
+    and in float64 otherwise. The other held-out items of a row are candidates, too;
+    :func:`~.readers.rank_files` can leave them out.
 
     Parameters
     ----------
@@ -318,7 +329,8 @@ def exact_ranks_from_factors(
     Raises
     ------
     ValueError
-        If the factors are not two matrices of one width, and as in :func:`exact_ranks`.
+        If the factors are not two matrices of real numbers of one width, and as in
+        :func:`exact_ranks`.
 
     Examples
     --------
@@ -342,7 +354,7 @@ def exact_ranks_from_factors(
             with np.errstate(all="ignore"):
                 np.matmul(rows, catalogue[columns].T, out=out)
             if not safe:
-                _check_no_nan(out, distinct)
+                real_scores(out, distinct)
             return out if in_order else out[place]
 
         return _own_scores(rows[place], catalogue[items[block]]), tile
@@ -370,16 +382,7 @@ def _block(blocks: ScoreBlocks, block: slice, n_items: int | None = None) -> NDA
             f"scores must have shape ({rows}, {n_items or 'n_items'}) for {rows} instances, got "
             f"{values.shape}"
         )
-    if values.dtype.kind not in "iuf":
-        raise ValueError(f"scores must be real numbers, got dtype {values.dtype}")
-    _check_no_nan(values, np.arange(block.start, block.stop))
-    return values
-
-
-def _check_no_nan(values: NDArray[Any], rows: IntArray) -> None:
-    undefined = np.isnan(values).any(axis=1)
-    if undefined.any():
-        raise ValueError(f"scores must not be NaN, got one in row {rows[np.argmax(undefined)]}")
+    return real_scores(values, range(block.start, block.stop))
 
 
 def _owners(users: ArrayLike | None, n_instances: int, n_users: int) -> IntArray:
@@ -405,8 +408,7 @@ def _held_out(held_out: ArrayLike, n_items: int | None, tolerance: float) -> Int
     items = integers(held_out, "held_out", 0)
     if items.ndim != 1 or not items.size:
         raise ValueError(f"held_out must be a list of one item or more, got shape {items.shape}")
-    if not 0 <= tolerance < 1:
-        raise ValueError(f"relative_tolerance must be in [0, 1), got {tolerance!r}")
+    checked_tolerance(tolerance)
     if n_items is not None and items.max() >= n_items:
         raise ValueError(f"held_out must be < n_items = {n_items}, got {items.max()}")
     return items
@@ -416,6 +418,9 @@ def _factors(users: ArrayLike, items: ArrayLike) -> tuple[NDArray[Any], NDArray[
     """Both factors in the precision in which scores are summed."""
     given = [np.asarray(users), np.asarray(items)]
     single = all(factors.dtype == np.float32 for factors in given)
+    for name, factors in zip(("user_factors", "item_factors"), given, strict=True):
+        if factors.dtype.kind not in "iuf":
+            raise ValueError(f"{name} must be real numbers, got dtype {factors.dtype}")
     left, right = (
         factors.astype(np.float32 if single else np.float64, copy=False) for factors in given
     )
@@ -547,13 +552,25 @@ def _by_tile(entries: tuple[IntArray, IntArray], n_tiles: int) -> list[tuple[Int
 
 
 def _band(own: NDArray[Any], tolerance: float) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The lowest and the highest score that count as tied with each instance's own."""
+    """The lowest and the highest score that count as tied with each instance's own.
+
+    In the type of the scores, since mixed comparisons are slow, and rounded inwards.
+    """
     if not tolerance:
         return own, own
-    margin = tolerance * np.where(np.isfinite(own), np.abs(own), 0)
-    if own.dtype.kind == "f":  # a mixed comparison would be slow
-        margin = margin.astype(own.dtype)
-    return own - margin, own + margin
+    if own.dtype.kind != "f":  # as Python's whole numbers, which have no largest
+        parts, whole = tolerance.as_integer_ratio()
+        exact, limits = own.astype(object), np.iinfo(own.dtype)
+        margin = abs(exact) * parts // whole
+        ends = np.maximum(exact - margin, limits.min), np.minimum(exact + margin, limits.max)
+        return ends[0].astype(own.dtype), ends[1].astype(own.dtype)
+    centre = own.astype(np.result_type(own, np.float64))
+    with np.errstate(all="ignore"):
+        margin = tolerance * np.where(np.isfinite(centre), np.abs(centre), 0)
+        low, high = (centre - margin).astype(own.dtype), (centre + margin).astype(own.dtype)
+        low = np.where(centre - low > margin, np.nextafter(low, own), low)
+        high = np.where(high - centre > margin, np.nextafter(high, own), high)
+    return low, high
 
 
 def _row_sums(hits: NDArray[np.bool_]) -> IntArray:

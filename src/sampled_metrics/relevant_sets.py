@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import beta, binom
 
-from ._validate import FloatArray, IntArray, integer, integers
+from ._validate import FloatArray, IntArray, as_written, floats, integer, integers
 from .estimators import Estimator
 from .metrics import Metric
-from .protocol import log_hypergeometric, log_law
+from .numerics.distributions import log_hypergeometric, log_law
 
 _BLOCK = 1 << 21  # probabilities held at once: 16 MiB
 
@@ -70,7 +70,7 @@ class RelevantSets:
 
     Examples
     --------
-    >>> from sampled_metrics import metric
+    >>> from . import metric
     >>> sets = RelevantSets([[0, 3]], [[0, 1]], [[0, 1]], [8])
     >>> sets.evaluate(metric("ap")), sets.expected(metric("ap"), 2).round(6)
     (array([0.68333333]), array([0.86756]))
@@ -114,7 +114,7 @@ class RelevantSets:
             row = int(np.argmax(gap))
             raise ValueError(
                 "level must be dense, 0 for the best item and no number left out, got "
-                f"{self.level[row].tolist()} in ranking {row}"
+                f"{as_written(self.level[row].tolist())} in ranking {row}"
             )
 
     def _check_counts(
@@ -135,8 +135,9 @@ class RelevantSets:
             if wrong.any():
                 row = int(np.argmax(wrong))
                 raise ValueError(
-                    f"{kind}_better {said.removesuffix(f'{kind}_')}got {better[row].tolist()} with "
-                    f"{kind}_tied {tied[row].tolist()} in ranking {row} of {total[row]}"
+                    f"{kind}_better {said.removesuffix(f'{kind}_')}got "
+                    f"{as_written(better[row].tolist())} with {kind}_tied "
+                    f"{as_written(tied[row].tolist())} in ranking {row} of {total[row]}"
                 )
 
     def evaluate(self, metric: Metric) -> FloatArray:
@@ -152,7 +153,7 @@ class RelevantSets:
 
         Examples
         --------
-        >>> from sampled_metrics import metric
+        >>> from . import metric
         >>> RelevantSets([[0, 0]], [[1, 1]], [[0, 0]], [9]).evaluate(metric("rr")).round(6)
         array([0.833333])
         """
@@ -234,7 +235,7 @@ class RelevantSets:
 
         Examples
         --------
-        >>> from sampled_metrics import metric
+        >>> from . import metric
         >>> sets = RelevantSets([[0, 3]], [[0, 1]], [[0, 1]], [8])
         >>> sets.expected([metric("auc"), metric("precision@2")], 4).round(6)
         array([[0.78125 ],
@@ -282,7 +283,7 @@ class RelevantSets:
 
         Examples
         --------
-        >>> from sampled_metrics import metric
+        >>> from . import metric
         >>> sets = RelevantSets([[3, 0]], [[1, 0]], [[1, 0]], [8])
         >>> sets.contributions(metric("ap"), 2).round(6), sets.contributions(metric("ap")).round(6)
         (array([[0.36756, 0.5    ]]), array([[0.183333, 0.5     ]]))
@@ -339,15 +340,18 @@ class RelevantSets:
         >>> sets.expected_gain([[5.0, 1.0]], discounts).round(6)
         array([0.507304])
         """
-        gain = np.asarray(gains, dtype=float)
+        gain = floats(gains, "gains")
         relevant = self.n_better.shape[1]
         if gain.shape != self.n_better.shape or not (np.isfinite(gain) & (gain >= 0)).all():
             raise ValueError(
-                f"gains must hold numbers >= 0 in shape {self.n_better.shape}, got {gains!r}"
+                f"gains must hold numbers >= 0 in shape {self.n_better.shape}, got "
+                f"{as_written(gains)}"
             )
-        discount = np.asarray(discounts, dtype=float)
+        discount = floats(discounts, "discounts")
         if discount.ndim != 1 or discount.size == 0 or not np.isfinite(discount).all():
-            raise ValueError(f"discounts must be a non-empty list of numbers, got {discounts!r}")
+            raise ValueError(
+                f"discounts must be a non-empty list of numbers, got {as_written(discounts)}"
+            )
         best = -np.sort(-gain, axis=1)[:, : discount.size] @ discount[:relevant]
         if (best <= 0).any():
             row = int(np.argmin(best))
@@ -397,7 +401,7 @@ class RelevantSets:
 
         Examples
         --------
-        >>> from sampled_metrics import metric
+        >>> from . import metric
         >>> sets = RelevantSets([[0, 3]], [[0, 1]], [[0, 1]], [8])
         >>> sets.variance(metric("ap"), 2).round(6)
         array([0.007881])
@@ -533,7 +537,7 @@ class RelevantSets:
                 )
             return _Target(np.atleast_2d(wanted.values), ones, 0.0).trimmed()
         if not isinstance(wanted, Metric):
-            raise ValueError(f"metric must be a Metric or an Estimator, got {wanted!r}")
+            raise ValueError(f"metric must be a Metric or an Estimator, got {as_written(wanted)}")
         j = np.arange(1, relevant + 1)[:, np.newaxis]
         if wanted.kind == "auc":  # linear in the counts, with a factor that depends on N
             if (drawn == 0).any():
@@ -853,9 +857,10 @@ def _thinned(marked: IntArray, pool: IntArray, carried: FloatArray, repeat: bool
     rows, width = carried.shape
     known = np.arange(width)
     found = np.zeros((rows, width))
-    some = np.flatnonzero((carried != 0).any(axis=1) & (pool > 0))
+    some = np.flatnonzero((carried != 0).any(axis=1))
     if not some.size:
         return found
+    pool = np.maximum(pool, 1)  # of an empty one no decoy comes, and none of no decoys is marked
     most = np.broadcast_to(known, (some.size, width))
     if not repeat:
         most = np.minimum(most, pool[some, np.newaxis])

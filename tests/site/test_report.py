@@ -7,7 +7,7 @@ import pytest
 from checks import faults, visit
 
 from sampled_metrics import metric, planning
-from sampled_metrics.report import of_estimates, of_plan
+from sampled_metrics.html import of_estimates, of_plan
 
 NAMES = ["ItemKNN", "<script>alert('x')</script> with a long name & an entity", "$x$ BPR-MF"]
 ESTIMATORS = ["naive", "rank estimate", "monotone", "bias-variance, fitted prior"]
@@ -24,7 +24,7 @@ def estimates() -> str:
     rows += [(name, "auc", "identification", None, None, 0.1, 0.6) for name in NAMES]
     pair = {
         "first": NAMES[0], "second": NAMES[1], "naive": 0.02, "corrected": -0.01,
-        "standard_error": 0.004, "low": -0.02, "high": -0.002, "probability": 0.99,
+        "standard_error": 0.004, "low": -0.02, "high": -0.002,
         "p_value": 0.01, "separate": False, "verdict": f"{NAMES[1]} beats {NAMES[0]}",
         "warning": "the naive metric says the opposite",
     }  # fmt: skip

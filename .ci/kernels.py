@@ -1,0 +1,144 @@
+"""The tests of numbers on OpenBLAS's other kernels, and on the newest Python if it is another.
+
+    .venv/bin/python .ci/kernels.py FOLDER [PYTHON]
+
+FOLDER/shown holds what `make test ARGS=--shown=FOLDER/shown` wrote; PYTHON is the program of an
+environment with another Python.  Every kernel runs the tests marked numerical, the first of them
+all tests on the other Python instead.  What the ledger and the README's commands show of the
+bundled results must be the same on all, to the digit.  A kernel that cannot be run is named.
+"""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+#: What a processor must have for a kernel.  Of the two without AVX one is enough.
+NEEDS = {
+    "Nehalem": {"sse4_2"},
+    "Haswell": {"avx2", "fma"},
+    "Zen": {"avx2", "fma"},
+    "SkylakeX": {"avx512f", "avx512bw", "avx512dq", "avx512vl"},
+}
+LOADED = """
+import json, numpy, scipy.linalg, threadpoolctl
+print(json.dumps([p["architecture"] for p in threadpoolctl.threadpool_info()
+                  if p["internal_api"] == "openblas" and "scipy_openblas" in p["prefix"]]))
+"""
+
+
+def environment(kernel: str) -> dict[str, str]:
+    """The environment in which OpenBLAS takes a kernel, or that of this processor for ""."""
+    found = {key: value for key, value in os.environ.items() if key != "OPENBLAS_CORETYPE"}
+    chosen = {"OPENBLAS_CORETYPE": kernel} if kernel else {}
+    return found | {"OPENBLAS_NUM_THREADS": "1"} | chosen
+
+
+def loaded(kernel: str) -> set[str]:
+    """The kernels that NumPy's and SciPy's OpenBLAS take when they are asked for one."""
+    command = [sys.executable, "-c", LOADED]
+    done = subprocess.run(
+        command, env=environment(kernel), stdout=subprocess.PIPE, text=True, check=True
+    )
+    return set(json.loads(done.stdout))
+
+
+def to_run() -> list[str]:
+    """The kernels to run besides this processor's own; a line for each that is not."""
+    native, cpu = loaded(""), Path("/proc/cpuinfo")
+    if not native or not cpu.exists():
+        print("There are no OpenBLAS kernels to choose from on this machine.")
+        return []
+    flags = set(cpu.read_text().partition("flags")[2].partition("\n")[0].split())
+    seen = {*native}
+    print(f"This processor's kernel, which the tests are run with: {', '.join(sorted(native))}")
+    chosen = []
+    for kernel, needs in NEEDS.items():
+        if missing := needs - flags:
+            print(f"{kernel}: skipped, the processor has no {', '.join(sorted(missing))}")
+            continue
+        found = loaded(kernel)
+        if len(found) != 1:
+            sys.exit(f"{kernel}: NumPy and SciPy load different kernels, {sorted(found)}")
+        if found <= seen:
+            print(f"{kernel}: skipped, it is {', '.join(found)}, which is run already")
+            continue
+        if found != {kernel}:
+            sys.exit(f"{kernel}: {', '.join(found)} is loaded instead")
+        seen |= found
+        chosen.append(kernel)
+    return chosen
+
+
+def shown_by_commands() -> list[str]:
+    """The README's commands on the bundled log."""
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    found = [line for line in lines if line.startswith("sampled-metrics ") and "bundled" in line]
+    assert found
+    return found
+
+
+def write_tables(python: str, kernel: str, folder: Path) -> None:
+    """Run the README's commands on a kernel and keep what they print, side by side."""
+    running = [
+        subprocess.Popen(
+            [python, "-m", "sampled_metrics", *shlex.split(line)[1:]],
+            env=environment(kernel), stdout=subprocess.PIPE, text=True, cwd=ROOT,
+        )
+        for line in shown_by_commands()
+    ]  # fmt: skip
+    for number, command in enumerate(running):
+        text, _ = command.communicate()
+        if command.returncode:
+            sys.exit(f"{shlex.join(command.args)} on {kernel or 'the own kernel'} failed")
+        (folder / f"command-{number + 1}").write_text(text, encoding="utf-8")
+
+
+def differences(first: Path, second: Path) -> list[str]:
+    """What is not the same in two folders of texts, with the lines that differ."""
+    texts = [{p.name: p.read_text(encoding="utf-8") for p in f.iterdir()} for f in (first, second)]
+    found = []
+    for name in sorted(texts[0].keys() | texts[1].keys()):
+        one, two = (text.get(name, "").splitlines() for text in texts)
+        if one != two:
+            lines = [f"    {a}\n    {b}" for a, b in zip(one, two, strict=False) if a != b]
+            found.append(f"  {name}:\n" + "\n".join(lines or ["    lines are missing"]))
+    return found
+
+
+def main(folder: Path, other: str = "") -> int:
+    own = folder / "shown"
+    if not own.is_dir() or len(list(own.iterdir())) < 100:
+        sys.exit(f"{own} must hold what the ledger shows: run the tests with --shown first")
+    write_tables(sys.executable, "", own)
+    chosen = to_run()
+    failed = []
+    for place, kernel in enumerate(chosen or ([""] if other else [])):
+        python = other if other and not place else sys.executable
+        marked = ["-m", "numerical"] if python == sys.executable else []
+        version = subprocess.check_output([python, "-V"], text=True).strip()
+        title = f"{version}, {kernel or 'this processor'}"
+        print(f"--- {title}: {'numerical' if marked else 'all'} tests", flush=True)
+        shown = folder / f"shown-{kernel or 'other'}"
+        command = [
+            *(python, "-m", "pytest", "-q", "-n", "logical", "--maxprocesses=8"),
+            *("--dist=worksteal", f"--shown={shown}", *marked),
+        ]
+        if subprocess.run(command, env=environment(kernel), cwd=ROOT, check=False).returncode:
+            failed.append(f"{title}: the tests failed")
+        if shown.is_dir():
+            write_tables(python, kernel, shown)
+            if found := differences(own, shown):
+                print("\n".join([f"shown otherwise than on this processor by {title}:", *found]))
+                failed.append(f"{title}: {len(found)} results are shown otherwise")
+            else:
+                print(f"{len(list(shown.iterdir()))} results are shown the same.")
+    print("\n".join(failed))
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), *sys.argv[2:]))

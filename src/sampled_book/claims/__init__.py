@@ -1,0 +1,114 @@
+"""The ledger's claims and the checks that compute their status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from . import corrected, corrections, curves, decoys, formulas, movielens, popularity, survey, toy
+from .finding import CONTRADICTED, NOT_HERE, REPRODUCED, STATUSES, UNSTATED, Finding
+
+__all__ = [
+    "CONTRADICTED",
+    "MODULES",
+    "NOT_HERE",
+    "REPRODUCED",
+    "STATUSES",
+    "UNSTATED",
+    "Claim",
+    "Finding",
+    "check",
+    "load",
+]
+
+PATH = Path(__file__).resolve().parents[3] / "book" / "claims.yml"
+MODULES = {
+    module.__name__.rpartition(".")[2]: module
+    for module in (
+        corrected,
+        corrections,
+        curves,
+        decoys,
+        formulas,
+        movielens,
+        popularity,
+        survey,
+        toy,
+    )
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a claim is printed."""
+
+    key: str
+    section: str
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One entry of the ledger.
+
+    Attributes
+    ----------
+    id : str
+    source : Source
+        Where it is printed first.
+    claim : str
+        What is claimed, in our words.
+    published : str
+        The printed number, formula or order; it is what the check is held against.
+    check : str
+        The function that computes our value, as "module.name".
+    chapter : str
+        Label of the chapter that explains it.
+    args : mapping
+        What the check needs to know besides.
+    also : tuple of Source
+        Other places that print the same.
+    """
+
+    id: str
+    source: Source
+    claim: str
+    published: str
+    check: str
+    chapter: str
+    args: Mapping[str, Any]
+    also: tuple[Source, ...] = ()
+
+
+def load(path: Path = PATH) -> list[Claim]:
+    """Read the claims, in the order of the file."""
+    entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return [
+        Claim(
+            **entry
+            | {
+                "source": Source(**entry["source"]),
+                "args": entry.get("args", {}),
+                "also": tuple(Source(**other) for other in entry.get("also", [])),
+            }
+        )
+        for entry in entries
+    ]
+
+
+def check(claim: Claim) -> Finding:
+    """Compute the finding of a claim."""
+    finding = find(claim.check)(claim.published, **claim.args)
+    if not isinstance(finding, Finding):
+        raise TypeError(f"check {claim.check} must return a Finding, got {finding!r}")
+    return finding
+
+
+def find(name: str) -> Any:
+    """The check named "module.function"; an error says that there is none."""
+    module, _, function = name.partition(".")
+    return getattr(MODULES[module], function)

@@ -1,0 +1,189 @@
+"""What a check of a published claim finds, and how the status of the claim follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from math import erfc, exp, pi, sqrt
+from typing import NamedTuple
+
+REPRODUCED = "reproduced"
+UNSTATED = "reproduced under a setting that the source does not state"
+NOT_HERE = "not reproduced here"
+CONTRADICTED = "contradicted"
+STATUSES = (CONTRADICTED, NOT_HERE, UNSTATED, REPRODUCED)
+
+#: Why a number of the authors' runs that ours do not give is not contradicted by them.
+OWN_RUNS = "it is of the authors' own runs, whose settings are not all known"
+
+#: A printed average over random runs agrees if it is less than this many standard errors away.
+Z_LIMIT = 3.0
+
+
+class Distance(NamedTuple):
+    """How far a printed number is from the one it should be, and how far chance may take it.
+
+    Attributes
+    ----------
+    z : float
+        In standard errors.
+    beyond_2, beyond_3 : float
+        Probability of a distance beyond 2 or beyond 3 if the claim holds.
+    """
+
+    z: float
+    beyond_2: float
+    beyond_3: float
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check computed.
+
+    Attributes
+    ----------
+    ours : str
+        Our value, as the ledger shows it.
+    holds : bool
+        Whether the claim holds, under what the source states or under `setting`.
+    setting : str
+        The setting that the source does not state and that the claim needs, if any.
+    evidence : str
+        What is found instead under what the source states; needed where that is not the claim.
+    distances : tuple of Distance
+        From the exact values to a printed average over runs, its printed standard deviation, or
+        a printed count of runs.
+    unsettled : str
+        Why what we compute cannot decide against the claim: it is of the authors' own runs or
+        data. Empty for what can be decided: formulas, arithmetic, always and never.
+    """
+
+    ours: str
+    holds: bool
+    setting: str = ""
+    evidence: str = ""
+    distances: tuple[Distance, ...] = ()
+    unsettled: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.ours:
+            raise ValueError("a finding must show what was computed")
+        if (self.setting or not self.holds) and not self.evidence:
+            raise ValueError(f"a finding that is not plainly the claim needs evidence: {self}")
+
+    def noted(self, note: str) -> Finding:
+        """The finding with another sentence of evidence."""
+        return replace(self, evidence=_joined(self.evidence, note))
+
+    @property
+    def status(self) -> str:
+        """One of `STATUSES`."""
+        if not self.holds:
+            return NOT_HERE if self.unsettled else CONTRADICTED
+        return UNSTATED if self.setting else REPRODUCED
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one setting gives; an empty setting is what the source states."""
+
+    ours: str
+    holds: bool
+    setting: str = ""
+    distances: tuple[Distance, ...] = ()
+
+
+def judge(*trials: Trial, note: str = "", unsettled: str = "") -> Finding:
+    """The finding of the first trial that holds; the trials go from the stated setting outwards.
+
+    `note` is evidence to show beside what the stated setting gives; `unsettled` says why the
+    claim is not contradicted where no trial holds.
+    """
+    if trials[0].setting:
+        raise ValueError("the first trial must be of what the source states")
+    for trial in trials:
+        if trial.holds:
+            evidence = _joined(f"As stated: {trials[0].ours}.", note) if trial.setting else ""
+            return Finding(trial.ours, True, trial.setting, evidence, trial.distances, unsettled)
+    found = f"We find {trials[0].ours}"
+    if len(trials) > 1:
+        found += f" as stated, and {trials[-1].ours} if {trials[-1].setting}"
+    evidence = _joined(f"{found}.", note)
+    return Finding(trials[-1].ours, False, "", evidence, trials[-1].distances, unsettled)
+
+
+def _joined(*sentences: str) -> str:
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A number as a paper prints it: its value and half a unit of its last digit."""
+
+    value: float
+    half_unit: float
+    decimals: int
+
+    @classmethod
+    def parse(cls, text: str) -> Printed:
+        """Read "0.990", "1,600" or "~5,000".
+
+        >>> Printed.parse("0.990")
+        Printed(value=0.99, half_unit=0.0005, decimals=3)
+        """
+        number = Decimal(text.strip().lstrip("~<>").replace(",", "").rstrip("%"))
+        decimals = max(0, -int(number.as_tuple().exponent))
+        return cls(float(number), 0.5 * 10.0**-decimals, decimals)
+
+    def rounds_from(self, value: float) -> bool:
+        """Whether `value`, rounded to the printed digits, is the printed number.
+
+        >>> Printed.parse("1.58").rounds_from(1.58496), Printed.parse("1.58").rounds_from(1.5851)
+        (True, False)
+        """
+        return abs(value - self.value) <= self.half_unit * (1 + 1e-9)
+
+    def z(self, value: float, standard_error: float) -> float:
+        """Standard errors between `value` and the nearest number that rounds to the printed one.
+
+        >>> round(Printed.parse("0.63").z(0.66, 0.01), 9)
+        2.5
+        """
+        gap = abs(value - self.value) - self.half_unit * (1 + 1e-9)
+        if gap <= 0:
+            return 0.0
+        return float(gap / standard_error) if standard_error > 0 else float("inf")
+
+    def distance(self, value: float, standard_error: float) -> Distance:
+        """`z`, and what it may be by chance: a normal error and then the rounding.
+
+        >>> found = Printed.parse("0.63").distance(0.66, 0.01)
+        >>> [round(part, 3) for part in found]
+        [2.5, 0.016, 0.001]
+        """
+        rounding = float(self.half_unit / standard_error) if standard_error > 0 else float("inf")
+        chances = (_beyond(limit, rounding) for limit in (2.0, Z_LIMIT))
+        return Distance(self.z(value, standard_error), *chances)
+
+
+def _beyond(limit: float, rounding: float) -> float:
+    """P(abs(N + U) > limit + rounding): N standard normal, U uniform on [-rounding, rounding]."""
+    if rounding < 1e-9:
+        return erfc(limit / sqrt(2))
+    if rounding == float("inf"):
+        return 0.0
+
+    def tail(x: float) -> float:  # the integral of the normal's tail probability from x on
+        return exp(-(x**2) / 2) / sqrt(2 * pi) - x * erfc(x / sqrt(2)) / 2
+
+    return (tail(limit) - tail(limit + 2 * rounding)) / rounding
+
+
+def printed_pair(text: str) -> tuple[Printed, Printed]:
+    """Read "0.990 ± 0.004".
+
+    >>> [part.value for part in printed_pair("0.990 ± 0.004")]
+    [0.99, 0.004]
+    """
+    mean, spread = text.split("±")
+    return Printed.parse(mean), Printed.parse(spread)

@@ -1,0 +1,841 @@
+"""Checks of ekstrand2017's experiment: its data, and four recommenders among random decoys.
+
+All of it rests on the study bundled with the package, for two data sets, and no decoy is drawn.
+The paper does not define nDCG. The authors' software takes ratings for gains and discounts by
+1 / max(1, log2(rank)), so both that and the nDCG of chapter 1 are tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from itertools import combinations, product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from sampled_metrics import metric
+from sampled_metrics.consistency import HANDFUL, Standing
+
+from ..study import BUNDLED, Study, bundled_study, standing
+from .finding import OWN_RUNS, Finding, Printed, Trial, judge
+
+Floats = NDArray[np.float64]
+
+PAIRS = "concordant pairs"  # how the test items alone are judged
+
+SHORT = {"ml-100k": "100K", "ml-1m-2998": "1M"}
+ORDER = ("Popular", "PersMean", "Item-Item", "FunkSVD")
+RATED = ORDER[1:]  # those that use the ratings
+FILTERS = ORDER[2:]  # the collaborative filters
+#: Metrics of the paper in lists of 10, and those of longer lists.
+SHORT_LISTS = tuple(f"{kind}@10" for kind in ("precision", "recall", "rr", "ap", "ndcg"))
+LONG_LISTS = tuple(
+    f"{kind}@{k}" for kind in ("precision", "recall", "rr", "ap", "ndcg") for k in (25, 100)
+)
+SOFTWARE = "nDCG takes ratings for gains and discounts by log2(rank), as the authors' software does"
+CHAPTER_1 = "nDCG is that of chapter 1"
+
+
+@cache
+def study(data: str) -> Study:
+    """The bundled study of a data set."""
+    return bundled_study(data)
+
+
+class Curves(NamedTuple):
+    """A metric for each recommender at growing numbers of decoys, all unrated items the last."""
+
+    decoys: NDArray[np.int64]
+    of: dict[str, Floats]
+    stands: list[Standing]
+
+    def behind(self, name: str) -> Floats:
+        """By how much a recommender is behind Popular."""
+        return self.of["Popular"] - self.of[name]
+
+    def fraction(self, name: str) -> Floats:
+        """The fraction of Popular's value that a recommender has."""
+        return np.asarray(self.of[name] / self.of["Popular"])
+
+    def at(self, n: int) -> int:
+        """The place of the number of decoys nearest to n."""
+        return int(np.argmin(np.abs(np.log(self.decoys / n))))
+
+
+@cache
+def exact_curves(data: str, kinds: tuple[str, ...], step: int) -> dict[str, Curves]:
+    """Expected metrics of this package, at every so many-th of the bundled numbers of decoys."""
+    kept = study(data)
+    pool = kept.n_irrelevant
+    grid = np.array(kept.facts["software"]["decoys"])[::step]
+    lists = sorted({metric(kind).k or 0 for kind in kinds})
+    metrics = [metric(kind) for kind in kinds] + [metric(f"hit@{k}") for k in lists]
+    table = {
+        name: [sets.expected(metrics, np.minimum(n, pool)) for n in grid]
+        + [np.array([sets.evaluate(each) for each in metrics])]
+        for name, sets in kept.sets.items()
+    }
+    found = {}
+    for i, kind in enumerate(kinds):
+        hit = len(kinds) + lists.index(metric(kind).k or 0)
+        stands = [
+            Standing.of(
+                {name: rows[at][i] for name, rows in table.items()},
+                {name: rows[at][hit] for name, rows in table.items()},
+            )
+            for at in range(len(grid) + 1)
+        ]
+        means = {name: np.array([each.means[name] for each in stands]) for name in table}
+        found[kind] = Curves(np.append(grid, pool.max()), means, stands)
+    return found
+
+
+@cache
+def curves(data: str, kind: str, definition: str = CHAPTER_1) -> Curves:
+    """Curves of a metric; under the software's definition only nDCG differs."""
+    if definition == SOFTWARE and kind.startswith("ndcg"):
+        facts = study(data).facts["software"]
+        decoys = np.append(facts["decoys"], study(data).n_irrelevant.max())
+        means = {name: np.array(v)[:, 0] for name, v in facts[kind].items()}
+        stands = [_standing_of_means(data, means, i) for i in range(len(decoys))]
+        return Curves(decoys, means, stands)
+    short = kind in SHORT_LISTS
+    return exact_curves(data, SHORT_LISTS if short else LONG_LISTS, 2 if short else 6)[kind]
+
+
+def _standing_of_means(data: str, means: dict[str, Floats], at: int) -> Standing:
+    """By means of values in [0, 1]: a difference rests on at least its sum over users."""
+    users = {
+        (a, b): int(abs(means[a][at] - means[b][at]) * study(data).n_users)
+        for a, b in combinations(means, 2)
+    }
+    return Standing({name: float(row[at]) for name, row in means.items()}, users)
+
+
+Case = Callable[[str, str], tuple[bool, str]]
+
+
+def _everywhere(case: Case, note: str = "") -> Finding:
+    """A claim on both data sets and under both definitions; else on or under one of them."""
+    found = {(d, of): case(d, of) for d in BUNDLED for of in (CHAPTER_1, SOFTWARE)}
+
+    def trial(setting: str, data: tuple[str, ...], definitions: tuple[str, ...]) -> Trial:
+        part = [(d, of) for of in definitions for d in data]
+        texts = {
+            of: "; ".join(f"{SHORT[d]}: {found[d, of][1]}" for d in data) for of in definitions
+        }
+        if len(definitions) == 2 and texts[CHAPTER_1] != texts[SOFTWARE]:
+            shown = f"{texts[CHAPTER_1]}; with the software's nDCG {texts[SOFTWARE]}"
+        else:
+            shown = texts[definitions[0]]
+        return Trial(shown, all(found[key][0] for key in part), setting)
+
+    both = (CHAPTER_1, SOFTWARE)
+    return judge(
+        trial("", BUNDLED, both),
+        trial(SOFTWARE, BUNDLED, (SOFTWARE,)),
+        trial(CHAPTER_1, BUNDLED, (CHAPTER_1,)),
+        *(trial(f"of the data sets, on {SHORT[d]} alone", (d,), both) for d in BUNDLED),
+        note=note,
+        unsettled=OWN_RUNS,
+    )
+
+
+def _on_each(case: Callable[[str], tuple[bool, str]]) -> Trial:
+    """A claim that no definition of nDCG enters, on both data sets."""
+    found = {data: case(data) for data in BUNDLED}
+    text = "; ".join(f"{SHORT[data]}: {shown}" for data, (_, shown) in found.items())
+    return Trial(text, all(holds for holds, _ in found.values()))
+
+
+def _fraction(text: str) -> float:
+    numerator, denominator = text.split("/")
+    return int(numerator) / int(denominator)
+
+
+def _listed(values: Mapping[str, float], form: str) -> str:
+    return ", ".join(f"{name} {value:{form}}" for name, value in values.items())
+
+
+# --- the data -------------------------------------------------------------------------------------
+
+
+def dataset(published: str, what: str) -> Finding:
+    """A cell of Table 1 for MovieLens 100K, counted."""
+    facts = study("ml-100k").facts
+    density = 100 * facts["ratings"] / (facts["users"] * facts["items"])
+    value = density if what == "density" else facts[what]
+    scale = 1e3 if published.endswith("K") else 1.0
+    shown = f"{value:.3f}%" if what == "density" else f"{value:,}"
+    printed = Printed.parse(published.rstrip("K%"))
+    return judge(Trial(shown, printed.rounds_from(value / scale)))
+
+
+def density_of_row(published: str, ratings: str, users: int, items: int) -> Finding:
+    """The density that follows from the other cells of its row, whose ratings are rounded."""
+    millions = Printed.parse(ratings.removesuffix("M"))
+    ends = [
+        1e8 * (millions.value + side * millions.half_unit) / (users * items) for side in (-1, 0, 1)
+    ]
+    printed = Printed.parse(published)
+    return judge(
+        Trial(
+            f"{ends[1]:.3f}%, and from {ends[0]:.3f}% to {ends[2]:.3f}% with the rounding of the "
+            "ratings",
+            printed.rounds_from(ends[1]),
+        )
+    )
+
+
+def cell_of_row(
+    published: str, what: str, density: str, ratings: str, users: int = 0, items: int = 0
+) -> Finding:
+    """A cell of Table 1 that the other cells of its row determine, within their rounding.
+
+    `ratings` are those of the data set's own description, to the last one.
+    """
+    printed, share = Printed.parse(published.removesuffix("M")), Printed.parse(density)
+    ends = [(share.value + side * share.half_unit) / 100 for side in (-1, 1)]
+    if what == "ratings":
+        low, high = (end * users * items / 1e6 for end in ends)
+        holds = low - printed.half_unit <= printed.value <= high + printed.half_unit
+        text = f"{low:.2f}M to {high:.2f}M"
+    else:
+        other, count = users or items, Printed.parse(ratings).value
+        high, low = (count / (end * other) for end in ends)
+        holds = low <= printed.value <= high
+        text = f"{low:,.0f} to {high:,.0f}"
+    return judge(Trial(f"{text}, from the other cells of the row", holds))
+
+
+def mostly_unrated(published: str) -> Finding:
+    """That most pairs of user and item have no rating, as in "> 1/2" of them."""
+    limit = _fraction(published.removeprefix(">"))
+
+    def case(data: str) -> tuple[bool, str]:
+        facts = study(data).facts
+        share = 1 - facts["ratings"] / (facts["users"] * facts["items"])
+        return share > limit, f"{share:.1%}"
+
+    return judge(_on_each(case))
+
+
+def _rated(data: str) -> NDArray[np.int64]:
+    """Items that each user has rated, in training or in test."""
+    kept = study(data)
+    return np.asarray(kept.facts["items"] - kept.n_irrelevant)
+
+
+def rated_per_user(published: str, share: float) -> Finding:
+    """That so large a share of the users has rated a number of items in a range, "10, 999"."""
+    low, high = (int(part) for part in published.split(","))
+
+    def case(data: str) -> tuple[bool, str]:
+        rated = _rated(data)
+        inside = float(((rated >= low) & (rated <= high)).mean())
+        return inside >= share, (
+            f"{inside:.1%} of the users, the median being {np.median(rated):,.0f} and the extremes "
+            f"{rated.min():,} and {rated.max():,}"
+        )
+
+    return judge(_on_each(case))
+
+
+def against_rated(published: str, one_in: int, items: int) -> Finding:
+    """Whether a share of a catalogue is "low" or "high" beside what a typical user has rated."""
+    if published not in ("low", "high"):
+        raise ValueError(f"published must be 'low' or 'high', got {published!r}")
+    good, medians = items / one_in, {data: float(np.median(_rated(data))) for data in BUNDLED}
+    low, high = good < min(medians.values()), good > max(medians.values())
+    typical = "; ".join(f"{SHORT[data]}: {number:g}" for data, number in medians.items())
+    text = f"{good:g} of {items:,} items; the median user has rated {typical}"
+    trials = [Trial(text, {"low": low, "high": high}[published])]
+    if published == "high":
+        trials.append(Trial(text, low, "it is the demand that is high: the share is too low"))
+    return judge(*trials)
+
+
+def enough_ratings(published: str) -> Finding:
+    """That every user has so many ratings and more, so that the test sets can hold them all."""
+
+    def case(data: str) -> tuple[bool, str]:
+        least = int(_rated(data).min())
+        return least >= int(published), f"{least} ratings or more"
+
+    return judge(_on_each(case))
+
+
+def mostly_unpopular(published: str) -> Finding:
+    """That most items have fewer ratings than the mean item, as in "> 1/2" of them."""
+    limit = _fraction(published.removeprefix(">"))
+
+    def case(data: str) -> tuple[bool, str]:
+        counts = study(data).item_counts
+        share = float((counts < counts.mean()).mean())
+        return share > limit, f"{share:.1%} of {counts.size:,} items"
+
+    return judge(_on_each(case))
+
+
+# --- popularity -----------------------------------------------------------------------------------
+
+
+def separates(published: str) -> Finding:
+    """That Popular separates test items from unrated ones: its mean AUC is above, as in "> 3/4"."""
+    limit = _fraction(published.removeprefix(">"))
+
+    def case(data: str) -> tuple[bool, str]:
+        auc = {
+            name: float(sets.evaluate(metric("auc")).mean())
+            for name, sets in study(data).sets.items()
+        }
+        return auc["Popular"] > limit, _listed(auc, ".3f")
+
+    return judge(_on_each(case))
+
+
+def tested_more_often(published: str) -> Finding:
+    """The share of the test items that the most rated tenth of all items has, as in "> 1/10"."""
+    limit = _fraction(published.removeprefix(">"))
+
+    def case(data: str) -> tuple[bool, str]:
+        kept = study(data)
+        share = float((kept.popularity >= np.quantile(kept.item_counts, 0.9)).mean())
+        return share > limit, f"{share:.0%}"
+
+    return judge(_on_each(case))
+
+
+def _none_as_popular(data: str, n: int) -> float:
+    """Mean probability that no decoy of N has as many training ratings as a test item."""
+    places = study(data).sets["Popular"]
+    rivals, pool = places.n_better + places.n_tied, places.n_irrelevant[:, None]
+    drawn = np.minimum(n, pool)
+    left = np.maximum(pool - rivals, drawn)
+    log = gammaln(left + 1) - gammaln(left - drawn + 1)
+    log -= gammaln(pool + 1) - gammaln(pool - drawn + 1)
+    return float(np.where(pool - rivals >= drawn, np.exp(log), 0.0).mean())
+
+
+def no_rival(published: str, n: int, fewer: int) -> Finding:
+    """That N decoys probably hold no item as popular as a test item: with more than this chance.
+
+    Or, of fewer decoys, that they do not hold a given one.
+    """
+    limit = float(Printed.parse(published).value)
+
+    def trial(size: int, setting: str) -> Trial:
+        chance = {data: _none_as_popular(data, size) for data in BUNDLED}
+        text = "; ".join(f"{SHORT[data]}: {p:.3f}" for data, p in chance.items())
+        return Trial(f"{text} for N = {size:,}", min(chance.values()) > limit, setting)
+
+    absent = {d: 1 - fewer / float(study(d).n_irrelevant.min()) for d in BUNDLED}
+    most = max(
+        (k for k in range(1, fewer + 1) if min(_none_as_popular(d, k) for d in BUNDLED) > limit),
+        default=0,
+    )
+    return judge(
+        trial(n, ""),
+        Trial(
+            f"{'; '.join(f'{SHORT[d]}: {p:.3f}' for d, p in absent.items())} for N = {fewer}",
+            min(absent.values()) > limit,
+            f"each such item by itself is meant, not all of them, and {fewer} decoys are drawn",
+        ),
+        note=f"It is more likely than not for up to {most} decoys." if limit == 0.5 else "",
+    )
+
+
+def similar_in_full_set(published: str, within: float, share: float) -> Finding:
+    """That for such a share of the test items so many other items have about as many ratings."""
+    wanted = int(published)
+
+    def case(data: str) -> tuple[bool, str]:
+        kept = study(data)
+        counts, tested = np.sort(kept.item_counts), kept.popularity.ravel()
+        last = np.searchsorted(counts, tested * (1 + within), "right")
+        others = last - np.searchsorted(counts, tested * (1 - within), "left") - 1
+        enough = float((others >= wanted).mean())
+        return enough >= share, f"{enough:.1%} of the test items, the median {np.median(others):g}"
+
+    return judge(_on_each(case))
+
+
+def better_predictor(published: str, n: int) -> Finding:
+    """Whether popularity predicts test items "better" among N decoys than among all items."""
+    sign = {"better": 1, "worse": -1}[published]
+
+    def value(data: str, name: str, kind: str, size: int | None) -> float:
+        sets = study(data).sets[name]
+        if size is None:
+            return float(sets.evaluate(metric(kind)).mean())
+        return float(sets.expected(metric(kind), np.minimum(size, sets.n_irrelevant)).mean())
+
+    def auc(data: str) -> tuple[bool, str]:
+        some, every = (value(data, "Popular", "auc", size) for size in (n, None))
+        return sign * (some - every) > 1e-9, f"{some:.4f}, of all {every:.4f}"
+
+    def lead(data: str) -> tuple[bool, str]:
+        some, every = (
+            value(data, "Popular", "ndcg@10", size)
+            - max(value(data, name, "ndcg@10", size) for name in RATED)
+            for size in (n, None)
+        )
+        return sign * (some - every) > 1e-9, f"{some:.4f}, of all {every:.4f}"
+
+    plain, ahead = _on_each(auc), _on_each(lead)
+    return judge(
+        Trial(f"AUC of Popular {plain.ours}", plain.holds),
+        Trial(
+            f"Popular's lead {ahead.ours}",
+            ahead.holds,
+            "it is measured by how far Popular is ahead of the next recommender on nDCG@10",
+        ),
+        note="Random decoys leave the expected AUC of every recommender as it is.",
+    )
+
+
+# --- the figures ----------------------------------------------------------------------------------
+
+
+def peaks_at(published: str, kind: str) -> Finding:
+    """Where the lead of Popular is largest: with the "fewest" decoys, with "all" or a "moderate"
+    number of them.
+    """
+
+    def case(data: str, of: str) -> tuple[bool, str]:
+        found = curves(data, kind, of)
+        last = found.decoys.size - 1
+        best = [int(np.argmax(found.behind(name))) for name in RATED]
+        where = {"fewest" if i == 0 else "all" if i == last else "moderate" for i in best}
+        return where == {published}, "N = " + ", ".join(f"{found.decoys[i]:,}" for i in best)
+
+    return _everywhere(case)
+
+
+def wider_than_at_the_ends(published: str, kind: str) -> Finding:
+    """That Popular's lead with so many decoys exceeds that with 5, and that with all items."""
+    size = int(Printed.parse(published).value)
+
+    def case(data: str, of: str) -> tuple[bool, str]:
+        found = curves(data, kind, of)
+        rows = {name: found.behind(name)[[0, found.at(size), -1]] for name in RATED}
+        holds = all(a < b > c for a, b, c in rows.values())
+        text = ", ".join(f"{name} {a:.3f}, {b:.3f}, {c:.3f}" for name, (a, b, c) in rows.items())
+        return holds, text
+
+    return _everywhere(case)
+
+
+def low_at(published: str, end: str, kind: str) -> Finding:
+    """That Popular's lead at an end is low: less than this part of its peak, as in "< 1/2"."""
+    limit, place = _fraction(published.removeprefix("<")), {"5": 0, "all": -1}[end]
+
+    def case(data: str, of: str) -> tuple[bool, str]:
+        found = curves(data, kind, of)
+        share = {n: float(found.behind(n)[place] / found.behind(n).max()) for n in RATED}
+        return max(share.values()) < limit, _listed(share, ".0%") + " of the peak"
+
+    return _everywhere(case)
+
+
+def fraction_rises(published: str, kinds: list[str], at_least: float) -> Finding:
+    """How the fraction of Popular's value moves as decoys get fewer: fairly consistently "up"."""
+    sign = {"up": 1, "down": -1}[published]
+
+    def case(data: str, of: str) -> tuple[bool, str]:
+        shares = [
+            float((sign * np.diff(curves(data, kind, of).fraction(name)[::-1]) > 0).mean())
+            for kind in kinds
+            for name in RATED
+        ]
+        return min(shares) >= at_least, f"at {min(shares):.0%} of the steps or more"
+
+    return _everywhere(case)
+
+
+def opposite_ways(published: str, kind: str) -> Finding:
+    """That from this N to all items the absolute lead falls and the proportional one grows."""
+    size = int(Printed.parse(published).value)
+
+    def case(data: str, of: str) -> tuple[bool, str]:
+        found = curves(data, kind, of)
+        i = found.at(size)
+        rows = {
+            n: (
+                found.behind(n)[i] - found.behind(n)[-1],
+                found.fraction(n)[i] - found.fraction(n)[-1],
+            )
+            for n in RATED
+        }
+        holds = all(absolute > 0 and part > 0 for absolute, part in rows.values())
+        text = ", ".join(f"{n} by {a:.3f} and {p:.3f}" for n, (a, p) in rows.items())
+        return holds, text
+
+    return _everywhere(case)
+
+
+def inflection_by_fraction(published: str, kind: str, factor: float) -> Finding:
+    """Whether the curves' inflection points are at one fraction of the items: "not connected".
+
+    On the logarithmic axis of the figures such a point is where a curve falls most steeply.
+    """
+    if published not in ("connected", "not connected"):
+        raise ValueError(f"published must be 'connected' or 'not connected', got {published!r}")
+
+    def steepest(found: Curves, name: str) -> float:
+        decoys = found.decoys[:-1]
+        i = int(np.argmin(np.diff(found.of[name][:-1]) / np.diff(np.log(decoys))))
+        return float(np.sqrt(decoys[i] * decoys[i + 1]))
+
+    def trial(of: str, setting: str) -> Trial:
+        shares = {
+            data: [
+                steepest(curves(data, kind, of), n) / float(study(data).n_irrelevant.mean())
+                for n in ORDER
+            ]
+            for data in BUNDLED
+        }
+        ratios = [a / b for a, b in zip(*shares.values(), strict=True)]
+        apart = all(max(r, 1 / r) > factor for r in ratios)
+        text = "; ".join(
+            f"{SHORT[d]}: {', '.join(f'{s:.1%}' for s in row)}" for d, row in shares.items()
+        )
+        return Trial(f"{text} of the unrated items", apart == (published[0] == "n"), setting)
+
+    return judge(trial(CHAPTER_1, ""), trial(SOFTWARE, SOFTWARE), unsettled=OWN_RUNS)
+
+
+# --- verdicts -------------------------------------------------------------------------------------
+
+
+def _reversed(data: str, kinds: tuple[str, ...]) -> dict[tuple[str, str], list[tuple[str, int]]]:
+    """Pairs that some number of decoys puts in the other order than all unrated items do.
+
+    An order that rests on a handful of users is a tie, and none.
+    """
+    found: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    for kind in kinds:
+        of = SOFTWARE if kind.startswith("software ") else CHAPTER_1
+        curve = curves(data, kind.removeprefix("software "), of)
+        for a, b in combinations(ORDER, 2):
+            sign = np.array([each.order(a, b) for each in curve.stands])
+            for n in curve.decoys[:-1][sign[:-1] * sign[-1] < 0]:
+                found.setdefault((a, b), []).append((kind, int(n)))
+    return found
+
+
+@cache
+def _values(data: str, name: str, kind: str, n: int | None) -> tuple[Floats, float]:
+    """Expected value of each user, and the mean variance that drawing N decoys gives it."""
+    kept, of = study(data), metric(kind)
+    sets = kept.sets[name]
+    if n is None:
+        return sets.evaluate(of), 0.0
+    drawn = np.minimum(n, kept.n_irrelevant)
+    return sets.expected(of, drawn), float(sets.variance(of, drawn).mean())
+
+
+def _z(data: str, a: str, b: str, kind: str, n: int | None) -> float:
+    """Expected difference in standard errors of a paired difference, decoys drawn for each."""
+    (first, noise), (second, other) = (_values(data, name, kind, n) for name in (a, b))
+    gap = first - second
+    return float(gap.mean() / np.sqrt((gap.var(ddof=1) + noise + other) / gap.size))
+
+
+def order_kept(published: str, kinds: list[str]) -> Finding:
+    """Whether random decoys "never" or "sometimes" change the order of two recommenders.
+
+    It is said of what the authors ran, so what we ran does not contradict it.
+    """
+    if published not in ("never", "sometimes"):
+        raise ValueError(f"published must be 'never' or 'sometimes', got {published!r}")
+    every = (*(k for k in (*SHORT_LISTS, *LONG_LISTS) if k.split("@")[0] in kinds),)
+    if "ndcg" in kinds:
+        every += tuple(f"software ndcg@{k}" for k in (10, 25, 100))
+    found = {data: _reversed(data, every) for data in BUNDLED}
+
+    def shown(data: str) -> str:
+        pairs = [
+            f"{a} and {b} on {len({k for k, _ in places})} of {len(every)} metrics"
+            for (a, b), places in found[data].items()
+        ]
+        return f"{SHORT[data]}: {', '.join(pairs) or 'no pair'}"
+
+    never = published == "never"
+    clear = {data: _clearly(data, found[data]) for data in BUNDLED}
+    texts = "; ".join(f"{SHORT[d]}: {', '.join(pairs) or 'no pair'}" for d, pairs in clear.items())
+    first = not any("Popular" in pair for pairs in found.values() for pair in pairs)
+    return judge(
+        Trial(f"reversed are {'; '.join(map(shown, BUNDLED))}", (not any(found.values())) == never),
+        Trial(
+            f"on NDCG@10 {texts}",
+            (not any(clear.values())) == never,
+            "only differences of more than two standard errors count",
+        ),
+        note=("Popular is first throughout. " if first else "")
+        + f"An order that rests on fewer than {HANDFUL} users is a tie and left out.",
+        unsettled=OWN_RUNS,
+    )
+
+
+def _clearly(data: str, found: dict[tuple[str, str], list[tuple[str, int]]]) -> list[str]:
+    """Pairs reversed on NDCG@10 with more than two standard errors among few and among all."""
+    texts = []
+    for (a, b), places in found.items():
+        sizes = [n for kind, n in places if kind == "ndcg@10"]
+        if sizes and abs(of_all := _z(data, a, b, "ndcg@10", None)) > 2:
+            n = min(sizes, key=lambda n: abs(np.log(n / 100)))
+            if abs(of_n := _z(data, a, b, "ndcg@10", n)) > 2:
+                texts.append(f"{a} less {b} is z = {of_n:.1f} at N = {n} and {of_all:.1f} with all")
+    return texts
+
+
+def significance_depends(published: str, kind: str, z: float = 1.96) -> Finding:
+    """Whether a difference's significance "depends" on the number of decoys, for some pair."""
+    sizes = (5, 20, 100, 500)
+
+    def case(data: str) -> tuple[bool, str]:
+        rows = {
+            (a, b): [_z(data, a, b, kind, n) for n in (*sizes, None)]
+            for a, b in combinations(ORDER, 2)
+        }
+        some = {pair: v for pair, v in rows.items() if min(map(abs, v)) < z < max(map(abs, v))}
+        text = ", ".join(
+            f"{a} less {b} {'/'.join(f'{x:.1f}' for x in v)}" for (a, b), v in some.items()
+        )
+        return bool(some) == (published == "depends"), text or "none"
+
+    found = _on_each(case)
+    shown = f"z with {', '.join(map(str, sizes))} and all decoys: {found.ours}"
+    return judge(Trial(shown, found.holds), unsettled=OWN_RUNS)
+
+
+def similar_patterns(published: str, at_least: float) -> Finding:
+    """The metrics of which the first two observations on nDCG hold, the first on lists of 10.
+
+    Popular's lead is largest at neither end, and its proportion grows at so many of the steps to
+    more decoys, over all recommenders that use the ratings.
+    """
+
+    def case(data: str) -> tuple[bool, str]:
+        holds, texts = True, []
+        for kind in (part.strip() for part in published.split(",")):
+            found = curves(data, kind)
+            steps = np.array([np.diff(found.fraction(name)[::-1]) > 0 for name in RATED])
+            text = f"{metric(kind).label} {steps.mean():.0%}"
+            holds &= bool(steps.mean() >= at_least)
+            if kind.endswith("@10"):
+                best = [int(np.argmax(found.behind(name))) for name in RATED]
+                holds &= min(best) > 0 and max(best) < found.decoys.size - 1
+                text += f" (N = {', '.join(f'{found.decoys[i]:,}' for i in best)})"
+            texts.append(text)
+        return holds, ", ".join(texts)
+
+    return judge(_on_each(case), unsettled=OWN_RUNS)
+
+
+def advantage_among(published: str, sizes: list[int], kinds: list[str]) -> Finding:
+    """Whether decoys make Popular's relative lead over the filters smaller: it "decreases"."""
+    sign = {"decreases": 1, "increases": -1}[published]
+
+    def case(data: str, of: str) -> tuple[bool, str]:
+        rises = [
+            float(found.fraction(name)[found.at(n)] - found.fraction(name)[-1])
+            for kind in kinds
+            for found in [curves(data, kind, of)]
+            for name in FILTERS
+            for n in sizes
+        ]
+        shown = f"their fraction of Popular's value is {min(rises):+.3f} to {max(rises):+.3f}"
+        return min(sign * r for r in rises) > 0, shown
+
+    return _everywhere(case)
+
+
+def noise_of_decoys(published: str, sizes: list[int], kind: str) -> Finding:
+    """The part of the variance of a mean over users that is due to decoys, as in "> 1/10"."""
+    limit = _fraction(published.removeprefix(">"))
+
+    def trial(sizes: list[int], setting: str) -> Trial:
+        least, texts = 1.0, []
+        for data in BUNDLED:
+            parts = []
+            for n in sizes:
+                values = (_values(data, name, kind, n) for name in ORDER)
+                row = [noise / (noise + float(mean.var(ddof=1))) for mean, noise in values]
+                least = min(least, *row)
+                parts.append(f"{min(row):.0%} to {max(row):.0%} at N = {n:,}")
+            texts.append(f"{SHORT[data]}: {', '.join(parts)}")
+        return Trial("; ".join(texts), least > limit, setting)
+
+    fewer = sizes[:-1]
+    return judge(
+        trial(sizes, ""),
+        trial(fewer, f"the decoys are {max(fewer)} or fewer"),
+        unsettled=OWN_RUNS,
+    )
+
+
+def last_on_test_items(published: str, kind: str) -> Finding:
+    """The recommender that orders the test items alone worst, by the users' own ratings."""
+
+    def case(data: str) -> tuple[bool, str]:
+        facts = study(data).facts["effectiveness"][kind]
+        means = {name: facts[name][0] for name in ORDER}
+        return min(means, key=lambda name: means[name]) == published, _listed(means, ".3f")
+
+    return judge(_on_each(case))
+
+
+def other_question(published: str, kind: str) -> Finding:
+    """Whether the test items alone say how items are found among all: "no", if orders differ."""
+    if published not in ("yes", "no"):
+        raise ValueError(f"published must be 'yes' or 'no', got {published!r}")
+
+    def case(data: str) -> tuple[bool, str]:
+        alone, among = _test_items_alone(data), standing(study(data).sets, metric(kind))
+        differ = [pair for pair in among.users if alone.order(*pair) * among.order(*pair) < 0]
+        return bool(differ) == (published == "no"), (
+            f"{alone.spelled} on the test items, {among.spelled} among all items"
+        )
+
+    return judge(_on_each(case))
+
+
+def _test_items_alone(data: str) -> Standing:
+    """The standing by the share of test items' pairs that are in the users' order."""
+    means = study(data).facts["effectiveness"][PAIRS]
+    return _standing_of_means(data, {name: np.array(means[name][:1]) for name in ORDER}, 0)
+
+
+def without_ratings(published: str, kinds: list[str]) -> Finding:
+    """The value that metrics of the test items alone have for every recommender without ratings."""
+    printed = Printed.parse(published)
+
+    def case(data: str) -> tuple[bool, str]:
+        wanted = [metric(kind) for kind in kinds]
+        values = np.array([sets.expected(wanted, 0) for sets in study(data).sets.values()])
+        return bool(np.abs(values - printed.value).max() < 1e-12), (
+            f"{values.min():g} to {values.max():g}"
+        )
+
+    return judge(_on_each(case))
+
+
+def most_reliable(published: str, sizes: list[int], kind: str, z: float = 1.96) -> Finding:
+    """The protocol that orders the most pairs significantly, and the same way on both data sets.
+
+    Protocols are "test items", all items, and so many decoys; one that no other exceeds is it.
+    """
+    counts = {"test items": 0, "all items": 0} | {f"N = {n:,}": 0 for n in sizes}
+    for a, b in combinations(ORDER, 2):
+        gaps = [study(d).facts["effectiveness"][f"{PAIRS}, difference"] for d in BUNDLED]
+        found = {
+            "test items": [each[f"{a} - {b}"][0] / each[f"{a} - {b}"][1] for each in gaps],
+            "all items": [_z(d, a, b, kind, None) for d in BUNDLED],
+        } | {f"N = {n:,}": [_z(d, a, b, kind, n) for d in BUNDLED] for n in sizes}
+        for protocol, row in found.items():
+            counts[protocol] += int(min(row) > z or max(row) < -z)
+    return judge(
+        Trial(
+            f"pairs of {len(RATED) * len(ORDER) // 2}: " + _listed(counts, "d"),
+            counts[published] == max(counts.values()),
+        ),
+        unsettled="reliable may mean something else than an order that another data set confirms",
+    )
+
+
+@cache
+def _among_all(data: str, kinds: tuple[str, ...]) -> dict[str, Standing]:
+    return {kind: standing(study(data).sets, metric(kind)) for kind in kinds}
+
+
+def rank_consistent(published: str, kinds: list[str]) -> Finding:
+    """Whether two metrics order two recommenders alike: "mostly", that is not always."""
+    if published not in ("always", "mostly", "rarely"):
+        raise ValueError(f"published must be always, mostly or rarely, got {published!r}")
+
+    def case(data: str) -> tuple[bool, str]:
+        found = _among_all(data, tuple(kinds))
+        same = [
+            signs[0] == signs[1]
+            for pair in combinations(ORDER, 2)
+            for one, other in combinations(found.values(), 2)
+            if 0 not in (signs := (one.order(*pair), other.order(*pair)))
+        ]
+        share = float(np.mean(same))
+        word = "always" if share == 1 else "mostly" if share > 0.5 else "rarely"
+        return word == published, f"{share:.1%} of {len(same)}"
+
+    return judge(_on_each(case), unsettled="it is of earlier studies, with other data")
+
+
+def significant_by_metric(published: str, kinds: list[str], z: float = 1.96) -> Finding:
+    """Whether two metrics with one order of two recommenders "differ" in its significance."""
+    if published not in ("differ", "agree"):
+        raise ValueError(f"published must be 'differ' or 'agree', got {published!r}")
+    texts = []
+    for data, (a, b) in product(BUNDLED, combinations(ORDER, 2)):
+        row = {kind: _z(data, a, b, kind, None) for kind in kinds}
+        for one, other in combinations(kinds, 2):
+            few, many = sorted((one, other), key=lambda kind: abs(row[kind]))
+            if row[few] * row[many] > 0 and abs(row[few]) < z < abs(row[many]):
+                said = f"{row[few]:.1f} on {metric(few).label} and {row[many]:.1f} on "
+                texts.append(f"{SHORT[data]}: {a} less {b} is z = {said}{metric(many).label}")
+    found = f"{len(texts)} cases, as {texts[0]}" if texts else "none"
+    return judge(Trial(found, bool(texts) == (published == "differ")))
+
+
+def clear_points(published: str, kinds: list[str], factor: float) -> Finding:
+    """Whether the numbers of decoys at which Popular's lead peaks are "one": within this factor."""
+    if published not in ("none", "one"):
+        raise ValueError(f"published must be 'none' or 'one', got {published!r}")
+
+    def case(data: str) -> tuple[bool, str]:
+        peaks = [
+            int(found.decoys[int(np.argmax(found.behind(name)))])
+            for kind in kinds
+            for found in [curves(data, kind)]
+            for name in RATED
+        ]
+        apart = max(peaks) > factor * min(peaks)
+        return apart == (published == "none"), f"N = {min(peaks):,} to {max(peaks):,}"
+
+    return judge(_on_each(case), unsettled=OWN_RUNS)
+
+
+def popularity_bias(published: str, sizes: list[int], kind: str) -> Finding:
+    """Whether decoys give Popular "more" of an advantage than all items, or "not more" of it.
+
+    The advantage is its lead over each of the others, or that as a fraction of its own value.
+    """
+    wanted = {"more": True, "not more": False}[published]
+
+    def trial(relative: bool, setting: str) -> Trial:
+        def case(data: str) -> tuple[bool, str]:
+            found = curves(data, kind)
+            gaps = [
+                (found.behind(name)[found.at(n)] - found.behind(name)[-1])
+                if not relative
+                else (found.fraction(name)[-1] - found.fraction(name)[found.at(n)])
+                for name in RATED
+                for n in sizes
+            ]
+            holds = min(gaps) > 0 if wanted else max(gaps) <= 0
+            return holds, f"{min(gaps):+.3f} to {max(gaps):+.3f}"
+
+        each = _on_each(case)
+        what = "as a fraction of Popular's value" if relative else "absolute lead"
+        return Trial(f"{what}: {each.ours}", each.holds, setting)
+
+    both = trial(False, ""), trial(True, "")
+    return judge(
+        Trial("; ".join(one.ours for one in both), all(one.holds for one in both)),
+        trial(False, "the advantage is Popular's absolute lead"),
+        trial(True, "the advantage is relative to Popular's value"),
+        note="The paper's own conclusion has the two apart.",
+        unsettled=OWN_RUNS,
+    )

@@ -1,0 +1,415 @@
+"""Checks of the running example: Tables 1 and 2 and figure 2."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from itertools import combinations, pairwise
+
+import numpy as np
+
+from sampled_metrics import Metric, Protocol, metric
+from sampled_metrics.consistency import Ordering, order, ordering
+from sampled_metrics.estimators import naive
+
+from .finding import Z_LIMIT, Distance, Finding, Printed, Trial, judge, printed_pair
+
+N_ITEMS = 10_000
+RANKS = {
+    "A": [100, 100, 100, 100, 100],
+    "B": [40, 40, 8437, 9266, 4482],
+    "C": [212, 2, 743, 5342, 1548],
+}
+METRICS = ("auc", "ap", "ndcg", "recall@10")
+
+
+@cache
+def means(kind: str, m: int | None = None, replacement: bool = True) -> dict[str, float]:
+    """Mean of the metric for each recommender: exact, or expected with m negatives."""
+    if m is None:
+        return {name: float(metric(kind)(r, N_ITEMS).mean()) for name, r in RANKS.items()}
+    estimator = naive(metric(kind), Protocol(N_ITEMS, m, replacement))
+    return {name: float(estimator.expected(r).mean()) for name, r in RANKS.items()}
+
+
+def ranking(values: dict[str, float], level: float = 0.0) -> str:
+    """Order of the recommenders, as in "C > A = B"; ties in alphabetical order.
+
+    Neighbours tie if they agree to 12 digits, or differ by less than `level`.
+    """
+    names = sorted(values, key=lambda name: (-values[name], name))
+    groups = [[names[0]]]
+    for last, name in pairwise(names):
+        a, b = values[last], values[name]
+        if order(a, b) == 0 or a - b < level:
+            groups[-1].append(name)
+        else:
+            groups.append([name])
+    return " > ".join(" = ".join(sorted(group)) for group in groups)
+
+
+def exact_cell(published: str, recommender: str, kind: str) -> Finding:
+    """A cell of Table 1, to the printed digits."""
+    value = means(kind)[recommender]
+    return judge(Trial(f"{value:.5f}", Printed.parse(published).rounds_from(value)))
+
+
+def average_and_spread(
+    published: str, mean: float, variance: float, fourth: float, runs: int
+) -> tuple[Distance, Distance]:
+    """Distances of a printed average and standard deviation over runs from the exact moments.
+
+    Parameters
+    ----------
+    published : str
+        As in "0.990 ± 0.004".
+    mean, variance, fourth : float
+        Exact mean, variance and fourth central moment of one run.
+    runs : int
+    """
+    average, spread = printed_pair(published)
+    sd = float(np.sqrt(variance))
+    # Variance of a sample variance is (fourth - variance^2) / runs; the delta method for its root.
+    # Where a run hardly ever differs from the others that says nothing; but by Markov's inequality
+    # a sample standard deviation above 19 sd has a probability below 0.0027, that of `Z_LIMIT`.
+    delta = np.sqrt(max(fourth - variance**2, 0.0) / runs) / (2 * sd) if sd > 0 else 0.0
+    error_of_sd = min(delta, 18 * sd / Z_LIMIT)
+    return average.distance(mean, sd / np.sqrt(runs)), spread.distance(sd, float(error_of_sd))
+
+
+def shown(mean: float, sd: float, distances: tuple[Distance, ...], digits: int = 2) -> str:
+    """As in "0.984 ± 0.004 (z = 0.1, 1.2)"."""
+    z = ", ".join(f"{distance.z:.1f}" for distance in distances)
+    return f"{mean:.{digits}f} ± {sd:.{digits}f} (z = {z})"
+
+
+def _moments(kind: str, m: int, ranks: list[int], replacement: bool) -> tuple[float, float, float]:
+    """Mean, variance and fourth central moment of a run: independent samples for each instance."""
+    estimator = naive(metric(kind), Protocol(N_ITEMS, m, replacement))
+    law = estimator.protocol.pmf(ranks)
+    centred = estimator.values - (law @ estimator.values)[:, None]
+    second, fourth = (law * centred**2).sum(axis=1), (law * centred**4).sum(axis=1)
+    size = len(ranks)
+    variance = float(second.sum()) / size**2
+    excess = float((fourth - 3 * second**2).sum()) / size**4
+    return float((law @ estimator.values).mean()), variance, excess + 3 * variance**2
+
+
+def sampled_cell(published: str, recommender: str, kind: str, m: int, runs: int) -> Finding:
+    """A cell of Table 2: average and standard deviation over runs, under both laws."""
+    seen = {}
+    for replacement in (True, False):
+        mean, variance, fourth = _moments(kind, m, RANKS[recommender], replacement)
+        distances = average_and_spread(published, mean, variance, fourth, runs)
+        text = shown(mean, float(np.sqrt(variance)), distances, 4)
+        seen[replacement] = Trial(text, max(distances).z < Z_LIMIT, "", distances)
+    # The law is not stated beside the table, but it makes no difference that the digits show.
+    with_ = seen[True]
+    both = with_.holds and seen[False].holds
+    return judge(
+        replace(with_, holds=both), replace(with_, setting="negatives drawn with replacement")
+    )
+
+
+def order_of_three(
+    published: str, kind: str, m: tuple[int, int] | None = None, level: float = 0.0
+) -> Finding:
+    """The order of the recommenders, as in "C > A = B": exact, or at every m from one to another.
+
+    Where the strict order is another, values less than `level` apart are taken for equal.
+    """
+    sizes = [None] if m is None else sorted({*np.linspace(*m, 60).astype(int).tolist(), *m})
+
+    def trial(level: float, setting: str) -> Trial:
+        orders = sorted({ranking(means(kind, size), level) for size in sizes})
+        return Trial(" or ".join(orders), orders == [published], setting)
+
+    trials = [trial(0.0, "")]
+    if level:
+        trials.append(trial(level, _level(level)))
+    return judge(*trials)
+
+
+def _level(level: float) -> str:
+    return f"values less than {level:g} apart are taken for equal"
+
+
+def extreme(published: str, kinds: list[str], which: str, m: int | None = None) -> Finding:
+    """The recommender with the highest or the lowest value on each of the metrics."""
+    pick = {"highest": max, "lowest": min}[which]
+    found = {}
+    for kind in kinds:
+        values = means(kind, m)
+        found[kind] = pick(values, key=values.__getitem__)
+    text = ", ".join(f"{name} on {metric(kind).label}" for kind, name in found.items())
+    return judge(Trial(f"{which}: {text}", set(found.values()) == {published}))
+
+
+def times(published: str, kind: str, better: str, worse: str, m: int | None = None) -> Finding:
+    """How many times one recommender's value is another's, rounded as printed."""
+    values = means(kind, m)
+    ratio = values[better] / values[worse]
+    return judge(Trial(f"{ratio:.2f} times", Printed.parse(published).rounds_from(ratio)))
+
+
+def equal_values(published: str, kind: str, decimals: int) -> Finding:
+    """Two recommenders, as in "A = B", with one value: strictly, or as Table 1 prints them."""
+    first, second = (side.strip() for side in published.split("="))
+    a, b = means(kind)[first], means(kind)[second]
+    return judge(
+        Trial(f"{first} {a:.6f}, {second} {b:.6f}", order(a, b) == 0),
+        Trial(
+            f"{a:.{decimals}f} and {b:.{decimals}f}",
+            round(a, decimals) == round(b, decimals),
+            f"values rounded to the {decimals} decimals that Table 1 prints",
+        ),
+    )
+
+
+def _pairs_kept(kind: str, m: int) -> int:
+    """Pairs of recommenders whose expected order is the exact one."""
+    exact, sampled = means(kind), means(kind, m)
+    return sum(
+        order(exact[a], exact[b]) == order(sampled[a], sampled[b])
+        for a, b in combinations(RANKS, 2)
+    )
+
+
+def pairs_in_order(published: str, kind: str, m: int) -> Finding:
+    """How many of the three pairs sampling keeps in order."""
+    kept = _pairs_kept(kind, m)
+    text = f"{kept} of 3 pairs: {ranking(means(kind))} exactly, {ranking(means(kind, m))} sampled"
+    return judge(Trial(text, kept == int(published)))
+
+
+def order_changes(published: str, kinds: list[str], m: int) -> Finding:
+    """Whether sampling changes the order of the three "completely": no pair keeps its order."""
+    kept = {kind: _pairs_kept(kind, m) for kind in kinds}
+    text = ", ".join(f"{metric(kind).label} keeps {count}" for kind, count in kept.items())
+    gone = [metric(kind).label for kind, count in kept.items() if count == 0]
+    want = published == "completely"
+    return judge(
+        Trial(f"of 3 pairs {text}", want and len(gone) == len(kinds)),
+        Trial(
+            f"of 3 pairs {text}",
+            want and bool(gone) and all(count < 3 for count in kept.values()),
+            f"said of {' and '.join(gone)} alone; on the others the order changes in part",
+        ),
+    )
+
+
+def disagrees(published: str, m: int) -> Finding:
+    """The metrics, as in "ndcg, recall@10", whose expected order is not the exact one."""
+    named = {part.strip() for part in published.split(",")}
+    found = {kind for kind in METRICS if _pairs_kept(kind, m) < 3}
+    orders = (
+        f"{metric(kind).label} {ranking(means(kind))} exactly, {ranking(means(kind, m))} sampled"
+        for kind in METRICS
+        if kind in named
+    )
+    return judge(Trial("; ".join(orders), named <= found))
+
+
+def consistent_metrics(published: str, sizes: list[int]) -> Finding:
+    """The metrics that keep all three pairs in order at every one of these m."""
+    kept = [kind for kind in METRICS if all(_pairs_kept(kind, m) == 3 for m in sizes)]
+    shown = ", ".join(metric(kind).label for kind in kept) or "none"
+    return judge(
+        Trial(f"consistent: {shown}", kept == [part.strip() for part in published.split(",")])
+    )
+
+
+def independent_of_sample_size(published: str, sizes: list[int]) -> Finding:
+    """The metrics whose expectation is the exact value whatever m."""
+    fixed = [
+        kind
+        for kind in METRICS
+        if all(
+            order(means(kind, m, law)[name], means(kind)[name]) == 0
+            for m in sizes
+            for law in (True, False)
+            for name in RANKS
+        )
+    ]
+    shown = ", ".join(metric(kind).label for kind in fixed) or "none"
+    return judge(
+        Trial(f"{shown}, at {len(sizes)} sample sizes under both laws", fixed == [published])
+    )
+
+
+@cache
+def _orderings(kind: str, replacement: bool = True) -> dict[str, Ordering]:
+    return {
+        a + b: ordering(RANKS[a], RANKS[b], metric(kind), N_ITEMS, replacement=replacement)
+        for a, b in combinations(RANKS, 2)
+    }
+
+
+def _flips(kind: str) -> dict[str, tuple[int, ...]]:
+    return {pair: found.flips for pair, found in _orderings(kind).items()}
+
+
+def order_depends_on_sample_size(published: str) -> Finding:
+    """The metrics on which the order of the three changes with m."""
+    changing = [kind for kind in METRICS if any(_flips(kind).values())]
+    shown = "; ".join(
+        f"{metric(kind).label} at m = {', '.join(f'{m:,}' for m in _all_flips(kind))}"
+        for kind in changing
+    )
+    return judge(
+        Trial(f"flips of {shown}", changing == [part.strip() for part in published.split(",")])
+    )
+
+
+def _all_flips(kind: str) -> list[int]:
+    """Every m at which some pair flips."""
+    return sorted({m for flips in _flips(kind).values() for m in flips})
+
+
+def most_sensitive(published: str) -> Finding:
+    """The metric on which the order changes at the most sample sizes."""
+    flips = {kind: len(_all_flips(kind)) for kind in METRICS}
+    most = max(flips, key=lambda kind: flips[kind])
+    text = ", ".join(f"{metric(kind).label} {count}" for kind, count in flips.items())
+    ahead = sorted(flips.values())[-1] > sorted(flips.values())[-2]
+    return judge(
+        Trial(f"sample sizes at which the order changes: {text}", ahead and most == published)
+    )
+
+
+def _settled(kind: str, level: float) -> int:
+    """The smallest m from which the order, with a level of ties, is that of the exact values."""
+    target = ranking(means(kind), level)
+    low, high = 1, N_ITEMS - 1  # right at the upper end, and flips are far apart near it
+    while high - low > 1:
+        middle = (low + high) // 2
+        right = ranking(means(kind, middle), level) == target
+        low, high = (low, middle) if right else (middle, high)
+    return high
+
+
+def consistent_from(published: str, kind: str, level: float) -> Finding:
+    """About how many negatives it takes, within a tenth, for every order to be right.
+
+    A and B tie exactly, and sampled only with all negatives: they count as level when they are
+    less than `level` apart.
+    """
+    claimed = Printed.parse(published).value
+
+    def strict(replacement: bool) -> int:
+        found = _orderings(kind, replacement).values()
+        return max(pair.right_from or N_ITEMS for pair in found if pair.exact != 0)
+
+    settled = _settled(kind, level)
+    text = (
+        f"m = {settled:,}; the two pairs that differ exactly are right from {strict(True):,} on "
+        f"({strict(False):,} without replacement)"
+    )
+    return judge(Trial(text, abs(settled / claimed - 1) <= 0.1))
+
+
+def bias_depends(published: str, kind: str, sizes: list[int]) -> Finding:
+    """What the bias depends on, of "recommender" and "sample size"."""
+    bias = np.array([[means(kind, m)[name] - means(kind)[name] for name in RANKS] for m in sizes])
+    found = []
+    if (np.ptp(bias, axis=1) > 1e-9).all():
+        found.append("recommender")
+    if (np.ptp(bias, axis=0) > 1e-9).all():
+        found.append("sample size")
+    shown = "; ".join(
+        f"m = {m}: " + ", ".join(f"{name} {b:+.3f}" for name, b in zip(RANKS, row, strict=True))
+        for m, row in zip(sizes, bias, strict=True)
+    )
+    return judge(Trial(f"bias at {shown}", ", ".join(found) == published))
+
+
+def alike_at_small_samples(published: str, sizes: list[int]) -> Finding:
+    """The order that all metrics which tell ranks apart give, at every one of these small m."""
+    orders = {
+        (metric(kind).label, m): ranking(means(kind, m))
+        for kind in METRICS
+        for m in sizes
+        # While m < k a metric cut off at k sees every item and tells nothing apart.
+        if _tells_apart(metric(kind), m)
+    }
+    found = sorted(set(orders.values()))
+    return judge(Trial(" or ".join(found), found == [published]))
+
+
+def _tells_apart(of: Metric, m: int) -> bool:
+    return of.k is None or of.k <= m
+
+
+def any_conclusion(published: str, kind: str) -> Finding:
+    """The conclusions at some sample size: "any" of six orders, or of the two of each pair."""
+    sizes = [1, *_all_flips(kind)]
+    orders = [ranking(means(kind, m)) for m in sizes]
+    named = [order.split(" > ") for order in orders]
+    pairs = {(a, b) for order in named for a, b in combinations(order, 2)}
+    text = f"{len(set(orders))} of 6 orders: {', '.join(dict.fromkeys(orders))}"
+    never = [name for name in RANKS if all(order[0] != name for order in named)]
+    if never:
+        text += f"; {' and '.join(never)} never first"
+    return judge(
+        Trial(text, published == "any" and len(set(orders)) == 6),
+        Trial(
+            f"{len(pairs)} of 6 conclusions on two of the three",
+            published == "any" and len(pairs) == 6,
+            "a conclusion is about two of the three",
+        ),
+    )
+
+
+def similar_order(published: str, like: str) -> Finding:
+    """Whether who is best for few and for many samples changes on a metric as on `like`."""
+
+    def ends(kind: str) -> tuple[str, ...]:
+        return tuple(ranking(means(kind, m))[0] for m in (10, N_ITEMS - 1))
+
+    found, wanted = ends(published), ends(like)
+    orders = [ranking(means(published, m)) for m in (1, *_all_flips(published))]
+    text = f"{' then '.join(dict.fromkeys(orders))} on {metric(published).label}"
+    return judge(Trial(text, len(set(orders)) > 1 and found == wanted))
+
+
+def bias_is_why(published: str, kind: str, sizes: list[int]) -> Finding:
+    """What the bias must depend on for the order to change, of "recommender, sample size".
+
+    The bias is averaged over one of the two, and the order looked at again.
+    """
+    exact = np.array([means(kind)[name] for name in RANKS])
+    bias = np.array([[means(kind, m)[name] for name in RANKS] for m in sizes]) - exact
+
+    def orders(of: np.ndarray) -> int:
+        return len({ranking(dict(zip(RANKS, row, strict=True))) for row in exact + of})
+
+    averaged = {
+        name: orders(np.broadcast_to(bias.mean(axis=axis, keepdims=True), bias.shape))
+        for axis, name in ((1, "recommender"), (0, "sample size"))
+    }
+    needed = [name for name, count in averaged.items() if count == 1 < orders(bias)]
+    text = ", ".join(f"{count} averaged over the {name}s" for name, count in averaged.items())
+    return judge(
+        Trial(
+            f"{orders(bias)} orders with the bias as it is, {text}", ", ".join(needed) == published
+        )
+    )
+
+
+def laws_alike(published: str, sizes: list[int]) -> Finding:
+    """Whether results without replacement are "similar": the same orders, values 0.01 apart."""
+    kinds = [kind for kind in METRICS if kind != "auc"]
+    apart = {
+        (abs(means(kind, m)[name] - means(kind, m, False)[name]), metric(kind).label, m)
+        for kind in METRICS
+        for m in sizes
+        for name in RANKS
+    }
+    same = all(
+        ranking(means(kind, m)) == ranking(means(kind, m, False)) for kind in kinds for m in sizes
+    )
+    off, label, m = max(apart)
+    text = f"{'the same' if same else 'other'} orders, values up to {off:.4f} apart"
+    return judge(
+        Trial(f"{text} ({label}, m = {m})", published == "similar" and same and off < 0.01)
+    )

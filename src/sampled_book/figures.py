@@ -1,0 +1,533 @@
+"""What the chapters draw. Each function takes the axes to draw on and returns them.
+
+Every mark is told apart three ways (colour, line style, marker), so that figures survive
+greyscale, and text is large enough to be read at the width of a phone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import cycle
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from sampled_metrics.plots import MARKS, STYLE, WIDTH, curves, intervals, marks
+
+__all__ = ["MARKS", "WIDTH", "curves", "intervals", "marks"]
+
+
+def use_style() -> None:
+    """Set matplotlib up for the book: the look of figures, and SVG output in notebooks.
+
+    Examples
+    --------
+    >>> use_style()
+    >>> plt.rcParams["font.size"]
+    12.0
+    """
+    plt.style.use(STYLE)
+    try:
+        from matplotlib_inline.backend_inline import set_matplotlib_formats
+    except ImportError:  # outside a notebook there is no inline backend to set
+        return
+    set_matplotlib_formats("svg", metadata={"Date": None})  # type: ignore[no-untyped-call]
+
+
+def panels(
+    rows: int = 1, columns: int = 1, height: float = 3.4, **kwargs: Any
+) -> tuple[Figure, Any]:
+    """Make a figure of the book's width and its axes, as :func:`matplotlib.pyplot.subplots`.
+
+    Parameters
+    ----------
+    rows, columns : int
+        Panels; more than two columns cannot be read on a phone.
+    height : float
+        Height of one row, inches.
+    **kwargs
+        Passed on to ``subplots``.
+
+    Examples
+    --------
+    >>> figure, axes = panels(2, 2)
+    >>> float(figure.get_figwidth()), axes.shape
+    (6.0, (2, 2))
+    >>> plt.close(figure)
+    """
+    figure, axes = plt.subplots(rows, columns, figsize=(WIDTH, height * rows), **kwargs)
+    return figure, axes
+
+
+def law_matrix(ax: Axes, law: ArrayLike, limit: bool = True) -> Axes:
+    """Shade the matrix P: a row for each true rank, a column for each sampled rank.
+
+    The shade is the square root of the probability, so that rare outcomes can be seen; cells that
+    cannot happen are left white.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    law : array_like, shape (n, m + 1)
+    limit : bool
+        Draw the line where the sampled rank equals the true one.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> law_matrix(ax, [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]).images[0].get_array().mask.sum()
+    np.int64(2)
+    >>> plt.close(figure)
+    """
+    mass = np.asarray(law, dtype=float)
+    rows, columns = mass.shape
+    shade = np.ma.masked_where(mass == 0, np.sqrt(mass))
+    extent = (0.5, columns + 0.5, rows + 0.5, 0.5)
+    ax.imshow(shade, cmap="Blues", vmin=-0.15, vmax=1, extent=extent, aspect="auto")
+    if limit:
+        last = min(rows, columns)
+        ax.plot([1, last], [1, last], color=MARKS[1]["color"], linestyle="--")
+    ax.set_ylim(rows + 0.5, 0.5)
+    ax.set_xlim(0.5, columns + 0.5)
+    ax.grid(False)
+    return ax
+
+
+def expected_curves(
+    ax: Axes,
+    n_negatives: ArrayLike,
+    expected: Mapping[str, ArrayLike],
+    exact: Mapping[str, float],
+    flips: Iterable[tuple[int, float]] = (),
+) -> Axes:
+    """Draw sampled metrics in expectation against the number of negatives (krichene2020, fig. 2).
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    n_negatives : array_like of int, shape (p,)
+        Drawn on a logarithmic axis.
+    expected : mapping of str to array_like, shape (p,)
+        Expected sampled metric of each recommender.
+    exact : mapping of str to float
+        Exact metric of each recommender: a wedge on the right edge.
+    flips : iterable of (int, float)
+        Number of negatives at which two curves have just crossed, and their height there: a
+        circle over a dotted line.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> drawn = {"A": [0.2, 0.1], "B": [0.1, 0.2]}
+    >>> ax = expected_curves(ax, [1, 99], drawn, {"A": 0.0, "B": 0.3}, flips=[(10, 0.15)])
+    >>> ax.get_xscale(), len(ax.lines)
+    ('log', 6)
+    >>> plt.close(figure)
+    """
+    curves(ax, n_negatives, expected)
+    for name, mark in marks(expected).items():
+        edge = {**mark, "linestyle": "none", "marker": "<", "ms": 8, "clip_on": False}
+        ax.plot(1.02, exact[name], transform=ax.get_yaxis_transform(), **edge)
+    for m, height in flips:
+        ax.axvline(m, color="#5b5b5b", linestyle=":", linewidth=1)
+        ax.plot(m, height, "o", ms=10, mfc="none", mec="black", mew=1.5)
+    ax.set(xscale="log", xlabel="negatives $m$")
+    return ax
+
+
+def rank_buckets(ax: Axes, ranks: Mapping[str, ArrayLike], edges: ArrayLike) -> Axes:
+    """Draw how many of each recommender's ranks fall into each bucket, bars side by side.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    ranks : mapping of str to array_like of int
+        Ranks under each name.
+    edges : array_like of int, shape (b,), increasing
+        Last rank of each bucket; the first begins at rank 1, and one more bucket holds the ranks
+        beyond the last edge.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = rank_buckets(ax, {"A": [1, 5, 6, 90], "B": [2, 3, 4, 5]}, [5, 50])
+    >>> [[int(bar.get_height()) for bar in bars] for bars in ax.containers]
+    [[2, 1, 1], [4, 0, 0]]
+    >>> plt.close(figure)
+    """
+    last = np.asarray(edges)
+    places = np.arange(last.size + 1)
+    width = 0.84 / len(ranks)
+    hatches = cycle(("", "///", "...", "xxx", "---", "+++"))
+    for i, (name, mark) in enumerate(marks(ranks).items()):
+        height = np.bincount(np.searchsorted(last, ranks[name]), minlength=places.size)
+        shift = (i - (len(ranks) - 1) / 2) * width
+        ax.bar(
+            places + shift,
+            height,
+            width,
+            label=name,
+            color=mark["color"],
+            edgecolor="white",
+            hatch=next(hatches),
+            linewidth=0.5,
+        )
+    first = np.append(1, last + 1)
+    names = [f"{a:,}–{b:,}" if a < b else f"{b:,}" for a, b in zip(first, last, strict=False)]
+    ax.set_xticks(places, [*names, f"{first[-1]:,}+"], rotation=45, ha="right")
+    ax.set(ylabel="instances")
+    ax.grid(False, axis="x")
+    return ax
+
+
+def spectrum(
+    ax: Axes,
+    formula: Mapping[str, ArrayLike],
+    computed: Mapping[str, tuple[ArrayLike, ArrayLike]],
+) -> Axes:
+    """Draw singular values by degree: formulas as lines, computed ones as circles and crosses.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    formula : mapping of str to array_like, shape (k,)
+        Singular values under each name, the largest first.
+    computed : mapping of str to pair of array_like, shape (k,)
+        Under the same names, those computed without replacement (circles) and with (crosses). At
+        most 12 of each are drawn.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = spectrum(ax, {"m = 1": [1.0, 0.6]}, {"m = 1": ([1.0, 0.6], [1.0, 0.5])})
+    >>> ax.get_yscale(), len(ax.lines)
+    ('log', 4)
+    >>> plt.close(figure)
+    """
+    for name, mark in marks(formula).items():
+        values = np.asarray(formula[name])
+        line = {"color": mark["color"], "linestyle": mark["linestyle"]}
+        ax.plot(np.arange(values.size), values, label=name, **line)
+        some = np.unique(np.linspace(0, values.size - 1, 12).round().astype(int))
+        for found, marker, size in zip(computed[name], "ox", (9, 5), strict=True):
+            drawn = {"color": mark["color"], "mfc": "none", "mew": 1.5, "ms": size}
+            ax.plot(some, np.asarray(found)[some], marker, **drawn)
+    ax.axhline(np.finfo(float).eps, color="black", linestyle="--", linewidth=1)
+    ax.set(yscale="log", ylim=(1e-18, 3), xlabel="degree", ylabel="singular value")
+    ax.legend(loc="upper right")
+    return ax
+
+
+def errors_by_gamma(
+    ax: Axes,
+    gammas: ArrayLike,
+    errors: Mapping[str, ArrayLike],
+    alike: Mapping[str, tuple[float, float]],
+) -> Axes:
+    """Draw the error of an average against gamma, the least one of each curve starred.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    gammas : array_like of float, shape (p,)
+        Drawn on a logarithmic axis.
+    errors : mapping of str to array_like, shape (p,)
+        Errors under each name, drawn on a logarithmic axis.
+    alike : mapping of str to (float, float)
+        Under some of these names the gamma for users that are all alike, and the error there: an
+        open circle.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = errors_by_gamma(ax, [0.1, 1.0], {"N = 10": [0.2, 0.3]}, {"N = 10": (0.1, 0.2)})
+    >>> [line.get_marker() for line in ax.lines]
+    ['None', '*', 'o']
+    >>> plt.close(figure)
+    """
+    weights = np.asarray(gammas)
+    for name, mark in marks(errors).items():
+        values = np.asarray(errors[name])
+        line = {"color": mark["color"], "linestyle": mark["linestyle"]}
+        ax.plot(weights, values, label=name, **line)
+        least = int(values.argmin())
+        ax.plot(weights[least], values[least], "*", ms=13, color=mark["color"])
+        if name in alike:
+            ax.plot(*alike[name], "o", ms=8, mfc="white", mec=mark["color"], mew=1.5)
+    ax.set(xscale="log", yscale="log", xlabel=r"$\gamma$", ylabel="error of the average")
+    return ax
+
+
+def estimates(
+    ax: Axes,
+    names: Iterable[str],
+    found: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]],
+    exact: Mapping[str, float],
+) -> Axes:
+    """Draw what several estimators say of each recommender, beside the exact value.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    names : iterable of str
+        The estimators, from left to right.
+    found : mapping of str to three of array_like, shape (p,)
+        For each recommender the mean of every estimator (a filled marker), its standard deviation
+        (a bar to both sides), and a value published elsewhere, NaN for none (an open marker with
+        a cross in it).
+    exact : mapping of str to float
+        Exact value of each recommender: a line across.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = estimates(ax, ["CLS"], {"A": ([4.0], [1.0], [4.2])}, {"A": 5.0})
+    >>> [float(line.get_ydata()[0]) for line in ax.lines]
+    [5.0, 4.0, 4.2, 4.2]
+    >>> plt.close(figure)
+    """
+    labels = list(names)
+    places = np.arange(len(labels))
+    for i, (name, mark) in enumerate(marks(found).items()):
+        mean, sd, published = (np.asarray(v, dtype=float) for v in found[name])
+        colour, shift = mark["color"], 0.24 * (i - (len(found) - 1) / 2)
+        ax.axhline(exact[name], color=colour, linestyle=mark["linestyle"], linewidth=1.2)
+        at = places + shift
+        ax.errorbar(at, mean, sd, fmt=mark["marker"], color=colour, ms=6, label=name)
+        ax.plot(at + 0.09, published, mark["marker"], mfc="none", mec=colour, ms=8)
+        ax.plot(at + 0.09, published, "x", color=colour, ms=5)
+    ax.set_xticks(places, labels)
+    ax.grid(False, axis="x")
+    return ax
+
+
+def agreement(
+    ax: Axes, probability: ArrayLike, counted: Mapping[str, ArrayLike], runs: int
+) -> Axes:
+    """Draw counts out of so many runs against their probabilities, with what chance allows.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    probability : array_like of float, shape (p,)
+    counted : mapping of str to array_like, shape (p,)
+        Under each name the share of the runs, in [0, 1], that goes with each probability; NaN for
+        none.
+    runs : int
+        Runs behind each share: the band is three standard deviations of a share to both sides.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = agreement(ax, [0.2, 0.9], {"runs": [0.25, 0.88]}, 100)
+    >>> ax.lines[1].get_ydata().tolist()
+    [0.25, 0.88]
+    >>> plt.close(figure)
+    """
+    level = np.linspace(0, 1, 201)
+    spread = 3 * np.sqrt(level * (1 - level) / runs)
+    ax.fill_between(level, level - spread, level + spread, color="#dddddd", linewidth=0)
+    ax.plot(level, level, color="#5b5b5b", linewidth=1)
+    for name, mark in marks(counted).items():
+        points = {"marker": mark["marker"], "color": mark["color"], "mfc": "none"}
+        ax.plot(probability, counted[name], linestyle="none", label=name, ms=7, **points)
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    return ax
+
+
+def clean_region(
+    ax: Axes,
+    n_decoys: ArrayLike,
+    limits: Mapping[str, ArrayLike],
+    printed: Mapping[str, tuple[float, float]],
+    levels: Mapping[str, float],
+) -> Axes:
+    """Draw the largest goodness at which a set of decoys is clean, against the set's size.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    n_decoys : array_like of int, shape (p,)
+    limits : mapping of str to array_like of float, shape (p,)
+        Largest goodness for each size, under the name of each confidence; the region below the
+        last curve is shaded.
+    printed : mapping of str to tuple of float
+        Number of decoys and goodness of points to mark with a cross, with a text beside each.
+    levels : mapping of str to float
+        Goodness of horizontal lines, with a text above each.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = clean_region(ax, [1, 10], {"95%": [0.05, 0.005]}, {"here": (10, 0.01)}, {})
+    >>> ax.lines[-1].get_xydata().tolist()
+    [[10.0, 0.01]]
+    >>> plt.close(figure)
+    """
+    curves(ax, n_decoys, limits)
+    ax.set(xscale="log", yscale="log")
+    last = np.asarray(list(limits.values())[-1], dtype=float)
+    bottom = min(last.min(), *(y for _, y in printed.values())) / 3 if printed else last.min()
+    ax.fill_between(np.asarray(n_decoys), bottom, last, color="#e6e6e6", linewidth=0)
+    first = float(np.min(n_decoys))
+    for text, level in levels.items():
+        ax.axhline(level, color="#5b5b5b", linestyle=":", linewidth=1.2)
+        ax.annotate(text, (1, level), (-2, 3), ax.get_yaxis_transform(), "offset points",
+                    ha="right", fontsize=11)  # fmt: skip
+    for text, (size, goodness) in printed.items():
+        ax.plot(size, goodness, "x", color="black", ms=9, mew=2.5)
+        # The curves fall to the right: text above them goes to that side, else to the left.
+        side = 1 if goodness > np.interp(size, np.asarray(n_decoys), last) else -1
+        ax.annotate(text, (size, goodness), (9 * side, -4), textcoords="offset points",
+                    ha="left" if side == 1 else "right", fontsize=11)  # fmt: skip
+    ax.set(xlim=(first, float(np.max(n_decoys))), ylim=(bottom, None))
+    ax.legend(loc="lower left")
+    return ax
+
+
+def decoy_curves(
+    ax: Axes,
+    n_decoys: ArrayLike,
+    expected: Mapping[str, ArrayLike],
+    full: Mapping[str, float],
+    run: Mapping[str, ArrayLike] | None = None,
+) -> Axes:
+    """Draw expected metrics against the number of decoys (ekstrand2017, figures 2 to 6).
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    n_decoys : array_like of int, shape (p,)
+        Drawn on a logarithmic axis.
+    expected : mapping of str to array_like, shape (p,)
+        Expected metric of each recommender: a curve.
+    full : mapping of str to float
+        The metric of each with all unrated items as decoys: a thin line across.
+    run : mapping of str to array_like, shape (p,), optional
+        The metric of each in one simulated run: open markers.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = decoy_curves(ax, [5, 50], {"A": [0.9, 0.4]}, {"A": 0.1}, {"A": [0.88, 0.41]})
+    >>> [float(line.get_ydata()[0]) for line in ax.lines]
+    [0.9, 0.1, 0.88]
+    >>> plt.close(figure)
+    """
+    curves(ax, n_decoys, expected)
+    for name, mark in marks(expected).items():
+        level = {"color": mark["color"], "linestyle": mark["linestyle"], "linewidth": 0.9}
+        ax.axhline(full[name], zorder=1, **level)
+        if run is not None:
+            points = {"marker": mark["marker"], "color": mark["color"], "mfc": "none"}
+            ax.plot(n_decoys, run[name], linestyle="none", ms=6, mew=1.0, **points)
+    ax.set(xscale="log", xlabel="decoys N")
+    return ax
+
+
+def rating_counts(ax: Axes, counts: Mapping[str, ArrayLike]) -> Axes:
+    """Draw the share of items with at least so many ratings (ekstrand2017, figure 1).
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    counts : mapping of str to array_like of int, shape (n_items,)
+        Ratings of each item under the name of each data set, at least 1; both axes are logarithmic.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = rating_counts(ax, {"toy": [3, 1, 1, 9]})
+    >>> ax.lines[0].get_xydata().tolist()
+    [[1.0, 1.0], [3.0, 0.5], [9.0, 0.25]]
+    >>> plt.close(figure)
+    """
+    for name, mark in marks(counts).items():
+        values, items = np.unique(np.asarray(counts[name]), return_counts=True)
+        share = np.cumsum(items[::-1])[::-1] / items.sum()
+        ax.plot(values, share, label=name, color=mark["color"], linestyle=mark["linestyle"])
+    ax.set(xscale="log", yscale="log", xlabel="ratings", ylabel="share of items with as many")
+    ax.legend(loc="lower left")
+    return ax
+
+
+def rows_of_dots(ax: Axes, rows: Mapping[str, Mapping[str, float]]) -> Axes:
+    """Draw a row of marks for each of several settings, one mark for each thing compared.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    rows : mapping of str to mapping of str to float
+        Setting -> name -> value, drawn from the top down; every row has the same names.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> _ = rows_of_dots(ax, {"all items": {"A": 1.0, "B": 0.2}, "sample": {"A": 0.9, "B": 1.0}})
+    >>> [tick.get_text() for tick in ax.get_yticklabels()]
+    ['all items', 'sample']
+    >>> plt.close(figure)
+    """
+    names = list(next(iter(rows.values())))
+    places = np.arange(len(rows))
+    for name, mark in marks(names).items():
+        values = [row[name] for row in rows.values()]
+        style = {"color": mark["color"], "marker": mark["marker"], "linestyle": ""}
+        ax.plot(values, places, label=name, markersize=9, alpha=0.85, **style)
+    ax.set(yticks=places, yticklabels=list(rows), ylim=(len(rows) - 0.5, -0.5))
+    ax.grid(axis="y", visible=False)
+    ax.hlines(places, 0, 1, color="#dddddd", linewidth=0.6, zorder=0)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2)
+    return ax
+
+
+def shrinking(
+    ax: Axes,
+    users: ArrayLike,
+    bands: Mapping[str, tuple[ArrayLike, ArrayLike]],
+    exact: float,
+) -> Axes:
+    """Draw both ends of intervals against the number of users, and where they end up.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    users : array_like of float, shape (p,)
+        On a logarithmic axis.
+    bands : mapping of str to two of array_like, shape (p + 1,)
+        Lower and upper ends under each name; the last of them for infinitely many users, drawn
+        apart at the right edge.
+    exact : float
+        A thin grey line across.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = shrinking(ax, [10, 1_000], {"m = 1": ([0, 1, 2], [9, 7, 5])}, 3.0)
+    >>> [len(line.get_xdata()) for line in ax.lines], ax.get_xticklabels()[-1].get_text()
+    ([2, 2, 2, 2], '∞')
+    >>> plt.close(figure)
+    """
+    at = np.asarray(users, dtype=float)
+    end = at[-1] * (at[-1] / at[0]) ** 0.15
+    for i, (name, mark) in enumerate(marks(bands).items()):
+        # Next to each other at the edge, so that none covers another.
+        edge = end * (at[-1] / at[0]) ** (0.03 * i)
+        low, high = (np.asarray(values, dtype=float) for values in bands[name])
+        for j, values in enumerate((high, low)):
+            ax.plot(at, values[:-1], label=name if j == 0 else None, ms=6, **mark)
+        ax.plot([edge, edge], [low[-1], high[-1]], ms=6, **mark)
+    ax.axhline(exact, color="#8a8a8a", linewidth=1)
+    ax.set(xscale="log", xlabel="users")
+    ax.set_xticks([*at, end], [*(f"$10^{{{np.log10(u):.3g}}}$" for u in at), "∞"])
+    ax.minorticks_off()
+    ax.legend(loc="upper right")
+    return ax

@@ -1,0 +1,1 @@
+"""Arithmetic: distributions in logarithms, quadrature, least squares, sums over all ranks."""
