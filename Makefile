@@ -59,7 +59,7 @@ fits: $(VENV)/book.installed
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m sampled_book.fits $(ARGS)
 
 test-site: $(VENV)/site.installed book
-	$(RUN) -m pytest tests/site $(ARGS)
+	$(RUN) -m pytest tests/site -n logical --maxprocesses=4 $(ARGS)
 
 # On one core: on several, the times depend on what else the machine does.
 benchmarks: $(VENV)/benchmarks.installed

@@ -60,6 +60,54 @@ SCRIPTS = {
             e => e.textContent.trim().slice(0, 80))""",
 }
 
+# The rules of axe that depend on the theme; those that do not are asked once for each width.
+OF_COLOURS = ["color-contrast", "link-in-text-block"]
+AXE_RUN = """async ([rules, enabled]) => {
+    const chosen = Object.fromEntries(rules.map(rule => [rule, {enabled: false}]));
+    const where = enabled ? {include: ['[data-like-no-other]']} : document;
+    const found = await axe.run(where, enabled
+        ? {runOnly: rules, resultTypes: ['violations', 'passes'], elementRef: true}
+        : {rules: chosen, resultTypes: ['violations']});
+    const passed = found.passes.filter(p => p.id === 'color-contrast').flatMap(p => p.nodes)
+        .map(n => n.element?.getAttribute('data-like-no-other')).filter(x => x);
+    const violations = found.violations.map(v => ({id: v.id, impact: v.impact,
+        nodes: v.nodes.map(n => n.html)}));
+    return {passed, violations};
+}"""
+
+# Contrasts take most of axe's time, and the pages repeat few of them.  Mark one of all texts that
+# have the same colours, size and weight on the same backgrounds, unless such a text has passed.
+# (axe judges no text that is hidden or a single sign.)
+LIKE_NO_OTHER = r"""(passed) => {
+    const behind = new Map([[null, '']]), chosen = new Map(), known = new Set(passed);
+    for (const e of document.querySelectorAll('*')) {
+        e.removeAttribute('data-like-no-other');
+        const s = getComputedStyle(e);
+        const own = String([s.backgroundColor, s.backgroundImage, s.opacity, s.filter]);
+        const above = behind.get(e.parentElement) ?? '';
+        const all = own === 'rgba(0, 0, 0, 0),none,1,none' ? above : above + '|' + own;
+        behind.set(e, all);
+        if (![...e.childNodes].some(c => c.nodeType === 3 && c.data.trim().length > 1)) continue;
+        if (!e.checkVisibility({checkOpacity: true, checkVisibilityCSS: true})) continue;
+        // maths is drawn in the colour of the text around it
+        const at = e.getBoundingClientRect();
+        if (e.closest('mjx-container') || at.right < 0 || at.bottom + scrollY < 0) continue;
+        const link = e.closest('a'), around = link && getComputedStyle(link.parentElement).color;
+        const key = String([all, s.color, s.fontSize, s.fontWeight, s.textShadow,
+            s.textDecorationLine, around]);
+        const inside = e.getElementsByTagName('*').length;
+        if (!known.has(key) && !(chosen.get(key)?.inside <= inside)) chosen.set(key, {e, inside});
+    }
+    for (const [key, {e}] of chosen) e.setAttribute('data-like-no-other', key);
+    return chosen.size;
+}"""
+# Scripts of the page have heard of its new width, and colours have faded to those of the theme.
+SETTLED = """async (resized) => {
+    for (let frame = 0; frame < 2; frame++) await new Promise(requestAnimationFrame);
+    if (resized) await new Promise(wake => setTimeout(wake, 500));
+    document.getAnimations().forEach(a => a.finish());
+}"""
+
 
 class Visit:
     """An open page and what went wrong while it loaded."""
@@ -106,17 +154,44 @@ def visit(context: BrowserContext, address: str) -> Iterator[Visit]:
         page.close()
 
 
-def faults(found: Visit) -> list[str]:
-    """Say what is wrong with an open page, accessibility at the levels serious and critical."""
-    page = found.page
-    said = list(found.heard)
-    for fault, script in SCRIPTS.items():
-        said += [f"{fault}: {place}" for place in page.evaluate(script)]
-    page.evaluate(AXE)
-    for violation in page.evaluate("async () => (await axe.run()).violations"):
+def violations(page: Page, colours: bool, passed: set[str]) -> list[str]:
+    """What axe finds at the levels serious and critical, a sentence for each of its rules."""
+    found = page.evaluate(AXE_RUN, [OF_COLOURS, colours])
+    passed |= set(found["passed"])
+    said = []
+    for violation in found["violations"]:
         if violation["impact"] in ("serious", "critical"):
-            known = EXCEPT.get(violation["id"])
-            places = [n["html"][:120] for n in violation["nodes"] if n["html"] != known]
+            places = [n[:120] for n in violation["nodes"] if n != EXCEPT.get(violation["id"])]
             if places:
                 said.append(f"axe {violation['id']} ({len(places)}): {' | '.join(places[:3])}")
     return said
+
+
+def show(page: Page, width: int, theme: Any) -> None:
+    """Give a page a width and a theme."""
+    resized = page.viewport_size is None or page.viewport_size["width"] != width
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=theme)
+    page.evaluate(SETTLED, resized)
+
+
+def faults(found: Visit, passed: set[str] | None = None) -> list[str]:
+    """Say what is wrong with an open page, at desktop and phone width, in both themes.
+
+    `passed` is what is known of texts that have enough contrast, and grows.
+    """
+    page, passed = found.page, set() if passed is None else passed
+    said: dict[str, None] = {}
+    for width in (1280, 360):
+        for theme in ("light", "dark"):
+            show(page, width, theme)
+            for fault, script in SCRIPTS.items():
+                said |= {f"{fault}: {place}": None for place in page.evaluate(script)}
+            said |= dict.fromkeys(found.heard)
+            page.evaluate(AXE)
+            if page.evaluate(LIKE_NO_OTHER, list(passed)):
+                said |= dict.fromkeys(violations(page, True, passed))
+            if theme == "light":
+                said |= dict.fromkeys(violations(page, False, passed))
+            found.heard.clear()  # axe asks for style sheets where they are not
+    return list(said)

@@ -46,6 +46,20 @@ DEFECTS = {
     "stderr": ("<div class='output stderr'>Warning</div>", "a cell wrote to the error stream"),
     "traceback": ("<div class='output traceback'>Error</div>", "a cell wrote to the error stream"),
     "faint": ("<p style='color: #ccc'>Hard to read</p>", "axe color-contrast"),
+    "faint among others": (
+        "<p>Text</p>" * 9
+        + "<p>Text <b style='color: #ccc'>hard</b></p>"
+        + "<p><b>Text</b></p>" * 9,
+        "axe color-contrast (1)",
+    ),
+    "faint where the others stand on black": (
+        "<div style='background: #000; color: #aaa'><p>A</p></div><p style='color: #aaa'>Text</p>",
+        "axe color-contrast (1)",
+    ),
+    "faint in the dark": (
+        "<style>@media (prefers-color-scheme: dark) { p { color: #ccc } }</style><p>Text</p>",
+        "axe color-contrast",
+    ),
     "nameless button": ("<button></button>", "axe button-name"),
     "folded away": (
         "<details><summary>More</summary><p style='color: #ccc'>Hard</p></details>",
@@ -54,13 +68,19 @@ DEFECTS = {
 }
 
 
-def faults_of(browser, serve, folder, defect=""):
+def faults_of(browser, serve, folder, passed=None, defect=""):
     (folder / "page.html").write_text(SOUND.format(image=IMAGE, defect=defect))
-    context = browser.new_context(viewport={"width": 360, "height": 740})
+    context = browser.new_context(reduced_motion="reduce")
     with visit(context, f"{serve(folder)}/page.html") as found:
-        said = faults(found)
+        said = faults(found, passed)
     context.close()
     return said
+
+
+def test_a_contrast_that_has_passed_does_not_stand_for_another(browser, serve, tmp_path):
+    first = faults_of(browser, serve, tmp_path, passed := set())
+    second = faults_of(browser, serve, tmp_path, passed, "<p style='color: #ccc'>Hard to read</p>")
+    assert (first, len(second)) == ([], 1)
 
 
 def test_a_sound_page_has_no_fault(browser, serve, tmp_path):
@@ -70,4 +90,6 @@ def test_a_sound_page_has_no_fault(browser, serve, tmp_path):
 @pytest.mark.parametrize("name", DEFECTS)
 def test_each_defect_is_named(browser, serve, tmp_path, name):
     defect, sentence = DEFECTS[name]
-    assert any(said.startswith(sentence) for said in faults_of(browser, serve, tmp_path, defect))
+    assert any(
+        said.startswith(sentence) for said in faults_of(browser, serve, tmp_path, None, defect)
+    )

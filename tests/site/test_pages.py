@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from checks import faults, visit
+from checks import faults, show, visit
 
 SITE = Path(__file__).parents[2] / "_build" / "html"
 PAGES = sorted(
@@ -32,7 +32,9 @@ def test_the_front_door_leads_to_the_landing_page(browser, address):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_has_no_fault(context, address, name):
+def test_a_page_has_no_fault(context, address, passed, name):
     with visit(context, f"{address}/{name}") as found:
-        assert found.page.evaluate("document.documentElement.dataset.theme") in ("light", "dark")
-        assert faults(found) == []
+        for theme in ("light", "dark"):
+            show(found.page, 1280, theme)
+            assert found.page.evaluate("document.documentElement.dataset.theme") == theme
+        assert faults(found, passed) == []

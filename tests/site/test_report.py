@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
-from checks import faults, visit
+from checks import faults, show, visit
 
 from sampled_metrics import metric, planning
 from sampled_metrics.html import of_estimates, of_plan
@@ -53,9 +53,10 @@ def address(serve, tmp_path_factory):
 def test_a_report_has_no_fault(context, address, name, tmp_path):
     with visit(context, f"{address}/{name}.html") as found:
         assert faults(found) == []
-        background = found.page.evaluate("getComputedStyle(document.body).backgroundColor")
-        dark = found.page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
-        assert (background != "rgb(255, 255, 255)") == dark
+        for theme in ("light", "dark"):
+            show(found.page, 1280, theme)
+            background = found.page.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert (background == "rgb(255, 255, 255)") == (theme == "light")
 
 
 def test_a_report_opens_from_a_file(context, address, tmp_path):
