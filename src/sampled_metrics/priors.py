@@ -20,8 +20,8 @@ from scipy.optimize import nnls
 from ._validate import FloatArray, IntArray, integer
 from .identification import checked_counts
 from .metrics import Metric
+from .numerics import distributions
 from .numerics.all_ranks import AllRanks, all_ranks, local_maxima, spread
-from .numerics.distributions import log_law
 from .numerics.quadrature import all_ranks as quadrature_ranks
 from .protocol import Protocol
 
@@ -323,9 +323,8 @@ class _Quadrature:
         nodes, weights = quadrature_ranks(law.pool + 1, 3 * law.m)
         if 2 * nodes.size > law.pool:
             return law
-        above = nodes[:, np.newaxis] - 1.0
-        rows = log_law(np.arange(law.m + 1), law.m, above, np.int64(law.pool), law.replacement)
-        return _Quadrature(np.exp(rows), np.log(weights))
+        rows = distributions.law(law.m, nodes - 1.0, law.pool, law.replacement)
+        return _Quadrature(rows, np.log(weights))
 
     def expected(self, values: FloatArray) -> FloatArray:
         return np.asarray(self.law @ values)

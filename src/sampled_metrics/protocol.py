@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from ._validate import FloatArray, IntArray, integer, integers
 from .metrics import relevant_set
-from .numerics.distributions import log_law
+from .numerics.distributions import law, log_law
 
 
 @dataclass(frozen=True)
@@ -168,6 +168,8 @@ class Protocol:
         >>> Protocol(n_items=10_000, n_negatives=99).pmf(100, counts=[0]).round(6)
         array([0.373408])
         """
+        if counts is None:
+            return law(self.n_negatives, self.above(rank, position), self.pool, self.replacement)
         return np.asarray(np.exp(self.logpmf(rank, position, counts)))
 
     def cdf(self, rank: ArrayLike, position: int = 1) -> FloatArray:

@@ -25,7 +25,7 @@ from scipy.stats import beta, binom
 from ._validate import FloatArray, IntArray, as_written, floats, integer, integers
 from .estimators import Estimator
 from .metrics import Metric
-from .numerics.distributions import log_hypergeometric, log_law
+from .numerics import distributions
 
 _BLOCK = 1 << 21  # probabilities held at once: 16 MiB
 
@@ -654,11 +654,13 @@ class _Places:
         total, drawn = np.repeat(own.total, relevant), np.repeat(draws, relevant)
         law = np.empty((better.size, width))
         plain = tied == 0
-        law[plain] = _counts(drawn[plain], better[plain], total[plain], width, self.repeat).T
+        law[plain] = distributions.law(
+            drawn[plain], better[plain], total[plain], self.repeat, width
+        )
         alone = ~plain & (size == 1)
         law[alone] = _tail_difference(
             drawn[alone], better[alone], tied[alone], total[alone], width, self.repeat
-        ).T
+        )
         opens = ~plain & (own.first.ravel() == np.tile(np.arange(relevant), own.total.size))
         for c in range(2, relevant + 1):  # c relevant items that are tied follow one another
             at = np.flatnonzero(opens & (size == c))
@@ -680,46 +682,10 @@ def _blocks(costs: IntArray) -> Iterator[slice]:
         yield slice(start, costs.size)
 
 
-def _counts(
-    draws: IntArray, marked: np.ndarray, pool: IntArray, width: int, repeat: bool
-) -> FloatArray:
-    """Probability of 0..width - 1 marked items among the draws; a column for each row of arguments.
-
-    From the most likely of these counts, where the probability is that of
-    :func:`~sampled_metrics.protocol.log_law`, up and down by the ratio of neighbours.
-    """
-    drawn, some, others = draws.astype(float), marked.astype(float), (pool - marked).astype(float)
-    if repeat:
-        anchor = np.minimum(((drawn + 1) * (some / pool)).astype(np.int64), draws)
-    else:
-        anchor = np.maximum((draws + 1) * (marked + 1) // (pool + 2), draws - (pool - marked))
-        anchor = np.minimum(anchor, np.minimum(marked, draws))
-    anchor = np.minimum(anchor, width - 1)
-    start = np.exp(log_law(anchor, draws, marked, pool, repeat))
-
-    def ratio(x: int) -> tuple[FloatArray, FloatArray]:
-        """The probability of x over that of x - 1, as a fraction."""
-        left = np.maximum(drawn - (x - 1), 0.0)
-        if repeat:
-            return left * some, x * others
-        return left * np.maximum(some - (x - 1), 0.0), x * (others - drawn + x)
-
-    law = np.zeros((width, draws.size))
-    law[0] = np.where(anchor == 0, start, 0.0)
-    for x in range(1, width):
-        up, down = ratio(x)
-        law[x] = np.where(anchor == x, start, law[x - 1] * (up / np.where(down > 0, down, 1.0)))
-    for x in range(int(anchor.max(initial=0)), 0, -1):
-        up, down = ratio(x)
-        lower = law[x] * (np.maximum(down, 0.0) / np.where(up > 0, up, 1.0))
-        law[x - 1] = np.where(x <= anchor, lower, law[x - 1])
-    return law
-
-
 def _tail_difference(
     draws: IntArray, better: IntArray, tied: IntArray, pool: IntArray, width: int, repeat: bool
 ) -> FloatArray:
-    """`_counts` above an item that no other relevant one is tied with; `tied` is at least 1.
+    """Law of the decoys above an item that only decoys are tied with, at least one of them.
 
     Without replacement as in `RankIntervals.sampled_pmf`. With, the share of the tied weight above
     the item is uniform on [0, 1], and the integral of the binomial law over its probability of
@@ -727,11 +693,11 @@ def _tail_difference(
     """
     more = 0 if repeat else 1
     upper, lower = (
-        np.cumsum(_counts(draws + 1, marked, pool + more, width, repeat), axis=0)
+        np.cumsum(distributions.law(draws + 1, marked, pool + more, repeat, width), axis=1)
         for marked in (better, better + tied + more)
     )
     scale = (pool + more) / ((draws + 1.0) * (tied + more))
-    return np.asarray(np.maximum(scale * (upper - lower), 0.0))
+    return np.asarray(np.maximum(scale[:, np.newaxis] * (upper - lower), 0.0))
 
 
 def _mixed_distinct(
@@ -753,10 +719,10 @@ def _mixed_distinct(
         kept[starts] = True
         row, among, above = row[kept], among[kept], above[kept]
         starts = np.searchsorted(row, np.arange(part.stop - part.start))
-        counts = _counts(draws[part][row], above, pool[part][row], width, False)
+        counts = distributions.law(draws[part][row], above, pool[part][row], False, width)
         for k in range(1, size + 1):
             share = _share_above(among, tied[part][row], k, size)
-            law[part, k - 1] = np.add.reduceat(share * counts, starts, axis=1).T
+            law[part, k - 1] = np.add.reduceat(share[:, np.newaxis] * counts, starts, axis=0)
     return law
 
 
@@ -776,7 +742,7 @@ def _mixed_repeats(
         exact = (int(given[0].max()) + size) // 2 + 1
         nodes, weights = np.polynomial.legendre.leggauss(min(exact, 20 + size + int(expected)))
         for u, weight in zip((1 + nodes) / 2, weights / 2, strict=True):
-            counts = _counts(given[0], given[1] + u * given[2], given[3], width, True).T
+            counts = distributions.law(given[0], given[1] + u * given[2], given[3], True, width)
             for k in range(1, size + 1):
                 law[part, k - 1] += weight * beta.pdf(u, k, size + 1 - k) * counts
     return law
@@ -793,7 +759,9 @@ def _share_above(
     candidates, behind, k, c = np.broadcast_arrays(among, tied, place, size)
     before, everything = candidates + k - 1, behind + c
     next_one = (c - k + 1) / (everything - before)
-    return np.asarray(np.exp(log_hypergeometric(k - 1, before, c, everything)) * next_one)
+    return np.asarray(
+        np.exp(distributions.log_hypergeometric(k - 1, before, c, everything)) * next_one
+    )
 
 
 def _spread(own: _Places, within: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
@@ -861,13 +829,10 @@ def _thinned(marked: IntArray, pool: IntArray, carried: FloatArray, repeat: bool
     if not some.size:
         return found
     pool = np.maximum(pool, 1)  # of an empty one no decoy comes, and none of no decoys is marked
-    most = np.broadcast_to(known, (some.size, width))
-    if not repeat:
-        most = np.minimum(most, pool[some, np.newaxis])
-    law = _counts(
-        most.ravel(), np.repeat(marked[some], width), np.repeat(pool[some], width), width, repeat
-    ).reshape(width, some.size, width)
-    found[some] = np.einsum("xry,rx->ry", law, carried[some])
+    marked, pool = marked[some, np.newaxis], pool[some, np.newaxis]
+    most = known if repeat else np.minimum(known, pool)
+    law = distributions.law(most, marked, pool, repeat, width)
+    found[some] = np.einsum("ryx,rx->ry", law, carried[some])
     return found
 
 
@@ -885,17 +850,13 @@ def _carried(
     found[plain] = so_far[plain] + mean[:, 0]
     some = np.flatnonzero(~plain)
     if some.size:
-        pool = (better + tied)[some]
-        most = np.broadcast_to(np.arange(width), (some.size, width))
-        if not repeat:
-            most = np.minimum(most, pool[:, np.newaxis])
-        above = np.repeat(better[some], width)
-        law = _counts(most.ravel(), above, np.repeat(pool, width), width, repeat)
-        law = law.reshape(width, some.size, width)
+        above, pool = better[some, np.newaxis], (better + tied)[some, np.newaxis]
+        most = np.arange(width) if repeat else np.minimum(np.arange(width), pool)
+        law = distributions.law(most, above, pool, repeat, width)
         split = np.arange(width) - np.arange(width)[:, np.newaxis]  # decoys tied: y - b
         within = np.where(split >= 0, mean[np.arange(width)[:, np.newaxis], split.clip(0)], 0.0)
-        found[some] = np.einsum("bry,rb->ry", law, so_far[some])
-        found[some] += np.einsum("bry,by->ry", law, within)
+        found[some] = np.einsum("ryb,rb->ry", law, so_far[some])
+        found[some] += np.einsum("ryb,by->ry", law, within)
     return found
 
 
@@ -903,28 +864,25 @@ def _group_moment(
     own: _Places, start: int, draws: IntArray, group: FloatArray, so_far: FloatArray
 ) -> FloatArray:
     """Second moment that a group of tied items adds, in expectation over the decoys drawn."""
-    rows, width = so_far.shape
+    width = so_far.shape[1]
     better, tied = own.better[:, start], own.tied[:, start]
-    above = _counts(draws, better, own.total, width, own.repeat)  # (width, rows)
+    above = distributions.law(draws, better, own.total, own.repeat, width)
     if not tied.any():
         mean, square = _group_terms(group, 0)
-        return np.asarray(above.T @ square[:, 0] + 2.0 * (above.T * so_far) @ mean[:, 0])
+        return np.asarray(above @ square[:, 0] + 2.0 * (above * so_far) @ mean[:, 0])
     most = int(draws.max()) if own.repeat else int(np.minimum(tied, draws).max())
-    left = np.maximum(draws - np.arange(width)[:, np.newaxis], 0)
-    behind = own.total - better
+    left = np.maximum(draws[:, np.newaxis] - np.arange(width), 0)
+    tied, behind = tied[:, np.newaxis], (own.total - better)[:, np.newaxis]
     if own.repeat:  # a share of the draws so small that it adds nothing to 16 digits is left out
         share = float((tied / np.maximum(behind, 1)).max())
         most = min(most, int(binom.isf(1e-20, int(draws.max()), min(share, 1.0))) + 1)
     else:
         left = np.minimum(left, behind)
     mean, square = _group_terms(group, most)
-    level = _counts(
-        left.ravel(), np.tile(tied, width), np.tile(np.maximum(behind, 1), width), most + 1,
-        own.repeat,
-    ).reshape(most + 1, width, rows)  # fmt: skip
-    joint_square = np.einsum("tbr,bt->br", level, square)
-    joint_mean = np.einsum("tbr,bt->br", level, mean)
-    return np.asarray((above * (joint_square + 2.0 * so_far.T * joint_mean)).sum(axis=0))
+    level = distributions.law(left, tied, np.maximum(behind, 1), own.repeat, most + 1)
+    joint_square = np.einsum("rbt,bt->rb", level, square)
+    joint_mean = np.einsum("rbt,bt->rb", level, mean)
+    return np.asarray((above * (joint_square + 2.0 * so_far * joint_mean)).sum(axis=1))
 
 
 def _group_terms(group: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.polynomial.chebyshev import chebval
 
 from .._validate import FloatArray, IntArray
-from .distributions import log_law
+from .distributions import law
 
 #: Largest catalogue: a programme over its ranks then takes a few GB.
 MOST_ITEMS = 20_000_000
@@ -49,12 +49,7 @@ class AllRanks:
         """The law at each number of items in `above`; shape (above.size, m + 1)."""
         if self._matrix is not None:
             return np.asarray(self._matrix[above])
-        counts = np.arange(self.m + 1)
-        return np.asarray(
-            np.exp(
-                log_law(counts, self.m, above[:, np.newaxis], np.int64(self.pool), self.replacement)
-            )
-        )
+        return law(self.m, above, self.pool, self.replacement)
 
     def expected(self, values: FloatArray) -> FloatArray:
         """The law times `values`, at all ranks; shape (pool + 1,)."""
@@ -120,8 +115,7 @@ def all_ranks(pool: int, m: int, replacement: bool) -> AllRanks:
             f"prior, which keep a number for each rank (leave them out), got {pool + 1:,}"
         )
     if (pool + 1) * (m + 1) <= _SMALL or pool <= 2 * m:
-        counts, above = np.arange(m + 1), np.arange(pool + 1)[:, np.newaxis]
-        matrix = np.exp(log_law(counts, m, above, np.int64(pool), replacement))
+        matrix = law(m, np.arange(pool + 1), pool, replacement)
         return AllRanks(pool, m, replacement, matrix, np.empty((0, 0)))
     make = _few_coefficients if m < 128 else _coefficients
     # With replacement all catalogues have the same polynomials, in the rank over their size.
@@ -145,10 +139,9 @@ _few_coefficients = lru_cache(maxsize=1024)(_coefficients)
 
 def _between(above: FloatArray, pool: int, m: int, replacement: bool) -> FloatArray:
     """The law as polynomials, at numbers `above` that need not be whole; (above.size, m + 1)."""
-    counts = np.arange(m + 1)
     if replacement:
-        return np.asarray(np.exp(log_law(counts, m, above[:, np.newaxis], np.int64(pool), True)))
-    ways = [lgamma(m + 1) - lgamma(x + 1) - lgamma(m - x + 1) for x in counts]
+        return law(m, above, pool, True)
+    ways = [lgamma(m + 1) - lgamma(x + 1) - lgamma(m - x + 1) for x in range(m + 1)]
     hit_sign, hit = _falling(above, pool, m)
     missed_sign, missed = (part[:, ::-1] for part in _falling(pool - above, pool, m))
     all_drawn = np.log((pool - np.arange(m)) / pool).sum()

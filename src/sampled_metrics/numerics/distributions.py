@@ -39,6 +39,84 @@ _STIRLING_SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
 _HALF_LOG_2PI = 0.5 * float(np.log(2 * np.pi))
 
 
+#: Entries of a law that are computed at once: few enough to stay in the processor's cache.
+_BLOCK = 1 << 15
+#: Up to so many draws the products below keep 12 digits: no more than 20 sqrt(draws) factors, each
+#: rounded four times, lie between the most likely count and those as rare as 1e-300.
+_MOST_FACTORS = 40_000
+
+
+def law(
+    draws: ArrayLike,
+    successes: ArrayLike,
+    pool: ArrayLike,
+    replacement: bool,
+    width: int | None = None,
+) -> FloatArray:
+    """Probabilities of 0, 1, ... successes in `draws` from a pool, with or without replacement.
+
+    From the most likely count, whose probability is that of :func:`log_law`, up and down by the
+    ratios of neighbours.
+
+    Parameters
+    ----------
+    draws, successes, pool : array_like, shapes that broadcast to (...)
+        As those of :func:`log_binomial`.
+    replacement : bool
+    width : int, optional
+        How many of the counts; up to the largest of `draws` if omitted.
+
+    Returns
+    -------
+    ndarray of float, shape (..., width)
+        Relative error below 1e-12, down to 1e-300.
+
+    Examples
+    --------
+    >>> law(2, [0, 2], 4, replacement=True)
+    array([[1.  , 0.  , 0.  ],
+           [0.25, 0.5 , 0.25]])
+    """
+    drawn, some, everything = np.broadcast_arrays(draws, successes, pool)
+    columns = int(drawn.max(initial=0)) + 1 if width is None else width
+    if drawn.max(initial=0) > _MOST_FACTORS:
+        drawn, some, everything = (g[..., np.newaxis] for g in (drawn, some, everything))
+        counts = np.arange(columns)
+        possible = np.minimum(counts, drawn)
+        logs = log_law(possible, drawn, some, everything, replacement)
+        return np.asarray(np.where(counts == possible, np.exp(logs), 0.0))
+    shape = drawn.shape
+    drawn, some, everything = np.ravel(drawn), np.ravel(some), np.ravel(everything)
+    if replacement:
+        mode = ((drawn + 1) * (some / everything)).astype(np.int64)
+    else:
+        mode = np.maximum((drawn + 1) * (some + 1) // (everything + 2), drawn - everything + some)
+        mode = np.minimum(mode, some).astype(np.int64)
+    mode = np.minimum(np.minimum(mode, drawn), columns - 1)
+    highest = np.exp(log_law(mode, drawn, some, everything, replacement))
+    out = np.empty((drawn.size, columns))
+    step = max(_BLOCK // columns, 1)
+    x = np.arange(1.0, columns)
+    for start in range(0, drawn.size, step):
+        part = slice(start, start + step)
+        left, marked = drawn[part, np.newaxis] - (x - 1), some[part, np.newaxis].astype(float)
+        others = everything[part, np.newaxis] - marked
+        # The probability of x over that of x - 1, as a fraction; 0 is what is off the support.
+        if replacement:
+            up, down = np.maximum(left, 0.0) * marked, x * others
+        else:
+            up = np.maximum(left, 0.0) * np.maximum(marked - (x - 1), 0.0)
+            down = x * np.maximum(others - left + 1, 0.0)
+        above = x > mode[part, np.newaxis]
+        ratio = np.where(above, up, down)
+        ratio /= np.where(above, np.maximum(down, 1e-300), np.maximum(up, 1e-300))
+        out[part, :1] = 1.0
+        np.cumprod(np.where(above, ratio, 1.0), axis=1, out=out[part, 1:])
+        out[part] *= highest[part, np.newaxis]
+        out[part, :-1] *= np.cumprod(np.where(above, 1.0, ratio)[:, ::-1], axis=1)[:, ::-1]
+    return out.reshape(*shape, columns)
+
+
 def log_law(
     x: IntArray, draws: ArrayLike, successes: ArrayLike, pool: ArrayLike, replacement: bool
 ) -> FloatArray:
@@ -93,19 +171,19 @@ def _log_binomial_inside(
 ) -> FloatArray:
     """`log_binomial` for 0 < x < trials and 0 < successes < pool, one-dimensional."""
     # x minus its mean, times the pool: whole numbers, so nothing is lost.
-    excess = x * pool - trials * successes
-    mean = trials * (successes / pool)
-    mean_failures = trials * ((pool - successes) / pool)
-    rest = trials - x
+    excess, rest, failures = x * pool - trials * successes, trials - x, pool - successes
+    share, other = successes / pool, failures / pool
+    of_both, of_x, of_rest = stirling_error(np.stack([trials, x, rest]))
+    missed, spare = deviance(
+        np.stack([trials * share, trials * other]),
+        np.stack([excess / (trials * successes.astype(float)),
+                  -excess / (trials * failures.astype(float))]),
+    )  # fmt: skip
     return np.asarray(
-        stirling_error(trials)
-        - stirling_error(x)
-        - stirling_error(rest)
-        - deviance(mean, excess / (trials * successes.astype(float)))
-        - deviance(mean_failures, -excess / (trials * (pool - successes).astype(float)))
+        of_both - of_x - of_rest - missed - spare
         - _HALF_LOG_2PI
         - 0.5 * np.log(x * (rest / trials))
-    )
+    )  # fmt: skip
 
 
 def log_hypergeometric(
@@ -123,16 +201,12 @@ def log_hypergeometric(
     # Before it is broadcast: the same for every count, and often for every rank.
     all_drawn = log_binomial(np.asarray(draws), pool, draws, pool)
     x, draws, successes, pool = np.broadcast_arrays(x, draws, successes, pool)
-    rest = draws - x
-    possible = (x <= successes) & (rest <= pool - successes)
-    hit = np.where(possible, x, 0)
-    missed = np.where(possible, rest, 0)
-    out = (
-        log_binomial(hit, np.where(possible, successes, 0), draws, pool)
-        + log_binomial(missed, np.where(possible, pool - successes, 0), draws, pool)
-        - all_drawn
+    counts, of = np.stack([x, draws - x]), np.stack([successes, pool - successes])
+    possible = (counts <= of).all(axis=0)
+    hit, missed = log_binomial(
+        np.where(possible, counts, 0), np.where(possible, of, 0), draws, pool
     )
-    return np.where(possible, out, -np.inf)
+    return np.where(possible, hit + missed - all_drawn, -np.inf)
 
 
 def stirling_error(x: np.ndarray) -> FloatArray:
@@ -173,6 +247,7 @@ def deviance(mean: FloatArray, relative: FloatArray) -> FloatArray:
     square = v[near] ** 2
     series = np.zeros_like(square)
     for j in range(27, 0, -1):
-        series = (series + 1.0 / (2 * j + 1)) * square
+        series += 1.0 / (2 * j + 1)
+        series *= square
     out[near] = v[near] * (d[near] + 2.0 * (1.0 + d[near]) * series)
     return np.asarray(mean * out)

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from .._validate import FloatArray
-from .distributions import log_law
+from .distributions import law
 
 #: Entries of the weighted law held in memory at once.
 _BLOCK = 1 << 19
@@ -143,14 +143,13 @@ def reduce(
     replacement: bool,
 ) -> System:
     """Reduce the rows of a problem, one for each true rank in `nodes`, to a `System`."""
-    counts, triangle = np.arange(m + 1), np.empty((0, m + 2))
+    triangle = np.empty((0, m + 2))
     marginal = np.zeros(m + 1)
-    rows = max(m + 2, _BLOCK // (m + 2))
-    for start in range(0, nodes.size, rows):
-        part = slice(start, start + rows)
-        above = nodes[part, np.newaxis] - 1.0
-        law = np.exp(log_law(counts, m, above, np.int64(pool), replacement))
-        marginal += weights[part] @ law
-        block = np.sqrt(weights[part])[:, np.newaxis] * np.column_stack([law, target[part]])
+    step = max(m + 2, _BLOCK // (m + 2))
+    for start in range(0, nodes.size, step):
+        part = slice(start, start + step)
+        rows = law(m, nodes[part] - 1.0, pool, replacement)
+        marginal += weights[part] @ rows
+        block = np.sqrt(weights[part])[:, np.newaxis] * np.column_stack([rows, target[part]])
         triangle = np.asarray(np.linalg.qr(np.concatenate([triangle, block]), mode="r"))
     return System(triangle[:, :-1], triangle[:, -1], marginal)
