@@ -31,8 +31,7 @@ figure: book
 
 # Tests go to whoever is free, in the order of the files: what they share is computed about once.
 test: $(VENV)/test.installed
-	$(if $(KERNEL),OPENBLAS_CORETYPE=$(KERNEL) )$(RUN) -m pytest -n logical --maxprocesses=8 --dist=worksteal \
-		$(if $(CI),--cov) $(ARGS)
+	$(if $(KERNEL),OPENBLAS_CORETYPE=$(KERNEL) )$(RUN) -m pytest -n logical --maxprocesses=8 --dist=worksteal $(ARGS)
 
 chapter: $(VENV)/book.installed
 	@$(RUN) book/build.py chapter $(CHAPTER) $(ARGS)
@@ -74,7 +73,7 @@ clean:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	@echo "Installing the pinned packages into .venv-study"
 	@$(PYTHON) -m venv .venv-study
-	@.venv-study/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r constraints-study.txt
+	@.venv-study/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r constraints-study.txt
 	@.venv-study/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -95,6 +94,6 @@ $(VENV)/%.installed: constraints.txt pyproject.toml
 	@echo "Installing the pinned packages into $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@sed '/^# --- $(UPTO) ---$$/,$$d' constraints.txt > $(VENV)/$*.txt
-	@$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/$*.txt
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $(VENV)/$*.txt
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(patsubst %,$(VENV)/%.installed,$(WITH) $*)
