@@ -21,9 +21,10 @@ from sampled_book import bundled_log
 from sampled_book.datasets import bundled_ranks
 from sampled_metrics import cli, evaluation, planning
 from sampled_metrics import html as report
-from sampled_metrics.cli import COMMANDS, FORMATS, formatted, main
+from sampled_metrics.cli import COMMANDS, FORMATS, main
 from sampled_metrics.io import logs
 from sampled_metrics.io.logs import read_log
+from sampled_metrics.results import Result, formatted
 
 FEW = ["--metrics", "auc", "--estimators", "naive", "rank estimate", "--no-identification"]
 
@@ -192,7 +193,7 @@ def test_formats_hold_every_digit(kind: str, log: Path, capsys: pytest.CaptureFi
         ["auc"],
         estimators=["naive", "rank estimate"],
         identification=False,
-    )
+    ).frame
     assert list(rows[0]) == list(frame.columns)
     assert [row["recommender"] for row in rows] == frame["recommender"].tolist()
     assert [float(row["value"]) for row in rows] == frame["value"].tolist()
@@ -358,12 +359,12 @@ def test_nothing_partial_is_left_and_what_was_there_stays(
 def test_a_warning_is_a_line_and_said_once(
     log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    frame = pd.DataFrame({"recommender": ["A"], "value": [0.5]})
+    found = Result(pd.DataFrame({"recommender": ["A"], "value": [0.5]}))
 
-    def warned(*_: object, **__: object) -> pd.DataFrame:
+    def warned(*_: object, **__: object) -> Result:
         for _ in range(2):
             warnings.warn("of two\nlines", stacklevel=2)
-        return frame
+        return found
 
     monkeypatch.setattr(evaluation, "estimate", warned)
     assert main(["estimate", "log.csv", *SIZES]) == 0

@@ -12,9 +12,20 @@ from scipy import stats
 from sampled_book.bundled_log import simulate
 from sampled_book.datasets import bundled_ranks
 from sampled_metrics import Protocol, estimators, evaluation, metric
-from sampled_metrics.evaluation import CANNOT_TELL, ESTIMATORS, FITTED, compare, estimate
+from sampled_metrics.evaluation import CANNOT_TELL, ESTIMATORS, FITTED
 from sampled_metrics.io.logs import Log, read_log
 from sampled_metrics.numerics import betting
+
+
+def estimate(*given, **options):
+    """The table alone."""
+    return evaluation.estimate(*given, **options).frame
+
+
+def compare(*given, **options):
+    """The table alone."""
+    return evaluation.compare(*given, **options).frame
+
 
 PLAIN = [name for name in ESTIMATORS if name not in FITTED]
 
@@ -156,9 +167,9 @@ def test_the_order_of_rows_and_the_names_of_users_do_not_matter():
 
 def test_least_bias_is_left_out_where_doubles_cannot_hold_it_and_refused_if_named():
     log = log_of([1, 5, 30, 101], n_items=3_000, n_negatives=100)
-    table = estimate(log, ["recall@10"], identification=False)
-    assert set(table["estimator"]) == set(ESTIMATORS[:-1]) - {"least bias"}
-    assert table.attrs["notes"] == [
+    found = evaluation.estimate(log, ["recall@10"], identification=False)
+    assert set(found.frame["estimator"]) == set(ESTIMATORS[:-1]) - {"least bias"}
+    assert list(found.notes) == [
         "least bias is left out of recall@10: with so many negatives it has no correct digits"
     ]
     with pytest.raises(ValueError, match="larger than 0 with 100 negatives"):
@@ -249,8 +260,11 @@ def test_standard_errors_are_those_of_leaving_out_one_user_and_fitting_anew(same
 
     np.testing.assert_allclose(found["standard_error"], spread(left), rtol=0.06)
     for name in FITTED[:2] if same_users else ():
-        table = compare(read_log(rows, n_items=60), "recall@3", estimator=name, gamma=0.1)
-        assert table.attrs["notes"] == [
+        compared = evaluation.compare(
+            read_log(rows, n_items=60), "recall@3", estimator=name, gamma=0.1
+        )
+        table = compared.frame
+        assert list(compared.notes) == [
             "users have 6 to 8 negatives: priors are fitted to 6 of each"
         ]
         (row,) = table.itertuples()
@@ -279,11 +293,14 @@ def test_intervals_that_count_the_fitting_cover_the_expectation():
 
 def test_maximum_likelihood_has_no_interval_and_the_notes_say_so():
     log = log_of([1, 5, 3, 2, 9, 1, 1], 500, 20)
-    table = estimate(log, ["ap"], estimators=["maximum likelihood"], identification=False)
+    found = evaluation.estimate(
+        log, ["ap"], estimators=["maximum likelihood"], identification=False
+    )
+    table = found.frame
     assert table["value"].between(0, 1).all()
     assert table[["standard_error", "low", "high"]].isna().all(axis=None)
     assert table["users"].tolist() == [7]
-    (note,) = table.attrs["notes"]
+    (note,) = found.notes
     assert note.startswith("maximum likelihood has no standard error")
 
 
@@ -298,7 +315,8 @@ def test_bad_arguments_are_named():
         (lambda: estimate(log, ["ap"], gamma=0), "gamma must be a finite number > 0"),
         (lambda: estimate(log_of([1]), ["ap"]), "users must be 2 or more"),
         (lambda: compare(log, "ap"), "recommenders must be 2 or more to be compared"),
-        (lambda: estimate("log.csv", ["ap"]), "log must be a Log"),
+        (lambda: estimate("no.csv", ["ap"]), "no.csv cannot be read"),
+        (lambda: estimate(3, ["ap"]), "log must be a file or a data frame, got int"),
     ]:
         with pytest.raises(ValueError, match=message):
             call()
@@ -318,9 +336,10 @@ def test_priors_are_fitted_to_as_many_negatives_as_every_user_has():
 
     table = pd.DataFrame({"user": [1, 2, 3], "rank": [1, 2, 4], "n_negatives": [3, 2, 3]})
     log = read_log(table, n_items=50)
-    found = estimate(log, ["ap"], identification=False)
+    result = evaluation.estimate(log, ["ap"], identification=False)
+    found = result.frame
     assert found["estimator"].tolist() == list(ESTIMATORS[:-1])
-    assert found.attrs["notes"] == ["users have 2 to 3 negatives: priors are fitted to 2 of each"]
+    assert list(result.notes) == ["users have 2 to 3 negatives: priors are fitted to 2 of each"]
     # By leaving out each one of the three: of 0 or 3 above, 0 or 2 of any two are.
     counts = [Fraction(1), Fraction(1), Fraction(1)]
     fit = priors.maximum_entropy([float(c) for c in counts], Protocol(50, 2))
@@ -355,9 +374,9 @@ def test_priors_are_fitted_to_as_many_negatives_as_every_user_has():
 def test_what_is_left_out_of_a_table_is_said(columns, options, reason):
     sizes = {} if "n_items" in columns else {"n_items": 50, "n_negatives": 9}
     log = read_log(pd.DataFrame(columns), **(sizes | options))
-    table = estimate(log, ["ap"], identification=False)
-    assert not set(table["estimator"]) & set(FITTED)
-    (note,) = table.attrs["notes"]
+    found = evaluation.estimate(log, ["ap"], identification=False)
+    assert not set(found.frame["estimator"]) & set(FITTED)
+    (note,) = found.notes
     assert note.startswith("bias-variance, fitted prior, and maximum entropy, are left out: ")
     assert reason in note
     with pytest.raises(ValueError, match=f"'maximum entropy' is not for this log: {reason}"):

@@ -14,8 +14,14 @@ import pytest
 from sampled_book.enumeration import exact_law
 from sampled_metrics import Protocol, consistency, estimators, metric, planning
 from sampled_metrics.io.logs import read_log
-from sampled_metrics.planning import ESTIMATORS, EXACT, curve, fitted, for_pairs, plan, verdict
+from sampled_metrics.planning import ESTIMATORS, EXACT, curve, fitted, for_pairs, verdict
 from sampled_metrics.protocol import thinned
+
+
+def plan(*given, **options) -> pd.DataFrame:
+    """The table alone."""
+    return planning.plan(*given, **options).frame
+
 
 BETTER, WORSE = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
 SEED = 20

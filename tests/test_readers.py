@@ -15,7 +15,6 @@ from sampled_metrics.io import readers
 from sampled_metrics.io.logs import read_log
 from sampled_metrics.io.readers import (
     from_scores,
-    rank_files,
     ranx,
     recbole,
     recbole_scores,
@@ -24,6 +23,12 @@ from sampled_metrics.io.readers import (
 )
 from sampled_metrics.ranking import exact_ranks
 from sampled_metrics.relevant_sets import RelevantSets
+
+
+def rank_files(*given, **options):
+    """The table alone."""
+    return readers.rank_files(*given, **options).frame
+
 
 COUNTS = ["n_better", "n_tied", "n_negatives"]
 

@@ -12,7 +12,8 @@ import pandas as pd
 import pytest
 
 from sampled_metrics import metric, planning
-from sampled_metrics.html import DEFINITIONS, of_estimates, of_plan, printable, text
+from sampled_metrics.html import DEFINITIONS, of_estimates, of_plan
+from sampled_metrics.results import printable, text
 
 NASTY = '<script>alert("x")</script> $\\frac{1}{0}$ & \x1b\x00 "quoted"'
 COLUMNS = [

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from importlib.metadata import version
 
     from . import consistency, estimators
+    from .auditing import audit
     from .estimators import Estimator
     from .evaluation import compare, estimate
     from .io.logs import read_log
@@ -30,6 +31,7 @@ __all__ = [
     "Protocol",
     "RelevantSets",
     "__version__",
+    "audit",
     "compare",
     "consistency",
     "estimate",
@@ -46,6 +48,7 @@ _HOMES = {
     "Metric": ("metrics", "Metric"),
     "Protocol": ("protocol", "Protocol"),
     "RelevantSets": ("relevant_sets", "RelevantSets"),
+    "audit": ("auditing", "audit"),
     "compare": ("evaluation", "compare"),
     "estimate": ("evaluation", "estimate"),
     "metric": ("metrics", "metric"),

@@ -9,25 +9,25 @@ when it runs, so that ``--help`` answers at once.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import textwrap
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .io.files import replacing
+from .io.files import FORMATS, replacing
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from .io.logs import Log
+    from .results import Estimates, Result
 
 _LONGEST = 1_000  # characters of an error or a warning
-FORMATS = ("table", "json", "csv", "markdown")
 _SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".txt": "table"}
 
 #: For each command what it does, what else is to be said, and an example that works as pasted.
@@ -181,7 +181,7 @@ def _estimate(arguments: argparse.Namespace, files: _Files) -> None:
 
     log, table, page = _opened(arguments, files)
     options = {"confidence": arguments.confidence, "progress": arguments.progress}
-    frame = evaluation.estimate(
+    found = evaluation.estimate(
         log,
         arguments.metrics,
         estimators=arguments.estimators,
@@ -191,14 +191,14 @@ def _estimate(arguments: argparse.Namespace, files: _Files) -> None:
     if page is not None:
         pairs = len(log.recommenders) > 1
         verdicts = {
-            name: evaluation.compare(log, name, **options)
-            for name in (frame["metric"].unique() if pairs else [])
+            name: evaluation.compare(log, name, **options).frame
+            for name in (found.frame["metric"].unique() if pairs else [])
         }
         if not pairs:
             alone = "verdicts are left out: there is one recommender only"
-            frame.attrs.setdefault("notes", []).append(alone)
-        _write_report(page, frame, verdicts, log, arguments)
-    _show(frame, table, arguments)
+            found = replace(found, notes=(*found.notes, alone))
+        _write_report(page, found, verdicts, log, arguments)
+    _show(found, table, arguments)
 
 
 def _compare(arguments: argparse.Namespace, files: _Files) -> None:
@@ -207,20 +207,21 @@ def _compare(arguments: argparse.Namespace, files: _Files) -> None:
     log, table, page = _opened(arguments, files)
     options = {"confidence": arguments.confidence, "progress": arguments.progress}
     chosen = {} if arguments.estimator is None else {"estimator": arguments.estimator}
-    frame = evaluation.compare(log, arguments.metric, **options, **chosen)
-    for row in frame.to_dict("records"):
+    found = evaluation.compare(log, arguments.metric, **options, **chosen)
+    for row in found.frame.to_dict("records"):
         if row["warning"]:
             warnings.warn(f"{row['first']} and {row['second']}: {row['warning']}", stacklevel=2)
     if page is not None:
         estimates = evaluation.estimate(log, [arguments.metric], **options)
-        (name,) = estimates["metric"].unique()
-        _write_report(page, estimates, {name: frame}, log, arguments)
-    _show(frame, table, arguments, hidden=["warning"])
+        (name,) = estimates.frame["metric"].unique()
+        _write_report(page, estimates, {name: found.frame}, log, arguments)
+    _show(found, table, arguments)
 
 
 def _plan(arguments: argparse.Namespace, files: _Files) -> None:
     from . import planning
     from .metrics import metric
+    from .results import Result
 
     log, table, page = _opened(arguments, files)
     n_items, users, most = arguments.n_items, arguments.users, arguments.max_negatives
@@ -257,11 +258,10 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
 
     frame = curves() if arguments.curve else plans()
     most_drawn = int(log.frame["n_negatives"].max())
-    if negatives < most_drawn:
-        frame.attrs["notes"] = [
-            f"users have {negatives:,} to {most_drawn:,} negatives: true ranks are fitted to "
-            f"{negatives:,} of each, and the plan is for as many"
-        ]
+    notes = (
+        f"users have {negatives:,} to {most_drawn:,} negatives: true ranks are fitted to "
+        f"{negatives:,} of each, and the plan is for as many",
+    )
     if page is not None:
         from . import html as report
 
@@ -272,7 +272,7 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
         }
         both = (plans(), frame) if arguments.curve else (frame, curves())
         page.write_text(report.of_plan(*both, facts), encoding="utf-8")
-    _show(frame, table, arguments)
+    _show(Result(frame, notes=notes if negatives < most_drawn else ()), table, arguments)
 
 
 def _rank(arguments: argparse.Namespace, files: _Files) -> None:
@@ -292,11 +292,13 @@ def _rank(arguments: argparse.Namespace, files: _Files) -> None:
         output=arguments.output,
         progress=arguments.progress,
     )
-    several = int((found["n_relevant"] > 1).sum())
+    several = int((found.frame["n_relevant"] > 1).sum())
     said = "are counted as candidates" if arguments.among == "all" else "are no candidates"
     note = f"the user's other held-out items {said} ({several:,} rows have some)"
     if arguments.output is not None:
-        print(f"{len(found):,} ranks in {arguments.output}" + (f": {note}" if several else ""))
+        print(
+            f"{len(found.frame):,} ranks in {arguments.output}" + (f": {note}" if several else "")
+        )
         return
     _show(found, None, arguments)
     if several and not arguments.quiet:
@@ -304,13 +306,13 @@ def _rank(arguments: argparse.Namespace, files: _Files) -> None:
 
 
 def _audit(arguments: argparse.Namespace, files: _Files) -> None:
-    from .audit import audit
+    from .auditing import audit
 
     table = None
     _kind(arguments)
     if arguments.output is not None:
         table = files.add(Path(arguments.output), [arguments.negatives, arguments.positives])
-    frame = audit(
+    found = audit(
         arguments.negatives,
         arguments.n_items,
         arguments.positives,
@@ -318,7 +320,7 @@ def _audit(arguments: argparse.Namespace, files: _Files) -> None:
         replacement=arguments.replacement,
         level=arguments.level,
     )
-    _show(frame, table, arguments)
+    _show(found, table, arguments)
 
 
 def _example(arguments: argparse.Namespace, files: _Files) -> None:
@@ -409,7 +411,7 @@ def _log(arguments: argparse.Namespace) -> Log:
 
 def _facts(log: Log, arguments: argparse.Namespace) -> dict[str, object]:
     """What a report says that it was made from."""
-    from .html import printable
+    from .results import printable
 
     sizes = {name: sorted({int(log.frame[name].min()), int(log.frame[name].max())})
              for name in ("n_items", "n_negatives")}  # fmt: skip
@@ -426,7 +428,7 @@ def _facts(log: Log, arguments: argparse.Namespace) -> dict[str, object]:
 
 def _write_report(
     page: Path,
-    estimates: pd.DataFrame,
+    estimates: Estimates,
     verdicts: Mapping[str, pd.DataFrame],
     log: Log,
     arguments: argparse.Namespace,
@@ -434,7 +436,8 @@ def _write_report(
     from . import html as report
 
     facts = _facts(log, arguments) | {"confidence": f"{arguments.confidence:g}"}
-    page.write_text(report.of_estimates(estimates, verdicts, facts), encoding="utf-8")
+    text = report.of_estimates(estimates.frame, verdicts, facts, estimates.notes)
+    page.write_text(text, encoding="utf-8")
 
 
 def _kind(arguments: argparse.Namespace) -> str:
@@ -448,90 +451,24 @@ def _kind(arguments: argparse.Namespace) -> str:
     return arguments.format or _SUFFIXES.get(suffix, "table")
 
 
-def _show(
-    frame: pd.DataFrame,
-    output: Path | None,
-    arguments: argparse.Namespace,
-    hidden: Sequence[str] = (),
-) -> None:
+def _show(found: Result, output: Path | None, arguments: argparse.Namespace) -> None:
     """Print or write a table, and say what it leaves out on the error stream.
 
     Columns that do not help the eye are left to the other formats.
     """
+    from .results import formatted
+
     kind = _kind(arguments)
-    for note in frame.attrs.get("notes", []):
+    for note in found.notes:
         print(f"note: {note}", file=sys.stderr)
-    if kind in ("table", "markdown"):
-        frame = frame.drop(columns=list(hidden))
-    text = formatted(frame, kind)
+    hidden = list(found.hidden) if kind in ("table", "markdown") else []
+    text = formatted(found.frame.drop(columns=hidden), kind)
     if output is None:
         if sys.stdout is None:  # what Python makes of a stream that the shell closed
             raise ValueError("standard output is closed: name a file to write to")
         sys.stdout.write(text)
     else:
         output.write_text(text, encoding="utf-8")
-
-
-def formatted(frame: pd.DataFrame, kind: str) -> str:
-    """Write a table as text.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-    kind : {"table", "json", "csv", "markdown"}
-        Columns in line for the eye; a list of objects, with null for what is missing; with every
-        digit; or a table of Markdown.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    ValueError
-        If `kind` is none of these.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> frame = pd.DataFrame({"estimator": ["naive", "monotone"], "value": [0.25, float("nan")]})
-    >>> print(formatted(frame, "table"), end="")
-    estimator   value
-    naive      0.2500
-    monotone
-    >>> print(formatted(frame, "json"), end="")
-    [
-    {"estimator": "naive", "value": 0.25},
-    {"estimator": "monotone", "value": null}
-    ]
-    """
-    import pandas as pd
-
-    from .html import text
-
-    if kind not in FORMATS:
-        raise ValueError(f"kind must be one of {', '.join(FORMATS)}, got {kind!r}")
-    if kind == "csv":
-        return str(frame.to_csv(index=False, lineterminator="\n"))
-    if kind == "json":
-        plain = frame.astype(object).where(frame.notna(), None).to_dict("records")
-        rows = [json.dumps(row, default=lambda value: value.item()) for row in plain]
-        return "[\n" + ",\n".join(rows) + "\n]\n"
-    right = [pd.api.types.is_numeric_dtype(column) for _, column in frame.items()]
-    right = [r and frame[n].dtype != bool for r, n in zip(right, frame.columns, strict=True)]
-    cells = [list(map(str, frame.columns))]
-    cells += [[text(value) for value in row] for row in frame.itertuples(index=False, name=None)]
-    if kind == "markdown":
-        cells = [[cell.replace("|", "\\|") for cell in row] for row in cells]
-        cells.insert(1, ["---:" if r else ":---" for r in right])
-        return "".join(f"| {' | '.join(row)} |\n" for row in cells)
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = []
-    for row in cells:
-        padded = [c.rjust(w) if r else c.ljust(w)
-                  for c, w, r in zip(row, widths, right, strict=True)]  # fmt: skip
-        lines.append("  ".join(padded).rstrip() + "\n")
-    return "".join(lines)
 
 
 @contextmanager
@@ -563,7 +500,7 @@ def _sentence(problem: BaseException) -> str:
         named = "" if problem.filename is None else f"{problem.filename}: "
         return f"{named}{problem.strerror}"
     from ._validate import shortened
-    from .html import printable
+    from .results import printable
 
     return shortened(printable(str(problem)), _LONGEST) or type(problem).__name__
 

@@ -21,6 +21,7 @@ from scipy.special import ndtr, ndtri
 from ._validate import FloatArray, IntArray, integer, integers
 from .estimators import Estimator, naive
 from .metrics import Metric
+from .metrics import metric as parsed
 from .numerics.differences import Differences, tabulated
 from .protocol import Protocol
 
@@ -171,7 +172,7 @@ class Standing:
 
 def verdicts(
     ranks: Mapping[str, ArrayLike],
-    metric: Metric,
+    metric: Metric | str,
     n_items: ArrayLike,
     n_negatives: ArrayLike,
     replacement: bool = True,
@@ -182,7 +183,7 @@ def verdicts(
     ----------
     ranks : mapping of str to array_like of int, shape (n_instances,)
         True ranks that each recommender gave the relevant item of the same instances.
-    metric : Metric
+    metric : Metric or str
     n_items : int or array_like of int, shape (n_instances,)
         Candidates of each instance.
     n_negatives : int or array_like of int
@@ -210,6 +211,7 @@ def verdicts(
     0           99       False
     1         9000        True
     """
+    metric = parsed(metric)
     true = _checked(ranks, n_items)
     exact = {name: float(metric(r, n_items).mean()) for name, r in true.items()}
     rows = []
@@ -285,7 +287,7 @@ class Ordering:
 def ordering(
     first: ArrayLike,
     second: ArrayLike,
-    metric: Metric,
+    metric: Metric | str,
     n_items: ArrayLike,
     m_max: int | None = None,
     replacement: bool = True,
@@ -296,7 +298,7 @@ def ordering(
     ----------
     first, second : array_like of int, shape (n_instances,)
         True ranks of the relevant item of the same instances under each recommender.
-    metric : Metric
+    metric : Metric or str
     n_items : int or array_like of int, shape (n_instances,)
     m_max : int, optional
         Largest number of negatives to examine; the smallest ``n_items - 1`` if omitted.
@@ -320,6 +322,7 @@ def ordering(
     >>> found.flips, found.exact
     ((438,), -1)
     """
+    metric = parsed(metric)
     true = _checked({"first": first, "second": second}, n_items)
     means = _means(true, metric, n_items, replacement)
     exact = order(*(float(metric(r, n_items).mean()) for r in true.values()))
@@ -368,7 +371,7 @@ def _ordering(
 
 def orders(
     ranks: Mapping[str, ArrayLike],
-    metric: Metric,
+    metric: Metric | str,
     n_items: ArrayLike,
     m_max: int | None = None,
     replacement: bool = True,
@@ -401,6 +404,7 @@ def orders(
     0      1   691  A > C > B  False
     1    692  9999  C > A > B   True
     """
+    metric = parsed(metric)
     true = _checked(ranks, n_items)
     end = _m_max(m_max, n_items, replacement)
     means = _means(true, metric, n_items, replacement)
@@ -453,7 +457,7 @@ class Counterexample:
 
 
 def counterexample(
-    metric: Metric,
+    metric: Metric | str,
     n_items: int = 12,
     n_instances: int = 3,
     replacement: bool = True,
@@ -465,7 +469,7 @@ def counterexample(
 
     Parameters
     ----------
-    metric : Metric
+    metric : Metric or str
     n_items : int
         Largest catalogue to try, in [3, 60].
     n_instances : int
@@ -491,6 +495,7 @@ def counterexample(
     >>> counterexample(metric("auc"), n_items=6) is None
     True
     """
+    metric = parsed(metric)
     largest = integer(n_items, "n_items", 3, 60)
     most = integer(n_instances, "n_instances", 2, 4)
     for n in range(3, largest + 1):

@@ -18,6 +18,7 @@ from scipy.optimize import minimize_scalar
 
 from ._validate import FloatArray, IntArray, integer, integers
 from .metrics import Metric
+from .metrics import metric as parsed
 from .numerics.distributions import log_hypergeometric, log_law
 from .numerics.least_squares import IllConditionedError as IllConditionedError
 from .numerics.least_squares import System, reduce
@@ -264,12 +265,12 @@ class _Naive(Estimator):
         return super().expected(rank, position)
 
 
-def naive(metric: Metric, protocol: Protocol) -> Estimator:
+def naive(metric: Metric | str, protocol: Protocol) -> Estimator:
     """The sampled metric that everyone reports: M applied to the sampled rank.
 
     Parameters
     ----------
-    metric : Metric
+    metric : Metric or str
     protocol : Protocol
 
     Returns
@@ -288,6 +289,7 @@ def naive(metric: Metric, protocol: Protocol) -> Estimator:
     >>> est.expected([100]).round(4), metric("ap")([100])
     (array([0.6366]), array([0.01]))
     """
+    metric = parsed(metric)
     m, relevant = protocol.n_negatives, protocol.n_relevant
     above = np.arange(m + 1)
     rows = [metric.term(above + j, j, relevant, m + relevant) for j in range(1, relevant + 1)]
@@ -357,7 +359,7 @@ def _log_none_drawn(draws: int, marked: IntArray, total: IntArray) -> FloatArray
     return out
 
 
-def rank_estimate(metric: Metric, protocol: Protocol, rounding: str = "floor") -> Estimator:
+def rank_estimate(metric: Metric | str, protocol: Protocol, rounding: str = "floor") -> Estimator:
     """The metric at an unbiased estimate of the true rank (krichene2020, eq. 20).
 
     With x negatives above the item the estimate is ``1 + (n - 1) x / m``; the j-th best of
@@ -365,7 +367,7 @@ def rank_estimate(metric: Metric, protocol: Protocol, rounding: str = "floor") -
 
     Parameters
     ----------
-    metric : Metric
+    metric : Metric or str
     protocol : Protocol
         With one catalogue size.
     rounding : {"floor", "linear"}
@@ -387,6 +389,7 @@ def rank_estimate(metric: Metric, protocol: Protocol, rounding: str = "floor") -
     >>> rank_estimate(metric("ap"), Protocol(n_items=101, n_negatives=4)).values[:3].round(4)
     array([1.    , 0.0385, 0.0196])
     """
+    metric = parsed(metric)
     if rounding not in ("floor", "linear"):
         raise ValueError(f"rounding must be 'floor' or 'linear', got {rounding!r}")
     items, relevant, m = _one_size(protocol), protocol.n_relevant, protocol.n_negatives
@@ -401,12 +404,12 @@ def rank_estimate(metric: Metric, protocol: Protocol, rounding: str = "floor") -
     return Estimator(metric, protocol, _stacked(rows), f"rank estimate, {rounding}")
 
 
-def least_bias(metric: Metric, protocol: Protocol, prior: Prior = None) -> Estimator:
+def least_bias(metric: Metric | str, protocol: Protocol, prior: Prior = None) -> Estimator:
     """The estimator with the least squared bias on average over a prior (krichene2020, eqs 21-23).
 
     Parameters
     ----------
-    metric : Metric
+    metric : Metric or str
     protocol : Protocol
         With one catalogue size.
     prior : None, array_like of float, shape (n,), or mapping of int to float, optional
@@ -436,11 +439,12 @@ def least_bias(metric: Metric, protocol: Protocol, prior: Prior = None) -> Estim
     >>> est.values.round(6) + 0.0
     array([1. , 0.8, 0.6, 0.4, 0.2, 0. ])
     """
+    metric = parsed(metric)
     return replace(bias_variance(metric, protocol, 0.0, prior), name="least bias")
 
 
 def bias_variance(
-    metric: Metric, protocol: Protocol, gamma: float, prior: Prior = None
+    metric: Metric | str, protocol: Protocol, gamma: float, prior: Prior = None
 ) -> Estimator:
     """The estimator with the least squared bias plus gamma times variance (eqs 24-26).
 
@@ -451,7 +455,7 @@ def bias_variance(
 
     Parameters
     ----------
-    metric : Metric
+    metric : Metric or str
     protocol : Protocol
         With one catalogue size.
     gamma : float
@@ -477,13 +481,14 @@ def bias_variance(
     >>> est.values[:3].round(3)
     array([ 0.44 , -0.243, -0.047])
     """
+    metric = parsed(metric)
     weight = _checked_gamma(gamma)
     rows = [system.solve(weight) for system in _systems(metric, protocol, prior)]
     return Estimator(metric, protocol, _stacked(rows), f"bias-variance, gamma {weight:g}")
 
 
 def monotone(
-    metric: Metric, protocol: Protocol, nonnegative: bool = False, prior: Prior = None
+    metric: Metric | str, protocol: Protocol, nonnegative: bool = False, prior: Prior = None
 ) -> Estimator:
     """The least-bias estimator among those that never rise with the sampled rank.
 
@@ -493,7 +498,7 @@ def monotone(
 
     Parameters
     ----------
-    metric : Metric
+    metric : Metric or str
     protocol : Protocol
         With one catalogue size.
     nonnegative : bool
@@ -517,6 +522,7 @@ def monotone(
     >>> bool((np.diff(est.values) <= 0).all()), float(est.values[-1])
     (True, 0.0)
     """
+    metric = parsed(metric)
     rows = [system.decreasing(nonnegative) for system in _systems(metric, protocol, prior)]
     name = "monotone, non-negative" if nonnegative else "monotone"
     return Estimator(metric, protocol, _stacked(rows), name)
@@ -550,7 +556,7 @@ def default_gamma(n_users: int) -> float:
 
 
 def choose_gamma(
-    metric: Metric,
+    metric: Metric | str,
     protocol: Protocol,
     n_users: int,
     ranks: ArrayLike | None = None,
@@ -565,7 +571,7 @@ def choose_gamma(
 
     Parameters
     ----------
-    metric : Metric
+    metric : Metric or str
     protocol : Protocol
         With one catalogue size and one relevant item.
     n_users : int
@@ -595,6 +601,7 @@ def choose_gamma(
     >>> few > many
     True
     """
+    metric = parsed(metric)
     users = integer(n_users, "n_users", 1)
     integer(protocol.n_relevant, "n_relevant", 1, 1)
     if ranks is None:

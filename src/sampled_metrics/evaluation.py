@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,17 +27,20 @@ from . import estimators as corrections
 from . import identification, priors
 from ._validate import FloatArray, IntArray, shortened
 from .estimators import Estimator
-from .io.logs import Log
+from .io.logs import Log, read_log
 from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics import betting
 from .numerics.all_ranks import MOST_ITEMS, all_ranks
 from .protocol import Protocol, thinned
+from .results import Comparison, Estimates
 
 #: The corrections that are fitted to the log itself.
 FITTED = ("bias-variance, fitted prior", "maximum entropy", "maximum likelihood")
 #: All corrections, by the names that the tables print.
 ESTIMATORS = ("naive", "rank estimate", "least bias", "monotone", "bias-variance", *FITTED)
+#: The metrics that are estimated if none is named.
+DEFAULT_METRICS = ("recall@10", "ndcg@10", "ap", "auc")
 #: The verdict where neither recommender is known to beat the other.
 CANNOT_TELL = "this sample cannot tell"
 
@@ -59,15 +63,15 @@ _Between = Callable[[IntArray], FloatArray]
 
 
 def estimate(
-    log: Log,
-    metrics: Sequence[str | Metric],
+    log: Log | str | Path | pd.DataFrame,
+    metrics: Sequence[str | Metric] = DEFAULT_METRICS,
     *,
     estimators: Sequence[str] | None = None,
     gamma: float | None = None,
     confidence: float = 0.95,
     identification: bool = True,
     progress: bool = False,
-) -> pd.DataFrame:
+) -> Estimates:
     """Estimate the exact metrics of every recommender of a log, by every correction.
 
     The value of a user is the mean over the user's instances, that of an instance the sum over
@@ -76,9 +80,11 @@ def estimate(
 
     Parameters
     ----------
-    log : Log
-        From :func:`~sampled_metrics.io.logs.read_log`; two users or more for each recommender.
+    log : Log, str, Path or pandas.DataFrame
+        From :func:`~sampled_metrics.io.logs.read_log`, or what that reads without being told
+        more; two users or more for each recommender.
     metrics : sequence of str or Metric
+        `DEFAULT_METRICS` if omitted.
     estimators : sequence of str, optional
         Of `ESTIMATORS`; if omitted all that the log allows but "maximum likelihood", which has no
         interval. "least bias" is then left out where double precision cannot hold it (from about
@@ -99,8 +105,9 @@ def estimate(
 
     Returns
     -------
-    pandas.DataFrame
-        Columns recommender, metric, estimator, value, standard_error, low, high and users (int).
+    Estimates
+        Its frame has the columns recommender, metric, estimator, value, standard_error, low, high
+        and users (int); its notes say what the table leaves out, and why.
         The standard error is that of a mean over users drawn at random, each with negatives of
         its own; low and high are Student's interval with users - 1 degrees of freedom. With many
         users they hold the expectation of the estimator over such evaluations about as often as
@@ -116,8 +123,6 @@ def estimate(
         "maximum likelihood" has a value only: its estimate jumps from sample to sample, by more
         than refits to resampled users show.
 
-        ``attrs["notes"]`` lists in sentences what the table leaves out, and why.
-
     Raises
     ------
     ValueError
@@ -126,15 +131,14 @@ def estimate(
 
     Examples
     --------
-    >>> from .io.logs import read_log
-    >>> table = estimate(read_log("bundled"), ["auc"], estimators=["naive"], identification=False)
-    >>> table[["recommender", "value", "standard_error"]].round(4)
+    >>> found = estimate("bundled", ["auc"], estimators=["naive"], identification=False)
+    >>> found.frame[["recommender", "value", "standard_error"]].round(4)
       recommender   value  standard_error
     0           X  0.8920          0.0020
     1           Y  0.8522          0.0024
     2           Z  0.7481          0.0033
     """
-    sample = _Sample(log)
+    sample = _Sample.of(log)
     wanted, level = _metrics(metrics), _confidence(confidence)
     values = _Values(sample, _gamma(gamma, sample))
     names = _estimators(estimators, sample)
@@ -165,19 +169,19 @@ def estimate(
     by_metric = table["metric"].map([of.name for of in wanted].index)
     table = table.iloc[np.lexsort((by_recommender, by_metric))].reset_index(drop=True)
     table = table[["recommender", "metric", *table.columns[2:]]]
-    table.attrs["notes"] = notes
-    return table
+    settings = {"gamma": values.gamma, "confidence": level}
+    return Estimates(table, settings, tuple(notes))
 
 
 def compare(
-    log: Log,
+    log: Log | str | Path | pd.DataFrame,
     metric: str | Metric,
     *,
     estimator: str | None = None,
     gamma: float | None = None,
     confidence: float = 0.95,
     progress: bool = False,
-) -> pd.DataFrame:
+) -> Comparison:
     """Say of each pair of recommenders which one beats the other, or that the log cannot tell.
 
     There are two ways to a verdict, and neither needs many users or a normal distribution:
@@ -195,8 +199,8 @@ def compare(
 
     Parameters
     ----------
-    log : Log
-        With the same users for every recommender.
+    log : Log, str, Path or pandas.DataFrame
+        As for :func:`estimate`, with the same users for every recommender.
     metric : str or Metric
     estimator : str, optional
         Of `ESTIMATORS`, but for "maximum likelihood", which has no standard error. If omitted the
@@ -210,16 +214,16 @@ def compare(
 
     Returns
     -------
-    pandas.DataFrame
-        For each pair the columns first, second; naive and corrected: difference of the means,
-        first less second; standard_error, of the corrected one, from the users' own differences
-        and what each user does to a prior that is fitted; low, high: the exact differences that
-        neither way rules out, which for all pairs together hold the true ones with the given
-        confidence; p_value: of the first way, adjusted for both
-        ways and all pairs; separate (bool): whether the second way gives a verdict; verdict: "A
-        beats B", "B beats A" with their names, or `CANNOT_TELL`; warning: empty, or that the naive
-        difference has the opposite sign of the corrected one, be they due to chance or not.
-        ``attrs["notes"]`` is as for :func:`estimate`.
+    Comparison
+        Its frame has for each pair the columns first, second; naive and corrected: difference of
+        the means, first less second; standard_error, of the corrected one, from the users' own
+        differences and what each user does to a prior that is fitted; low, high: the exact
+        differences that neither way rules out, which for all pairs together hold the true ones with
+        the given confidence; p_value: of the first way, adjusted for both ways and all pairs;
+        separate (bool): whether the second way gives a verdict; verdict: "A beats B", "B beats A"
+        with their names, or `CANNOT_TELL`; warning: empty, or that the naive difference has the
+        opposite sign of the corrected one, be they due to chance or not. Its notes are as for
+        :func:`estimate`.
 
         There is a verdict if and only if p_value is at most 1 - confidence or `separate` is true
         (or both, of the same sign), and then 0 is not between low and high. Estimators in
@@ -240,10 +244,10 @@ def compare(
     >>> names, users = ["A"] * 100 + ["B"] * 100, [*range(100)] * 2
     >>> rows = pd.DataFrame({"recommender": names, "user": users, "rank": ranks})
     >>> log = read_log(rows, n_items=1_000, n_negatives=9)
-    >>> compare(log, "auc").loc[0, "verdict"], compare(log, "recall@10").loc[0, "verdict"]
-    ('A beats B', 'this sample cannot tell')
+    >>> compare(log, "auc").verdicts, compare(log, "recall@10").verdicts
+    ({('A', 'B'): 'A beats B'}, {('A', 'B'): 'this sample cannot tell'})
     """
-    sample = _Sample(log)
+    sample = _Sample.of(log)
     (of,), level = _metrics([metric]), _confidence(confidence)
     values = _Values(sample, _gamma(gamma, sample))
     _same_users(sample)
@@ -285,8 +289,8 @@ def compare(
     ahead = table["first"].where(table["naive"] > 0, table["second"])
     text = f"naive {of.name} says the opposite: " + ahead + " ahead"
     table["warning"] = text.where(opposite, "")
-    table.attrs["notes"] = _notes([name], sample, [name])
-    return table
+    settings = {"metric": of.name, "estimator": name, "gamma": values.gamma, "confidence": level}
+    return Comparison(table, settings, tuple(_notes([name], sample, [name])))
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,9 +328,12 @@ class _Class:
 class _Sample:
     """The rows of a log as arrays, the users they belong to, and their classes."""
 
+    @classmethod
+    def of(cls, log: Log | str | Path | pd.DataFrame) -> _Sample:
+        """The sample of a log, or of what is read as one."""
+        return cls(log if isinstance(log, Log) else read_log(log))
+
     def __init__(self, log: Log) -> None:
-        if not isinstance(log, Log):
-            raise ValueError(f"log must be a Log, as read_log makes it, got {type(log).__name__}")
         frame, self.names, self.replacement = log.frame, log.recommenders, log.replacement
         self.better, self.tied, self.position, self.relevant, self.items, self.negatives = (
             frame[name].to_numpy(dtype=np.int64)

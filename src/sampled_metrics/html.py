@@ -9,18 +9,18 @@ from __future__ import annotations
 import base64
 import html
 import io
-import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 from .metrics import metric
+from .results import printable, text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 #: What the words of the page mean.
 DEFINITIONS = {
@@ -76,52 +76,24 @@ dd { margin-left: 1rem; }
 """
 
 
-def text(value: object) -> str:
-    """Write a value for the eye: four decimals, thousands marked, nothing for a missing one.
-
-    Examples
-    --------
-    >>> [text(v) for v in (0.25, -2e-6, 0.0, 12_000, True, None, float("nan"), "B beats A")]
-    ['0.2500', '-2.0e-06', '0.0000', '12,000', 'yes', '', '', 'B beats A']
-    """
-    if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
-        return ""
-    if isinstance(value, (bool, np.bool_)):
-        return "yes" if value else "no"
-    if isinstance(value, (int, np.integer)):
-        return f"{value:,}"
-    if isinstance(value, float):  # NumPy's are too
-        small = value != 0 and abs(value) < 5e-4
-        return f"{value:.1e}" if small else f"{value + 0.0:.4f}"  # no negative zero
-    return printable(str(value))
-
-
-def printable(name: str) -> str:
-    """Put a name on one line and replace what no page or terminal should be sent.
-
-    Examples
-    --------
-    >>> printable("SVD \\x1b[31m\\n50")
-    'SVD �[31m 50'
-    """
-    return re.sub(
-        r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", "\ufffd", " ".join(name.split())
-    )
-
-
 def of_estimates(
-    estimates: pd.DataFrame, comparisons: Mapping[str, pd.DataFrame], facts: Mapping[str, object]
+    estimates: pd.DataFrame,
+    comparisons: Mapping[str, pd.DataFrame],
+    facts: Mapping[str, object],
+    notes: Sequence[str] = (),
 ) -> str:
     """Write the page of an estimation and of the verdicts that follow from it.
 
     Parameters
     ----------
     estimates : pandas.DataFrame
-        As from :func:`sampled_metrics.evaluation.estimate`; its notes are said on the page.
+        The table of :class:`~sampled_metrics.results.Estimates`.
     comparisons : mapping of str to pandas.DataFrame
-        Under the name of each metric what :func:`sampled_metrics.evaluation.compare` says.
+        Under the name of each metric the table of :class:`~sampled_metrics.results.Comparison`.
     facts : mapping of str to object
         What was read, under the name of each fact.
+    notes : sequence of str
+        What is left out.
 
     Returns
     -------
@@ -141,8 +113,7 @@ def of_estimates(
     >>> page.startswith("<!doctype html>"), page.count("<table>"), page.count("<img ")
     (True, 1, 1)
     """
-    notes = "".join(f"<li>{_escaped(note)}.</li>" for note in estimates.attrs.get("notes", []))
-    parts = [_facts(facts), f"<p>Left out:</p>\n<ul>{notes}</ul>" if notes else ""]
+    parts = [_facts(facts), _notes(notes)]
     for name in dict.fromkeys([*estimates["metric"], *comparisons]):
         label = metric(name).label
         parts.append(f"<h2>{_escaped(label)}</h2>")
@@ -159,6 +130,45 @@ def of_estimates(
     said = [*estimates["estimator"], "standard error", "low, high"]
     said += ["p-value", "separate", "verdict"] if comparisons else []
     return _page("What a sampled evaluation says", [*parts, _definitions(said)])
+
+
+def of_comparison(
+    comparison: pd.DataFrame, facts: Mapping[str, object], notes: Sequence[str] = ()
+) -> str:
+    """Write the page of a comparison by itself.
+
+    Parameters
+    ----------
+    comparison : pandas.DataFrame
+        The table of :class:`~sampled_metrics.results.Comparison`.
+    facts, notes
+        As for :func:`of_estimates`; `facts` has the name of the metric.
+
+    Returns
+    -------
+    str
+        A page of HTML.
+
+    Examples
+    --------
+    >>> names = "first second naive corrected standard_error low high p_value separate verdict"
+    >>> row = "A", "B", 0.1, 0.2, 0.05, 0.1, 0.3, 0.001, True, "A beats B"
+    >>> frame = pd.DataFrame([row], columns=names.split()).assign(warning="")
+    >>> page = of_comparison(frame, {"metric": "auc"})
+    >>> page.count("<table>"), page.count("<img "), page.count("<strong>A beats B</strong>")
+    (1, 1, 1)
+    """
+    label = metric(str(facts["metric"])).label
+    caption = f"{label}: differences, first recommender less second."
+    said = ["standard error", "low, high", "p-value", "separate", "verdict"]
+    parts = [
+        _verdicts(comparison, label),
+        _figure(_comparison_drawn(comparison, label), f"Differences in {label}.", caption,
+                height=1.2 + 0.35 * len(comparison)),
+        _table(comparison.drop(columns="warning"), caption),
+        _facts(facts), _notes(notes), _definitions(said),
+    ]  # fmt: skip
+    return _page("Which recommender beats which", parts)
 
 
 def of_plan(plans: pd.DataFrame, curves: pd.DataFrame, facts: Mapping[str, object]) -> str:
@@ -186,7 +196,7 @@ def of_plan(plans: pd.DataFrame, curves: pd.DataFrame, facts: Mapping[str, objec
     --------
     >>> from . import planning, metric
     >>> pair, given = pd.DataFrame({"first": ["A"], "second": ["B"]}), ({1: 1.0}, {9: 1.0})
-    >>> found = planning.plan(*given, metric("ap"), 100, 5, 10, estimators=["naive"])
+    >>> found = planning.plan(*given, metric("ap"), 100, 5, 10, estimators=["naive"]).frame
     >>> by = planning.curve(*given, metric("ap"), 100, 5, [5, 10], estimators=["naive"])
     >>> page = of_plan(pair.merge(found, "cross"), pair.merge(by, "cross"), {})
     >>> page.count("<table>"), page.count("<img ")
@@ -206,6 +216,17 @@ def of_plan(plans: pd.DataFrame, curves: pd.DataFrame, facts: Mapping[str, objec
         parts.append(_table(rows.drop(columns=["first", "second"]), caption))
     names = [name for name in plans["estimator"].unique() if name in DEFINITIONS]
     return _page("How large an evaluation must be", [*parts, _definitions(names)])
+
+
+def page(title: str, body: str) -> str:
+    """A page of its own for a table.
+
+    Examples
+    --------
+    >>> page("Audit", "<p>Nothing.</p>").startswith("<!doctype html>")
+    True
+    """
+    return _page(title, [body])
 
 
 def _page(title: str, parts: Iterable[str]) -> str:
@@ -242,6 +263,22 @@ def _definitions(names: Iterable[str]) -> str:
     return f"<h2>How to read this</h2>\n<dl>{items}</dl>"
 
 
+def _notes(notes: Sequence[str]) -> str:
+    items = "".join(f"<li>{_escaped(note)}.</li>" for note in notes)
+    return f"<p>Left out:</p>\n<ul>{items}</ul>" if items else ""
+
+
+def table(frame: pd.DataFrame, caption: str, notes: Sequence[str] = ()) -> str:
+    """A table as a notebook shows it, and the notes below it.
+
+    Examples
+    --------
+    >>> table(pd.DataFrame({"a": [1]}), "One.").count("<td")
+    1
+    """
+    return _table(frame, caption) + _notes(notes)
+
+
 def _table(frame: pd.DataFrame, caption: str) -> str:
     numeric = [pd.api.types.is_numeric_dtype(frame[name]) for name in frame.columns]
     kinds = [' class="number"' if number else "" for number in numeric]
@@ -275,7 +312,8 @@ def _verdicts(comparison: pd.DataFrame, label: str) -> str:
     return f"<p>Verdicts on {_escaped(label)}:</p>\n<ul>{''.join(said)}</ul>"
 
 
-def _estimates_figure(rows: pd.DataFrame, label: str) -> str:
+def _estimates_drawn(rows: pd.DataFrame, label: str) -> tuple[Callable[[Axes], Any], int]:
+    """What draws the estimates of one metric, and the lines that it takes."""
     shown = _figure_names(rows["recommender"].unique())
     found: dict[str, dict[str, tuple[float, float, float]]] = {n: {} for n in shown.values()}
     possible: dict[str, tuple[float, float]] = {}
@@ -285,7 +323,6 @@ def _estimates_figure(rows: pd.DataFrame, label: str) -> str:
             possible[name] = ends
         else:
             found[name][row["estimator"]] = (row["value"], *ends)
-    lines = len(found) + sum(map(len, found.values()))
 
     def draw(ax: Axes) -> None:
         from . import plots
@@ -293,6 +330,11 @@ def _estimates_figure(rows: pd.DataFrame, label: str) -> str:
         plots.intervals(ax, found, possible)
         ax.set_xlabel(label)
 
+    return draw, len(found) + sum(map(len, found.values()))
+
+
+def _estimates_figure(rows: pd.DataFrame, label: str) -> str:
+    draw, lines = _estimates_drawn(rows, label)
     caption = (
         f"{label} of each recommender. Markers: the estimators, with confidence intervals of their "
         "expectations. Grey bars: all values that the sample leaves possible, where they were "
@@ -300,6 +342,58 @@ def _estimates_figure(rows: pd.DataFrame, label: str) -> str:
     )
     alt = f"Intervals of {label} for each recommender and estimator; the same numbers as the table."
     return _figure(draw, alt, caption, height=1.0 + 0.24 * lines)
+
+
+def estimates_figures(estimates: pd.DataFrame) -> Figure:
+    """The figures of the page of an estimation, one below the other.
+
+    Examples
+    --------
+    >>> row = ("A", "ndcg@10", "naive", 0.5, 0.01, 0.48, 0.52, 100)
+    >>> names = "recommender metric estimator value standard_error low high users".split()
+    >>> len(estimates_figures(pd.DataFrame([row], columns=names)).axes)
+    1
+    """
+    parts = [
+        _estimates_drawn(rows, metric(str(name)).label)
+        for name, rows in estimates.groupby("metric", sort=False)
+    ]
+    return _drawn([draw for draw, _ in parts], [1.0 + 0.24 * lines for _, lines in parts])
+
+
+def _comparison_drawn(comparison: pd.DataFrame, label: str) -> Callable[[Axes], Any]:
+    """What draws the differences that each pair may have."""
+    found = {}
+    for row in comparison.to_dict("records"):
+        pair = " and ".join(_figure_names([row["first"], row["second"]]).values())
+        found[pair] = {row["verdict"]: (row["corrected"], row["low"], row["high"])}
+
+    def draw(ax: Axes) -> None:
+        for place, (pair, ((_, (value, low, high)),)) in enumerate(
+            (pair, tuple(each.items())) for pair, each in found.items()
+        ):
+            ax.hlines(place, low, high, color="#0b3c6f")
+            ax.plot(value, place, "o", color="#0b3c6f", label=pair)
+        ax.axvline(0.0, color="black", linewidth=1)
+        ax.set_yticks(range(len(found)), list(found))
+        ax.set_ylim(len(found) - 0.4, -0.6)
+        ax.set_xlabel(f"difference in {label}")
+
+    return draw
+
+
+def comparison_figure(comparison: pd.DataFrame, name: str) -> Figure:
+    """The corrected difference of each pair, and all that the sample leaves possible.
+
+    Examples
+    --------
+    >>> row = {"first": "A", "second": "B", "corrected": 0.2, "low": 0.1, "high": 0.3}
+    >>> frame = pd.DataFrame([row | {"verdict": "A beats B"}])
+    >>> comparison_figure(frame, "auc").axes[0].get_xlabel()
+    'difference in AUC'
+    """
+    draw = _comparison_drawn(comparison, metric(name).label)
+    return _drawn([draw], [1.2 + 0.35 * len(comparison)])
 
 
 def _plan_figure(rows: pd.DataFrame, pair: str, by: str) -> str:
@@ -342,7 +436,6 @@ def _plan_figure(rows: pd.DataFrame, pair: str, by: str) -> str:
 def _figure(draw: Callable[[Axes], Any], alt: str, caption: str, height: float) -> str:
     """An image inside the page: drawn in vector form, its text as outlines."""
     import_figures()
-    from matplotlib.figure import Figure
     from matplotlib.style import context
 
     from . import plots
@@ -350,14 +443,28 @@ def _figure(draw: Callable[[Axes], Any], alt: str, caption: str, height: float) 
     buffer = io.StringIO()
     with context(plots.STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from")  # it is drawn as a box
-        made = Figure((plots.WIDTH, height))  # not by pyplot: no window, no notebook is involved
-        draw(made.subplots())
-        made.savefig(buffer, format="svg", metadata={"Date": None})
+        _drawn([draw], [height]).savefig(buffer, format="svg", metadata={"Date": None})
     encoded = base64.b64encode(buffer.getvalue().encode()).decode()
     return (
         f'<figure><img alt="{_escaped(alt)}" src="data:image/svg+xml;base64,{encoded}">'
         f"<figcaption>{_escaped(caption)}</figcaption></figure>"
     )
+
+
+def _drawn(draw: Sequence[Callable[[Axes], Any]], heights: Sequence[float]) -> Figure:
+    """A figure with a row for each thing to draw."""
+    import_figures()
+    from matplotlib.figure import Figure
+    from matplotlib.style import context
+
+    from . import plots
+
+    with context(plots.STYLE):
+        made = Figure((plots.WIDTH, sum(heights)))  # not by pyplot: no window is involved
+        rows = made.subplots(len(draw), squeeze=False, height_ratios=heights)
+        for ax, each in zip(rows[:, 0], draw, strict=True):
+            each(ax)
+    return made
 
 
 def import_figures() -> None:

@@ -24,6 +24,7 @@ from scipy.special import betaincinv
 
 from ._validate import FloatArray, IntArray
 from .metrics import Metric
+from .metrics import metric as parsed
 from .numerics.all_ranks import AllRanks, all_ranks, local_maxima, spread
 from .protocol import Protocol
 
@@ -91,7 +92,7 @@ class Interval:
 def interval(
     counts: ArrayLike | Sequence[ArrayLike],
     protocol: Protocol | Sequence[Protocol],
-    metric: Metric,
+    metric: Metric | str,
     confidence: float = 0.95,
     users: float | None = None,
 ) -> Interval:
@@ -118,7 +119,7 @@ def interval(
         cover. A sequence has one array for each class of users.
     protocol : Protocol or sequence of Protocol
         With one catalogue size; as many as there are classes.
-    metric : Metric
+    metric : Metric or str
     confidence : float
         In (0, 1).
     users : float, optional
@@ -161,6 +162,7 @@ def interval(
     >>> round(recall.low, 3), round(recall.high, 3)
     (0.015, 0.895)
     """
+    metric = parsed(metric)
     if not isinstance(confidence, numbers.Real) or not 0 < confidence < 1:
         raise ValueError(f"confidence must be a number in (0, 1), got {confidence!r}")
     classes = checked_counts(counts, protocol)

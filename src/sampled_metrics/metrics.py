@@ -303,16 +303,16 @@ def relevant_set(ranks: ArrayLike) -> np.ndarray:
     return ordered
 
 
-def metric(name: str) -> Metric:
+def metric(name: str | Metric) -> Metric:
     """Make a metric from its name.
 
     Parameters
     ----------
-    name : str
-        Case-insensitive: "auc", "precision@k", "recall@k", "ap", "ap@k", "ndcg", "ndcg@k",
-        "rr", "rr@k", "hit@k" or "accuracy", with a whole k of at least 1. For one relevant
-        item "rr" equals "ap", "hit@k" equals "recall@k" and "accuracy" equals "recall@1"
-        (krichene2020, section 3.1).
+    name : str or Metric
+        A metric is returned as it is. A name is case-insensitive: "auc", "precision@k",
+        "recall@k", "ap", "ap@k", "ndcg", "ndcg@k", "rr", "rr@k", "hit@k" or "accuracy", with a
+        whole k of at least 1. For one relevant item "rr" equals "ap", "hit@k" equals "recall@k" and
+        "accuracy" equals "recall@1" (krichene2020, section 3.1).
 
         Other names are understood, too: "p" for precision, "r" for recall, "hr", "hit_rate",
         "hit_ratio" and "success" for hit, "map" for ap, "mrr" and "recip_rank" for rr, and
@@ -353,6 +353,8 @@ def metric(name: str) -> Metric:
     ...
     ValueError: metric 'nddg' is unknown: did you mean 'ndcg'?
     """
+    if isinstance(name, Metric):
+        return name
     if not isinstance(name, str):
         raise ValueError(f"metric must be a name such as 'ndcg@10', got {as_written(name)}")
     trec = re.fullmatch(r"(.*[a-z])_([0-9]+)", name.strip().lower())  # such as ndcg_cut_10

@@ -27,8 +27,10 @@ from .consistency import Verdict, negatives_needed, order
 from .estimators import Estimator
 from .io.logs import Log
 from .metrics import Metric
+from .metrics import metric as parsed
 from .numerics.differences import Differences
 from .protocol import Protocol, thinned
+from .results import Plan
 
 #: True ranks of users, or the probability of each rank that has any.
 Ranks = ArrayLike | Mapping[int, float]
@@ -100,7 +102,7 @@ def verdict(first: Ranks, second: Ranks, estimator: Estimator, n_users: int) -> 
 def plan(
     first: Ranks,
     second: Ranks,
-    metric: Metric,
+    metric: Metric | str,
     n_items: int,
     n_users: int,
     n_negatives: int = 100,
@@ -110,14 +112,14 @@ def plan(
     max_negatives: int | None = None,
     replacement: bool = True,
     progress: bool = False,
-) -> pd.DataFrame:
+) -> Plan:
     """How many negatives, or how many users, until the verdict on two recommenders is right.
 
     Parameters
     ----------
     first, second : array_like of int, or mapping of int to float
         Distributions of true ranks in 1..n_items, as for :func:`verdict`.
-    metric : Metric
+    metric : Metric or str
     n_items : int
         Candidates of each user, the relevant item included; at least 3.
     n_users : int
@@ -138,17 +140,17 @@ def plan(
 
     Returns
     -------
-    pandas.DataFrame
-        A row for each estimator and a last one, ``exact``, for ranking all items. Columns:
-        estimator; probability (of the right verdict with `n_users` and `n_negatives`); ties
-        (probability that the two are level, which is no verdict); negatives_needed (with `n_users`:
-        the fewest from which on `confidence` is kept up to `max_negatives`, looked at in steps of
-        1, 2, 5, 10, ... and refined in the last of them; NA if it is not reached);
+    Plan
+        Its frame has a row for each estimator and a last one, ``exact``, for ranking all items.
+        Columns: estimator; probability (of the right verdict with `n_users` and `n_negatives`);
+        ties (probability that the two are level, which is no verdict); negatives_needed (with
+        `n_users`: the fewest from which on `confidence` is kept up to `max_negatives`, looked at in
+        steps of 1, 2, 5, 10, ... and refined in the last of them; NA if it is not reached);
         scores_by_negatives (scores to compute for one recommender with these: users times negatives
         and 1); users_needed (with `n_negatives`; NA if the expected order is wrong, so that more
         users make the wrong verdict surer, or if 10**12 are not enough; gamma of bias-variance
-        falls with the users, and these are the fewest from which on `confidence` is kept, looked
-        at in the same steps); scores_by_users. The scores of the row ``exact`` are users times
+        falls with the users, and these are the fewest from which on `confidence` is kept, looked at
+        in the same steps); scores_by_users. The scores of the row ``exact`` are users times
         `n_items`. Counts above 2**62 are NA.
 
     Raises
@@ -161,7 +163,7 @@ def plan(
     >>> from . import metric
     >>> better, worse = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
     >>> found = plan(better, worse, metric("ndcg@10"), n_items=1_000, n_users=50)
-    >>> found[["estimator", "probability", "negatives_needed", "users_needed"]].round(2)
+    >>> found.frame[["estimator", "probability", "negatives_needed", "users_needed"]].round(2)
            estimator  probability  negatives_needed  users_needed
     0          naive         0.48               244          <NA>
     1  rank estimate         1.00                49            14
@@ -169,6 +171,7 @@ def plan(
     3  bias-variance         1.00                33             8
     4          exact         1.00              <NA>             9
     """
+    metric = parsed(metric)
     pair = _Pair.of(first, second, metric, integer(n_items, "n_items", 3))
     users = integer(n_users, "n_users", 1, _MOST_USERS)
     most = None if replacement else pair.n_items - 1
@@ -184,13 +187,14 @@ def plan(
         rows.append((name, now, fewest, at.users_needed(now, drawn, confidence)))
     full = pair.exact(users)
     rows.append((EXACT, full, None, full.users(confidence)))
-    return _frame(rows, users, drawn, pair.n_items)
+    frame = _frame(rows, users, drawn, pair.n_items)
+    return Plan(frame, {"metric": metric.name, "n_items": pair.n_items, "confidence": confidence})
 
 
 def curve(
     first: Ranks,
     second: Ranks,
-    metric: Metric,
+    metric: Metric | str,
     n_items: int,
     n_users: ArrayLike,
     n_negatives: ArrayLike,
@@ -229,6 +233,7 @@ def curve(
     1     naive          100       50        0.924   0.0    5050
     2     exact         <NA>       50        1.000   0.0   50000
     """
+    metric = parsed(metric)
     pair = _Pair.of(first, second, metric, integer(n_items, "n_items", 3))
     users = np.unique(integers(n_users, "n_users", 1, _MOST_USERS)).tolist()
     negatives = np.unique(integers(n_negatives, "n_negatives", 1)).tolist()
@@ -356,9 +361,9 @@ def _condensed(mass: FloatArray, grid: IntArray) -> FloatArray:
 
 
 def for_pairs(
-    of: Callable[..., pd.DataFrame],
+    of: Callable[..., pd.DataFrame | Plan],
     ranks: Mapping[str, Ranks],
-    metric: Metric,
+    metric: Metric | str,
     n_items: int,
     *arguments: Any,
     **options: Any,
@@ -400,6 +405,7 @@ def for_pairs(
     1     A      B     exact              <NA>
     2     A      C     naive                 2
     """
+    metric = parsed(metric)
     if len(ranks) < 2:
         raise ValueError(f"a plan needs two recommenders or more, got {len(ranks)}")
     tables = []
@@ -411,7 +417,8 @@ def for_pairs(
                 stacklevel=2,
             )
             continue
-        found = of(ranks[one], ranks[two], metric, n_items, *arguments, **options)
+        made = of(ranks[one], ranks[two], metric, n_items, *arguments, **options)
+        found = made.frame if isinstance(made, Plan) else made
         found.insert(0, "first", one)
         found.insert(1, "second", two)
         tables.append(found)

@@ -20,6 +20,7 @@ from scipy.optimize import nnls
 from ._validate import FloatArray, IntArray, integer
 from .identification import checked_counts
 from .metrics import Metric
+from .metrics import metric as parsed
 from .numerics import distributions
 from .numerics.all_ranks import AllRanks, all_ranks, local_maxima, spread
 from .numerics.quadrature import all_ranks as quadrature_ranks
@@ -386,7 +387,7 @@ def _tilted(
 
 def plug_in(
     prior: FittedPrior | Mapping[int, float] | ArrayLike,
-    metric: Metric,
+    metric: Metric | str,
     n_items: int,
     position: int = 1,
     n_relevant: int = 1,
@@ -398,7 +399,7 @@ def plug_in(
     prior : FittedPrior, mapping of int to float, or array_like of float, shape (n,)
         Probabilities of the ranks; with several relevant items a rank counts the irrelevant
         items only.
-    metric : Metric
+    metric : Metric or str
     n_items : int
         Items ranked, more than `n_relevant`.
     position, n_relevant : int
@@ -419,6 +420,7 @@ def plug_in(
     >>> plug_in({1: 0.5, 4: 0.5}, metric("ap"), n_items=10)
     0.625
     """
+    metric = parsed(metric)
     mass = prior.mass if isinstance(prior, FittedPrior) else prior
     if isinstance(mass, Mapping):
         ranks, shares = np.array(list(mass)), np.array(list(mass.values()), dtype=float)

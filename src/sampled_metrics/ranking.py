@@ -20,6 +20,7 @@ from tqdm import tqdm
 
 from ._validate import FloatArray, IntArray, as_written, checked_tolerance, integers, real_scores
 from .metrics import Metric
+from .metrics import metric as parsed
 from .protocol import Protocol
 
 #: A block of scores on demand: a slice of instances -> array (instances, n_items).
@@ -134,13 +135,13 @@ class RankIntervals:
         )
 
     def evaluate(
-        self, metric: Metric, ties: Ties, rng: np.random.Generator | None = None
+        self, metric: Metric | str, ties: Ties, rng: np.random.Generator | None = None
     ) -> FloatArray:
         """Value of a metric for each instance under a named tie policy.
 
         Parameters
         ----------
-        metric : Metric
+        metric : Metric or str
             From :func:`sampled_metrics.metric`.
         ties : {"optimistic", "pessimistic", "mean", "random"}
             As in :meth:`ranks`; "mean" is the exact expectation of the metric over ties broken
@@ -163,6 +164,7 @@ class RankIntervals:
         >>> RankIntervals([0], [1], [10]).evaluate(metric("rr"), "mean")
         array([0.75])
         """
+        metric = parsed(metric)
         if ties == "mean":
             return self._mean(metric)
         if ties not in ("optimistic", "pessimistic", "random"):

@@ -25,6 +25,7 @@ from scipy.stats import beta, binom
 from ._validate import FloatArray, IntArray, as_written, floats, integer, integers
 from .estimators import Estimator
 from .metrics import Metric
+from .metrics import metric as parsed
 from .numerics import distributions
 
 _BLOCK = 1 << 21  # probabilities held at once: 16 MiB
@@ -140,12 +141,12 @@ class RelevantSets:
                     f"{as_written(tied[row].tolist())} in ranking {row} of {total[row]}"
                 )
 
-    def evaluate(self, metric: Metric) -> FloatArray:
+    def evaluate(self, metric: Metric | str) -> FloatArray:
         """Value of a metric with all irrelevant candidates, averaged over the order of ties.
 
         Parameters
         ----------
-        metric : Metric
+        metric : Metric or str
 
         Returns
         -------
@@ -157,6 +158,7 @@ class RelevantSets:
         >>> RelevantSets([[0, 0]], [[1, 1]], [[0, 0]], [9]).evaluate(metric("rr")).round(6)
         array([0.833333])
         """
+        metric = parsed(metric)
         target = self._target(metric, self.n_irrelevant)
         return target.of(self._all_terms([target])[0].sum(axis=1))
 
@@ -206,7 +208,7 @@ class RelevantSets:
 
     def expected(
         self,
-        metric: Metric | Estimator | Sequence[Metric | Estimator],
+        metric: Metric | str | Estimator | Sequence[Metric | str | Estimator],
         n_negatives: ArrayLike,
         *,
         replacement: bool = False,
@@ -253,7 +255,7 @@ class RelevantSets:
 
     def contributions(
         self,
-        metric: Metric,
+        metric: Metric | str,
         n_negatives: ArrayLike | None = None,
         *,
         replacement: bool = False,
@@ -265,7 +267,7 @@ class RelevantSets:
 
         Parameters
         ----------
-        metric : Metric
+        metric : Metric or str
         n_negatives : int or array_like of int, optional
             As in :meth:`law`; all irrelevant candidates if omitted.
         replacement, weighted
@@ -288,6 +290,7 @@ class RelevantSets:
         >>> sets.contributions(metric("ap"), 2).round(6), sets.contributions(metric("ap")).round(6)
         (array([[0.36756, 0.5    ]]), array([[0.183333, 0.5     ]]))
         """
+        metric = parsed(metric)
         if n_negatives is None:
             target = self._target(metric, self.n_irrelevant)
             terms = self._all_terms([target])[0]
@@ -368,7 +371,7 @@ class RelevantSets:
 
     def variance(
         self,
-        metric: Metric | Estimator,
+        metric: Metric | str | Estimator,
         n_negatives: ArrayLike,
         *,
         replacement: bool = False,
@@ -523,8 +526,9 @@ class RelevantSets:
         weights = (self.weight_better, self.weight_tied, self.weight_total)
         return self._places(*weights, True), drawn
 
-    def _target(self, wanted: Metric | Estimator, drawn: IntArray) -> _Target:
+    def _target(self, given: Metric | str | Estimator, drawn: IntArray) -> _Target:
         """A metric of the list of these decoys and the relevant items, as a vector for each j."""
+        wanted = given if isinstance(given, Estimator) else parsed(given)
         relevant, ones = self.n_better.shape[1], np.ones(drawn.size)
         most = int(drawn.max(initial=0))
         if isinstance(wanted, Estimator):

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+#: Ways to write a table as text.
+FORMATS = ("table", "json", "csv", "markdown")
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:

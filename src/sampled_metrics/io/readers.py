@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from .._validate import IntArray, as_written, integer, real_scores, shortened
 from ..ranking import exact_ranks_from_factors
+from ..results import Ranks
 from .files import replacing
 from .logs import _labels, _loaded, _need_pyarrow, _numbers
 
@@ -336,7 +337,7 @@ def rank_files(
     among: Among = "all",
     output: str | Path | None = None,
     progress: bool = False,
-) -> pd.DataFrame:
+) -> Ranks:
     """Exact ranks of test items from files of factors.
 
     Parameters
@@ -363,11 +364,11 @@ def rank_files(
 
     Returns
     -------
-    DataFrame
-        A row for each row of `test`, in its order: user, item, n_better, n_tied, n_candidates,
-        n_relevant, relevant_better and relevant_tied. The last three are the user's test items,
-        those that score above this one and the others that score the same. Among "all", as in
-        :func:`~.ranking.exact_ranks`, they are counted in n_better and n_tied too, and
+    Ranks
+        Its frame has a row for each row of `test`, in its order: user, item, n_better, n_tied,
+        n_candidates, n_relevant, relevant_better and relevant_tied. The last three are the user's
+        test items, those that score above this one and the others that score the same. Among "all",
+        as in :func:`~.ranking.exact_ranks`, they are counted in n_better and n_tied too, and
         n_better + 1 is the item's rank. Among "irrelevant" they are not, and n_better is that of a
         log and of :class:`~sampled_metrics.relevant_sets.RelevantSets`. n_candidates includes the
         item itself.
@@ -386,7 +387,8 @@ def rank_files(
     ...     paths = Path(folder, "U.npy"), Path(folder, "V.npy")
     ...     np.save(paths[0], np.ones((2, 1)))
     ...     np.save(paths[1], np.array([[3.0], [2.0], [2.0], [1.0]]))
-    ...     rank_files(*paths, pd.DataFrame({"user": [1, 1], "item": [3, 1]})).iloc[:, 1:5]
+    ...     found = rank_files(*paths, pd.DataFrame({"user": [1, 1], "item": [3, 1]}))
+    >>> found.frame.iloc[:, 1:5]
        item  n_better  n_tied  n_candidates
     0     3         3       0             4
     1     1         1       1             4
@@ -418,7 +420,7 @@ def rank_files(
         result["n_tied"] -= result["relevant_tied"]
         result["n_candidates"] -= result["n_relevant"] - 1
     write(result)
-    return result
+    return Ranks(result, {"among": among})
 
 
 def _pairs(rows: pd.DataFrame, source: str, shape: tuple[int, int]) -> tuple[IntArray, IntArray]:

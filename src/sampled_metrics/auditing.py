@@ -24,6 +24,7 @@ from scipy import stats
 
 from ._validate import FloatArray, IntArray, integer, integers
 from .io.logs import _labels, _listed, _loaded, _name_ignored, _numbers, _understood
+from .results import Audit
 
 #: Seed of the numbers that spread each place, where no generator is given.
 SEED = 20_260
@@ -39,7 +40,7 @@ def audit(
     replacement: bool = False,
     level: float = 0.05,
     rng: np.random.Generator | None = None,
-) -> pd.DataFrame:
+) -> Audit:
     """Test what logged negatives claim to be.
 
     Parameters
@@ -66,8 +67,9 @@ def audit(
 
     Returns
     -------
-    DataFrame
-        A row for each check: check, statistic, p_value, alarm (bool) and finding (a sentence).
+    Audit
+        Its frame has a row for each check: check, statistic, p_value, alarm (bool) and finding (a
+        sentence).
 
         - *positives*, where these are given: draws that are positives of their user. One raises
           the alarm.
@@ -97,13 +99,13 @@ def audit(
     Examples
     --------
     >>> draws = np.random.default_rng(1).permuted(np.tile(np.arange(40), (200, 1)), axis=1)[:, :9]
-    >>> audit(draws, 80)[["check", "alarm"]]
+    >>> audit(draws, 80).frame[["check", "alarm"]]
             check  alarm
     0  duplicates  False
     1     numbers  False
     2       items   True
     3       order   True
-    >>> audit(draws, 80)["finding"].iloc[3]
+    >>> audit(draws, 80).frame["finding"].iloc[3]
     'half of the draws are among the first 24.5% of the candidates in the order of their numbers'
     """
     n_items = integer(n_items, "n_items", 2, 2**40)
@@ -135,7 +137,7 @@ def audit(
             checks.append(_order("popularity", place, "with popular ones first"))
     frame = pd.DataFrame(checks, columns=["check", "statistic", "p_value", "finding"])
     frame.insert(3, "alarm", frame["p_value"] <= level / len(frame))
-    return frame
+    return Audit(frame, {"n_items": n_items, "replacement": replacement, "level": level})
 
 
 Check = tuple[str, float, float, str]
