@@ -1,9 +1,11 @@
-# The commands of the project; each installs what it needs into .venv first (ranks: .venv-study).
+# The commands of the project; each installs what it needs into .venv first (ranks and
+# test-lowest into environments of their own: .venv-study, .venv-lowest).
 #
 #   make book       execute the chapters and build the site into _build/html
 #   make test       run the tests and the doctests          (ARGS='-k protocol' for some;
 #                   KERNEL=Haswell for linear algebra as on other processors;
 #                   VENV=.venv-3.13 PYTHON=python3.13 for another Python)
+#   make test-lowest  some tests on the lowest versions that the library takes, on Python 3.11
 #   make chapter    run one chapter with other parameters   (CHAPTER=03 ARGS='-p n_negatives 500')
 #   make figure     write the README's figure anew
 #   make serve      serve the site on this machine          (PORT=8000)
@@ -21,7 +23,7 @@ PORT ?= 8000
 RUN := $(VENV)/bin/python
 MAKEFLAGS += --no-print-directory
 
-.PHONY: book figure test chapter serve lint sync ranks fits test-site benchmarks constraints clean
+.PHONY: book figure test test-lowest chapter serve lint sync ranks fits test-site benchmarks constraints clean
 
 book: $(VENV)/book.installed
 	@$(RUN) book/build.py site
@@ -32,6 +34,14 @@ figure: book
 # Tests go to whoever is free, in the order of the files: what they share is computed about once.
 test: $(VENV)/test.installed
 	$(if $(KERNEL),OPENBLAS_CORETYPE=$(KERNEL) )$(RUN) -m pytest -n logical --maxprocesses=8 --dist=worksteal $(ARGS)
+
+# Where versions matter, without the long simulations and large linear programmes.
+LOWEST := $(patsubst %,tests/test_%.py,logs readers evaluation ranking metrics estimators \
+	identification audit betting) src/sampled_metrics
+LONG := by_chance or nothing_beside or false_alarm or cover_the or leaving_out or verdicts_are_right or few_draws or \
+	expected_statistic or dense_programme or auc_is_a_point or every_distribution
+test-lowest: .venv-lowest/lowest.installed
+	.venv-lowest/bin/python -m pytest $(LOWEST) -k 'not ($(LONG))' $(ARGS)
 
 chapter: $(VENV)/book.installed
 	@$(RUN) book/build.py chapter $(CHAPTER) $(ARGS)
@@ -69,12 +79,17 @@ benchmarks: $(VENV)/benchmarks.installed
 clean:
 	rm -rf _build
 
-.venv-study/study.installed: constraints-study.txt pyproject.toml
+.venv-study/study.installed: NAME := study
+.venv-lowest/lowest.installed: NAME := lowest
+.venv-lowest/lowest.installed: PYTHON := python3.11
+.venv-study/study.installed: constraints-study.txt
+.venv-lowest/lowest.installed: constraints-lowest.txt
+.venv-study/study.installed .venv-lowest/lowest.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
-	@echo "Installing the pinned packages into .venv-study"
-	@$(PYTHON) -m venv .venv-study
-	@.venv-study/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r constraints-study.txt
-	@.venv-study/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@echo "Installing the pinned packages into .venv-$(NAME)"
+	@$(PYTHON) -m venv .venv-$(NAME)
+	@.venv-$(NAME)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r constraints-$(NAME).txt
+	@.venv-$(NAME)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 # Pin anew every package and its hashes; needs uv on the PATH.

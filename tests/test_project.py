@@ -48,8 +48,9 @@ def pins(name="constraints.txt"):
     return {heading: releases for heading, releases in sections.items() if releases}
 
 
-@pytest.mark.parametrize("name", ["constraints.txt", "constraints-study.txt"])
+@pytest.mark.parametrize("name", ["", "-study", "-lowest"])
 def test_every_release_is_pinned_and_hashed_and_names_no_host(name):
+    name = f"constraints{name}.txt"
     text = (ROOT / name).read_text()
     assert "://" not in text
     for releases in pins(name).values():
@@ -94,6 +95,20 @@ def test_make_ranks_has_pins_of_its_own():
         holds(pinned, line)
     everything = {release.name for part in pins().values() for release, _ in part}
     assert not everything & {"lenskit", "torch"}
+
+
+def test_the_lowest_versions_are_those_of_pyproject():
+    """`make test-lowest` runs on the very bounds that a reader is told."""
+    pinned = {release.name: release for release, _ in pins("constraints-lowest.txt")[""]}
+    needed = PROJECT["project"]["dependencies"]
+    for extra in ("parquet", "report"):
+        needed = [*needed, *PROJECT["project"]["optional-dependencies"][extra]]
+    for wanted in map(Requirement, needed):
+        (bound,) = wanted.specifier
+        assert bound.operator == ">="
+        assert pinned[wanted.name].specifier.contains(bound.version), wanted
+    for line in PROJECT["build-system"]["requires"]:
+        holds(pinned.values(), line)
 
 
 def test_the_conda_environment_is_that_of_pyproject():
