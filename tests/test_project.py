@@ -247,3 +247,13 @@ def test_the_readme_gives_the_two_commands():
     lines = [line for block in fenced for line in block.splitlines()]
     for command in ("make book", "make test"):
         assert any(re.match(rf"{command}( |$)", line) for line in lines)
+
+
+def test_the_hooks_check_what_make_lint_does():
+    recipe = re.search(r"(?m)^lint:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text())
+    lint = [line.strip().replace("$(RUN)", ".venv/bin/python") for line in recipe[1].splitlines()]
+    repos = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert [repo["repo"] for repo in repos] == ["local"]
+    assert [hook["entry"] for hook in repos[0]["hooks"]] == lint
+    assert {hook["language"] for hook in repos[0]["hooks"]} == {"system"}
+    assert not any(hook["pass_filenames"] for hook in repos[0]["hooks"])
