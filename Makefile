@@ -1,5 +1,5 @@
-# The commands of the project; each installs what it needs into .venv first (ranks and
-# test-lowest into environments of their own: .venv-study, .venv-lowest).
+# The commands of the project; each installs what it needs into .venv first (lab, ranks and
+# test-lowest into environments of their own: .venv-lab, .venv-study, .venv-lowest).
 #
 #   make book       execute the chapters and build the site into _build/html
 #   make test       run the tests and the doctests          (ARGS='-k protocol' for some;
@@ -9,6 +9,7 @@
 #   make chapter    run one chapter with other parameters   (CHAPTER=03 ARGS='-p n_negatives 500')
 #   make figure     write the README's figure anew
 #   make serve      serve the site on this machine          (PORT=8000)
+#   make lab        open the chapters in JupyterLab; what is saved there changes text and notebook
 #   make lint       check format, types, and the pairs of text and notebook
 #   make sync       bring each chapter's text and notebook into step, the newer one leading
 #   make ranks      recompute the ranks that come with the package  (ARGS=--check to compare only)
@@ -23,7 +24,7 @@ PORT ?= 8000
 RUN := $(VENV)/bin/python
 MAKEFLAGS += --no-print-directory
 
-.PHONY: book figure test test-lowest chapter serve lint sync ranks fits test-site benchmarks constraints clean
+.PHONY: book figure test test-lowest chapter lab serve lint sync ranks fits test-site benchmarks constraints clean
 
 book: $(VENV)/book.installed
 	@$(RUN) book/build.py site
@@ -45,6 +46,9 @@ test-lowest: .venv-lowest/lowest.installed
 
 chapter: $(VENV)/book.installed
 	@$(RUN) book/build.py chapter $(CHAPTER) $(ARGS)
+
+lab: .venv-lab/lab.installed
+	.venv-lab/bin/python -m jupyterlab --LabApp.default_url=/lab/tree/book/notebooks/index.ipynb $(ARGS)
 
 serve: book
 	@echo "The book is at http://127.0.0.1:$(PORT)/ (Ctrl-C stops it)"
@@ -90,6 +94,12 @@ clean:
 	@$(PYTHON) -m venv .venv-$(NAME)
 	@.venv-$(NAME)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r constraints-$(NAME).txt
 	@.venv-$(NAME)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+# What the book needs, and JupyterLab.
+.venv-lab/lab.installed: constraints-lab.txt constraints.txt pyproject.toml
+	@$(MAKE) .venv-lab/book.installed VENV=.venv-lab
+	@.venv-lab/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r constraints-lab.txt
 	@touch $@
 
 # Pin anew every package and its hashes; needs uv on the PATH.

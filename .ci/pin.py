@@ -6,6 +6,7 @@ Makefile installs up to the section it needs.  All sections come from one resolu
 versions never conflict.  constraints-study.txt is for `make ranks` alone: LensKit brings several
 gigabytes and needs an older pandas, so it has an environment of its own.  constraints-lowest.txt is
 for `make test-lowest`: what the library asks for in the lowest versions that it takes.
+constraints-lab.txt is what `make lab` needs besides the first section of constraints.txt.
 """
 
 import re
@@ -42,6 +43,12 @@ LOWEST_HEADER = """\
 # For `make test-lowest`, in an environment of its own, with pip's --require-hashes.
 
 """
+LAB = ["book", "lab"]
+LAB_HEADER = """\
+# Written by `make constraints`; do not edit.  Python 3.11 to 3.13 on Linux and macOS.
+# For `make lab`, after the first section of constraints.txt, with pip's --require-hashes.
+
+"""
 # One line for a release: its name, version and marker; hashes follow on continuation lines.
 RELEASE = re.compile(r"(?m)^(?=[a-z0-9])")
 
@@ -72,6 +79,12 @@ def lowest() -> list[str]:
     return resolve(LOWEST, "--resolution", "lowest-direct", besides=[*testing, *BEFORE])
 
 
+def lab(pins: Path) -> list[str]:
+    """Return what JupyterLab needs beside the book, in the versions that are pinned already."""
+    book, both = (resolve(extras, "--constraint", str(pins)) for extras in (["book"], LAB))
+    return [release for release in both if release not in book]
+
+
 def main() -> None:
     everything = resolve(SECTIONS["site"])
     pins = ROOT / "_build" / "pins.txt"
@@ -87,6 +100,7 @@ def main() -> None:
     (ROOT / "constraints.txt").write_text(text)
     (ROOT / "constraints-study.txt").write_text(STUDY_HEADER + "\n".join(resolve(STUDY)) + "\n")
     (ROOT / "constraints-lowest.txt").write_text(LOWEST_HEADER + "\n".join(lowest()) + "\n")
+    (ROOT / "constraints-lab.txt").write_text(LAB_HEADER + "\n".join(lab(pins)) + "\n")
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def pins(name="constraints.txt"):
     return {heading: releases for heading, releases in sections.items() if releases}
 
 
-@pytest.mark.parametrize("name", ["", "-study", "-lowest"])
+@pytest.mark.parametrize("name", ["", "-study", "-lowest", "-lab"])
 def test_every_release_is_pinned_and_hashed_and_names_no_host(name):
     name = f"constraints{name}.txt"
     text = (ROOT / name).read_text()
@@ -109,6 +109,15 @@ def test_the_lowest_versions_are_those_of_pyproject():
         assert pinned[wanted.name].specifier.contains(bound.version), wanted
     for line in PROJECT["build-system"]["requires"]:
         holds(pinned.values(), line)
+
+
+def test_jupyterlab_adds_to_the_pins_of_the_book():
+    added, book = pins("constraints-lab.txt")[""], pins()["book"]
+    for line in requirements("book", "lab"):
+        holds([release for release, _ in [*book, *added]], line)
+    kept = {release.name: str(release.specifier) for part in pins().values() for release, _ in part}
+    for release, _ in added:
+        assert kept.get(release.name, str(release.specifier)) == str(release.specifier)
 
 
 def test_the_conda_environment_is_that_of_pyproject():
