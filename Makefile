@@ -39,8 +39,8 @@ test: $(VENV)/test.installed
 # Where versions matter, without the long simulations and large linear programmes.
 LOWEST := $(patsubst %,tests/test_%.py,logs readers evaluation ranking metrics estimators \
 	identification audit betting) src/sampled_metrics
-LONG := by_chance or nothing_beside or false_alarm or cover_the or leaving_out or verdicts_are_right or few_draws or \
-	expected_statistic or dense_programme or auc_is_a_point or every_distribution
+LONG := by_chance or nothing_beside or false_alarm or cover_the or leaving_out or few_draws or \
+	verdicts_are_right or expected_statistic or dense_programme or auc_is_a_point or every_distribution
 test-lowest: .venv-lowest/lowest.installed
 	.venv-lowest/bin/python -m pytest $(LOWEST) -k 'not ($(LONG))' $(ARGS)
 
