@@ -1,12 +1,15 @@
-# The commands of the project; each installs what it needs into .venv first (ranks: .venv-study).
+# The commands of the project; each installs what it needs into .venv first (lab, ranks and
+# test-lowest into environments of their own: .venv-lab, .venv-study, .venv-lowest).
 #
 #   make book       execute the chapters and build the site into _build/html
 #   make test       run the tests and the doctests          (ARGS='-k protocol' for some;
 #                   KERNEL=Haswell for linear algebra as on other processors;
 #                   VENV=.venv-3.13 PYTHON=python3.13 for another Python)
+#   make test-lowest  some tests on the lowest versions that the library takes, on Python 3.11
 #   make chapter    run one chapter with other parameters   (CHAPTER=03 ARGS='-p n_negatives 500')
 #   make figure     write the README's figure anew
 #   make serve      serve the site on this machine          (PORT=8000)
+#   make lab        open the chapters in JupyterLab; what is saved there changes text and notebook
 #   make lint       check format, types, and the pairs of text and notebook
 #   make sync       bring each chapter's text and notebook into step, the newer one leading
 #   make ranks      recompute the ranks that come with the package  (ARGS=--check to compare only)
@@ -21,7 +24,7 @@ PORT ?= 8000
 RUN := $(VENV)/bin/python
 MAKEFLAGS += --no-print-directory
 
-.PHONY: book figure test chapter serve lint sync ranks fits test-site benchmarks constraints clean
+.PHONY: book figure test test-lowest chapter lab serve lint sync ranks fits test-site benchmarks constraints clean
 
 book: $(VENV)/book.installed
 	@$(RUN) book/build.py site
@@ -33,8 +36,19 @@ figure: book
 test: $(VENV)/test.installed
 	$(if $(KERNEL),OPENBLAS_CORETYPE=$(KERNEL) )$(RUN) -m pytest -n logical --maxprocesses=8 --dist=worksteal $(ARGS)
 
+# Where versions matter, without the long simulations and large linear programmes.
+LOWEST := $(patsubst %,tests/test_%.py,logs readers evaluation ranking metrics estimators \
+	identification audit betting) src/sampled_metrics
+LONG := by_chance or nothing_beside or false_alarm or cover_the or leaving_out or few_draws or \
+	verdicts_are_right or expected_statistic or dense_programme or auc_is_a_point or every_distribution
+test-lowest: .venv-lowest/lowest.installed
+	.venv-lowest/bin/python -m pytest $(LOWEST) -k 'not ($(LONG))' $(ARGS)
+
 chapter: $(VENV)/book.installed
 	@$(RUN) book/build.py chapter $(CHAPTER) $(ARGS)
+
+lab: .venv-lab/lab.installed
+	.venv-lab/bin/python -m jupyterlab --LabApp.default_url=/lab/tree/book/notebooks/index.ipynb $(ARGS)
 
 serve: book
 	@echo "The book is at http://127.0.0.1:$(PORT)/ (Ctrl-C stops it)"
@@ -69,12 +83,23 @@ benchmarks: $(VENV)/benchmarks.installed
 clean:
 	rm -rf _build
 
-.venv-study/study.installed: constraints-study.txt pyproject.toml
+.venv-study/study.installed: NAME := study
+.venv-lowest/lowest.installed: NAME := lowest
+.venv-lowest/lowest.installed: PYTHON := python3.11
+.venv-study/study.installed: constraints-study.txt
+.venv-lowest/lowest.installed: constraints-lowest.txt
+.venv-study/study.installed .venv-lowest/lowest.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
-	@echo "Installing the pinned packages into .venv-study"
-	@$(PYTHON) -m venv .venv-study
-	@.venv-study/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r constraints-study.txt
-	@.venv-study/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@echo "Installing the pinned packages into .venv-$(NAME)"
+	@$(PYTHON) -m venv .venv-$(NAME)
+	@.venv-$(NAME)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r constraints-$(NAME).txt
+	@.venv-$(NAME)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+# What the book needs, and JupyterLab.
+.venv-lab/lab.installed: constraints-lab.txt constraints.txt pyproject.toml
+	@$(MAKE) .venv-lab/book.installed VENV=.venv-lab
+	@.venv-lab/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r constraints-lab.txt
 	@touch $@
 
 # Pin anew every package and its hashes; needs uv on the PATH.

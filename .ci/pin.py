@@ -1,16 +1,19 @@
-"""Write the two files of pins: every package the project needs, with hashes (needs uv).
+"""Write the files of pins: every package the project needs, with hashes (needs uv).
 
 constraints.txt has a section for each thing a reader may want, each adding to those before it:
 what the book needs, what the tests need besides, then the benchmarks, then the browser test.  The
 Makefile installs up to the section it needs.  All sections come from one resolution, so that
 versions never conflict.  constraints-study.txt is for `make ranks` alone: LensKit brings several
-gigabytes and needs an older pandas, so it has an environment of its own.
+gigabytes and needs an older pandas, so it has an environment of its own.  constraints-lowest.txt is
+for `make test-lowest`: what the library asks for in the lowest versions that it takes.
+constraints-lab.txt is what `make lab` needs besides the first section of constraints.txt.
 """
 
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -30,13 +33,32 @@ STUDY_HEADER = """\
 # For `make ranks`, in an environment of its own, with pip's --require-hashes.
 
 """
+LOWEST = ["parquet", "report"]
+#: What the tests of the library need besides.
+TESTING = {"hypothesis", "mpmath", "pytest", "scikit-learn"}
+#: Matplotlib's lowest version uses names that pyparsing has deprecated since.
+BEFORE = ["pyparsing>=3.2,<3.3"]
+LOWEST_HEADER = """\
+# Written by `make constraints`; do not edit.  Python 3.11 on Linux and macOS.
+# For `make test-lowest`, in an environment of its own, with pip's --require-hashes.
+
+"""
+LAB = ["book", "lab"]
+LAB_HEADER = """\
+# Written by `make constraints`; do not edit.  Python 3.11 to 3.13 on Linux and macOS.
+# For `make lab`, after the first section of constraints.txt, with pip's --require-hashes.
+
+"""
 # One line for a release: its name, version and marker; hashes follow on continuation lines.
 RELEASE = re.compile(r"(?m)^(?=[a-z0-9])")
 
 
-def resolve(extras: list[str], *options: str) -> list[str]:
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def resolve(extras: list[str], *options: str, besides: Sequence[str] = ()) -> list[str]:
     """Return the releases that the package with these extras needs, each with its hashes."""
-    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    needed = [*PROJECT["build-system"]["requires"], *besides]
     command = [
         *("uv", "pip", "compile", "--quiet", "--universal", "--python-version", "3.11"),
         *("--generate-hashes", "--no-emit-index-url", "--no-annotate", "--no-header"),
@@ -44,9 +66,23 @@ def resolve(extras: list[str], *options: str) -> list[str]:
         *(f"--extra={extra}" for extra in extras),
     ]
     done = subprocess.run(
-        command, cwd=ROOT, input="\n".join(build), stdout=subprocess.PIPE, text=True, check=True
+        command, cwd=ROOT, input="\n".join(needed), stdout=subprocess.PIPE, text=True, check=True
     )
     return [release.strip() for release in RELEASE.split(done.stdout) if release.strip()]
+
+
+def lowest() -> list[str]:
+    """Return the lowest releases that the library takes, and what tests them."""
+    extras = PROJECT["project"]["optional-dependencies"]
+    lines = {line for extra in ("book", "test") for line in extras[extra]}
+    testing = sorted(line for line in lines if re.split(r"[<>=!~]", line)[0] in TESTING)
+    return resolve(LOWEST, "--resolution", "lowest-direct", besides=[*testing, *BEFORE])
+
+
+def lab(pins: Path) -> list[str]:
+    """Return what JupyterLab needs beside the book, in the versions that are pinned already."""
+    book, both = (resolve(extras, "--constraint", str(pins)) for extras in (["book"], LAB))
+    return [release for release in both if release not in book]
 
 
 def main() -> None:
@@ -63,6 +99,8 @@ def main() -> None:
         sys.exit(f"the sections disagree on {sorted(written ^ set(everything))}")
     (ROOT / "constraints.txt").write_text(text)
     (ROOT / "constraints-study.txt").write_text(STUDY_HEADER + "\n".join(resolve(STUDY)) + "\n")
+    (ROOT / "constraints-lowest.txt").write_text(LOWEST_HEADER + "\n".join(lowest()) + "\n")
+    (ROOT / "constraints-lab.txt").write_text(LAB_HEADER + "\n".join(lab(pins)) + "\n")
 
 
 if __name__ == "__main__":

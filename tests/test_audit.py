@@ -295,7 +295,10 @@ ROWS = pd.DataFrame({"user": [1, 1], "item": [0, 1]})
             "item must be a whole number .*row 1 of neg",
         ),
         (lambda: audit(ROWS.assign(user=[{}, 2]), 3), "user must be a number or text, got {}"),
-        (lambda: audit(ROWS.assign(item=[0, 10**310]), 3), "got 1000.* in row 2 of negatives"),
+        (
+            lambda: audit(ROWS.assign(item=pd.Series([0, 10**310], dtype=object)), 3),
+            "got 1000.* in row 2 of negatives",
+        ),
         (lambda: audit(ROWS.assign(user_id=1), 3), "columns user, item, user_id|user, user_id"),
         (lambda: audit([[0, 1]], 2, level=1), r"level must be in \(0, 1\), got 1"),
         (lambda: audit([[0, 1]], 3, [[1]]), r"positives must be a sparse matrix of shape \(1, 3\)"),

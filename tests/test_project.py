@@ -48,8 +48,9 @@ def pins(name="constraints.txt"):
     return {heading: releases for heading, releases in sections.items() if releases}
 
 
-@pytest.mark.parametrize("name", ["constraints.txt", "constraints-study.txt"])
+@pytest.mark.parametrize("name", ["", "-study", "-lowest", "-lab"])
 def test_every_release_is_pinned_and_hashed_and_names_no_host(name):
+    name = f"constraints{name}.txt"
     text = (ROOT / name).read_text()
     assert "://" not in text
     for releases in pins(name).values():
@@ -94,6 +95,29 @@ def test_make_ranks_has_pins_of_its_own():
         holds(pinned, line)
     everything = {release.name for part in pins().values() for release, _ in part}
     assert not everything & {"lenskit", "torch"}
+
+
+def test_the_lowest_versions_are_those_of_pyproject():
+    """`make test-lowest` runs on the very bounds that a reader is told."""
+    pinned = {release.name: release for release, _ in pins("constraints-lowest.txt")[""]}
+    needed = PROJECT["project"]["dependencies"]
+    for extra in ("parquet", "report"):
+        needed = [*needed, *PROJECT["project"]["optional-dependencies"][extra]]
+    for wanted in map(Requirement, needed):
+        (bound,) = wanted.specifier
+        assert bound.operator == ">="
+        assert pinned[wanted.name].specifier.contains(bound.version), wanted
+    for line in PROJECT["build-system"]["requires"]:
+        holds(pinned.values(), line)
+
+
+def test_jupyterlab_adds_to_the_pins_of_the_book():
+    added, book = pins("constraints-lab.txt")[""], pins()["book"]
+    for line in requirements("book", "lab"):
+        holds([release for release, _ in [*book, *added]], line)
+    kept = {release.name: str(release.specifier) for part in pins().values() for release, _ in part}
+    for release, _ in added:
+        assert kept.get(release.name, str(release.specifier)) == str(release.specifier)
 
 
 def test_the_conda_environment_is_that_of_pyproject():
@@ -232,3 +256,13 @@ def test_the_readme_gives_the_two_commands():
     lines = [line for block in fenced for line in block.splitlines()]
     for command in ("make book", "make test"):
         assert any(re.match(rf"{command}( |$)", line) for line in lines)
+
+
+def test_the_hooks_check_what_make_lint_does():
+    recipe = re.search(r"(?m)^lint:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text())
+    lint = [line.strip().replace("$(RUN)", ".venv/bin/python") for line in recipe[1].splitlines()]
+    repos = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert [repo["repo"] for repo in repos] == ["local"]
+    assert [hook["entry"] for hook in repos[0]["hooks"]] == lint
+    assert {hook["language"] for hook in repos[0]["hooks"]} == {"system"}
+    assert not any(hook["pass_filenames"] for hook in repos[0]["hooks"])

@@ -528,10 +528,10 @@ def _count(
     comparisons = ((np.greater, high[:, np.newaxis]), (np.greater_equal, low[:, np.newaxis]))
     counts = np.zeros((2, len(own)), dtype=np.int64)
     hits = np.zeros((len(own), _TILE_COLUMNS), dtype=bool)
-    with np.errstate():  # restores the size of the buffer, too
-        # NumPy copies the operand that is broadcast, at a third of the speed, while rows are
-        # shorter than its buffer.
-        np.setbufsize(_TILE_COLUMNS // 16 * 16)  # must be a multiple of 16
+    # NumPy copies the operand that is broadcast, at a third of the speed, while rows are shorter
+    # than its buffer.
+    buffer = np.setbufsize(_TILE_COLUMNS // 16 * 16)  # must be a multiple of 16
+    try:
         starts = range(0, n_items, _TILE_COLUMNS)
         for start, out in zip(starts, _by_tile(excluded, len(starts)), strict=True):
             scores = tile(slice(start, min(start + _TILE_COLUMNS, n_items)))
@@ -540,6 +540,8 @@ def _count(
                 compare(scores, bound, out=hits[:, : scores.shape[1]])
                 hits[out] = False
                 count += _row_sums(hits)
+    finally:
+        np.setbufsize(buffer)
     return counts[0], counts[1] - counts[0]
 
 

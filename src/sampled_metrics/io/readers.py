@@ -613,8 +613,12 @@ def _nested(given: Any, name: str, value: str) -> pd.DataFrame:
         raise ValueError(
             f"{name} must map each query to a mapping of documents, got {type(given).__name__}"
         )
-    rows = [(user, item, number) for user, own in table.items() for item, number in own.items()]
-    return pd.DataFrame(rows, columns=["user", "item", value])
+    rows = pd.DataFrame(
+        [(user, item) for user, own in table.items() for item in own], columns=["user", "item"]
+    )
+    numbers = [number for own in table.values() for number in own.values()]
+    rows[value] = pd.Series(numbers, dtype=object)  # pandas 2 takes no number beyond all floats
+    return rows
 
 
 def _on_cpu(values: Any) -> Any:
