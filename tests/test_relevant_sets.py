@@ -559,7 +559,7 @@ def test_bad_rankings_are_refused(change, said):
         (lambda s: s.law([1, 2]), "n_negatives must be one number or have shape (1,)"),
         (lambda s: s.law(2, reach=0), "reach must be a whole number >= 1, got 0"),
         (lambda s: s.expected(metric("auc"), 0), "n_negatives must be >= 1 for auc, got 0"),
-        (lambda s: s.expected("ap", 2), "metric must be a Metric or an Estimator, got 'ap'"),
+        (lambda s: s.expected(3, 2), "metric must be a name such as 'ndcg@10', got 3"),
         (lambda s: s.law(2, replacement=True, weighted=True), "weighted decoys need"),
         (lambda s: s.law(2, weighted=True), "weighted decoys are drawn with replacement=True"),
         (lambda s: s.expected_gain([[1, 2, 3]], [1.0]), "gains must hold numbers >= 0 in shape"),

@@ -218,7 +218,7 @@ class RelevantSets:
 
         Parameters
         ----------
-        metric : Metric, Estimator, or list of these
+        metric : Metric, str, Estimator, or list of these
             What is reported. An estimator reads the number of decoys above the j-th best item; its
             protocol must have this number of relevant items and of negatives. Several share the
             work.
@@ -387,7 +387,7 @@ class RelevantSets:
 
         Parameters
         ----------
-        metric : Metric or Estimator
+        metric : Metric, str or Estimator
             As in :meth:`expected`.
         n_negatives, replacement, weighted
             As in :meth:`law`.
@@ -540,8 +540,6 @@ class RelevantSets:
                     f"got one for {protocol.n_relevant} and {protocol.n_negatives}"
                 )
             return _Target(np.atleast_2d(wanted.values), ones, 0.0).trimmed()
-        if not isinstance(wanted, Metric):
-            raise ValueError(f"metric must be a Metric or an Estimator, got {as_written(wanted)}")
         j = np.arange(1, relevant + 1)[:, np.newaxis]
         if wanted.kind == "auc":  # linear in the counts, with a factor that depends on N
             if (drawn == 0).any():
