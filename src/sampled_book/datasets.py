@@ -32,11 +32,6 @@ from sampled_metrics._validate import IntArray, integers
 from sampled_metrics.io.files import put
 from sampled_metrics.ranking import RankIntervals
 
-with warnings.catch_warnings():
-    # In a notebook without widgets this import says that its bar will be one of text: it may.
-    warnings.filterwarnings("ignore", "IProgress not found")
-    import pooch
-
 FOLDER_VARIABLE = "SAMPLED_METRICS_DATA"
 #: Users of MovieLens 1M, from the first, whose times the facts of `bundled_counts` rest on.
 TIMED_USERS = 2998
@@ -572,19 +567,29 @@ def _ncf_file(name: str) -> Path:
     folder = _local_folder()
     if folder is not None:
         return folder / "ncf-ml-1m" / name
-    cached = pooch.os_cache("sampled-metrics") / name
+    cached = _downloads().os_cache("sampled-metrics") / name
     if cached.exists() and _blob_id(cached.read_bytes()) != _NCF_FILES[name][0]:
         cached.unlink()  # pooch checks no git blob id, so it would take the file as it is
     return _retrieve(_NCF_URL, name, git_blob=_NCF_FILES[name][0])
+
+
+def _downloads() -> Any:
+    """The library that downloads; where the data are at hand nobody needs it."""
+    with warnings.catch_warnings():
+        # In a notebook without widgets this import says that its bar will be one of text: it may.
+        warnings.filterwarnings("ignore", "IProgress not found")
+        import pooch
+    return pooch
 
 
 def _retrieve(
     folder_url: str, name: str, sha256: str | None = None, git_blob: str | None = None
 ) -> Path:
     """Path of a file in the cache, downloaded if need be; pooch renames it there once checked."""
+    pooch = _downloads()
     fetch = pooch.HTTPDownloader(progressbar=True)
 
-    def download(url: str, output_file: str, caller: pooch.Pooch) -> None:
+    def download(url: str, output_file: str, caller: Any) -> None:
         try:
             fetch(url, output_file, caller)
         except OSError as problem:
