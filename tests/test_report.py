@@ -13,7 +13,7 @@ import pytest
 
 from sampled_metrics import metric, planning
 from sampled_metrics.html import DEFINITIONS, of_estimates, of_plan
-from sampled_metrics.results import printable, text
+from sampled_metrics.results import Result, printable, text
 
 NASTY = '<script>alert("x")</script> $\\frac{1}{0}$ & \x1b\x00 "quoted"'
 COLUMNS = [
@@ -186,4 +186,16 @@ def test_numbers_for_the_eye() -> None:
     values = [0, -1_234_567, 0.12345, 1e-4, -0.0, float("inf"), pd.NA, np.float64("nan"), np.True_]
     assert [text(v) for v in values] == [
         "0", "-1,234,567", "0.1235", "1.0e-04", "0.0000", "inf", "", "", "yes",
+    ]  # fmt: skip
+
+
+def test_a_table_for_a_paper_has_what_latex_would_misread_escaped():
+    names = {"recommender": [r"A&B_1 {50%} $x$ #2 ~^\c"], "p_value": [0.25], "separate": [True]}
+    table = Result(pd.DataFrame(names)).to_latex("Of 100\\%.", "tab:a")
+    assert table.splitlines() == [
+        r"\begin{table}", r"\caption{Of 100\%.}", r"\label{tab:a}", r"\begin{tabular}{lrl}",
+        r"\toprule", r"recommender & p value & separate \\", r"\midrule",
+        r"A\&B\_1 \{50\%\} \$x\$ \#2 \textasciitilde \textasciicircum \textbackslash c"
+        r" & 0.2500 & yes \\",
+        r"\bottomrule", r"\end{tabular}", r"\end{table}",
     ]  # fmt: skip

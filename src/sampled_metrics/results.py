@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+#: What LaTeX takes for something else.
+_LATEX = str.maketrans(
+    {c: rf"\{c}" for c in "&%$#_{}"}
+    | {"~": r"\textasciitilde ", "^": r"\textasciicircum ", "\\": r"\textbackslash "}
+)
+
+
 def text(value: object) -> str:
     """Write a value for the eye: four decimals, thousands marked, nothing for a missing one.
 
@@ -181,21 +188,20 @@ class Result:
         Parameters
         ----------
         caption, label : str, optional
-            Of the table; it is a bare ``tabular`` without them.
-
-        Raises
-        ------
-        ImportError
-            If Jinja2, which pandas writes LaTeX with, is not installed.
+            Of the table, the caption as LaTeX; it is a bare ``tabular`` without them.
         """
         shown = self.frame.drop(columns=list(self.hidden))
         sides = "".join("r" if _is_number(shown[name]) else "l" for name in shown)
-        shown = shown.rename(columns=lambda name: str(name).replace("_", " "))
-        cells = pd.DataFrame({name: shown[name].map(text) for name in shown})
-        return str(
-            cells.to_latex(index=False, escape=True, column_format=sides, caption=caption,
-                           label=label)
-        )  # fmt: skip
+        head = [str(name).replace("_", " ") for name in shown]
+        rows = [head, *([text(v) for v in row] for row in shown.itertuples(index=False, name=None))]
+        lines = [" & ".join(cell.translate(_LATEX) for cell in row) + r" \\" for row in rows]
+        table = [r"\begin{tabular}{" + sides + "}", r"\toprule", lines[0], r"\midrule",
+                 *lines[1:], r"\bottomrule", r"\end{tabular}"]  # fmt: skip
+        if caption is not None or label is not None:
+            said = [rf"\caption{{{caption}}}"] if caption is not None else []
+            said += [rf"\label{{{label}}}"] if label is not None else []
+            table = [r"\begin{table}", *said, *table, r"\end{table}"]
+        return "\n".join(table) + "\n"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
