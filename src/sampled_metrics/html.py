@@ -325,13 +325,13 @@ def _plan_panel(rows: pd.DataFrame, what: str) -> _Panel:
     }
     at = next(iter(lines.values())).index.to_numpy(dtype=float)
     exact = rows[rows["n_negatives"].isna()].set_index("n_users")["probability"]
+    if by == "n_users":
+        lines["exact"] = exact.reindex(at).astype(float)
 
     def draw(ax: Axes) -> None:
         from . import plots
 
-        if by == "n_users":
-            lines["exact"] = exact.reindex(at).astype(float)
-        else:
+        if by == "n_negatives":
             ax.axhline(float(exact[exact.index == planned].iloc[0]), color="#5b5b5b", linewidth=1)
         plots.curves(ax, at, lines)
         ax.set(xscale="log", ylim=(-0.02, 1.04), xlabel=what)
