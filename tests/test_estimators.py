@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sampled_book import datasets
 from sampled_book.enumeration import DIGITS, digits_law, every_sample, exact_law
-from sampled_metrics import Metric, Protocol, estimators, metric
+from sampled_metrics import Metric, Protocol, estimators, metric, priors
 from sampled_metrics.estimators import Estimator, expected_average_precision, naive
 
 LAWS = [True, False]
@@ -237,6 +238,21 @@ def test_any_vector_is_an_estimator() -> None:
     assert always_one.bias(4) == 0.75
     with pytest.raises(ValueError, match=r"values must have shape \(3,\), got \(2,\)"):
         Estimator(metric("ap"), protocol, np.ones(2))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda value: Protocol(1_000, 2, replacement=value),
+        lambda value: estimators.rank_estimate("ap", Protocol(1_000, 2), value),
+        lambda value: estimators.bias_variance("ap", Protocol(1_000, 2), value),
+        lambda value: priors.maximum_entropy([1, 2, 3], Protocol(50, 2), value),
+        datasets.movielens,
+    ],
+)
+def test_a_long_value_is_cut_in_an_error(call) -> None:
+    with pytest.raises(ValueError, match=r"got '9{56}\.\.\.$"):
+        call("9" * 1_000)
 
 
 def test_values_given_cannot_be_changed_from_outside() -> None:

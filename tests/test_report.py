@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import re
+import sys
 from html.parser import HTMLParser
+from itertools import combinations
 from xml.etree import ElementTree
 
 import numpy as np
@@ -12,8 +14,14 @@ import pandas as pd
 import pytest
 
 from sampled_metrics import metric, planning
-from sampled_metrics.html import DEFINITIONS, of_estimates, of_plan
-from sampled_metrics.results import Result, printable, text
+from sampled_metrics.html import (
+    DEFINITIONS,
+    comparison_figure,
+    of_comparison,
+    of_estimates,
+    of_plan,
+)
+from sampled_metrics.results import Audit, Comparison, Result, printable, text
 
 NASTY = '<script>alert("x")</script> $\\frac{1}{0}$ & \x1b\x00 "quoted"'
 COLUMNS = [
@@ -151,6 +159,36 @@ def test_long_names_stay_apart_in_a_figure() -> None:
     long = "a" * 40
     frame = estimates(long, long + "b", "\u0007", "\u0008", " ")
     assert len(Read(of_estimates(frame, {}, {})).all("img")) == 2
+
+
+def test_pairs_whose_names_are_shortened_alike_stay_apart() -> None:
+    long = ["a" * 40, "a" * 40 + "b", "B"]
+    pairs = [comparison(first, second, "") for first, second in combinations(long, 2)]
+    ax = comparison_figure(pd.concat(pairs), "auc").axes[0]
+    labels = [tick.get_text() for tick in ax.get_yticklabels()]
+    assert len(set(labels)) == 3
+    assert ax.lines[0].get_xydata().tolist() == [[-0.01, place] for place in range(3)]
+
+
+def test_a_figure_says_what_its_marks_are_and_its_table_does_not_repeat_it() -> None:
+    read = Read(of_comparison(comparison("A", NASTY, NASTY), {"metric": "auc"}, ["a note"]))
+    assert read.open == []
+    ((said,), (table,)) = (read.texts[kind] for kind in ("figcaption", "caption"))
+    assert "Markers: the corrected" in said
+    assert table == "AUC: differences, first recommender less second."
+    assert read.all("script") == []
+
+
+def test_a_notebook_shows_a_table_without_matplotlib(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    found = Comparison(comparison("A", NASTY, ""), {"metric": "auc"}, ("a note",))
+    read = Read(found._repr_html_())
+    assert read.texts["caption"] == ["metric auc"]
+    assert read.texts["li"] == ["a note."]
+    assert "warning" not in read.texts["th"]
+    assert Read(Audit(found.frame).to_html()).texts["h1"] == ["Audit"]
+    with pytest.raises(ImportError, match="a report needs matplotlib"):
+        found.to_html()
 
 
 def test_the_same_evaluation_makes_the_same_page() -> None:

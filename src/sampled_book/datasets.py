@@ -28,7 +28,7 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sampled_metrics._validate import IntArray, integers
+from sampled_metrics._validate import IntArray, as_written, integers
 from sampled_metrics.io.files import put
 from sampled_metrics.ranking import RankIntervals
 
@@ -271,7 +271,8 @@ def movielens(
     ValueError: release must be one of 100k, 1m, 10m, got '1b'
     """
     if release not in _RELEASES:
-        raise ValueError(f"release must be one of {', '.join(_RELEASES)}, got {release!r}")
+        allowed = ", ".join(_RELEASES)
+        raise ValueError(f"release must be one of {allowed}, got {as_written(release)}")
     expected = _RELEASES[release]
     if path is not None:
         return _parse_ratings(_read(Path(path), "ratings"), expected.separator, str(path))

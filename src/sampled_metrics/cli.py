@@ -258,10 +258,12 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
 
     frame = curves() if arguments.curve else plans()
     most_drawn = int(log.frame["n_negatives"].max())
-    notes = (
-        f"users have {negatives:,} to {most_drawn:,} negatives: true ranks are fitted to "
-        f"{negatives:,} of each, and the plan is for as many",
-    )
+    notes: tuple[str, ...] = ()
+    if negatives < most_drawn:
+        notes = (
+            f"users have {negatives:,} to {most_drawn:,} negatives: true ranks are fitted to "
+            f"{negatives:,} of each, and the plan is for as many",
+        )
     if page is not None:
         from . import html as report
 
@@ -272,7 +274,7 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
         }
         both = (plans(), frame) if arguments.curve else (frame, curves())
         page.write_text(report.of_plan(*both, facts), encoding="utf-8")
-    _show(Result(frame, notes=notes if negatives < most_drawn else ()), table, arguments)
+    _show(Result(frame, notes=notes), table, arguments)
 
 
 def _rank(arguments: argparse.Namespace, files: _Files) -> None:
@@ -461,8 +463,7 @@ def _show(found: Result, output: Path | None, arguments: argparse.Namespace) -> 
     kind = _kind(arguments)
     for note in found.notes:
         print(f"note: {note}", file=sys.stderr)
-    hidden = list(found.hidden) if kind in ("table", "markdown") else []
-    text = formatted(found.frame.drop(columns=hidden), kind)
+    text = formatted(found.shown if kind in ("table", "markdown") else found.frame, kind)
     if output is None:
         if sys.stdout is None:  # what Python makes of a stream that the shell closed
             raise ValueError("standard output is closed: name a file to write to")

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
-from ._validate import FloatArray, IntArray, integer, integers
+from ._validate import FloatArray, IntArray, as_written, integer, integers
 from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics.distributions import log_hypergeometric, log_law
@@ -391,7 +391,7 @@ def rank_estimate(metric: Metric | str, protocol: Protocol, rounding: str = "flo
     """
     metric = parsed(metric)
     if rounding not in ("floor", "linear"):
-        raise ValueError(f"rounding must be 'floor' or 'linear', got {rounding!r}")
+        raise ValueError(f"rounding must be 'floor' or 'linear', got {as_written(rounding)}")
     items, relevant, m = _one_size(protocol), protocol.n_relevant, protocol.n_negatives
     below, part = np.divmod(np.arange(m + 1) * (items - relevant), m)
     rows = []
@@ -427,10 +427,10 @@ def least_bias(metric: Metric | str, protocol: Protocol, prior: Prior = None) ->
         If the prior is of the wrong length, negative, not finite or does not sum to 1.
     IllConditionedError
         A ValueError: if double precision cannot hold the values. They grow with the number of
-        negatives, to 1e11 at 50 and 1e26 at 100 for Recall@10, and cancel to below 1 on average;
-        the exact ones, rounded to 16 digits, would have a larger bias than the least. That is so
-        from about 40 negatives on, unless the metric is a polynomial of low degree in the rank,
-        as AUC is. Trade bias for variance instead.
+        negatives, to 1e11 at 50 and 1e26 at 100 for ``Recall@10``, and cancel to below 1 on
+        average; the exact ones, rounded to 16 digits, would have a larger bias than the least.
+        That is so from about 40 negatives on, unless the metric is a polynomial of low degree in
+        the rank, as AUC is. Trade bias for variance instead.
 
     Examples
     --------
@@ -669,7 +669,7 @@ def _stacked(rows: list[FloatArray]) -> FloatArray:
 
 def _checked_gamma(gamma: float) -> float:
     if not isinstance(gamma, numbers.Real) or not 0 <= gamma < np.inf:
-        raise ValueError(f"gamma must be a finite number >= 0, got {gamma!r}")
+        raise ValueError(f"gamma must be a finite number >= 0, got {as_written(gamma)}")
     return float(gamma)
 
 

@@ -332,7 +332,7 @@ def metric(name: str | Metric) -> Metric:
     -----
     For one relevant item in each ranking, libraries differ in NDCG only: RecTools divides NDCG@k
     by the sum of ``1 / log2(i + 1)`` over i = 1..k unless `divide_by_achievable` is set, so that
-    its NDCG@10 is the one here divided by 4.54. For several relevant items, R of them:
+    its ``NDCG@10`` is the one here divided by 4.54. For several relevant items, R of them:
 
     - *hit@k* is 1 if the best of them is in the top k, and *rr* looks at the best one only. That
       is what RecBole, RecTools, ranx and trec_eval (success, recip_rank) compute. Only *recall@k*

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 
-from ._validate import FloatArray, IntArray, integer
+from ._validate import FloatArray, IntArray, as_written, integer
 from .identification import checked_counts
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -207,7 +207,7 @@ def maximum_entropy(
     if weight is None:
         weight = float(np.sqrt(users))
     if not isinstance(weight, numbers.Real) or not 0 < weight < np.inf:
-        raise ValueError(f"weight must be a finite number > 0, got {weight!r}")
+        raise ValueError(f"weight must be a finite number > 0, got {as_written(weight)}")
     # The weights of a path on which each solution is a good start for the next.
     path = np.geomspace(max(users, weight), weight, int(np.log10(max(users / weight, 1.0))) + 2)
     multipliers = np.where(seen > 0, 1.0, 0.0)

@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._validate import FloatArray, IntArray, integer, integers
+from ._validate import FloatArray, IntArray, as_written, integer, integers
 from .metrics import relevant_set
 from .numerics.distributions import law, log_law
 
@@ -61,7 +61,8 @@ class Protocol:
         negatives = integer(self.n_negatives, "n_negatives", 1)
         items = integers(self.n_items, "n_items", relevant + 1)
         if not isinstance(self.replacement, (bool, np.bool_)):
-            raise ValueError(f"replacement must be True or False, got {self.replacement!r}")
+            given = as_written(self.replacement)
+            raise ValueError(f"replacement must be True or False, got {given}")
         if items.size == 0:
             raise ValueError("n_items must hold at least one catalogue size, got none")
         pool = int(items.min()) - relevant

@@ -15,17 +15,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pandas as pd
 
+from ._validate import as_written
 from .io.files import FORMATS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-#: What LaTeX takes for something else.
-_LATEX = str.maketrans(
-    {c: rf"\{c}" for c in "&%$#_{}"}
-    | {"~": r"\textasciitilde ", "^": r"\textasciicircum ", "\\": r"\textbackslash "}
-)
 
 
 def text(value: object) -> str:
@@ -94,7 +88,7 @@ def formatted(frame: pd.DataFrame, kind: str = "table") -> str:
     ]
     """
     if kind not in FORMATS:
-        raise ValueError(f"kind must be one of {', '.join(FORMATS)}, got {kind!r}")
+        raise ValueError(f"kind must be one of {', '.join(FORMATS)}, got {as_written(kind)}")
     if kind == "csv":
         return str(frame.to_csv(index=False, lineterminator="\n"))
     if kind == "json":
@@ -102,8 +96,7 @@ def formatted(frame: pd.DataFrame, kind: str = "table") -> str:
         rows = [json.dumps(row, default=lambda value: value.item()) for row in plain]
         return "[\n" + ",\n".join(rows) + "\n]\n"
     right = [_is_number(column) for _, column in frame.items()]
-    cells = [list(map(str, frame.columns))]
-    cells += [[text(value) for value in row] for row in frame.itertuples(index=False, name=None)]
+    cells = [list(map(str, frame.columns)), *_cells(frame)]
     if kind == "markdown":
         cells = [[cell.replace("|", "\\|") for cell in row] for row in cells]
         cells.insert(1, ["---:" if r else ":---" for r in right])
@@ -115,6 +108,10 @@ def formatted(frame: pd.DataFrame, kind: str = "table") -> str:
                   for c, w, r in zip(row, widths, right, strict=True)]  # fmt: skip
         lines.append("  ".join(padded).rstrip() + "\n")
     return "".join(lines)
+
+
+def _cells(frame: pd.DataFrame) -> list[list[str]]:
+    return [[text(value) for value in row] for row in frame.itertuples(index=False, name=None)]
 
 
 def _is_number(column: pd.Series) -> bool:
@@ -156,10 +153,15 @@ class Result:
     #: Columns that are for programs more than for the eye.
     hidden: ClassVar[Sequence[str]] = ()
 
+    @property
+    def shown(self) -> pd.DataFrame:
+        """The table without the columns that are hidden."""
+        return self.frame.drop(columns=list(self.hidden))
+
     def summary(self) -> str:
         """The table and the notes as the command line prints them."""
         notes = "".join(f"note: {note}\n" for note in self.notes)
-        return formatted(self.frame.drop(columns=list(self.hidden))) + notes
+        return formatted(self.shown) + notes
 
     def __repr__(self) -> str:
         return self.summary().rstrip("\n")
@@ -167,8 +169,7 @@ class Result:
     def _repr_html_(self) -> str:
         from . import html
 
-        said = ", ".join(f"{name} {text(value)}" for name, value in self.settings.items())
-        return html.table(self.frame.drop(columns=list(self.hidden)), said, self.notes)
+        return html.table(self.shown, self._said(), self.notes)
 
     def to_html(self) -> str:
         """A page of its own, with figures and definitions where there are some.
@@ -180,7 +181,10 @@ class Result:
         """
         from . import html
 
-        return html.page(type(self).__name__, self._repr_html_())
+        return html.of_table(type(self).__name__, self.shown, self._said(), self.notes)
+
+    def _said(self) -> str:
+        return ", ".join(f"{name} {text(value)}" for name, value in self.settings.items())
 
     def to_latex(self, caption: str | None = None, label: str | None = None) -> str:
         """The table for a paper, with the rules of the LaTeX package booktabs.
@@ -190,18 +194,12 @@ class Result:
         caption, label : str, optional
             Of the table, the caption as LaTeX; it is a bare ``tabular`` without them.
         """
-        shown = self.frame.drop(columns=list(self.hidden))
+        shown = self.shown
+        heads = [str(name).replace("_", " ") for name in shown]
         sides = "".join("r" if _is_number(shown[name]) else "l" for name in shown)
-        head = [str(name).replace("_", " ") for name in shown]
-        rows = [head, *([text(v) for v in row] for row in shown.itertuples(index=False, name=None))]
-        lines = [" & ".join(cell.translate(_LATEX) for cell in row) + r" \\" for row in rows]
-        table = [r"\begin{tabular}{" + sides + "}", r"\toprule", lines[0], r"\midrule",
-                 *lines[1:], r"\bottomrule", r"\end{tabular}"]  # fmt: skip
-        if caption is not None or label is not None:
-            said = [rf"\caption{{{caption}}}"] if caption is not None else []
-            said += [rf"\label{{{label}}}"] if label is not None else []
-            table = [r"\begin{table}", *said, *table, r"\end{table}"]
-        return "\n".join(table) + "\n"
+        return pd.DataFrame(_cells(shown), columns=heads).to_latex(
+            index=False, escape=True, column_format=sides, caption=caption, label=label
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
