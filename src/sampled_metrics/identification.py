@@ -47,7 +47,9 @@ _EVERY, _FINER = 4_096, 8
 LEVELS = (2.5, 8.0)
 #: Deviance that a bound may lie below a profile before ranks are added, how often they are, and
 #: how many for one part.
-_NEAR, _ROUNDS, _MORE = 0.1, 3, 6
+_NEAR, _ROUNDS, _MORE = 0.1, 8, 6
+#: Nearer to its optimum rounding lets no programme come, in nats per user.
+_ROUNDING = 3e-11
 #: Problems solved at once.
 _BATCH = 256
 #: Users that stand for infinitely many: with more, rounding is what one sees.
@@ -770,7 +772,7 @@ class Programme:
             ratio = level / np.maximum(deviance, 1e-3 * middle)
             at = slope * np.sqrt(np.minimum(ratio, 1e3))
             rounds.append((at, self._solved(every, at / (2.0 * units))))
-        base = self._on_chosen(every, np.zeros(len(every)))
+        base = self._solved(every, np.zeros(len(every)))
         return [self._profile(i, sample, units, base, rounds) for i, sample in enumerate(samples)]
 
     def apart(
@@ -836,7 +838,7 @@ class Programme:
             s, g = sample[b], part[b]
             weights[b], multipliers[b] = likeliest(
                 self.laws[g], shares[s, g], cost[s, g], self.rows[g], self.right[g],
-                1e-2 * _NEAR / (2.0 * units[s] * parts)
+                np.maximum(1e-2 * _NEAR / (2.0 * units[s] * parts), _ROUNDING),
             )
         weights = weights[:, : self.k]
         weights = (weights / weights.sum(axis=1, keepdims=True)).reshape(-1, parts, self.k)
@@ -893,7 +895,7 @@ class Programme:
                 slopes.append(-slope[side])
                 scores.append(_scores(sample, base, found, side))
         gap = float((np.array(gaps) / np.abs(slopes)).max())
-        fit = self._fit(sample, base.expected[2 * i])
+        fit = self._fit(self._sides(sample)[0], base.expected[2 * i])
         ends = self.partition.range
         return Profile(np.array(intercepts), np.array(slopes), ends, gap, fit, scores)
 
@@ -923,9 +925,11 @@ class Programme:
             if users == 0:
                 continue
             # Neighbours are put together until five users are expected.
-            code = np.minimum(np.cumsum(users * e[: c.size]) // 5.0, max(users // 5.0 - 1, 0))
-            _, code = np.unique(code, return_inverse=True)
-            seen, wanted = np.bincount(code, c), np.bincount(code, users * e[: c.size])
+            starts, wanted = [0], users * e[: c.size]
+            for at in range(1, c.size):
+                if wanted[starts[-1] : at].sum() >= 5.0 and wanted[at:].sum() >= 5.0:
+                    starts.append(at)
+            seen, wanted = np.add.reduceat(c, starts), np.add.reduceat(wanted, starts)
             some = seen > 0
             deviance += 2.0 * float((seen[some] * np.log(seen[some] / wanted[some])).sum())
             cells_ += seen.size - 1
