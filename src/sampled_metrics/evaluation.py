@@ -21,10 +21,9 @@ import numpy as np
 import pandas as pd
 from scipy.interpolate import BarycentricInterpolator
 from scipy.special import chdtrc, chdtri, gammaln, stdtr, stdtrit
-from tqdm import tqdm
 
 from . import estimators as corrections
-from . import identification, priors
+from . import _progress, identification, priors
 from ._validate import FloatArray, IntArray, shortened
 from .estimators import Estimator
 from .identification import Shape
@@ -189,7 +188,7 @@ def _one_row_each(
     progress: bool,
 ) -> tuple[pd.DataFrame, list[str]]:
     rows, notes = [], []
-    with tqdm(total=len(wanted) * 2, desc="estimate", unit="table", disable=not progress) as bar:
+    with _progress.bar(total=len(wanted) * 2, desc="estimate", unit="table", show=progress) as bar:
         for of in wanted:
             naive = values.of(of, "naive")
             unbiased = values.worst_bias(of, "naive") < _UNBIASED
@@ -225,7 +224,7 @@ def _row_for_each(
     notes = _notes(estimators, sample, names)
     rows = []
     steps = len(wanted) * len(names)
-    with tqdm(total=steps, desc="estimate", unit="table", disable=not progress) as bar:
+    with _progress.bar(total=steps, desc="estimate", unit="table", show=progress) as bar:
         for of in wanted:
             for name in names:
                 found = values.of(of, name, estimators == "all")
@@ -348,7 +347,7 @@ def compare(
         raise ValueError(f"estimator must have a standard error for differences, got {name!r}")
     assumed, notes = _shape(shape, sample), _notes([name], sample, [name])
     pairs = list(combinations(sample.names, 2))
-    with tqdm(total=3, desc="compare", unit="step", disable=not progress) as bar:
+    with _progress.bar(total=3, desc="compare", unit="step", show=progress) as bar:
         naive = values.of(of, "naive")
         unbiased = values.worst_bias(of, "naive") < _UNBIASED
         if estimator is None and unbiased:

@@ -13,11 +13,12 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from .metrics import metric
-from .results import printable, text
+from .results import Comparison, Estimates, printable, text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,22 +41,20 @@ DEFINITIONS = {
     "observed sampled ranks are most likely.",
     "maximum entropy": "The exact metric of the most even distribution of true ranks that agrees "
     "with the observed sampled ranks.",
-    "identification": "The smallest and the largest exact metric that any distribution of true "
-    "ranks compatible with the observed sampled ranks can have. Where this interval is wide, the "
-    "sample does not say what the exact metric is, and an estimate rests on its assumptions.",
-    "standard error": "Of the average over users, who are taken as a sample; the noise of the "
+    "reported": "As naive: what a sampled evaluation reports.",
+    "estimate": "By bias-variance, or by the naive metric where it has no bias. A single number "
+    "rests on the correction's own assumptions; its bias is not in its error.",
+    "standard_error": "Of the average over users, who are taken as a sample; the noise of the "
     "sampled negatives is included, and so is that of priors fitted to the log. Bias is not.",
-    "low, high": "Ends of the interval of the given confidence: for an estimator Student's, with "
-    "many users, for its expectation, which is the exact metric only where the estimator has no "
-    "bias; for the difference of two recommenders all exact differences that the sample leaves "
-    "possible, for any number of users.",
-    "p-value": "Of a test whether chance and the worst bias could explain the corrected "
-    "difference, for any number of users; adjusted for the number of pairs and for the two ways "
-    "to a verdict. Missing where the estimator is fitted to the sample.",
-    "separate": "Whether the identification intervals of the two recommenders, at the confidence "
-    "that all of them need to hold together, do not overlap.",
-    "verdict": "One beats the other if the p-value is at most 1 less the confidence or the "
-    "intervals are separate. That is also the most that the chance of any wrong verdict can be.",
+    "possible_low": "Possible: all exact values that the log does not contradict under the "
+    "assumption named, at the confidence named. Where this range is wide, the sample does not say "
+    "what the exact metric is.",
+    "quote": "What a sentence may quote: the estimate with its standard error where that says as "
+    "much as the range, and else the range.",
+    "low": "Low, high: ends of Student's interval for the estimator's expectation, which is the "
+    "exact metric only where the estimator has no bias.",
+    "verdict": "One beats the other if the log contradicts the opposite. The chance that any "
+    "verdict of a metric is wrong is at most 1 less the confidence, where its assumption holds.",
 }
 
 
@@ -81,23 +80,19 @@ def _filled(template: str, **values: object) -> str:
 
 
 def of_estimates(
-    estimates: pd.DataFrame,
-    comparisons: Mapping[str, pd.DataFrame],
+    estimates: Estimates,
+    comparisons: Mapping[str, Comparison],
     facts: Mapping[str, object],
-    notes: Sequence[str] = (),
 ) -> str:
-    """Write the page of an estimation and of the verdicts that follow from it.
+    """Write the page of an estimation and of the verdicts that go with it.
 
     Parameters
     ----------
-    estimates : pandas.DataFrame
-        The table of :class:`~sampled_metrics.results.Estimates`.
-    comparisons : mapping of str to pandas.DataFrame
-        Under the name of each metric the table of :class:`~sampled_metrics.results.Comparison`.
+    estimates : Estimates
+    comparisons : mapping of str to Comparison
+        Under the name of each metric.
     facts : mapping of str to object
         What was read, under the name of each fact.
-    notes : sequence of str
-        What is left out.
 
     Returns
     -------
@@ -111,39 +106,44 @@ def of_estimates(
 
     Examples
     --------
-    >>> row = ("A", "ndcg@10", "naive", 0.5, 0.01, 0.48, 0.52, 100)
-    >>> names = "recommender metric estimator value standard_error low high users".split()
-    >>> page = of_estimates(pd.DataFrame([row], columns=names), {}, {"log": "a.csv"})
+    >>> import sampled_metrics as sm
+    >>> found = sm.estimate("bundled", ["auc"])
+    >>> page = of_estimates(found, {}, {"log": "bundled"})
     >>> page.startswith("<!doctype html>"), page.count("<table>"), page.count("<img ")
     (True, 1, 1)
     """
     metrics = []
-    for name in dict.fromkeys([*estimates["metric"], *comparisons]):
-        label, rows = metric(name).label, estimates[estimates["metric"] == name]
+    frame, shown = estimates.frame, estimates.shown
+    for name in dict.fromkeys([*frame["metric"], *comparisons]):
+        label, here = metric(name).label, frame["metric"] == name
+        compared = comparisons.get(name)
         metrics.append({
             "label": label,
-            "comparison": comparisons.get(name),
-            "estimates": rows.drop(columns="metric"),
-            "image": _image(_estimates_panel(rows, label)) if len(rows) else "",
+            "sentences": [] if compared is None else compared.sentences,
+            "differences": None if compared is None else compared.shown,
+            "estimates": shown[here].drop(columns="metric"),
+            "image": _image(_estimates_panel(frame[here], label)) if here.any() else "",
         })  # fmt: skip
-    said = [*estimates["estimator"], "standard error", "low, high"]
-    said += ["p-value", "separate", "verdict"] if comparisons else []
+    said = [*frame.get("estimator", []), *frame.columns, "pair"]
+    notes = [*estimates.notes, *(note for one in comparisons.values() for note in one.notes)]
     return _filled(
-        "estimates.html", metrics=metrics, facts=facts, notes=notes, definitions=_defined(said)
+        "estimates.html",
+        metrics=metrics,
+        assumption=estimates.assumption().strip(),
+        facts=facts,
+        notes=list(dict.fromkeys(notes)),
+        definitions=_defined(said),
     )
 
 
-def of_comparison(
-    comparison: pd.DataFrame, facts: Mapping[str, object], notes: Sequence[str] = ()
-) -> str:
+def of_comparison(comparison: Comparison, facts: Mapping[str, object]) -> str:
     """Write the page of a comparison by itself.
 
     Parameters
     ----------
-    comparison : pandas.DataFrame
-        The table of :class:`~sampled_metrics.results.Comparison`.
-    facts, notes
-        As for :func:`of_estimates`; `facts` has the name of the metric.
+    comparison : Comparison
+    facts : mapping of str to object
+        As for :func:`of_estimates`; with the name of the metric.
 
     Returns
     -------
@@ -152,22 +152,21 @@ def of_comparison(
 
     Examples
     --------
-    >>> names = "first second naive corrected standard_error low high p_value separate verdict"
-    >>> row = "A", "B", 0.1, 0.2, 0.05, 0.1, 0.3, 0.001, True, "A beats B"
-    >>> frame = pd.DataFrame([row], columns=names.split()).assign(warning="")
-    >>> page = of_comparison(frame, {"metric": "auc"})
-    >>> page.count("<table>"), page.count("<img "), page.count("<strong>A beats B</strong>")
+    >>> import sampled_metrics as sm
+    >>> page = of_comparison(sm.compare("bundled", "auc"), {"metric": "auc"})
+    >>> page.count("<table>"), page.count("<img "), page.count("X beats Y on AUC")
     (1, 1, 1)
     """
     label = metric(str(facts["metric"])).label
     return _filled(
         "comparison.html",
         label=label,
-        comparison=comparison,
-        image=_image(_comparison_panel(comparison, label)),
+        sentences=comparison.sentences,
+        differences=comparison.shown,
+        image=_image(_comparison_panel(comparison.frame, label)),
         facts=facts,
-        notes=notes,
-        definitions=_defined(["standard error", "low, high", "p-value", "separate", "verdict"]),
+        notes=comparison.notes,
+        definitions=_defined(comparison.frame.columns),
     )
 
 
@@ -248,11 +247,15 @@ def _estimates_panel(rows: pd.DataFrame, label: str) -> _Panel:
     found: dict[str, dict[str, tuple[float, float, float]]] = {n: {} for n in shown.values()}
     possible: dict[str, tuple[float, float]] = {}
     for row in rows.to_dict("records"):
-        name, ends = shown[row["recommender"]], (row["low"], row["high"])
-        if row["estimator"] == "identification":
-            possible[name] = ends
-        else:
-            found[name][row["estimator"]] = (row["value"], *ends)
+        name = shown[row["recommender"]]
+        if "estimator" in row:
+            found[name][row["estimator"]] = row["value"], row["low"], row["high"]
+            continue
+        value, error = row["estimate"], row["standard_error"]
+        found[name]["reported"] = row["reported"], np.nan, np.nan
+        found[name]["estimate"] = value, value - error, value + error
+        if not np.isnan(row["possible_low"]):
+            possible[name] = row["possible_low"], row["possible_high"]
 
     def draw(ax: Axes) -> None:
         from . import plots
@@ -288,8 +291,10 @@ def _comparison_panel(comparison: pd.DataFrame, label: str) -> _Panel:
 
         color, marker = MARKS[0]["color"], MARKS[0]["marker"]
         places = range(len(labels))
-        ax.hlines(places, comparison["low"], comparison["high"], color=color)
-        ax.plot(comparison["corrected"], places, marker, color=color)
+        ax.hlines(
+            places, comparison["possible_low"], comparison["possible_high"], color=color
+        )
+        ax.plot(comparison["estimate"], places, marker, color=color)
         ax.axvline(0.0, color="black", linewidth=1)
         ax.set_yticks(places, labels)
         ax.set_ylim(len(labels) - 0.4, -0.6)
@@ -303,7 +308,8 @@ def comparison_figure(comparison: pd.DataFrame, name: str) -> Figure:
 
     Examples
     --------
-    >>> row = {"first": "A", "second": "B", "corrected": 0.2, "low": 0.1, "high": 0.3}
+    >>> row = {"first": "A", "second": "B", "estimate": 0.2}
+    >>> row |= {"possible_low": 0.1, "possible_high": 0.3}
     >>> comparison_figure(pd.DataFrame([row]), "auc").axes[0].get_xlabel()
     'difference in AUC'
     """

@@ -19,9 +19,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.sparse import coo_array
-from tqdm import tqdm
 
 from . import estimators as corrections
+from . import _progress
 from ._validate import FloatArray, IntArray, integer, integers
 from .consistency import Verdict, negatives_needed, order
 from .estimators import Estimator
@@ -180,7 +180,7 @@ def plan(
     grid = steps(integer(last, "max_negatives", 1, most))
     names = _known(estimators)
     rows = []
-    for name in tqdm(names, desc="plan", unit="estimator", disable=not progress):
+    for name in _progress.bar(names, desc="plan", unit="estimator", show=progress):
         at = _Judged(pair, name, replacement)
         now = at(drawn, users)
         fewest = _kept_from(partial(at, n_users=users), grid, confidence)
@@ -238,7 +238,7 @@ def curve(
     users = np.unique(integers(n_users, "n_users", 1, _MOST_USERS)).tolist()
     negatives = np.unique(integers(n_negatives, "n_negatives", 1)).tolist()
     rows: list[tuple[str, int | None, int, float, float, int]] = []
-    for name in tqdm(_known(estimators), desc="curve", unit="estimator", disable=not progress):
+    for name in _progress.bar(_known(estimators), desc="curve", unit="estimator", show=progress):
         at = _Judged(pair, name, replacement)
         for u, m in product(users, negatives):
             found = at(m, u)
@@ -324,7 +324,7 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
     least = 2 if log.replacement else negatives + 1
     protocol = Protocol(integer(n_items, "n_items", least), negatives, log.replacement)
     found, grid = {}, _grid(n_items)
-    for name in tqdm(log.recommenders, desc="fit", unit="recommender", disable=not progress):
+    for name in _progress.bar(log.recommenders, desc="fit", unit="recommender", show=progress):
         counts = np.zeros(negatives + 1)
         own = rows[rows["recommender"] == name]
         for m in own["n_negatives"].unique().tolist():

@@ -16,8 +16,8 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from tqdm import tqdm
 
+from . import _progress
 from ._validate import FloatArray, IntArray, as_written, checked_tolerance, integers, real_scores
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -497,7 +497,7 @@ def _count_blocks(
     """
     counts = []
     starts = range(0, items.size, size)
-    for start in tqdm(starts, desc="ranks", unit="block", disable=not progress):
+    for start in _progress.bar(starts, desc="ranks", unit="block", show=progress):
         block = slice(start, min(start + size, items.size))
         own, tile = tiles(block)
         excluded = _excluded(items[block], train[owners[block]])
