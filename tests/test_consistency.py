@@ -44,7 +44,7 @@ def slow_signs(a: list[int], b: list[int], name: str, n: int, m_max: int, law: b
     """Expected order at every m in 1..m_max, one after the other."""
     signs = []
     for m in range(1, m_max + 1):
-        estimator = naive(metric(name), Protocol(n, m, law))
+        estimator = naive(metric(name), Protocol(n, m, replacement=law))
         signs.append(order(estimator.expected(a).mean(), estimator.expected(b).mean()))
     return signs
 
@@ -104,7 +104,7 @@ def test_orders_equal_sorting_the_expected_means_at_every_m(name: str, replaceme
     exact = {x: metric(name)(r, n).mean() for x, r in ranks.items()}
     for row in found.itertuples():
         for m in range(row.first, row.last + 1):
-            estimator = naive(metric(name), Protocol(n, m, replacement))
+            estimator = naive(metric(name), Protocol(n, m, replacement=replacement))
             mean = {x: estimator.expected(r).mean() for x, r in ranks.items()}
             groups = [group.split(" = ") for group in row.order.split(" > ")]
             assert sorted(name for group in groups for name in group) == sorted(ranks)
@@ -151,7 +151,7 @@ def test_sizes_by_instance() -> None:
     found = ordering([1, 40, 70], [20, 15, 20], metric("ap"), sizes, replacement=False)
     assert found.m_max == 49
     for m in (1, 7, 49):
-        estimator = naive(metric("ap"), Protocol(np.array(sizes), m, False))
+        estimator = naive(metric("ap"), Protocol(np.array(sizes), m, replacement=False))
         first = estimator.expected([1, 40, 70]).mean()
         assert found.at(m) == order(first, estimator.expected([20, 15, 20]).mean())
 
@@ -284,7 +284,7 @@ def slow_difference(first: list[int], second: list[int], estimator: Estimator) -
 def test_verdict_has_the_moments_of_the_whole_law(name: str, replacement: bool) -> None:
     first, second = [1, 4, 7], [2, 3, 9]
     for make in (naive, lambda m, p: bias_variance(m, p, 0.1)):
-        estimator = make(metric(name), Protocol(9, 4, replacement))
+        estimator = make(metric(name), Protocol(9, 4, replacement=replacement))
         law = slow_difference(first, second, estimator)
         assert float(sum(law.values())) == pytest.approx(1, abs=1e-12)
         mean = sum(value * float(p) for value, p in law.items())
@@ -336,7 +336,7 @@ def test_the_shares_of_right_verdicts_and_of_ties_by_enumeration(
     maker: str, name: str, replacement: bool
 ) -> None:
     for first, second in (([1, 2, 5], [2, 2, 3]), ([1, 1, 6], [4, 5, 6]), ([2, 2, 2], [3, 3, 3])):
-        estimator = MAKERS[maker](metric(name), Protocol(6, 2, replacement))
+        estimator = MAKERS[maker](metric(name), Protocol(6, 2, replacement=replacement))
         if metric(name)(first, 6).mean() == metric(name)(second, 6).mean():
             continue
         found = verdict(first, second, estimator)
@@ -458,7 +458,7 @@ def test_negatives_needed_equals_trying_every_m() -> None:
 def test_an_evaluation_that_sees_no_difference_is_not_right(replacement: bool) -> None:
     # Up to nine negatives everything is in the sampled top ten, for both recommenders.
     def at(m: int) -> Verdict:
-        protocol = Protocol(1_000, m, replacement)
+        protocol = Protocol(1_000, m, replacement=replacement)
         return verdict([3] * 5, [700] * 5, naive(metric("recall@10"), protocol))
 
     assert [at(m).z for m in range(1, 10)] == [0] * 9
@@ -486,7 +486,7 @@ def test_the_default_law_is_with_replacement() -> None:
     ranks = {"A": [3, 60], "B": [10, 20]}
     for law, given_law in ((True, {}), (False, {"replacement": False})):
         (row,) = verdicts(ranks, metric("ap"), 100, 50, **given_law).itertuples()
-        estimator = naive(metric("ap"), Protocol(100, 50, law))
+        estimator = naive(metric("ap"), Protocol(100, 50, replacement=law))
         a, b = (estimator.expected(r).mean() for r in ranks.values())
         assert row.expected == pytest.approx(a - b, rel=1e-12)
 

@@ -64,7 +64,7 @@ def a_log(protocol, seed, users=500):
 @pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize(("n", "m"), [(40, 1), (40, 2), (300, 20), (900, 40)])
 def test_the_dense_programme_over_all_ranks_agrees(n, m, name, replacement):
-    protocol = Protocol(n, m, replacement)
+    protocol = Protocol(n, m, replacement=replacement)
     counts = a_log(protocol, seed=n + m)
     found = interval(counts, protocol, metric(name), confidence=0.9)
     law, region = dense_law(protocol), textbook_region(counts, 0.1)
@@ -76,7 +76,7 @@ def test_the_dense_programme_over_all_ranks_agrees(n, m, name, replacement):
 
 @pytest.mark.parametrize("replacement", [True, False])
 def test_the_dense_programme_agrees_where_the_law_is_kept_as_polynomials(replacement):
-    protocol = Protocol(2_000, 60, replacement)
+    protocol = Protocol(2_000, 60, replacement=replacement)
     assert all_ranks(1_999, 60, replacement)._matrix is None
     counts = a_log(protocol, seed=3, users=2_000)
     found = interval(counts, protocol, metric("ndcg@10"))
@@ -110,7 +110,7 @@ def test_two_negatives_by_hand():
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize(("n", "m"), [(50, 3), (3_541, 100), (5_000, 30)])
 def test_auc_is_a_point_up_to_the_users(n, m, replacement):
-    protocol = Protocol(n, m, replacement)
+    protocol = Protocol(n, m, replacement=replacement)
     counts = a_log(protocol, seed=m)
     ranks = 1 + ((n - 1) * beta(0.5, 3.0).ppf(np.arange(1, 200) / 200)).astype(int)
     law = protocol.pmf(ranks).mean(axis=0)
@@ -130,7 +130,7 @@ def test_auc_is_a_point_up_to_the_users(n, m, replacement):
 def test_every_distribution_is_inside_the_interval_of_its_own_law(seed, name, replacement):
     rng = np.random.default_rng(seed)
     n, m = int(rng.integers(12, 400)), int(rng.integers(1, 11))
-    protocol = Protocol(n, m, replacement)
+    protocol = Protocol(n, m, replacement=replacement)
     mass = rng.dirichlet(np.full(n, 10.0 ** rng.uniform(-3, 1)))
     exact = mass @ metric(name).vector(n)
     for users in (30.0, np.inf):
@@ -256,7 +256,7 @@ def test_two_catalogue_sizes_by_the_dense_programme():
 @pytest.mark.parametrize("replacement", [True, False])
 def test_many_catalogue_sizes_share_bins_and_hold_every_distribution(replacement):
     rng = np.random.default_rng(11)
-    protocols = [Protocol(n, 8, replacement) for n in range(80, 120)]
+    protocols = [Protocol(n, 8, replacement=replacement) for n in range(80, 120)]
     ranks = [1 + (p.n_items * rng.beta(0.5, 3.0, size=5)).astype(int) for p in protocols]
     laws = [5 * p.pmf(r).mean(axis=0) for p, r in zip(protocols, ranks, strict=True)]
     for name in ("recall@10", "ap", "auc"):
@@ -279,7 +279,7 @@ def test_two_numbers_of_negatives_add_up():
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("name", ["ndcg@5", "ap", "rr", "recall@5", "auc"])
 def test_several_relevant_items(name, replacement):
-    protocol = Protocol(60, 5, replacement, n_relevant=3)
+    protocol = Protocol(60, 5, replacement=replacement, n_relevant=3)
     rng = np.random.default_rng(13)
     sets = [sorted(rng.choice(np.arange(1, 41), 3, replace=False)) for _ in range(50)]
     laws = np.array([[protocol.pmf(ranks[j - 1], j) for j in (1, 2, 3)] for ranks in sets]).mean(

@@ -100,7 +100,9 @@ def test_some_of_the_negatives_are_a_smaller_sample() -> None:
     assert thinned(4, 4) == pytest.approx(np.eye(5))
     # The law with m negatives, thinned, is the law with fewer.
     for replacement in (True, False):
-        more, fewer = (Protocol(30, m, replacement).pmf(np.arange(1, 31)) for m in (7, 4))
+        more, fewer = (
+            Protocol(30, m, replacement=replacement).pmf(np.arange(1, 31)) for m in (7, 4)
+        )
         assert more @ thinned(7, 4) == pytest.approx(fewer, abs=1e-12)
     mixed = pd.DataFrame({"user": range(8), "rank": [1, 2] * 4, "n_negatives": [5, 5, 6, 6] * 2})
     found = fitted(read_log(mixed, n_items=50), 50)["recommender"]

@@ -216,7 +216,7 @@ def verdicts(
     exact = {name: float(metric(r, n_items).mean()) for name, r in true.items()}
     rows = []
     for m in np.atleast_1d(integers(n_negatives, "n_negatives", 1)).tolist():
-        estimator = naive(metric, Protocol(_items(n_items), m, replacement))
+        estimator = naive(metric, Protocol(_items(n_items), m, replacement=replacement))
         expected = {name: float(estimator.expected(r).mean()) for name, r in true.items()}
         for a, b in combinations(true, 2):
             same = order(exact[a], exact[b]) == order(expected[a], expected[b])
@@ -343,7 +343,9 @@ def _means(
     items = _items(n_items)
 
     def mean(ranks: IntArray, m: int) -> float:
-        return float(naive(metric, Protocol(items, m, replacement)).expected(ranks).mean())
+        return float(
+            naive(metric, Protocol(items, m, replacement=replacement)).expected(ranks).mean()
+        )
 
     return {name: cache(partial(mean, ranks)) for name, ranks in true.items()}
 
@@ -503,7 +505,7 @@ def counterexample(
             lists = np.array(list(combinations_with_replacement(range(1, n + 1), size)))
             exact = metric(lists, n).mean(axis=1)
             for m in range(1, n):
-                protocol = Protocol(n, m, replacement)
+                protocol = Protocol(n, m, replacement=replacement)
                 expected = naive(metric, protocol).expected(lists).mean(axis=1)
                 pair = _widest_reversal(exact, expected)
                 if pair is not None:

@@ -242,8 +242,8 @@ class Estimator:
             sub = Protocol(
                 items[part],
                 self.protocol.n_negatives,
-                self.protocol.replacement,
-                self.protocol.n_relevant,
+                replacement=self.protocol.replacement,
+                n_relevant=self.protocol.n_relevant,
             )
             yield sub.pmf(ranks[part], position, counts)
 

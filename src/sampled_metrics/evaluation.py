@@ -391,7 +391,9 @@ class _Sample:
 
     def protocol(self, of: _Class, size: int) -> Protocol:
         """The protocol of the instances of a class that have a size of the catalogue."""
-        return Protocol(size, of.n_negatives, self.replacement, of.n_relevant)
+        return Protocol(
+            size, of.n_negatives, replacement=self.replacement, n_relevant=of.n_relevant
+        )
 
     def by_user(self, recommender: str, values: FloatArray) -> FloatArray:
         """Mean over each user's instances of the sum of the rows' values."""
@@ -578,7 +580,7 @@ class _Values:
 
     def _mean_protocol(self, n_negatives: int) -> Protocol:
         items = round(float(self.sample.items.mean()))
-        return Protocol(items, n_negatives, self.sample.replacement)
+        return Protocol(items, n_negatives, replacement=self.sample.replacement)
 
     def _of_thinned(self, values: FloatArray) -> _Build:
         """Values for the fewest negatives, expected of any so many of a user's negatives."""

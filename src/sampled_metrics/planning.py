@@ -322,7 +322,7 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
         raise ValueError("a plan needs a log with one relevant item for each user")
     negatives = int(rows["n_negatives"].min())
     least = 2 if log.replacement else negatives + 1
-    protocol = Protocol(integer(n_items, "n_items", least), negatives, log.replacement)
+    protocol = Protocol(integer(n_items, "n_items", least), negatives, replacement=log.replacement)
     found, grid = {}, _grid(n_items)
     for name in tqdm(log.recommenders, desc="fit", unit="recommender", disable=not progress):
         counts = np.zeros(negatives + 1)
@@ -523,7 +523,7 @@ class _Judged:
     replacement: bool
 
     def __call__(self, n_negatives: int, n_users: int) -> Verdict:
-        protocol = Protocol(self.pair.n_items, n_negatives, self.replacement)
+        protocol = Protocol(self.pair.n_items, n_negatives, replacement=self.replacement)
         estimator = ESTIMATORS[self.name](self.pair.metric, protocol, n_users)
         return self.pair.verdict(estimator, n_users)
 

@@ -9,7 +9,7 @@ items. Probabilities as floating-point numbers would already lose 7 of those dig
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -53,6 +53,7 @@ class Protocol:
 
     n_items: int | IntArray
     n_negatives: int
+    _: KW_ONLY
     replacement: bool = True
     n_relevant: int = 1
 

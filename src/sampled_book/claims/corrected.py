@@ -992,7 +992,9 @@ def metrics_in_state(published: str, column: str, m: int, state: str) -> Finding
         means = []
         for name in "XY":
             ranks = study.bundle()[name, REPRODUCED]
-            estimator = estimators.naive(metric(kind), Protocol(ranks.n_candidates, m, False))
+            estimator = estimators.naive(
+                metric(kind), Protocol(ranks.n_candidates, m, replacement=False)
+            )
             means.append(float(estimator.expected(ranks.ranks("pessimistic")).mean()))
         return means[1] - means[0]
 

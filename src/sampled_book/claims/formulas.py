@@ -212,7 +212,7 @@ def sampled_rank_law(published: str, replacement: bool) -> Finding:
     def cases() -> Iterator[tuple[str, Any, Any]]:
         for n, m, r in _small_cases(replacement):
             ranks = _samples(n, m, r, replacement)
-            package = Protocol(n, m, replacement).pmf(r)
+            package = Protocol(n, m, replacement=replacement).pmf(r)
             for i in range(m + 1):
                 where = f"n = {n}, m = {m}, r = {r}, i = {i}"
                 p = Fraction(r - 1, n - 1)
@@ -232,7 +232,11 @@ def mean_sampled_rank(published: str, replacement: bool) -> Finding:
             value = evaluate(published, n=Fraction(n), m=m, r=r)
             where = f"n = {n}, m = {m}, r = {r}"
             yield where, value, Fraction(sum(ranks), len(ranks))
-            yield where, value, float(Protocol(n, m, replacement).pmf(r) @ np.arange(1, m + 2))
+            yield (
+                where,
+                value,
+                float(Protocol(n, m, replacement=replacement).pmf(r) @ np.arange(1, m + 2)),
+            )
 
     return compared(cases(), "every sample, and the package")
 
@@ -259,7 +263,7 @@ def expectation(published: str, replacement: bool) -> Finding:
                 yield (
                     where,
                     value,
-                    float(naive(metric(kind), Protocol(n, m, replacement)).expected(r)),
+                    float(naive(metric(kind), Protocol(n, m, replacement=replacement)).expected(r)),
                 )
 
     return compared(cases(), "the average over every sample, and the package")
@@ -327,7 +331,7 @@ def expected_metric(
                 yield (
                     where,
                     value,
-                    float(naive(metric(name), Protocol(n, m, replacement)).expected(r)),
+                    float(naive(metric(name), Protocol(n, m, replacement=replacement)).expected(r)),
                 )
         if large:
             yield from _digits_cases(published, replacement)
@@ -370,7 +374,7 @@ def _digits_cases(published: str, replacement: bool) -> Iterator[tuple[str, Any,
             yield (
                 f"n = {n}, m = {m}, r = {r}",
                 float(value),
-                float(naive(metric("ap"), Protocol(n, m, replacement)).expected(r)),
+                float(naive(metric("ap"), Protocol(n, m, replacement=replacement)).expected(r)),
             )
 
 
@@ -451,7 +455,7 @@ def one_negative(published: str) -> Finding:
                         ranks = _samples(n, 1, r, replacement)
                         found = sum(M(rank) for rank in ranks) / Fraction(len(ranks))
                         yield f"{kind}, n = {n}, r = {r}", value, found
-                        package = naive(metric(kind), Protocol(n, 1, replacement))
+                        package = naive(metric(kind), Protocol(n, 1, replacement=replacement))
                         yield f"{kind}, n = {n}, r = {r}", value, float(package.expected(r))
 
     return compared(cases(), "every sample, and the package")

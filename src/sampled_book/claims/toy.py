@@ -28,7 +28,7 @@ def means(kind: str, m: int | None = None, replacement: bool = True) -> dict[str
     """Mean of the metric for each recommender: exact, or expected with m negatives."""
     if m is None:
         return {name: float(metric(kind)(r, N_ITEMS).mean()) for name, r in RANKS.items()}
-    estimator = naive(metric(kind), Protocol(N_ITEMS, m, replacement))
+    estimator = naive(metric(kind), Protocol(N_ITEMS, m, replacement=replacement))
     return {name: float(estimator.expected(r).mean()) for name, r in RANKS.items()}
 
 
@@ -85,7 +85,7 @@ def shown(mean: float, sd: float, distances: tuple[Distance, ...], digits: int =
 
 def _moments(kind: str, m: int, ranks: list[int], replacement: bool) -> tuple[float, float, float]:
     """Mean, variance and fourth central moment of a run: independent samples for each instance."""
-    estimator = naive(metric(kind), Protocol(N_ITEMS, m, replacement))
+    estimator = naive(metric(kind), Protocol(N_ITEMS, m, replacement=replacement))
     law = estimator.protocol.pmf(ranks)
     centred = estimator.values - (law @ estimator.values)[:, None]
     second, fourth = (law * centred**2).sum(axis=1), (law * centred**4).sum(axis=1)
