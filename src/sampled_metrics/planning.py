@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations, product
 from typing import Any
@@ -29,7 +29,7 @@ from .io.logs import Log
 from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics.differences import Differences
-from .protocol import Protocol, thinned
+from .protocol import Protocol, by_negatives, checked, thinned
 from .results import Plan
 
 #: True ranks of users, or the probability of each rank that has any.
@@ -103,14 +103,12 @@ def plan(
     first: Ranks,
     second: Ranks,
     metric: Metric | str,
-    n_items: int,
+    protocol: Protocol,
     n_users: int,
-    n_negatives: int = 100,
     *,
     estimators: Sequence[str] = tuple(ESTIMATORS),
     confidence: float = 0.95,
     max_negatives: int | None = None,
-    replacement: bool = True,
     progress: bool = False,
 ) -> Plan:
     """How many negatives, or how many users, until the verdict on two recommenders is right.
@@ -120,12 +118,11 @@ def plan(
     first, second : array_like of int, or mapping of int to float
         Distributions of true ranks in 1..n_items, as for :func:`verdict`.
     metric : Metric or str
-    n_items : int
-        Candidates of each user, the relevant item included; at least 3.
+    protocol : Protocol
+        How the evaluation samples; one catalogue size, one relevant item. Its `n_negatives` are
+        what the evaluation has if only users are added.
     n_users : int
         Users of the evaluation, at least 1.
-    n_negatives : int
-        Negatives per user that the evaluation has if only users are added.
     estimators : sequence of str
         Keys of :data:`ESTIMATORS`.
     confidence : float
@@ -133,8 +130,6 @@ def plan(
     max_negatives : int, optional
         Most negatives to consider; by default 1,000, or ``n_items - 1`` if that is less. (The time
         that a correction takes grows with the cube.)
-    replacement : bool
-        Whether negatives are drawn with replacement.
     progress : bool
         Show a progress bar on the error stream.
 
@@ -142,12 +137,12 @@ def plan(
     -------
     Plan
         Its frame has a row for each estimator and a last one, ``exact``, for ranking all items.
-        Columns: estimator; probability (of the right verdict with `n_users` and `n_negatives`);
+        Columns: estimator; probability (of the right verdict with `n_users` and the protocol);
         ties (probability that the two are level, which is no verdict); negatives_needed (with
         `n_users`: the fewest from which on `confidence` is kept up to `max_negatives`, looked at in
         steps of 1, 2, 5, 10, ... and refined in the last of them; NA if it is not reached);
         scores_by_negatives (scores to compute for one recommender with these: users times negatives
-        and 1); users_needed (with `n_negatives`; NA if the expected order is wrong, so that more
+        and 1); users_needed (with the protocol; NA if the expected order is wrong, so that more
         users make the wrong verdict surer, or if 10**12 are not enough; gamma of bias-variance
         falls with the users, and these are the fewest from which on `confidence` is kept, looked at
         in the same steps); scores_by_users. The scores of the row ``exact`` are users times
@@ -160,9 +155,8 @@ def plan(
 
     Examples
     --------
-    >>> from . import metric
     >>> better, worse = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
-    >>> found = plan(better, worse, metric("ndcg@10"), n_items=1_000, n_users=50)
+    >>> found = plan(better, worse, "ndcg@10", Protocol(1_000, 100), n_users=50)
     >>> found.frame[["estimator", "probability", "negatives_needed", "users_needed"]].round(2)
            estimator  probability  negatives_needed  users_needed
     0          naive         0.48               244          <NA>
@@ -172,16 +166,16 @@ def plan(
     4          exact         1.00              <NA>             9
     """
     metric = parsed(metric)
-    pair = _Pair.of(first, second, metric, integer(n_items, "n_items", 3))
+    pair = _Pair.of(first, second, metric, _one_size(protocol))
     users = integer(n_users, "n_users", 1, _MOST_USERS)
-    most = None if replacement else pair.n_items - 1
-    drawn = integer(n_negatives, "n_negatives", 1, most)
+    most = None if protocol.replacement else pair.n_items - 1
+    drawn = protocol.n_negatives
     last = min(1_000, pair.n_items - 1) if max_negatives is None else max_negatives
     grid = steps(integer(last, "max_negatives", 1, most))
     names = _known(estimators)
     rows = []
     for name in tqdm(names, desc="plan", unit="estimator", disable=not progress):
-        at = _Judged(pair, name, replacement)
+        at = _Judged(pair, name, protocol)
         now = at(drawn, users)
         fewest = _kept_from(partial(at, n_users=users), grid, confidence)
         rows.append((name, now, fewest, at.users_needed(now, drawn, confidence)))
@@ -195,22 +189,22 @@ def curve(
     first: Ranks,
     second: Ranks,
     metric: Metric | str,
-    n_items: int,
+    protocol: Protocol | Sequence[Protocol],
     n_users: ArrayLike,
-    n_negatives: ArrayLike,
     *,
     estimators: Sequence[str] = tuple(ESTIMATORS),
-    replacement: bool = True,
     progress: bool = False,
 ) -> pd.DataFrame:
     """Probability of the right verdict by the numbers of negatives and of users.
 
     Parameters
     ----------
-    first, second, metric, n_items, estimators, replacement, progress
+    first, second, metric, estimators, progress
         As for :func:`plan`.
-    n_users, n_negatives : int or array_like of int
-        All their combinations are judged, each with its own gamma of bias-variance.
+    protocol : Protocol or sequence of Protocol
+        One for each number of negatives; they must not differ in anything else.
+    n_users : int or array_like of int
+        Numbers of users. Every one is judged with every protocol.
 
     Returns
     -------
@@ -225,21 +219,22 @@ def curve(
 
     Examples
     --------
-    >>> from . import metric
     >>> better, worse = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
-    >>> curve(better, worse, metric("ap"), 1_000, 50, [10, 100], estimators=["naive"]).round(3)
+    >>> samples = [Protocol(1_000, m) for m in (10, 100)]
+    >>> curve(better, worse, "ap", samples, n_users=50, estimators=["naive"]).round(3)
       estimator  n_negatives  n_users  probability  ties  scores
     0     naive           10       50        0.015   0.0     550
     1     naive          100       50        0.924   0.0    5050
     2     exact         <NA>       50        1.000   0.0   50000
     """
     metric = parsed(metric)
-    pair = _Pair.of(first, second, metric, integer(n_items, "n_items", 3))
+    protocols = by_negatives(protocol)
+    pair = _Pair.of(first, second, metric, _one_size(protocols[0]))
     users = np.unique(integers(n_users, "n_users", 1, _MOST_USERS)).tolist()
-    negatives = np.unique(integers(n_negatives, "n_negatives", 1)).tolist()
+    negatives = [each.n_negatives for each in protocols]
     rows: list[tuple[str, int | None, int, float, float, int]] = []
     for name in tqdm(_known(estimators), desc="curve", unit="estimator", disable=not progress):
-        at = _Judged(pair, name, replacement)
+        at = _Judged(pair, name, protocols[0])
         for u, m in product(users, negatives):
             found = at(m, u)
             rows.append((name, m, u, found.probability, found.ties, u * (m + 1)))
@@ -364,7 +359,7 @@ def for_pairs(
     of: Callable[..., pd.DataFrame | Plan],
     ranks: Mapping[str, Ranks],
     metric: Metric | str,
-    n_items: int,
+    protocol: Protocol | Sequence[Protocol],
     *arguments: Any,
     **options: Any,
 ) -> pd.DataFrame:
@@ -376,7 +371,7 @@ def for_pairs(
         One of the two.
     ranks : mapping of str to array_like of int or mapping of int to float
         Distribution of each recommender, such as from :func:`fitted`.
-    metric, n_items, *arguments, **options
+    metric, protocol, *arguments, **options
         As for `of`.
 
     Returns
@@ -396,9 +391,8 @@ def for_pairs(
 
     Examples
     --------
-    >>> from . import metric
     >>> ranks = {"A": {1: 1.0}, "B": {9: 1.0}, "C": {2: 0.5, 70: 0.5}}
-    >>> found = for_pairs(plan, ranks, metric("ap"), 100, 5, 10, estimators=["naive"])
+    >>> found = for_pairs(plan, ranks, "ap", Protocol(100, 10), 5, estimators=["naive"])
     >>> found[["first", "second", "estimator", "negatives_needed"]].head(3)
       first second estimator  negatives_needed
     0     A      B     naive                 8
@@ -406,6 +400,7 @@ def for_pairs(
     2     A      C     naive                 2
     """
     metric = parsed(metric)
+    n_items = _one_size(by_negatives(protocol)[0])
     if len(ranks) < 2:
         raise ValueError(f"a plan needs two recommenders or more, got {len(ranks)}")
     tables = []
@@ -417,7 +412,7 @@ def for_pairs(
                 stacklevel=2,
             )
             continue
-        made = of(ranks[one], ranks[two], metric, n_items, *arguments, **options)
+        made = of(ranks[one], ranks[two], metric, protocol, *arguments, **options)
         found = made.frame if isinstance(made, Plan) else made
         found.insert(0, "first", one)
         found.insert(1, "second", two)
@@ -520,10 +515,10 @@ class _Judged:
 
     pair: _Pair
     name: str
-    replacement: bool
+    protocol: Protocol
 
     def __call__(self, n_negatives: int, n_users: int) -> Verdict:
-        protocol = Protocol(self.pair.n_items, n_negatives, replacement=self.replacement)
+        protocol = replace(self.protocol, n_negatives=n_negatives)
         estimator = ESTIMATORS[self.name](self.pair.metric, protocol, n_users)
         return self.pair.verdict(estimator, n_users)
 
@@ -579,8 +574,7 @@ def _known(names: Sequence[str]) -> list[str]:
 
 
 def _one_size(protocol: Protocol) -> int:
-    integer(protocol.n_relevant, "n_relevant", 1, 1)
-    return integer(protocol.n_items, "n_items", 2)
+    return integer(checked(protocol, n_relevant=1).n_items, "n_items", 2)
 
 
 def _distribution(

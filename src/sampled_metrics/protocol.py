@@ -9,13 +9,14 @@ items. Probabilities as floating-point numbers would already lose 7 of those dig
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._validate import FloatArray, IntArray, integer, integers
+from ._validate import FloatArray, IntArray, as_written, integer, integers
 from .metrics import relevant_set
 from .numerics.distributions import law, log_law
 
@@ -335,6 +336,55 @@ class Protocol:
         if ordered.size != self.n_relevant:
             raise ValueError(f"ranks must hold n_relevant = {self.n_relevant}, got {ordered.size}")
         return integers(ordered, "ranks", 1, self.n_items)
+
+
+def checked(given: Protocol, *, n_relevant: int | None = None) -> Protocol:
+    """Return a protocol as it is, or raise ValueError where there is something else.
+
+    With `n_relevant`, the protocol must also be for as many relevant items.
+
+    Examples
+    --------
+    >>> checked(Protocol(10_000, 99)).n_negatives
+    99
+    """
+    if not isinstance(given, Protocol):
+        raise ValueError(
+            f"protocol must be a Protocol, as in Protocol(10_000, 99), got {as_written(given)}"
+        )
+    if n_relevant is not None and given.n_relevant != n_relevant:
+        raise ValueError(
+            f"protocol must be for n_relevant = {n_relevant} in each instance, got "
+            f"{given.n_relevant}"
+        )
+    return given
+
+
+def by_negatives(given: Protocol | Sequence[Protocol]) -> list[Protocol]:
+    """Return protocols of one relevant item that differ in n_negatives alone, the fewest first.
+
+    Raises
+    ------
+    ValueError
+        If there are none, one is no protocol or has several relevant items, or two differ in
+        anything but `n_negatives`.
+
+    Examples
+    --------
+    >>> [one.n_negatives for one in by_negatives([Protocol(50, 9), Protocol(50, 4)])]
+    [4, 9]
+    """
+    several = [given] if isinstance(given, Protocol) or not isinstance(given, Sequence) else given
+    protocols = {checked(one, n_relevant=1).n_negatives: one for one in several}
+    if not protocols:
+        raise ValueError("protocol must hold one Protocol or more, got none")
+    first = next(iter(protocols.values()))
+    for other in several:
+        if other.replacement != first.replacement or not np.array_equal(
+            other.n_items, first.n_items
+        ):
+            raise ValueError(f"protocols must differ in n_negatives alone, got {first} and {other}")
+    return [protocols[m] for m in sorted(protocols)]
 
 
 @lru_cache(maxsize=64)
