@@ -468,7 +468,7 @@ def test_bad_input(arguments: dict[str, object], message: str) -> None:
 def test_more_bad_input() -> None:
     with pytest.raises(ValueError, match="rounding must be 'floor' or 'linear', got 'up'"):
         rank_estimate(metric("ap"), Protocol(10, 3), rounding="up")
-    with pytest.raises(ValueError, match="n_items must be one number for a correction"):
+    with pytest.raises(ValueError, match="n_items must be one catalogue size here"):
         least_bias(metric("ap"), Protocol([10, 20], 3))
     with pytest.raises(ValueError, match="ranks must hold at least one rank, got none"):
         observed([])

@@ -12,10 +12,12 @@ import pandas as pd
 import pytest
 
 from sampled_book.enumeration import exact_law
-from sampled_metrics import Protocol, consistency, estimators, metric, planning
+from sampled_metrics import Protocol, estimators, metric, planning
+from sampled_metrics.consistency import sign
 from sampled_metrics.io.logs import read_log
-from sampled_metrics.planning import ESTIMATORS, EXACT, curve, fitted, for_pairs, verdict
+from sampled_metrics.planning import ESTIMATORS, EXACT, curve, fitted, for_pairs
 from sampled_metrics.protocol import thinned
+from sampled_metrics.verdicts import Verdict, _Pair, verdict
 
 
 def plan(*given, **options) -> pd.DataFrame:
@@ -134,15 +136,21 @@ def test_arrays_are_drawn_as_pairs() -> None:
     found = verdict(first, second, estimator, n_users=4)
     assert found.expected == pytest.approx(2 / 9)
     assert found.sd == pytest.approx(np.std([1 / 9, 3 / 9]) / 2)
-    apart = verdict(estimators.observed(first), estimators.observed(second), estimator, 4)
+    apart = verdict(estimators.observed(first), estimators.observed(second), estimator, n_users=4)
     assert apart.expected == pytest.approx(found.expected)
     assert apart.sd == pytest.approx(np.sqrt(np.var([0, 3 / 9]) + np.var([1 / 9, 6 / 9])) / 2)
+
+
+def test_probabilities_are_of_users_who_are_drawn() -> None:
+    estimator = estimators.naive("ap", Protocol(100, 5))
+    with pytest.raises(ValueError, match="n_users is needed where second holds probabilities"):
+        verdict([1], {2: 1.0}, estimator)
 
 
 def test_users_who_are_all_alike_are_the_fixed_users() -> None:
     estimator = estimators.naive(metric("ndcg@10"), Protocol(1_000, 50))
     drawn = verdict({3: 1.0}, {8: 1.0}, estimator, n_users=5)
-    fixed = consistency.verdict([3] * 5, [8] * 5, estimator)
+    fixed = verdict([3] * 5, [8] * 5, estimator)
     assert drawn.expected == pytest.approx(fixed.expected)
     assert drawn.sd == pytest.approx(fixed.sd)
     assert drawn.exact == pytest.approx(fixed.exact)
@@ -196,7 +204,7 @@ def test_shares_of_users_drawn_at_random_by_enumeration() -> None:
         estimator = estimators.naive(metric(name), Protocol(n, m))
         one = metric(name)([a for a, _ in pairs], n).sum()
         two = metric(name)([b for _, b in pairs], n).sum()
-        if consistency.order(one, two) == 0:
+        if sign(one, two) == 0:
             continue
         each = {
             (x, y): sum((laws[a][x] * laws[b][y] for a, b in pairs), Fraction(0)) / 3
@@ -209,7 +217,7 @@ def test_shares_of_users_drawn_at_random_by_enumeration() -> None:
             right += chance if total * (one - two) > 1e-12 else 0
             ties += chance if abs(total) <= 1e-12 else 0
         first, second = zip(*pairs, strict=True)
-        found = verdict(first, second, estimator, 3)
+        found = verdict(first, second, estimator, n_users=3)
         assert found.probability == pytest.approx(float(right), abs=1e-9)
         assert found.ties == pytest.approx(float(ties), abs=1e-9)
 
@@ -219,7 +227,7 @@ def test_shares_of_users_drawn_at_random_by_simulation() -> None:
     for name, users in (("recall@10", 40), ("ndcg@10", 15)):
         protocol = Protocol(1_000, 90)
         estimator = estimators.naive(metric(name), protocol)
-        found = verdict(BETTER, WORSE, estimator, users)
+        found = verdict(BETTER, WORSE, estimator, n_users=users)
         a, b = (
             estimator.values[
                 rng.binomial(90, (rng.choice(list(d), (users, runs), p=list(d.values())) - 1) / 999)
@@ -354,16 +362,16 @@ def test_bad_distributions(first: object, second: object, said: str) -> None:
         plan(first, second, metric("ap"), Protocol(100, 50), 5)  # type: ignore[arg-type]
 
 
-def found_by(n_users: int) -> consistency.Verdict:
+def found_by(n_users: int) -> Verdict:
     estimator = estimators.naive(metric("ap"), Protocol(100, 5))
-    return verdict({1: 1.0}, {9: 1.0}, estimator, n_users)
+    return verdict({1: 1.0}, {9: 1.0}, estimator, n_users=n_users)
 
 
 def test_counts_beyond_all_numbers_are_missing_or_refused() -> None:
     near = {1: 0.5, 9: 0.5}, {1: 0.5 - 1e-8, 9: 0.5 + 1e-8}
     found = plan(*near, metric("ap"), Protocol(10**6, 5), 10, estimators=["naive"], max_negatives=1)
     # More than there can be: 2.7 / (8 / 9 * 1e-8)**2 times a variance of 0.4.
-    assert planning._Pair.of(*near, metric("ap"), 10**6).exact(10).users() > 10**15
+    assert _Pair.of(*near, metric("ap"), Protocol(10**6, 5)).exact(10).users() > 10**15
     assert found[["users_needed", "scores_by_users"]].iloc[-1].isna().all()
     many = planning._frame([("naive", found_by(10), None, 10**12)], 10, 2**40, 100)
     assert many["users_needed"][0] == 10**12
@@ -384,7 +392,7 @@ def test_counts_beyond_all_numbers_are_missing_or_refused() -> None:
             Protocol(100, 9, n_relevant=2),
             "protocol must be for n_relevant = 1 in each instance, got 2",
         ),
-        (Protocol([100, 90], 9), "n_items must be a whole number >= 2"),
+        (Protocol([100, 90], 9), "n_items must be one catalogue size here, got shape"),
         ([], "protocol must hold one Protocol or more, got none"),
         ([Protocol(100, 9), Protocol(90, 5)], "protocols must differ in n_negatives alone, got"),
         (

@@ -299,7 +299,7 @@ def test_bad_positions_counts_and_sets() -> None:
         protocol.draw_set([1, 2, 3], np.random.default_rng(0))
     with pytest.raises(ValueError, match="ranks must be <= 10, got 11"):
         protocol.draw_set([1, 11], np.random.default_rng(0))
-    with pytest.raises(ValueError, match="n_items must be one number for a set of ranks"):
+    with pytest.raises(ValueError, match="n_items must be one catalogue size here"):
         Protocol([10, 20], 3, n_relevant=2).draw_set([1, 2], np.random.default_rng(0))
 
 

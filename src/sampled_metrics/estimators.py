@@ -23,7 +23,7 @@ from .numerics.distributions import log_hypergeometric, log_law
 from .numerics.least_squares import IllConditionedError as IllConditionedError
 from .numerics.least_squares import System, reduce
 from .numerics.quadrature import all_ranks
-from .protocol import Protocol
+from .protocol import Protocol, one_size
 
 #: A prior over the true ranks; see :func:`least_bias`.
 Prior = ArrayLike | Mapping[int, float] | None
@@ -392,7 +392,7 @@ def rank_estimate(metric: Metric | str, protocol: Protocol, rounding: str = "flo
     metric = parsed(metric)
     if rounding not in ("floor", "linear"):
         raise ValueError(f"rounding must be 'floor' or 'linear', got {rounding!r}")
-    items, relevant, m = _one_size(protocol), protocol.n_relevant, protocol.n_negatives
+    items, relevant, m = one_size(protocol), protocol.n_relevant, protocol.n_negatives
     below, part = np.divmod(np.arange(m + 1) * (items - relevant), m)
     rows = []
     for j in range(1, relevant + 1):
@@ -654,15 +654,6 @@ def observed(ranks: ArrayLike) -> dict[int, float]:
     return dict(zip(values.tolist(), (counts / counts.sum()).tolist(), strict=True))
 
 
-def _one_size(protocol: Protocol) -> int:
-    """The catalogue size; a correction is a vector for one of them."""
-    if not isinstance(protocol.n_items, int):
-        raise ValueError(
-            f"n_items must be one number for a correction, got shape {protocol.n_items.shape}"
-        )
-    return protocol.n_items
-
-
 def _stacked(rows: list[FloatArray]) -> FloatArray:
     return rows[0] if len(rows) == 1 else np.stack(rows)
 
@@ -675,7 +666,7 @@ def _checked_gamma(gamma: float) -> float:
 
 def _systems(metric: Metric, protocol: Protocol, prior: Prior) -> list[System]:
     """The least-squares problem of each position among the relevant items."""
-    ranks = _one_size(protocol) - protocol.n_relevant + 1
+    ranks = one_size(protocol) - protocol.n_relevant + 1
     points = None if prior is None else _checked_prior(prior, ranks)
     return [_system(metric, protocol, j, points) for j in range(1, protocol.n_relevant + 1)]
 
@@ -688,7 +679,7 @@ def _system(
     prior: tuple[tuple[int, ...], tuple[float, ...]] | None,
 ) -> System:
     """The least-squares problem of the j-th relevant item, ranked among the irrelevant ones."""
-    items, relevant, m = _one_size(protocol), protocol.n_relevant, protocol.n_negatives
+    items, relevant, m = one_size(protocol), protocol.n_relevant, protocol.n_negatives
     ranks = items - relevant + 1
     if prior is None:
         cut = () if metric.k is None or metric.k < j else (metric.k - j + 1,)

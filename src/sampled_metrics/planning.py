@@ -10,30 +10,25 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations, product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy.sparse import coo_array
 from tqdm import tqdm
 
 from . import estimators as corrections
 from ._validate import FloatArray, IntArray, integer, integers
-from .consistency import Verdict, negatives_needed, order
 from .estimators import Estimator
 from .io.logs import Log
 from .metrics import Metric
 from .metrics import metric as parsed
-from .numerics.differences import Differences
-from .protocol import Protocol, by_negatives, checked, thinned
+from .protocol import Protocol, by_negatives, thinned
 from .results import Plan
-
-#: True ranks of users, or the probability of each rank that has any.
-Ranks = ArrayLike | Mapping[int, float]
+from .verdicts import Ranks, Verdict, _Pair, negatives_needed
 
 #: What a plan compares. Gamma of bias-variance is that of
 #: :func:`~sampled_metrics.estimators.default_gamma`, as in
@@ -57,48 +52,6 @@ _MOST_USERS, _MOST_COUNT = 10**12, 2**62
 EXACT = "exact"
 
 
-def verdict(first: Ranks, second: Ranks, estimator: Estimator, n_users: int) -> Verdict:
-    """How often an evaluation of so many users finds the order of two distributions of ranks.
-
-    Unlike :func:`sampled_metrics.consistency.verdict`, which judges one fixed set of users, the
-    users are drawn too: a user's difference is that of two sampled values at ranks drawn from the
-    distributions, with negatives of their own, and the evaluation is a sum of `n_users` of these.
-
-    Parameters
-    ----------
-    first, second : array_like of int, shape (n,), or mapping of int to float
-        The distributions of true ranks under each recommender. Two arrays are the ranks of the
-        same users, who are drawn as pairs. A mapping gives the probabilities of the ranks that have
-        any; a user's two ranks are then drawn independently, which overstates the variance where
-        the recommenders do well for the same users.
-    estimator : Estimator
-        What the evaluation reports; one catalogue size, one relevant item.
-    n_users : int
-        Users that are averaged over, at least 1.
-
-    Returns
-    -------
-    Verdict
-
-    Raises
-    ------
-    ValueError
-        If a distribution is empty, does not sum to 1 or has ranks out of range, two arrays differ
-        in length, `n_users` is below 1, there are several relevant items or catalogue sizes, or
-        the exact averages are equal.
-
-    Examples
-    --------
-    >>> from . import metric
-    >>> ap = corrections.naive(metric("ap"), Protocol(n_items=1_000, n_negatives=200))
-    >>> found = verdict([3, 30], [8, 20], ap, n_users=100)
-    >>> round(found.exact, 3), round(found.probability, 3), found.users()
-    (0.096, 0.998, 32)
-    """
-    pair = _Pair.of(first, second, estimator.metric, _one_size(estimator.protocol))
-    return pair.verdict(estimator, n_users)
-
-
 def plan(
     first: Ranks,
     second: Ranks,
@@ -116,7 +69,8 @@ def plan(
     Parameters
     ----------
     first, second : array_like of int, or mapping of int to float
-        Distributions of true ranks in 1..n_items, as for :func:`verdict`.
+        Distributions of true ranks in 1..n_items, as for
+        :func:`~sampled_metrics.verdicts.verdict`.
     metric : Metric or str
     protocol : Protocol
         How the evaluation samples; one catalogue size, one relevant item. Its `n_negatives` are
@@ -151,7 +105,8 @@ def plan(
     Raises
     ------
     ValueError
-        As :func:`verdict`, or if an estimator is unknown or a number out of range.
+        As :func:`~sampled_metrics.verdicts.verdict`, or if an estimator is unknown or a number
+        out of range.
 
     Examples
     --------
@@ -166,7 +121,7 @@ def plan(
     4          exact         1.00              <NA>             9
     """
     metric = parsed(metric)
-    pair = _Pair.of(first, second, metric, _one_size(protocol))
+    pair = _Pair.of(first, second, metric, protocol)
     users = integer(n_users, "n_users", 1, _MOST_USERS)
     most = None if protocol.replacement else pair.n_items - 1
     drawn = protocol.n_negatives
@@ -229,7 +184,7 @@ def curve(
     """
     metric = parsed(metric)
     protocols = by_negatives(protocol)
-    pair = _Pair.of(first, second, metric, _one_size(protocols[0]))
+    pair = _Pair.of(first, second, metric, protocols[0])
     users = np.unique(integers(n_users, "n_users", 1, _MOST_USERS)).tolist()
     negatives = [each.n_negatives for each in protocols]
     rows: list[tuple[str, int | None, int, float, float, int]] = []
@@ -400,12 +355,12 @@ def for_pairs(
     2     A      C     naive                 2
     """
     metric = parsed(metric)
-    n_items = _one_size(by_negatives(protocol)[0])
+    sample = by_negatives(protocol)[0]
     if len(ranks) < 2:
         raise ValueError(f"a plan needs two recommenders or more, got {len(ranks)}")
     tables = []
     for one, two in combinations(ranks, 2):
-        if _Pair.of(ranks[one], ranks[two], metric, n_items).difference == 0:
+        if _Pair.of(ranks[one], ranks[two], metric, sample).difference == 0:
             warnings.warn(
                 f"{one} and {two} have the same {metric.label} in the distributions given: there "
                 "is no order to plan for",
@@ -420,93 +375,6 @@ def for_pairs(
     if not tables:
         raise ValueError(f"all recommenders have the same {metric.label}: there is no order")
     return pd.concat(tables, ignore_index=True)
-
-
-@dataclass(frozen=True, eq=False)
-class _Pair:
-    """Two distributions of ranks: for each its ranks and their masses, and the users' pairs."""
-
-    metric: Metric
-    n_items: int
-    ranks: tuple[IntArray, IntArray]
-    masses: tuple[FloatArray, FloatArray]
-    users: tuple[IntArray, IntArray] | None  # places of each user's two ranks; None: independent
-    _laws: dict[Protocol, FloatArray] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, first: Ranks, second: Ranks, metric: Metric, n_items: int) -> _Pair:
-        given = {"first": first, "second": second}
-        parts = [_distribution(ranks, name, n_items) for name, ranks in given.items()]
-        ranks, masses, users = zip(*parts, strict=True)
-        one, two = users
-        together = None
-        if one is not None and two is not None:
-            if one.size != two.size:
-                raise ValueError(
-                    "first and second must hold the ranks of the same users, got "
-                    f"{one.size} and {two.size}"
-                )
-            together = (one, two)
-        return cls(metric, n_items, ranks, masses, together)
-
-    @cached_property
-    def values(self) -> tuple[FloatArray, FloatArray]:
-        """The exact metric at the ranks of each."""
-        one, two = (self.metric(ranks, self.n_items) for ranks in self.ranks)
-        return one, two
-
-    @cached_property
-    def difference(self) -> float:
-        """Of the exact metric's averages; 0 where it is rounding."""
-        one, two = (float(m @ v) for m, v in zip(self.masses, self.values, strict=True))
-        return one - two if order(one, two) else 0.0
-
-    def law(self, estimator: Estimator) -> FloatArray:
-        """Of a user's sampled ranks: a row for each recommender, or if paired, one of all pairs."""
-        protocol = estimator.protocol
-        if protocol not in self._laws:
-            counts = np.arange(protocol.n_negatives + 1)
-            found = []
-            for ranks, masses in zip(self.ranks, self.masses, strict=True):
-                blocks = list(estimator._law_blocks(ranks, 1, counts))
-                if self.users is None:
-                    ends = np.cumsum([len(block) for block in blocks])[:-1]
-                    parts = zip(np.split(masses, ends), blocks, strict=True)
-                    found.append(np.sum([m @ block for m, block in parts], axis=0))
-                else:
-                    found.append(np.concatenate(blocks))
-            if self.users is None:
-                self._laws[protocol] = np.stack(found)
-            else:
-                shape = (self.ranks[0].size, self.ranks[1].size)
-                share = np.full(self.users[0].size, 1 / self.users[0].size)
-                pairs = coo_array((share, self.users), shape=shape).tocsr()
-                self._laws[protocol] = (found[0].T @ (pairs @ found[1])).reshape(1, -1)
-        return self._laws[protocol]
-
-    def verdict(self, estimator: Estimator, n_users: int) -> Verdict:
-        law, values = self.law(estimator), estimator.values
-        if self.users is None:
-            return self.judged(Differences(values, law, np.array([1.0, -1.0])), n_users)
-        each = np.subtract.outer(values, values).ravel()
-        return self.judged(Differences(each, law, np.ones(1)), n_users)
-
-    def exact(self, n_users: int) -> Verdict:
-        one, two = self.values
-        if self.users is None:
-            law = np.zeros((2, one.size + two.size))
-            law[0, : one.size], law[1, one.size :] = self.masses
-            both = Differences(np.concatenate([one, two]), law, np.array([1.0, -1.0]))
-        else:
-            each = np.append(one[self.users[0]] - two[self.users[1]], 0.0)
-            law = np.append(np.full(each.size - 1, 1 / (each.size - 1)), 0.0)[np.newaxis]
-            both = Differences(each, law, np.ones(1))
-        return self.judged(both, n_users)
-
-    def judged(self, one_user: Differences, n_users: int) -> Verdict:
-        users = integer(n_users, "n_users", 1)
-        mean, variance, *_ = one_user.cumulants.tolist()
-        return Verdict(self.difference, mean, float(np.sqrt(variance / users)), users, one_user)
 
 
 @dataclass(frozen=True, eq=False)
@@ -571,27 +439,3 @@ def _known(names: Sequence[str]) -> list[str]:
             allowed = ", ".join(ESTIMATORS)
             raise ValueError(f"estimators must be among {allowed}, got {name!r}")
     return list(names)
-
-
-def _one_size(protocol: Protocol) -> int:
-    return integer(checked(protocol, n_relevant=1).n_items, "n_items", 2)
-
-
-def _distribution(
-    given: Ranks, name: str, n_items: int
-) -> tuple[IntArray, FloatArray, IntArray | None]:
-    """Ranks, their masses and, of an array, the place of each user's rank among them."""
-    if isinstance(given, Mapping):
-        ranks = integers(np.array(list(given)), f"ranks of {name}", 1, n_items)
-        masses = np.array(list(given.values()), dtype=float)
-        if not (np.isfinite(masses) & (masses >= 0)).all() or abs(masses.sum() - 1) > 1e-9:
-            raise ValueError(
-                f"{name} must hold probabilities that sum to 1, got a sum of {masses.sum()}"
-            )
-        return ranks, masses, None
-    array = np.asarray(given)
-    if array.ndim != 1 or not array.size:
-        raise ValueError(f"{name} must be a list of ranks, got shape {array.shape}")
-    whole = integers(array, f"ranks of {name}", 1, n_items)
-    ranks, places, counts = np.unique(whole, return_inverse=True, return_counts=True)
-    return ranks, counts / whole.size, places

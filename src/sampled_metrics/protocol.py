@@ -328,14 +328,11 @@ class Protocol:
         >>> Protocol(n_items=100, n_negatives=9, n_relevant=2).checked_set([60, 2])
         array([ 2, 60])
         """
-        if not isinstance(self.n_items, int):
-            raise ValueError(
-                f"n_items must be one number for a set of ranks, got shape {self.n_items.shape}"
-            )
+        items = one_size(self)
         ordered = relevant_set(ranks)
         if ordered.size != self.n_relevant:
             raise ValueError(f"ranks must hold n_relevant = {self.n_relevant}, got {ordered.size}")
-        return integers(ordered, "ranks", 1, self.n_items)
+        return integers(ordered, "ranks", 1, items)
 
 
 def checked(given: Protocol, *, n_relevant: int | None = None) -> Protocol:
@@ -358,6 +355,21 @@ def checked(given: Protocol, *, n_relevant: int | None = None) -> Protocol:
             f"{given.n_relevant}"
         )
     return given
+
+
+def one_size(protocol: Protocol) -> int:
+    """The catalogue size of a protocol that holds one, or ValueError.
+
+    Examples
+    --------
+    >>> one_size(Protocol(10_000, 99))
+    10000
+    """
+    if not isinstance(protocol.n_items, int):
+        raise ValueError(
+            f"n_items must be one catalogue size here, got shape {protocol.n_items.shape}"
+        )
+    return protocol.n_items
 
 
 def by_negatives(given: Protocol | Sequence[Protocol]) -> list[Protocol]:

@@ -15,7 +15,7 @@ import mpmath as mp
 import numpy as np
 
 from sampled_metrics import Protocol, metric
-from sampled_metrics.consistency import verdicts
+from sampled_metrics.consistency import expected_differences
 from sampled_metrics.estimators import naive
 
 from ..enumeration import DIGITS, digits_law, every_sample, exact_law
@@ -134,7 +134,7 @@ def mean_over_instances(published: str) -> Finding:
 
 
 def consistency_of_pairs(published: str, kind: str) -> Finding:
-    """Eq. 14 says of each pair of recommenders what `consistency.verdicts` says of it.
+    """Eq. 14 says of each pair of recommenders what `expected_differences` says of it.
 
     The formula is asked of a pair in both orders, as the definition quantifies over all pairs.
     """
@@ -159,8 +159,8 @@ def consistency_of_pairs(published: str, kind: str) -> Finding:
                 evaluate(published, exact=exact, expected=sampled, A=x, B=y)
                 for x, y in ((a, b), (b, a))
             ]
-            found = verdicts({"A": a, "B": b}, metric(kind), n, m)["consistent"].item()
-            yield f"ranks {a} and {b}", int(all(both)), int(found)
+            found = expected_differences({"A": a, "B": b}, kind, Protocol(n, m))
+            yield f"ranks {a} and {b}", int(all(both)), int(found["consistent"].item())
 
     return compared(cases(), "the package's verdicts")
 
