@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
 from sampled_book.enumeration import every_sample
-from sampled_metrics import Metric, Protocol, estimators, metric
+from sampled_metrics import Metric, Protocol, estimators, evaluation, metric
 from sampled_metrics.estimators import (
     Estimator,
     IllConditionedError,
@@ -478,3 +478,23 @@ def test_more_bad_input() -> None:
         choose_gamma(metric("ap"), Protocol(10, 3, n_relevant=2), 5)
     with pytest.raises(ValueError, match="sampled_ranks must be <= 4, got 5"):
         bias_variance(metric("ap"), Protocol(10, 3), 0.1)(5)
+
+
+def test_estimators_by_name() -> None:
+    protocol = Protocol(60, 5)
+    made = {
+        "naive": estimators.naive("ap", protocol),
+        "rank estimate": estimators.rank_estimate("ap", protocol),
+        "least bias": estimators.least_bias("ap", protocol),
+        "monotone": estimators.monotone("ap", protocol),
+        "bias-variance": estimators.bias_variance("ap", protocol, 0.1),
+    }
+    assert (*made, *evaluation.FITTED) == evaluation.ESTIMATORS
+    for name, expected in made.items():
+        found = estimators.by_name(name, "ap", protocol, gamma=0.1)
+        assert found.name == expected.name
+        assert found.values.tolist() == expected.values.tolist()
+    with pytest.raises(ValueError, match="estimator 'bias' is unknown: did you mean 'least bias'"):
+        estimators.by_name("bias", "ap", protocol)
+    with pytest.raises(ValueError, match="gamma is needed for 'bias-variance'"):
+        estimators.by_name("bias-variance", "ap", protocol)

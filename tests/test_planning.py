@@ -163,7 +163,8 @@ def test_probability_is_the_share_of_right_verdicts_of_simulated_evaluations(nam
     second[:80] = first[:80]
     n_users, repetitions, protocol = 400, 2_000, Protocol(500, 40)
     found = plan(first, second, metric("ap"), protocol, n_users, estimators=[name], max_negatives=1)
-    estimator = ESTIMATORS[name](metric("ap"), protocol, n_users)
+    gamma = estimators.default_gamma(n_users)
+    estimator = estimators.by_name(name, metric("ap"), protocol, gamma=gamma)
     right = np.sign(metric("ap")(first).mean() - metric("ap")(second).mean())
     users = rng.integers(0, 400, (repetitions, n_users))
     averages = [
@@ -409,7 +410,31 @@ def test_bad_protocols(protocol: object, said: str) -> None:
 
 
 def test_bad_names() -> None:
-    with pytest.raises(ValueError, match=r"estimators must be among naive, .* got 'nave'"):
-        plan({1: 1.0}, {2: 1.0}, metric("ap"), Protocol(100, 50), 5, estimators=["nave"])
-    with pytest.raises(ValueError, match="list of one name or more"):
-        plan({1: 1.0}, {2: 1.0}, metric("ap"), Protocol(100, 50), 5, estimators="naive")
+    given = {1: 1.0}, {2: 1.0}, "ap", Protocol(100, 50), 5
+    with pytest.raises(ValueError, match="estimator 'nave' is unknown: did you mean 'naive'"):
+        plan(*given, estimators=["nave"])
+    with pytest.raises(ValueError, match="estimators must hold one name or more, got none"):
+        plan(*given, estimators=[])
+
+
+def test_one_name_stands_for_a_list_of_it() -> None:
+    given = {1: 1.0}, {2: 1.0}, "ap", Protocol(100, 50), 5
+    alone, listed = (plan(*given, estimators=names) for names in ("naive", ["naive"]))
+    pd.testing.assert_frame_equal(alone, listed)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_verdict_takes_the_name_of_an_estimator(name: str) -> None:
+    protocol, gamma = Protocol(300, 20), estimators.default_gamma(40)
+    made = estimators.by_name(name, "ndcg@10", protocol, gamma=gamma)
+    for users, options in ((20, {}), (2, {"n_users": 40})):
+        given = [3, 40] * users, [5, 20] * users
+        found = verdict(*given, name, "ndcg@10", protocol, **options)
+        assert found == verdict(*given, made, **options)
+
+
+def test_a_name_needs_a_metric_and_a_protocol_and_an_estimator_has_them() -> None:
+    with pytest.raises(ValueError, match="metric and protocol are needed with the name 'naive'"):
+        verdict([1], [2], "naive", "ap")
+    with pytest.raises(ValueError, match="metric and protocol are those of the estimator"):
+        verdict([1], [2], estimators.naive("ap", Protocol(9, 4)), "ap")

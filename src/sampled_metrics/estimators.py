@@ -7,8 +7,9 @@ sampled rank as if the sample were the catalogue, is the one that everyone repor
 
 from __future__ import annotations
 
+import difflib
 import numbers
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
-from ._validate import FloatArray, IntArray, integer, integers
+from ._validate import FloatArray, IntArray, as_written, integer, integers
 from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics.distributions import log_hypergeometric, log_law
@@ -526,6 +527,81 @@ def monotone(
     rows = [system.decreasing(nonnegative) for system in _systems(metric, protocol, prior)]
     name = "monotone, non-negative" if nonnegative else "monotone"
     return Estimator(metric, protocol, _stacked(rows), name)
+
+
+#: The estimators that :func:`by_name` makes, by the names that all tables print.
+NAMES = ("naive", "rank estimate", "least bias", "monotone", "bias-variance")
+
+
+def by_name(
+    name: str, metric: Metric | str, protocol: Protocol, *, gamma: float | None = None
+) -> Estimator:
+    """Make an estimator from its name.
+
+    Parameters
+    ----------
+    name : {"naive", "rank estimate", "least bias", "monotone", "bias-variance"}
+        The function of this module that is called, with its defaults.
+    metric : Metric or str
+    protocol : Protocol
+        With one catalogue size, but for "naive".
+    gamma : float, optional
+        Weight of the variance: needed by "bias-variance", and used by it alone. See
+        :func:`default_gamma`.
+
+    Returns
+    -------
+    Estimator
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown (the nearest one is suggested), "bias-variance" has no `gamma`, and
+        as the function that is called.
+
+    See Also
+    --------
+    naive, rank_estimate, least_bias, monotone, bias_variance : The functions themselves.
+    sampled_metrics.metric : A metric from its name.
+
+    Examples
+    --------
+    >>> protocol = Protocol(n_items=1_000, n_negatives=20)
+    >>> for name in ("naive", "rank estimate", "monotone"):
+    ...     print(name, by_name(name, "recall@10", protocol).expected([1, 50]).round(2))
+    naive [1. 1.]
+    rank estimate [1.   0.37]
+    monotone [0.38 0.13]
+    """
+    if known(name) == "bias-variance":
+        if gamma is None:
+            raise ValueError(
+                "gamma is needed for 'bias-variance': give a number > 0, or default_gamma(n_users)"
+            )
+        return bias_variance(metric, protocol, gamma)
+    makers: dict[str, Callable[[Metric | str, Protocol], Estimator]] = {
+        "naive": naive,
+        "rank estimate": rank_estimate,
+        "least bias": least_bias,
+        "monotone": monotone,
+    }
+    return makers[name](metric, protocol)
+
+
+def known(name: str) -> str:
+    """Return the name of an estimator as it is, or raise ValueError if :func:`by_name` has none.
+
+    Examples
+    --------
+    >>> known("nave")
+    Traceback (most recent call last):
+    ...
+    ValueError: estimator 'nave' is unknown: did you mean 'naive'?
+    """
+    if name not in NAMES:
+        near = difflib.get_close_matches(str(name), NAMES, n=1, cutoff=0.0)[0]
+        raise ValueError(f"estimator {as_written(name)} is unknown: did you mean {near!r}?")
+    return name
 
 
 def default_gamma(n_users: int) -> float:

@@ -26,7 +26,6 @@ from tqdm import tqdm
 from . import estimators as corrections
 from . import identification, priors
 from ._validate import FloatArray, IntArray, shortened
-from .estimators import Estimator
 from .io.logs import Log, read_log
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -477,19 +476,13 @@ class _Values:
 
     def _build(self, of: Metric, name: str) -> tuple[_Build, str]:
         """How the estimator is made, and how it depends on the size of the catalogue."""
-        gamma = self.gamma
-        ways: dict[str, tuple[Callable[[Protocol], Estimator], str]] = {
-            "naive": (lambda protocol: corrections.naive(of, protocol), "constant"),
-            "rank estimate": (lambda protocol: corrections.rank_estimate(of, protocol), "each"),
-            "least bias": (lambda protocol: corrections.least_bias(of, protocol), "smooth"),
-            "monotone": (lambda protocol: corrections.monotone(of, protocol), "lines"),
-            "bias-variance": (
-                lambda protocol: corrections.bias_variance(of, protocol, gamma),
-                "smooth",
-            ),
-        }
-        make, way = ways[name]
-        return lambda protocol: np.atleast_2d(make(protocol).values), way
+        ways = {"naive": "constant", "rank estimate": "each", "monotone": "lines"}
+
+        def build(protocol: Protocol) -> FloatArray:
+            made = corrections.by_name(name, of, protocol, gamma=self.gamma)
+            return np.atleast_2d(made.values)
+
+        return build, ways.get(name, "smooth")
 
     def _plugged_in(self, of: Metric, name: str, recommender: str) -> _Found:
         """The metric of a fitted prior, and for maximum entropy its expansion in the users."""

@@ -22,7 +22,6 @@ from tqdm import tqdm
 
 from . import estimators as corrections
 from ._validate import FloatArray, IntArray, integer, integers
-from .estimators import Estimator
 from .io.logs import Log
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -30,17 +29,10 @@ from .protocol import Protocol, by_negatives, thinned
 from .results import Plan
 from .verdicts import Ranks, Verdict, _Pair, negatives_needed
 
-#: What a plan compares. Gamma of bias-variance is that of
+#: What a plan compares if nothing is named. Gamma of bias-variance is that of
 #: :func:`~sampled_metrics.estimators.default_gamma`, as in
 #: :func:`~sampled_metrics.evaluation.estimate`.
-ESTIMATORS: dict[str, Callable[[Metric, Protocol, int], Estimator]] = {
-    "naive": lambda metric, protocol, users: corrections.naive(metric, protocol),
-    "rank estimate": lambda metric, protocol, users: corrections.rank_estimate(metric, protocol),
-    "monotone": lambda metric, protocol, users: corrections.monotone(metric, protocol),
-    "bias-variance": lambda metric, protocol, users: corrections.bias_variance(
-        metric, protocol, corrections.default_gamma(users)
-    ),
-}
+ESTIMATORS = ("naive", "rank estimate", "monotone", "bias-variance")
 
 #: Those that are another estimator for every number of users.
 _BY_USERS = {"bias-variance"}
@@ -59,7 +51,7 @@ def plan(
     protocol: Protocol,
     n_users: int,
     *,
-    estimators: Sequence[str] = tuple(ESTIMATORS),
+    estimators: str | Sequence[str] = ESTIMATORS,
     confidence: float = 0.95,
     max_negatives: int | None = None,
     progress: bool = False,
@@ -77,8 +69,8 @@ def plan(
         what the evaluation has if only users are added.
     n_users : int
         Users of the evaluation, at least 1.
-    estimators : sequence of str
-        Keys of :data:`ESTIMATORS`.
+    estimators : str or sequence of str
+        Names of :func:`~sampled_metrics.estimators.by_name`; those in `ESTIMATORS` if omitted.
     confidence : float
         Probability of the right verdict to reach, in [0.5, 1).
     max_negatives : int, optional
@@ -127,7 +119,7 @@ def plan(
     drawn = protocol.n_negatives
     last = min(1_000, pair.n_items - 1) if max_negatives is None else max_negatives
     grid = steps(integer(last, "max_negatives", 1, most))
-    names = _known(estimators)
+    names = _names(estimators)
     rows = []
     for name in tqdm(names, desc="plan", unit="estimator", disable=not progress):
         at = _Judged(pair, name, protocol)
@@ -147,7 +139,7 @@ def curve(
     protocol: Protocol | Sequence[Protocol],
     n_users: ArrayLike,
     *,
-    estimators: Sequence[str] = tuple(ESTIMATORS),
+    estimators: str | Sequence[str] = ESTIMATORS,
     progress: bool = False,
 ) -> pd.DataFrame:
     """Probability of the right verdict by the numbers of negatives and of users.
@@ -188,7 +180,7 @@ def curve(
     users = np.unique(integers(n_users, "n_users", 1, _MOST_USERS)).tolist()
     negatives = [each.n_negatives for each in protocols]
     rows: list[tuple[str, int | None, int, float, float, int]] = []
-    for name in tqdm(_known(estimators), desc="curve", unit="estimator", disable=not progress):
+    for name in tqdm(_names(estimators), desc="curve", unit="estimator", disable=not progress):
         at = _Judged(pair, name, protocols[0])
         for u, m in product(users, negatives):
             found = at(m, u)
@@ -387,7 +379,8 @@ class _Judged:
 
     def __call__(self, n_negatives: int, n_users: int) -> Verdict:
         protocol = replace(self.protocol, n_negatives=n_negatives)
-        estimator = ESTIMATORS[self.name](self.pair.metric, protocol, n_users)
+        gamma = corrections.default_gamma(n_users)
+        estimator = corrections.by_name(self.name, self.pair.metric, protocol, gamma=gamma)
         return self.pair.verdict(estimator, n_users)
 
     def users_needed(self, now: Verdict, n_negatives: int, confidence: float) -> int | None:
@@ -431,11 +424,8 @@ def _frame(
     return frame.astype(dict.fromkeys(counts, "Int64"))
 
 
-def _known(names: Sequence[str]) -> list[str]:
-    if isinstance(names, str) or not names:
-        raise ValueError(f"estimators must be a list of one name or more, got {names!r}")
-    for name in names:
-        if name not in ESTIMATORS:
-            allowed = ", ".join(ESTIMATORS)
-            raise ValueError(f"estimators must be among {allowed}, got {name!r}")
-    return list(names)
+def _names(given: str | Sequence[str]) -> list[str]:
+    names = [given] if isinstance(given, str) else list(given)
+    if not names:
+        raise ValueError("estimators must hold one name or more, got none")
+    return [corrections.known(name) for name in names]

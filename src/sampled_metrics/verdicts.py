@@ -18,7 +18,7 @@ from scipy.special import ndtr, ndtri
 
 from ._validate import FloatArray, IntArray, integer, integers
 from .consistency import _TOLERANCE, _checked, sign
-from .estimators import Estimator
+from .estimators import Estimator, by_name, default_gamma
 from .metrics import Metric
 from .numerics.differences import Differences, tabulated
 from .protocol import Protocol, checked, one_size
@@ -114,9 +114,7 @@ class Verdict:
         --------
         Up to nine negatives, every item is in the sampled top ten:
 
-        >>> from .estimators import naive
-        >>> recall = naive("recall@10", Protocol(n_items=1_000, n_negatives=9))
-        >>> found = verdict([3] * 5, [700] * 5, recall)
+        >>> found = verdict([3] * 5, [700] * 5, "naive", "recall@10", Protocol(1_000, 9))
         >>> found.probability, found.ties
         (0.0, 1.0)
         """
@@ -189,7 +187,13 @@ class Verdict:
 
 
 def verdict(
-    first: Ranks, second: Ranks, estimator: Estimator, *, n_users: int | None = None
+    first: Ranks,
+    second: Ranks,
+    estimator: Estimator | str,
+    metric: Metric | str | None = None,
+    protocol: Protocol | None = None,
+    *,
+    n_users: int | None = None,
 ) -> Verdict:
     """How often a sampled evaluation finds the order of two recommenders, without simulation.
 
@@ -204,8 +208,13 @@ def verdict(
     first, second : array_like of int, shape (n,), or mapping of int to float
         True ranks of the same users under each recommender; or, with `n_users`, the probabilities
         of the ranks that have any.
-    estimator : Estimator
-        What the evaluation reports, under the protocol that it samples by; one relevant item.
+    estimator : Estimator or str
+        What the evaluation reports, under the protocol that it samples by; one relevant item. A
+        name is one of :func:`~sampled_metrics.estimators.by_name`; "bias-variance" has the gamma
+        of :func:`~sampled_metrics.estimators.default_gamma`.
+    metric : Metric or str, optional
+    protocol : Protocol, optional
+        Needed with the name of an estimator; an :class:`~sampled_metrics.Estimator` has its own.
     n_users : int, optional
         If omitted, the evaluation is of these very users: only their negatives are drawn. With
         `n_users` as many users are drawn at random as well. From two arrays they are drawn as
@@ -220,8 +229,9 @@ def verdict(
     ------
     ValueError
         If the numbers of users differ, a rank is out of range, probabilities do not sum to 1 or
-        are given without `n_users`, there are several relevant items, users are to be drawn from
-        several catalogue sizes, or the exact averages are equal.
+        are given without `n_users`, a name comes without metric or protocol or an estimator with
+        them, there are several relevant items, users are to be drawn from several catalogue
+        sizes, or the exact averages are equal.
 
     See Also
     --------
@@ -231,18 +241,27 @@ def verdict(
 
     Examples
     --------
-    >>> from .estimators import naive
-    >>> ap = naive("ap", Protocol(n_items=1_000, n_negatives=200))
-    >>> found = verdict([3] * 5, [8] * 5, ap)
+    >>> protocol = Protocol(n_items=1_000, n_negatives=200)
+    >>> found = verdict([3] * 5, [8] * 5, "naive", "ap", protocol)
     >>> round(found.probability, 2), round(found.ties, 2), found.users(0.99)
     (0.94, 0.02, 15)
 
     A hundred users, each of them like one of these two:
 
-    >>> found = verdict([3, 30], [8, 20], ap, n_users=100)
+    >>> found = verdict([3, 30], [8, 20], "naive", "ap", protocol, n_users=100)
     >>> round(found.exact, 3), round(found.probability, 3), found.users()
     (0.096, 0.998, 32)
     """
+    if isinstance(estimator, str):
+        if metric is None or protocol is None:
+            raise ValueError(
+                f"metric and protocol are needed with the name {estimator!r}, got None"
+            )
+        fixed = 1 if isinstance(first, Mapping) else max(1, np.size(first))
+        gamma = default_gamma(fixed if n_users is None else n_users)
+        estimator = by_name(estimator, metric, checked(protocol, n_relevant=1), gamma=gamma)
+    elif metric is not None or protocol is not None:
+        raise ValueError("metric and protocol are those of the estimator: leave them out")
     metric, protocol = estimator.metric, checked(estimator.protocol, n_relevant=1)
     if n_users is not None:
         return _Pair.of(first, second, metric, protocol).verdict(estimator, n_users)
@@ -293,10 +312,9 @@ def negatives_needed(
 
     Examples
     --------
-    >>> from .estimators import naive
-    >>> negatives_needed(
-    ...     lambda m: verdict([3] * 5, [300] * 5, naive("recall@10", Protocol(1_000, m))), 10, 900
-    ... )
+    >>> def found(m):
+    ...     return verdict([3] * 5, [300] * 5, "naive", "recall@10", Protocol(1_000, m))
+    >>> negatives_needed(found, 10, 900)
     31
     """
     needed = _normal_quantile(confidence)
