@@ -310,3 +310,15 @@ def test_arrays_given_cannot_be_changed_from_outside() -> None:
     assert protocol.mean([10, 20]).tolist() == [4.0, 4.0]
     with pytest.raises(ValueError, match="read-only"):
         protocol.n_items[0] = 2  # type: ignore[index]
+
+
+def test_a_seed_stands_for_its_generator() -> None:
+    protocol = Protocol(100, 9, n_relevant=2)
+    for drawn in (
+        lambda rng: protocol.draw([50] * 20, rng),
+        lambda rng: protocol.draw_set([2, 60], rng, size=20),
+    ):
+        assert drawn(5).tolist() == drawn(np.random.default_rng(5)).tolist() != drawn(6).tolist()
+    for wrong in (None, 1.5, True, -1):
+        with pytest.raises(ValueError, match="rng must be a seed >= 0"):
+            protocol.draw(50, wrong)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._validate import FloatArray, IntArray, as_written, integer, integers
+from ._validate import FloatArray, IntArray, as_written, generator, integer, integers
 from .metrics import relevant_set
 from .numerics.distributions import law, log_law
 
@@ -234,7 +234,7 @@ class Protocol:
     def draw(
         self,
         rank: ArrayLike,
-        rng: np.random.Generator,
+        rng: int | np.random.Generator,
         size: int | tuple[int, ...] | None = None,
         position: int = 1,
     ) -> IntArray:
@@ -244,7 +244,8 @@ class Protocol:
         ----------
         rank : array_like of int, shape (...)
             True ranks.
-        rng : numpy.random.Generator
+        rng : int or numpy.random.Generator
+            A seed, or where the draws come from.
         size : int or tuple of int, optional
             Shape of the result; must end in the broadcast shape of `rank`, which it is if omitted.
         position : int
@@ -258,15 +259,15 @@ class Protocol:
         Raises
         ------
         ValueError
-            As :meth:`above`, or if `size` does not end in the broadcast shape.
+            As :meth:`above`, if `size` does not end in the broadcast shape, or if `rng` is
+            neither a seed nor a generator.
 
         Examples
         --------
-        >>> rng = np.random.default_rng(0)
-        >>> Protocol(n_items=10_000, n_negatives=99).draw([1, 5_000, 10_000], rng)
+        >>> Protocol(n_items=10_000, n_negatives=99).draw([1, 5_000, 10_000], rng=0)
         array([  1,  51, 100])
         """
-        above, pool = self.above(rank, position), self.pool
+        above, pool, rng = self.above(rank, position), self.pool, generator(rng)
         if self.replacement:
             drawn = rng.binomial(self.n_negatives, above / pool, size)
         else:
@@ -274,7 +275,7 @@ class Protocol:
         return np.asarray(drawn, dtype=np.int64) + position
 
     def draw_set(
-        self, ranks: ArrayLike, rng: np.random.Generator, size: int | None = None
+        self, ranks: ArrayLike, rng: int | np.random.Generator, size: int | None = None
     ) -> IntArray:
         """Draw the sampled ranks of all relevant items of one instance from one sample.
 
@@ -282,7 +283,8 @@ class Protocol:
         ----------
         ranks : array_like of int, shape (n_relevant,)
             Their distinct true ranks.
-        rng : numpy.random.Generator
+        rng : int or numpy.random.Generator
+            A seed, or where the draws come from.
         size : int, optional
             Number of samples of negatives.
 
@@ -294,15 +296,14 @@ class Protocol:
         Raises
         ------
         ValueError
-            As :meth:`checked_set`.
+            As :meth:`checked_set`, or if `rng` is neither a seed nor a generator.
 
         Examples
         --------
-        >>> rng = np.random.default_rng(0)
-        >>> Protocol(n_items=100, n_negatives=9, n_relevant=2).draw_set([2, 60], rng)
+        >>> Protocol(n_items=100, n_negatives=9, n_relevant=2).draw_set([2, 60], rng=0)
         array([1, 8])
         """
-        ordered = self.checked_set(ranks)
+        ordered, rng = self.checked_set(ranks), generator(rng)
         above = np.diff(ordered - np.arange(1, ordered.size + 1), prepend=0)
         pool = int(self.pool)
         gaps = np.append(above, pool - above.sum())

@@ -3,7 +3,8 @@
 A recommender that gives many items the same score does not say which comes first, and the
 metric of its ranking then depends on a choice that most code makes without a word. Here the
 choice is kept open: :func:`exact_ranks` counts how many candidates score above the held-out
-item and how many score the same, and the policy is named when ranks or metrics are taken.
+item and how many score the same. Metrics are averaged over the order of ties if no other policy
+is named; a rank has no such mean, and asks for a policy.
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
-from ._validate import FloatArray, IntArray, as_written, checked_tolerance, integers, real_scores
+from ._validate import (
+    FloatArray,
+    IntArray,
+    as_written,
+    checked_tolerance,
+    generator,
+    integers,
+    real_scores,
+)
 from .metrics import Metric
 from .metrics import metric as parsed
 from .protocol import Protocol
@@ -61,11 +70,10 @@ class RankIntervals:
 
     Examples
     --------
-    >>> from . import metric
     >>> intervals = RankIntervals([0, 1], [0, 2], [5, 5])
     >>> intervals.ranks("pessimistic")
     array([1, 4])
-    >>> intervals.evaluate(metric("auc"), "mean")
+    >>> intervals.evaluate("auc")
     array([1. , 0.5])
     """
 
@@ -93,15 +101,15 @@ class RankIntervals:
                 f"n_better {self.n_better[i]} and n_tied {self.n_tied[i]}"
             )
 
-    def ranks(self, ties: RankTies, rng: np.random.Generator | None = None) -> IntArray:
+    def ranks(self, ties: RankTies, rng: int | np.random.Generator | None = None) -> IntArray:
         """Ranks under a named tie policy, 1 the best.
 
         Parameters
         ----------
         ties : {"optimistic", "pessimistic", "random"}
             The held-out item comes first among its ties, last, or at a place drawn uniformly.
-        rng : numpy.random.Generator, optional
-            Needed by "random" alone.
+        rng : int or numpy.random.Generator, optional
+            A seed, or where the draws come from. Needed by "random" alone.
 
         Returns
         -------
@@ -124,30 +132,29 @@ class RankIntervals:
         if ties == "pessimistic":
             return self.n_better + self.n_tied + 1
         if ties == "random":
-            if not isinstance(rng, np.random.Generator):
-                raise ValueError(
-                    f"rng must be a numpy Generator for ties='random', got {as_written(rng)}"
-                )
-            return self.n_better + 1 + rng.integers(self.n_tied + 1)
+            return self.n_better + 1 + generator(rng).integers(self.n_tied + 1)
         raise ValueError(
             "ties must be 'optimistic', 'pessimistic' or 'random' to give ranks, got "
             f"{as_written(ties)}"
         )
 
     def evaluate(
-        self, metric: Metric | str, ties: Ties, rng: np.random.Generator | None = None
+        self,
+        metric: Metric | str,
+        ties: Ties = "mean",
+        rng: int | np.random.Generator | None = None,
     ) -> FloatArray:
-        """Value of a metric for each instance under a named tie policy.
+        """Value of a metric for each instance.
 
         Parameters
         ----------
         metric : Metric or str
             From :func:`sampled_metrics.metric`.
-        ties : {"optimistic", "pessimistic", "mean", "random"}
-            As in :meth:`ranks`; "mean" is the exact expectation of the metric over ties broken
-            uniformly at random, which is not the metric of the mean rank.
-        rng : numpy.random.Generator, optional
-            Needed by "random" alone.
+        ties : {"mean", "optimistic", "pessimistic", "random"}
+            "mean" is the exact expectation of the metric over ties broken uniformly at random,
+            which is not the metric of the mean rank. The others are as in :meth:`ranks`.
+        rng : int or numpy.random.Generator, optional
+            A seed, or where the draws come from. Needed by "random" alone.
 
         Returns
         -------
@@ -160,8 +167,7 @@ class RankIntervals:
 
         Examples
         --------
-        >>> from . import metric
-        >>> RankIntervals([0], [1], [10]).evaluate(metric("rr"), "mean")
+        >>> RankIntervals([0], [1], [10]).evaluate("rr")
         array([0.75])
         """
         metric = parsed(metric)

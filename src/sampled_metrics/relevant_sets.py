@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import beta, binom
 
-from ._validate import FloatArray, IntArray, as_written, floats, integer, integers
+from ._validate import FloatArray, IntArray, as_written, floats, generator, integer, integers
 from .estimators import Estimator
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -423,7 +423,7 @@ class RelevantSets:
     def draw(
         self,
         n_negatives: ArrayLike,
-        rng: np.random.Generator,
+        rng: int | np.random.Generator,
         *,
         replacement: bool = False,
         weighted: bool = False,
@@ -434,7 +434,8 @@ class RelevantSets:
         ----------
         n_negatives, replacement, weighted
             As in :meth:`law`.
-        rng : numpy.random.Generator
+        rng : int or numpy.random.Generator
+            A seed, or where the draws come from.
 
         Returns
         -------
@@ -445,17 +446,17 @@ class RelevantSets:
         Raises
         ------
         ValueError
-            As :meth:`law`.
+            As :meth:`law`, or if `rng` is neither a seed nor a generator.
 
         Examples
         --------
         >>> sets = RelevantSets([[3, 0]] * 2, [[1, 0]] * 2, [[1, 0]] * 2, [8, 8])
-        >>> sets.draw(4, np.random.default_rng(1))
+        >>> sets.draw(4, rng=1)
         array([[5, 1],
                [3, 1]])
         """
         places, left = self._drawn(n_negatives, replacement, weighted)
-        relevant = self.n_better.shape[1]
+        relevant, rng = self.n_better.shape[1], generator(rng)
         height = rng.random(self.n_better.shape)
         # Ties: relevant items and decoys all get a random height, the lowest comes first.
         order = np.lexsort((height, self.level))
