@@ -588,3 +588,9 @@ def test_a_standing_keeps_another_where_that_one_is_no_tie() -> None:
 def test_users_behind_needs_the_same_users() -> None:
     with pytest.raises(ValueError, match=r"one shape \(n_users,\), got \(2,\) and \(3,\)"):
         users_behind([1, 2], [1, 2, 3])
+
+
+def test_standings_are_equal_if_they_hold_the_same() -> None:
+    values = {"a": [1.0, 0.0], "b": [0.0, 0.5]}
+    one, same, other = (Standing.of(v) for v in (values, values, {"a": [1], "b": [0]}))
+    assert len({one, same, other}) == 2

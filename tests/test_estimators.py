@@ -279,3 +279,19 @@ def test_bad_sets() -> None:
             judge([4, 4])
         with pytest.raises(ValueError, match="ranks must hold n_relevant = 2, got 1"):
             judge([4])
+
+
+def test_estimators_are_equal_if_they_say_the_same() -> None:
+    protocol = Protocol([50, 60], 2)
+    one, same = (Estimator(metric("ap"), protocol, [1, 0.5, 0.2], "own") for _ in range(2))
+    assert one == same
+    assert hash(one) == hash(same)
+    others = [
+        Estimator(metric("ap"), protocol, [1, 0.5, 0.1], "own"),
+        Estimator(metric("ap"), protocol, [1, 0.5, 0.2], "another"),
+        Estimator(metric("rr"), protocol, [1, 0.5, 0.2], "own"),
+        Estimator(metric("ap"), Protocol([50, 61], 2), [1, 0.5, 0.2], "own"),
+        "own",
+    ]
+    assert len({one, same, *others}) == 1 + len(others)
+    assert repr(one) == "Estimator('own', ap, Protocol(n_items=<50 to 60>, n_negatives=2))"

@@ -322,3 +322,22 @@ def test_a_seed_stands_for_its_generator() -> None:
     for wrong in (None, 1.5, True, -1):
         with pytest.raises(ValueError, match="rng must be a seed >= 0"):
             protocol.draw(50, wrong)  # type: ignore[arg-type]
+
+
+def test_protocols_are_equal_if_they_sample_alike() -> None:
+    many = [Protocol(np.arange(50, 5_000), 9) for _ in range(2)]
+    assert many[0] == many[1]
+    assert len(set(many)) == 1
+    others = [
+        Protocol(50, 9),
+        Protocol([50], 9),
+        Protocol([50, 50], 9),
+        Protocol(50, 8),
+        Protocol(50, 9, replacement=False),
+        Protocol(50, 9, n_relevant=2),
+        (50, 9),
+    ]
+    assert len({many[0], *others}) == 1 + len(others)
+    assert repr(many[0]) == "Protocol(n_items=<50 to 4999>, n_negatives=9)"
+    for found in others[3:6]:
+        assert eval(repr(found)) == found

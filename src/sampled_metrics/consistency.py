@@ -105,6 +105,9 @@ class Standing:
     users: Mapping[tuple[str, str], int]
     hits: Mapping[str, float] = field(default_factory=dict)
 
+    def __hash__(self) -> int:
+        return hash((*self.means.items(), *self.users.items(), *self.hits.items()))
+
     @classmethod
     def of(
         cls, values: Mapping[str, ArrayLike], hits: Mapping[str, ArrayLike] | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import numbers
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -33,7 +33,7 @@ Prior = ArrayLike | Mapping[int, float] | None
 _BLOCK = 1 << 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Estimator:
     """A value for each sampled rank, judged under the protocol that produced the rank.
 
@@ -47,11 +47,17 @@ class Estimator:
         What it reports when 0, 1, ..., m sampled negatives are above the item; with several
         relevant items a row for each position among them, to be summed over the items.
     name : str
+
+    Examples
+    --------
+    >>> from . import metric
+    >>> Estimator(metric("ap"), Protocol(n_items=1_000, n_negatives=2), [1.0, 0.3, 0.0], "my own")
+    Estimator('my own', ap, Protocol(n_items=1000, n_negatives=2))
     """
 
     metric: Metric
     protocol: Protocol
-    values: FloatArray = field(repr=False)
+    values: FloatArray
     name: str = "custom"
 
     def __post_init__(self) -> None:
@@ -62,6 +68,19 @@ class Estimator:
             raise ValueError(f"values must have shape {expected}, got {values.shape}")
         values.setflags(write=False)
         object.__setattr__(self, "values", values)
+
+    def __repr__(self) -> str:
+        return f"Estimator({self.name!r}, {self.metric.name}, {self.protocol!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return self._key == other._key if isinstance(other, Estimator) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return self.name, self.metric, self.protocol, self.values.tobytes()
 
     def __call__(self, sampled_ranks: ArrayLike, position: int = 1) -> FloatArray:
         """Reported value for each sampled rank, in [position, position + m]; any shape.

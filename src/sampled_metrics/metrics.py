@@ -43,7 +43,7 @@ _OTHER_NAMES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Metric:
     """A ranking metric; make one with :func:`metric`.
 
@@ -61,8 +61,8 @@ class Metric:
 
     Examples
     --------
-    >>> Metric("ndcg", 10) == metric("ndcg@10")
-    True
+    >>> Metric("ndcg", 10)
+    metric('ndcg@10')
     """
 
     kind: str
@@ -92,6 +92,9 @@ class Metric:
         kind = {"precision": "Precision", "recall": "Recall", "hit": "Hit", "accuracy": "Accuracy"}
         shown = kind.get(self.kind, self.kind.upper())
         return shown if self.k is None else f"{shown}@{self.k}"
+
+    def __repr__(self) -> str:
+        return f"metric({self.name!r})"
 
     def __call__(self, ranks: ArrayLike, n_items: ArrayLike | None = None) -> FloatArray:
         """Value of rankings that hold one relevant item each (krichene2020, eqs 7-13).

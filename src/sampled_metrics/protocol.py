@@ -10,7 +10,7 @@ items. Probabilities as floating-point numbers would already lose 7 of those dig
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -21,7 +21,7 @@ from .metrics import relevant_set
 from .numerics.distributions import law, log_law
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Protocol:
     """How negatives are sampled for one evaluation instance.
 
@@ -48,8 +48,11 @@ class Protocol:
     >>> protocol = Protocol(n_items=5, n_negatives=2)
     >>> protocol.pmf(3)
     array([0.25, 0.5 , 0.25])
-    >>> Protocol(n_items=5, n_negatives=2, replacement=False).pmf(3).round(4)
+    >>> without = Protocol(n_items=5, n_negatives=2, replacement=False)
+    >>> without.pmf(3).round(4)
     array([0.1667, 0.6667, 0.1667])
+    >>> without
+    Protocol(n_items=5, n_negatives=2, replacement=False)
     """
 
     n_items: int | IntArray
@@ -83,6 +86,26 @@ class Protocol:
         object.__setattr__(self, "n_negatives", negatives)
         object.__setattr__(self, "n_relevant", relevant)
         object.__setattr__(self, "replacement", bool(self.replacement))
+
+    def __repr__(self) -> str:
+        sizes = np.asarray(self.n_items)
+        items = str(self.n_items) if sizes.ndim == 0 else f"<{sizes.min()} to {sizes.max()}>"
+        more = "" if self.replacement else ", replacement=False"
+        more += "" if self.n_relevant == 1 else f", n_relevant={self.n_relevant}"
+        return f"Protocol(n_items={items}, n_negatives={self.n_negatives}{more})"
+
+    def __eq__(self, other: object) -> bool:
+        return self._key == other._key if isinstance(other, Protocol) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        """What makes two protocols the same, several catalogue sizes by their bytes."""
+        sizes = self.n_items
+        items = sizes if isinstance(sizes, int) else (sizes.shape, sizes.tobytes())
+        return items, self.n_negatives, self.replacement, self.n_relevant
 
     @property
     def pool(self) -> IntArray:
@@ -393,9 +416,7 @@ def by_negatives(given: Protocol | Sequence[Protocol]) -> list[Protocol]:
         raise ValueError("protocol must hold one Protocol or more, got none")
     first = next(iter(protocols.values()))
     for other in several:
-        if other.replacement != first.replacement or not np.array_equal(
-            other.n_items, first.n_items
-        ):
+        if replace(other, n_negatives=1) != replace(first, n_negatives=1):
             raise ValueError(f"protocols must differ in n_negatives alone, got {first} and {other}")
     return [protocols[m] for m in sorted(protocols)]
 

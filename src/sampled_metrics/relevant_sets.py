@@ -590,7 +590,7 @@ class RelevantSets:
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Target:
     """What is summed: ``shift + scale * sum over j of values[j, decoys above the j-th best]``.
 
@@ -612,7 +612,7 @@ class _Target:
         return _Target(self.values[:, :reach], self.scale, self.shift)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Places:
     """Candidates, or their weights, around the best, second best, ... item of each ranking.
 
