@@ -1,9 +1,9 @@
 """Does sampling keep the order of two recommenders (krichene2020, Definition 1)?
 
-The negatives drawn differ from one number of negatives to the next, but more of them never
-raise a sampled metric: expectations fall as m grows. Between two numbers of negatives at which
-the two recommenders' expectations do not overlap, no order can flip, and nothing in between
-needs to be computed. That is how the flips are found exactly without trying every m.
+More negatives never raise a sampled metric, so its expectation falls as their number m grows. If
+one recommender's smallest expectation between two values of m is above the other's largest, their
+order cannot flip in between, and nothing there needs to be computed. This is how all flips are
+found without trying every m.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .metrics import Metric
 from .metrics import metric as parsed
 from .protocol import Protocol, by_negatives, checked
 
-#: Differences of means below this share of the larger mean are rounding, not order.
+#: Two means that differ by less than this share of the larger one are equal up to rounding.
 _TOLERANCE = 1e-12
 
 
@@ -40,13 +40,14 @@ def sign(first: float, second: float) -> int:
     return 1 if first > second else -1
 
 
-#: An order that rests on fewer users than this is called a tie. Four users who differ alike, all in
-#: one direction, are two standard errors of a paired difference.
+#: An order that rests on fewer users than this is called a tie. If four users differ by the same
+#: amount in the same direction, and all others do not differ, the difference of the means is two
+#: standard errors.
 HANDFUL = 5
 
 
 def users_behind(first: ArrayLike, second: ArrayLike) -> int:
-    """The fewest users without whom two recommenders would not be in the order that they are in.
+    """The smallest number of users whose removal would undo the order of two recommenders.
 
     Parameters
     ----------
@@ -62,6 +63,10 @@ def users_behind(first: ArrayLike, second: ArrayLike) -> int:
     ------
     ValueError
         If the shapes differ.
+
+    See Also
+    --------
+    Standing : Orders in which a handful of users make a tie.
 
     Examples
     --------
@@ -83,16 +88,20 @@ def users_behind(first: ArrayLike, second: ArrayLike) -> int:
 
 @dataclass(frozen=True)
 class Standing:
-    """How recommenders stand to each other; an order that rests on a handful of users is a tie.
+    """The order of recommenders, where one that rests on a handful of users counts as a tie.
 
     Attributes
     ----------
     means : mapping of str to float
         The metric of each recommender.
     users : mapping of (str, str) to int
-        For each pair, in the order of `means`, the users that its order rests on; see `of`.
+        For each pair, in the order of `means`, how many users its order rests on.
     hits : mapping of str to float
-        Users with a value above 0, or how many are expected; empty if that was not said.
+        How many users have a value above 0, or are expected to; empty if unknown.
+
+    See Also
+    --------
+    users_behind : How many users an order rests on.
 
     Examples
     --------
@@ -112,15 +121,15 @@ class Standing:
     def of(
         cls, values: Mapping[str, ArrayLike], hits: Mapping[str, ArrayLike] | None = None
     ) -> Standing:
-        """The standing by the users' own values.
+        """Make the standing from the values of each user.
 
         Parameters
         ----------
         values : mapping of str to array_like of float, shape (n_users,)
             Metric of each recommender, or its expectation over samples, for the same users.
         hits : mapping of str to array_like of float, shape (n_users,), optional
-            Probability that a user's value is above 0. An order in expectation rests on no more
-            users than have a value in one evaluation of the recommender that leads.
+            Probability that a user's value is above 0. An order in expectation then rests on no
+            more users than are expected to have a value above 0 for the leading recommender.
 
         Returns
         -------
@@ -156,7 +165,7 @@ class Standing:
 
     @property
     def spelled(self) -> str:
-        """The order, as in "A > B = C": where all before a place are ahead of all after it."""
+        """The order, as in "A > B = C"; ">" where all names before it are ahead of all after it."""
         names = self.ranked
         text = names[0]
         for i in range(1, len(names)):
@@ -165,7 +174,7 @@ class Standing:
         return text
 
     def keeps(self, other: Standing) -> bool:
-        """Whether every pair that is no tie in another standing is in the same order here."""
+        """Whether every pair that is not tied in the other standing has the same order here."""
         return all(
             self.order(a, b) == wanted for a, b in other.users if (wanted := other.order(a, b)) != 0
         )
@@ -413,8 +422,9 @@ def counterexample(
 ) -> Counterexample | None:
     """Search for the smallest case in which sampling reverses an order in expectation.
 
-    Catalogues of 3, 4, ... items are tried in turn; for each, 2, 3, ... instances; for each,
-    1, 2, ... negatives. Of the smallest case the pair with the widest margin is returned.
+    Catalogues of 3, 4, ... items are tried in turn, each with 2, 3, ... instances, and each of
+    these with 1, 2, ... negatives. From the first case with a reversal, the pair with the widest
+    margin is returned.
 
     Parameters
     ----------
@@ -428,12 +438,16 @@ def counterexample(
     Returns
     -------
     Counterexample or None
-        None if there is none of that size, as for AUC, which is consistent.
+        None if there is none up to that size. AUC never has one.
 
     Raises
     ------
     ValueError
         If a size is outside its range.
+
+    See Also
+    --------
+    expected_differences : Whether sampling keeps a given order.
 
     Examples
     --------

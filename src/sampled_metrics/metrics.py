@@ -59,6 +59,10 @@ class Metric:
     ValueError
         If `kind` is unknown, or `k` is missing, below 1, fractional or not taken.
 
+    See Also
+    --------
+    metric : A metric from its name.
+
     Examples
     --------
     >>> Metric("ndcg", 10)
@@ -118,6 +122,11 @@ class Metric:
             If a rank is below 1, above `n_items`, fractional or NaN, if `n_items` is below 2, or
             if it is missing where AUC needs it.
 
+        See Also
+        --------
+        of_set : The value of one ranking with several relevant items.
+        vector : The values at all ranks.
+
         Examples
         --------
         >>> metric("ndcg@10")([1, 3, 11])
@@ -146,6 +155,10 @@ class Metric:
         ------
         ValueError
             If the set is empty or holds a rank twice, and as in calling the metric.
+
+        See Also
+        --------
+        term : What each of the items adds.
 
         Examples
         --------
@@ -344,6 +357,12 @@ def metric(name: str | Metric) -> Metric:
       (map_cut), ranx and RecTools divide by R, or RecTools by k (`divide_by_k`).
     - *ndcg@k* divides by the sum over i = 1..min(R, k), as RecBole, ranx and trec_eval do.
     - *auc* is the mean over rankings. RecBole's auc pools the scores of all users instead.
+
+    See Also
+    --------
+    sampled_metrics.estimators.by_name : An estimator of a metric, from its name.
+    sampled_metrics.ranking.RankIntervals.evaluate : A metric of exact ranks with ties.
+    sampled_metrics.relevant_sets.RelevantSets : Several relevant items with ties.
 
     Examples
     --------

@@ -1,9 +1,9 @@
 """How large a sampled evaluation has to be before its verdict on two recommenders can be trusted.
 
-A plan starts from two distributions of true ranks, known or guessed: those of recommenders that
-were ranked exactly before, or those fitted to a sampled log. Users are drawn from them, and
-negatives for each user; the right verdict is the order of the exact metric's averages over the
-distributions. So the exact evaluation of a few users can be wrong as well, and has its own row.
+A plan starts from two distributions of true ranks: those of recommenders that were ranked exactly
+before, or those fitted to a sampled log. Users are drawn from them, and negatives for each user. A
+verdict is right if it is the order of the exact metric averaged over the distributions. The exact
+evaluation of a few users can be wrong as well, so it has a row of its own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .verdicts import Ranks, Verdict, _Pair, negatives_needed
 #: :func:`~sampled_metrics.evaluation.estimate`.
 ESTIMATORS = ("naive", "rank estimate", "monotone", "bias-variance")
 
-#: Those that are another estimator for every number of users.
+#: The estimators that depend on the number of users.
 _BY_USERS = {"bias-variance"}
 
 #: Users of a plan, and counts that its tables show, at most.
@@ -74,31 +74,45 @@ def plan(
     confidence : float
         Probability of the right verdict to reach, in [0.5, 1).
     max_negatives : int, optional
-        Most negatives to consider; by default 1,000, or ``n_items - 1`` if that is less. (The time
-        that a correction takes grows with the cube.)
+        Most negatives to consider; by default 1,000, or ``n_items - 1`` if that is less. The time
+        that a correction takes grows with the cube of this number.
     progress : bool
         Show a progress bar on the error stream.
 
     Returns
     -------
     Plan
-        Its frame has a row for each estimator and a last one, ``exact``, for ranking all items.
-        Columns: estimator; probability (of the right verdict with `n_users` and the protocol);
-        ties (probability that the two are level, which is no verdict); negatives_needed (with
-        `n_users`: the fewest from which on `confidence` is kept up to `max_negatives`, looked at in
-        steps of 1, 2, 5, 10, ... and refined in the last of them; NA if it is not reached);
-        scores_by_negatives (scores to compute for one recommender with these: users times negatives
-        and 1); users_needed (with the protocol; NA if the expected order is wrong, so that more
-        users make the wrong verdict surer, or if 10**12 are not enough; gamma of bias-variance
-        falls with the users, and these are the fewest from which on `confidence` is kept, looked at
-        in the same steps); scores_by_users. The scores of the row ``exact`` are users times
-        `n_items`. Counts above 2**62 are NA.
+        Its frame has a row for each estimator, and a last one, ``exact``, for ranking all items.
+        Its columns:
+
+        - *estimator*
+        - *probability* of the right verdict with `n_users` and the protocol
+        - *ties*: probability that the two are level, which is no verdict
+        - *negatives_needed* with `n_users`: the fewest from which on `confidence` is kept up to
+          `max_negatives`; NA if it is not reached. The numbers 1, 2, 5, 10, ... are tried, and the
+          last step is refined.
+        - *scores_by_negatives*: scores to compute for one recommender with these negatives, which
+          is users times (negatives + 1), or users times `n_items` in the row ``exact``
+        - *users_needed* with the protocol; NA if the expected order is wrong, so that more users
+          only make the wrong order more certain, or if 10**12 are not enough. Gamma of
+          bias-variance falls with the users; for it, these are the fewest from which on
+          `confidence` is kept, found in the same way.
+        - *scores_by_users*: the same with these users
+
+        Counts above 2**62 are NA.
 
     Raises
     ------
     ValueError
         As :func:`~sampled_metrics.verdicts.verdict`, or if an estimator is unknown or a number
         out of range.
+
+    See Also
+    --------
+    curve : The probabilities at several numbers of negatives and users.
+    for_pairs : A plan for each pair of several recommenders.
+    fitted : Distributions of true ranks from a log.
+    sampled_metrics.verdicts.verdict : The verdict of one evaluation.
 
     Examples
     --------
@@ -164,6 +178,10 @@ def curve(
     ValueError
         As :func:`plan`.
 
+    See Also
+    --------
+    plan : How many negatives or users are needed.
+
     Examples
     --------
     >>> better, worse = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
@@ -195,7 +213,11 @@ def curve(
 
 
 def steps(last: int) -> list[int]:
-    """1, 2, 5, 10, 20, ... up to and with `last`, at least 1: where a plan looks.
+    """The numbers of negatives that a plan tries: 1, 2, 5, 10, 20, ... and `last`, at least 1.
+
+    See Also
+    --------
+    around : Numbers of users.
 
     Examples
     --------
@@ -209,6 +231,10 @@ def steps(last: int) -> list[int]:
 def around(n_users: int) -> list[int]:
     """Numbers of users from a tenth to ten times as many, at least 1.
 
+    See Also
+    --------
+    steps : Numbers of negatives.
+
     Examples
     --------
     >>> around(30)
@@ -219,35 +245,40 @@ def around(n_users: int) -> list[int]:
 
 
 def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[int, float]]:
-    """For each recommender of a log the most even distribution of true ranks that fits it.
+    """Fit to each recommender of a log the most even distribution of true ranks.
 
-    It is that of :func:`~sampled_metrics.priors.maximum_entropy`, on fewer ranks: 1 to 100 each,
-    and then every fiftieth part further on, the mass in between going to the two neighbours so that
-    the mean stays. (The most likely distribution has a few ranks only, and a metric of the top
-    ranks depends on whether one of them is there.) Users have the share of the candidates above
-    their item that they have in the log, whatever the size of the catalogue. What is finer than
-    the sampled ranks the log does not say: see :mod:`sampled_metrics.identification`.
+    This is the fit of :func:`~sampled_metrics.priors.maximum_entropy`, moved to fewer ranks: all
+    of 1 to 100, and further on ranks 2% apart. The probability of a rank in between is divided
+    between its two neighbours so that the mean rank stays. In a catalogue of another size, the
+    share of candidates above each user's item stays as it is in the log. A log cannot tell true
+    ranks apart that lead to nearly the same sampled ranks: see
+    :mod:`sampled_metrics.identification`.
 
     Parameters
     ----------
     log : Log
         From :func:`~sampled_metrics.io.logs.read_log`; one relevant item for each user. Where users
-        differ in the number of negatives, the fit is to the law of as many of them as everyone
-        has: of those, any so many are a sample of the same kind.
+        differ in the number of negatives, the fit is for the smallest such number: a random subset
+        of a user's negatives is a sample, too.
     n_items : int
-        Candidates in the catalogue that is planned for, more than the log's negatives.
+        Candidates in the planned catalogue; more than the log's negatives.
     progress : bool
         Show a progress bar on the error stream.
 
     Returns
     -------
     dict of str to dict of int to float
-        Under the name of each recommender the ranks in 1..n_items that have any probability.
+        For each recommender the probabilities of ranks in 1..n_items.
 
     Raises
     ------
     ValueError
         If a user has several relevant items, or there are not enough items.
+
+    See Also
+    --------
+    sampled_metrics.priors.maximum_entropy : The fit itself.
+    plan : What to do with the distributions.
 
     Examples
     --------
@@ -277,7 +308,7 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
 
 
 def _counts(rows: pd.DataFrame, m: int) -> FloatArray:
-    """Users with 0, 1, ..., m negatives above their item, in equal parts for each order of ties."""
+    """Users with 0, 1, ..., m negatives above their item, averaged over the order of ties."""
     above, tied = rows["n_better"].to_numpy(), rows["n_tied"].to_numpy()
     changes = np.zeros(m + 2)
     np.add.at(changes, above, 1 / (tied + 1.0))
@@ -336,6 +367,10 @@ def for_pairs(
     UserWarning
         If the exact averages of two recommenders are equal: they have no order to plan for.
 
+    See Also
+    --------
+    plan, curve : What is called for each pair.
+
     Examples
     --------
     >>> ranks = {"A": {1: 1.0}, "B": {9: 1.0}, "C": {2: 0.5, 70: 0.5}}
@@ -384,7 +419,7 @@ class _Judged:
         return self.pair.verdict(estimator, n_users)
 
     def users_needed(self, now: Verdict, n_negatives: int, confidence: float) -> int | None:
-        """Fewest users for the confidence; an estimator that depends on them is built for each."""
+        """Fewest users for the confidence, where the estimator may depend on their number."""
         if self.name not in _BY_USERS:
             return now.users(confidence)
         return _kept_from(partial(self, n_negatives), steps(_MOST_USERS), confidence)

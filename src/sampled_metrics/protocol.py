@@ -1,10 +1,10 @@
-"""P: the law of the sampled rank, given the true one.
+"""P: the distribution of the sampled rank, given the true one.
 
 Rank m random negatives with the relevant item instead of the whole catalogue: the number of
 them that land above it is binomial when they are drawn with replacement and hypergeometric
-when not. Both laws are computed by Loader's saddle-point expansion (loader2000), in which
-nothing cancels, on whole numbers, so that they hold to about 13 digits for catalogues of 1e9
-items. Probabilities as floating-point numbers would already lose 7 of those digits.
+when not. Both distributions are computed by Loader's saddle-point expansion (loader2000), in
+which nothing cancels, from whole numbers. So they are right to about 13 digits for catalogues of
+1e9 items, where success probabilities in floating point would already lose 7 of those digits.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ class Protocol:
     Attributes
     ----------
     n_items : int or ndarray of int
-        The paper's n: candidates of the instance, the relevant ones included, more than
-        `n_relevant`. An array (a catalogue size for each instance) broadcasts with the ranks.
+        Candidates of an instance, the relevant ones included (the paper's n); more than
+        `n_relevant`. An array holds a size for each instance and broadcasts with the ranks.
     n_negatives : int
-        The paper's m: sampled irrelevant items, at least 1.
+        Irrelevant items that are sampled (the paper's m), at least 1.
     replacement : bool
-        True for the binomial law, False for the hypergeometric one.
+        Whether an item may be drawn twice. The number of negatives above an item is then
+        binomial, and otherwise hypergeometric.
     n_relevant : int
         Relevant items of the instance, all of them ranked with the sample; at least 1.
 
@@ -42,6 +43,12 @@ class Protocol:
     ValueError
         If a number is outside its range, or without replacement `n_negatives` exceeds the
         ``n_items - n_relevant`` negatives there are.
+
+    See Also
+    --------
+    sampled_metrics.estimators.naive : What an evaluation by this protocol reports in expectation.
+    sampled_metrics.ranking.RankIntervals.sampled_pmf : The same distribution for an item with ties.
+    sampled_metrics.relevant_sets.RelevantSets : Several relevant items whose true ranks are known.
 
     Examples
     --------
@@ -165,7 +172,7 @@ class Protocol:
     def pmf(
         self, rank: ArrayLike, position: int = 1, counts: ArrayLike | None = None
     ) -> FloatArray:
-        """Law of the number of sampled negatives above the relevant item (krichene2020, 4.3).
+        """Probabilities of the number of negatives above the item (krichene2020, 4.3).
 
         The sampled rank of the item is `position` plus that number.
 
@@ -226,7 +233,7 @@ class Protocol:
         return np.asarray(np.minimum(np.append(tail, np.zeros_like(mass[..., :1]), axis=-1), 1.0))
 
     def mean(self, rank: ArrayLike, position: int = 1) -> FloatArray:
-        """Expected sampled rank, ``position + m * above / pool`` under both laws; shape (...).
+        """Expected sampled rank, ``position + m * above / pool``; shape (...).
 
         Arguments and errors as :meth:`above`.
 
@@ -272,7 +279,8 @@ class Protocol:
         size : int or tuple of int, optional
             Shape of the result; must end in the broadcast shape of `rank`, which it is if omitted.
         position : int
-            Place among the relevant items; their sampled ranks are dependent, see :meth:`draw_set`.
+            Place among the relevant items. The ranks of several items depend on one another: use
+            :meth:`draw_set` to draw them together.
 
         Returns
         -------
@@ -284,6 +292,10 @@ class Protocol:
         ValueError
             As :meth:`above`, if `size` does not end in the broadcast shape, or if `rng` is
             neither a seed nor a generator.
+
+        See Also
+        --------
+        draw_set : Several relevant items from one sample.
 
         Examples
         --------
@@ -320,6 +332,10 @@ class Protocol:
         ------
         ValueError
             As :meth:`checked_set`, or if `rng` is neither a seed nor a generator.
+
+        See Also
+        --------
+        draw : One relevant item.
 
         Examples
         --------

@@ -49,7 +49,7 @@ _TILE_ROWS, _TILE_COLUMNS = 256, 255 * 8
 
 @dataclass(frozen=True, eq=False)
 class RankIntervals:
-    """Where held-out items stand: behind `n_better` candidates, level with `n_tied`.
+    """The ranks of held-out items, as an interval where they are tied.
 
     The rank of instance i is one of n_better[i] + 1, ..., n_better[i] + n_tied[i] + 1.
 
@@ -190,13 +190,13 @@ class RankIntervals:
         return np.asarray((sums[last] - sums[first - 1]) / (self.n_tied + 1))
 
     def sampled_pmf(self, n_negatives: int) -> FloatArray:
-        """Law of the number of sampled negatives above the item, ties broken at random.
+        """Probabilities of the number of sampled negatives above the item, ties broken at random.
 
-        For negatives drawn without replacement. The rank is uniform on first..last, so the law
-        is the mean of :meth:`Protocol.pmf <sampled_metrics.Protocol.pmf>` over these ranks. Of
-        the subsets of m + 1 of the n candidates, C(r - 1, k) C(n - r, m - k) have their
-        (k + 1)-th best item at rank r; summed over r they are those with at most k items above
-        first and more than k in the first `last`. So the mean is a difference of two tails.
+        Negatives are drawn without replacement. The rank is uniform on first..last, so this is the
+        mean of :meth:`Protocol.pmf <sampled_metrics.Protocol.pmf>` over these ranks. Of the
+        subsets of m + 1 of the n candidates, C(r - 1, k) C(n - r, m - k) have their (k + 1)-th
+        best item at rank r. Summed over r these are the subsets with at most k items above first
+        and more than k in the first `last`. So the mean is a difference of two tails.
 
         Parameters
         ----------
@@ -206,7 +206,8 @@ class RankIntervals:
         Returns
         -------
         ndarray of float, shape (n_instances, n_negatives + 1)
-            Absolute error below 1e-12; for an instance without ties the relative one is.
+            The absolute error is below 1e-12, and for an instance without ties the relative one,
+            too.
 
         Raises
         ------
@@ -323,7 +324,7 @@ def exact_ranks_from_factors(
     held_out, train, relative_tolerance
         As in :func:`exact_ranks`, `train` having a row for each row of `user_factors`. Two items
         with one vector of factors may get scores that differ in the last bit, which a tolerance
-        around 1e-12 mends (1e-5 in float32).
+        of about 1e-12 evens out (1e-5 in float32).
     users : array_like of int, shape (n_instances,), optional
         The row of `user_factors` that each held-out item belongs to, for users with several of
         them or none: best in ascending order. If omitted, each row has one.

@@ -1,8 +1,8 @@
 """How often one sampled evaluation finds the order of two recommenders.
 
-The difference of two averages over users is a sum of independent differences, a user's each. Its
-mean and variance are exact sums, and its distribution a convolution: nothing is simulated. The
-users are either given, so that only their negatives are drawn, or drawn at random as well.
+The difference of two averages is a sum over users of independent differences. Its mean and
+variance are sums, and its distribution is a convolution, so that nothing is simulated. Either the
+users are given and only their negatives are random, or the users are drawn at random as well.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Ranks = ArrayLike | Mapping[int, float]
 
 @dataclass(frozen=True)
 class Verdict:
-    """One sampled evaluation as the judge of two recommenders' order.
+    """How often one sampled evaluation finds the order of two recommenders.
 
     Attributes
     ----------
@@ -42,16 +42,20 @@ class Verdict:
     n_users : int
         Users that are averaged over.
     differences : Differences, optional
-        What :func:`verdict` adds: the distribution of the difference itself. Without it the
-        difference is taken for normal, so never for a tie.
+        The distribution of the difference, as :func:`verdict` computes it. Without it the
+        difference is assumed to be normal, which leaves no room for ties.
     n_together : int
-        Users that `differences` is the sum over.
+        How many users `differences` sums over.
 
     Raises
     ------
     ValueError
         If `exact` is 0, so that there is no order to find, a number is not finite, `sd` is
         negative or `n_users` is below 1.
+
+    See Also
+    --------
+    verdict : The verdict of two recommenders.
 
     Examples
     --------
@@ -78,7 +82,7 @@ class Verdict:
 
     @classmethod
     def _of(cls, exact: float, of: Differences, n_users: int, n_together: int = 1) -> Verdict:
-        """The verdict of `n_users`, by the differences of `n_together` of them."""
+        """The verdict of `n_users`, given the sum of the differences of `n_together` of them."""
         users = integer(n_users, "n_users", 1)
         mean, variance, *_ = of.cumulants.tolist()
         sd = float(np.sqrt(variance / (n_together * users)))
@@ -96,8 +100,8 @@ class Verdict:
     def probability(self) -> float:
         """Share of sampled evaluations that find the exact order, as in krichene2020, Table 4.
 
-        An evaluation in which the two are level has not found it. The rest, but for `ties`, finds
-        the opposite order.
+        An evaluation in which the two are level does not find it. All evaluations but these and
+        `ties` find the opposite order.
 
         Examples
         --------
@@ -125,7 +129,7 @@ class Verdict:
         return self._with(self.n_users / self.n_together)
 
     def _with(self, times: float) -> tuple[float, float]:
-        """Shares of evaluations that are right and that are level, with so many times the users."""
+        """Shares of right orders and of ties, with `times` as many users as in `differences`."""
         if self.differences is not None:
             above, level = self.differences.chances(times)
             return (above if self.exact > 0 else max(1.0 - above - level, 0.0)), level
@@ -135,14 +139,14 @@ class Verdict:
     def users(self, confidence: float = 0.95) -> int | None:
         """Fewest users like these for which `probability` reaches `confidence`, or None.
 
-        More users leave the expected difference as it is and divide its variance. None if the
-        expected order is wrong: then more users make the wrong verdict surer.
+        More users leave the expected difference as it is and divide its variance. If the expected
+        order is wrong, more users only make the wrong order more certain, and the answer is None.
 
-        Users who are drawn at random (see :func:`verdict`) are counted one by one, a fixed set
-        of them in whole copies of it; how many of a set would do that is enough itself, and
-        everything without `differences`, is by the normal distribution.
-        Where the values of an evaluation are few, `probability` is not quite monotone in the
-        number of users: then the number given reaches `confidence` and one less does not.
+        Users who are drawn at random (see :func:`verdict`) are counted one by one. Users who are
+        given are counted in whole copies of their set; if one copy is already enough, the number
+        of its users that would be is found from the normal distribution, as is every number
+        without `differences`. The probability may fall a little from one number of users to the
+        next: the number returned reaches `confidence`, and one less does not.
 
         Parameters
         ----------
@@ -197,11 +201,11 @@ def verdict(
 ) -> Verdict:
     """How often a sampled evaluation finds the order of two recommenders, without simulation.
 
-    Negatives are drawn independently for every user and for the two recommenders. The variance
-    of the difference of the averages is the sum of the users' variances over n_users**2. Its
-    distribution, and so the shares of right verdicts and of ties, is the convolution of the users'
-    own: exact where the estimator's values lie on a lattice, such as those of Recall and AUC, and
-    else, or where the difference is nearly normal, to about 0.001.
+    Negatives are drawn independently for every user and recommender. The distribution of the
+    difference of the averages is the convolution of the users' own distributions. The
+    probabilities from it are exact where the estimator's values are multiples of one number, as
+    those of Recall and AUC are. Elsewhere, and where the difference is nearly normal, they are
+    right to about 0.001.
 
     Parameters
     ----------
@@ -216,9 +220,9 @@ def verdict(
     protocol : Protocol, optional
         Needed with the name of an estimator; an :class:`~sampled_metrics.Estimator` has its own.
     n_users : int, optional
-        If omitted, the evaluation is of these very users: only their negatives are drawn. With
-        `n_users` as many users are drawn at random as well. From two arrays they are drawn as
-        pairs. From probabilities a user's two ranks are drawn independently, which overstates the
+        If omitted, the evaluation is of the users given, and only their negatives are random.
+        Otherwise it is of this many users, drawn at random: from two arrays a user's two ranks are
+        drawn together; from probabilities they are drawn independently, which overstates the
         variance where both recommenders do well for the same users.
 
     Returns
@@ -284,15 +288,15 @@ def _difference(first: float, second: float) -> float:
 def negatives_needed(
     verdict_at: Callable[[int], Verdict], low: int, high: int, confidence: float = 0.95
 ) -> int | None:
-    """Number of negatives at which the verdict's probability crosses a level.
+    """Number of negatives from which the verdict is right with a given probability.
 
-    The bracket is shrunk by straight lines through the normal quantile of the probability and,
-    every third step, by bisection.
+    The search interpolates the normal quantile of the probability linearly, and bisects at every
+    third step.
 
     Parameters
     ----------
     verdict_at : callable
-        The verdict with so many negatives.
+        From a number of negatives to the verdict with as many.
     low, high : int
         Numbers of negatives to search between, both included.
     confidence : float
@@ -301,14 +305,19 @@ def negatives_needed(
     Returns
     -------
     int or None
-        An m for which the level is reached and is not with m - 1, or `low` if it is reached
-        there; None if it is not reached at `high`. It is the smallest such m where the level is
-        crossed once; a correction's probability may rise and fall with m.
+        A number m at which `confidence` is reached although it is not at m - 1; `low` if it is
+        reached there, and None if it is not at `high`. Where it is crossed only once, this is the
+        smallest such number. The probability of a correction may rise and fall with m.
 
     Raises
     ------
     ValueError
         If `low` is below 1 or above `high`, or `confidence` out of range.
+
+    See Also
+    --------
+    verdict : What to ask at each number of negatives.
+    sampled_metrics.planning.plan : The same for several estimators, and in users.
 
     Examples
     --------
@@ -334,7 +343,7 @@ def negatives_needed(
         return None
     steps = 0
     while reached - below > 1:
-        steps += 1  # every third is a bisection, lest lines creep along one side of a bend
+        steps += 1  # interpolation alone may creep up to the answer from one side
         line = steps % 3 > 0 and np.isfinite(lack - excess)
         share = lack / (lack - excess) if line else 0.5
         middle = below + min(max(round(share * (reached - below)), 1), reached - below - 1)
@@ -349,13 +358,13 @@ def negatives_needed(
 def _normal_quantile(confidence: float) -> float:
     if not 0.5 <= confidence < 1:
         raise ValueError(f"confidence must be in [0.5, 1), got {confidence}")
-    # At 0.5 the order has to be right: one that is merely not wrong is none.
+    # At 0.5 the expected order has to be right: two equal expectations are not enough.
     return max(float(ndtri(confidence)), float(np.finfo(float).tiny))
 
 
 @dataclass(frozen=True, eq=False)
 class _Pair:
-    """Two distributions of ranks: for each its ranks and their masses, and the users' pairs."""
+    """Two distributions of true ranks, and which two ranks belong to one user."""
 
     metric: Metric
     n_items: int
@@ -389,11 +398,11 @@ class _Pair:
 
     @cached_property
     def difference(self) -> float:
-        """Of the exact metric's averages; 0 where it is rounding."""
+        """Difference of the averages of the exact metric; 0 where it is only rounding."""
         return _difference(*(float(m @ v) for m, v in zip(self.masses, self.values, strict=True)))
 
     def law(self, estimator: Estimator) -> FloatArray:
-        """Of a user's sampled ranks: a row for each recommender, or if paired, one of all pairs."""
+        """Probabilities of a user's sampled ranks: a row each, or one of all pairs if paired."""
         protocol = estimator.protocol
         if protocol not in self._laws:
             counts = np.arange(protocol.n_negatives + 1)
@@ -416,7 +425,7 @@ class _Pair:
         return self._laws[protocol]
 
     def verdict(self, estimator: Estimator, n_users: int) -> Verdict:
-        """The verdict of as many users, drawn at random, by the estimates of the metric."""
+        """The verdict by an estimator, for users drawn at random."""
         law, values = self.law(estimator), estimator.values
         if self.users is None:
             return self._judged(Differences(values, law, np.array([1.0, -1.0])), n_users)
@@ -424,7 +433,7 @@ class _Pair:
         return self._judged(Differences(each, law, np.ones(1)), n_users)
 
     def exact(self, n_users: int) -> Verdict:
-        """The verdict of as many users, drawn at random, by the exact metric."""
+        """The verdict by the exact metric, for users drawn at random."""
         one, two = self.values
         if self.users is None:
             law = np.zeros((2, one.size + two.size))
