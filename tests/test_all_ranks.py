@@ -15,7 +15,7 @@ def test_every_sum_agrees_with_the_law(pool, m, replacement):
     law, rng = all_ranks(pool, m, replacement), np.random.default_rng(pool)
     ends = np.concatenate([np.arange(20), pool - np.arange(20), rng.integers(0, pool, 60)])
     above = np.unique(ends)
-    rows = Protocol(pool + 1, m, replacement).pmf(above + 1)
+    rows = Protocol(pool + 1, m, replacement=replacement).pmf(above + 1)
     np.testing.assert_allclose(law.rows(above), rows, rtol=1e-11, atol=1e-300)
     values = rng.normal(size=m + 1)
     np.testing.assert_allclose(law.expected(values)[above], rows @ values, atol=1e-12)

@@ -16,22 +16,19 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from sampled_book.enumeration import exact_law
-from sampled_metrics import Protocol, metric, planning
+from sampled_metrics import Protocol, metric
 from sampled_metrics.consistency import (
     HANDFUL,
-    Ordering,
+    OrderByNegatives,
     Standing,
-    Verdict,
     counterexample,
-    negatives_needed,
-    order,
-    ordering,
-    orders,
+    expected_differences,
+    order_by_negatives,
+    sign,
     users_behind,
-    verdict,
-    verdicts,
 )
 from sampled_metrics.estimators import Estimator, bias_variance, monotone, naive, rank_estimate
+from sampled_metrics.verdicts import Verdict, negatives_needed, verdict
 
 TOY = {
     "A": [100, 100, 100, 100, 100],
@@ -40,13 +37,18 @@ TOY = {
 }
 
 
-def slow_signs(a: list[int], b: list[int], name: str, n: int, m_max: int, law: bool) -> list[int]:
+#: The order of two recommenders, A and B, by the sign of A's mean less B's.
+SPELLED = {1: "A > B", 0: "A = B", -1: "B > A"}
+
+
+def slow_orders(a: list[int], b: list[int], name: str, n: int, m_max: int, law: bool) -> list[str]:
     """Expected order at every m in 1..m_max, one after the other."""
-    signs = []
+    orders = []
     for m in range(1, m_max + 1):
-        estimator = naive(metric(name), Protocol(n, m, law))
-        signs.append(order(estimator.expected(a).mean(), estimator.expected(b).mean()))
-    return signs
+        estimator = naive(metric(name), Protocol(n, m, replacement=law))
+        ahead = sign(estimator.expected(a).mean(), estimator.expected(b).mean())
+        orders.append(SPELLED[ahead])
+    return orders
 
 
 @pytest.mark.parametrize("replacement", [True, False])
@@ -55,15 +57,16 @@ def slow_signs(a: list[int], b: list[int], name: str, n: int, m_max: int, law: b
     ("a", "b"),
     [([3, 60], [10, 20]), ([1, 90, 90], [12, 30, 31]), ([5, 5], [5, 5]), ([2, 7], [99, 100])],
 )
-def test_ordering_equals_trying_every_m(
+def test_order_by_negatives_equals_trying_every_m(
     a: list[int], b: list[int], name: str, replacement: bool
 ) -> None:
     n = 100
-    found = ordering(a, b, metric(name), n, replacement=replacement)
-    slow = slow_signs(a, b, name, n, n - 1, replacement)
+    protocol = Protocol(n, n - 1, replacement=replacement)
+    found = order_by_negatives({"A": a, "B": b}, metric(name), protocol)
+    slow = slow_orders(a, b, name, n, n - 1, replacement)
     assert [found.at(m) for m in range(1, n)] == slow
     assert found.flips == tuple(m for m in range(2, n) if slow[m - 1] != slow[m - 2])
-    assert found.exact == order(metric(name)(a, n).mean(), metric(name)(b, n).mean())
+    assert found.exact == SPELLED[sign(metric(name)(a, n).mean(), metric(name)(b, n).mean())]
     settled = [m for m in range(1, n) if all(s == found.exact for s in slow[m - 1 :])]
     assert found.right_from == (settled[0] if settled else None)
 
@@ -72,9 +75,9 @@ rank_lists = st.lists(st.integers(1, 40), min_size=3, max_size=3)
 
 
 @given(a=rank_lists, b=rank_lists, name=st.sampled_from(["ap", "ndcg", "recall@2"]))
-def test_ordering_finds_every_flip(a: list[int], b: list[int], name: str) -> None:
-    found = ordering(a, b, metric(name), 40)
-    assert [found.at(m) for m in range(1, 40)] == slow_signs(a, b, name, 40, 39, True)
+def test_order_by_negatives_finds_every_flip(a: list[int], b: list[int], name: str) -> None:
+    found = order_by_negatives({"A": a, "B": b}, name, Protocol(40, 39))
+    assert [found.at(m) for m in range(1, 40)] == slow_orders(a, b, name, 40, 39, True)
 
 
 def test_few_numbers_of_negatives_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +90,8 @@ def test_few_numbers_of_negatives_are_tried(monkeypatch: pytest.MonkeyPatch) -> 
         return naive(m, protocol)  # type: ignore[arg-type]
 
     monkeypatch.setattr(consistency, "naive", counting)
-    found = ordering(TOY["B"], TOY["C"], metric("ap"), 10_000)
+    pair = {name: TOY[name] for name in "BC"}
+    found = order_by_negatives(pair, "ap", Protocol(10_000, 9_999))
     assert found.flips == (73, 281)
     # Once for each of the two recommenders.
     assert 2 * len(set(tried)) == len(tried) < 240
@@ -98,13 +102,14 @@ def test_few_numbers_of_negatives_are_tried(monkeypatch: pytest.MonkeyPatch) -> 
 def test_orders_equal_sorting_the_expected_means_at_every_m(name: str, replacement: bool) -> None:
     n, m_max = 30, 29
     ranks = {"A": [7, 7], "B": [2, 30], "C": [5, 12], "D": [7, 7]}
-    found = orders(ranks, metric(name), n, m_max, replacement)
+    protocol = Protocol(n, m_max, replacement=replacement)
+    found = order_by_negatives(ranks, metric(name), protocol).frame
     assert found["first"].tolist() == [1, *(found["last"] + 1).tolist()[:-1]]
     assert found["last"].iloc[-1] == m_max
     exact = {x: metric(name)(r, n).mean() for x, r in ranks.items()}
     for row in found.itertuples():
         for m in range(row.first, row.last + 1):
-            estimator = naive(metric(name), Protocol(n, m, replacement))
+            estimator = naive(metric(name), Protocol(n, m, replacement=replacement))
             mean = {x: estimator.expected(r).mean() for x, r in ranks.items()}
             groups = [group.split(" = ") for group in row.order.split(" > ")]
             assert sorted(name for group in groups for name in group) == sorted(ranks)
@@ -112,15 +117,13 @@ def test_orders_equal_sorting_the_expected_means_at_every_m(name: str, replaceme
                 assert [mean[x] for x in group] == pytest.approx([mean[group[0]]] * len(group))
             for better, worse in pairwise(groups):
                 assert mean[better[0]] > mean[worse[0]] * (1 + 1e-12)
-            same = [
-                order(exact[a], exact[b]) == order(mean[a], mean[b]) for a in mean for b in mean
-            ]
+            same = [sign(exact[a], exact[b]) == sign(mean[a], mean[b]) for a in mean for b in mean]
             assert row.right == all(same)
     assert (found["order"].iloc[1:].values != found["order"].iloc[:-1].values).all()
 
 
 def test_orders_of_the_toy() -> None:
-    found = orders(TOY, metric("ap"), 10_000)
+    found = order_by_negatives(TOY, "ap", Protocol(10_000, 9_999)).frame
     assert found["first"].tolist() == [1, 73, 281, 438, 954]
     words = ["A > C > B", "A > B > C", "A > C > B", "C > A > B", "C > B > A"]
     assert found["order"].tolist() == words
@@ -129,7 +132,8 @@ def test_orders_of_the_toy() -> None:
 
 def test_toy_flips_where_the_order_changes() -> None:
     # Each reported flip is checked on its two sides in rational arithmetic.
-    found = ordering(TOY["A"], TOY["C"], metric("ap"), 10_000)
+    pair = {name: TOY[name] for name in "AC"}
+    found = order_by_negatives(pair, "ap", Protocol(10_000, 9_999))
     (flip,) = found.flips
 
     def difference(m: int) -> Fraction:
@@ -143,21 +147,23 @@ def test_toy_flips_where_the_order_changes() -> None:
         return mean(TOY["A"]) - mean(TOY["C"])
 
     assert difference(flip - 1) > 0 > difference(flip)
-    assert (found.signs, found.exact, found.right_from) == ((1, -1), -1, flip)
+    assert found.orders == ("A > C", "C > A")
+    assert (found.exact, found.right_from) == ("C > A", flip)
 
 
 def test_sizes_by_instance() -> None:
     sizes = [100, 50, 80]
-    found = ordering([1, 40, 70], [20, 15, 20], metric("ap"), sizes, replacement=False)
-    assert found.m_max == 49
+    protocol = Protocol(sizes, 49, replacement=False)
+    found = order_by_negatives({"A": [1, 40, 70], "B": [20, 15, 20]}, "ap", protocol)
     for m in (1, 7, 49):
-        estimator = naive(metric("ap"), Protocol(np.array(sizes), m, False))
+        estimator = naive(metric("ap"), Protocol(np.array(sizes), m, replacement=False))
         first = estimator.expected([1, 40, 70]).mean()
-        assert found.at(m) == order(first, estimator.expected([20, 15, 20]).mean())
+        assert found.at(m) == SPELLED[sign(first, estimator.expected([20, 15, 20]).mean())]
 
 
-def test_verdicts_of_the_toy() -> None:
-    frame = verdicts(TOY, metric("recall@10"), 10_000, [99, 2_000, 3_000])
+def test_expected_differences_of_the_toy() -> None:
+    samples = [Protocol(10_000, m) for m in (99, 2_000, 3_000)]
+    frame = expected_differences(TOY, "recall@10", samples)
     assert list(frame.columns) == [
         "first",
         "second",
@@ -175,7 +181,8 @@ def test_verdicts_of_the_toy() -> None:
     # An exact tie that sampling breaks is an inconsistency too.
     assert at.loc[("A", "B", 99), "exact"] == 0
     assert not at.loc[("A", "B", 99), "consistent"]
-    assert verdicts(TOY, metric("auc"), 10_000, [1, 99, 9_999])["consistent"].all()
+    samples = [Protocol(10_000, m) for m in (1, 99, 9_999)]
+    assert expected_differences(TOY, "auc", samples)["consistent"].all()
 
 
 @pytest.mark.parametrize("replacement", [True, False])
@@ -211,7 +218,7 @@ def test_counterexample_is_the_smallest() -> None:
             exact = metric("recall@2")(lists).mean(axis=1)
             for i in range(len(lists)):
                 for j in range(len(lists)):
-                    reversed_order = order(exact[i], exact[j]) * order(expected[i], expected[j])
+                    reversed_order = sign(exact[i], exact[j]) * sign(expected[i], expected[j])
                     assert reversed_order >= 0
 
 
@@ -220,10 +227,10 @@ def test_auc_has_no_counterexample() -> None:
 
 
 def test_order_of_nearly_equal_means() -> None:
-    assert order(1.0, 1.0 + 1e-13) == 0
-    assert order(0.0, 0.0) == 0
-    assert order(1e-200, 0.0) == 1
-    assert order(1.0, 1.0 + 1e-11) == -1
+    assert sign(1.0, 1.0 + 1e-13) == 0
+    assert sign(0.0, 0.0) == 0
+    assert sign(1e-200, 0.0) == 1
+    assert sign(1.0, 1.0 + 1e-11) == -1
 
 
 @pytest.mark.parametrize(
@@ -240,18 +247,12 @@ def test_order_of_nearly_equal_means() -> None:
 )
 def test_bad_ranks(ranks: dict[str, list[int]], n_items: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        verdicts(ranks, metric("ap"), n_items, 5)  # type: ignore[arg-type]
+        expected_differences(ranks, "ap", Protocol(n_items, 5))  # type: ignore[arg-type]
 
 
 def test_bad_numbers_of_negatives() -> None:
-    with pytest.raises(ValueError, match="n_negatives must be >= 1, got 0"):
-        verdicts(TOY, metric("ap"), 10_000, [5, 0])
-    with pytest.raises(ValueError, match="m_max must be a whole number in"):
-        ordering([1], [2], metric("ap"), 10, m_max=10, replacement=False)
-    with pytest.raises(ValueError, match="m_max must be a whole number >= 1, got 0"):
-        ordering([1], [2], metric("ap"), 10, m_max=0)
-    with pytest.raises(ValueError, match="n_negatives must be a whole number in"):
-        Ordering((1,), (1,), 1, 9).at(10)
+    with pytest.raises(ValueError, match=r"n_negatives must be a whole number in \[1, 9\], got 10"):
+        OrderByNegatives((1,), ("A > B",), "A > B", 9).at(10)
 
 
 @pytest.mark.parametrize(
@@ -267,13 +268,13 @@ def slow_difference(first: list[int], second: list[int], estimator: Estimator) -
     """The law of the difference of the averages, by convolving every user's own."""
     law: dict[float, Any] = {0.0: Fraction(1)}
     protocol = estimator.protocol
-    for sign, ranks in ((1, first), (-1, second)):
+    for way, ranks in ((1, first), (-1, second)):
         for rank in ranks:
             own = exact_law(protocol.n_items, protocol.n_negatives, rank, protocol.replacement)
             grown: dict[float, Any] = {}
             for total, p in law.items():
                 for value, q in zip(estimator.values, own, strict=True):
-                    key = round(total + sign * float(value) / len(ranks), 12)
+                    key = round(total + way * float(value) / len(ranks), 12)
                     grown[key] = grown.get(key, 0) + p * q
             law = grown
     return law
@@ -284,7 +285,7 @@ def slow_difference(first: list[int], second: list[int], estimator: Estimator) -
 def test_verdict_has_the_moments_of_the_whole_law(name: str, replacement: bool) -> None:
     first, second = [1, 4, 7], [2, 3, 9]
     for make in (naive, lambda m, p: bias_variance(m, p, 0.1)):
-        estimator = make(metric(name), Protocol(9, 4, replacement))
+        estimator = make(metric(name), Protocol(9, 4, replacement=replacement))
         law = slow_difference(first, second, estimator)
         assert float(sum(law.values())) == pytest.approx(1, abs=1e-12)
         mean = sum(value * float(p) for value, p in law.items())
@@ -336,7 +337,7 @@ def test_the_shares_of_right_verdicts_and_of_ties_by_enumeration(
     maker: str, name: str, replacement: bool
 ) -> None:
     for first, second in (([1, 2, 5], [2, 2, 3]), ([1, 1, 6], [4, 5, 6]), ([2, 2, 2], [3, 3, 3])):
-        estimator = MAKERS[maker](metric(name), Protocol(6, 2, replacement))
+        estimator = MAKERS[maker](metric(name), Protocol(6, 2, replacement=replacement))
         if metric(name)(first, 6).mean() == metric(name)(second, 6).mean():
             continue
         found = verdict(first, second, estimator)
@@ -380,10 +381,10 @@ def test_the_shares_are_those_of_simulated_evaluations(name: str, users: int, ma
     estimator = MAKERS[maker](metric(name), Protocol(600, 90))
     found = verdict(first, second, estimator)
     difference = np.zeros(runs)
-    for sign, ranks in ((1, first), (-1, second)):
+    for way, ranks in ((1, first), (-1, second)):
         for rank, count in zip(*np.unique(ranks, return_counts=True), strict=True):
             drawn = rng.binomial(90, (rank - 1) / 599, (count, runs))
-            difference += sign * estimator.values[drawn].sum(axis=0)
+            difference += way * estimator.values[drawn].sum(axis=0)
     right = np.mean(np.sign(found.exact) * difference > 1e-9)
     ties = np.mean(np.abs(difference) <= 1e-9)
     for share, said in ((right, found.probability), (ties, found.ties)):
@@ -398,7 +399,7 @@ def test_ties_of_sums_of_fractions_are_counted() -> None:
     ties, right = np.mean(drawn[0] == drawn[1]), np.mean(drawn[0] > drawn[1])
     ap = naive(metric("ap"), Protocol(500, 20))
     first, second = [20] * users, [21] * users
-    for found in (verdict(first, second, ap), planning.verdict(first, second, ap, users)):
+    for found in (verdict(first, second, ap), verdict(first, second, ap, n_users=users)):
         assert found.ties == pytest.approx(ties, abs=1e-3 + 4 * np.sqrt(ties / runs))
         assert found.probability == pytest.approx(right, abs=1e-3 + 4 * np.sqrt(0.25 / runs))
 
@@ -458,7 +459,7 @@ def test_negatives_needed_equals_trying_every_m() -> None:
 def test_an_evaluation_that_sees_no_difference_is_not_right(replacement: bool) -> None:
     # Up to nine negatives everything is in the sampled top ten, for both recommenders.
     def at(m: int) -> Verdict:
-        protocol = Protocol(1_000, m, replacement)
+        protocol = Protocol(1_000, m, replacement=replacement)
         return verdict([3] * 5, [700] * 5, naive(metric("recall@10"), protocol))
 
     assert [at(m).z for m in range(1, 10)] == [0] * 9
@@ -485,8 +486,9 @@ def test_a_permutation_of_the_users_has_no_exact_order() -> None:
 def test_the_default_law_is_with_replacement() -> None:
     ranks = {"A": [3, 60], "B": [10, 20]}
     for law, given_law in ((True, {}), (False, {"replacement": False})):
-        (row,) = verdicts(ranks, metric("ap"), 100, 50, **given_law).itertuples()
-        estimator = naive(metric("ap"), Protocol(100, 50, law))
+        protocol = Protocol(100, 50, **given_law)
+        (row,) = expected_differences(ranks, "ap", protocol).itertuples()
+        estimator = naive(metric("ap"), Protocol(100, 50, replacement=law))
         a, b = (estimator.expected(r).mean() for r in ranks.values())
         assert row.expected == pytest.approx(a - b, rel=1e-12)
 
@@ -526,7 +528,7 @@ def test_the_default_level_is_95_percent() -> None:
         (lambda e: Verdict(0.1, 0.1, -1.0, 5), "sd must be >= 0"),
         (
             lambda e: verdict([1], [2], naive(e.metric, Protocol(60, 5, n_relevant=2))),
-            r"n_relevant must be a whole number in \[1, 1\], got 2",
+            "protocol must be for n_relevant = 1 in each instance, got 2",
         ),
         (lambda e: Verdict(0.1, float("nan"), 1.0, 5), "expected must be finite"),
         (lambda e: Verdict(0.1, 0.1, 1.0, 0), "n_users must be a whole number >= 1"),
@@ -586,3 +588,9 @@ def test_a_standing_keeps_another_where_that_one_is_no_tie() -> None:
 def test_users_behind_needs_the_same_users() -> None:
     with pytest.raises(ValueError, match=r"one shape \(n_users,\), got \(2,\) and \(3,\)"):
         users_behind([1, 2], [1, 2, 3])
+
+
+def test_standings_are_equal_if_they_hold_the_same() -> None:
+    values = {"a": [1.0, 0.0], "b": [0.0, 0.5]}
+    one, same, other = (Standing.of(v) for v in (values, values, {"a": [1], "b": [0]}))
+    assert len({one, same, other}) == 2

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
 from sampled_book.enumeration import every_sample
-from sampled_metrics import Metric, Protocol, estimators, metric
+from sampled_metrics import Metric, Protocol, estimators, evaluation, metric
 from sampled_metrics.estimators import (
     Estimator,
     IllConditionedError,
@@ -73,7 +73,7 @@ def setting(
     if not replacement:
         m = min(m, n - relevant)
     prior = geometric(n - relevant + 1) if weighted else None
-    return Protocol(n, m, replacement, relevant), prior
+    return Protocol(n, m, replacement=replacement, n_relevant=relevant), prior
 
 
 SETTINGS = [
@@ -160,7 +160,7 @@ def test_monotone_equals_bounded_least_squares(
 def test_few_nodes_are_enough_for_large_catalogues(
     monkeypatch: pytest.MonkeyPatch, n: int, m: int, name: str, replacement: bool
 ) -> None:
-    protocol = Protocol(n, m, replacement)
+    protocol = Protocol(n, m, replacement=replacement)
     few = bias_variance(metric(name), protocol, 1e-3).values
     more = quadrature._count
     monkeypatch.setattr(quadrature, "_count", lambda *args: 2 * more(*args) + 15)
@@ -198,14 +198,14 @@ def test_mean_bias_is_nil_under_the_prior(
     n: int, share: float, name: str, replacement: bool, gamma: float
 ) -> None:
     # The constant vector is among those fitted, and has no variance.
-    protocol = Protocol(n, max(1, round(share * min(n - 1, 40))), replacement)
+    protocol = Protocol(n, max(1, round(share * min(n - 1, 40))), replacement=replacement)
     estimator = bias_variance(metric(name), protocol, gamma)
     assert float(estimator.bias(np.arange(1, n + 1)).mean()) == pytest.approx(0, abs=1e-10)
 
 
 @pytest.mark.parametrize("replacement", LAWS)
 def test_gamma_zero_is_least_bias_and_one_the_posterior_mean(replacement: bool) -> None:
-    protocol, ranks = Protocol(200, 8, replacement), np.arange(1, 201)
+    protocol, ranks = Protocol(200, 8, replacement=replacement), np.arange(1, 201)
     for name in ("ap", "recall@10"):
         least = least_bias(metric(name), protocol)
         assert np.array_equal(least.values, bias_variance(metric(name), protocol, 0).values)
@@ -219,7 +219,7 @@ def test_gamma_zero_is_least_bias_and_one_the_posterior_mean(replacement: bool) 
 @pytest.mark.parametrize("replacement", LAWS)
 @pytest.mark.parametrize("m", [1, 7, 100])
 def test_least_bias_leaves_auc_unchanged(m: int, replacement: bool) -> None:
-    protocol = Protocol(5_000, m, replacement)
+    protocol = Protocol(5_000, m, replacement=replacement)
     least = least_bias(metric("auc"), protocol)
     assert least.bias([1, 40, 5_000]) == pytest.approx(np.zeros(3), abs=1e-12)
     assert monotone(metric("auc"), protocol).bias([1, 40, 5_000]) == pytest.approx(
@@ -245,7 +245,7 @@ def test_sampling_everything_returns_the_metric(name: str) -> None:
 @pytest.mark.parametrize("rank", [1, 30, 200])
 @pytest.mark.parametrize("gamma", [0.0, 0.1, 1.0])
 def test_a_certain_rank_returns_its_value(rank: int, gamma: float, replacement: bool) -> None:
-    protocol = Protocol(200, 9, replacement)
+    protocol = Protocol(200, 9, replacement=replacement)
     for prior in ({rank: 1.0}, np.eye(200)[rank - 1]):
         values = bias_variance(metric("ap"), protocol, gamma, prior).values
         assert values == pytest.approx(np.full(10, 1 / rank), rel=1e-9)
@@ -256,7 +256,7 @@ def test_a_certain_rank_returns_its_value(rank: int, gamma: float, replacement: 
 def test_sets_are_corrected_term_by_term(build, replacement: bool) -> None:  # type: ignore[no-untyped-def]
     # Expectation over every sample of the corrected sum, although the ranks are dependent.
     ranks, n, m = [2, 5, 6], 9, 3
-    estimator = build(metric("ap"), Protocol(n, m, replacement, n_relevant=3))
+    estimator = build(metric("ap"), Protocol(n, m, replacement=replacement, n_relevant=3))
     samples = every_sample(ranks, n, m, replacement)
     totals = [
         sum(float(estimator(rank, position=j)) for j, rank in enumerate(sample, start=1))
@@ -358,7 +358,7 @@ def test_results_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_least_bias_by_arithmetic_of_sixty_digits(name: str, m: int, replacement: bool) -> None:
     n = 90
     least, objective_of = least_bias_in_digits(metric(name), n, m, replacement)
-    ours = least_bias(metric(name), Protocol(n, m, replacement)).values
+    ours = least_bias(metric(name), Protocol(n, m, replacement=replacement)).values
     assert objective_of(ours) <= objective_of(least) * (1 + 1e-9)
     exact = np.array(least, dtype=float)
     assert np.linalg.norm(ours - exact) <= 1e-3 * np.linalg.norm(exact)
@@ -411,7 +411,7 @@ def test_a_prior_under_which_some_sampled_ranks_cannot_occur() -> None:
 
 def test_corrections_are_judged_under_another_protocol() -> None:
     built = bias_variance(metric("recall@10"), Protocol(3_541, 100), 0.1)
-    judged = Estimator(built.metric, Protocol([3_000, 3_600], 100, False), built.values)
+    judged = Estimator(built.metric, Protocol([3_000, 3_600], 100, replacement=False), built.values)
     assert judged.expected([5, 5]).shape == (2,)
     assert judged.mse([5, 5]) == pytest.approx(judged.bias([5, 5]) ** 2 + judged.variance([5, 5]))
 
@@ -468,7 +468,7 @@ def test_bad_input(arguments: dict[str, object], message: str) -> None:
 def test_more_bad_input() -> None:
     with pytest.raises(ValueError, match="rounding must be 'floor' or 'linear', got 'up'"):
         rank_estimate(metric("ap"), Protocol(10, 3), rounding="up")
-    with pytest.raises(ValueError, match="n_items must be one number for a correction"):
+    with pytest.raises(ValueError, match="n_items must be one catalogue size here"):
         least_bias(metric("ap"), Protocol([10, 20], 3))
     with pytest.raises(ValueError, match="ranks must hold at least one rank, got none"):
         observed([])
@@ -478,3 +478,23 @@ def test_more_bad_input() -> None:
         choose_gamma(metric("ap"), Protocol(10, 3, n_relevant=2), 5)
     with pytest.raises(ValueError, match="sampled_ranks must be <= 4, got 5"):
         bias_variance(metric("ap"), Protocol(10, 3), 0.1)(5)
+
+
+def test_estimators_by_name() -> None:
+    protocol = Protocol(60, 5)
+    made = {
+        "naive": estimators.naive("ap", protocol),
+        "rank estimate": estimators.rank_estimate("ap", protocol),
+        "least bias": estimators.least_bias("ap", protocol),
+        "monotone": estimators.monotone("ap", protocol),
+        "bias-variance": estimators.bias_variance("ap", protocol, 0.1),
+    }
+    assert (*made, *evaluation.FITTED) == evaluation.ESTIMATORS
+    for name, expected in made.items():
+        found = estimators.by_name(name, "ap", protocol, gamma=0.1)
+        assert found.name == expected.name
+        assert found.values.tolist() == expected.values.tolist()
+    with pytest.raises(ValueError, match="estimator 'bias' is unknown: did you mean 'least bias'"):
+        estimators.by_name("bias", "ap", protocol)
+    with pytest.raises(ValueError, match="gamma is needed for 'bias-variance'"):
+        estimators.by_name("bias-variance", "ap", protocol)

@@ -39,7 +39,7 @@ def digits_metric(m: Metric, sampled_rank: int, size: int) -> mp.mpf:
 @pytest.mark.parametrize("name", NAMES)
 def test_moments_equal_the_rational_sum(name: str, replacement: bool) -> None:
     n, m = 11, 4
-    estimator = naive(metric(name), Protocol(n, m, replacement))
+    estimator = naive(metric(name), Protocol(n, m, replacement=replacement))
     values = [Fraction(float(v)) for v in metric(name).vector(m + 1)]
     ranks = np.arange(1, n + 1)
     for rank, expected, variance in zip(
@@ -56,7 +56,7 @@ def test_moments_equal_the_rational_sum(name: str, replacement: bool) -> None:
 @pytest.mark.parametrize("name", ["auc", "recall@10", "ap", "ap@10", "ndcg", "ndcg@10"])
 @pytest.mark.parametrize(("n", "m"), [(1_001, 100), (10**6, 100), (10**9, 300)])
 def test_expectation_against_fifty_digits(name: str, n: int, m: int, replacement: bool) -> None:
-    estimator = naive(metric(name), Protocol(n, m, replacement))
+    estimator = naive(metric(name), Protocol(n, m, replacement=replacement))
     for rank in (1, 2, n // 2, n - 1, n):
         with mp.workdps(DIGITS):
             exact = mp.fsum(
@@ -79,7 +79,7 @@ def test_expectation_against_fifty_digits(name: str, n: int, m: int, replacement
     ],
 )
 def test_average_precision_at_extremes(n: int, m: int, replacement: bool) -> None:
-    protocol = Protocol(n, m, replacement)
+    protocol = Protocol(n, m, replacement=replacement)
     for rank in sorted({1, 2, 3, n // 100 + 1, n // 2 + 1, n - 1, n}):
         with mp.workdps(DIGITS):
             if replacement:
@@ -99,7 +99,7 @@ def test_sets_by_enumerating_every_sample(name: str, ranks: list[int], replaceme
     n, m = 8, 3
     samples = every_sample(ranks, n, m, replacement)
     values = [metric(name).of_set(list(sample), m + len(ranks)) for sample in samples]
-    estimator = naive(metric(name), Protocol(n, m, replacement, n_relevant=len(ranks)))
+    estimator = naive(metric(name), Protocol(n, m, replacement=replacement, n_relevant=len(ranks)))
     shuffled = ranks[::-1]
     assert estimator.expected_of_set(shuffled) == pytest.approx(math.fsum(values) / len(values))
     assert estimator.variance_of_set(shuffled) == pytest.approx(
@@ -116,7 +116,7 @@ def test_variance_of_auc_of_a_set_in_closed_form(n: int, m: int, replacement: bo
     p = (ranks - np.arange(1, 6)) / pool
     factor = 1.0 if replacement else (pool - m) / max(pool - 1, 1)
     covariances = np.minimum.outer(p, p) * (1 - np.maximum.outer(p, p)) * factor
-    estimator = naive(metric("auc"), Protocol(n, m, replacement, n_relevant=5))
+    estimator = naive(metric("auc"), Protocol(n, m, replacement=replacement, n_relevant=5))
     assert estimator.variance_of_set(ranks) == pytest.approx(
         covariances.sum() / (m * 25), rel=1e-10, abs=1e-15
     )
@@ -137,7 +137,7 @@ def test_variance_of_a_set_of_one_is_that_of_the_item() -> None:
 def test_expectation_is_within_the_values(
     n: int, m: int, where: float, name: str, replacement: bool
 ) -> None:
-    protocol = Protocol(n, min(m, n - 1), replacement)
+    protocol = Protocol(n, min(m, n - 1), replacement=replacement)
     rank = 1 + round(where * (n - 1))
     estimator = naive(metric(name), protocol)
     slack = 1e-12
@@ -153,7 +153,7 @@ def test_one_negative_makes_every_metric_affine(n: int, name: str, replacement: 
     ranks = np.unique(np.linspace(1, n, 7).astype(int))
     best, second = metric(name).vector(2)
     affine = ranks * (second - best) / (n - 1) + (n * best - second) / (n - 1)
-    expected = naive(metric(name), Protocol(n, 1, replacement)).expected(ranks)
+    expected = naive(metric(name), Protocol(n, 1, replacement=replacement)).expected(ranks)
     assert expected == pytest.approx(affine, rel=1e-12, abs=1e-12)
 
 
@@ -170,7 +170,7 @@ def test_sampling_everything_is_exact(name: str) -> None:
 @pytest.mark.parametrize("replacement", LAWS)
 def test_auc_is_unbiased(replacement: bool) -> None:
     ranks = np.array([1, 2, 500, 10**9])
-    estimator = naive(metric("auc"), Protocol(10**9, 100, replacement))
+    estimator = naive(metric("auc"), Protocol(10**9, 100, replacement=replacement))
     assert np.array_equal(estimator.bias(ranks), np.zeros(4))
     # The closed form against the general sum.
     summed = Estimator.expected(estimator, ranks)
@@ -180,7 +180,7 @@ def test_auc_is_unbiased(replacement: bool) -> None:
 @pytest.mark.parametrize("replacement", LAWS)
 @pytest.mark.parametrize("name", ["ap", "rr", "ap@200", "ap@81", "ap@80", "rr@80"])
 def test_average_precision_closed_form_equals_the_sum(name: str, replacement: bool) -> None:
-    protocol = Protocol(5_000, 80, replacement, n_relevant=3)
+    protocol = Protocol(5_000, 80, replacement=replacement, n_relevant=3)
     estimator = naive(metric(name), protocol)
     ranks = np.array([1, 2, 7, 100, 2_500, 4_998])
     assert Estimator.expected(estimator, ranks) == pytest.approx(
@@ -295,3 +295,19 @@ def test_bad_sets() -> None:
             judge([4, 4])
         with pytest.raises(ValueError, match="ranks must hold n_relevant = 2, got 1"):
             judge([4])
+
+
+def test_estimators_are_equal_if_they_say_the_same() -> None:
+    protocol = Protocol([50, 60], 2)
+    one, same = (Estimator(metric("ap"), protocol, [1, 0.5, 0.2], "own") for _ in range(2))
+    assert one == same
+    assert hash(one) == hash(same)
+    others = [
+        Estimator(metric("ap"), protocol, [1, 0.5, 0.1], "own"),
+        Estimator(metric("ap"), protocol, [1, 0.5, 0.2], "another"),
+        Estimator(metric("rr"), protocol, [1, 0.5, 0.2], "own"),
+        Estimator(metric("ap"), Protocol([50, 61], 2), [1, 0.5, 0.2], "own"),
+        "own",
+    ]
+    assert len({one, same, *others}) == 1 + len(others)
+    assert repr(one) == "Estimator('own', ap, Protocol(n_items=<50 to 60>, n_negatives=2))"

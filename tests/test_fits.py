@@ -56,7 +56,7 @@ def test_the_spread_of_auc_is_that_of_its_exact_variance():
     for name, ranks in fits.recommender_sets()["X, Y, Z"].items():
         law = ranks.sampled_pmf(100)
         n = round(float(ranks.n_candidates.mean()))
-        values = estimators.naive(metric("auc"), Protocol(n, 100, False)).values
+        values = estimators.naive(metric("auc"), Protocol(n, 100, replacement=False)).values
         spread = np.sqrt((law @ values**2 - (law @ values) ** 2).sum()) / law.shape[0]
         drawn = one[(one["set"] == "X, Y, Z") & (one["name"] == name)]["value"]
         assert drawn.std() == pytest.approx(spread, rel=0.1)

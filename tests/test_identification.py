@@ -73,7 +73,9 @@ def by_slsqp(counts, protocol, name, shape):
             lambda p, best=best: np.array([likelihood(p) - best + THRESHOLD / 2]),
             lambda p: slope(p)[np.newaxis],
         )
-        ends.append(sign * optimum(lambda p: sign * (p @ values), lambda p: sign * values, n, rows, bound))
+        ends.append(
+            sign * optimum(lambda p: sign * (p @ values), lambda p: sign * values, n, rows, bound)
+        )
     return ends
 
 
@@ -411,7 +413,10 @@ GOOD = [6, 3, 1]
         ({"counts": [GOOD], "protocol": []}, "as many, got 1 and 0"),
         ({"counts": [], "protocol": []}, "at least one user"),
         (
-            {"counts": [GOOD] * 2, "protocol": [Protocol(50, 2), Protocol(50, 2, replacement=False)]},
+            {
+                "counts": [GOOD] * 2,
+                "protocol": [Protocol(50, 2), Protocol(50, 2, replacement=False)],
+            },
             "replacement must be the same",
         ),
         ({"protocol": Protocol([50, 60, 70], 2)}, r"n_items must be one number .* \(3,\)"),

@@ -43,7 +43,7 @@ def expectation_maximization(law, counts, steps):
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_expectation_maximization_climbs_to_the_same_likelihood(replacement, seed):
-    protocol = Protocol(60, 6, replacement)
+    protocol = Protocol(60, 6, replacement=replacement)
     counts, law = a_log(protocol, seed), dense_law(protocol)
     fitted = maximum_likelihood(counts, protocol)
     mass = expectation_maximization(law, counts, 100_000)
@@ -55,7 +55,7 @@ def test_expectation_maximization_climbs_to_the_same_likelihood(replacement, see
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize(("n", "m"), [(40, 1), (300, 20), (3_541, 100), (9_000, 60)])
 def test_no_rank_raises_the_likelihood(n, m, replacement):
-    protocol = Protocol(n, m, replacement)
+    protocol = Protocol(n, m, replacement=replacement)
     counts = a_log(protocol, seed=n)
     fitted = maximum_likelihood(counts, protocol)
     law, mass = dense_law(protocol), full(fitted, n)
@@ -88,7 +88,11 @@ def test_first_and_last_places_come_from_the_first_and_the_last_rank():
 
 @pytest.mark.parametrize("replacement", [True, False])
 def test_a_general_optimiser_finds_the_same_entropy(replacement):
-    protocol, counts, weight = Protocol(8, 3, replacement), np.array([7.0, 0.0, 4.0, 1.0]), 5.0
+    protocol, counts, weight = (
+        Protocol(8, 3, replacement=replacement),
+        np.array([7.0, 0.0, 4.0, 1.0]),
+        5.0,
+    )
     law, seen = dense_law(protocol), counts > 0
 
     def criterion(mass):
@@ -111,7 +115,7 @@ def test_a_general_optimiser_finds_the_same_entropy(replacement):
 @pytest.mark.parametrize(("n", "m"), [(300, 20), (3_541, 100), (9_000, 60)])
 @pytest.mark.parametrize("weight", [0.5, None])
 def test_the_entropy_has_its_exponential_form(n, m, replacement, weight):
-    protocol = Protocol(n, m, replacement)
+    protocol = Protocol(n, m, replacement=replacement)
     counts = a_log(protocol, seed=n)
     fitted = maximum_entropy(counts, protocol, weight)
     law = dense_law(protocol)
@@ -215,7 +219,7 @@ def test_a_prior_to_plug_in_has_ranks_of_the_catalogue():
     st.booleans(),
 )
 def test_any_counts_are_fitted(counts, fit, n, replacement):
-    fitted = fit(counts, Protocol(n, 3, replacement))
+    fitted = fit(counts, Protocol(n, 3, replacement=replacement))
     assert fitted.certified
     mass = full(fitted, n)
     assert (mass >= 0).all()

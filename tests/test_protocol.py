@@ -27,7 +27,7 @@ def ranks_of(n: int) -> list[int]:
 @pytest.mark.parametrize("replacement", LAWS)
 @pytest.mark.parametrize(("n", "m"), [(2, 1), (3, 2), (7, 1), (12, 5), (12, 11), (60, 30)])
 def test_equals_exact_rational_law(n: int, m: int, replacement: bool) -> None:
-    law = Protocol(n, m, replacement).pmf(np.arange(1, n + 1))
+    law = Protocol(n, m, replacement=replacement).pmf(np.arange(1, n + 1))
     for rank in range(1, n + 1):
         exact = exact_law(n, m, rank, replacement)
         assert law[rank - 1] == pytest.approx([float(p) for p in exact], rel=1e-13, abs=0)
@@ -39,7 +39,7 @@ def test_equals_exact_rational_law(n: int, m: int, replacement: bool) -> None:
     [*product([1_001, 10**6, 10**9], [1, 9, 100, 1_000]), (10**5, 10**4), (10**9, 10**4)],
 )
 def test_relative_error_against_fifty_digits(n: int, m: int, replacement: bool) -> None:
-    protocol = Protocol(n, m, replacement)
+    protocol = Protocol(n, m, replacement=replacement)
     for rank in ranks_of(n):
         mean = m * (rank - 1) // (n - 1)
         wanted = {0, 1, 2, mean // 2, mean, (mean + m) // 2, m - 1, m} | set(
@@ -70,7 +70,7 @@ def _log(value: object) -> object:
 @pytest.mark.parametrize("n", [1_001, 10**9])
 def test_tails_mean_and_variance_against_fifty_digits(n: int, replacement: bool) -> None:
     m = 60
-    protocol = Protocol(n, m, replacement)
+    protocol = Protocol(n, m, replacement=replacement)
     for rank in ranks_of(n):
         exact = [digits_law(n, m, rank, replacement, x) for x in range(m + 1)]
         lower, upper = protocol.cdf(rank), protocol.sf(rank)
@@ -86,7 +86,10 @@ def test_tails_mean_and_variance_against_fifty_digits(n: int, replacement: bool)
 
 protocols = st.builds(
     lambda pool, share, replacement, relevant: Protocol(
-        pool + relevant, max(1, round(share * min(pool, 300))), replacement, relevant
+        pool + relevant,
+        max(1, round(share * min(pool, 300))),
+        replacement=replacement,
+        n_relevant=relevant,
     ),
     st.integers(1, 10**7),
     st.floats(0, 1),
@@ -119,7 +122,7 @@ def test_properties_of_the_law(protocol: Protocol, where: float, position: int) 
 
 @given(n=st.integers(3, 10**6), m=st.integers(1, 200), replacement=st.booleans())
 def test_a_worse_rank_is_stochastically_worse(n: int, m: int, replacement: bool) -> None:
-    protocol = Protocol(n, min(m, n - 1), replacement)
+    protocol = Protocol(n, min(m, n - 1), replacement=replacement)
     cdf = protocol.cdf(np.unique(np.linspace(1, n, 9).astype(int)))
     assert (np.diff(cdf, axis=0) <= 1e-12).all()
 
@@ -128,7 +131,7 @@ def test_a_worse_rank_is_stochastically_worse(n: int, m: int, replacement: bool)
 @pytest.mark.parametrize("ranks", [[1, 2], [2, 5, 6], [4, 8], [3], [1, 4, 7, 8]])
 def test_law_of_every_relevant_item_by_enumeration(ranks: list[int], replacement: bool) -> None:
     n, m = 8, 3
-    protocol = Protocol(n, m, replacement, n_relevant=len(ranks))
+    protocol = Protocol(n, m, replacement=replacement, n_relevant=len(ranks))
     samples = every_sample(ranks, n, m, replacement)
     for j, rank in enumerate(ranks, start=1):
         counted = Counter(sample[j - 1] - j for sample in samples)
@@ -139,14 +142,14 @@ def test_law_of_every_relevant_item_by_enumeration(ranks: list[int], replacement
 @pytest.mark.parametrize("replacement", LAWS)
 @pytest.mark.parametrize("rank", [2, 40, 299])
 def test_draws_follow_the_law(rank: int, replacement: bool) -> None:
-    protocol = Protocol(300, 25, replacement)
+    protocol = Protocol(300, 25, replacement=replacement)
     draws = protocol.draw(rank, np.random.default_rng(20), size=20_000)
     _chi_square(draws - 1, protocol.pmf(rank))
 
 
 @pytest.mark.parametrize("replacement", LAWS)
 def test_draws_of_a_later_item_follow_its_law(replacement: bool) -> None:
-    protocol = Protocol(300, 25, replacement, n_relevant=3)
+    protocol = Protocol(300, 25, replacement=replacement, n_relevant=3)
     draws = protocol.draw(40, np.random.default_rng(23), size=20_000, position=3)
     _chi_square(draws - 3, protocol.pmf(40, position=3))
 
@@ -158,13 +161,13 @@ def test_real_samples_of_items_follow_the_law(replacement: bool) -> None:
     rng = np.random.default_rng(21)
     others = np.delete(np.arange(1, n + 1), rank - 1)
     drawn = np.stack([rng.choice(others, m, replacement) for _ in range(20_000)])
-    _chi_square((drawn < rank).sum(axis=1), Protocol(n, m, replacement).pmf(rank))
+    _chi_square((drawn < rank).sum(axis=1), Protocol(n, m, replacement=replacement).pmf(rank))
 
 
 @pytest.mark.parametrize("replacement", LAWS)
 def test_sets_are_drawn_jointly(replacement: bool) -> None:
     ranks, n, m = [2, 5, 6], 8, 3
-    protocol = Protocol(n, m, replacement, n_relevant=3)
+    protocol = Protocol(n, m, replacement=replacement, n_relevant=3)
     draws = protocol.draw_set(ranks, np.random.default_rng(22), size=20_000)
     samples = Counter(every_sample(ranks, n, m, replacement))
     seen = Counter(map(tuple, draws.tolist()))
@@ -200,7 +203,7 @@ def test_catalogue_sizes_broadcast() -> None:
     both = Protocol(np.array([50, 3_000]), 9, replacement=False)
     assert both.pmf([20, 700]).shape == (2, 10)
     for i, (n, rank) in enumerate([(50, 20), (3_000, 700)]):
-        assert np.array_equal(both.pmf([20, 700])[i], Protocol(n, 9, False).pmf(rank))
+        assert np.array_equal(both.pmf([20, 700])[i], Protocol(n, 9, replacement=False).pmf(rank))
     assert both.mean([20, 700]).tolist() == [1 + 9 * 19 / 49, 1 + 9 * 699 / 2999]
     assert both.draw([1, 1], np.random.default_rng(0)).tolist() == [1, 1]
 
@@ -296,7 +299,7 @@ def test_bad_positions_counts_and_sets() -> None:
         protocol.draw_set([1, 2, 3], np.random.default_rng(0))
     with pytest.raises(ValueError, match="ranks must be <= 10, got 11"):
         protocol.draw_set([1, 11], np.random.default_rng(0))
-    with pytest.raises(ValueError, match="n_items must be one number for a set of ranks"):
+    with pytest.raises(ValueError, match="n_items must be one catalogue size here"):
         Protocol([10, 20], 3, n_relevant=2).draw_set([1, 2], np.random.default_rng(0))
 
 
@@ -307,3 +310,34 @@ def test_arrays_given_cannot_be_changed_from_outside() -> None:
     assert protocol.mean([10, 20]).tolist() == [4.0, 4.0]
     with pytest.raises(ValueError, match="read-only"):
         protocol.n_items[0] = 2  # type: ignore[index]
+
+
+def test_a_seed_stands_for_its_generator() -> None:
+    protocol = Protocol(100, 9, n_relevant=2)
+    for drawn in (
+        lambda rng: protocol.draw([50] * 20, rng),
+        lambda rng: protocol.draw_set([2, 60], rng, size=20),
+    ):
+        assert drawn(5).tolist() == drawn(np.random.default_rng(5)).tolist() != drawn(6).tolist()
+    for wrong in (None, 1.5, True, -1):
+        with pytest.raises(ValueError, match="rng must be a seed >= 0"):
+            protocol.draw(50, wrong)  # type: ignore[arg-type]
+
+
+def test_protocols_are_equal_if_they_sample_alike() -> None:
+    many = [Protocol(np.arange(50, 5_000), 9) for _ in range(2)]
+    assert many[0] == many[1]
+    assert len(set(many)) == 1
+    others = [
+        Protocol(50, 9),
+        Protocol([50], 9),
+        Protocol([50, 50], 9),
+        Protocol(50, 8),
+        Protocol(50, 9, replacement=False),
+        Protocol(50, 9, n_relevant=2),
+        (50, 9),
+    ]
+    assert len({many[0], *others}) == 1 + len(others)
+    assert repr(many[0]) == "Protocol(n_items=<50 to 4999>, n_negatives=9)"
+    for found in others[3:6]:
+        assert eval(repr(found)) == found

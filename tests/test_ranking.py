@@ -337,14 +337,23 @@ def test_mean_of_the_metric_is_not_the_metric_of_the_mean_rank():
     assert tied.evaluate(metric("rr"), "mean")[0] > metric("rr")(2)
 
 
-def test_a_tie_policy_has_no_default():
-    with pytest.raises(TypeError, match="ties"):
-        RankIntervals([0], [0], [5]).evaluate(metric("rr"))
+def test_metrics_are_means_over_ties_and_ranks_need_a_policy():
+    tied = RankIntervals([0], [3], [5])
+    assert tied.evaluate("rr") == tied.evaluate("rr", "mean") == (1 + 1 / 2 + 1 / 3 + 1 / 4) / 4
     with pytest.raises(TypeError, match="ties"):
         RankIntervals([0], [0], [5]).ranks()
 
 
 TIED = RankIntervals([1], [2], [9])
+
+
+def test_a_seed_stands_for_its_generator():
+    many = RankIntervals([1] * 50, [7] * 50, [20] * 50)
+    seeded = many.ranks("random", 3)
+    assert seeded.tolist() == many.ranks("random", np.random.default_rng(3)).tolist()
+    assert seeded.tolist() == many.ranks("random", np.int64(3)).tolist()
+    assert seeded.tolist() != many.ranks("random", 4).tolist()
+    assert many.evaluate("rr", "random", 3).tolist() == (1 / seeded).tolist()
 
 
 @pytest.mark.parametrize(
@@ -353,8 +362,8 @@ TIED = RankIntervals([1], [2], [9])
         (lambda: TIED.ranks("mean"), "ties must be 'optimistic', 'pessimistic' or 'random' to"),
         (lambda: TIED.ranks("best"), "ties must be .* got 'best'"),
         (lambda: TIED.evaluate(metric("rr"), "best"), "ties must be .*'mean'.* got 'best'"),
-        (lambda: TIED.ranks("random"), "rng must be a numpy Generator .* got None"),
-        (lambda: TIED.evaluate(metric("rr"), "random", 7), "rng must be .* got 7"),
+        (lambda: TIED.ranks("random"), "rng must be a seed >= 0 or a .*Generator, got None"),
+        (lambda: TIED.evaluate(metric("rr"), "random", -7), "rng must be .* got -7"),
         (lambda: RankIntervals([1, 2], [0], [9]), "must have one length, got 2, 1 and 1"),
         (lambda: RankIntervals([[1]], [0], [9]), "n_better must have one dimension"),
         (lambda: RankIntervals([-1], [0], [9]), "n_better must be >= 0, got -1"),

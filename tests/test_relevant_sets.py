@@ -221,7 +221,7 @@ def test_expected_auc_does_not_depend_on_the_decoys(ranking, n):
 )
 def test_without_ties_it_is_the_estimator_of_a_set(ranks, n, name, replacement):
     ordered = np.sort(list(ranks))
-    protocol = Protocol(60, n, replacement, n_relevant=ordered.size)
+    protocol = Protocol(60, n, replacement=replacement, n_relevant=ordered.size)
     plain = estimators.naive(metric(name), protocol)
     sets = RelevantSets(
         [ordered - np.arange(1, ordered.size + 1)],

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_metrics import metric, planning
+from sampled_metrics import Protocol, metric, planning
 from sampled_metrics.html import (
     DEFINITIONS,
     comparison_figure,
@@ -199,12 +199,12 @@ def test_the_same_evaluation_makes_the_same_page() -> None:
 def test_a_plan_has_its_curves() -> None:
     ranks = {"A": {2: 0.3, 90: 0.7}, NASTY: {9: 0.6, 90: 0.4}, "C": {1: 0.1, 99: 0.9}}
     few = {"estimators": ["naive", "rank estimate"]}
-    given = (ranks, metric("ap"), 100)
-    plans = planning.for_pairs(planning.plan, *given, 20, 10, max_negatives=50, **few)
+    given, samples = (ranks, metric("ap")), [Protocol(100, m) for m in (1, 10, 50)]
+    plans = planning.for_pairs(planning.plan, *given, samples[1], 20, max_negatives=50, **few)
     curves = pd.concat(
         [
-            planning.for_pairs(planning.curve, *given, 20, [1, 10, 50], **few),
-            planning.for_pairs(planning.curve, *given, [2, 20, 200], 10, **few),
+            planning.for_pairs(planning.curve, *given, samples, 20, **few),
+            planning.for_pairs(planning.curve, *given, samples[1], [2, 20, 200], **few),
         ]
     ).drop_duplicates()
     read = Read(of_plan(plans, curves, {"users": 20}))

@@ -51,7 +51,9 @@ def test_expected_auc_is_exact_under_random_ties_too():
     intervals = RankIntervals([2, 300], [50, 3000], [60, 3541])
     auc = metric("auc")
     for m in (1, 10, 59):
-        values = estimators.naive(auc, Protocol(intervals.n_candidates, m, False)).values
+        values = estimators.naive(
+            auc, Protocol(intervals.n_candidates, m, replacement=False)
+        ).values
         sampled = intervals.sampled_pmf(m) @ values
         assert np.allclose(sampled, intervals.evaluate(auc, "mean"), rtol=1e-12)
 

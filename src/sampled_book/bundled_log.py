@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sampled_metrics._validate import integer
+from sampled_metrics._validate import generator, integer
 from sampled_metrics.io.files import put
 from sampled_metrics.io.logs import BUNDLE, BUNDLED_NEGATIVES
 
 BUNDLED_SEED = 20_200
 
 
-def simulate(ranks: pd.DataFrame, n_negatives: int, rng: np.random.Generator) -> pd.DataFrame:
+def simulate(ranks: pd.DataFrame, n_negatives: int, rng: int | np.random.Generator) -> pd.DataFrame:
     """Draw the log of one sampled evaluation of known ranks, without replacement.
 
     Every row has negatives of its own, from the candidates other than the held-out item.
@@ -28,7 +28,7 @@ def simulate(ranks: pd.DataFrame, n_negatives: int, rng: np.random.Generator) ->
         :func:`~sampled_book.datasets.bundled_ranks` returns them.
     n_negatives : int
         From 1 to the smallest n_candidates less 1.
-    rng : numpy.random.Generator
+    rng : int or numpy.random.Generator
 
     Returns
     -------
@@ -44,7 +44,7 @@ def simulate(ranks: pd.DataFrame, n_negatives: int, rng: np.random.Generator) ->
     Examples
     --------
     >>> from .datasets import bundled_ranks
-    >>> rows = simulate(bundled_ranks().head(3), 20, np.random.default_rng(1))
+    >>> rows = simulate(bundled_ranks().head(3), 20, rng=1)
     >>> rows[["n_better", "n_tied", "n_items", "n_negatives"]]
        n_better  n_tied  n_items  n_negatives
     0         0       0     3654           20
@@ -55,6 +55,7 @@ def simulate(ranks: pd.DataFrame, n_negatives: int, rng: np.random.Generator) ->
         ranks[name].to_numpy(dtype=np.int64) for name in ("n_better", "n_tied", "n_candidates")
     )
     m = integer(n_negatives, "n_negatives", 1, int(items.min()) - 1)
+    rng = generator(rng)
     above = rng.hypergeometric(better, items - 1 - better, m)
     level = rng.hypergeometric(tied, items - 1 - better - tied, m - above)
     rows = ranks[["recommender", "user"]].reset_index(drop=True)
@@ -84,7 +85,7 @@ def write_bundled_log(ranks: pd.DataFrame, folder: Path = BUNDLE) -> Path:
     ...     write_bundled_log(bundled_ranks(), Path(folder)).name
     'log.npz'
     """
-    rows = simulate(ranks, BUNDLED_NEGATIVES, np.random.default_rng(BUNDLED_SEED))
+    rows = simulate(ranks, BUNDLED_NEGATIVES, BUNDLED_SEED)
     names = np.array([str(name) for name in rows["recommender"].unique()])
     table: dict[str, Any] = {
         name: rows[name].to_numpy(dtype=np.uint16).reshape(len(names), -1)

@@ -21,7 +21,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from sampled_metrics import estimators, priors
-from sampled_metrics._validate import FloatArray, integer
+from sampled_metrics._validate import FloatArray, generator, integer
 from sampled_metrics.io.files import put
 from sampled_metrics.metrics import Metric, metric
 from sampled_metrics.protocol import Protocol
@@ -84,7 +84,7 @@ def evaluation(
     recommenders: Mapping[str, RankIntervals],
     metrics: Sequence[Metric],
     n_negatives: int,
-    rng: np.random.Generator,
+    rng: int | np.random.Generator,
 ) -> FloatArray:
     """What the fitted corrections report of one simulated evaluation.
 
@@ -98,7 +98,7 @@ def evaluation(
     metrics : sequence of Metric
     n_negatives : int
         From 1 to the smallest number of candidates less 1.
-    rng : numpy.random.Generator
+    rng : int or numpy.random.Generator
 
     Returns
     -------
@@ -113,9 +113,10 @@ def evaluation(
     Examples
     --------
     >>> toy = {"A": RankIntervals([0, 3, 9], [0, 0, 2], [50, 50, 50])}
-    >>> evaluation(toy, [metric("auc")], 49, np.random.default_rng(0)).shape
+    >>> evaluation(toy, [metric("auc")], 49, rng=0).shape
     (3, 1, 1)
     """
+    rng = generator(rng)
     items = next(iter(recommenders.values())).n_candidates
     m = integer(n_negatives, "n_negatives", 1, int(items.min()) - 1)
     protocol = Protocol(round(float(items.mean())), m, replacement=False)

@@ -35,6 +35,7 @@ from sampled_metrics._validate import (
     IntArray,
     as_written,
     checked_tolerance,
+    generator,
     integer,
     integers,
     real_scores,
@@ -87,7 +88,7 @@ class Division:
     Examples
     --------
     >>> ratings = pd.DataFrame({"user": [7, 7, 8], "item": [1, 2, 1], "rating": [3, 4, 5]})
-    >>> sets = split(ratings, np.random.default_rng(0), n_sets=1, n_test=2)
+    >>> sets = split(ratings, 0, n_sets=1, n_test=2)
     >>> sets.test_items.tolist(), sets.left_out.tolist()
     ([[0, 1]], [8])
     """
@@ -116,7 +117,7 @@ class Division:
 
 def split(
     ratings: pd.DataFrame,
-    rng: np.random.Generator,
+    rng: int | np.random.Generator,
     *,
     n_sets: int = N_SETS,
     n_test: int = N_TEST,
@@ -128,7 +129,7 @@ def split(
     ----------
     ratings : DataFrame
         Columns user, item and rating; no user rates an item twice.
-    rng : numpy.random.Generator
+    rng : int or numpy.random.Generator
         Draws the sets and each user's test ratings.
     n_sets : int
         Disjoint sets of test users, at least 1.
@@ -151,10 +152,11 @@ def split(
     Examples
     --------
     >>> ratings = pd.DataFrame({"user": np.repeat(range(6), 8), "item": [*range(8)] * 6})
-    >>> sets = split(ratings.assign(rating=4.0), np.random.default_rng(0), n_sets=2)
+    >>> sets = split(ratings.assign(rating=4.0), 0, n_sets=2)
     >>> sets.part.tolist(), sets.test_items.shape, len(sets.training(0))
     ([0, 0, 0, 1, 1, 1], (6, 5), 33)
     """
+    rng = generator(rng)
     integer(n_sets, "n_sets", 1)
     integer(n_test, "n_test", 1)
     numbered, names = _numbered(ratings)
@@ -331,7 +333,7 @@ def place_all(
     Examples
     --------
     >>> ratings = pd.DataFrame({"user": [0, 0, 1, 1, 2, 2], "item": [0, 1, 1, 2, 2, 0]})
-    >>> sets = split(ratings.assign(rating=4.0), np.random.default_rng(0), n_sets=3, n_test=1)
+    >>> sets = split(ratings.assign(rating=4.0), 0, n_sets=3, n_test=1)
     >>> def by_number(name, train, users, n_items, seed):
     ...     return np.tile(np.arange(n_items), (len(users), 1))
     >>> place_all(sets, "Popular", 0, by_number)[0].n_irrelevant
@@ -621,7 +623,7 @@ def conduct(
     >>> user, item = np.divmod(np.arange(108), 12)
     >>> ratings = pd.DataFrame({"user": user, "item": item, "rating": 1.0 + user * item % 5})
     >>> ratings = ratings[(user + item) % 2 == 0]
-    >>> sets = split(ratings, np.random.default_rng(0), n_sets=2, n_test=2)
+    >>> sets = split(ratings, 0, n_sets=2, n_test=2)
     >>> def noise(name, train, users, n_items, seed):
     ...     return np.random.default_rng(seed).random((len(users), n_items))
     >>> conduct(sets, scorer=noise).sets["Popular"].n_irrelevant.tolist()
@@ -871,7 +873,7 @@ def _conduct_all(names: Iterable[str], seeds: Sequence[int]) -> dict[str, Study]
     for data in names:
         sets = split(
             _ratings(data),
-            np.random.default_rng(SPLIT_SEED),
+            SPLIT_SEED,
             users_per_set=USERS_PER_SET.get(data),
         )
         if len(sets.left_out):

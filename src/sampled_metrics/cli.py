@@ -226,6 +226,7 @@ def _compare(arguments: argparse.Namespace, files: _Files) -> None:
 def _plan(arguments: argparse.Namespace, files: _Files) -> None:
     from . import planning
     from .metrics import metric
+    from .protocol import Protocol
     from .results import Result
 
     log, table, page = _opened(arguments, files)
@@ -241,24 +242,20 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
     of = metric(arguments.metric)
     options: dict[str, Any] = {
         "estimators": arguments.estimators or list(planning.ESTIMATORS),
-        "replacement": log.replacement,
         "progress": arguments.progress,
     }
+    protocol = Protocol(n_items, negatives, replacement=log.replacement)
 
     def plans() -> pd.DataFrame:
         levels = {"confidence": arguments.confidence, "max_negatives": most}
-        return planning.for_pairs(
-            planning.plan, ranks, of, n_items, users, negatives, **levels, **options
-        )
+        return planning.for_pairs(planning.plan, ranks, of, protocol, users, **levels, **options)
 
     def curves() -> pd.DataFrame:
         import pandas as pd
 
-        grids = [(users, planning.steps(most)), (planning.around(users), negatives)]
-        parts = [
-            planning.for_pairs(planning.curve, ranks, of, n_items, *grid, **options)
-            for grid in grids
-        ]
+        steps = [replace(protocol, n_negatives=m) for m in planning.steps(most)]
+        grids: list[tuple[Any, Any]] = [(steps, users), (protocol, planning.around(users))]
+        parts = [planning.for_pairs(planning.curve, ranks, of, *grid, **options) for grid in grids]
         return pd.concat(parts).drop_duplicates(ignore_index=True)
 
     frame = curves() if arguments.curve else plans()

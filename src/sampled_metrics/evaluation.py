@@ -22,10 +22,9 @@ import pandas as pd
 from scipy.interpolate import BarycentricInterpolator
 from scipy.special import chdtrc, chdtri, gammaln, stdtr, stdtrit
 
-from . import estimators as corrections
 from . import _progress, identification, priors
+from . import estimators as corrections
 from ._validate import FloatArray, IntArray, shortened
-from .estimators import Estimator
 from .identification import Shape
 from .io.logs import Log, read_log
 from .metrics import Metric
@@ -359,7 +358,12 @@ def compare(
             verdicts = _holm({k: (v.sign, v.p) for k, v in found.items()}, 1.0 - level, len(pairs))
             judged = {
                 pair: _Judged(
-                    verdicts[pair], "proven", np.inf, _agreeing(one.ends, verdicts[pair]), one.shown, None
+                    verdicts[pair],
+                    "proven",
+                    np.inf,
+                    _agreeing(one.ends, verdicts[pair]),
+                    one.shown,
+                    None,
                 )
                 for pair, one in found.items()
             }
@@ -613,7 +617,9 @@ class _Sample:
 
     def protocol(self, of: _Class, size: int) -> Protocol:
         """The protocol of the instances of a class that have a size of the catalogue."""
-        return Protocol(size, of.n_negatives, self.replacement, of.n_relevant)
+        return Protocol(
+            size, of.n_negatives, replacement=self.replacement, n_relevant=of.n_relevant
+        )
 
     def by_user(self, recommender: str, values: FloatArray) -> FloatArray:
         """Mean over each user's instances of the sum of the rows' values."""
@@ -751,7 +757,9 @@ class _Sample:
                 identification.check_fit(profile.fit, shape, f"the ranks of {shortened(name)}")
             except identification.IncompatibleError as problem:
                 if shape is None:
-                    raise ValueError(f"{problem}: check n_items, n_negatives and replacement") from None
+                    raise ValueError(
+                        f"{problem}: check n_items, n_negatives and replacement"
+                    ) from None
                 notes.append(str(problem))
             else:
                 kept[name] = profile
@@ -813,19 +821,13 @@ class _Values:
 
     def _build(self, of: Metric, name: str) -> tuple[_Build, str]:
         """How the estimator is made, and how it depends on the size of the catalogue."""
-        gamma = self.gamma
-        ways: dict[str, tuple[Callable[[Protocol], Estimator], str]] = {
-            "naive": (lambda protocol: corrections.naive(of, protocol), "constant"),
-            "rank estimate": (lambda protocol: corrections.rank_estimate(of, protocol), "each"),
-            "least bias": (lambda protocol: corrections.least_bias(of, protocol), "smooth"),
-            "monotone": (lambda protocol: corrections.monotone(of, protocol), "lines"),
-            "bias-variance": (
-                lambda protocol: corrections.bias_variance(of, protocol, gamma),
-                "smooth",
-            ),
-        }
-        make, way = ways[name]
-        return lambda protocol: np.atleast_2d(make(protocol).values), way
+        ways = {"naive": "constant", "rank estimate": "each", "monotone": "lines"}
+
+        def build(protocol: Protocol) -> FloatArray:
+            made = corrections.by_name(name, of, protocol, gamma=self.gamma)
+            return np.atleast_2d(made.values)
+
+        return build, ways.get(name, "smooth")
 
     def _plugged_in(self, of: Metric, name: str, recommender: str) -> _Found:
         """The metric of a fitted prior, and for maximum entropy its expansion in the users."""
@@ -916,7 +918,7 @@ class _Values:
 
     def _mean_protocol(self, n_negatives: int) -> Protocol:
         items = round(float(self.sample.items.mean()))
-        return Protocol(items, n_negatives, self.sample.replacement)
+        return Protocol(items, n_negatives, replacement=self.sample.replacement)
 
     def _of_thinned(self, values: FloatArray) -> _Build:
         """Values for the fewest negatives, expected of any so many of a user's negatives."""

@@ -413,9 +413,7 @@ def _finite(counts: ArrayLike) -> FloatArray:
     return rows
 
 
-def partition(
-    kinds: IntArray, weights: FloatArray, metric: Metric, replacement: bool
-) -> Partition:
+def partition(kinds: IntArray, weights: FloatArray, metric: Metric, replacement: bool) -> Partition:
     """Put what is alike together: parts of a sample that are judged by a likelihood of their own.
 
     Parameters
@@ -443,14 +441,16 @@ def partition(
     pairs, pair = np.unique(kinds[:, 1:3], axis=0, return_inverse=True)
     largest = int(items.max())
     first = np.array(
-        [
-            metric.term(np.array([0, largest - r]) + j, j, r, largest)
-            for r, j in pairs.tolist()
-        ]
+        [metric.term(np.array([0, largest - r]) + j, j, r, largest) for r, j in pairs.tolist()]
     )[pair.ravel()]
     constant = first[:, 0] == first[:, 1]
     code = np.zeros(len(kinds), dtype=np.int64)
-    columns = ((negatives, _ALIKE), (position, _ALIKE_SETS), (relevant, _ALIKE_SETS), (pools, _ALIKE))
+    columns = (
+        (negatives, _ALIKE),
+        (position, _ALIKE_SETS),
+        (relevant, _ALIKE_SETS),
+        (pools, _ALIKE),
+    )
     for values, ratio in columns:
         split = np.zeros_like(code)
         for each in np.unique(code[~constant]):
@@ -631,12 +631,12 @@ def _of_pool(part: _Part, pool: int, shape: Shape | None) -> _Columns:
     else:
         of_stretch = laws[inside]
     every = np.arange(last)
-    means = [
-        (np.cumsum(term) / (every + 1.0))[ends] for term in part.terms(pool, every)
-    ]
+    means = [(np.cumsum(term) / (every + 1.0))[ends] for term in part.terms(pool, every)]
     even = np.cumsum(of_stretch * widths[:, np.newaxis], axis=0) / (ends + 1.0)[:, np.newaxis]
     steps = np.geomspace(1, last, _HEAD)
-    head_first = np.searchsorted(ends, np.clip([*range(12), *steps - 1, *above[drops]], 0, ends[-1]))
+    head_first = np.searchsorted(
+        ends, np.clip([*range(12), *steps - 1, *above[drops]], 0, ends[-1])
+    )
     tail_first = np.searchsorted(above[~inside], [x for x in few if x > ends[-1]])
     tail_first = tail_first[tail_first < (~inside).sum()]
     falls = np.zeros((0, above.size))
@@ -837,7 +837,11 @@ class Programme:
             b = slice(start, start + _BATCH)
             s, g = sample[b], part[b]
             weights[b], multipliers[b] = likeliest(
-                self.laws[g], shares[s, g], cost[s, g], self.rows[g], self.right[g],
+                self.laws[g],
+                shares[s, g],
+                cost[s, g],
+                self.rows[g],
+                self.right[g],
                 np.maximum(1e-2 * _NEAR / (2.0 * units[s] * parts), _ROUNDING),
             )
         weights = weights[:, : self.k]
@@ -859,7 +863,9 @@ class Programme:
             bound += -logs + c.sum(axis=1) + least
             short[:, g] = gradient[:, self.at[g]].min(axis=1) - least
             reduced.append(gradient)
-        return _Solved(value + self.partition.rest, likelihood, bound, weights, expected, short, reduced)
+        return _Solved(
+            value + self.partition.rest, likelihood, bound, weights, expected, short, reduced
+        )
 
     def _grown(self, found: _Solved, short: np.ndarray, units: FloatArray) -> bool:
         """Add the ranks that the bounds of some samples lack; whether there were any."""

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from checks import faults, show, visit
 
-from sampled_metrics import metric, planning
+from sampled_metrics import Protocol, metric, planning
 from sampled_metrics.html import of_estimates, of_plan
 
 NAMES = ["ItemKNN", "<script>alert('x')</script> with a long name & an entity", "$x$ BPR-MF"]
@@ -34,9 +34,10 @@ def estimates() -> str:
 
 def plan() -> str:
     ranks = {NAMES[0]: {2: 0.3, 90: 0.7}, NAMES[1]: {9: 0.6, 90: 0.4}}
-    given, few = (ranks, metric("ap"), 100), {"estimators": ["naive", "rank estimate"]}
-    plans = planning.for_pairs(planning.plan, *given, 20, 10, max_negatives=50, **few)
-    grids = (20, [1, 10, 50]), ([2, 20, 200], 10)
+    given, few = (ranks, metric("ap")), {"estimators": ["naive", "rank estimate"]}
+    samples = [Protocol(100, m) for m in (1, 10, 50)]
+    plans = planning.for_pairs(planning.plan, *given, samples[1], 20, max_negatives=50, **few)
+    grids = (samples, 20), (samples[1], [2, 20, 200])
     curves = [planning.for_pairs(planning.curve, *given, *grid, **few) for grid in grids]
     return of_plan(plans, pd.concat(curves).drop_duplicates(), {"log": "log.csv"})
 

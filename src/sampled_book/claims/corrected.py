@@ -16,7 +16,7 @@ import numpy as np
 from scipy import special, stats
 
 from sampled_metrics import Protocol, estimators, metric
-from sampled_metrics.consistency import order
+from sampled_metrics.consistency import sign
 
 from . import study
 from .finding import OWN_RUNS, Z_LIMIT, Distance, Finding, Printed, Trial, judge, printed_pair
@@ -272,7 +272,7 @@ def _gaps(view: View, first: str, second: str, kind: str, column: str) -> tuple[
     gaps = []
     for a in study.variants(first, view.reading):
         for b in study.variants(second, view.reading):
-            right = order(exact(first, a)[kind].mean, exact(second, b)[kind].mean)
+            right = sign(exact(first, a)[kind].mean, exact(second, b)[kind].mean)
             one, two = view.value(first, a, kind, column), view.value(second, b, kind, column)
             gaps.append((one.mean - two.mean) * right / float(np.hypot(one.sd, two.sd)))
     return tuple(gaps)
@@ -516,7 +516,7 @@ def _pair_right(view: View, pair: str, kind: str, column: str) -> bool:
     """Whether the expected order of a pair is the exact one, for every seed of X."""
     a, b = pair[0], pair[1]
     both = zip(view.means(kind, None), view.means(kind, column), strict=True)
-    return all(order(true[a], true[b]) == order(mean[a], mean[b]) for true, mean in both)
+    return all(sign(true[a], true[b]) == sign(mean[a], mean[b]) for true, mean in both)
 
 
 def order_identified_better(published: str, kinds: list[str]) -> Finding:
@@ -547,7 +547,7 @@ def in_order_with(published: str, column: str, kind: str) -> Finding:
         needed = []
         differences = _differences(view, column, kind)
         for true, gaps in zip(view.means(kind, None), differences, strict=True):
-            ahead = np.append(-1.0, gaps * order(true["X"], true["Y"]))
+            ahead = np.append(-1.0, gaps * sign(true["X"], true["Y"]))
             last = int(np.flatnonzero(ahead <= 0).max())
             if last == len(gaps):
                 return Trial(f"out of order at m = {N_NEGATIVES}", False)
@@ -992,7 +992,9 @@ def metrics_in_state(published: str, column: str, m: int, state: str) -> Finding
         means = []
         for name in "XY":
             ranks = study.bundle()[name, REPRODUCED]
-            estimator = estimators.naive(metric(kind), Protocol(ranks.n_candidates, m, False))
+            estimator = estimators.naive(
+                metric(kind), Protocol(ranks.n_candidates, m, replacement=False)
+            )
             means.append(float(estimator.expected(ranks.ranks("pessimistic")).mean()))
         return means[1] - means[0]
 

@@ -101,7 +101,9 @@ def rank_estimate(published: str, rounding: str) -> Finding:
     def cases() -> Iterator[tuple[str, Any, Any]]:
         for n, m, replacement in _sizes():
             for kind in KINDS:
-                ours = estimators.rank_estimate(metric(kind), Protocol(n, m, replacement), rounding)
+                ours = estimators.rank_estimate(
+                    metric(kind), Protocol(n, m, replacement=replacement), rounding
+                )
 
                 def value(rank: Fraction, kind: str = kind, n: int = n) -> Any:
                     low = floor(rank)
@@ -180,7 +182,7 @@ class Problem(NamedTuple):
 
     def package(self, gamma: Any) -> np.ndarray:
         """The package's values."""
-        protocol = Protocol(self.n, self.m, self.replacement)
+        protocol = Protocol(self.n, self.m, replacement=self.replacement)
         return _solution(self.kind, protocol, float(gamma), tuple(map(float, self.prior)))
 
 

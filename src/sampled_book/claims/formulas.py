@@ -15,7 +15,7 @@ import mpmath as mp
 import numpy as np
 
 from sampled_metrics import Protocol, metric
-from sampled_metrics.consistency import verdicts
+from sampled_metrics.consistency import expected_differences
 from sampled_metrics.estimators import naive
 
 from ..enumeration import DIGITS, digits_law, every_sample, exact_law
@@ -134,7 +134,7 @@ def mean_over_instances(published: str) -> Finding:
 
 
 def consistency_of_pairs(published: str, kind: str) -> Finding:
-    """Eq. 14 says of each pair of recommenders what `consistency.verdicts` says of it.
+    """Eq. 14 says of each pair of recommenders what `expected_differences` says of it.
 
     The formula is asked of a pair in both orders, as the definition quantifies over all pairs.
     """
@@ -159,8 +159,8 @@ def consistency_of_pairs(published: str, kind: str) -> Finding:
                 evaluate(published, exact=exact, expected=sampled, A=x, B=y)
                 for x, y in ((a, b), (b, a))
             ]
-            found = verdicts({"A": a, "B": b}, metric(kind), n, m)["consistent"].item()
-            yield f"ranks {a} and {b}", int(all(both)), int(found)
+            found = expected_differences({"A": a, "B": b}, kind, Protocol(n, m))
+            yield f"ranks {a} and {b}", int(all(both)), int(found["consistent"].item())
 
     return compared(cases(), "the package's verdicts")
 
@@ -212,7 +212,7 @@ def sampled_rank_law(published: str, replacement: bool) -> Finding:
     def cases() -> Iterator[tuple[str, Any, Any]]:
         for n, m, r in _small_cases(replacement):
             ranks = _samples(n, m, r, replacement)
-            package = Protocol(n, m, replacement).pmf(r)
+            package = Protocol(n, m, replacement=replacement).pmf(r)
             for i in range(m + 1):
                 where = f"n = {n}, m = {m}, r = {r}, i = {i}"
                 p = Fraction(r - 1, n - 1)
@@ -232,7 +232,11 @@ def mean_sampled_rank(published: str, replacement: bool) -> Finding:
             value = evaluate(published, n=Fraction(n), m=m, r=r)
             where = f"n = {n}, m = {m}, r = {r}"
             yield where, value, Fraction(sum(ranks), len(ranks))
-            yield where, value, float(Protocol(n, m, replacement).pmf(r) @ np.arange(1, m + 2))
+            yield (
+                where,
+                value,
+                float(Protocol(n, m, replacement=replacement).pmf(r) @ np.arange(1, m + 2)),
+            )
 
     return compared(cases(), "every sample, and the package")
 
@@ -259,7 +263,7 @@ def expectation(published: str, replacement: bool) -> Finding:
                 yield (
                     where,
                     value,
-                    float(naive(metric(kind), Protocol(n, m, replacement)).expected(r)),
+                    float(naive(metric(kind), Protocol(n, m, replacement=replacement)).expected(r)),
                 )
 
     return compared(cases(), "the average over every sample, and the package")
@@ -327,7 +331,7 @@ def expected_metric(
                 yield (
                     where,
                     value,
-                    float(naive(metric(name), Protocol(n, m, replacement)).expected(r)),
+                    float(naive(metric(name), Protocol(n, m, replacement=replacement)).expected(r)),
                 )
         if large:
             yield from _digits_cases(published, replacement)
@@ -370,7 +374,7 @@ def _digits_cases(published: str, replacement: bool) -> Iterator[tuple[str, Any,
             yield (
                 f"n = {n}, m = {m}, r = {r}",
                 float(value),
-                float(naive(metric("ap"), Protocol(n, m, replacement)).expected(r)),
+                float(naive(metric("ap"), Protocol(n, m, replacement=replacement)).expected(r)),
             )
 
 
@@ -451,7 +455,7 @@ def one_negative(published: str) -> Finding:
                         ranks = _samples(n, 1, r, replacement)
                         found = sum(M(rank) for rank in ranks) / Fraction(len(ranks))
                         yield f"{kind}, n = {n}, r = {r}", value, found
-                        package = naive(metric(kind), Protocol(n, 1, replacement))
+                        package = naive(metric(kind), Protocol(n, 1, replacement=replacement))
                         yield f"{kind}, n = {n}, r = {r}", value, float(package.expected(r))
 
     return compared(cases(), "every sample, and the package")

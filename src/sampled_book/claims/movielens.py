@@ -339,7 +339,9 @@ def _gaps(m: int, reading: str) -> list[float]:
     def mean(name: str, variant: str) -> float:
         intervals = bundle()[name, variant]
         ranks = intervals.ranks("pessimistic")  # X and Y have next to no ties
-        estimator = naive(metric("recall@10"), Protocol(intervals.n_candidates, m, False))
+        estimator = naive(
+            metric("recall@10"), Protocol(intervals.n_candidates, m, replacement=False)
+        )
         return float(estimator.expected(ranks).mean())
 
     y = mean("Y", reading)

@@ -96,7 +96,7 @@ def same_set_up(published: str, listed: int, cell: str) -> Finding:
 
     def expected(m: int) -> float:
         ranks = bundle()["Y", REPRODUCED]
-        estimator = naive(metric("recall@10"), Protocol(ranks.n_candidates, m, False))
+        estimator = naive(metric("recall@10"), Protocol(ranks.n_candidates, m, replacement=False))
         return 100 * float(estimator.expected(ranks.ranks("pessimistic")).mean())
 
     def trial(m: int, setting: str) -> Trial:

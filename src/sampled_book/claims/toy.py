@@ -9,7 +9,7 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from sampled_metrics import Metric, Protocol, metric
-from sampled_metrics.consistency import Ordering, order, ordering
+from sampled_metrics.consistency import OrderByNegatives, order_by_negatives, sign
 from sampled_metrics.estimators import naive
 
 from .finding import Z_LIMIT, Distance, Finding, Printed, Trial, judge, printed_pair
@@ -28,7 +28,7 @@ def means(kind: str, m: int | None = None, replacement: bool = True) -> dict[str
     """Mean of the metric for each recommender: exact, or expected with m negatives."""
     if m is None:
         return {name: float(metric(kind)(r, N_ITEMS).mean()) for name, r in RANKS.items()}
-    estimator = naive(metric(kind), Protocol(N_ITEMS, m, replacement))
+    estimator = naive(metric(kind), Protocol(N_ITEMS, m, replacement=replacement))
     return {name: float(estimator.expected(r).mean()) for name, r in RANKS.items()}
 
 
@@ -41,7 +41,7 @@ def ranking(values: dict[str, float], level: float = 0.0) -> str:
     groups = [[names[0]]]
     for last, name in pairwise(names):
         a, b = values[last], values[name]
-        if order(a, b) == 0 or a - b < level:
+        if sign(a, b) == 0 or a - b < level:
             groups[-1].append(name)
         else:
             groups.append([name])
@@ -85,7 +85,7 @@ def shown(mean: float, sd: float, distances: tuple[Distance, ...], digits: int =
 
 def _moments(kind: str, m: int, ranks: list[int], replacement: bool) -> tuple[float, float, float]:
     """Mean, variance and fourth central moment of a run: independent samples for each instance."""
-    estimator = naive(metric(kind), Protocol(N_ITEMS, m, replacement))
+    estimator = naive(metric(kind), Protocol(N_ITEMS, m, replacement=replacement))
     law = estimator.protocol.pmf(ranks)
     centred = estimator.values - (law @ estimator.values)[:, None]
     second, fourth = (law * centred**2).sum(axis=1), (law * centred**4).sum(axis=1)
@@ -157,7 +157,7 @@ def equal_values(published: str, kind: str, decimals: int) -> Finding:
     first, second = (side.strip() for side in published.split("="))
     a, b = means(kind)[first], means(kind)[second]
     return judge(
-        Trial(f"{first} {a:.6f}, {second} {b:.6f}", order(a, b) == 0),
+        Trial(f"{first} {a:.6f}, {second} {b:.6f}", sign(a, b) == 0),
         Trial(
             f"{a:.{decimals}f} and {b:.{decimals}f}",
             round(a, decimals) == round(b, decimals),
@@ -170,8 +170,7 @@ def _pairs_kept(kind: str, m: int) -> int:
     """Pairs of recommenders whose expected order is the exact one."""
     exact, sampled = means(kind), means(kind, m)
     return sum(
-        order(exact[a], exact[b]) == order(sampled[a], sampled[b])
-        for a, b in combinations(RANKS, 2)
+        sign(exact[a], exact[b]) == sign(sampled[a], sampled[b]) for a, b in combinations(RANKS, 2)
     )
 
 
@@ -225,7 +224,7 @@ def independent_of_sample_size(published: str, sizes: list[int]) -> Finding:
         kind
         for kind in METRICS
         if all(
-            order(means(kind, m, law)[name], means(kind)[name]) == 0
+            sign(means(kind, m, law)[name], means(kind)[name]) == 0
             for m in sizes
             for law in (True, False)
             for name in RANKS
@@ -238,22 +237,16 @@ def independent_of_sample_size(published: str, sizes: list[int]) -> Finding:
 
 
 @cache
-def _orderings(kind: str, replacement: bool = True) -> dict[str, Ordering]:
-    return {
-        a + b: ordering(RANKS[a], RANKS[b], metric(kind), N_ITEMS, replacement=replacement)
-        for a, b in combinations(RANKS, 2)
-    }
-
-
-def _flips(kind: str) -> dict[str, tuple[int, ...]]:
-    return {pair: found.flips for pair, found in _orderings(kind).items()}
+def _by_negatives(kind: str, names: str = "ABC", replacement: bool = True) -> OrderByNegatives:
+    protocol = Protocol(N_ITEMS, N_ITEMS - 1, replacement=replacement)
+    return order_by_negatives({name: RANKS[name] for name in names}, kind, protocol)
 
 
 def order_depends_on_sample_size(published: str) -> Finding:
     """The metrics on which the order of the three changes with m."""
-    changing = [kind for kind in METRICS if any(_flips(kind).values())]
+    changing = [kind for kind in METRICS if _by_negatives(kind).flips]
     shown = "; ".join(
-        f"{metric(kind).label} at m = {', '.join(f'{m:,}' for m in _all_flips(kind))}"
+        f"{metric(kind).label} at m = {', '.join(f'{m:,}' for m in _by_negatives(kind).flips)}"
         for kind in changing
     )
     return judge(
@@ -261,14 +254,9 @@ def order_depends_on_sample_size(published: str) -> Finding:
     )
 
 
-def _all_flips(kind: str) -> list[int]:
-    """Every m at which some pair flips."""
-    return sorted({m for flips in _flips(kind).values() for m in flips})
-
-
 def most_sensitive(published: str) -> Finding:
     """The metric on which the order changes at the most sample sizes."""
-    flips = {kind: len(_all_flips(kind)) for kind in METRICS}
+    flips = {kind: len(_by_negatives(kind).flips) for kind in METRICS}
     most = max(flips, key=lambda kind: flips[kind])
     text = ", ".join(f"{metric(kind).label} {count}" for kind, count in flips.items())
     ahead = sorted(flips.values())[-1] > sorted(flips.values())[-2]
@@ -297,8 +285,8 @@ def consistent_from(published: str, kind: str, level: float) -> Finding:
     claimed = Printed.parse(published).value
 
     def strict(replacement: bool) -> int:
-        found = _orderings(kind, replacement).values()
-        return max(pair.right_from or N_ITEMS for pair in found if pair.exact != 0)
+        found = [_by_negatives(kind, pair, replacement) for pair in ("AB", "AC", "BC")]
+        return max(pair.right_from or N_ITEMS for pair in found if "=" not in pair.exact)
 
     settled = _settled(kind, level)
     text = (
@@ -342,7 +330,7 @@ def _tells_apart(of: Metric, m: int) -> bool:
 
 def any_conclusion(published: str, kind: str) -> Finding:
     """The conclusions at some sample size: "any" of six orders, or of the two of each pair."""
-    sizes = [1, *_all_flips(kind)]
+    sizes = [1, *_by_negatives(kind).flips]
     orders = [ranking(means(kind, m)) for m in sizes]
     named = [order.split(" > ") for order in orders]
     pairs = {(a, b) for order in named for a, b in combinations(order, 2)}
@@ -367,7 +355,7 @@ def similar_order(published: str, like: str) -> Finding:
         return tuple(ranking(means(kind, m))[0] for m in (10, N_ITEMS - 1))
 
     found, wanted = ends(published), ends(like)
-    orders = [ranking(means(published, m)) for m in (1, *_all_flips(published))]
+    orders = [ranking(means(published, m)) for m in (1, *_by_negatives(published).flips)]
     text = f"{' then '.join(dict.fromkeys(orders))} on {metric(published).label}"
     return judge(Trial(text, len(set(orders)) > 1 and found == wanted))
 

@@ -12,7 +12,7 @@ import numbers
 import re
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ BUNDLED_NEGATIVES = 100
 BUNDLE = Path(__file__).parents[1] / "data"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Log:
     """A sampled evaluation, as :func:`read_log` returns it: checked, and sorted.
 
@@ -75,10 +75,22 @@ class Log:
     >>> log = read_log("bundled")
     >>> log.recommenders, len(log.frame), log.replacement
     (('X', 'Y', 'Z'), 18120, False)
+    >>> read_log(log.frame.head(2), replacement=True)
+    Log(recommenders=1, users=2, rows=2, n_items=<3578 to 3654>, n_negatives=100, replacement=True)
     """
 
-    frame: pd.DataFrame = field(repr=False)
+    frame: pd.DataFrame
     replacement: bool
+
+    def __repr__(self) -> str:
+        users = self.frame["user"].nunique()
+        held: dict[str, object] = {"recommenders": len(self.recommenders), "users": users}
+        held["rows"] = len(self.frame)
+        for name in ("n_items", "n_negatives"):
+            low, high = self.frame[name].min(), self.frame[name].max()
+            held[name] = low if low == high else f"<{low} to {high}>"
+        held["replacement"] = self.replacement
+        return f"Log({', '.join(f'{name}={value}' for name, value in held.items())})"
 
     @property
     def recommenders(self) -> tuple[str, ...]:

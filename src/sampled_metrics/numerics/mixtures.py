@@ -111,8 +111,7 @@ def _step(
     weighted = rows * theta[:, np.newaxis]
     across = np.matmul(factor, np.matmul(root, weighted.transpose(0, 2, 1)))
     inner = np.linalg.inv(
-        np.matmul(weighted, rows.transpose(0, 2, 1))
-        - np.matmul(across.transpose(0, 2, 1), across)
+        np.matmul(weighted, rows.transpose(0, 2, 1)) - np.matmul(across.transpose(0, 2, 1), across)
     )
 
     def inverse(v: FloatArray) -> FloatArray:
