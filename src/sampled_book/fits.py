@@ -68,11 +68,9 @@ def recommender_sets(data: str = "ml-100k") -> dict[str, dict[str, RankIntervals
     >>> {name: list(found) for name, found in recommender_sets().items()}["X, Y, Z"]
     ['X', 'Y', 'Z']
     """
-    columns = ["n_better", "n_tied", "n_candidates"]
-    ranks = datasets.bundled_ranks().groupby("recommender", sort=False)
     places = study.bundled_study(data).sets
     return {
-        "X, Y, Z": {str(name): RankIntervals(*rows[columns].to_numpy().T) for name, rows in ranks},
+        "X, Y, Z": datasets.bundled_ranks(),
         "study": {
             name: RankIntervals(each.n_better[:, 0], each.n_tied[:, 0], each.n_irrelevant + 1)
             for name, each in places.items()

@@ -59,16 +59,8 @@ class Value(NamedTuple):
     sd: float
 
 
-@cache
-def bundle() -> dict[tuple[str, str], RankIntervals]:
-    """The ranks of each recommender and variant."""
-    table = bundled_variants()
-    return {
-        (str(name), str(variant)): RankIntervals(
-            rows["n_better"].to_numpy(), rows["n_tied"].to_numpy(), rows["n_candidates"].to_numpy()
-        )
-        for (name, variant), rows in table.groupby(["recommender", "variant"])
-    }
+#: The ranks of each recommender and variant.
+bundle = cache(bundled_variants)
 
 
 def variants(recommender: str, reading: str) -> list[str]:
