@@ -118,7 +118,7 @@ def _standing_of_means(data: str, means: dict[str, Floats], at: int) -> Standing
 Case = Callable[[str, str], tuple[bool, str]]
 
 
-def _everywhere(case: Case, note: str = "") -> Finding:
+def _everywhere(case: Case) -> Finding:
     """A claim on both data sets and under both definitions; else on or under one of them."""
     found = {(d, of): case(d, of) for d in BUNDLED for of in (CHAPTER_1, SOFTWARE)}
 
@@ -139,7 +139,6 @@ def _everywhere(case: Case, note: str = "") -> Finding:
         trial(SOFTWARE, BUNDLED, (SOFTWARE,)),
         trial(CHAPTER_1, BUNDLED, (CHAPTER_1,)),
         *(trial(f"of the data sets, on {SHORT[d]} alone", (d,), both) for d in BUNDLED),
-        note=note,
         unsettled=OWN_RUNS,
     )
 

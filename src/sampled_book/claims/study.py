@@ -22,7 +22,6 @@ from ..datasets import bundled_variants
 from .finding import Z_LIMIT, Distance, Printed
 
 METRICS = ("recall@10", "ndcg@10", "ap", "auc")
-TOP_HEAVY = METRICS[:3]
 N_NEGATIVES = 100  # krichene2020, section 6
 RUNS = 100  # repetitions behind the sampled columns of Tables 3 and 4
 N_USERS = 6040
