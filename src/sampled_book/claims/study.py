@@ -142,6 +142,16 @@ def moments(recommender: str, variant: str, replacement: bool) -> Moments:
     )
 
 
+def expected_with(m: int, recommender: str, variant: str, kind: str) -> float:
+    """Expected value with m negatives drawn without replacement, ties broken against the item.
+
+    For X and Y, which have next to no ties.
+    """
+    intervals = bundle()[recommender, variant]
+    estimator = estimators.naive(metric(kind), Protocol(intervals.n_candidates, m, False))
+    return float(estimator.expected(intervals.ranks("pessimistic")).mean())
+
+
 def law_of_counts(intervals: RankIntervals, replacement: bool) -> np.ndarray:
     """Law of the number of negatives above each held-out item, ties broken at random.
 
