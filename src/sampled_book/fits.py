@@ -14,6 +14,7 @@ import io
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -151,11 +152,11 @@ def bundled_fits() -> pd.DataFrame:
     >>> int(fits["draw"].max()) + 1, sorted(fits["m"].unique().tolist())
     (1000, [10, 30, 100])
     """
-    tables = []
+    tables, sets = [], recommender_sets()
     with np.load(datasets.BUNDLE / "fits.npz") as bundle:
         for key in bundle.files:
             of_set, _, m = key.rpartition("/")
-            names = list(recommender_sets()[of_set])
+            names = list(sets[of_set])
             held = bundle[key]
             labels = (range(len(held)), WAYS, METRICS, names)
             index = pd.MultiIndex.from_product(labels, names=["draw", "by", "metric", "name"])
@@ -165,12 +166,17 @@ def bundled_fits() -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)[columns]
 
 
+@cache
+def _recommenders(place: int) -> dict[str, RankIntervals]:
+    """One of the sets, read once by each process."""
+    return list(recommender_sets().values())[place]
+
+
 def _draw(task: tuple[int, int, int]) -> FloatArray:
     """One evaluation of a set, for a number of negatives."""
     place, m, draw = task
-    recommenders = list(recommender_sets().values())[place]
     rng = np.random.default_rng([SEED, place, m, draw])
-    return evaluation(recommenders, [metric(name) for name in METRICS], m, rng)
+    return evaluation(_recommenders(place), [metric(name) for name in METRICS], m, rng)
 
 
 def _simulated(draws: int) -> dict[str, FloatArray]:
