@@ -13,7 +13,7 @@
 #   make lint       check format, types, and the pairs of text and notebook
 #   make sync       bring each chapter's text and notebook into step, the newer one leading
 #   make ranks      recompute the ranks that come with the package  (ARGS=--check to compare only)
-#   make fits       simulate the corrections fitted to samples anew (half an hour; ARGS=--check)
+#   make fits       simulate the corrections fitted to samples anew (half an hour)
 #   make test-site  open every page of the site in a Chromium and check it
 #   make benchmarks time and memory, beside the plain formulas: see benchmarks/README.md
 #   make clean      remove what was built, .venv excepted

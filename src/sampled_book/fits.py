@@ -4,7 +4,7 @@ A correction that is a fixed vector has an exact bias and variance. One that is 
 sample by itself has not, so evaluations are simulated, each with a generator of its own:
 ``numpy.random.default_rng([SEED, set, m, draw])``. ``python -m sampled_book.fits`` simulates
 them all, in half an hour of one processor, and writes the file that :func:`bundled_fits` reads;
-``--check`` repeats the first few and compares.
+the tests repeat some and compare.
 """
 
 from __future__ import annotations
@@ -38,8 +38,6 @@ SEED = 17
 SIZES = (10, 30, 100)
 METRICS = ("recall@10", "ndcg@10", "ap", "auc")
 DRAWS = 1_000
-#: Draws that ``--check`` repeats.
-CHECKED = 3
 #: Averages are kept as whole multiples of one over this: a tenth of a percent of their noise.
 _SCALE = 30_000
 
@@ -179,43 +177,27 @@ def _draw(task: tuple[int, int, int]) -> FloatArray:
     return evaluation(_recommenders(place), [metric(name) for name in METRICS], m, rng)
 
 
-def _simulated(draws: int) -> dict[str, FloatArray]:
-    """All evaluations up to a number of draws, by set and number of negatives."""
+def _simulated() -> dict[str, FloatArray]:
+    """All evaluations, by set and number of negatives."""
     sets = list(recommender_sets())
     cells = [(place, m) for place in range(len(sets)) for m in SIZES]
-    tasks = [(place, m, draw) for place, m in cells for draw in range(draws)]
+    tasks = [(place, m, draw) for place, m in cells for draw in range(DRAWS)]
     with ProcessPoolExecutor() as pool:
         done = pool.map(_draw, tasks, chunksize=5)
         values = list(tqdm(done, desc="fits", total=len(tasks), unit="evaluation"))
-    parts = [values[i : i + draws] for i in range(0, len(values), draws)]
+    parts = [values[i : i + DRAWS] for i in range(0, len(values), DRAWS)]
     return {
         f"{sets[place]}/{m}": np.array(part) for (place, m), part in zip(cells, parts, strict=True)
     }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Simulate the evaluations and write them, or compare the first few with those bundled.
-
-    The exit status is 1 if they differ.
-    """
+    """Simulate the evaluations and write them."""
     parser = argparse.ArgumentParser(prog="sampled_book.fits", description=main.__doc__)
     parser.add_argument("--output", type=Path, help="folder of the file; default: the package's")
-    parser.add_argument("--check", action="store_true", help="compare instead of writing")
-    given = parser.parse_args(argv)
-    folder = given.output or datasets.BUNDLE
-    found = _simulated(CHECKED if given.check else DRAWS)
-    if given.check:
-        with np.load(folder / "fits.npz") as bundle:
-            off = {
-                key: np.abs(v - bundle[key][: len(v)] / _SCALE).max() for key, v in found.items()
-            }
-        wrong = [
-            f"{key}: an average differs by {gap:.2g}" for key, gap in off.items() if gap > 5e-5
-        ]
-        print("\n".join(wrong) or "The fits came out as they are bundled.")
-        return int(bool(wrong))
+    folder = parser.parse_args(argv).output or datasets.BUNDLE
     packed = io.BytesIO()
-    small = {key: np.round(v * _SCALE).astype(np.int16) for key, v in found.items()}
+    small = {key: np.round(v * _SCALE).astype(np.int16) for key, v in _simulated().items()}
     np.savez_compressed(packed, **small)  # type: ignore[arg-type]
     print(put(folder / "fits.npz", packed.getvalue()))
     return 0
