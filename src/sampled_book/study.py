@@ -21,6 +21,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -56,6 +57,7 @@ SPLIT_SEED = 2017
 LISTS = (10, 25, 100)
 #: Seeds of the recommenders that have one; the places that are kept are those of the first.
 SEEDS = (0, 1, 2, 3, 4)
+_PLACES = tuple(field.name for field in fields(RelevantSets))
 _SHARED = ("n_irrelevant", "weight_total")  # the same for every recommender
 _ARRAYS = ("popularity", "part", "item_counts")
 _BLOCK = 256  # users whose scores are held at a time
@@ -360,9 +362,8 @@ def place_all(
 
 
 def _stacked(parts: Sequence[RelevantSets]) -> RelevantSets:
-    columns = [field.name for field in fields(RelevantSets)]
     return RelevantSets(
-        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _PLACES}
     )
 
 
@@ -475,12 +476,10 @@ def _effectiveness(places: Mapping[str, RelevantSets], gains: FloatArray) -> dic
         values = {
             name: rank_effectiveness(level, gains, of)[part] for name, level in levels.items()
         }
-        names = list(values)
         found[kind] = {name: _mean_and_error(value) for name, value in values.items()}
         found[f"{kind}, difference"] = {
             f"{first} - {second}": _mean_and_error(values[first] - values[second])
-            for i, first in enumerate(names)
-            for second in names[i + 1 :]
+            for first, second in combinations(values, 2)
         }
     return found
 
@@ -730,8 +729,7 @@ def differences(fresh: Study, kept: Study) -> list[str]:
 
 
 def _unequal(name: str, fresh: RelevantSets, kept: RelevantSets) -> list[str]:
-    columns = [field.name for field in fields(RelevantSets)]
-    pairs = [(c, getattr(fresh, c), getattr(kept, c)) for c in columns]
+    pairs = [(c, getattr(fresh, c), getattr(kept, c)) for c in _PLACES]
     return [
         f"{name}: {column} must be as it is kept, got {int((a != b).sum()):,} other places"
         if a.shape == b.shape
@@ -781,7 +779,7 @@ def bundled_study(data: str = "ml-100k", folder: str | Path | None = None) -> St
     if data not in facts:
         raise ValueError(f"data must be one of {', '.join(facts)}, got {as_written(data)}")
     shared = {name: held[f"{data}/{name}"] for name in _SHARED}
-    own = [field.name for field in fields(RelevantSets) if field.name not in _SHARED]
+    own = [name for name in _PLACES if name not in _SHARED]
     sets = {
         name: RelevantSets(**shared, **{c: held[f"{data}/{name}/{c}"] for c in own})
         for name in facts[data]["spread"]
@@ -816,9 +814,9 @@ def write_study(studies: Mapping[str, Study], folder: Path) -> list[Path]:
         for name in _ARRAYS:
             held[f"{data}/{name}"] = getattr(study, name)
         for recommender, sets in study.sets.items():
-            for field in fields(RelevantSets):
-                part = "" if field.name in _SHARED else f"{recommender}/"
-                held[f"{data}/{part}{field.name}"] = getattr(sets, field.name)
+            for name in _PLACES:
+                part = "" if name in _SHARED else f"{recommender}/"
+                held[f"{data}/{part}{name}"] = getattr(sets, name)
     packed = io.BytesIO()
     small: dict[str, Any] = {
         name: counts.astype(np.min_scalar_type(counts.max())) for name, counts in held.items()

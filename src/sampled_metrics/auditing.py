@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from ._validate import FloatArray, IntArray, generator, integer, integers
-from .io.logs import _labels, _listed, _loaded, _name_ignored, _numbers, _understood
+from .io.logs import _labels, _loaded, _name_ignored, _need, _numbers, _understood
 from .results import Audit
 
 #: Seed of the numbers that spread each place, where no generator is given.
@@ -313,16 +313,10 @@ def _draws(
 
 def _columns(given: Any, name: str, n_items: int) -> tuple[pd.Series, IntArray]:
     """Columns user and item of a table, checked."""
-    frame, source = _loaded(given)
-    source = name if isinstance(given, pd.DataFrame) else source
+    frame, source = _loaded(given, name)
     frame = _understood(frame, source, ("user", "item"))
-    for column in ("user", "item"):
-        if list(frame.columns).count(column) != 1:
-            had = _listed(frame.columns)
-            raise ValueError(f"{source} must have one column {column}, got {had}")
+    _need(frame, ("user", "item"), source)
     _name_ignored(frame, source, ("user", "item"))
-    if frame.empty:
-        raise ValueError(f"{source} must hold one row or more, got none")
     item = _numbers(frame, "item", 0, source)
     if item.max() >= n_items:
         raise ValueError(f"item must be < n_items = {n_items}, got {item.max()} in {source}")

@@ -467,8 +467,8 @@ def least_bias(metric: Metric | str, protocol: Protocol, prior: Prior = None) ->
         If the prior is of the wrong length, negative, not finite or does not sum to 1.
     IllConditionedError
         A ValueError, if double precision cannot hold the values. They grow with the number of
-        negatives, to 1e11 at 50 and 1e26 at 100 for ``Recall@10``, and nearly cancel in the average.
-        Rounded to 16 digits they would have a larger bias than the smallest possible one. This
+        negatives, to 1e11 at 50 and 1e26 at 100 for ``Recall@10``, and nearly cancel in the
+        average. Rounded to 16 digits they would have a larger bias than the smallest possible one. This
         happens from about 40 negatives on, unless the metric is a polynomial of low degree in the
         rank, as AUC is. Use :func:`bias_variance` there.
 

@@ -467,7 +467,7 @@ class _Judge:
             for pair in pairs
             for order in (pair, pair[::-1])
             if all(name in profiles for name in pair)
-            and (slope := identification.meeting(*(profiles[name] for name in order))) > 0
+            and (slope := identification.meeting(profiles[order[0]], profiles[order[1]])) > 0
         ]
         deviance: dict[tuple[str, str], float] = {}
         if ways:
@@ -489,7 +489,7 @@ class _Judge:
         for pair in pairs:
             if not all(name in profiles for name in pair):
                 continue
-            ends = identification.difference(*(profiles[name] for name in pair), wanted)
+            ends = identification.difference(profiles[pair[0]], profiles[pair[1]], wanted)
             shown, sign = 0.5 * (ends[1] - ends[0]), verdicts[pair]
             ends = _agreeing(ends, sign)
             users = self.sample.users[pair[0]].size
@@ -692,7 +692,7 @@ class _Sample:
         """Users at each sampled rank, ties spread evenly; shape (m + 1,)."""
         better, tied = self.better[rows], self.tied[rows]
         if not tied.any():
-            return np.bincount(better, weights, m + 1)
+            return np.bincount(better, weights, m + 1).astype(float)
         each = weights / (tied + 1)
         steps = np.bincount(better, each, m + 2) - np.bincount(better + tied + 1, each, m + 2)
         return np.asarray(np.maximum(np.cumsum(steps)[:-1], 0.0))

@@ -12,7 +12,17 @@ from sampled_metrics import Metric, Protocol, metric
 from sampled_metrics.consistency import OrderByNegatives, order_by_negatives, sign
 from sampled_metrics.estimators import naive
 
-from .finding import Z_LIMIT, Distance, Finding, Printed, Trial, judge, printed_pair
+from .finding import (
+    Z_LIMIT,
+    Distance,
+    Finding,
+    Printed,
+    Trial,
+    by_metric,
+    judge,
+    printed_pair,
+    read_list,
+)
 
 N_ITEMS = 10_000
 RANKS = {
@@ -154,7 +164,7 @@ def times(published: str, kind: str, better: str, worse: str, m: int | None = No
 
 def equal_values(published: str, kind: str, decimals: int) -> Finding:
     """Two recommenders, as in "A = B", with one value: strictly, or as Table 1 prints them."""
-    first, second = (side.strip() for side in published.split("="))
+    first, second = read_list(published, "=")
     a, b = means(kind)[first], means(kind)[second]
     return judge(
         Trial(f"{first} {a:.6f}, {second} {b:.6f}", sign(a, b) == 0),
@@ -199,7 +209,7 @@ def order_changes(published: str, kinds: list[str], m: int) -> Finding:
 
 def disagrees(published: str, m: int) -> Finding:
     """The metrics, as in "ndcg, recall@10", whose expected order is not the exact one."""
-    named = {part.strip() for part in published.split(",")}
+    named = set(read_list(published))
     found = {kind for kind in METRICS if _pairs_kept(kind, m) < 3}
     orders = (
         f"{metric(kind).label} {ranking(means(kind))} exactly, {ranking(means(kind, m))} sampled"
@@ -213,9 +223,7 @@ def consistent_metrics(published: str, sizes: list[int]) -> Finding:
     """The metrics that keep all three pairs in order at every one of these m."""
     kept = [kind for kind in METRICS if all(_pairs_kept(kind, m) == 3 for m in sizes)]
     shown = ", ".join(metric(kind).label for kind in kept) or "none"
-    return judge(
-        Trial(f"consistent: {shown}", kept == [part.strip() for part in published.split(",")])
-    )
+    return judge(Trial(f"consistent: {shown}", kept == read_list(published)))
 
 
 def independent_of_sample_size(published: str, sizes: list[int]) -> Finding:
@@ -249,16 +257,14 @@ def order_depends_on_sample_size(published: str) -> Finding:
         f"{metric(kind).label} at m = {', '.join(f'{m:,}' for m in _by_negatives(kind).flips)}"
         for kind in changing
     )
-    return judge(
-        Trial(f"flips of {shown}", changing == [part.strip() for part in published.split(",")])
-    )
+    return judge(Trial(f"flips of {shown}", changing == read_list(published)))
 
 
 def most_sensitive(published: str) -> Finding:
     """The metric on which the order changes at the most sample sizes."""
     flips = {kind: len(_by_negatives(kind).flips) for kind in METRICS}
     most = max(flips, key=lambda kind: flips[kind])
-    text = ", ".join(f"{metric(kind).label} {count}" for kind, count in flips.items())
+    text = by_metric(flips)
     ahead = sorted(flips.values())[-1] > sorted(flips.values())[-2]
     return judge(
         Trial(f"sample sizes at which the order changes: {text}", ahead and most == published)

@@ -243,8 +243,7 @@ def test_bad_settings_are_refused(call, message):
 
 
 def bundled(recommender, variant=REPRODUCED):
-    rows = datasets.bundled_variants().query("recommender == @recommender and variant == @variant")
-    return RankIntervals(rows["n_better"], rows["n_tied"], rows["n_candidates"])
+    return datasets.bundled_variants()[recommender, variant]
 
 
 def percent(intervals, name, ties="mean"):
@@ -252,8 +251,7 @@ def percent(intervals, name, ties="mean"):
 
 
 def test_every_variant_is_bundled():
-    rows = datasets.bundled_variants()[["recommender", "variant"]].drop_duplicates()
-    assert [tuple(row) for row in rows.to_numpy()] == list(VARIANTS)
+    assert list(datasets.bundled_variants()) == list(VARIANTS)
     with np.load(datasets.BUNDLE / "ranks.npz") as bundle:
         assert bundle["seed"] == X.seed
 
@@ -286,8 +284,7 @@ def test_other_readings_of_y_and_z_come_out_as_bundled(split, recommender, varia
 
 def spread(name):
     """Mean and standard deviation over the bundled seeds of X."""
-    variants = [v for r, v in VARIANTS if r == "X" and (v == REPRODUCED or v.startswith("seed"))]
-    values = [percent(bundled("X", variant), name) for variant in variants]
+    values = [percent(each, name) for each in datasets.bundled_seeds()]
     assert len(values) == 10
     return np.mean(values), np.std(values, ddof=1)
 
@@ -379,8 +376,7 @@ def test_the_command_says_in_one_sentence_what_it_misses(tmp_path, monkeypatch, 
 
 
 def test_what_is_bundled_does_not_differ_from_itself():
-    same = {key: bundled(*key) for key in VARIANTS}
-    assert recommenders.differences(same, datasets.bundled_counts()) == []
+    assert recommenders.differences(datasets.bundled_variants(), datasets.bundled_counts()) == []
 
 
 def test_what_differs_is_said():

@@ -24,6 +24,7 @@ from sampled_metrics import html as report
 from sampled_metrics.cli import COMMANDS, FORMATS, main
 from sampled_metrics.io import logs
 from sampled_metrics.io.logs import read_log
+from sampled_metrics.ranking import RankIntervals
 from sampled_metrics.results import Result, formatted
 
 FEW = ["--metrics", "auc", "--estimators", "naive", "rank estimate", "--no-identification"]
@@ -69,7 +70,7 @@ def help_of(command: str, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = ["README.md", "book/chapters/15_your_log.md"]
 
 
@@ -95,12 +96,15 @@ LINES = list(dict.fromkeys([*EXAMPLES, *(line for page in PAGES for line in show
 def small_log(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """A bundled log of a hundred users, and of catalogues and samples a tenth as large."""
     bundle = tmp_path_factory.mktemp("bundle")
-    ranks = bundled_ranks().groupby("recommender", sort=False).head(100)
-    counts = ["n_better", "n_tied", "n_candidates"]
-    small = (ranks[counts] // 10).assign(n_candidates=370 + np.arange(len(ranks)) % 100 % 3)
+    small = {
+        name: RankIntervals(
+            ranks.n_better[:100] // 10, ranks.n_tied[:100] // 10, 370 + np.arange(100) % 3
+        )
+        for name, ranks in bundled_ranks().items()
+    }
     for module in (logs, bundled_log):
         monkeypatch.setattr(module, "BUNDLED_NEGATIVES", 10)
-    bundled_log.write_bundled_log(ranks.assign(**small), bundle)
+    bundled_log.write_bundled_log(small, bundle)
     monkeypatch.setattr(logs, "BUNDLE", bundle)
 
 

@@ -37,7 +37,7 @@ from sampled_metrics.ranking import RankIntervals
 from sampled_metrics.relevant_sets import RelevantSets
 
 CLAIMS = {claim.id: claim for claim in load()}
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 #: Every claim that is not plainly reproduced. A change here is a change of what the book says of
 #: a paper: look at the claim's evidence before editing it.

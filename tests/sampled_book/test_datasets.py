@@ -5,6 +5,7 @@ import hashlib
 import http.server
 import io
 import os
+import re
 import threading
 import zipfile
 from dataclasses import replace
@@ -356,14 +357,13 @@ def test_the_bundle_reads_back_as_written_and_its_bytes_do_not_vary(tmp_path, mo
     assert sorted(os.listdir(tmp_path / "a")) == ["counts.json", "ranks.npz"]
     monkeypatch.setattr(datasets, "BUNDLE", tmp_path / "a")
     assert datasets.bundled_counts() == {"fact": (1, 2)}
-    assert datasets.bundled_ranks().to_dict("list") == {
-        "recommender": ["Y", "Y"],
-        "user": [0, 1],
-        "n_better": [0, 7],
-        "n_tied": [1, 0],
-        "n_candidates": [5, 3706],
-    }
-    assert datasets.bundled_variants()["variant"].unique().tolist() == ["as reproduced", "other"]
+    (name,), (found,) = datasets.bundled_ranks().keys(), datasets.bundled_ranks().values()
+    assert name == "Y"
+    assert found.n_better.tolist() == [0, 7]
+    assert found.n_tied.tolist() == [1, 0]
+    assert found.n_candidates.tolist() == [5, 3706]
+    assert list(datasets.bundled_variants()) == list(ranks)
+    assert datasets.bundled_variants()["Y", "other"].n_better.tolist() == [2, 2]
 
 
 def test_the_bundle_is_small_and_whole():
@@ -371,16 +371,63 @@ def test_the_bundle_is_small_and_whole():
     assert sum(sizes.values()) < 1_300_000
     assert sum(sizes.values()) - sizes["fits.npz"] < 1_000_000  # ranks, and logs drawn from them
     ranks = datasets.bundled_ranks()
-    assert ranks.columns.tolist() == ["recommender", "user", "n_better", "n_tied", "n_candidates"]
-    assert (
-        ranks.groupby("recommender")["user"]
-        .agg(list)
-        .map(lambda users: users == list(range(6040)))
-        .all()
-    )
+    assert list(ranks) == ["X", "Y", "Z"]
     # One user's candidates are the same whoever ranks them; krichene2020 has about 3,541.
-    assert (ranks.groupby("user")["n_candidates"].nunique() == 1).all()
-    assert ranks["n_candidates"].mean() == pytest.approx(3541.4, abs=0.05)
+    n = ranks["X"].n_candidates
+    assert n.shape == (6040,)
+    assert all((each.n_candidates == n).all() for each in ranks.values())
+    assert n.mean() == pytest.approx(3541.4, abs=0.05)
+
+
+# --- ranks of one's own
+
+HEADER = "recommender,user,n_better,n_tied,n_candidates\n"
+GOOD = "A,u,0,2,9\nA,v,4,0,5\nB,v,1,0,5\nB,u,3,0,9\n"
+
+
+@pytest.fixture
+def table_of(tmp_path):
+    def write(text):
+        path = tmp_path / "ranks.csv"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_a_table_of_ranks_is_read_with_users_in_one_order(table_of):
+    for text in (HEADER + GOOD, "extra," + HEADER + "1," + GOOD.replace("\n", "\n1,")[:-2]):
+        ranks = datasets.read_ranks(table_of(text))
+        assert list(ranks) == ["A", "B"]
+        assert ranks["A"].n_better.tolist() == [0, 4]
+        assert ranks["A"].n_tied.tolist() == [2, 0]
+        assert ranks["B"].n_better.tolist() == [3, 1]
+        assert all(each.n_candidates.tolist() == [9, 5] for each in ranks.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "must hold a table of ranks, got: No columns"),
+        ("recommender,user,n_better,n_candidates\nA,1,1,3\n", "must have a column n_tied"),
+        (HEADER + GOOD.replace("u,3,", "u,x,"), "n_better must be whole numbers, got"),
+        (HEADER + GOOD.replace("u,3,", "u,,"), "n_better must be whole numbers >= 0, got nan"),
+        (HEADER + "A,u,0,0,1\nB,u,0,0,1\n", "n_candidates must be >= 2, got 1"),
+        (HEADER + GOOD.replace("u,3,", "u,9,"), "n_candidates must be >= n_better + n_tied + 1"),
+        (HEADER + GOOD[:20], "must hold at least two recommenders, got 1"),
+        (HEADER + GOOD[:30], "one row for each of its recommenders and users"),
+        (HEADER + GOOD + GOOD[-10:], "one row for each of its recommenders and users"),
+        (HEADER + GOOD.replace("3,0,9", "3,0,8"), "same n_candidates for every recommender"),
+    ],
+)
+def test_a_bad_table_of_ranks_is_refused(table_of, text, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        datasets.read_ranks(table_of(text))
+
+
+def test_a_missing_table_of_ranks_is_named():
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.csv is missing: it must hold a table"):
+        datasets.read_ranks("nowhere.csv")
 
 
 def test_no_file_of_movielens_is_in_the_package():

@@ -18,7 +18,7 @@ import yaml
 import sampled_metrics
 from sampled_metrics.cli import COMMANDS, main
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TUTORIALS = ["book/library/start.md", "book/library/howto.md"]
 REFERENCE = ["book/api.md", "book/library/logs.md", "book/library/laboratory.md"]
 

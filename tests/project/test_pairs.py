@@ -12,7 +12,7 @@ import pytest
 
 import pairs
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TEXT = """\
 ---
 jupytext:

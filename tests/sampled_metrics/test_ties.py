@@ -1,6 +1,5 @@
 """Ties broken at random in a sampled evaluation: the law in closed form, against its definition."""
 
-import re
 from fractions import Fraction
 from math import comb
 
@@ -9,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampled_book.datasets import read_ranks
 from sampled_book.enumeration import exact_law
 from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics.ranking import RankIntervals
@@ -76,51 +74,3 @@ def test_ties_broken_in_the_catalogue_or_in_the_sample_are_one_law():
 def test_sampled_law_refuses_more_negatives_than_the_smallest_catalogue_has(m):
     with pytest.raises(ValueError, match="n_negatives must be"):
         RankIntervals([0, 0], [1, 0], [3, 10]).sampled_pmf(m)
-
-
-HEADER = "recommender,user,n_better,n_tied,n_candidates\n"
-GOOD = "A,u,0,2,9\nA,v,4,0,5\nB,v,1,0,5\nB,u,3,0,9\n"
-
-
-@pytest.fixture
-def table_of(tmp_path):
-    def write(text):
-        path = tmp_path / "ranks.csv"
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    return write
-
-
-def test_a_table_of_ranks_is_read_with_users_in_one_order(table_of):
-    ranks = read_ranks(table_of(HEADER + GOOD))
-    assert ranks["user"].tolist() == ["u", "v", "u", "v"]
-    assert ranks["n_better"].tolist() == [0, 4, 3, 1]
-    assert read_ranks(table_of("extra," + HEADER + "1," + GOOD.replace("\n", "\n1,")[:-2])).equals(
-        ranks
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "must hold a table of ranks, got: No columns"),
-        ("recommender,user,n_better,n_candidates\nA,1,1,3\n", "must have a column n_tied"),
-        (HEADER + GOOD.replace("u,3,", "u,x,"), "n_better must be whole numbers, got"),
-        (HEADER + GOOD.replace("u,3,", "u,,"), "n_better must be whole numbers >= 0, got nan"),
-        (HEADER + "A,u,0,0,1\nB,u,0,0,1\n", "n_candidates must be >= 2, got 1"),
-        (HEADER + GOOD.replace("u,3,", "u,9,"), "n_candidates must be >= n_better + n_tied + 1"),
-        (HEADER + GOOD[:20], "must hold at least two recommenders, got 1"),
-        (HEADER + GOOD[:30], "one row for each of its recommenders and users"),
-        (HEADER + GOOD + GOOD[-10:], "one row for each of its recommenders and users"),
-        (HEADER + GOOD.replace("3,0,9", "3,0,8"), "same n_candidates for every recommender"),
-    ],
-)
-def test_a_bad_table_of_ranks_is_refused(table_of, text, said):
-    with pytest.raises(ValueError, match=re.escape(said)):
-        read_ranks(table_of(text))
-
-
-def test_a_missing_table_of_ranks_is_named():
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.csv is missing: it must hold a table"):
-        read_ranks("nowhere.csv")

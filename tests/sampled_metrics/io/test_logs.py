@@ -20,6 +20,7 @@ from sampled_book.bundled_log import BUNDLED_SEED, simulate
 from sampled_book.datasets import bundled_ranks
 from sampled_metrics.io import logs
 from sampled_metrics.io.logs import BUNDLED_NEGATIVES, COLUMNS, Log, read_log
+from sampled_metrics.ranking import RankIntervals
 
 SIZES = {"n_items": 50, "n_negatives": 9}
 
@@ -449,14 +450,13 @@ def test_the_bundled_log_takes_no_other_sizes():
 
 
 def test_simulated_counts_have_the_multivariate_hypergeometric_law():
-    one = {"recommender": "r", "user": 0, "n_better": 3, "n_tied": 2, "n_candidates": 9}
-    many = pd.DataFrame([one] * 20_000)
+    many = {"r": RankIntervals(*np.full((20_000, 3), [3, 2, 9]).T)}
     found = simulate(many, 4, np.random.default_rng(2))
     cells = [(a, t) for a in range(4) for t in range(3) if a + t <= 4 and 4 - a - t <= 3]
     law = [stats.multivariate_hypergeom.pmf([a, t, 4 - a - t], [3, 2, 3], 4) for a, t in cells]
     assert sum(law) == pytest.approx(1)
     counts = [((found["n_better"] == a) & (found["n_tied"] == t)).sum() for a, t in cells]
-    assert stats.chisquare(counts, np.array(law) * len(many)).pvalue > 1e-3
+    assert stats.chisquare(counts, np.array(law) * len(found)).pvalue > 1e-3
     with pytest.raises(ValueError, match=r"n_negatives must be a whole number in \[1, 8\]"):
         simulate(many, 9, np.random.default_rng(2))
 

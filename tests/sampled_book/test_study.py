@@ -29,8 +29,7 @@ from sampled_book.study import (
     write_study,
 )
 from sampled_metrics.relevant_sets import RelevantSets
-
-from .data import needs_data
+from tests.data import needs_data
 
 
 def random_ratings(seed, n_users=12, n_items=9, density=0.6):

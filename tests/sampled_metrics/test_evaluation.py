@@ -15,6 +15,7 @@ from sampled_metrics import Protocol, estimators, evaluation, metric
 from sampled_metrics.evaluation import CANNOT_TELL, ESTIMATORS, FITTED
 from sampled_metrics.io.logs import Log, read_log
 from sampled_metrics.numerics import betting
+from sampled_metrics.ranking import RankIntervals
 
 
 def estimate(*given, **options):
@@ -138,8 +139,10 @@ CORRECTIONS = {
 )
 def test_many_sizes_of_the_catalogue_cost_no_accuracy(of, name, share):
     # Over a hundred sizes: corrections are interpolated between a few of them.
-    ranks = bundled_ranks().query("recommender == 'Y'").drop_duplicates("n_candidates").iloc[::7]
-    some = simulate(ranks, 30, np.random.default_rng(3))
+    y = bundled_ranks()["Y"]
+    few = np.sort(np.unique(y.n_candidates, return_index=True)[1])[::7]
+    ranks = RankIntervals(y.n_better[few], y.n_tied[few], y.n_candidates[few])
+    some = simulate({"Y": ranks}, 30, np.random.default_rng(3))
     assert some["n_items"].nunique() > 100
     log = read_log(some, replacement=False)
     table = estimate(log, [of], estimators=[name], gamma=1e-3, identification=False)
@@ -516,10 +519,8 @@ def test_the_worst_bias_is_that_of_the_worst_users(relevant):
 def simulated():
     """A thousand logs of 400 users each, as the recommenders of one log, and their population."""
     rng = np.random.default_rng(2_024)
-    exact = bundled_ranks()
-    exact = exact[exact["recommender"] == "X"]
     n, m, runs, users = 3_000, 20, 1_000, 400
-    population = np.minimum(exact["n_better"].to_numpy() + 1, n)
+    population = np.minimum(bundled_ranks()["X"].n_better + 1, n)
     ranks = rng.choice(population, (runs, users))
     table = pd.DataFrame(
         {
@@ -568,10 +569,10 @@ def drawn(population, users, n, m, rng):
 @pytest.fixture(scope="module")
 def population():
     """Ranks of X, Y and Z in a catalogue of 300, and the same in nearly the same order."""
-    ranks = bundled_ranks()
-    share = (ranks["n_better"] + ranks["n_tied"] / 2) / ranks["n_candidates"]
-    ranks["rank"] = 1 + np.floor(300 * share).astype(int)
-    return {name: rows["rank"].to_numpy() for name, rows in ranks.groupby("recommender")}
+    return {
+        name: 1 + np.floor(300 * (r.n_better + r.n_tied / 2) / r.n_candidates).astype(int)
+        for name, r in bundled_ranks().items()
+    }
 
 
 @pytest.mark.parametrize("of", ["auc", "recall@10", "ap"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from checks import faults, show, visit
 
-SITE = Path(__file__).parents[2] / "_build" / "html"
+SITE = Path(__file__).parents[3] / "_build" / "html"
 PAGES = sorted(
     path.relative_to(SITE).as_posix()
     for path in SITE.rglob("*.html")

@@ -229,6 +229,7 @@ def test_recommendations_in_the_form_of_rectools(tmp_path):
         (lambda reco, test: (reco.head(1), test), "got none of item 8 of user 1"),
         (lambda reco, test: (pd.concat([reco, reco]), test), "item 7 of user 1 twice in reco"),
         (lambda reco, test: (reco.head(0), test), "reco must hold one row or more, got none"),
+        (lambda reco, test: (reco, test.head(0)), "interactions must hold one row or more, got"),
         (lambda reco, test: (reco.assign(rank=np.nan), test), "rank must be a number, got nan in"),
         (lambda reco, test: (reco.assign(user_id=[1, None]), test), "user must not be missing"),
     ],
