@@ -42,9 +42,9 @@ COMMANDS = {
     "compare": (
         "Say which recommender beats which, and under what assumption.",
         "A sentence for each pair says who beats whom and what that rests on, or what would "
-        "settle it. The table has the reported difference, the corrected one, and the exact differences "
-        "that the sample leaves possible. At the confidence asked for no verdict is wrong where its "
-        "assumption holds.",
+        "settle it. The table has the reported difference, the corrected one, and the exact "
+        "differences that the sample leaves possible. At the confidence asked for no verdict is "
+        "wrong where its assumption holds.",
         "sampled-metrics compare bundled --metric ndcg@10",
     ),
     "plan": (

@@ -468,9 +468,9 @@ def least_bias(metric: Metric | str, protocol: Protocol, prior: Prior = None) ->
     IllConditionedError
         A ValueError, if double precision cannot hold the values. They grow with the number of
         negatives, to 1e11 at 50 and 1e26 at 100 for ``Recall@10``, and nearly cancel in the
-        average. Rounded to 16 digits they would have a larger bias than the smallest possible one. This
-        happens from about 40 negatives on, unless the metric is a polynomial of low degree in the
-        rank, as AUC is. Use :func:`bias_variance` there.
+        average. Rounded to 16 digits they would have a larger bias than the smallest possible one.
+        This happens from about 40 negatives on, unless the metric is a polynomial of low degree
+        in the rank, as AUC is. Use :func:`bias_variance` there.
 
     See Also
     --------

@@ -1,4 +1,4 @@
-"""Intervals against a general optimiser, closed forms and simulated logs, hostile ones among them."""
+"""Intervals against a general optimiser, closed forms and simulated logs, also hostile ones."""
 
 import numpy as np
 import pytest
@@ -73,9 +73,9 @@ def by_slsqp(counts, protocol, name, shape):
             lambda p, best=best: np.array([likelihood(p) - best + THRESHOLD / 2]),
             lambda p: slope(p)[np.newaxis],
         )
-        ends.append(
-            sign * optimum(lambda p: sign * (p @ values), lambda p: sign * values, n, rows, bound)
-        )
+        towards = sign * values
+        end = optimum(lambda p, v=towards: p @ v, lambda p, v=towards: v, n, rows, bound)
+        ends.append(sign * end)
     return ends
 
 
