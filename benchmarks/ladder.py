@@ -40,9 +40,7 @@ def main() -> None:
         log = read_log(simulate(ranks, size, rng), replacement=False)
         for name in given.metrics:
             of = metric(name)
-            exact = {
-                who: float(each.evaluate(of).mean()) for who, each in ranks.items()
-            }
+            exact = {who: float(each.evaluate(of).mean()) for who, each in ranks.items()}
             compared = evaluation.compare(log, of).frame
             for row in compared.to_dict("records"):
                 gap = exact[row["first"]] - exact[row["second"]]

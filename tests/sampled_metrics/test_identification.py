@@ -1,5 +1,7 @@
 """Intervals against a general optimiser, closed forms and simulated logs, also hostile ones."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -30,7 +32,7 @@ def constraints(n, m, shape):
     if np.isfinite(shape.steepness):
         doublings = [range(2**k - 1, 2 ** (k + 1) - 1) for k in range(20)]
         doublings = [list(d) for d in doublings if d[-1] < head]
-        for here, deeper in zip(doublings, doublings[1:], strict=False):
+        for here, deeper in itertools.pairwise(doublings):
             row = np.zeros(n)
             row[deeper] = shape.steepness / len(deeper)
             row[here] = -1.0 / len(here)
@@ -181,8 +183,8 @@ def test_what_is_assumed_narrows_it_and_steeper_falls_widen_it():
     shapes = [None, Shape(), Shape(10.0, 4.0), Shape(10.0, 2.0)]
     found = [interval(counts, protocol, "ndcg@10", shape=shape) for shape in shapes]
     slack = max(each.gap for each in found)
-    assert all(a.low <= b.low + slack for a, b in zip(found, found[1:], strict=False))
-    assert all(a.high >= b.high - slack for a, b in zip(found, found[1:], strict=False))
+    assert all(a.low <= b.low + slack for a, b in itertools.pairwise(found))
+    assert all(a.high >= b.high - slack for a, b in itertools.pairwise(found))
     assert found[1].low > 3 * found[0].low
     assert found[3].high < 0.9 * found[1].high
 
