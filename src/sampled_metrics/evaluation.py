@@ -772,7 +772,7 @@ class _Sample:
         parts = self.partition(of)
         counts = self.cells(parts)
         threshold = float(chdtri(1, 1.0 - confidence))
-        levels = (threshold,) if self.alone else (threshold, 2.5 * threshold, 6.0 * threshold)
+        levels = (threshold,) if self.alone else (threshold, 4.0 * threshold)
         found: dict[str, tuple[float, float]] = {}
         notes: list[str] = []
         for assumed in (shape, None) if shape is not None else (None,):
