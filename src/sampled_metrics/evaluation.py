@@ -150,15 +150,19 @@ def estimate(
 
     Examples
     --------
+    Three recommenders were reported with a Recall@10 of 66%, 56% and 54%. Among all films:
+
+    Three recommenders were reported with a Recall@10 of 66%, 56% and 54%. Among all films:
+
     >>> found = estimate("bundled", ["recall@10", "auc"])
-    >>> found.frame[["recommender", "metric", "reported", "quote"]]
-      recommender     metric  reported             quote
-    0           X  recall@10  0.771026    0.054 to 0.101
-    1           X        auc  0.891995  0.892 \u00b1 0.002
-    2           Y  recall@10  0.643543    0.063 to 0.135
-    3           Y        auc  0.852152  0.852 \u00b1 0.002
-    4           Z  recall@10  0.366722    0.075 to 0.149
-    5           Z        auc  0.748089  0.748 \u00b1 0.003
+    >>> found.frame[["recommender", "metric", "quote"]]
+      recommender     metric            quote
+    0           X  recall@10   0.055 to 0.100
+    1           X        auc  0.8920 ± 0.0020
+    2           Y  recall@10   0.063 to 0.134
+    3           Y        auc  0.8522 ± 0.0024
+    4           Z  recall@10   0.071 to 0.146
+    5           Z        auc  0.7481 ± 0.0033
     """
     sample = _Sample.of(log)
     wanted, level = _metrics(metrics), _confidence(confidence)

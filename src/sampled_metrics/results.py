@@ -212,8 +212,8 @@ class Estimates(Result):
     X            auc       0.8920    0.8920          0.0020  0.888 to 0.896  0.8920 ± 0.0020
     Y            auc       0.8522    0.8522          0.0024  0.848 to 0.857  0.8522 ± 0.0024
     Z            auc       0.7481    0.7481          0.0033  0.742 to 0.755  0.7481 ± 0.0033
-    possible: assuming that deeper ranks have fewer users among those with fewer than 10 negatives
-    above them
+    possible: assuming that deeper ranks have fewer users among those with fewer than 10 negatives above
+    them
     >>> print(found.to_latex().splitlines()[4])
     X & auc & 0.8920 & 0.8920 & 0.0020 & 0.888 to 0.896 & 0.8920 ± 0.0020 \\\\
     """
@@ -271,8 +271,8 @@ class Comparison(Result):
     {('A', 'B'): 'A beats B'}
     >>> found
     A beats B on AUC, whatever the true ranks are.
-    pair     reported  estimate         possible
-    A and B   +1.0000  +1.0000 ± 0.0000  +0.894 to +1.000
+    pair     reported  estimate          possible
+    A and B  +1.0000   +1.0000 ± 0.0000  +0.876 to +1.000
     """
 
     @property
