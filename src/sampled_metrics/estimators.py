@@ -21,7 +21,7 @@ from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics.distributions import log_hypergeometric, log_law
 from .numerics.least_squares import IllConditionedError as IllConditionedError
-from .numerics.least_squares import System, reduce
+from .numerics.least_squares import System
 from .numerics.quadrature import all_ranks
 from .protocol import Protocol
 
@@ -448,10 +448,11 @@ def bias_variance(
 ) -> Estimator:
     """The estimator with the least squared bias plus gamma times variance (eqs 24-26).
 
-    The minimum over the prior of ``(P M_hat - M)**2 + gamma * variance`` is found from the
-    singular values of the law, scaled by the prior and by the marginal law of the sampled
-    rank: no normal equations are formed, and every gamma >= 0 is served, 0 being
-    :func:`least_bias` and 1 the posterior mean of the metric.
+    The minimum over the prior of ``(P M_hat - M)**2 + gamma * variance``. The law is scaled by the
+    prior and by the marginal law of the sampled rank, so that its singular values are at most 1:
+    for gamma >= 1e-4 the normal equations are well-conditioned; below, the minimum is found from
+    the singular values. Every gamma >= 0 is served, 0 being :func:`least_bias` and 1 the posterior
+    mean of the metric.
 
     Parameters
     ----------
@@ -697,7 +698,7 @@ def _system(
     else:
         nodes, weights = np.array(prior[0], dtype=float), np.array(prior[1])
     target = metric.term_between(nodes + (j - 1), np.array(j), relevant, np.array(items))
-    return reduce(nodes, weights, target, ranks - 1, m, protocol.replacement)
+    return System(nodes, weights, target, ranks - 1, m, protocol.replacement)
 
 
 def _checked_prior(prior: Prior, ranks: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
