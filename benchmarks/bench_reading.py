@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from bench_evaluation import by_pandas
 
+from bench_evaluation import by_pandas
 from sampled_metrics.io.logs import read_log
 
 RECOMMENDERS, USERS, NEGATIVES = 20, 100_000, 100

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .io.logs import Log
-    from .results import Estimates, Result
+    from .results import Comparison, Estimates, Result
 
 _LONGEST = 1_000  # characters of an error or a warning
 _SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".txt": "table"}
@@ -34,15 +34,17 @@ _SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".txt": "table"}
 COMMANDS = {
     "estimate": (
         "Estimate exact metrics from a sampled evaluation.",
-        "The table has the naive value, every correction with its standard error and confidence "
-        "interval, and the interval of all values that the sample leaves possible.",
+        "The table has for each recommender and metric what was reported, an estimate with its "
+        "standard error, all exact values that the sample leaves possible, and what a sentence may "
+        "quote.",
         "sampled-metrics estimate bundled --metrics recall@10 ndcg@10 ap auc",
     ),
     "compare": (
-        "Say which recommender beats which, or that the sample cannot tell.",
-        "The table has for each pair the naive and the corrected difference, what exact difference "
-        "the sample leaves possible, and a verdict in words. With the confidence asked for no "
-        "verdict is wrong, whatever the true ranks are and however few users there are.",
+        "Say which recommender beats which, and under what assumption.",
+        "A sentence for each pair says who beats whom and what that rests on, or what would "
+        "settle it. The table has the reported difference, the corrected one, and the exact "
+        "differences that the sample leaves possible. At the confidence asked for no verdict is "
+        "wrong where its assumption holds.",
         "sampled-metrics compare bundled --metric ndcg@10",
     ),
     "plan": (
@@ -157,7 +159,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments = _parser().parse_args(argv)
         quiet = getattr(arguments, "quiet", True)
-        arguments.progress = not quiet and sys.stderr.isatty()
+        arguments.progress = not quiet
         with _warnings_as_lines(), _Files() as files:
             arguments.run(arguments, files)
             sys.stdout.flush()
@@ -184,14 +186,15 @@ def _estimate(arguments: argparse.Namespace, files: _Files) -> None:
     found = evaluation.estimate(
         log,
         arguments.metrics,
-        estimators=arguments.estimators,
+        estimators="all" if arguments.all else arguments.estimators,
+        shape=_assumed(arguments),
         identification=not arguments.no_identification,
         **options,
     )
     if page is not None:
         pairs = len(log.recommenders) > 1
         verdicts = {
-            name: evaluation.compare(log, name, **options).frame
+            name: evaluation.compare(log, name, shape=_assumed(arguments), **options)
             for name in (found.frame["metric"].unique() if pairs else [])
         }
         if not pairs:
@@ -201,26 +204,29 @@ def _estimate(arguments: argparse.Namespace, files: _Files) -> None:
     _show(found, table, arguments)
 
 
+def _assumed(arguments: argparse.Namespace) -> str | None:
+    return None if arguments.assume == "nothing" else str(arguments.assume)
+
+
 def _compare(arguments: argparse.Namespace, files: _Files) -> None:
     from . import evaluation
 
     log, table, page = _opened(arguments, files)
     options = {"confidence": arguments.confidence, "progress": arguments.progress}
+    options["shape"] = _assumed(arguments)
     chosen = {} if arguments.estimator is None else {"estimator": arguments.estimator}
     found = evaluation.compare(log, arguments.metric, **options, **chosen)
-    for row in found.frame.to_dict("records"):
-        if row["warning"]:
-            warnings.warn(f"{row['first']} and {row['second']}: {row['warning']}", stacklevel=2)
     if page is not None:
         estimates = evaluation.estimate(log, [arguments.metric], **options)
         (name,) = estimates.frame["metric"].unique()
-        _write_report(page, estimates, {name: found.frame}, log, arguments)
+        _write_report(page, estimates, {name: found}, log, arguments)
     _show(found, table, arguments)
 
 
 def _plan(arguments: argparse.Namespace, files: _Files) -> None:
     from . import planning
     from .metrics import metric
+    from .protocol import Protocol
     from .results import Result
 
     log, table, page = _opened(arguments, files)
@@ -236,32 +242,30 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
     of = metric(arguments.metric)
     options: dict[str, Any] = {
         "estimators": arguments.estimators or list(planning.ESTIMATORS),
-        "replacement": log.replacement,
         "progress": arguments.progress,
     }
+    protocol = Protocol(n_items, negatives, replacement=log.replacement)
 
     def plans() -> pd.DataFrame:
         levels = {"confidence": arguments.confidence, "max_negatives": most}
-        return planning.for_pairs(
-            planning.plan, ranks, of, n_items, users, negatives, **levels, **options
-        )
+        return planning.for_pairs(planning.plan, ranks, of, protocol, users, **levels, **options)
 
     def curves() -> pd.DataFrame:
         import pandas as pd
 
-        grids = [(users, planning.steps(most)), (planning.around(users), negatives)]
-        parts = [
-            planning.for_pairs(planning.curve, ranks, of, n_items, *grid, **options)
-            for grid in grids
-        ]
+        steps = [replace(protocol, n_negatives=m) for m in planning.steps(most)]
+        grids: list[tuple[Any, Any]] = [(steps, users), (protocol, planning.around(users))]
+        parts = [planning.for_pairs(planning.curve, ranks, of, *grid, **options) for grid in grids]
         return pd.concat(parts).drop_duplicates(ignore_index=True)
 
     frame = curves() if arguments.curve else plans()
     most_drawn = int(log.frame["n_negatives"].max())
-    notes = (
-        f"users have {negatives:,} to {most_drawn:,} negatives: true ranks are fitted to "
-        f"{negatives:,} of each, and the plan is for as many",
-    )
+    notes: tuple[str, ...] = ()
+    if negatives < most_drawn:
+        notes = (
+            f"users have {negatives:,} to {most_drawn:,} negatives: true ranks are fitted to "
+            f"{negatives:,} of each, and the plan is for as many",
+        )
     if page is not None:
         from . import html as report
 
@@ -272,7 +276,7 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
         }
         both = (plans(), frame) if arguments.curve else (frame, curves())
         page.write_text(report.of_plan(*both, facts), encoding="utf-8")
-    _show(Result(frame, notes=notes if negatives < most_drawn else ()), table, arguments)
+    _show(Result(frame, notes=notes), table, arguments)
 
 
 def _rank(arguments: argparse.Namespace, files: _Files) -> None:
@@ -429,14 +433,14 @@ def _facts(log: Log, arguments: argparse.Namespace) -> dict[str, object]:
 def _write_report(
     page: Path,
     estimates: Estimates,
-    verdicts: Mapping[str, pd.DataFrame],
+    verdicts: Mapping[str, Comparison],
     log: Log,
     arguments: argparse.Namespace,
 ) -> None:
     from . import html as report
 
     facts = _facts(log, arguments) | {"confidence": f"{arguments.confidence:g}"}
-    text = report.of_estimates(estimates.frame, verdicts, facts, estimates.notes)
+    text = report.of_estimates(estimates, verdicts, facts)
     page.write_text(text, encoding="utf-8")
 
 
@@ -461,8 +465,10 @@ def _show(found: Result, output: Path | None, arguments: argparse.Namespace) -> 
     kind = _kind(arguments)
     for note in found.notes:
         print(f"note: {note}", file=sys.stderr)
-    hidden = list(found.hidden) if kind in ("table", "markdown") else []
-    text = formatted(found.frame.drop(columns=hidden), kind)
+    if kind == "table":
+        text = replace(found, notes=()).summary()
+    else:
+        text = formatted(found.shown if kind == "markdown" else found.frame, kind)
     if output is None:
         if sys.stdout is None:  # what Python makes of a stream that the shell closed
             raise ValueError("standard output is closed: name a file to write to")
@@ -584,12 +590,22 @@ def _add_estimate_options(
     )  # fmt: skip
     estimate.add_argument(
         "--estimators", nargs="+", metavar="NAME",
-        help="such as naive monotone bias-variance; default: all that the log allows and "
-        "that have an interval, which is all but maximum likelihood",
+        help="a row for each of these, such as naive monotone bias-variance, instead of one row "
+        "for each recommender and metric",
     )  # fmt: skip
     estimate.add_argument(
+        "--all", action="store_true",
+        help="a row for every estimator that the log allows and that has an interval",
+    )  # fmt: skip
+    for parser in (estimate, compare):
+        parser.add_argument(
+            "--assume", choices=("decreasing", "nothing"), default="decreasing",
+            help="what may be assumed of the true ranks near the top: that deeper ranks have fewer "
+            "users, which is the default, or nothing",
+        )  # fmt: skip
+    estimate.add_argument(
         "--no-identification", action="store_true",
-        help="leave out the interval of all possible values, which takes the longest",
+        help="leave out what is possible, which takes the longest",
     )  # fmt: skip
     compare.add_argument("--metric", required=True, metavar="NAME", help="such as ndcg@10")
     compare.add_argument(

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import difflib
 import numbers
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -20,13 +20,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.interpolate import BarycentricInterpolator
-from scipy.special import gammaln, stdtr, stdtrit
-from tqdm import tqdm
+from scipy.special import chdtrc, chdtri, gammaln, stdtr, stdtrit
 
+from . import _progress, identification, priors
 from . import estimators as corrections
-from . import identification, priors
 from ._validate import FloatArray, IntArray, shortened
-from .estimators import Estimator
+from .identification import Shape
 from .io.logs import Log, read_log
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -42,7 +41,9 @@ ESTIMATORS = ("naive", "rank estimate", "least bias", "monotone", "bias-variance
 #: The metrics that are estimated if none is named.
 DEFAULT_METRICS = ("recall@10", "ndcg@10", "ap", "auc")
 #: The verdict where neither recommender is known to beat the other.
-CANNOT_TELL = "this sample cannot tell"
+UNKNOWN = "unknown"
+#: How much steeper and steeper a fall of the users is tried for a verdict.
+_STEEPNESS = (1.5, 2.0, 3.0, 4.0, 8.0)
 
 #: Sizes of the catalogue that a correction is computed at are added until it is right between
 #: them to this share of its largest value.
@@ -66,13 +67,14 @@ def estimate(
     log: Log | str | Path | pd.DataFrame,
     metrics: Sequence[str | Metric] = DEFAULT_METRICS,
     *,
-    estimators: Sequence[str] | None = None,
+    estimators: Sequence[str] | str | None = None,
+    shape: Shape | str | None = "decreasing",
     gamma: float | None = None,
     confidence: float = 0.95,
     identification: bool = True,
     progress: bool = False,
 ) -> Estimates:
-    """Estimate the exact metrics of every recommender of a log, by every correction.
+    """Say of every recommender of a log what was reported, and what the exact metric may be.
 
     The value of a user is the mean over the user's instances, that of an instance the sum over
     its relevant items; ties with sampled negatives are averaged over their random order. The
@@ -86,122 +88,206 @@ def estimate(
     metrics : sequence of str or Metric
         `DEFAULT_METRICS` if omitted.
     estimators : sequence of str, optional
-        Of `ESTIMATORS`; if omitted all that the log allows but "maximum likelihood", which has no
-        interval. "least bias" is then left out where double precision cannot hold it (from about
-        40 negatives on), and those in `FITTED` where users have several relevant items, more than
-        20 million candidates, or without replacement more negatives than a mean catalogue holds.
-        "bias-variance, fitted prior" takes as prior the maximum entropy fit to all recommenders
-        together. Where n_items differs, priors are fitted for its mean, rounded; where
-        n_negatives does, to as many of each user's as the user with the fewest has.
+        Of `ESTIMATORS`, or "all": the table then has a row for each of them instead of one for
+        each recommender and metric. "all" are those that the log allows but "maximum likelihood",
+        which has no interval: "least bias" is left out where double precision cannot hold it (from
+        about 40 negatives on), and those in `FITTED` where users have several relevant items, more
+        than 20 million candidates, or without replacement more negatives than a mean catalogue
+        holds. "bias-variance, fitted prior" takes as prior the maximum entropy fit to all
+        recommenders together. Where n_items differs, priors are fitted for its mean, rounded;
+        where n_negatives does, to as many of each user's as the user with the fewest has.
+    shape : Shape or {"decreasing"}, optional
+        What is assumed of the first true ranks for what is possible: by default that deeper ranks
+        have fewer users, and nothing if None, if the sample contradicts it (a note says so), or
+        where users have several relevant items.
     gamma : float, optional
         Weight of the variance in "bias-variance", with either prior: above 0, and finite. If
         omitted :func:`~sampled_metrics.estimators.default_gamma` of the number of users.
     confidence : float
         Of the intervals, in (0, 1).
     identification : bool
-        Whether to add the identification intervals, which take most of the time.
+        Whether to say what is possible, which takes most of the time.
     progress : bool
         Whether to show a progress bar.
 
     Returns
     -------
     Estimates
-        Its frame has the columns recommender, metric, estimator, value, standard_error, low, high
-        and users (int); its notes say what the table leaves out, and why.
-        The standard error is that of a mean over users drawn at random, each with negatives of
-        its own; low and high are Student's interval with users - 1 degrees of freedom. With many
-        users they hold the expectation of the estimator over such evaluations about as often as
-        they say, less often with few of whom some are rare and far from the rest; they know
-        nothing of its bias. The row with estimator "identification" does: low and high hold the
-        exact metric whatever the distribution of the true ranks; its value and its standard error
-        are missing. See :func:`~sampled_metrics.identification.interval`.
+        One row for each recommender and metric. Its frame has the columns recommender; metric;
+        reported: the naive value; estimate: by the naive estimator where it has no bias, as for
+        AUC, and by "bias-variance" else; standard_error: of the estimate, for users drawn at
+        random, each with negatives of its own, and without its bias; possible_low, possible_high:
+        the exact metrics that the assumption and the sample leave possible, see
+        :func:`~sampled_metrics.identification.interval`; quote: what a sentence may quote, the
+        estimate with its standard error where that says all, and else what is possible; and users.
+        The rows of users and positions that belong together widen what is possible as their
+        likelihoods depend on each other (chandler2007).
 
-        For a prior that is fitted to the log the fitting counts: a user's part in it is taken to
-        first order, and recommenders that share a prior depend on each other's users. With few
-        users a skewed estimate is held less often than said: AP by a fitted prior in 92% of logs
-        of 100 users and in 94% of 300, for 95% asked, where many users are at the first ranks.
-        "maximum likelihood" has a value only: its estimate jumps from sample to sample, by more
-        than refits to resampled users show.
+        With `estimators`, one row for each of them, with the columns recommender, metric,
+        estimator, value, standard_error, low, high and users: low and high are Student's interval
+        with users - 1 degrees of freedom. With many users they hold the expectation of the
+        estimator about as often as they say, less often with few of whom some are rare and far
+        from the rest; the estimator's bias is not in them. For a prior that is fitted to the log
+        the fitting counts: a user's part in it is taken to first order, and recommenders that
+        share a prior depend on each other's users. With few users a skewed estimate is held less
+        often than said: AP by a fitted prior in 92% of logs of 100 users and in 94% of 300, for
+        95% asked, where many users are at the first ranks. "maximum likelihood" has a value only:
+        its estimate jumps from sample to sample, by more than refits to resampled users show.
+
+        The notes say what is left out, and why.
 
     Raises
     ------
     ValueError
         If a name is unknown, there is no metric or one user only, `gamma` or `confidence` is out
-        of range, or an estimator is named that the log does not allow.
+        of range, an estimator is named that the log does not allow, or no true ranks lead to such
+        sampled ranks.
+
+    See Also
+    --------
+    compare : Which recommender beats which, and under what assumption.
+    sampled_metrics.planning.plan : What an evaluation needs to tell two recommenders apart.
 
     Examples
     --------
-    >>> found = estimate("bundled", ["auc"], estimators=["naive"], identification=False)
-    >>> found.frame[["recommender", "value", "standard_error"]].round(4)
-      recommender   value  standard_error
-    0           X  0.8920          0.0020
-    1           Y  0.8522          0.0024
-    2           Z  0.7481          0.0033
+    >>> found = estimate("bundled", ["recall@10", "auc"])
+    >>> found.frame[["recommender", "metric", "reported", "quote"]]
+      recommender     metric  reported             quote
+    0           X  recall@10  0.771026    0.054 to 0.101
+    1           X        auc  0.891995  0.892 \u00b1 0.002
+    2           Y  recall@10  0.643543    0.063 to 0.135
+    3           Y        auc  0.852152  0.852 \u00b1 0.002
+    4           Z  recall@10  0.366722    0.075 to 0.149
+    5           Z        auc  0.748089  0.748 \u00b1 0.003
     """
     sample = _Sample.of(log)
     wanted, level = _metrics(metrics), _confidence(confidence)
     values = _Values(sample, _gamma(gamma, sample))
+    if estimators is None:
+        table, notes = _one_row_each(sample, values, wanted, level, shape, identification, progress)
+    else:
+        table, notes = _row_for_each(sample, values, wanted, level, estimators, progress)
+    by_recommender = table["recommender"].map(sample.names.index)
+    by_metric = table["metric"].map([of.name for of in wanted].index)
+    order = [by_metric, by_recommender] if estimators is None else [by_recommender, by_metric]
+    table = table.iloc[np.lexsort(order)].reset_index(drop=True)
+    settings: dict[str, object] = {"gamma": values.gamma, "confidence": level}
+    if estimators is None and identification:
+        settings["assumed"] = _said(_shape(shape, sample))
+    return Estimates(table, settings, tuple(dict.fromkeys(notes)))
+
+
+def _one_row_each(
+    sample: _Sample,
+    values: _Values,
+    wanted: list[Metric],
+    level: float,
+    shape: Shape | str | None,
+    identification: bool,
+    progress: bool,
+) -> tuple[pd.DataFrame, list[str]]:
+    rows, notes = [], []
+    with _progress.bar(total=len(wanted) * 2, desc="estimate", unit="table", show=progress) as bar:
+        for of in wanted:
+            naive = values.of(of, "naive")
+            unbiased = values.worst_bias(of, "naive") < _UNBIASED
+            found = naive if unbiased else values.of(of, "bias-variance")
+            bar.update()
+            ends = {}
+            if unbiased:  # then the estimate is all there is to know
+                ends = {name: _student(one, level)[1:3] for name, one in naive.items()}
+            elif identification:
+                ends, said = sample.possible(of, _shape(shape, sample), level)
+                notes += said
+            bar.update()
+            for name, one in found.items():
+                error = _student(one, level)[0]
+                low, high = ends.get(name, (np.nan, np.nan))
+                row = naive[name].value, one.value, error, low, high
+                users = one.per_user.size
+                rows.append((name, of.name, *row, _quote(one.value, error, low, high), users))
+    columns = ["recommender", "metric", "reported", "estimate", "standard_error"]
+    columns += ["possible_low", "possible_high", "quote", "users"]
+    return pd.DataFrame(rows, columns=columns), notes
+
+
+def _row_for_each(
+    sample: _Sample,
+    values: _Values,
+    wanted: list[Metric],
+    level: float,
+    estimators: Sequence[str] | str,
+    progress: bool,
+) -> tuple[pd.DataFrame, list[str]]:
     names = _estimators(estimators, sample)
     notes = _notes(estimators, sample, names)
     rows = []
-    steps = len(wanted) * (len(names) + identification * len(sample.names))
-    with tqdm(total=steps, desc="estimate", unit="table", disable=not progress) as bar:
+    steps = len(wanted) * len(names)
+    with _progress.bar(total=steps, desc="estimate", unit="table", show=progress) as bar:
         for of in wanted:
             for name in names:
-                found_of = values.of(of, name, estimators is None)
-                if not found_of:
+                found = values.of(of, name, estimators == "all")
+                if not found:
                     notes.append(
                         f"{name} is left out of {of.name}: with so many negatives it has no "
                         "correct digits"
                     )
-                for recommender, found in found_of.items():
-                    row = (found.value, *_student(found, level)[:3])
-                    rows.append((of.name, recommender, name, *row, found.per_user.size))
+                for recommender, one in found.items():
+                    row = (one.value, *_student(one, level)[:3])
+                    rows.append((recommender, of.name, name, *row, one.per_user.size))
                 bar.update()
-            for recommender in sample.names if identification else ():
-                users = sample.users[recommender].size
-                ends = sample.interval(recommender, of, level)
-                rows.append((of.name, recommender, "identification", np.nan, np.nan, *ends, users))
-                bar.update()
-    columns = ["metric", "recommender", "estimator", "value", "standard_error", "low", "high"]
-    table = pd.DataFrame(rows, columns=[*columns, "users"])
-    by_recommender = table["recommender"].map(sample.names.index)
-    by_metric = table["metric"].map([of.name for of in wanted].index)
-    table = table.iloc[np.lexsort((by_recommender, by_metric))].reset_index(drop=True)
-    table = table[["recommender", "metric", *table.columns[2:]]]
-    settings = {"gamma": values.gamma, "confidence": level}
-    return Estimates(table, settings, tuple(notes))
+    columns = ["recommender", "metric", "estimator", "value", "standard_error", "low", "high"]
+    return pd.DataFrame(rows, columns=[*columns, "users"]), notes
+
+
+def _quote(value: float, error: float, low: float, high: float) -> str:
+    """What a sentence may say: the range, unless the estimate's own error says as much."""
+    if np.isnan(low):
+        return ""
+    digits = int(np.clip(1 - np.floor(np.log10(max(error, 1e-9))), 3, 6))
+    if low <= value <= high and high - low <= 6.0 * error:
+        return f"{value:.{digits}f} \u00b1 {error:.{digits}f}"
+    return f"{low:.3f} to {high:.3f}"
 
 
 def compare(
     log: Log | str | Path | pd.DataFrame,
     metric: str | Metric,
     *,
+    shape: Shape | str | None = "decreasing",
     estimator: str | None = None,
     gamma: float | None = None,
     confidence: float = 0.95,
     progress: bool = False,
 ) -> Comparison:
-    """Say of each pair of recommenders which one beats the other, or that the log cannot tell.
+    """Say of each pair of recommenders which one beats the other, and under what assumption.
 
-    There are two ways to a verdict, and neither needs many users or a normal distribution:
+    A verdict stands on the first of these that gives one:
 
-    - The corrected difference is further from 0 than chance and bias explain, by a test for
-      bounded values of independent users that holds for any number of them (waudbysmith2024).
-      The bias is allowed to be the worst that any true ranks lead to; for AUC it is 0.
-    - The identification intervals of the two recommenders are disjoint.
+    - *proven*: nothing is assumed of the true ranks. Where the metric has an unbiased estimator,
+      as AUC has, the users' differences are tested by bets that hold for any number of them
+      (waudbysmith2024); otherwise by the likelihood, see `shape`.
+    - *if decreasing*: near the top, deeper ranks have fewer users (:class:`Shape`).
+    - *if decreasing, at most k times*: they are moreover at most k times fewer from one doubling
+      of the rank to the next. k is the largest for which the verdict holds: if the users' number
+      falls faster than that, it may fail.
 
-    Each way has half of the error, split evenly over the pairs and over the intervals. So the
-    chance that any verdict among all pairs is wrong is at most 1 - confidence, whatever the true
-    ranks are; "A beats B" is also wrong if the two are equal. What is judged is the exact metric
-    averaged over the log's users, or over a population that they are drawn from and that has as
-    many users of each n_items, n_negatives and n_relevant; negatives are drawn anew for each user.
+    In the last two, the two samples' likelihoods are maximised together where the first metric is
+    at most the second; how far they fall from where nothing is assumed of the metrics is compared
+    with a chi-squared variable of one degree of freedom. That users are the same for both is
+    taken into account by how their contributions vary together (chandler2007). Each way judges
+    all pairs at once by Holm's procedure (holm1979): the chance that any of its verdicts is wrong
+    is at most 1 - confidence where its assumption holds. "A beats B" is also wrong if the two are
+    equal. What is judged is the exact metric averaged over the log's users, or over a population
+    that they are drawn from; negatives are drawn anew for each user.
 
     Parameters
     ----------
     log : Log, str, Path or pandas.DataFrame
         As for :func:`estimate`, with the same users for every recommender.
     metric : str or Metric
+    shape : Shape or {"decreasing"}, optional
+        The most that may be assumed; nothing if None.
     estimator : str, optional
         Of `ESTIMATORS`, but for "maximum likelihood", which has no standard error. If omitted the
         naive one where that is unbiased at every true rank, as for AUC, and else "bias-variance".
@@ -215,20 +301,17 @@ def compare(
     Returns
     -------
     Comparison
-        Its frame has for each pair the columns first, second; naive and corrected: difference of
-        the means, first less second; standard_error, of the corrected one, from the users' own
-        differences and what each user does to a prior that is fitted; low, high: the exact
-        differences that neither way rules out, which for all pairs together hold the true ones with
-        the given confidence; p_value: of the first way, adjusted for both ways and all pairs;
-        separate (bool): whether the second way gives a verdict; verdict: "A beats B", "B beats A"
-        with their names, or `CANNOT_TELL`; warning: empty, or that the naive difference has the
-        opposite sign of the corrected one, be they due to chance or not. Its notes are as for
-        :func:`estimate`.
-
-        There is a verdict if and only if p_value is at most 1 - confidence or `separate` is true
-        (or both, of the same sign), and then 0 is not between low and high. Estimators in
-        `FITTED` depend on all users at once: their p_value is missing, and only the second way is
-        left.
+        Its frame has for each pair the columns first, second; reported, estimate: difference of
+        the means, first less second, as reported and corrected; standard_error: of the estimate,
+        from the users' own differences, without its bias; possible_low, possible_high: the exact
+        differences that the sample leaves possible under the assumption of the verdict, or under
+        the widest there is; verdict: "A beats B", "B beats A" with their names, or `UNKNOWN`;
+        rung: the assumption it stands on, empty if there is no verdict; steepness: the largest k,
+        infinite if any will do; likely: the one ahead by the estimate, if its standard error
+        leaves no doubt, which is no verdict, since its bias is not in it; shown: the smallest
+        difference that this log could have shown under `shape`, roughly; users_needed: how many
+        users of the same kind would give a verdict under `shape`, missing where no number would
+        and more negatives are needed. Its notes say what was refused.
 
     Raises
     ------
@@ -236,8 +319,15 @@ def compare(
         If there are fewer than two recommenders, they have not the same users, and as
         :func:`estimate`.
 
+    See Also
+    --------
+    estimate : What is possible for each recommender.
+    sampled_metrics.planning.plan : How many negatives a verdict needs.
+
     Examples
     --------
+    Do A's lists, whose item is first for half of the users, beat B's, where it is 20th?
+
     >>> from .io.logs import read_log
     >>> true = np.repeat([1, 90, 20, 500], 50)  # two ranks from A, and two from B
     >>> ranks = Protocol(1_000, 9).draw(true, np.random.default_rng(1))
@@ -245,7 +335,7 @@ def compare(
     >>> rows = pd.DataFrame({"recommender": names, "user": users, "rank": ranks})
     >>> log = read_log(rows, n_items=1_000, n_negatives=9)
     >>> compare(log, "auc").verdicts, compare(log, "recall@10").verdicts
-    ({('A', 'B'): 'A beats B'}, {('A', 'B'): 'this sample cannot tell'})
+    ({('A', 'B'): 'A beats B'}, {('A', 'B'): 'unknown'})
     """
     sample = _Sample.of(log)
     (of,), level = _metrics([metric]), _confidence(confidence)
@@ -254,43 +344,179 @@ def compare(
     (name,) = _estimators([estimator or "bias-variance"], sample)
     if name == "maximum likelihood":
         raise ValueError(f"estimator must have a standard error for differences, got {name!r}")
-    steps = len(sample.names) + 2
-    with tqdm(total=steps, desc="compare", unit="table", disable=not progress) as bar:
+    assumed, notes = _shape(shape, sample), _notes([name], sample, [name])
+    pairs = list(combinations(sample.names, 2))
+    with _progress.bar(total=3, desc="compare", unit="step", show=progress) as bar:
         naive = values.of(of, "naive")
-        if estimator is None and values.worst_bias(of, "naive") < _UNBIASED:
+        unbiased = values.worst_bias(of, "naive") < _UNBIASED
+        if estimator is None and unbiased:
             name = "naive"
         corrected = values.of(of, name)
-        bar.update(2)
-        intervals = {}
-        for recommender in sample.names:
-            joint = 1.0 - 0.5 * (1.0 - level) / len(sample.names)
-            intervals[recommender] = sample.interval(recommender, of, joint)
-            bar.update()
-    rows, pairs = [], list(combinations(sample.names, 2))
+        bar.update()
+        if unbiased:
+            found = {pair: values.bet(of, naive, pair, 1.0 - level) for pair in pairs}
+            verdicts = _holm({k: (v.sign, v.p) for k, v in found.items()}, 1.0 - level, len(pairs))
+            judged = {
+                pair: _Judged(
+                    verdicts[pair],
+                    "proven",
+                    np.inf,
+                    _agreeing(one.ends, verdicts[pair]),
+                    one.shown,
+                    None,
+                )
+                for pair, one in found.items()
+            }
+        else:
+            judged, said = _ladder(sample, of, pairs, assumed, level, bar)
+            notes += said
+        bar.update(bar.total - bar.n)
+    rows = []
     for one, two in pairs:
-        a, b = corrected[one], corrected[two]
+        a, b, judgement = corrected[one], corrected[two], judged[one, two]
         difference = _difference(a.value, b.value)
         paired = _Found(difference, _difference(a.per_user, b.per_user), a.build)
-        error = _student(paired, level)[0]
-        naively = _difference(naive[one].value, naive[two].value)
-        first, second = intervals[one], intervals[two]
-        possible = first[0] - second[1], first[1] - second[0]
-        ends, sign, p = possible, 0, np.nan
-        if name not in FITTED:
-            ends, sign, p = values.bet(of, name, paired.per_user, possible, 1.0 - level, len(pairs))
-        apart = _apart(first, second)
-        sign = int(np.sign(sign * (p <= 1.0 - level) + apart))
-        row = one, two, naively, difference, error, *ends, p
-        rows.append((*row, apart != 0, _verdict(sign, one, two)))
-    columns = ["first", "second", "naive", "corrected", "standard_error", "low", "high"]
-    columns += ["p_value", "separate", "verdict"]
+        error, low, high, _ = _student(paired, level)
+        reported = _difference(naive[one].value, naive[two].value)
+        likely = "" if low <= 0 <= high or judgement.sign else one if difference > 0 else two
+        row = one, two, reported, difference, error, *judgement.ends
+        rung = judgement.rung if judgement.sign else ""
+        steepness = judgement.steepness if judgement.sign else np.nan
+        verdict = _verdict(judgement.sign, one, two)
+        more = judgement.shown, judgement.users_needed
+        rows.append((*row, verdict, rung, steepness, likely, *more))
+    columns = ["first", "second", "reported", "estimate", "standard_error", "possible_low"]
+    columns += ["possible_high", "verdict", "rung", "steepness", "likely", "shown", "users_needed"]
     table = pd.DataFrame(rows, columns=columns)
-    opposite = table["naive"] * table["corrected"] < 0
-    ahead = table["first"].where(table["naive"] > 0, table["second"])
-    text = f"naive {of.name} says the opposite: " + ahead + " ahead"
-    table["warning"] = text.where(opposite, "")
+    table["users_needed"] = table["users_needed"].astype("Int64")
     settings = {"metric": of.name, "estimator": name, "gamma": values.gamma, "confidence": level}
-    return Comparison(table, settings, tuple(_notes([name], sample, [name])))
+    settings["assumed"] = _said(assumed)
+    return Comparison(table, settings, tuple(dict.fromkeys(notes)))
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What is known of a pair: the verdict's sign, what it stands on, and what is possible."""
+
+    sign: int
+    rung: str
+    steepness: float
+    ends: tuple[float, float]
+    shown: float
+    users_needed: int | None
+
+
+def _ladder(
+    sample: _Sample,
+    of: Metric,
+    pairs: list[tuple[str, str]],
+    assumed: Shape | None,
+    level: float,
+    bar: Any,
+) -> tuple[dict[tuple[str, str], _Judged], list[str]]:
+    """Judge pairs under no assumption, then under more and more."""
+    judged: dict[tuple[str, str], _Judged] = {}
+    notes: list[str] = []
+    judge = _Judge(sample, of, pairs, level)
+    rungs: list[tuple[str, Shape | None]] = [("proven", None)]
+    if assumed is not None:
+        rungs.append(("if decreasing", assumed))
+    left = pairs
+    for rung, shape in rungs:
+        found, said = judge.under(shape, left)
+        notes += said
+        judged |= {pair: replace(one, rung=rung) for pair, one in found.items()}
+        left = [pair for pair in pairs if not judged[pair].sign]
+        judge.decided = len(pairs) - len(left)
+        bar.update()
+    if assumed is None or np.isfinite(assumed.steepness):
+        return judged, notes
+    for steepness in _STEEPNESS:
+        found, _ = judge.under(replace(assumed, steepness=steepness), left)
+        left = [pair for pair, one in found.items() if one.sign]
+        for pair in left:
+            rung = f"if decreasing, at most {steepness:g} times"
+            judged[pair] = replace(found[pair], rung=rung, steepness=steepness)
+    return judged, notes
+
+
+class _Judge:
+    """Pairs of a sample judged by their likelihoods, under one assumption or another."""
+
+    def __init__(
+        self, sample: _Sample, of: Metric, pairs: list[tuple[str, str]], level: float
+    ) -> None:
+        self.sample, self.pairs, self.level = sample, pairs, level
+        #: Pairs that are decided under a weaker assumption already.
+        self.decided = 0
+        self.parts = sample.partition(of)
+        self.counts = sample.cells(self.parts)
+
+    def under(
+        self, shape: Shape | None, pairs: list[tuple[str, str]]
+    ) -> tuple[dict[tuple[str, str], _Judged], list[str]]:
+        """A judgement of each pair; of none with a recommender that contradicts the shape."""
+        names = [name for name in self.sample.names if any(name in pair for pair in pairs)]
+        if not names:
+            return {}, []
+        programme = self.parts.programme(shape)
+        found = programme.profiles([self.counts[name] for name in names])
+        profiles, notes = self.sample.fitting(dict(zip(names, found, strict=True)), shape)
+        ways = [
+            (*order, slope)
+            for pair in pairs
+            for order in (pair, pair[::-1])
+            if all(name in profiles for name in pair)
+            and (slope := identification.meeting(profiles[order[0]], profiles[order[1]])) > 0
+        ]
+        deviance: dict[tuple[str, str], float] = {}
+        if ways:
+            slopes = np.array([slope for _, _, slope in ways])
+            both = [(self.counts[a], self.counts[b]) for a, b, _ in ways]
+            falls, scores = programme.apart(both, slopes)
+            for (a, b, _), fall, score in zip(ways, falls.tolist(), scores, strict=True):
+                design = self.sample.design(self.parts, {a: score[0], b: score[1]})
+                deviance[a, b] = max(fall, 0.0) / design
+        signs, apart = {}, {}
+        for a, b in pairs:
+            ahead, behind = deviance.get((a, b), 0.0), deviance.get((b, a), 0.0)
+            apart[a, b] = max(ahead, behind)
+            signs[a, b] = int(np.sign(ahead - behind)), float(chdtrc(1, apart[a, b]))
+        verdicts = _holm(signs, 1.0 - self.level, len(self.pairs) - self.decided)
+        # What the clearest of all pairs would need; so all ranges hold together.
+        wanted = float(chdtri(1, (1.0 - self.level) / len(self.pairs)))
+        judged = {}
+        for pair in pairs:
+            if not all(name in profiles for name in pair):
+                continue
+            ends = identification.difference(profiles[pair[0]], profiles[pair[1]], wanted)
+            shown, sign = 0.5 * (ends[1] - ends[0]), verdicts[pair]
+            ends = _agreeing(ends, sign)
+            users = self.sample.users[pair[0]].size
+            needed = int(np.ceil(users * wanted / apart[pair])) if apart[pair] > 0 else None
+            judged[pair] = _Judged(sign, "", np.inf, ends, shown, None if sign else needed)
+        return judged, notes
+
+
+def _agreeing(ends: tuple[float, float], sign: int) -> tuple[float, float]:
+    """Possible differences that do not contradict a verdict, or that there is none."""
+    low, high = ends
+    if sign == 0:
+        return min(low, 0.0), max(high, 0.0)
+    return (max(low, 0.0), high) if sign > 0 else (low, min(high, 0.0))
+
+
+def _holm(
+    found: Mapping[tuple[str, str], tuple[int, float]], error: float, left: int
+) -> dict[tuple[str, str], int]:
+    """The signs of the pairs whose p-values are small enough for the `left` ones together."""
+    signs = dict.fromkeys(found, 0)
+    for pair, (sign, p) in sorted(found.items(), key=lambda item: item[1][1]):
+        if p > error / left:
+            break
+        signs[pair] = sign
+        left -= 1
+    return signs
 
 
 @dataclass(frozen=True, eq=False)
@@ -389,7 +615,9 @@ class _Sample:
 
     def protocol(self, of: _Class, size: int) -> Protocol:
         """The protocol of the instances of a class that have a size of the catalogue."""
-        return Protocol(size, of.n_negatives, self.replacement, of.n_relevant)
+        return Protocol(
+            size, of.n_negatives, replacement=self.replacement, n_relevant=of.n_relevant
+        )
 
     def by_user(self, recommender: str, values: FloatArray) -> FloatArray:
         """Mean over each user's instances of the sum of the rows' values."""
@@ -421,23 +649,141 @@ class _Sample:
         np.add.at(steps, (j, better + tied + 1), -weights / (tied + 1))
         return np.asarray(np.maximum(np.cumsum(steps, axis=1)[:, :-1], 0.0))
 
-    def interval(self, recommender: str, of: Metric, confidence: float) -> tuple[float, float]:
-        """Identification interval of a recommender."""
-        counts, protocols = [], []
+    @cached_property
+    def kinds(self) -> tuple[IntArray, IntArray]:
+        """What rows share but their ranks: kinds, (k, 4), as a partition takes them; each row's."""
+        kinds, of_row, before = [], np.empty(self.better.size, dtype=np.int64), 0
         for one in self.classes:
-            for i, size in enumerate(one.sizes.tolist()):
-                found = self.counts(recommender, one, i)
-                if found.any():
-                    counts.append(found[0] if one.n_relevant == 1 else found)
-                    protocols.append(self.protocol(one, size))
-        try:
-            whole = identification.interval(counts, protocols, of, confidence)
-        except identification.IncompatibleError:
-            raise ValueError(
-                f"the sampled ranks of {recommender} are none that such a sample leads to, "
-                "whatever the true ranks are: check n_items, n_negatives and replacement"
-            ) from None
-        return whole.low, whole.high
+            code = one.size + one.sizes.size * (self.position[one.rows] - 1)
+            of_row[one.rows] = before + code
+            before += one.sizes.size * one.n_relevant
+            for j in range(1, one.n_relevant + 1):
+                same = [np.full(one.sizes.size, v) for v in (one.n_negatives, one.n_relevant, j)]
+                kinds.append(np.column_stack([*same, one.sizes]))
+        return np.concatenate(kinds), of_row
+
+    def partition(self, of: Metric) -> identification.Partition:
+        """The parts of the sample whose likelihoods say what a metric may be."""
+        kinds, of_row = self.kinds
+        weights = np.zeros(len(kinds))
+        for name, rows in self.rows.items():
+            weights += np.bincount(of_row[rows], self.instance_weights(name), len(kinds))
+        return identification.partition(kinds, weights, of, self.replacement)
+
+    def cells(self, parts: identification.Partition) -> dict[str, list[FloatArray]]:
+        """Users of each recommender in each part's cells of sampled ranks."""
+        part = parts.part[self.kinds[1]]
+        found = {}
+        for name, span in self.rows.items():
+            vectors, kinds = [], []
+            weights = self.instance_weights(name)
+            for g in range(len(parts.parts)):
+                inside = np.flatnonzero(part[span] == g) + span.start
+                for m in np.unique(self.negatives[inside]).tolist():
+                    rows = inside[self.negatives[inside] == m]
+                    vectors.append(self._spread(rows, weights[rows - span.start], m))
+                    kinds.append((g, m))
+            found[name] = parts.counts(vectors, kinds)
+        return found
+
+    def _spread(self, rows: IntArray, weights: FloatArray, m: int) -> FloatArray:
+        """Users at each sampled rank, ties spread evenly; shape (m + 1,)."""
+        better, tied = self.better[rows], self.tied[rows]
+        if not tied.any():
+            return np.bincount(better, weights, m + 1).astype(float)
+        each = weights / (tied + 1)
+        steps = np.bincount(better, each, m + 2) - np.bincount(better + tied + 1, each, m + 2)
+        return np.asarray(np.maximum(np.cumsum(steps)[:-1], 0.0))
+
+    @cached_property
+    def alone(self) -> bool:
+        """Whether every user of a recommender has one row."""
+        return all(rows.stop - rows.start == self.users[n].size for n, rows in self.rows.items())
+
+    def design(
+        self, parts: identification.Partition, scores: Mapping[str, list[FloatArray]]
+    ) -> float:
+        """How much more a sum of log-likelihoods varies between users than its rows would alone.
+
+        The scores are those of cells, by recommender and part; 1 if the rows were independent.
+        """
+        if self.alone and len(scores) == 1:
+            return 1.0
+        part = parts.part[self.kinds[1]]
+        users, alone = np.zeros(len(self.labels)), 0.0
+        for name, by_part in scores.items():
+            span = self.rows[name]
+            weights = self.instance_weights(name)
+            for g, of_cells in enumerate(by_part):
+                inside = np.flatnonzero(part[span] == g)
+                if not inside.size:
+                    continue
+                values = self._scored(inside + span.start, of_cells, parts.parts[g].m)
+                own = weights[inside]
+                values = values - (own @ values) / own.sum()
+                alone += float(own @ values**2)
+                users += np.bincount(self.user[span][inside], own * values, users.size)
+        return float(users @ users) / alone if alone > 0 else 1.0
+
+    def _scored(self, rows: IntArray, of_cells: FloatArray, fewest: int) -> FloatArray:
+        """Scores of rows from those of the cells for the fewest negatives of a part."""
+        starts = identification.cells(fewest)
+        at_rank = np.repeat(of_cells, np.diff(np.append(starts, fewest + 1)))
+        found = np.empty(rows.size)
+        negatives = self.negatives[rows]
+        for m in np.unique(negatives).tolist():
+            here = negatives == m
+            values = at_rank if m == fewest else thinned(m, fewest) @ at_rank
+            sums = np.append(0.0, np.cumsum(values))
+            better, tied = self.better[rows[here]], self.tied[rows[here]]
+            found[here] = (sums[better + tied + 1] - sums[better]) / (tied + 1)
+        return found
+
+    def fitting(
+        self, profiles: Mapping[str, identification.Profile], shape: Shape | None
+    ) -> tuple[dict[str, identification.Profile], list[str]]:
+        """The profiles that the sample does not contradict, and what is said of the others.
+
+        Raises
+        ------
+        ValueError
+            If nothing is assumed, so that it is the protocol that is contradicted.
+        """
+        kept, notes = {}, []
+        for name, profile in profiles.items():
+            try:
+                identification.check_fit(profile.fit, shape, f"the ranks of {shortened(name)}")
+            except identification.IncompatibleError as problem:
+                if shape is None:
+                    raise ValueError(
+                        f"{problem}: check n_items, n_negatives and replacement"
+                    ) from None
+                notes.append(str(problem))
+            else:
+                kept[name] = profile
+        return kept, notes
+
+    def possible(
+        self, of: Metric, shape: Shape | None, confidence: float
+    ) -> tuple[dict[str, tuple[float, float]], list[str]]:
+        """The exact metrics that each recommender may have, and what is said of the assumption."""
+        parts = self.partition(of)
+        counts = self.cells(parts)
+        threshold = float(chdtri(1, 1.0 - confidence))
+        levels = (threshold,) if self.alone else (threshold, 2.5 * threshold, 6.0 * threshold)
+        found: dict[str, tuple[float, float]] = {}
+        notes: list[str] = []
+        for assumed in (shape, None) if shape is not None else (None,):
+            left = [name for name in self.names if name not in found]
+            if not left:
+                break
+            made = parts.programme(assumed).profiles([counts[name] for name in left], levels)
+            kept, said = self.fitting(dict(zip(left, made, strict=True)), assumed)
+            notes += said
+            for name, profile in kept.items():
+                designs = [self.design(parts, {name: scores}) for scores in profile.scores] or [1.0]
+                found[name] = profile.interval(threshold * max(1.0, *designs))
+        return found, notes
 
 
 class _Values:
@@ -473,19 +819,13 @@ class _Values:
 
     def _build(self, of: Metric, name: str) -> tuple[_Build, str]:
         """How the estimator is made, and how it depends on the size of the catalogue."""
-        gamma = self.gamma
-        ways: dict[str, tuple[Callable[[Protocol], Estimator], str]] = {
-            "naive": (lambda protocol: corrections.naive(of, protocol), "constant"),
-            "rank estimate": (lambda protocol: corrections.rank_estimate(of, protocol), "each"),
-            "least bias": (lambda protocol: corrections.least_bias(of, protocol), "smooth"),
-            "monotone": (lambda protocol: corrections.monotone(of, protocol), "lines"),
-            "bias-variance": (
-                lambda protocol: corrections.bias_variance(of, protocol, gamma),
-                "smooth",
-            ),
-        }
-        make, way = ways[name]
-        return lambda protocol: np.atleast_2d(make(protocol).values), way
+        ways = {"naive": "constant", "rank estimate": "each", "monotone": "lines"}
+
+        def build(protocol: Protocol) -> FloatArray:
+            made = corrections.by_name(name, of, protocol, gamma=self.gamma)
+            return np.atleast_2d(made.values)
+
+        return build, ways.get(name, "smooth")
 
     def _plugged_in(self, of: Metric, name: str, recommender: str) -> _Found:
         """The metric of a fitted prior, and for maximum entropy its expansion in the users."""
@@ -576,7 +916,7 @@ class _Values:
 
     def _mean_protocol(self, n_negatives: int) -> Protocol:
         items = round(float(self.sample.items.mean()))
-        return Protocol(items, n_negatives, self.sample.replacement)
+        return Protocol(items, n_negatives, replacement=self.sample.replacement)
 
     def _of_thinned(self, values: FloatArray) -> _Build:
         """Values for the fewest negatives, expected of any so many of a user's negatives."""
@@ -652,31 +992,25 @@ class _Values:
         return high - low
 
     def bet(
-        self,
-        of: Metric,
-        name: str,
-        per_user: FloatArray,
-        possible: tuple[float, float],
-        error: float,
-        pairs: int,
-    ) -> tuple[tuple[float, float], int, float]:
-        """What the users' differences say of the exact one, with half of the error for all pairs.
+        self, of: Metric, found: Mapping[str, _Found], pair: tuple[str, str], error: float
+    ) -> _Bet:
+        """What the users' differences, without bias, say of the exact one."""
+        first, second = (found[name].per_user for name in pair)
+        per_user, span = _difference(first, second), self.span(of, "naive")
+        sign, p = betting.against(per_user, -span, span)
+        many = len(self.sample.names) * (len(self.sample.names) - 1) // 2
+        low, high = betting.interval(per_user, -span, span, error / many)
+        return _Bet(sign, p, (low, high), 0.5 * (high - low))
 
-        Returns the part of the interval `possible` that is left, the sign, and the p-value.
-        """
-        span = self.span(of, name)
-        low, high = betting.interval(per_user, -span, span, error / (2 * pairs))
-        for every in (False, True):
-            bias = self.worst_bias(of, name, every)
-            sign, p = betting.against(per_user, -span, span, bias)
-            p = min(1.0, 2 * pairs * p)
-            ends = max(low - bias, possible[0]), min(high + bias, possible[1])
-            # The sizes that were not looked at can only make the bias larger.
-            if bias < _UNBIASED or (p == 1 and ends == possible):
-                break
-        if ends[0] > ends[1]:  # the two intervals are disjoint: one of them is wrong
-            ends = min(low - bias, possible[0]), max(high + bias, possible[1])
-        return ends, sign, p
+
+@dataclass(frozen=True)
+class _Bet:
+    """A sign, its p-value, the differences that are possible, and half of how far they go."""
+
+    sign: int
+    p: float
+    ends: tuple[float, float]
+    shown: float
 
 
 def _slopes(
@@ -840,19 +1174,9 @@ def _difference(first: Any, second: Any) -> Any:
     return np.where(np.abs(found) <= _ROUNDING * scale, 0.0, found)[()]
 
 
-def _weight(users: float) -> float:
-    """What a nat of entropy is worth in nats of likelihood."""
-    return float(np.sqrt(users))
-
-
-def _apart(first: tuple[float, float], second: tuple[float, float]) -> int:
-    """1 if the first interval is all above the second, -1 if below, 0 if they overlap."""
-    return int(first[0] > second[1]) - int(first[1] < second[0])
-
-
 def _verdict(sign: int, first: str, second: str) -> str:
     if sign == 0:
-        return CANNOT_TELL
+        return UNKNOWN
     better, worse = (first, second) if sign > 0 else (second, first)
     return f"{better} beats {worse}"
 
@@ -882,10 +1206,23 @@ def _metrics(given: Sequence[str | Metric]) -> list[Metric]:
     return list(wanted)
 
 
-def _estimators(given: Sequence[str] | None, sample: _Sample) -> list[str]:
+def _shape(given: Shape | str | None, sample: _Sample) -> Shape | None:
+    """What is assumed of the first true ranks; nothing where users have several relevant items."""
+    if not (given is None or isinstance(given, Shape) or given == "decreasing"):
+        raise ValueError(f"shape must be a Shape, 'decreasing' or None, got {given!r}")
+    if given is None or int(sample.relevant.max()) > 1:
+        return None
+    return given if isinstance(given, Shape) else Shape()
+
+
+def _said(shape: Shape | None) -> str:
+    return "nothing" if shape is None else f"that {shape}"
+
+
+def _estimators(given: Sequence[str] | str, sample: _Sample) -> list[str]:
     """The estimators asked for, or all that the sample allows and that have an interval."""
     unfit = _unfit(sample)
-    if given is None:
+    if given == "all":
         return [name for name in ESTIMATORS[:-1] if not unfit or name not in FITTED]
     names = list(dict.fromkeys([given] if isinstance(given, str) else given))
     for name in names:
@@ -913,10 +1250,10 @@ def _unfit(sample: _Sample) -> str:
     return ""
 
 
-def _notes(given: Sequence[str] | None, sample: _Sample, names: Sequence[str]) -> list[str]:
+def _notes(given: Sequence[str] | str, sample: _Sample, names: Sequence[str]) -> list[str]:
     """What is left out of a table, or out of a fit, and why."""
     notes, unfit = [], _unfit(sample)
-    if given is None and unfit:
+    if given == "all" and unfit:
         notes.append(f"{FITTED[0]}, and {FITTED[1]}, are left out: {unfit}")
     fewest, most = int(sample.negatives.min()), int(sample.negatives.max())
     if fewest < most and set(names) & set(FITTED):

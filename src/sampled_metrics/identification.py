@@ -1,55 +1,104 @@
 """What the sample cannot tell: the exact metrics that are compatible with the sampled ranks.
 
-A sample of negatives shows the law of the sampled rank, q = p P, and not the distribution p of
-the true ranks; many p have the same q, or one that the observed sample cannot tell from it. The
-smallest and the largest exact metric among them are linear programmes over p. They are solved by
-column generation over the ranks and returned with their duals' bound, which holds for every
-rank of the catalogue: the interval contains the programme's own whatever the solver did.
+A sample of negatives shows the distribution of the sampled rank, q = p P, and not the distribution
+p of the true ranks; many p have the same q, or one that the observed sample does not contradict.
+How far the likelihood has to fall before the metric takes a value is that value's deviance, and
+the values whose deviance is small are the interval. What is assumed of p narrows it: nothing, or a
+:class:`Shape` near the top, where the sample sees little.
+
+The likeliest p at each value of the metric are convex programmes. Each is solved on some ranks and
+bounded by its dual on all of them, so that an interval contains the programme's own whatever the
+solver did.
 """
 
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog
-from scipy.special import betaincinv
+from scipy.special import chdtrc, chdtri
 
 from ._validate import FloatArray, IntArray
 from .metrics import Metric
 from .metrics import metric as parsed
-from .numerics.all_ranks import AllRanks, all_ranks, local_maxima, spread
-from .protocol import Protocol
+from .numerics.all_ranks import local_maxima
+from .numerics.distributions import law
+from .numerics.mixtures import likeliest
+from .protocol import Protocol, thinned
 
-#: An interval is certified if it is at most this much wider than need be, at either end.
-CERTIFIED = 1e-6
-#: Rounds of column generation, and how near the two bounds of the programme are to come.
-_ROUNDS, _NEAR = 40, 1e-9
-#: What a unit of a sampled rank's probability outside its band costs: larger than any multiplier.
-_PENALTIES = (1e3, 1e5, 1e7)
-#: Ranks added in one round for one catalogue size.
-_COLUMNS = 30
-#: Singular values of the law, relative to the largest, that are told from zero.
-_SEEN = 1e-7
-#: Half the width of the bands that stand for a point: below, HiGHS fails.
-_ROUNDING = 1e-11
-#: Catalogue sizes that are told apart; where there are more, bins that they are put in.
-_SIZES, _BINS = 12, 4
-_OPTIONS: dict[str, Any] = {
-    "primal_feasibility_tolerance": 1e-10,
-    "dual_feasibility_tolerance": 1e-10,
-}
+#: Largest catalogue: a number is kept for each of its first ranks.
+MOST_ITEMS = 20_000_000
+#: A sample is incompatible with its protocol, or with a shape, if it is as unlikely as this.
+REFUTED = 1e-3
+#: Sampled ranks are put together in cells this wide, in standard deviations of a sampled rank.
+_CELL = 0.75
+#: Catalogue sizes that differ by at most this factor, positions and numbers of relevant items by
+#: the next, are judged together; so are groups with a smaller share of the users than the last.
+_ALIKE, _ALIKE_SETS, _FEW = 1.1, 1.5, 0.03
+#: Ranks in a programme: per unit of the angle between ranks, and over the head.
+_TAIL, _HEAD = 4, 40
+#: Ranks that the bounds look at: all up to the first number, then so many per column.
+_EVERY, _FINER = 4_096, 8
+#: Deviances that a profile is drawn at.
+LEVELS = (2.5, 8.0)
+#: Deviance that a bound may lie below a profile before ranks are added, how often they are, and
+#: how many for one part.
+_NEAR, _ROUNDS, _MORE = 0.1, 8, 6
+#: Nearer to its optimum rounding lets no programme come, in nats per user.
+_ROUNDING = 3e-11
+#: Problems solved at once.
+_BATCH = 256
+#: Users that stand for infinitely many: with more, rounding is what one sees.
+_INFINITE = 1e8
 
 
 class IncompatibleError(ValueError):
     """No distribution of true ranks leads to such sampled ranks."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """An assumption on the first true ranks: the deeper the rank, the fewer the users.
+
+    Beyond the first ranks anything is possible.
+
+    Attributes
+    ----------
+    head : float
+        The assumption is of the first ``head * n_items / n_negatives`` ranks, those with fewer
+        than `head` negatives above them on average.
+    steepness : float
+        How many times fewer users, at most, there are at a rank of {2, 3} than at rank 1, at one
+        of {4, ..., 7} than at one of {2, 3}, and so on while the ranks are among the first; at
+        least 1, and infinite if the fall may be of any steepness.
+
+    Examples
+    --------
+    >>> print(Shape())
+    deeper ranks have fewer users among those with fewer than 10 negatives above them
+    """
+
+    head: float = 10.0
+    steepness: float = np.inf
+
+    def __post_init__(self) -> None:
+        for name, low in (("head", 0.0), ("steepness", 1.0)):
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Real) or not float(value) >= low or value == 0:
+                raise ValueError(f"{name} must be a number >= {max(low, 1e-9):g}, got {value!r}")
+
+    def __str__(self) -> str:
+        fall = ""
+        if np.isfinite(self.steepness):
+            fall = f", at most {self.steepness:g} times fewer from one doubling to the next"
+        return (
+            f"deeper ranks have fewer users among those with fewer than {self.head:g} negatives "
+            f"above them{fall}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,19 +110,18 @@ class Interval:
     low, high : float
         The smallest and the largest value, or a little beyond: see `gap`.
     confidence : float
-        Probability, at least, that the interval holds the exact metric.
+        How often, in the long run, such an interval holds the exact metric.
     gap : float
         How much further out than the programme's own solution either end may lie.
     at_low, at_high : dict of int to float
-        Distributions of the true ranks at the two ends: users at each rank, as a share of all
+        Distributions of the true ranks near the two ends: users at each rank, as a share of all
         users. With several relevant items they sum to the number of them that the metric sees.
 
     Examples
     --------
-    >>> from . import metric
-    >>> found = interval([60, 30, 10], Protocol(n_items=50, n_negatives=2), metric("recall@10"))
-    >>> round(found.low, 3), round(found.high, 3), found.certified
-    (0.0, 0.996, True)
+    >>> found = interval([60, 30, 10], Protocol(n_items=50, n_negatives=2), "recall@10")
+    >>> round(found.low, 2), round(found.high, 2), found.certified
+    (0.0, 0.99, True)
     """
 
     low: float
@@ -85,8 +133,109 @@ class Interval:
 
     @property
     def certified(self) -> bool:
-        """Whether the gap is below 1e-6."""
-        return self.gap < CERTIFIED
+        """Whether the gap is below a hundredth of the interval's width, or below 1e-6."""
+        return self.gap <= max(0.01 * (self.high - self.low), 1e-6)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """How well the likeliest distribution of true ranks agrees with the sample.
+
+    Attributes
+    ----------
+    deviance : float
+        Twice the logarithm of the likelihood's ratio to that of the observed shares themselves,
+        where sampled ranks are put together until five users are expected in each cell.
+    cells : int
+        Cells, less one for each part of the sample that is judged by itself.
+    p_value : float
+        Of a chi-squared variable with so many degrees of freedom: larger than the true one, since
+        the distribution of true ranks was fitted.
+    """
+
+    deviance: float
+    cells: int
+
+    @property
+    def p_value(self) -> float:
+        return float(chdtrc(max(self.cells, 1), self.deviance))
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """How far the likelihood falls, at least, if the metric takes a value.
+
+    Attributes
+    ----------
+    intercepts, slopes : ndarray of float, shape (k,)
+        Lines below the profile deviance, which is convex in the metric.
+    range : tuple of float
+        The least and the most that the metric can be.
+    gap : float
+        How far below the profile the lines may lie where they are meant to touch it.
+    fit : Fit
+    scores : list of list of ndarray
+        For each line and part, for each cell of sampled ranks, how many times likelier it is,
+        as a logarithm, under the best distribution than under the one where the line touches.
+    """
+
+    intercepts: FloatArray
+    slopes: FloatArray
+    range: tuple[float, float]
+    gap: float
+    fit: Fit
+    scores: list[list[FloatArray]] = field(repr=False)
+
+    def deviance(self, value: FloatArray) -> FloatArray:
+        """The largest of the lines, and of 0, at each value."""
+        lines = self.intercepts + np.multiply.outer(np.asarray(value), self.slopes)
+        return np.asarray(np.maximum(lines.max(axis=-1, initial=0.0), 0.0))
+
+    def interval(self, threshold: float) -> tuple[float, float]:
+        """The values whose deviance is at most `threshold`, and maybe a few more."""
+        with np.errstate(divide="ignore"):
+            ends = (threshold - self.intercepts) / self.slopes
+        low = max(ends[self.slopes < 0], default=self.range[0])
+        high = min(ends[self.slopes > 0], default=self.range[1])
+        return float(np.clip(low, *self.range)), float(np.clip(high, *self.range))
+
+
+def difference(first: Profile, second: Profile, threshold: float) -> tuple[float, float]:
+    """The differences of two metrics that are possible where two deviances share a threshold."""
+    parts = threshold * np.linspace(0.0, 1.0, 33)
+    ends = [(first.interval(a), second.interval(threshold - a)) for a in parts.tolist()]
+    return min(a[0] - b[1] for a, b in ends), max(a[1] - b[0] for a, b in ends)
+
+
+def meeting(first: Profile, second: Profile) -> float:
+    """The slope that best shows that the first metric is above the second; 0 if none does.
+
+    It is that of the first profile, less its sign, and of the second one, where their sum is least
+    among the values that the first may have from above and the second from below.
+    """
+    down, up = first.slopes < 0, second.slopes > 0
+    a = np.append(first.intercepts[down], 0.0), np.append(first.slopes[down], 0.0)
+    b = np.append(second.intercepts[up], 0.0), np.append(second.slopes[up], 0.0)
+    corners = []
+    for intercepts, slopes in (a, b):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            at = -np.subtract.outer(intercepts, intercepts) / np.subtract.outer(slopes, slopes)
+        corners.append(at[np.isfinite(at)])
+    values = np.clip(np.concatenate(corners), max(first.range[0], second.range[0]), first.range[1])
+    if not values.size:
+        return 0.0
+    falls = [(i + np.multiply.outer(values, s)).max(axis=1) for i, s in (a, b)]
+    best = int(np.argmin(falls[0] + falls[1]))
+    if falls[0][best] + falls[1][best] <= 0:
+        return 0.0
+    near = 1e-9 * (1.0 + abs(values[best]))
+    sides = []
+    for intercepts, slopes in (a, b):
+        at = [int((intercepts + slopes * (values[best] + d)).argmax()) for d in (-near, near)]
+        sides.append([abs(float(slopes[k])) for k in at])
+    # Falling on the left and rising on the right: slopes that both have here.
+    low, high = max(sides[0][1], sides[1][0]), min(sides[0][0], sides[1][1])
+    return 0.5 * (low + high) if high >= low else max(low, high)
 
 
 def interval(
@@ -95,21 +244,17 @@ def interval(
     metric: Metric | str,
     confidence: float = 0.95,
     users: float | None = None,
+    *,
+    shape: Shape | None = None,
 ) -> Interval:
     """The exact metrics that are compatible with the observed sampled ranks.
 
-    A distribution of the true ranks is compatible if the law of the sampled rank that it leads
-    to lies in a region around the observed shares. The region holds the law with the given
-    probability, for users who are a sample of their like and for users whose ranks are fixed
-    (their counts spread less than binomial ones: hoeffding1956):
-
-    - the share of each sampled rank, and of the first 2, 3, ... of them, is in its exact
-      binomial interval (clopper1934), at a level split evenly among them. Where users are spread
-      over several sampled ranks, by ties or by instances, at half of that level: their sum,
-      rounded outwards, is that far out at most twice as often as a binomial count, which given
-      the parts is as likely as not to be beyond it (jogdeo1968);
-    - the mean sampled rank is in an empirical Bernstein interval (maurer2009, theorem 4), which
-      has half of the error probability to itself.
+    A value of the metric is compatible if some distribution of the true ranks has that value and
+    a likelihood whose deviance from the largest possible is at most the quantile of a chi-squared
+    variable with one degree of freedom. For the upper end one user more is taken to be at the
+    first sampled rank, for the lower end one fewer, so that few users do not count as certainty.
+    No theorem says that this reference holds for such a profile (batlle2023): that it does is
+    shown by simulation, on hostile distributions of true ranks too, in the project's tests.
 
     Parameters
     ----------
@@ -123,82 +268,88 @@ def interval(
     confidence : float
         In (0, 1).
     users : float, optional
-        Users that `counts`, then shares, stand for; ``inf`` makes the region a point and leaves
-        what even infinitely many users cannot tell, where the shares are known to floating-point
-        precision (which from about 25 negatives on is less than all digits would tell). The sum
-        of the counts if omitted.
+        Users that `counts`, then shares, stand for; ``inf`` leaves what even a hundred million
+        users cannot tell. The sum of the counts if omitted.
+    shape : Shape, optional
+        What is assumed of the first true ranks; nothing if omitted.
 
     Returns
     -------
     Interval
-        Of the average metric over the users. With several relevant items or several numbers of
-        negatives it is the sum of the intervals for each, jointly at that confidence, and then
-        wider than need be; so it is with more than 12 catalogue sizes, of which those that are
-        close together may exchange users, and the smallest, the middle and the largest of each
-        bin of them stand for all.
+        Of the average metric over the users. With several relevant items the positions of one
+        user may depend on each other in any way: the threshold is then as many times larger as
+        the metric sees positions. Users whose catalogues differ by up to a tenth may exchange
+        places, and so may those of a class with few users.
 
     Raises
     ------
     ValueError
         If the counts are negative, not finite, all zero or of another shape than the protocol's,
-        if `confidence` or `users` is out of range, or (:class:`IncompatibleError`) if no
-        distribution of true ranks is compatible with the sample.
+        if `confidence` or `users` is out of range, if a shape is assumed where users have several
+        relevant items, or (:class:`IncompatibleError`) if no distribution of true ranks, or none
+        of that shape, is compatible with the sample: its p-value is below 0.001.
 
-    Warns
-    -----
-    RuntimeWarning
-        If the interval is valid but its gap could not be brought below 1e-6.
+    See Also
+    --------
+    sampled_metrics.evaluation.estimate : Takes a log, and knows which rows are of one user.
+    sampled_metrics.priors.maximum_entropy : One distribution of those that are compatible.
 
     Examples
     --------
-    AUC is linear in the rank: a point, but for the users being few.
+    How much of the catalogue's first ten ranks 99 negatives show:
 
-    >>> from . import metric
-    >>> protocol, shares = Protocol(n_items=50, n_negatives=2), [0.6, 0.3, 0.1]
-    >>> auc = interval(shares, protocol, metric("auc"), users=float("inf"))
-    >>> round(auc.low, 6), round(auc.high, 6)
-    (0.75, 0.75)
-    >>> recall = interval(shares, protocol, metric("recall@10"), users=float("inf"))
-    >>> round(recall.low, 3), round(recall.high, 3)
-    (0.015, 0.895)
+    >>> protocol = Protocol(n_items=1_000, n_negatives=99)
+    >>> true = np.random.default_rng(1).geometric(0.01, size=5_000)
+    >>> drawn = np.bincount(protocol.draw(np.minimum(true, 1_000), 1) - 1, minlength=100)
+    >>> found = interval(drawn, protocol, "recall@10")
+    >>> round(found.low, 3), round(found.high, 3)  # the exact one is 0.096
+    (0.0, 0.217)
+    >>> found = interval(drawn, protocol, "recall@10", shape=Shape())
+    >>> round(found.low, 3), round(found.high, 3)
+    (0.08, 0.139)
     """
     metric = parsed(metric)
     if not isinstance(confidence, numbers.Real) or not 0 < confidence < 1:
         raise ValueError(f"confidence must be a number in (0, 1), got {confidence!r}")
-    classes = checked_counts(counts, protocol)
-    total = sum(users for _, _, users in classes)
     if users is not None and (not isinstance(users, numbers.Real) or not users > 0):
         raise ValueError(f"users must be a number > 0, got {users!r}")
-    scale = 1.0 if users is None else float(users) / total
-    problems = _problems(classes, metric)
-    error = (1.0 - float(confidence)) / max(sum(p.range[0] < p.range[1] for p in problems), 1)
-    parts = [
-        (problem, _region(problem, float(problem.counts.sum()) * scale, error), share)
-        for problem, share in ((p, float(p.counts.sum()) / total) for p in problems)
-    ]
-    lowest, highest = (_end(parts, sign) for sign in (-1.0, 1.0))
-    gap = max(lowest.gap, highest.gap)
-    if gap >= CERTIFIED:
-        warnings.warn(
-            f"the identification interval is valid but may be {gap:.1g} too wide at either end",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-    return Interval(lowest.bound, highest.bound, float(confidence), gap, lowest.mass, highest.mass)
-
-
-def _end(parts: list[tuple[_Problem, _Region, float]], sign: float) -> _Found:
-    """The lower (sign -1) or upper (1) end: a sum over positions and numbers of negatives."""
-    found = [(share, _Programme(problem, region, sign).solve()) for problem, region, share in parts]
-    masses: dict[int, float] = {}
-    for share, each in found:
-        for rank, mass in each.mass.items():
-            masses[rank] = masses.get(rank, 0.0) + share * mass
-    return _Found(
-        sum(share * each.bound for share, each in found),
-        sum(share * each.gap for share, each in found),
-        dict(sorted(masses.items())),
+    classes = checked_counts(counts, protocol)
+    total = sum(users for _, _, users in classes)
+    scale = 1.0 if users is None else min(float(users), _INFINITE) / total
+    kinds = np.array(
+        [
+            (of.n_negatives, of.n_relevant, j + 1, int(of.n_items))
+            for rows, of, _ in classes
+            for j in range(len(rows))
+        ]
     )
+    vectors = [scale * row for rows, _, _ in classes for row in rows]
+    weights = np.array([row.sum() for row in vectors])
+    parts = partition(kinds, weights, metric, classes[0][1].replacement)
+    sample = parts.counts(vectors)
+    seen = max(np.unique(kinds[parts.part >= 0, 2]).size, 1)
+    threshold = float(chdtri(1, 1.0 - confidence)) * seen
+    programme = parts.programme(shape)
+    (found,) = programme.profiles([sample], (threshold,))
+    check_fit(found.fit, shape)
+    low, high = found.interval(threshold)
+    masses = [programme.masses(sample, slope) for slope in found.slopes] or [{}, {}]
+    return Interval(low, high, float(confidence), found.gap, *masses)
+
+
+def check_fit(fit: Fit, shape: Shape | None, whose: str = "counts") -> None:
+    """Refuse a sample that no distribution of true ranks, or none of a shape, explains.
+
+    Raises
+    ------
+    IncompatibleError
+    """
+    if fit.p_value < REFUTED:
+        why = "the protocol at any true ranks" if shape is None else f"the assumption that {shape}"
+        raise IncompatibleError(
+            f"{whose} contradict {why}: deviance {fit.deviance:.0f} on at most {fit.cells} "
+            f"degrees of freedom, p-value {fit.p_value:.1g}"
+        )
 
 
 def checked_counts(
@@ -225,14 +376,16 @@ def checked_counts(
             raise ValueError(
                 f"counts and protocol must be as many, got {len(given)} and {len(protocols)}"
             )
+        if len({each.replacement for each in protocols}) > 1:
+            raise ValueError("replacement must be the same for all classes, got both")
     classes = []
-    for each, law in zip(given, protocols, strict=True):
-        if not isinstance(law.n_items, int):
+    for each, of in zip(given, protocols, strict=True):
+        if not isinstance(of.n_items, int):
             raise ValueError(
-                f"n_items must be one number for each class, got shape {law.n_items.shape}"
+                f"n_items must be one number for each class, got shape {of.n_items.shape}"
             )
         rows = _finite(each)
-        columns, relevant = law.n_negatives + 1, law.n_relevant
+        columns, relevant = of.n_negatives + 1, of.n_relevant
         expected = (columns,) if relevant == 1 else (relevant, columns)
         if rows.shape != expected:
             raise ValueError(f"counts must have shape {expected}, got {rows.shape}")
@@ -243,7 +396,7 @@ def checked_counts(
                 f"counts must have the same sum at every position, got {rows.sum(axis=1).tolist()}"
             )
         if users > 0:
-            classes.append((rows, law, users))
+            classes.append((rows, of, users))
     if not classes:
         raise ValueError("counts must hold at least one user, got none")
     return classes
@@ -260,318 +413,550 @@ def _finite(counts: ArrayLike) -> FloatArray:
     return rows
 
 
+def partition(kinds: IntArray, weights: FloatArray, metric: Metric, replacement: bool) -> Partition:
+    """Put what is alike together: parts of a sample that are judged by a likelihood of their own.
+
+    Parameters
+    ----------
+    kinds : ndarray of int, shape (k, 4)
+        Numbers of negatives and of relevant items, the position among these, and n_items.
+    weights : ndarray of float, shape (k,)
+        Users of each kind.
+    metric : Metric
+    replacement : bool
+
+    Returns
+    -------
+    Partition
+    """
+    negatives, relevant, position, items = kinds.T
+    pools = items - relevant
+    if pools.max() >= MOST_ITEMS:
+        raise ValueError(
+            f"n_items must be at most {MOST_ITEMS:,} for what is possible (leave it out), got "
+            f"{int(items.max()):,}"
+        )
+    users = float(weights[position == 1].sum())
+    # Whether a position counts does not depend on the size of the catalogue.
+    pairs, pair = np.unique(kinds[:, 1:3], axis=0, return_inverse=True)
+    largest = int(items.max())
+    first = np.array(
+        [metric.term(np.array([0, largest - r]) + j, j, r, largest) for r, j in pairs.tolist()]
+    )[pair.ravel()]
+    constant = first[:, 0] == first[:, 1]
+    code = np.zeros(len(kinds), dtype=np.int64)
+    columns = (
+        (negatives, _ALIKE),
+        (position, _ALIKE_SETS),
+        (relevant, _ALIKE_SETS),
+        (pools, _ALIKE),
+    )
+    for values, ratio in columns:
+        split = np.zeros_like(code)
+        for each in np.unique(code[~constant]):
+            inside = (code == each) & ~constant
+            split[inside] = _bins(values[inside], weights[inside] / weights.sum(), ratio)
+        _, code = np.unique(np.stack([code, split]), axis=1, return_inverse=True)
+        code = code.ravel()
+    code[constant] = -1
+    _, found = np.unique(code[~constant], return_inverse=True)
+    code[~constant] = found.ravel()
+    parts = []
+    for each in range(code.max(initial=-1) + 1):
+        inside = code == each
+        corners = {
+            (j, r)
+            for j in (int(position[inside].min()), int(position[inside].max()))
+            for r in (int(relevant[inside].min()), int(relevant[inside].max()))
+        }
+        sizes = sorted({int(pools[inside].min()), int(pools[inside].max())})
+        m = int(negatives[inside].min())
+        kept = tuple(sorted((min(j, r), r) for j, r in corners))
+        share = float(weights[inside].sum()) / users
+        parts.append(_Part(m, replacement, tuple(sizes), kept, metric, share))
+    rest = float((weights[constant] * first[constant, 0]).sum()) / users
+    return Partition(parts, code, negatives, rest)
+
+
+def _bins(values: IntArray, weights: FloatArray, ratio: float) -> IntArray:
+    """Numbers for values that differ by at most a factor, or that few users have."""
+    distinct, at = np.unique(values, return_inverse=True)
+    at = at.ravel()
+    share = np.bincount(at, weights)
+    bins, top, inside = np.zeros(distinct.size, dtype=np.int64), distinct[-1], 0.0
+    for i in range(distinct.size - 1, -1, -1):
+        if top > ratio * distinct[i] and inside >= _FEW and share[: i + 1].sum() >= _FEW:
+            bins[: i + 1] += 1
+            top, inside = distinct[i], 0.0
+        inside += share[i]
+    return np.asarray(bins[at])
+
+
+def cells(n_negatives: int) -> IntArray:
+    """The first sampled rank, counted from 0, of each cell: three quarters of a deviation wide.
+
+    Examples
+    --------
+    >>> cells(25)
+    array([ 0,  1,  2,  3,  4,  5,  7,  9, 11, 13, 15, 17, 19, 21, 22, 23, 24, 25])
+    """
+    found, x = [], 0
+    while x <= n_negatives:
+        found.append(x)
+        x += max(1, round(_CELL * float(np.sqrt(x * (1.0 - x / n_negatives)))))
+    return np.array(found)
+
+
 @dataclass(frozen=True, eq=False)
-class _Size:
-    """The users of one catalogue size: their law, and the metric's term for each rank."""
+class _Part:
+    """Users, or their items, whose protocols are nearly the same.
 
-    law: AllRanks
-    metric: Metric
-    position: int
-    n_relevant: int
-
-    @cached_property
-    def target(self) -> FloatArray:
-        """The term with 0, 1, ... irrelevant items above; shape (pool + 1,)."""
-        return self.term(np.arange(self.law.pool + 1))
-
-    def term(self, above: IntArray) -> FloatArray:
-        """The term with `above` irrelevant items above."""
-        items, j = self.law.pool + self.n_relevant, self.position
-        return self.metric.term(above + j, j, self.n_relevant, items)
-
-
-@dataclass(frozen=True, eq=False)
-class _Problem:
-    """One position among the relevant items, for the users that have one number of negatives.
-
-    Users of the catalogue sizes of one bin, which are close, may exchange places.
+    Attributes
+    ----------
+    m : int
+        Negatives of each.
+    replacement : bool
+    pools : tuple of int
+        The smallest and the largest number of irrelevant items, or the one there is.
+    corners : tuple of (int, int)
+        Positions and numbers of relevant items, the smallest and the largest of each.
+    metric : Metric
+    share : float
+        Of the users: what the part counts for in the metric.
     """
 
-    counts: FloatArray
-    position: int
-    sizes: list[_Size]
-    bins: IntArray
-    shares: FloatArray
+    m: int
+    replacement: bool
+    pools: tuple[int, ...]
+    corners: tuple[tuple[int, int], ...]
+    metric: Metric
+    share: float
+
+    def terms(self, pool: int, above: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The least and the most that the metric's term is with `above` irrelevant items above."""
+        found = [self.metric.term(above + j, j, r, pool + r) for j, r in self.corners]
+        return np.min(found, axis=0), np.max(found, axis=0)
 
     @cached_property
     def range(self) -> tuple[float, float]:
-        """The least and the most that the metric, which never rises with the rank, can be."""
-        ends = [size.term(np.array([0, size.law.pool])) for size in self.sizes]
-        return float(min(last for _, last in ends)), float(max(first for first, _ in ends))
-
-
-def _problems(classes: list[tuple[FloatArray, Protocol, float]], metric: Metric) -> list[_Problem]:
-    groups: dict[tuple[int, bool, int], dict[int, FloatArray]] = {}
-    for rows, law, _ in classes:
-        kind = law.n_negatives, law.replacement, law.n_relevant
-        by_pool = groups.setdefault(kind, {})
-        by_pool[int(law.pool)] = by_pool.get(int(law.pool), 0.0) + rows
-    problems = []
-    for (m, replacement, relevant), by_pool in groups.items():
-        pools = sorted(by_pool)
-        users = np.array([by_pool[pool][0].sum() for pool in pools])
-        bins = _bins(users)
-        shares = np.bincount(bins, weights=users) / users.sum()
-        counts = np.sum(list(by_pool.values()), axis=0)
-        laws = [all_ranks(pool, m, replacement) for pool in pools]
-        for j in range(1, relevant + 1):
-            sizes = [_Size(law, metric, j, relevant) for law in laws]
-            problems.append(_Problem(counts[j - 1], j, sizes, bins, shares))
-    return problems
-
-
-def _bins(users: FloatArray) -> IntArray:
-    """The bin of each size: its own if there are few, else one of some with about equal users."""
-    if users.size <= _SIZES:
-        return np.arange(users.size)
-    middle = (np.cumsum(users) - 0.5 * users) / users.sum()
-    _, bins = np.unique((middle * _BINS).astype(int), return_inverse=True)
-    return bins
+        """The least and the most that the metric's term can be."""
+        ends = [self.terms(pool, np.array([0, pool])) for pool in self.pools]
+        return float(min(low.min() for low, _ in ends)), float(max(high.max() for _, high in ends))
 
 
 @dataclass(frozen=True, eq=False)
-class _Region:
-    """Bands, from low to high, on linear functionals of the law of the sampled rank."""
+class _Columns:
+    """Distributions that those of the true ranks of a part are mixtures of.
 
-    functionals: FloatArray
-    bands: FloatArray
-
-
-def _region(problem: _Problem, users: float, error: float) -> _Region:
-    """The simultaneous region: half of the error for the mean, half for cells and levels."""
-    m = problem.counts.size - 1
-    shares, x = problem.counts / problem.counts.sum(), np.arange(m + 1) / m
-    if np.isinf(users):
-        return _point(problem.sizes[-1].law, shares)
-    # The first level is a cell, and the last one is what the last cell leaves.
-    levels = np.tril(np.ones((m + 1, m + 1)))[1 : m - 1]
-    functionals = np.concatenate([np.eye(m + 1), levels, x[np.newaxis]])
-    each = 0.5 * error / (m + 1 + len(levels))
-    counts = np.concatenate([shares, np.cumsum(shares)[1 : m - 1]]) * users
-    if (np.abs(counts - np.round(counts)) > 1e-12 * users + 1e-9).any():
-        each /= 2
-    band = bernstein(float(shares @ x), float(shares @ (x - shares @ x) ** 2), users, 0.5 * error)
-    bands = np.concatenate([clopper_pearson(counts, users, each), [band]])
-    return _Region(functionals, bands)
-
-
-def _point(law: AllRanks, shares: FloatArray) -> _Region:
-    """The law itself, in the directions that floating-point numbers tell from zero.
-
-    What the true ranks add to the other directions is below the rounding of the shares.
+    Attributes
+    ----------
+    laws : ndarray of float, shape (k, cells)
+        Of the sampled rank.
+    low, high : ndarray of float, shape (k,)
+        The least and the most that the metric is.
+    falls : ndarray of float, shape (r, k)
+        For each doubling of the rank but the last: `steepness` halves of the users in the next
+        one less those in it, which must not be negative.
+    last : ndarray of int, shape (k,)
+        The last rank of each, less the position.
+    head : ndarray of bool, shape (k,)
+        Whether it is spread evenly over all ranks down to there, or at that rank alone.
+    first : ndarray of int
+        Those that a programme begins with.
     """
-    _, s, right = np.linalg.svd(law.rows(spread(law)), full_matrices=False)
-    seen = s > _SEEN * s[0]
-    # The mean, by itself: AUC depends on nothing else.
-    mean = np.arange(law.m + 1.0)[np.newaxis] / law.m
-    functionals = np.concatenate([right[seen] / s[seen, np.newaxis], mean])
-    centre = functionals @ shares
-    width = _ROUNDING * np.append(1.0 / s[seen], 0.1)
-    return _Region(functionals, np.stack([centre - width, centre + width], axis=-1))
+
+    laws: FloatArray
+    low: FloatArray
+    high: FloatArray
+    falls: FloatArray
+    last: IntArray
+    head: np.ndarray
+    first: IntArray
 
 
-def bernstein(mean: float, variance: float, users: float, error: float) -> tuple[float, float]:
-    """Empirical Bernstein interval for the mean of numbers in [0, 1] (maurer2009, theorem 4).
-
-    `variance` is the mean squared distance from `mean`; the interval is wrong with at most
-    probability `error`.
-
-    Examples
-    --------
-    >>> low, high = bernstein(0.3, 0.01, 1_000, 0.05)
-    >>> round(low, 4), round(high, 4)
-    (0.2804, 0.3196)
-    """
-    if users <= 1:
-        return 0.0, 1.0
-    log = np.log(4.0 / error)
-    sample = variance * users / (users - 1.0)
-    far = float(np.sqrt(2.0 * sample * log / users) + 7.0 * log / (3.0 * (users - 1.0)))
-    return max(mean - far, 0.0), min(mean + far, 1.0)
+@lru_cache(maxsize=64)
+def _at_ranks(pool: int, m: int, replacement: bool) -> tuple[IntArray, FloatArray]:
+    """Irrelevant items above, as many as a bound looks at, and the law in cells there."""
+    above = np.arange(min(pool, _EVERY) + 1)
+    if pool > _EVERY:
+        angles = np.linspace(0.0, np.pi, int(_FINER * _TAIL * np.pi * np.sqrt(m)) + 2)
+        even = 0.5 * pool * (1.0 - np.cos(angles))
+        ratios = np.geomspace(_EVERY, pool, int(50 * np.log(pool / _EVERY)) + 2)
+        above = np.append(above, np.round(np.concatenate([even, ratios])).astype(np.int64))
+        above = np.unique(above)
+    found = np.add.reduceat(law(m, above, pool, replacement), cells(m), axis=1)
+    found.setflags(write=False)
+    return above, found
 
 
-def clopper_pearson(counts: FloatArray, users: float, error: float) -> FloatArray:
-    """Exact binomial intervals (clopper1934), each wrong with at most probability `error`.
+def _columns(part: _Part, shape: Shape | None) -> _Columns:
+    found = [_of_pool(part, pool, shape) for pool in part.pools]
+    starts = np.cumsum([0, *(one.last.size for one in found)])
+    # Far from the top the columns of one catalogue are as good as those of another like it.
+    near = 10.0 * (part.pools[-1] + 1) / part.m
+    firsts = [found[0].first, *(one.first[one.last[one.first] < near] for one in found[1:])]
+    falls = max(len(one.falls) for one in found)
+    return _Columns(
+        np.concatenate([one.laws for one in found]),
+        np.concatenate([one.low for one in found]),
+        np.concatenate([one.high for one in found]),
+        # Catalogues of one part are alike, but one may have a doubling more among its first ranks.
+        np.concatenate([np.pad(o.falls, ((0, falls - len(o.falls)), (0, 0))) for o in found], 1),
+        np.concatenate([one.last for one in found]),
+        np.concatenate([one.head for one in found]),
+        np.concatenate([first + at for first, at in zip(firsts, starts, strict=False)]),
+    )
 
-    Counts that are not whole are rounded outwards.
 
-    Examples
-    --------
-    >>> clopper_pearson(np.array([0.0, 5.0]), 10, 0.05).round(4)
-    array([[0.    , 0.3085],
-           [0.1871, 0.8129]])
-    """
-    # Sums of fractions miss whole numbers by their rounding; that of more users is not worth it.
-    tiny = 1e-12 * users + 1e-9
-    whole = tiny < 1e-2
-    few = np.clip(np.floor(counts + tiny) if whole else counts, 0.0, users)
-    many = np.clip(np.ceil(counts - tiny) if whole else counts, 0.0, users)
-    with np.errstate(invalid="ignore"):
-        low = np.where(few > 0, betaincinv(few, users - few + 1.0, error / 2), 0.0)
-        high = np.where(
-            many < users,
-            betaincinv(many + 1.0, np.maximum(users - many, 1e-300), 1 - error / 2),
-            1.0,
+def _of_pool(part: _Part, pool: int, shape: Shape | None) -> _Columns:
+    above, laws = _at_ranks(pool, part.m, part.replacement)
+    low, high = part.terms(pool, above)
+    angles = np.linspace(0.0, np.pi, int(_TAIL * np.pi * np.sqrt(part.m)) + 2)
+    spread = np.concatenate([0.5 * pool * (1.0 - np.cos(angles)), np.geomspace(1, pool, _HEAD)])
+    drops = np.argsort(np.diff(high), kind="stable")[:2]
+    few = [0, 1, 2, 3, *spread, *above[drops], *above[drops + 1]]
+    last = 0 if shape is None else min(int(shape.head * (pool + 1) / part.m), pool + 1)
+    if last < 2:
+        first = np.searchsorted(above, np.unique(np.round(few)))
+        single = np.zeros(above.size, dtype=bool)
+        return _Columns(laws, low, high, np.zeros((0, above.size)), above, single, np.unique(first))
+    inside = above < last
+    ends = above[inside]  # of stretches of ranks, whose middle stands for them
+    widths = np.diff(ends, prepend=-1)
+    if (widths > 1).any():
+        middles = ends - (widths - 1) // 2
+        of_stretch = np.add.reduceat(
+            law(part.m, middles, pool, part.replacement), cells(part.m), axis=1
         )
-    return np.stack([low, high], axis=-1)
+    else:
+        of_stretch = laws[inside]
+    every = np.arange(last)
+    means = [(np.cumsum(term) / (every + 1.0))[ends] for term in part.terms(pool, every)]
+    even = np.cumsum(of_stretch * widths[:, np.newaxis], axis=0) / (ends + 1.0)[:, np.newaxis]
+    steps = np.geomspace(1, last, _HEAD)
+    head_first = np.searchsorted(
+        ends, np.clip([*range(12), *steps - 1, *above[drops]], 0, ends[-1])
+    )
+    tail_first = np.searchsorted(above[~inside], [x for x in few if x > ends[-1]])
+    tail_first = tail_first[tail_first < (~inside).sum()]
+    falls = np.zeros((0, above.size))
+    doublings = int(np.log2(last + 1))
+    if shape is not None and np.isfinite(shape.steepness) and doublings > 1:
+        starts = 2 ** np.arange(doublings + 1) - 1.0
+        within = np.clip((ends + 1.0)[:, np.newaxis] - starts, 0.0, None)
+        users = -np.diff(within, axis=1) / (ends + 1.0)[:, np.newaxis]
+        users = np.pad(users.T, ((0, 0), (0, int((~inside).sum()))))
+        falls = 0.5 * shape.steepness * users[1:] - users[:-1]
+    return _Columns(
+        np.concatenate([even, laws[~inside]]),
+        np.concatenate([means[0], low[~inside]]),
+        np.concatenate([means[1], high[~inside]]),
+        falls,
+        above,
+        inside,
+        np.unique(np.concatenate([head_first, ends.size + tail_first]).astype(np.int64)),
+    )
 
 
-@dataclass(frozen=True)
-class _Found:
-    """One end of an interval: the bound, how far the solution is from it, and the solution."""
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """The parts of a sample, and which of them each kind of row belongs to, -1 if to none.
 
-    bound: float
-    gap: float
-    mass: dict[int, float]
-
-
-class _Programme:
-    """Minimise minus `sign` times the metric over the distributions compatible with a region.
-
-    Its variables are the masses of a growing set of ranks of each catalogue size, the region's
-    functionals of the law of the sampled rank, and what of them lies outside, at a price.
+    The metric of those that belong to none does not depend on their rank; `rest` is their share.
     """
 
-    def __init__(self, problem: _Problem, region: _Region, sign: float) -> None:
-        self.problem, self.region, self.sign = problem, region, sign
-        #: The sizes that are looked at in every round: of each bin the first, middle and last.
-        self.watched: list[int] = []
-        # Neighbours are nearly alike: ranks of one to begin with, and of others what they add.
-        self.columns: dict[int, IntArray] = {}
-        for b in range(problem.shares.size):
-            inside = np.flatnonzero(problem.bins == b)
-            first, middle, last = (int(inside[i]) for i in (0, inside.size // 2, -1))
-            self.watched += sorted({first, middle, last})
-            self.columns[middle] = _first_ranks(problem.sizes[middle])
+    parts: list[_Part]
+    part: IntArray
+    negatives: IntArray
+    rest: float
 
-    def solve(self) -> _Found:
-        lowest, highest = self.problem.range
-        if lowest == highest:
-            return _Found(lowest, 0.0, {})
-        best = _Found(highest if self.sign > 0 else lowest, np.inf, {})
-        for penalty in _PENALTIES:
-            bound, value, outside, mass = self._generate(1.0, penalty)
-            end = float(np.clip(-self.sign * bound, lowest, highest))
-            gap = abs(end + self.sign * value) + penalty * outside
-            if gap < best.gap:
-                best = _Found(end, gap, mass)
-            if not outside * penalty > 0.1 * CERTIFIED:
-                break
-            empty, *_ = self._generate(0.0, 1.0)
-            if empty > 1e-8:
-                raise IncompatibleError(
-                    "counts are not compatible with the protocol at this confidence: no "
-                    "distribution of true ranks leads to such sampled ranks"
-                )
-        return best
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the most that the metric can be."""
+        low, high = (sum(p.share * p.range[i] for p in self.parts) + self.rest for i in (0, 1))
+        return float(low), float(high)
 
-    def _generate(
-        self, weight: float, penalty: float
-    ) -> tuple[float, float, float, dict[int, float]]:
-        """Bound, value, what is outside the bands, and masses; of the metric times `weight`."""
-        every = list(range(len(self.problem.sizes)))
-        bound, watched_bound, value, outside = -np.inf, -np.inf, np.inf, np.inf
-        best: FloatArray | None = None
-        mass: dict[int, float] = {}
-        for _ in range(_ROUNDS):
-            solved = self._restricted(weight, penalty)
-            if solved is None:
-                break
-            found, multipliers, size = solved
-            outside = float(found.x[size + len(self.region.bands) :].sum())
-            value, mass = found.fun - penalty * outside, self._by_rank(found.x[:size])
-            grown = False
-            # Half way to the best multipliers so far they swing less from round to round.
-            tries = [multipliers] if best is None else [multipliers, 0.5 * (best + multipliers)]
-            for tried in tries:
-                new_bound, more = self._priced(weight, tried, self.watched)
-                grown = more or grown
-                if new_bound > watched_bound:
-                    watched_bound, best = new_bound, tried
-            done = found.fun - watched_bound < _NEAR or not grown
-            if len(every) == len(self.watched):
-                bound = watched_bound
-            elif done:
-                new_bound, grown = self._priced(weight, multipliers, every)
-                bound, watched_bound, best = max(bound, new_bound), -np.inf, None
-                done = found.fun - bound < 0.1 * CERTIFIED or not grown
-            if done:
-                break
-        return bound, value, outside, mass
+    def counts(
+        self, vectors: Sequence[FloatArray], kinds: Sequence[tuple[int, int]] | None = None
+    ) -> list[FloatArray]:
+        """Users of each part in cells of the sampled rank.
 
-    def _by_rank(self, masses: FloatArray) -> dict[int, float]:
-        found: dict[int, float] = {}
-        above = np.concatenate(list(self.columns.values()))
-        for i in np.flatnonzero(masses > 0):
-            rank = int(above[i]) + self.problem.position
-            found[rank] = found.get(rank, 0.0) + float(masses[i])
+        Parameters
+        ----------
+        vectors : sequence of ndarray of float, shape (m + 1,)
+            Users at each sampled rank.
+        kinds : sequence of (int, int), optional
+            The part and the number of negatives of each; those of the kinds if omitted.
+        """
+        found = [np.zeros(part.m + 1) for part in self.parts]
+        given = zip(self.part.tolist(), self.negatives.tolist(), strict=True)
+        for (at, m), vector in zip(kinds or given, vectors, strict=True):
+            if at >= 0:
+                fewest = self.parts[at].m
+                found[at] += vector if m == fewest else vector @ thinned(m, fewest)
+        return [
+            np.add.reduceat(each, cells(part.m))
+            for each, part in zip(found, self.parts, strict=True)
+        ]
+
+    def programme(self, shape: Shape | None = None) -> Programme:
+        """The programmes of samples of these parts, under an assumption or none.
+
+        Raises
+        ------
+        ValueError
+            If a shape is assumed where users have several relevant items.
+        """
+        several = [r for part in self.parts for _, r in part.corners if r > 1]
+        if shape is not None and several:
+            raise ValueError(
+                f"shape must be None where users have several relevant items, as here {several[0]}"
+            )
+        return Programme(self, [_columns(part, shape) for part in self.parts])
+
+
+class Programme:
+    """All likeliest mixtures of a partition: many samples, parts and slopes at once."""
+
+    def __init__(self, partition: Partition, columns: list[_Columns]) -> None:
+        self.partition, self.columns = partition, columns
+        self.shares = np.array([part.share for part in partition.parts])
+        if columns:
+            self._stack([one.first for one in columns])
+
+    def _stack(self, chosen: list[IntArray]) -> None:
+        """Put the chosen columns of all parts into arrays of one size."""
+        self.chosen = chosen
+        k = max(at.size for at in chosen)
+        cells_ = max(one.laws.shape[1] for one in self.columns)
+        r = max(len(one.falls) for one in self.columns)
+        parts = len(chosen)
+        self.at = np.stack([np.pad(at, (0, k - at.size), mode="edge") for at in chosen])
+        # A cell that a part lacks holds everything, and nobody is observed in it.
+        self.laws = np.ones((parts, cells_, k + r))
+        self.laws[:, :, k:] = 0.0
+        self.rows, self.right = np.zeros((parts, 1 + r, k + r)), np.zeros((parts, 1 + r))
+        self.rows[:, 0, :k], self.right[:, 0] = 1.0, 1.0
+        self.rows[:, 1 + np.arange(r), k + np.arange(r)] = -1.0
+        self.right[:, 1:] = -1.0  # for rows that a part lacks
+        for i, (one, at) in enumerate(zip(self.columns, self.at, strict=True)):
+            self.laws[i, : one.laws.shape[1], :k] = one.laws[at].T
+            self.rows[i, 1 : 1 + len(one.falls), :k] = one.falls[:, at]
+            self.right[i, 1 : 1 + len(one.falls)] = 0.0
+        self.k = k
+
+    def profiles(
+        self, samples: Sequence[list[FloatArray]], levels: Sequence[float] = LEVELS
+    ) -> list[Profile]:
+        """The profile of each sample, from :meth:`Partition.counts`, with lines near the levels."""
+        if not self.columns:
+            fit, none = Fit(0.0, 0), np.empty(0)
+            return [Profile(none, none, self.partition.range, 0.0, fit, []) for _ in samples]
+        sides = [self._sides(sample) for sample in samples]
+        every = [counts for pair in sides for counts in pair]  # low, high, low, high, ...
+        signs = np.tile([1.0, -1.0], len(samples))
+        base = self._on_chosen(every, np.zeros(len(every)))
+        units = np.array([sum(float(c.sum()) for c in counts) for counts in every])
+        # Lines at the deviance of a level: it grows with the square of their slope, roughly.
+        middle = float(np.median(levels))
+        low, high = self.partition.range
+        spread = np.sqrt(np.maximum(base.value - low, (high - low) / units) * (high - low) / units)
+        slope = signs * np.sqrt(middle) / spread
+        deviance = np.full(len(every), middle)
+        for _ in range(2):
+            slope = slope * np.clip(np.sqrt(middle / np.maximum(deviance, 1e-3 * middle)), 0.03, 30)
+            found = self._on_chosen(every, slope / (2.0 * units))
+            deviance = 2.0 * units * np.maximum(base.likelihood - found.likelihood, 0.0)
+        rounds = []
+        for level in levels:
+            ratio = level / np.maximum(deviance, 1e-3 * middle)
+            at = slope * np.sqrt(np.minimum(ratio, 1e3))
+            rounds.append((at, self._solved(every, at / (2.0 * units))))
+        base = self._solved(every, np.zeros(len(every)))
+        return [self._profile(i, sample, units, base, rounds) for i, sample in enumerate(samples)]
+
+    def apart(
+        self, pairs: Sequence[tuple[list[FloatArray], list[FloatArray]]], slopes: FloatArray
+    ) -> tuple[FloatArray, list[list[list[FloatArray]]]]:
+        """How far the likelihoods of two samples fall, at least, if the first is not above.
+
+        The samples are taken as independent. Any slope bounds the sum of the two deviances from
+        below, where the first metric is at most the second; the best one touches it.
+
+        Returns
+        -------
+        deviances : ndarray of float, shape (pairs,)
+        scores : list of list of list of ndarray
+            As :attr:`Profile.scores`, for both samples of each pair.
+        """
+        every = [self._sides(one)[i] for pair in pairs for i, one in enumerate(pair)]
+        units = np.array([sum(float(c.sum()) for c in counts) for counts in every])
+        signed = np.repeat(slopes, 2) * np.tile([1.0, -1.0], len(pairs))
+        found = self._solved(every, signed / (2.0 * units))
+        base = self._on_chosen(every, np.zeros(len(every)))
+        bounds = 2.0 * units * (found.bound + base.likelihood)
+        both = [_scores(sample, base, found, i) for i, sample in enumerate(every)]
+        return bounds[::2] + bounds[1::2], [both[i : i + 2] for i in range(0, len(both), 2)]
+
+    def _sides(self, sample: list[FloatArray]) -> tuple[list[FloatArray], list[FloatArray]]:
+        """The counts with one user fewer at the first sampled ranks, and with one more."""
+        fewer, more = [c.copy() for c in sample], [c.copy() for c in sample]
+        most = int(np.argmax([c.sum() for c in sample]))
+        more[most][0] += 1.0
+        before = np.cumsum(sample[most]) - sample[most]
+        fewer[most] -= np.clip(1.0 - before, 0.0, sample[most])
+        return (fewer if fewer[most].sum() > 0 else [c.copy() for c in sample]), more
+
+    def _solved(self, samples: list[list[FloatArray]], slopes: FloatArray) -> _Solved:
+        """The likeliest mixtures of each sample where the metric costs so much a user."""
+        units = np.array([sum(float(c.sum()) for c in counts) for counts in samples])
+        for left in range(_ROUNDS, -1, -1):
+            found = self._on_chosen(samples, slopes)
+            short = found.short.sum(axis=1) * 2.0 * units > _NEAR
+            if not left or not short.any() or not self._grown(found, short, units):
+                break
         return found
 
-    def _restricted(self, weight: float, penalty: float) -> tuple[Any, FloatArray, int] | None:
-        """Solve the programme for the ranks in `columns`; None if HiGHS cannot.
-
-        Returns what HiGHS found, the multipliers, and how many columns there are.
-        """
-        functionals, bands, sizes = self.region.functionals, self.region.bands, self.problem.sizes
-        laws = [sizes[i].law.rows(above) for i, above in self.columns.items()]
-        costs = [-self.sign * weight * sizes[i].term(above) for i, above in self.columns.items()]
-        bins = np.repeat(
-            self.problem.bins[list(self.columns)], [above.size for above in self.columns.values()]
+    def _on_chosen(self, samples: list[list[FloatArray]], slopes: FloatArray) -> _Solved:
+        parts, cells_ = len(self.columns), self.laws.shape[1]
+        units = np.array([sum(float(c.sum()) for c in counts) for counts in samples])
+        shares = np.zeros((len(samples), parts, cells_))
+        for i, counts in enumerate(samples):
+            for g, c in enumerate(counts):
+                shares[i, g, : c.size] = c / units[i]
+        cost = np.zeros((len(samples), parts, self.laws.shape[2]))
+        # The side that is sought: the least metric where it costs, else the most.
+        down = np.arange(len(samples)) % 2 == 0
+        for g, (one, at) in enumerate(zip(self.columns, self.at, strict=True)):
+            target = np.where(down[:, np.newaxis], one.low[at], one.high[at])
+            cost[:, g, : self.k] = slopes[:, np.newaxis] * self.shares[g] * target
+        sample, part = (a.ravel() for a in np.indices((len(samples), parts)))
+        weights = np.empty((sample.size, self.laws.shape[2]))
+        multipliers = np.empty((sample.size, self.right.shape[1]))
+        for start in range(0, sample.size, _BATCH):
+            b = slice(start, start + _BATCH)
+            s, p = sample[b], part[b]
+            weights[b], multipliers[b] = likeliest(
+                self.laws[p],
+                shares[s, p],
+                cost[s, p],
+                self.rows[p],
+                self.right[p],
+                np.maximum(1e-2 * _NEAR / (2.0 * units[s] * parts), _ROUNDING),
+            )
+        weights = weights[:, : self.k]
+        weights = (weights / weights.sum(axis=1, keepdims=True)).reshape(-1, parts, self.k)
+        prices = np.maximum(multipliers[:, 1:], 0.0).reshape(len(samples), parts, -1)
+        expected = np.einsum("gck,sgk->sgc", self.laws[:, :, : self.k], weights)
+        value, likelihood, bound = (np.zeros(len(samples)) for _ in range(3))
+        short, reduced = np.zeros((len(samples), parts)), []
+        for g, one in enumerate(self.columns):
+            seen = one.laws.shape[1]
+            c, e = shares[:, g, :seen], expected[:, g, :seen]
+            target = np.where(down[:, np.newaxis], one.low, one.high)
+            logs = (c * np.log(e)).sum(axis=1)
+            gradient = slopes[:, np.newaxis] * self.shares[g] * target - (c / e) @ one.laws.T
+            gradient -= prices[:, g, : len(one.falls)] @ one.falls
+            value += self.shares[g] * (target[:, self.at[g]] * weights[:, g]).sum(axis=1)
+            likelihood += logs
+            least = gradient.min(axis=1)
+            bound += -logs + c.sum(axis=1) + least
+            short[:, g] = gradient[:, self.at[g]].min(axis=1) - least
+            reduced.append(gradient)
+        return _Solved(
+            value + self.partition.rest, likelihood, bound, weights, expected, short, reduced
         )
-        k, one = len(bands), sp.eye_array(len(bands))
-        shares = self.problem.shares
-        rows: list[list[Any]] = [
-            [sp.csr_array(functionals @ np.concatenate(laws).T), -one, one, -one],
-            [sp.csr_array((np.ones(bins.size), (bins, np.arange(bins.size)))), None, None, None],
-        ]
-        programme: dict[str, Any] = {
-            "c": np.concatenate([*costs, np.zeros(k), np.full(2 * k, penalty)]),
-            "A_eq": sp.block_array(rows, format="csc"),
-            "b_eq": np.append(np.zeros(k), shares),
-            "bounds": np.concatenate([_free(bins.size), bands, _free(2 * k)]),
-            "options": _OPTIONS,
-        }
-        # Rounding can defeat one of the solvers where the bands are narrow.
-        for method in ("highs", "highs-ds", "highs-ipm"):
-            found: Any = linprog(method=method, **programme)
-            if found.status == 0:
-                return found, np.asarray(found.eqlin.marginals), bins.size
-        return None
 
-    def _priced(
-        self, weight: float, multipliers: FloatArray, which: list[int]
-    ) -> tuple[float, bool]:
-        """A bound by weak duality over the sizes in `which`, and whether ranks were added.
+    def _grown(self, found: _Solved, short: np.ndarray, units: FloatArray) -> bool:
+        """Add the ranks that the bounds of some samples lack; whether there were any."""
+        chosen = []
+        for at, reduced in zip(self.chosen, found.reduced, strict=True):
+            more = [at]
+            for i in np.flatnonzero(short):
+                least = reduced[i][at].min() - 0.1 * _NEAR / (2.0 * units[i] * len(self.chosen))
+                more.append(local_maxima(-reduced[i], -least, _MORE))
+            chosen.append(np.unique(np.concatenate(more)))
+        grown = any(a.size > b.size for a, b in zip(chosen, self.chosen, strict=True))
+        if grown:
+            self._stack(chosen)
+        return grown
 
-        Any multipliers give a bound: they are taken as they are, and each functional is put at
-        the better end of its band. Ranks are added where the reduced cost is least and below 0.
-        """
-        k, problem = len(self.region.bands), self.problem
-        prices, shares = multipliers[:k] @ self.region.functionals, multipliers[k:]
-        least, grown = np.full(problem.shares.size, np.inf), False
-        # Of many sizes in a bin, those found first say enough about their neighbours.
-        left = np.full(problem.shares.size, 4 * _COLUMNS)
-        for i in which:
-            size, b = problem.sizes[i], problem.bins[i]
-            target = size.target if i in self.columns else size.term(np.arange(size.law.pool + 1))
-            costs = -self.sign * weight * target - size.law.expected(prices)
-            least[b] = min(least[b], float(costs.min()))
-            at = local_maxima(-costs, 1e-12 - shares[b], min(_COLUMNS, left[b]))
-            at = np.setdiff1d(at, self.columns.get(i, ()))
-            left[b] -= at.size
-            if at.size:
-                self.columns[i] = np.append(self.columns.get(i, np.empty(0, np.int64)), at)
-                grown = True
-        at_best = (multipliers[:k, np.newaxis] * self.region.bands).min(axis=1)
-        return float(problem.shares @ least + at_best.sum()), grown
+    def _profile(
+        self,
+        i: int,
+        sample: list[FloatArray],
+        units: FloatArray,
+        base: _Solved,
+        rounds: list[tuple[FloatArray, _Solved]],
+    ) -> Profile:
+        intercepts, slopes, gaps, scores = [], [], [], []
+        rest = self.partition.rest
+        for side in (2 * i, 2 * i + 1):
+            for slope, found in rounds:
+                # What the bound lacks of the programme's own value, as a deviance.
+                own = slope[side] / (2.0 * units[side]) * (found.value[side] - rest)
+                gaps.append(2.0 * units[side] * (own - found.likelihood[side] - found.bound[side]))
+                best = 2.0 * units[side] * (found.bound[side] + base.likelihood[side])
+                intercepts.append(best + slope[side] * rest)
+                slopes.append(-slope[side])
+                scores.append(_scores(sample, base, found, side))
+        gap = float((np.array(gaps) / np.abs(slopes)).max())
+        fit = self._fit(self._sides(sample)[0], base.expected[2 * i])
+        ends = self.partition.range
+        return Profile(np.array(intercepts), np.array(slopes), ends, gap, fit, scores)
+
+    def masses(self, sample: list[FloatArray], slope: float) -> dict[int, float]:
+        """Users at each rank where a line of that slope touches the profile of a sample."""
+        if not self.columns:
+            return {}
+        # The lower end, whose lines fall, is that of the first side.
+        both, side = self._sides(sample), int(slope > 0)
+        units = np.array([sum(float(c.sum()) for c in counts) for counts in both])
+        weights = self._solved(list(both), np.array([-slope, -slope]) / (2.0 * units)).weights[side]
+        found: dict[int, float] = {}
+        for g, one in enumerate(self.columns):
+            position = self.partition.parts[g].corners[0][0]
+            for k in np.flatnonzero(weights[g] > 1e-7):
+                at = self.at[g, k]
+                last, mass = int(one.last[at]), self.shares[g] * float(weights[g, k])
+                ranks = range(last + 1) if one.head[at] else (last,)
+                for above in ranks:
+                    found[above + position] = found.get(above + position, 0.0) + mass / len(ranks)
+        return dict(sorted(found.items()))
+
+    def _fit(self, sample: list[FloatArray], expected: FloatArray) -> Fit:
+        deviance, cells_ = 0.0, 0
+        for c, e in zip(sample, expected, strict=True):
+            users = float(c.sum())
+            if users == 0:
+                continue
+            # Neighbours are put together until five users are expected.
+            starts, wanted = [0], users * e[: c.size]
+            for at in range(1, c.size):
+                if wanted[starts[-1] : at].sum() >= 5.0 and wanted[at:].sum() >= 5.0:
+                    starts.append(at)
+            seen, wanted = np.add.reduceat(c, starts), np.add.reduceat(wanted, starts)
+            some = seen > 0
+            deviance += 2.0 * float((seen[some] * np.log(seen[some] / wanted[some])).sum())
+            cells_ += seen.size - 1
+        return Fit(max(deviance, 0.0), cells_)
 
 
-def _free(count: int) -> FloatArray:
-    """Bounds of variables that may be anything from 0 up."""
-    return np.tile([0.0, np.inf], (count, 1))
+def _scores(sample: list[FloatArray], base: _Solved, found: _Solved, i: int) -> list[FloatArray]:
+    return [
+        np.log(base.expected[i, g, : c.size] / found.expected[i, g, : c.size])
+        for g, c in enumerate(sample)
+    ]
 
 
-def _first_ranks(size: _Size) -> IntArray:
-    """Ranks to begin with: close together everywhere, and both sides of the metric's jump."""
-    jump = int(np.argmin(np.diff(size.target)))
-    return np.unique(np.concatenate([spread(size.law), [jump, jump + 1]]))
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """What the programmes of some samples found; `bound` is that of their dual."""
+
+    value: FloatArray
+    likelihood: FloatArray
+    bound: FloatArray
+    weights: FloatArray
+    expected: FloatArray
+    short: FloatArray
+    reduced: list[FloatArray]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import nnls
 
-from ._validate import FloatArray, IntArray, integer
+from ._validate import FloatArray, IntArray, as_written, integer
 from .identification import checked_counts
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -207,7 +207,7 @@ def maximum_entropy(
     if weight is None:
         weight = float(np.sqrt(users))
     if not isinstance(weight, numbers.Real) or not 0 < weight < np.inf:
-        raise ValueError(f"weight must be a finite number > 0, got {weight!r}")
+        raise ValueError(f"weight must be a finite number > 0, got {as_written(weight)}")
     # The weights of a path on which each solution is a good start for the next.
     path = np.geomspace(max(users, weight), weight, int(np.log10(max(users / weight, 1.0))) + 2)
     multipliers = np.where(seen > 0, 1.0, 0.0)
@@ -442,7 +442,7 @@ def _observed(counts: ArrayLike, protocol: Protocol) -> tuple[FloatArray, AllRan
             f"n_items must be one number for a fit, got shape {protocol.n_items.shape}"
         )
     pool, m = int(protocol.pool), protocol.n_negatives
-    one = Protocol(pool + 1, m, protocol.replacement)
+    one = Protocol(pool + 1, m, replacement=protocol.replacement)
     [(rows, _, users)] = checked_counts(counts, one)
     return rows[0] / users, all_ranks(pool, m, protocol.replacement)
 

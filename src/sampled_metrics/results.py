@@ -8,24 +8,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from ._validate import as_written
 from .io.files import FORMATS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-#: What LaTeX takes for something else.
-_LATEX = str.maketrans(
-    {c: rf"\{c}" for c in "&%$#_{}"}
-    | {"~": r"\textasciitilde ", "^": r"\textasciicircum ", "\\": r"\textbackslash "}
-)
 
 
 def text(value: object) -> str:
@@ -94,7 +89,7 @@ def formatted(frame: pd.DataFrame, kind: str = "table") -> str:
     ]
     """
     if kind not in FORMATS:
-        raise ValueError(f"kind must be one of {', '.join(FORMATS)}, got {kind!r}")
+        raise ValueError(f"kind must be one of {', '.join(FORMATS)}, got {as_written(kind)}")
     if kind == "csv":
         return str(frame.to_csv(index=False, lineterminator="\n"))
     if kind == "json":
@@ -102,8 +97,7 @@ def formatted(frame: pd.DataFrame, kind: str = "table") -> str:
         rows = [json.dumps(row, default=lambda value: value.item()) for row in plain]
         return "[\n" + ",\n".join(rows) + "\n]\n"
     right = [_is_number(column) for _, column in frame.items()]
-    cells = [list(map(str, frame.columns))]
-    cells += [[text(value) for value in row] for row in frame.itertuples(index=False, name=None)]
+    cells = [list(map(str, frame.columns)), *_cells(frame)]
     if kind == "markdown":
         cells = [[cell.replace("|", "\\|") for cell in row] for row in cells]
         cells.insert(1, ["---:" if r else ":---" for r in right])
@@ -115,6 +109,10 @@ def formatted(frame: pd.DataFrame, kind: str = "table") -> str:
                   for c, w, r in zip(row, widths, right, strict=True)]  # fmt: skip
         lines.append("  ".join(padded).rstrip() + "\n")
     return "".join(lines)
+
+
+def _cells(frame: pd.DataFrame) -> list[list[str]]:
+    return [[text(value) for value in row] for row in frame.itertuples(index=False, name=None)]
 
 
 def _is_number(column: pd.Series) -> bool:
@@ -153,13 +151,14 @@ class Result:
     settings: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
-    #: Columns that are for programs more than for the eye.
-    hidden: ClassVar[Sequence[str]] = ()
+    @property
+    def shown(self) -> pd.DataFrame:
+        """The table as it is printed."""
+        return self.frame
 
     def summary(self) -> str:
         """The table and the notes as the command line prints them."""
-        notes = "".join(f"note: {note}\n" for note in self.notes)
-        return formatted(self.frame.drop(columns=list(self.hidden))) + notes
+        return formatted(self.shown) + _as_notes(self.notes)
 
     def __repr__(self) -> str:
         return self.summary().rstrip("\n")
@@ -167,8 +166,7 @@ class Result:
     def _repr_html_(self) -> str:
         from . import html
 
-        said = ", ".join(f"{name} {text(value)}" for name, value in self.settings.items())
-        return html.table(self.frame.drop(columns=list(self.hidden)), said, self.notes)
+        return html.table(self.shown, self._said(), self.notes)
 
     def to_html(self) -> str:
         """A page of its own, with figures and definitions where there are some.
@@ -180,7 +178,10 @@ class Result:
         """
         from . import html
 
-        return html.page(type(self).__name__, self._repr_html_())
+        return html.of_table(type(self).__name__, self.shown, self._said(), self.notes)
+
+    def _said(self) -> str:
+        return ", ".join(f"{name} {text(value)}" for name, value in self.settings.items())
 
     def to_latex(self, caption: str | None = None, label: str | None = None) -> str:
         """The table for a paper, with the rules of the LaTeX package booktabs.
@@ -190,18 +191,12 @@ class Result:
         caption, label : str, optional
             Of the table, the caption as LaTeX; it is a bare ``tabular`` without them.
         """
-        shown = self.frame.drop(columns=list(self.hidden))
+        shown = self.shown
+        heads = [str(name).replace("_", " ") for name in shown]
         sides = "".join("r" if _is_number(shown[name]) else "l" for name in shown)
-        head = [str(name).replace("_", " ") for name in shown]
-        rows = [head, *([text(v) for v in row] for row in shown.itertuples(index=False, name=None))]
-        lines = [" & ".join(cell.translate(_LATEX) for cell in row) + r" \\" for row in rows]
-        table = [r"\begin{tabular}{" + sides + "}", r"\toprule", lines[0], r"\midrule",
-                 *lines[1:], r"\bottomrule", r"\end{tabular}"]  # fmt: skip
-        if caption is not None or label is not None:
-            said = [rf"\caption{{{caption}}}"] if caption is not None else []
-            said += [rf"\label{{{label}}}"] if label is not None else []
-            table = [r"\begin{table}", *said, *table, r"\end{table}"]
-        return "\n".join(table) + "\n"
+        return pd.DataFrame(_cells(shown), columns=heads).to_latex(
+            index=False, escape=True, column_format=sides, caption=caption, label=label
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -211,20 +206,42 @@ class Estimates(Result):
     Examples
     --------
     >>> import sampled_metrics as sm
-    >>> found = sm.estimate("bundled", ["auc"], estimators=["naive"], identification=False)
+    >>> found = sm.estimate("bundled", ["auc"])
     >>> found
-    recommender  metric  estimator   value  standard_error     low    high  users
-    X            auc     naive      0.8920          0.0020  0.8881  0.8958  6,040
-    Y            auc     naive      0.8522          0.0024  0.8475  0.8568  6,040
-    Z            auc     naive      0.7481          0.0033  0.7416  0.7546  6,040
+    recommender  metric  reported  estimate  standard_error  possible        quote
+    X            auc       0.8920    0.8920          0.0020  0.888 to 0.896  0.8920 ± 0.0020
+    Y            auc       0.8522    0.8522          0.0024  0.848 to 0.857  0.8522 ± 0.0024
+    Z            auc       0.7481    0.7481          0.0033  0.742 to 0.755  0.7481 ± 0.0033
+    possible: assuming that deeper ranks have fewer users among those with fewer than 10 negatives
+    above them
     >>> print(found.to_latex().splitlines()[4])
-    X & auc & naive & 0.8920 & 0.0020 & 0.8881 & 0.8958 & 6,040 \\\\
+    X & auc & 0.8920 & 0.8920 & 0.0020 & 0.888 to 0.896 & 0.8920 ± 0.0020 \\\\
     """
+
+    @property
+    def shown(self) -> pd.DataFrame:
+        """The table as it is printed, with what is possible in one column."""
+        if "possible_low" not in self.frame:
+            return self.frame
+        table = self.frame.drop(columns=["possible_low", "possible_high", "users"])
+        ends = zip(self.frame["possible_low"], self.frame["possible_high"], strict=True)
+        table.insert(5, "possible", [_range(low, high) for low, high in ends])
+        return table
+
+    def summary(self) -> str:
+        """The table, what it assumes, and the notes, as the command line prints them."""
+        return formatted(self.shown) + self.assumption() + _as_notes(self.notes)
+
+    def assumption(self) -> str:
+        """What the possible values rest on, in a sentence for below the table."""
+        if "assumed" not in self.settings:
+            return ""
+        return _wrapped(f"possible: assuming {self.settings['assumed']}")
 
     def to_html(self) -> str:
         from . import html
 
-        return html.of_estimates(self.frame, {}, self.settings, self.notes)
+        return html.of_estimates(self, {}, self.settings)
 
     def plot(self) -> Figure:
         """The page's figure.
@@ -249,11 +266,14 @@ class Comparison(Result):
     >>> rows = pd.DataFrame({"recommender": ["A"] * 99 + ["B"] * 99, "user": [*range(99)] * 2,
     ...                      "rank": [1] * 99 + [10] * 99})
     >>> log = sm.read_log(rows, n_items=1_000, n_negatives=9)
-    >>> sm.compare(log, "auc").verdicts
+    >>> found = sm.compare(log, "auc")
+    >>> found.verdicts
     {('A', 'B'): 'A beats B'}
+    >>> found
+    A beats B on AUC, whatever the true ranks are.
+    pair     reported  estimate         possible
+    A and B   +1.0000  +1.0000 ± 0.0000  +0.894 to +1.000
     """
-
-    hidden: ClassVar[Sequence[str]] = ("warning",)
 
     @property
     def verdicts(self) -> dict[tuple[str, str], str]:
@@ -261,10 +281,59 @@ class Comparison(Result):
         rows = self.frame[["first", "second", "verdict"]].itertuples(index=False, name=None)
         return {(first, second): verdict for first, second, verdict in rows}
 
+    @property
+    def sentences(self) -> list[str]:
+        """The verdict on each pair with what it rests on, or what would settle it."""
+        return [self._sentence(row) for row in self.frame.to_dict("records")]
+
+    def _sentence(self, row: dict[Hashable, Any]) -> str:
+        from .metrics import metric
+
+        on = f"on {metric(text(self.settings['metric'])).label}"
+        if row["rung"] == "proven":
+            return f"{printable(row['verdict'])} {on}, whatever the true ranks are."
+        if row["verdict"] != "unknown":
+            steep = row["steepness"]
+            fall = "however steeply" if np.isinf(steep) else f"at most {steep:g} times a doubling"
+            return (
+                f"{printable(row['verdict'])} {on} if, near the top, deeper ranks have fewer "
+                f"users, {fall}."
+            )
+        pair = f"{printable(row['first'])} and {printable(row['second'])}"
+        users = row["users_needed"]
+        more = "more negatives"
+        if not pd.isna(users):
+            more += f", or about {users:,} users,"
+        likely = f" The estimate favours {printable(row['likely'])}." if row["likely"] else ""
+        return (
+            f"{pair} {on}: unknown; {more} would settle it. The log can show a difference of about "
+            f"{row['shown']:.3f}.{likely}"
+        )
+
+    @property
+    def shown(self) -> pd.DataFrame:
+        """The table as it is printed."""
+        f = self.frame
+        both = zip(f["estimate"], f["standard_error"], strict=True)
+        ends = zip(f["possible_low"], f["possible_high"], strict=True)
+        return pd.DataFrame(
+            {
+                "pair": [f"{a} and {b}" for a, b in zip(f["first"], f["second"], strict=True)],
+                "reported": [_signed(value, 4) for value in f["reported"]],
+                "estimate": [f"{_signed(value, 4)} ± {error:.4f}" for value, error in both],
+                "possible": [f"{_signed(a, 3)} to {_signed(b, 3)}" for a, b in ends],
+            }
+        )
+
+    def summary(self) -> str:
+        """The verdicts in sentences, the table and the notes, as the command line prints them."""
+        said = "".join(map(_wrapped, self.sentences))
+        return said + formatted(self.shown) + _as_notes(self.notes)
+
     def to_html(self) -> str:
         from . import html
 
-        return html.of_comparison(self.frame, self.settings, self.notes)
+        return html.of_comparison(self, self.settings)
 
     def plot(self) -> Figure:
         """The page's figure.
@@ -279,6 +348,24 @@ class Comparison(Result):
         return html.comparison_figure(self.frame, text(self.settings["metric"]))
 
 
+def _range(low: float, high: float) -> str:
+    return "" if np.isnan(low) else f"{low:.3f} to {high:.3f}"
+
+
+def _signed(value: float, digits: int) -> str:
+    """A difference with its sign, and zero without one."""
+    written = f"{value:+.{digits}f}"
+    return written.replace("-", "\u2212") if float(written) else f"{0:.{digits}f}"
+
+
+def _wrapped(sentence: str) -> str:
+    return "\n".join(textwrap.wrap(sentence, 100)) + "\n"
+
+
+def _as_notes(notes: Sequence[str]) -> str:
+    return "".join(_wrapped(f"note: {note}") for note in notes)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Result):
     """What :func:`~sampled_metrics.planning.plan` returns.
@@ -287,7 +374,8 @@ class Plan(Result):
     --------
     >>> import sampled_metrics as sm
     >>> better, worse = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
-    >>> found = sm.plan(better, worse, "ndcg@10", 1_000, 50, estimators=["bias-variance"])
+    >>> protocol = sm.Protocol(1_000, 100)
+    >>> found = sm.plan(better, worse, "ndcg@10", protocol, 50, estimators=["bias-variance"])
     >>> found.frame[["estimator", "negatives_needed", "users_needed"]]
            estimator  negatives_needed  users_needed
     0  bias-variance                33             8

@@ -124,7 +124,7 @@ class Log:
         these are), n_items (int; candidates of the instance, the relevant ones included) and
         n_negatives (int; how many were sampled). Made when it is first asked for.
     rows : Rows
-        The same as arrays, which take a tenth of the memory.
+        The same as arrays, which take about a sixth of the memory.
     replacement : bool
         Whether negatives were drawn with replacement.
 
@@ -133,6 +133,8 @@ class Log:
     >>> log = read_log("bundled")
     >>> log.recommenders, len(log.frame), log.replacement
     (('X', 'Y', 'Z'), 18120, False)
+    >>> read_log(log.frame.head(2), replacement=True)
+    Log(recommenders=1, users=2, rows=2, n_items=<3578 to 3654>, n_negatives=100, replacement=True)
     """
 
     def __init__(self, rows: pd.DataFrame | Rows, replacement: bool) -> None:
@@ -141,15 +143,23 @@ class Log:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
+        """The rows with the columns of `COLUMNS`."""
         return self.rows.frame()
+
+    def __repr__(self) -> str:
+        rows = self.rows
+        held: dict[str, object] = {"recommenders": len(self.recommenders)}
+        held |= {"users": rows.users.size, "rows": rows.user.size}
+        for name in ("n_items", "n_negatives"):
+            low, high = rows.columns[name].min(), rows.columns[name].max()
+            held[name] = low if low == high else f"<{low} to {high}>"
+        held["replacement"] = self.replacement
+        return f"Log({', '.join(f'{name}={value}' for name, value in held.items())})"
 
     @property
     def recommenders(self) -> tuple[str, ...]:
         """Their names, in the order of the log."""
         return self.rows.recommenders
-
-    def __repr__(self) -> str:
-        return f"Log(replacement={self.replacement})"
 
 
 def read_log(
@@ -226,7 +236,7 @@ def read_log(
     with_replacement = True if replacement is None else replacement
     if not isinstance(with_replacement, (bool, np.bool_)):
         raise ValueError(f"replacement must be True or False, got {replacement!r}")
-    frame, name = _loaded(source, lean=True)
+    frame, name = _loaded(source, "the log", lean=True)
     frame = _understood(frame, name, _INPUT)
     _check_columns(list(frame.columns), name)
     _name_ignored(frame, name, {*_INPUT, *COLUMNS})
@@ -280,15 +290,16 @@ def _bundled(n_items: int | None, n_negatives: int | None, replacement: bool | N
     return read_log(rows, n_items=n_items, n_negatives=n_negatives, replacement=False)
 
 
-def _loaded(source: object, lean: bool = False) -> tuple[pd.DataFrame, str]:
-    """The rows of a file or data frame as they are, and what to call them.
+def _loaded(source: object, name: str, lean: bool = False) -> tuple[pd.DataFrame, str]:
+    """The rows of a file or data frame as they are, and what to call them: a file by its path.
 
-    If `lean`, text of a large file is categorical, and numbers have the smallest type.
+    If `lean`, names of recommenders in a large file are categories, and numbers of a small type.
     """
     if isinstance(source, pd.DataFrame):
-        return source, "the log"
+        return source, name
     if not isinstance(source, (str, Path)):
-        raise ValueError(f"log must be a file or a data frame, got {type(source).__name__}")
+        argument = name.removeprefix("the ")
+        raise ValueError(f"{argument} must be a file or a data frame, got {type(source).__name__}")
     path = Path(source)
     parquet = path.suffix.lower() in (".parquet", ".pq")
     if lean and _is_large(path):
@@ -527,6 +538,19 @@ def _listed(names: Iterable[object]) -> str:
     shown = [shortened(n if n.isprintable() else as_written(n), 30) for n in shown]
     more = f" and {len(shown) - 8} more" if len(shown) > 9 else ""
     return (", ".join(shown[:8] if more else shown) or "none") + more
+
+
+def _need(
+    frame: pd.DataFrame, names: Iterable[str], source: str, shown: Mapping[str, str] | None = None
+) -> None:
+    """Refuse a table without rows or these columns; `shown` maps the source's own names to them."""
+    own = {ours: theirs for theirs, ours in (shown or {}).items()}
+    for name in names:
+        if list(frame.columns).count(name) != 1:
+            had = _listed([own.get(str(column), column) for column in frame.columns])
+            raise ValueError(f"{source} must have one column {own.get(name, name)}, got {had}")
+    if frame.empty:
+        raise ValueError(f"{source} must hold one row or more, got none")
 
 
 def _understood(frame: pd.DataFrame, source: str, wanted: Iterable[str]) -> pd.DataFrame:

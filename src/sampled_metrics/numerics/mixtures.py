@@ -1,0 +1,148 @@
+"""The likeliest mixture of given distributions, with a linear term beside the likelihood.
+
+Minimised is ``cost @ w - sum(shares * log(laws @ w))`` over w >= 0 with ``rows @ w = right``, for
+many such problems at once, by a primal-dual interior-point method with Mehrotra's predictor
+(mehrotra1992). The programme is convex, so any weights and multipliers bound its optimum:
+:func:`sampled_metrics.identification` does that with every rank, and does not trust the solver.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._validate import FloatArray
+
+#: How many steps are taken at most.
+_STEPS = 60
+#: How much of the way to the boundary a step goes.
+_SHORT = 0.995
+
+
+def likeliest(
+    laws: FloatArray,
+    shares: FloatArray,
+    cost: FloatArray,
+    rows: FloatArray,
+    right: FloatArray,
+    near: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Weights of the mixtures, and the multipliers of the rows.
+
+    Parameters
+    ----------
+    laws : ndarray of float, shape (problems, cells, k)
+        A distribution in each column; zeros where a weight is that of a slack variable.
+    shares : ndarray of float, shape (problems, cells)
+        Observed; not negative, and not all zero.
+    cost : ndarray of float, shape (problems, k)
+    rows : ndarray of float, shape (problems, r, k)
+        The first one sums the weights of the mixture.
+    right : ndarray of float, shape (problems, r)
+    near : ndarray of float, shape (problems,)
+        How far above its optimum each programme may stay.
+
+    Returns
+    -------
+    weights : ndarray of float, shape (problems, k)
+    multipliers : ndarray of float, shape (problems, r)
+
+    Examples
+    --------
+    Two coins, one of which always shows heads and the other every other time:
+
+    >>> coins = np.array([[[1.0, 0.5], [0.0, 0.5]]])
+    >>> free, one = np.zeros((1, 2)), np.ones((1, 1))
+    >>> weights, _ = likeliest(coins, np.array([[0.8, 0.2]]), free, np.ones((1, 1, 2)), one, [1e-9])
+    >>> weights.round(4)
+    array([[0.6, 0.4]])
+    """
+    problems, _, k = laws.shape
+    weights, multipliers = np.full((problems, k), 1.0 / k), np.zeros(right.shape)
+    scale, near = np.maximum(shares.sum(axis=1), 1e-6), np.asarray(near)
+    slope = cost - _times(shares / _along(laws, weights), laws)
+    multipliers[:, 0] = slope.min(axis=1) - 0.5 * scale
+    duals = np.maximum(slope - _times(multipliers, rows), 0.1 * scale[:, np.newaxis])
+    left = np.arange(problems)
+    given = (laws, shares, cost, rows, right, near)
+    state = (weights, multipliers, duals)
+    for _ in range(_STEPS):
+        done, state = _step(*given, *state)
+        if done.any():
+            for whole, part in zip((weights, multipliers, duals), state, strict=True):
+                whole[left[done]] = part[done]
+            left = left[~done]
+            if not left.size:
+                break
+            given = tuple(each[~done] for each in given)
+            state = tuple(each[~done] for each in state)
+    if left.size:  # as near as rounding lets them come
+        weights[left], multipliers[left] = state[:2]
+    return weights, multipliers
+
+
+def _step(
+    laws: FloatArray,
+    shares: FloatArray,
+    cost: FloatArray,
+    rows: FloatArray,
+    right: FloatArray,
+    near: FloatArray,
+    w: FloatArray,
+    y: FloatArray,
+    z: FloatArray,
+) -> tuple[np.ndarray, tuple[FloatArray, FloatArray, FloatArray]]:
+    """Which problems are solved, and where a step leads the others."""
+    k = w.shape[1]
+    expected = _along(laws, w)
+    dual = cost - _times(shares / expected, laws) - _times(y, rows) - z
+    primal = _along(rows, w) - right
+    gap = (w * z).sum(axis=1)
+    done = (gap <= near) & (np.abs(primal).max(axis=1) <= 1e-9)
+    if done.all():
+        return done, (w, y, z)
+    theta = w / z
+    # With H the Hessian, (H + Z/W)^-1 by Woodbury: only a system over the cells is solved.
+    root: FloatArray = laws * (np.sqrt(shares) / expected)[:, :, np.newaxis]
+    system = np.matmul(root * theta[:, np.newaxis], root.transpose(0, 2, 1))
+    # Rounding may leave a matrix of this size a little short of positive definite.
+    diagonal = np.arange(system.shape[1])
+    system[:, diagonal, diagonal] += 1.0 + 1e-15 * np.trace(system, axis1=1, axis2=2)[:, np.newaxis]
+    factor: FloatArray = np.asarray(np.linalg.inv(np.linalg.cholesky(system)), dtype=float)
+    weighted = rows * theta[:, np.newaxis]
+    across = np.matmul(factor, np.matmul(root, weighted.transpose(0, 2, 1)))
+    inner = np.linalg.inv(
+        np.matmul(weighted, rows.transpose(0, 2, 1)) - np.matmul(across.transpose(0, 2, 1), across)
+    )
+
+    def inverse(v: FloatArray) -> FloatArray:
+        scaled = theta * v
+        seen = _times(_along(factor, _along(root, scaled)), factor)
+        return np.asarray(scaled - theta * _times(seen, root))
+
+    def direction(target: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        force = -dual - target / w
+        dy = _along(inner, -primal - _along(rows, inverse(force)))
+        dw = inverse(force + _times(dy, rows))
+        return dw, dy, -(target + z * dw) / w
+
+    dw, _, dz = direction(w * z)
+    ahead = ((w + _far(w, dw) * dw) * (z + _far(z, dz) * dz)).sum(axis=1)
+    centre = (np.minimum(1.0, ahead / gap) ** 3 * gap / k)[:, np.newaxis]
+    dw, dy, dz = direction(w * z + dw * dz - centre)
+    far = np.minimum(_far(w, dw), _far(z, dz))
+    far = np.where(far < 1.0, _SHORT * far, 1.0)
+    far[done] = 0.0
+    return done, (w + far * dw, y + far * dy, z + far * dz)
+
+
+def _far(v: FloatArray, dv: FloatArray) -> FloatArray:
+    """How far `v` can go along `dv` and stay positive, at most 1; shape (problems, 1)."""
+    return np.asarray(1.0 / np.maximum(1.0, (-dv / v).max(axis=1, keepdims=True)))
+
+
+def _along(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+    return np.asarray(np.matmul(matrices, vectors[:, :, np.newaxis])[:, :, 0])
+
+
+def _times(vectors: FloatArray, matrices: FloatArray) -> FloatArray:
+    return np.asarray(np.matmul(vectors[:, np.newaxis], matrices)[:, 0])
