@@ -564,15 +564,13 @@ class _Sample:
         return cls(log if isinstance(log, Log) else read_log(log))
 
     def __init__(self, log: Log) -> None:
-        frame, self.names, self.replacement = log.frame, log.recommenders, log.replacement
+        rows, self.names, self.replacement = log.rows, log.recommenders, log.replacement
         self.better, self.tied, self.position, self.relevant, self.items, self.negatives = (
-            frame[name].to_numpy(dtype=np.int64)
+            rows.columns[name]
             for name in ("n_better", "n_tied", "position", "n_relevant", "n_items", "n_negatives")
         )
-        self.instance = frame["instance"].to_numpy(dtype=np.int64)
-        self.user, self.labels = pd.factorize(frame["user"])
-        recommender, _ = pd.factorize(frame["recommender"])
-        ends = np.append(0, np.cumsum(np.bincount(recommender))).tolist()
+        self.instance, self.user, self.labels = rows.columns["instance"], rows.user, rows.users
+        ends = rows.starts.tolist()
         self.rows = {name: slice(*at) for name, at in zip(self.names, pairwise(ends), strict=True)}
         self.users = {
             name: np.flatnonzero(np.bincount(self.user[rows])) for name, rows in self.rows.items()
