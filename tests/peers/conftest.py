@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import sampled_metrics as sm
+from sampled_metrics.io import readers
 from sampled_metrics.results import Estimates
+
+HOWTO = Path(__file__).parents[2] / "book/library/howto.md"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -53,3 +60,19 @@ def naive() -> Callable[[Estimates], dict[str, float]]:
         return dict(zip(rows["metric"], rows["value"], strict=True))
 
     return of
+
+
+@pytest.fixture(scope="session")
+def shown() -> Callable[..., dict[str, Any]]:
+    """A function that runs those three lines of the how-to that begin with a text."""
+    blocks = re.findall(r"(?ms)^```\{code-block\} python\n(.*?)^```$", HOWTO.read_text())
+
+    def run(begins: str, metrics: list[str], **given: Any) -> dict[str, Any]:
+        (lines,) = [block for block in blocks if block.startswith(begins)]
+        lines, changed = re.subn(r"estimate\(log, \[.*?\]", f"estimate(log, {metrics}", lines)
+        assert changed == 1
+        values = {"sm": sm, "readers": readers, **given}
+        exec(lines, values)
+        return values
+
+    return run

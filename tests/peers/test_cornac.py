@@ -6,13 +6,10 @@ from cornac.data import Dataset
 from cornac.metrics import AUC, MRR, NDCG, Recall
 from cornac.models import BPR
 
-import sampled_metrics as sm
-from sampled_metrics.io import readers
-
 METRICS = {"recall@10": Recall(k=10), "ndcg@10": NDCG(k=10), "rr": MRR(), "auc": AUC()}
 
 
-def test_sampled_metrics_in_three_lines(split, naive):
+def test_sampled_metrics_in_the_three_lines_of_the_how_to(split, naive, shown):
     train, test, negatives = split
     data = Dataset.from_uir(list(train.assign(time=1.0).itertuples(index=False, name=None)), seed=1)
     model = BPR(k=6, max_iter=30, num_threads=1, seed=2, verbose=False).fit(data)
@@ -24,14 +21,8 @@ def test_sampled_metrics_in_three_lines(split, naive):
         for user, own in negatives.items()
     }
 
-    run = {u: dict(zip(own, model.score(u)[own], strict=True)) for u, own in candidates.items()}
-    rows = readers.ranx(run, {u: {item: 1} for u, item in held.items()}, recommender="BPR")
-    found = sm.estimate(
-        sm.read_log(rows, n_items=data.num_items, replacement=False),
-        list(METRICS),
-        estimators=["naive"],
-        identification=False,
-    )
+    given = {"model": model, "candidates": candidates, "held": held, "n_items": data.num_items}
+    found = shown("run = {user", list(METRICS), **given)["found"]
 
     own = {name: [] for name in METRICS}
     for user, items in candidates.items():

@@ -8,9 +8,6 @@ import pytest
 from implicit.als import AlternatingLeastSquares
 from scipy.sparse import csr_matrix
 
-import sampled_metrics as sm
-from sampled_metrics.io import readers
-
 
 def ncf_metrics(held, items, scores):
     """Hit ratio and NDCG at 10 as NCF's evaluate.py computes them."""
@@ -19,7 +16,7 @@ def ncf_metrics(held, items, scores):
     return float(held in top), np.log(2) / np.log(top.index(held) + 2) if held in top else 0.0
 
 
-def test_negatives_of_ncf_in_three_lines(split, naive):
+def test_negatives_of_ncf_in_the_three_lines_of_the_how_to(split, naive, shown):
     train, test, negatives = split
     # As in NCF's file test.negative: a line begins with the user and the held-out item, and
     # negatives were drawn with replacement.
@@ -35,11 +32,8 @@ def test_negatives_of_ncf_in_three_lines(split, naive):
     model.fit(csr_matrix(counts, shape=(80, 300), dtype=np.float32), show_progress=False)
     of_users, of_items = model.user_factors, model.item_factors
 
-    run = {u: dict(zip((i, *m), of_items[[i, *m]] @ of_users[u])) for (u, i), m in drawn.items()}  # noqa: B905
-    rows = readers.ranx(run, {u: {i: 1} for u, i in drawn}, recommender="ALS")
-    log = sm.read_log(rows, n_items=300, replacement=False)
-    found = sm.estimate(log, ["hit@10", "ndcg@10"], estimators=["naive"], identification=False)
-
+    ran = shown("run = {u:", ["hit@10", "ndcg@10"], model=model, drawn=drawn, n_items=300)
+    found, log = ran["found"], ran["log"]
     theirs = [ncf_metrics(i, m, of_items[[*m, i]] @ of_users[u]) for (u, i), m in drawn.items()]
     expected = dict(zip(("hit@10", "ndcg@10"), np.mean(theirs, axis=0), strict=True))
     assert naive(found) == pytest.approx(expected, abs=1e-12)

@@ -25,7 +25,7 @@ def notebook():
 def test_a_frame_is_shown_as_a_table_in_three_lines(notebook):
     rank = np.random.default_rng(3).integers(1, 52, 90)
     notebook.user_ns["frame"] = pd.DataFrame({"user": [f"u{n}" for n in range(90)], "rank": rank})
-    shown = notebook.run_cell(CELL, silent=True)
+    shown = notebook.run_cell(CELL)
     assert shown.success
     html = notebook.display_formatter.format(shown.result)[0]["text/html"]
     ndcg = np.where(rank <= 10, 1 / np.log2(1 + rank), 0).mean()

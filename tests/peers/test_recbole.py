@@ -57,17 +57,13 @@ def fitted(ratings, tmp_path, monkeypatch):
     ("model", "options"),
     [("BPR", {}), ("GRU4Rec", {"train_neg_sample_args": None, "MAX_ITEM_LIST_LENGTH": 8})],
 )
-def test_uni100_in_three_lines(fitted, naive, ratings, model, options):
+def test_uni100_in_the_three_lines_of_the_how_to(fitted, naive, shown, ratings, model, options):
     trainer, test_data = fitted(model, **options)
-
-    rows = readers.recbole(trainer, test_data)
-    log = sm.read_log(rows, replacement=False)
-    found = sm.estimate(
-        log, ["recall@10", "mrr@10", "ndcg@10", "auc"], estimators=["naive"], identification=False
-    )
-
+    metrics = ["recall@10", "mrr@10", "ndcg@10", "auc"]
+    ran = shown("rows = readers.recbole", metrics, trainer=trainer, test_data=test_data)
+    rows = ran["rows"]
     reported = rows.attrs["reported"]
-    assert naive(found) == pytest.approx(
+    assert naive(ran["found"]) == pytest.approx(
         {
             "recall@10": reported["recall@10"],
             "rr@10": reported["mrr@10"],
