@@ -553,8 +553,11 @@ def _counts(table: pd.DataFrame, source: str) -> pd.DataFrame:
     score = table["score"].to_numpy()
     if score.dtype.kind != "f":
         score = np.unique(score, return_inverse=True)[1]  # in order, however large they are
-    order = np.lexsort((-score, group))
-    group, score = group[order], score[order]
+    order = np.arange(group.size)
+    down = (score[1:] <= score[:-1]) | (group[1:] > group[:-1])
+    if not (down & (group[1:] >= group[:-1])).all():  # as it is where lists are sorted
+        order = np.lexsort((-score, group))
+        group, score = group[order], score[order]
     negative = ~table["relevant"].to_numpy()[order]
     before = np.concatenate(([0], np.cumsum(negative)))  # negatives before each row
     new_group = np.append(True, group[1:] != group[:-1])
@@ -597,7 +600,8 @@ def _judge(rows: pd.DataFrame, relevant: pd.DataFrame, source: str) -> pd.DataFr
                 f"({missing.sum()} of {len(judged)} are missing for {shortened(str(name))}): "
                 + (_alike(table, user, item) or _UNSCORED)
             )
-    _refuse_twice(table, _KEY, source)
+    if len(run.categories) > 1 or not pd.Index(pairs).is_unique:
+        _refuse_twice(table, _KEY, source)
     return _counts(table, source)
 
 
@@ -729,8 +733,8 @@ def _lines(path: str | Path, names: list[str]) -> pd.DataFrame:
         reason = getattr(problem, "strerror", None) or "it is not text in UTF-8"
         raise ValueError(f"{_named(path)} cannot be read: {reason}") from None
     text = b"".join((b"\n", data, b"\n", bytes(_AFTER)))
-    starts, stops, ends = _fields(text)
-    lines = np.diff(np.searchsorted(starts, ends))
+    blanks, stops, ends = _fields(text)
+    lines = np.diff(np.searchsorted(blanks, ends))
     wrong = (lines != 0) & (lines != len(names))
     if wrong.any():
         at = int(np.argmax(wrong))
@@ -738,11 +742,12 @@ def _lines(path: str | Path, names: list[str]) -> pd.DataFrame:
             f"{path} must have lines of {len(names)} fields ({' '.join(names)}), got "
             f"{lines[at]} in line {at + 1}"
         )
-    if not starts.size:
+    if not stops.size:
         raise ValueError(f"{path} must hold one line or more, got none")
     columns: dict[str, Any] = {}
     for at, name in enumerate(names):
-        start, end = starts[at :: len(names)], stops[at :: len(names)]
+        start, end = (near[at :: len(names)].astype(np.int64) for near in (blanks, stops))
+        start += 1
         if name in _KEY:
             columns[name] = _texts(text, start, end)
         elif name in ("score", "rel"):
@@ -761,22 +766,26 @@ _PIECE = 1 << 21
 _BLANK = bytes(character in b" \t\n\v\f\r" for character in range(256))
 
 
-def _fields(text: bytes) -> tuple[IntArray, IntArray, IntArray]:
-    """Where fields start and where they end, and where lines do; the text starts with a line's end.
+def _fields(text: bytes) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The blanks before and after each field, and the ends of lines; one is before all else.
 
-    A piece at a time: what is made of it on the way stays small.
+    A piece at a time, and in small integers: new memory takes as long as the search.
     """
-    blanks, ends = [], []
+    blanks: list[NDArray[Any]] = []
+    ends: list[NDArray[Any]] = []
+    kind = np.int32 if len(text) < 2**31 else np.int64
     for at in range(0, len(text) - _AFTER, _PIECE):
         piece = text[at : min(at + _PIECE, len(text) - _AFTER)]
-        ends.append(np.flatnonzero(np.frombuffer(piece, np.uint8) == ord("\n")) + at)
-        blanks.append(np.flatnonzero(np.frombuffer(piece.translate(_BLANK), np.bool_)) + at)
+        for found, where in (
+            (ends, np.frombuffer(piece, np.uint8) == ord("\n")),
+            (blanks, np.frombuffer(piece.translate(_BLANK), np.bool_)),
+        ):
+            found.append((np.flatnonzero(where) + at).astype(kind))
     blank = np.concatenate(blanks)
-    start, stop = blank[:-1] + 1, blank[1:]
-    there = start < stop
-    if not there.all():
-        start, stop = start[there], stop[there]
-    return start, stop, np.concatenate(ends)
+    there = np.diff(blank) > 1
+    if there.all():
+        return blank[:-1], blank[1:], np.concatenate(ends)
+    return blank[:-1][there], blank[1:][there], np.concatenate(ends)
 
 
 def _floats(text: bytes, start: IntArray, end: IntArray) -> FloatArray | None:
