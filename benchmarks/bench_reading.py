@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from bench_evaluation import by_pandas
+from sampled_metrics.io import readers
 from sampled_metrics.io.logs import read_log
 
 RECOMMENDERS, USERS, NEGATIVES = 20, 100_000, 100
@@ -55,3 +56,24 @@ def test_read(
     }
     rows = RECOMMENDERS * USERS
     measure("reading", f"{kind}, {order}", way, rows, calls[way], rounds=3)
+
+
+@pytest.mark.parametrize("way", ["ours", "pandas"])
+def test_trec(measure: Callable[..., None], tmp_path: Path, way: str) -> None:
+    """A run of 15,000 queries, 100 documents each: its ranks, against splitting its lines."""
+    rng, run, qrels = np.random.default_rng(5), [], []
+    for query in range(15_000):
+        documents = rng.choice(100_000, 100, replace=False)
+        scores = np.sort(rng.normal(size=100))[::-1]
+        run += [
+            f"q{query} Q0 doc{document} {rank} {score:.6f} bm25\n"
+            for rank, (document, score) in enumerate(zip(documents, scores, strict=True), 1)
+        ]
+        qrels.append(f"q{query} 0 doc{documents[min(rng.geometric(0.05), 100) - 1]} 1\n")
+    (tmp_path / "run.trec").write_text("".join(run))
+    (tmp_path / "qrels.trec").write_text("".join(qrels))
+    calls: dict[str, Callable[[], object]] = {
+        "ours": lambda: readers.trec(tmp_path / "run.trec", tmp_path / "qrels.trec"),
+        "pandas": lambda: pd.read_csv(tmp_path / "run.trec", sep=" ", header=None),
+    }
+    measure("reading", "TREC run", way, len(run), calls[way], rounds=3)

@@ -212,8 +212,8 @@ class Estimates(Result):
     X            auc       0.8920    0.8920          0.0020  0.888 to 0.896  0.8920 ± 0.0020
     Y            auc       0.8522    0.8522          0.0024  0.848 to 0.857  0.8522 ± 0.0024
     Z            auc       0.7481    0.7481          0.0033  0.742 to 0.755  0.7481 ± 0.0033
-    possible: assuming that deeper ranks have fewer users among those with fewer than 10 negatives above
-    them
+    possible: assuming that deeper ranks have fewer users among those with fewer than 10 negatives
+    above them
     >>> print(found.to_latex().splitlines()[4])
     X & auc & 0.8920 & 0.8920 & 0.0020 & 0.888 to 0.896 & 0.8920 ± 0.0020 \\\\
     """
@@ -359,7 +359,7 @@ def _signed(value: float, digits: int) -> str:
 
 
 def _wrapped(sentence: str) -> str:
-    return "\n".join(textwrap.wrap(sentence, 100)) + "\n"
+    return "\n".join(textwrap.wrap(sentence, 96)) + "\n"
 
 
 def _as_notes(notes: Sequence[str]) -> str:
