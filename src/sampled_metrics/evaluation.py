@@ -584,6 +584,12 @@ class _Sample:
     @cached_property
     def classes(self) -> list[_Class]:
         """A class for each number of negatives and of relevant items."""
+        alike = (v.min() == v.max() for v in (self.negatives, self.relevant, self.items))
+        if all(alike):  # then nothing has to be sorted, however many rows there are
+            same = np.broadcast_to(np.int64(0), self.items.size)
+            size = self.items[:1].astype(np.int64)
+            m, relevant = int(self.negatives[0]), int(self.relevant[0])
+            return [_Class(m, relevant, np.arange(same.size), size, same)]
         kind = self.negatives * (int(self.relevant.max()) + 1) + self.relevant
         codes, kinds = pd.factorize(kind, sort=True)
         found = []
@@ -604,6 +610,8 @@ class _Sample:
 
         Two relevant items with the same negatives above and level have the same score.
         """
+        if self.relevant.max() == 1 or self.tied.max() == 0:
+            return (np.empty(0, dtype=np.int64),) * 3
         same = np.zeros(self.instance.size + 1, dtype=bool)
         same[1:-1] = (
             (np.diff(self.instance) == 0)
@@ -942,7 +950,9 @@ class _Values:
 
     def _looked_up(self, table: FloatArray, at: IntArray, rows: IntArray) -> FloatArray:
         """Values of rows from a table for their sizes, (sizes, n_relevant, m + 1)."""
-        sample, (_, relevant, columns) = self.sample, table.shape
+        sample, (sizes, relevant, columns) = self.sample, table.shape
+        if sizes * relevant == 1 and sample.tied.max() == 0:
+            return np.asarray(table[0, 0][sample.better[rows]])
         start = at * relevant + sample.position[rows] - 1
         first = sample.better[rows]
         out: FloatArray = table.ravel()[start * columns + first]
