@@ -359,7 +359,12 @@ def compare(
             verdicts = _holm({k: (v.sign, v.p) for k, v in found.items()}, 1.0 - level, len(pairs))
             judged = {
                 pair: _Judged(
-                    verdicts[pair], "proven", np.inf, _agreeing(one.ends, verdicts[pair]), one.shown, None
+                    verdicts[pair],
+                    _rung(None),
+                    np.inf,
+                    _agreeing(one.ends, verdicts[pair]),
+                    one.shown,
+                    None,
                 )
                 for pair, one in found.items()
             }
@@ -414,14 +419,11 @@ def _ladder(
     judged: dict[tuple[str, str], _Judged] = {}
     notes: list[str] = []
     judge = _Judge(sample, of, pairs, level)
-    rungs: list[tuple[str, Shape | None]] = [("proven", None)]
-    if assumed is not None:
-        rungs.append(("if decreasing", assumed))
     left = pairs
-    for rung, shape in rungs:
+    for shape in (None,) if assumed is None else (None, assumed):
         found, said = judge.under(shape, left)
         notes += said
-        judged |= {pair: replace(one, rung=rung) for pair, one in found.items()}
+        judged |= found
         left = [pair for pair in pairs if not judged[pair].sign]
         judge.decided = len(pairs) - len(left)
         bar.update()
@@ -429,11 +431,17 @@ def _ladder(
         return judged, notes
     for steepness in _STEEPNESS:
         found, _ = judge.under(replace(assumed, steepness=steepness), left)
-        left = [pair for pair, one in found.items() if one.sign]
-        for pair in left:
-            rung = f"if decreasing, at most {steepness:g} times"
-            judged[pair] = replace(found[pair], rung=rung, steepness=steepness)
+        judged |= {pair: one for pair, one in found.items() if one.sign}
+        # What contradicts a fall so gentle may still allow a steeper one.
+        left = [pair for pair in left if pair not in found or found[pair].sign]
     return judged, notes
+
+
+def _rung(shape: Shape | None) -> str:
+    if shape is None:
+        return "proven"
+    steepness = shape.steepness
+    return "if decreasing" + (f", at most {steepness:g} times" if np.isfinite(steepness) else "")
 
 
 class _Judge:
@@ -490,7 +498,10 @@ class _Judge:
             ends = _agreeing(ends, sign)
             users = self.sample.users[pair[0]].size
             needed = int(np.ceil(users * wanted / apart[pair])) if apart[pair] > 0 else None
-            judged[pair] = _Judged(sign, "", np.inf, ends, shown, None if sign else needed)
+            steepness = np.inf if shape is None else shape.steepness
+            judged[pair] = _Judged(
+                sign, _rung(shape), steepness, ends, shown, None if sign else needed
+            )
         return judged, notes
 
 
