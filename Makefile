@@ -13,7 +13,7 @@
 #   make lint       check format, types, and the pairs of text and notebook
 #   make sync       bring each chapter's text and notebook into step, the newer one leading
 #   make ranks      recompute the ranks that come with the package  (ARGS=--check to compare only)
-#   make fits       simulate the corrections fitted to samples anew (half an hour; ARGS=--check)
+#   make fits       simulate the corrections fitted to samples anew (half an hour)
 #   make test-site  open every page of the site in a Chromium and check it
 #   make benchmarks time and memory, beside the plain formulas: see benchmarks/README.md
 #   make clean      remove what was built, .venv excepted
@@ -37,8 +37,9 @@ test: $(VENV)/test.installed
 	$(if $(KERNEL),OPENBLAS_CORETYPE=$(KERNEL) )$(RUN) -m pytest -n logical --maxprocesses=8 --dist=worksteal $(ARGS)
 
 # Where versions matter, without the long simulations and large linear programmes.
-LOWEST := $(patsubst %,tests/test_%.py,logs readers evaluation ranking metrics estimators \
-	identification audit betting) src/sampled_metrics
+LOWEST := $(patsubst %,tests/sampled_metrics/%.py,io/test_logs io/test_readers test_evaluation \
+	test_ranking test_metrics test_estimators test_identification test_auditing \
+	numerics/test_betting) src/sampled_metrics
 LONG := by_chance or nothing_beside or false_alarm or cover_the or leaving_out or few_draws or \
 	verdicts_are_right or expected_statistic or dense_programme or auc_is_a_point or every_distribution
 test-lowest: .venv-lowest/lowest.installed
@@ -72,7 +73,7 @@ fits: $(VENV)/book.installed
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m sampled_book.fits $(ARGS)
 
 test-site: $(VENV)/site.installed book
-	$(RUN) -m pytest tests/site -n logical --maxprocesses=4 $(ARGS)
+	$(RUN) -m pytest tests/project/site -n logical --maxprocesses=4 $(ARGS)
 
 # On one core: on several, the times depend on what else the machine does.
 benchmarks: $(VENV)/benchmarks.installed

@@ -22,10 +22,9 @@ import pandas as pd
 from scipy.interpolate import BarycentricInterpolator
 from scipy.special import chdtrc, chdtri, gammaln, stdtr, stdtrit
 
-from . import estimators as corrections
 from . import _progress, identification, priors
+from . import estimators as corrections
 from ._validate import FloatArray, IntArray, shortened
-from .estimators import Estimator
 from .identification import Shape
 from .io.logs import Log, read_log
 from .metrics import Metric
@@ -471,7 +470,7 @@ class _Judge:
             for pair in pairs
             for order in (pair, pair[::-1])
             if all(name in profiles for name in pair)
-            and (slope := identification.meeting(*(profiles[name] for name in order))) > 0
+            and (slope := identification.meeting(profiles[order[0]], profiles[order[1]])) > 0
         ]
         deviance: dict[tuple[str, str], float] = {}
         if ways:
@@ -493,7 +492,7 @@ class _Judge:
         for pair in pairs:
             if not all(name in profiles for name in pair):
                 continue
-            ends = identification.difference(*(profiles[name] for name in pair), wanted)
+            ends = identification.difference(profiles[pair[0]], profiles[pair[1]], wanted)
             shown, sign = 0.5 * (ends[1] - ends[0]), verdicts[pair]
             ends = _agreeing(ends, sign)
             users = self.sample.users[pair[0]].size
@@ -624,7 +623,9 @@ class _Sample:
 
     def protocol(self, of: _Class, size: int) -> Protocol:
         """The protocol of the instances of a class that have a size of the catalogue."""
-        return Protocol(size, of.n_negatives, self.replacement, of.n_relevant)
+        return Protocol(
+            size, of.n_negatives, replacement=self.replacement, n_relevant=of.n_relevant
+        )
 
     def by_user(self, recommender: str, values: FloatArray) -> FloatArray:
         """Mean over each user's instances of the sum of the rows' values."""
@@ -697,7 +698,7 @@ class _Sample:
         """Users at each sampled rank, ties spread evenly; shape (m + 1,)."""
         better, tied = self.better[rows], self.tied[rows]
         if not tied.any():
-            return np.bincount(better, weights, m + 1)
+            return np.bincount(better, weights, m + 1).astype(float)
         each = weights / (tied + 1)
         steps = np.bincount(better, each, m + 2) - np.bincount(better + tied + 1, each, m + 2)
         return np.asarray(np.maximum(np.cumsum(steps)[:-1], 0.0))
@@ -762,7 +763,9 @@ class _Sample:
                 identification.check_fit(profile.fit, shape, f"the ranks of {shortened(name)}")
             except identification.IncompatibleError as problem:
                 if shape is None:
-                    raise ValueError(f"{problem}: check n_items, n_negatives and replacement") from None
+                    raise ValueError(
+                        f"{problem}: check n_items, n_negatives and replacement"
+                    ) from None
                 notes.append(str(problem))
             else:
                 kept[name] = profile
@@ -824,19 +827,13 @@ class _Values:
 
     def _build(self, of: Metric, name: str) -> tuple[_Build, str]:
         """How the estimator is made, and how it depends on the size of the catalogue."""
-        gamma = self.gamma
-        ways: dict[str, tuple[Callable[[Protocol], Estimator], str]] = {
-            "naive": (lambda protocol: corrections.naive(of, protocol), "constant"),
-            "rank estimate": (lambda protocol: corrections.rank_estimate(of, protocol), "each"),
-            "least bias": (lambda protocol: corrections.least_bias(of, protocol), "smooth"),
-            "monotone": (lambda protocol: corrections.monotone(of, protocol), "lines"),
-            "bias-variance": (
-                lambda protocol: corrections.bias_variance(of, protocol, gamma),
-                "smooth",
-            ),
-        }
-        make, way = ways[name]
-        return lambda protocol: np.atleast_2d(make(protocol).values), way
+        ways = {"naive": "constant", "rank estimate": "each", "monotone": "lines"}
+
+        def build(protocol: Protocol) -> FloatArray:
+            made = corrections.by_name(name, of, protocol, gamma=self.gamma)
+            return np.atleast_2d(made.values)
+
+        return build, ways.get(name, "smooth")
 
     def _plugged_in(self, of: Metric, name: str, recommender: str) -> _Found:
         """The metric of a fitted prior, and for maximum entropy its expansion in the users."""
@@ -927,7 +924,7 @@ class _Values:
 
     def _mean_protocol(self, n_negatives: int) -> Protocol:
         items = round(float(self.sample.items.mean()))
-        return Protocol(items, n_negatives, self.sample.replacement)
+        return Protocol(items, n_negatives, replacement=self.sample.replacement)
 
     def _of_thinned(self, values: FloatArray) -> _Build:
         """Values for the fewest negatives, expected of any so many of a user's negatives."""

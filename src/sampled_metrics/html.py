@@ -193,10 +193,11 @@ def of_plan(plans: pd.DataFrame, curves: pd.DataFrame, facts: Mapping[str, objec
 
     Examples
     --------
-    >>> from . import planning, metric
+    >>> from . import Protocol, planning
     >>> pair, given = pd.DataFrame({"first": ["A"], "second": ["B"]}), ({1: 1.0}, {9: 1.0})
-    >>> found = planning.plan(*given, metric("ap"), 100, 5, 10, estimators=["naive"]).frame
-    >>> by = planning.curve(*given, metric("ap"), 100, 5, [5, 10], estimators=["naive"])
+    >>> samples = [Protocol(100, m) for m in (5, 10)]
+    >>> found = planning.plan(*given, "ap", samples[-1], 5, estimators=["naive"]).frame
+    >>> by = planning.curve(*given, "ap", samples, 5, estimators=["naive"])
     >>> page = of_plan(pair.merge(found, "cross"), pair.merge(by, "cross"), {})
     >>> page.count("<table>"), page.count("<img ")
     (1, 2)
@@ -291,9 +292,7 @@ def _comparison_panel(comparison: pd.DataFrame, label: str) -> _Panel:
 
         color, marker = MARKS[0]["color"], MARKS[0]["marker"]
         places = range(len(labels))
-        ax.hlines(
-            places, comparison["possible_low"], comparison["possible_high"], color=color
-        )
+        ax.hlines(places, comparison["possible_low"], comparison["possible_high"], color=color)
         ax.plot(comparison["estimate"], places, marker, color=color)
         ax.axvline(0.0, color="black", linewidth=1)
         ax.set_yticks(places, labels)

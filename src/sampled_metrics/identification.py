@@ -88,7 +88,7 @@ class Shape:
     def __post_init__(self) -> None:
         for name, low in (("head", 0.0), ("steepness", 1.0)):
             value = getattr(self, name)
-            if not isinstance(value, numbers.Real) or not value >= low or value == 0:
+            if not isinstance(value, numbers.Real) or not float(value) >= low or value == 0:
                 raise ValueError(f"{name} must be a number >= {max(low, 1e-9):g}, got {value!r}")
 
     def __str__(self) -> str:
@@ -268,8 +268,8 @@ def interval(
     confidence : float
         In (0, 1).
     users : float, optional
-        Users that `counts`, then shares, stand for; ``inf`` leaves what even a hundred million users
-        cannot tell. The sum of the counts if omitted.
+        Users that `counts`, then shares, stand for; ``inf`` leaves what even a hundred million
+        users cannot tell. The sum of the counts if omitted.
     shape : Shape, optional
         What is assumed of the first true ranks; nothing if omitted.
 
@@ -318,8 +318,8 @@ def interval(
     scale = 1.0 if users is None else min(float(users), _INFINITE) / total
     kinds = np.array(
         [
-            (law.n_negatives, law.n_relevant, j + 1, int(law.n_items))
-            for rows, law, _ in classes
+            (of.n_negatives, of.n_relevant, j + 1, int(of.n_items))
+            for rows, of, _ in classes
             for j in range(len(rows))
         ]
     )
@@ -379,13 +379,13 @@ def checked_counts(
         if len({each.replacement for each in protocols}) > 1:
             raise ValueError("replacement must be the same for all classes, got both")
     classes = []
-    for each, law in zip(given, protocols, strict=True):
-        if not isinstance(law.n_items, int):
+    for each, of in zip(given, protocols, strict=True):
+        if not isinstance(of.n_items, int):
             raise ValueError(
-                f"n_items must be one number for each class, got shape {law.n_items.shape}"
+                f"n_items must be one number for each class, got shape {of.n_items.shape}"
             )
         rows = _finite(each)
-        columns, relevant = law.n_negatives + 1, law.n_relevant
+        columns, relevant = of.n_negatives + 1, of.n_relevant
         expected = (columns,) if relevant == 1 else (relevant, columns)
         if rows.shape != expected:
             raise ValueError(f"counts must have shape {expected}, got {rows.shape}")
@@ -396,7 +396,7 @@ def checked_counts(
                 f"counts must have the same sum at every position, got {rows.sum(axis=1).tolist()}"
             )
         if users > 0:
-            classes.append((rows, law, users))
+            classes.append((rows, of, users))
     if not classes:
         raise ValueError("counts must hold at least one user, got none")
     return classes
@@ -413,9 +413,7 @@ def _finite(counts: ArrayLike) -> FloatArray:
     return rows
 
 
-def partition(
-    kinds: IntArray, weights: FloatArray, metric: Metric, replacement: bool
-) -> Partition:
+def partition(kinds: IntArray, weights: FloatArray, metric: Metric, replacement: bool) -> Partition:
     """Put what is alike together: parts of a sample that are judged by a likelihood of their own.
 
     Parameters
@@ -443,14 +441,16 @@ def partition(
     pairs, pair = np.unique(kinds[:, 1:3], axis=0, return_inverse=True)
     largest = int(items.max())
     first = np.array(
-        [
-            metric.term(np.array([0, largest - r]) + j, j, r, largest)
-            for r, j in pairs.tolist()
-        ]
+        [metric.term(np.array([0, largest - r]) + j, j, r, largest) for r, j in pairs.tolist()]
     )[pair.ravel()]
     constant = first[:, 0] == first[:, 1]
     code = np.zeros(len(kinds), dtype=np.int64)
-    columns = ((negatives, _ALIKE), (position, _ALIKE_SETS), (relevant, _ALIKE_SETS), (pools, _ALIKE))
+    columns = (
+        (negatives, _ALIKE),
+        (position, _ALIKE_SETS),
+        (relevant, _ALIKE_SETS),
+        (pools, _ALIKE),
+    )
     for values, ratio in columns:
         split = np.zeros_like(code)
         for each in np.unique(code[~constant]):
@@ -631,12 +631,12 @@ def _of_pool(part: _Part, pool: int, shape: Shape | None) -> _Columns:
     else:
         of_stretch = laws[inside]
     every = np.arange(last)
-    means = [
-        (np.cumsum(term) / (every + 1.0))[ends] for term in part.terms(pool, every)
-    ]
+    means = [(np.cumsum(term) / (every + 1.0))[ends] for term in part.terms(pool, every)]
     even = np.cumsum(of_stretch * widths[:, np.newaxis], axis=0) / (ends + 1.0)[:, np.newaxis]
     steps = np.geomspace(1, last, _HEAD)
-    head_first = np.searchsorted(ends, np.clip([*range(12), *steps - 1, *above[drops]], 0, ends[-1]))
+    head_first = np.searchsorted(
+        ends, np.clip([*range(12), *steps - 1, *above[drops]], 0, ends[-1])
+    )
     tail_first = np.searchsorted(above[~inside], [x for x in few if x > ends[-1]])
     tail_first = tail_first[tail_first < (~inside).sum()]
     falls = np.zeros((0, above.size))
@@ -716,7 +716,7 @@ class Partition:
 
 
 class Programme:
-    """All likeliest mixtures of a partition: parts side by side, many samples and slopes at once."""
+    """All likeliest mixtures of a partition: many samples, parts and slopes at once."""
 
     def __init__(self, partition: Partition, columns: list[_Columns]) -> None:
         self.partition, self.columns = partition, columns
@@ -835,9 +835,13 @@ class Programme:
         multipliers = np.empty((sample.size, self.right.shape[1]))
         for start in range(0, sample.size, _BATCH):
             b = slice(start, start + _BATCH)
-            s, g = sample[b], part[b]
+            s, p = sample[b], part[b]
             weights[b], multipliers[b] = likeliest(
-                self.laws[g], shares[s, g], cost[s, g], self.rows[g], self.right[g],
+                self.laws[p],
+                shares[s, p],
+                cost[s, p],
+                self.rows[p],
+                self.right[p],
                 np.maximum(1e-2 * _NEAR / (2.0 * units[s] * parts), _ROUNDING),
             )
         weights = weights[:, : self.k]
@@ -859,12 +863,14 @@ class Programme:
             bound += -logs + c.sum(axis=1) + least
             short[:, g] = gradient[:, self.at[g]].min(axis=1) - least
             reduced.append(gradient)
-        return _Solved(value + self.partition.rest, likelihood, bound, weights, expected, short, reduced)
+        return _Solved(
+            value + self.partition.rest, likelihood, bound, weights, expected, short, reduced
+        )
 
     def _grown(self, found: _Solved, short: np.ndarray, units: FloatArray) -> bool:
         """Add the ranks that the bounds of some samples lack; whether there were any."""
         chosen = []
-        for g, (at, reduced) in enumerate(zip(self.chosen, found.reduced, strict=True)):
+        for at, reduced in zip(self.chosen, found.reduced, strict=True):
             more = [at]
             for i in np.flatnonzero(short):
                 least = reduced[i][at].min() - 0.1 * _NEAR / (2.0 * units[i] * len(self.chosen))

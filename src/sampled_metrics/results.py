@@ -374,7 +374,8 @@ class Plan(Result):
     --------
     >>> import sampled_metrics as sm
     >>> better, worse = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
-    >>> found = sm.plan(better, worse, "ndcg@10", 1_000, 50, estimators=["bias-variance"])
+    >>> protocol = sm.Protocol(1_000, 100)
+    >>> found = sm.plan(better, worse, "ndcg@10", protocol, 50, estimators=["bias-variance"])
     >>> found.frame[["estimator", "negatives_needed", "users_needed"]]
            estimator  negatives_needed  users_needed
     0  bias-variance                33             8

@@ -12,7 +12,7 @@ import numbers
 import re
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ BUNDLED_NEGATIVES = 100
 BUNDLE = Path(__file__).parents[1] / "data"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Log:
     """A sampled evaluation, as :func:`read_log` returns it: checked, and sorted.
 
@@ -75,10 +75,22 @@ class Log:
     >>> log = read_log("bundled")
     >>> log.recommenders, len(log.frame), log.replacement
     (('X', 'Y', 'Z'), 18120, False)
+    >>> read_log(log.frame.head(2), replacement=True)
+    Log(recommenders=1, users=2, rows=2, n_items=<3578 to 3654>, n_negatives=100, replacement=True)
     """
 
-    frame: pd.DataFrame = field(repr=False)
+    frame: pd.DataFrame
     replacement: bool
+
+    def __repr__(self) -> str:
+        users = self.frame["user"].nunique()
+        held: dict[str, object] = {"recommenders": len(self.recommenders), "users": users}
+        held["rows"] = len(self.frame)
+        for name in ("n_items", "n_negatives"):
+            low, high = self.frame[name].min(), self.frame[name].max()
+            held[name] = low if low == high else f"<{low} to {high}>"
+        held["replacement"] = self.replacement
+        return f"Log({', '.join(f'{name}={value}' for name, value in held.items())})"
 
     @property
     def recommenders(self) -> tuple[str, ...]:
@@ -160,7 +172,7 @@ def read_log(
     with_replacement = True if replacement is None else replacement
     if not isinstance(with_replacement, (bool, np.bool_)):
         raise ValueError(f"replacement must be True or False, got {replacement!r}")
-    given, name = _loaded(source)
+    given, name = _loaded(source, "the log")
     frame = _understood(given, name, _INPUT)
     _check_columns(list(frame.columns), name)
     _name_ignored(frame, name, {*_INPUT, *COLUMNS})
@@ -210,12 +222,13 @@ def _bundled(n_items: int | None, n_negatives: int | None, replacement: bool | N
     return read_log(rows, n_items=n_items, n_negatives=n_negatives, replacement=False)
 
 
-def _loaded(source: object) -> tuple[pd.DataFrame, str]:
-    """The rows of a file or data frame as they are, and what to call them."""
+def _loaded(source: object, name: str) -> tuple[pd.DataFrame, str]:
+    """The rows of a file or data frame as they are, and what to call them: a file by its path."""
     if isinstance(source, pd.DataFrame):
-        return source, "the log"
+        return source, name
     if not isinstance(source, (str, Path)):
-        raise ValueError(f"log must be a file or a data frame, got {type(source).__name__}")
+        argument = name.removeprefix("the ")
+        raise ValueError(f"{argument} must be a file or a data frame, got {type(source).__name__}")
     path = Path(source)
     parquet = path.suffix.lower() in (".parquet", ".pq")
     try:
@@ -319,6 +332,19 @@ def _listed(names: Iterable[object]) -> str:
     shown = [shortened(n if n.isprintable() else as_written(n), 30) for n in shown]
     more = f" and {len(shown) - 8} more" if len(shown) > 9 else ""
     return (", ".join(shown[:8] if more else shown) or "none") + more
+
+
+def _need(
+    frame: pd.DataFrame, names: Iterable[str], source: str, shown: Mapping[str, str] | None = None
+) -> None:
+    """Refuse a table without rows or these columns; `shown` maps the source's own names to them."""
+    own = {ours: theirs for theirs, ours in (shown or {}).items()}
+    for name in names:
+        if list(frame.columns).count(name) != 1:
+            had = _listed([own.get(str(column), column) for column in frame.columns])
+            raise ValueError(f"{source} must have one column {own.get(name, name)}, got {had}")
+    if frame.empty:
+        raise ValueError(f"{source} must hold one row or more, got none")
 
 
 def _understood(frame: pd.DataFrame, source: str, wanted: Iterable[str]) -> pd.DataFrame:

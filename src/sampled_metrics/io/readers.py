@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +26,7 @@ from .._validate import IntArray, as_written, integer, real_scores, shortened
 from ..ranking import exact_ranks_from_factors
 from ..results import Ranks
 from .files import replacing
-from .logs import _labels, _loaded, _need_pyarrow, _numbers
+from .logs import _labels, _listed, _loaded, _need, _need_pyarrow, _numbers
 
 Duplicates = Literal["refuse", "keep", "collapse"]
 Among = Literal["all", "irrelevant"]
@@ -198,18 +198,16 @@ def rectools(reco: Table, interactions: Table) -> pd.DataFrame:
     0  recommender     1     8         1       0            2
     """
     names = {"user_id": "user", "item_id": "item", "model": "recommender"}
-    given, source = _loaded(reco)
-    source = "reco" if isinstance(reco, pd.DataFrame) else source
+    given, source = _loaded(reco, "reco")
     rows = given.rename(columns=names)
     _need(rows, ["user", "item"], source, names)
     if "score" not in rows:
         if "rank" not in rows:
             raise ValueError(
-                f"{source} must have a column score or rank, got {_shown(given.columns)}"
+                f"{source} must have a column score or rank, got {_listed(given.columns)}"
             )
         rows["score"] = -_real(rows, "rank", source).astype(np.float64)
-    tested, test_source = _loaded(interactions)
-    test_source = "interactions" if isinstance(interactions, pd.DataFrame) else test_source
+    tested, test_source = _loaded(interactions, "interactions")
     tested = tested.rename(columns=names)
     _need(tested, ["user", "item"], test_source, names)
     return _judge(rows, tested[["user", "item"]].drop_duplicates(), source)
@@ -397,8 +395,7 @@ def rank_files(
         raise ValueError(f"among must be 'all' or 'irrelevant', got {as_written(among)}")
     write = _writer(output, [users, items, test, train])
     factors, catalogue = (_load_factors(path) for path in (users, items))
-    rows, source = _loaded(test)
-    source = "test" if isinstance(test, pd.DataFrame) else source
+    rows, source = _loaded(test, "test")
     shape = len(factors), len(catalogue)
     user, item = _pairs(rows, source, shape)
     frame = pd.DataFrame({"user": user, "item": item})
@@ -426,8 +423,6 @@ def rank_files(
 def _pairs(rows: pd.DataFrame, source: str, shape: tuple[int, int]) -> tuple[IntArray, IntArray]:
     """Columns user and item, as rows of factors of these numbers."""
     _need(rows, ["user", "item"], source)
-    if rows.empty:
-        raise ValueError(f"{source} must hold one row or more, got none")
     user, item = (_numbers(rows, key, 0, source) for key in ("user", "item"))
     for key, column, n_rows in zip(("user", "item"), (user, item), shape, strict=True):
         if column.max() >= n_rows:
@@ -453,8 +448,6 @@ def _with_relevant(frame: pd.DataFrame) -> pd.DataFrame:
 def _candidates(rows: pd.DataFrame, source: str) -> pd.DataFrame:
     """The rows, checked: recommender, user, item, score as float and relevant as bool."""
     _need(rows, ["user", "item", "score", "relevant"], source)
-    if rows.empty:
-        raise ValueError(f"{source} must hold one row or more, got none")
     columns: dict[str, Any] = {
         key: _labels(rows, key, source) for key in ("recommender", "user", "item")
     }
@@ -526,21 +519,6 @@ def _judge(rows: pd.DataFrame, relevant: pd.DataFrame, source: str) -> pd.DataFr
             )
     _refuse_twice(table, _KEY, source)
     return _counts(table, source)
-
-
-def _need(
-    frame: pd.DataFrame, names: list[str], source: str, shown: Mapping[str, str] | None = None
-) -> None:
-    """Refuse a table without these columns; `shown` maps the source's own names to them."""
-    own = {ours: theirs for theirs, ours in (shown or {}).items()}
-    for name in names:
-        if list(frame.columns).count(name) != 1:
-            had = _shown([own.get(str(column), column) for column in frame.columns])
-            raise ValueError(f"{source} must have one column {own.get(name, name)}, got {had}")
-
-
-def _shown(names: Iterable[object]) -> str:
-    return shortened(", ".join(map(str, names)), 200) or "none"
 
 
 def _real(frame: pd.DataFrame, key: str, source: str) -> NDArray[Any]:
@@ -690,8 +668,8 @@ def _load_train(train: Table | None, shape: tuple[int, int]) -> sp.csr_array | N
     if train is None:
         return None
     if isinstance(train, pd.DataFrame) or Path(train).suffix.lower() not in (".npz", ".npy"):
-        rows, source = _loaded(train)
-        pairs = _pairs(rows, "train" if isinstance(train, pd.DataFrame) else source, shape)
+        rows, source = _loaded(train, "train")
+        pairs = _pairs(rows, source, shape)
         return sp.csr_array((np.ones(pairs[0].size), pairs), shape=shape)
     try:
         matrix = sp.csr_array(sp.load_npz(io.BytesIO(Path(train).read_bytes())))

@@ -24,7 +24,7 @@ class IllConditionedError(ValueError):
     """The values of a correction have no digits that double precision can hold."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class System:
     """The problem of fitting ``law @ x`` to a target over a prior on the true ranks.
 
