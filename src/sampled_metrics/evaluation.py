@@ -305,8 +305,9 @@ def compare(
         the means, first less second, as reported and corrected; standard_error: of the estimate,
         from the users' own differences, without its bias; possible_low, possible_high: the exact
         differences that the sample leaves possible under the assumption of the verdict, or under
-        the widest there is; verdict: "A beats B", "B beats A" with their names, or `UNKNOWN`;
-        rung: the assumption it stands on, empty if there is no verdict; steepness: the largest k,
+        the strongest there is, 0 not among them beside a verdict; verdict: "A beats B", "B beats
+        A" with their names, or `UNKNOWN`; rung: the assumption it stands on, empty if there is no
+        verdict; steepness: the largest k,
         infinite if any will do; likely: the one ahead by the estimate, if its standard error
         leaves no doubt, which is no verdict, since its bias is not in it; shown: the smallest
         difference that this log could have shown under `shape`, roughly; users_needed: how many
@@ -492,7 +493,8 @@ class _Judge:
         for pair in pairs:
             if not all(name in profiles for name in pair):
                 continue
-            ends = identification.difference(profiles[pair[0]], profiles[pair[1]], wanted)
+            one, two = profiles[pair[0]], profiles[pair[1]]
+            ends = identification.difference(one, two, wanted * self._dependence(pair, one, two))
             shown, sign = 0.5 * (ends[1] - ends[0]), verdicts[pair]
             ends = _agreeing(ends, sign)
             users = self.sample.users[pair[0]].size
@@ -502,6 +504,18 @@ class _Judge:
                 sign, _rung(shape), steepness, ends, shown, None if sign else needed
             )
         return judged, notes
+
+    def _dependence(
+        self, pair: tuple[str, str], first: identification.Profile, second: identification.Profile
+    ) -> float:
+        """How much wider a pair's deviances are than those of independent rows; 1 at least."""
+        half = len(first.scores) // 2  # lines at the lower end come first
+        designs = [
+            self.sample.design(self.parts, dict(zip(pair, scores, strict=True)))
+            for a, b in ((0, half), (half, 0))
+            for scores in zip(first.scores[a:][:half], second.scores[b:][:half], strict=True)
+        ]
+        return max(1.0, *designs)
 
 
 def _agreeing(ends: tuple[float, float], sign: int) -> tuple[float, float]:
