@@ -269,8 +269,8 @@ def compare(
       (waudbysmith2024); otherwise by the likelihood, see `shape`.
     - *if decreasing*: near the top, deeper ranks have fewer users (:class:`Shape`).
     - *if decreasing, at most k times*: they are moreover at most k times fewer from one doubling
-      of the rank to the next. k is the largest for which the verdict holds: if the users' number
-      falls faster than that, it may fail.
+      of the rank to the next. k is the largest up to which the verdict holds for every k tried,
+      1.5, 2, 3, 4 and 8: if the users' number falls faster than that, it may fail.
 
     In the last two, the two samples' likelihoods are maximised together where the first metric is
     at most the second; how far they fall from where nothing is assumed of the metrics is compared
@@ -429,6 +429,7 @@ def _ladder(
         bar.update()
     if assumed is None or np.isfinite(assumed.steepness):
         return judged, notes
+    # Only on from where it holds: so a verdict is wrong only if it is under the gentlest true fall.
     for steepness in _STEEPNESS:
         found, _ = judge.under(replace(assumed, steepness=steepness), left)
         judged |= {pair: one for pair, one in found.items() if one.sign}
