@@ -227,7 +227,7 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
     from . import planning
     from .metrics import metric
     from .protocol import Protocol
-    from .results import Result
+    from .results import Plan, Result
 
     log, table, page = _opened(arguments, files)
     n_items, users, most = arguments.n_items, arguments.users, arguments.max_negatives
@@ -276,7 +276,7 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
         }
         both = (plans(), frame) if arguments.curve else (frame, curves())
         page.write_text(report.of_plan(*both, facts), encoding="utf-8")
-    _show(Result(frame, notes=notes), table, arguments)
+    _show((Result if arguments.curve else Plan)(frame, notes=notes), table, arguments)
 
 
 def _rank(arguments: argparse.Namespace, files: _Files) -> None:

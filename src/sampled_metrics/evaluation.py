@@ -273,8 +273,8 @@ def compare(
       (waudbysmith2024); otherwise by the likelihood, see `shape`.
     - *if decreasing*: near the top, deeper ranks have fewer users (:class:`Shape`).
     - *if decreasing, at most k times*: they are moreover at most k times fewer from one doubling
-      of the rank to the next. k is the largest for which the verdict holds: if the users' number
-      falls faster than that, it may fail.
+      of the rank to the next. k is the largest up to which the verdict holds for every k tried,
+      1.5, 2, 3, 4 and 8: if the users' number falls faster than that, it may fail.
 
     In the last two, the two samples' likelihoods are maximised together where the first metric is
     at most the second; how far they fall from where nothing is assumed of the metrics is compared
@@ -309,8 +309,9 @@ def compare(
         the means, first less second, as reported and corrected; standard_error: of the estimate,
         from the users' own differences, without its bias; possible_low, possible_high: the exact
         differences that the sample leaves possible under the assumption of the verdict, or under
-        the widest there is; verdict: "A beats B", "B beats A" with their names, or `UNKNOWN`;
-        rung: the assumption it stands on, empty if there is no verdict; steepness: the largest k,
+        the strongest there is, 0 not among them beside a verdict; verdict: "A beats B", "B beats
+        A" with their names, or `UNKNOWN`; rung: the assumption it stands on, empty if there is no
+        verdict; steepness: the largest k,
         infinite if any will do; likely: the one ahead by the estimate, if its standard error
         leaves no doubt, which is no verdict, since its bias is not in it; shown: the smallest
         difference that this log could have shown under `shape`, roughly; users_needed: how many
@@ -363,7 +364,7 @@ def compare(
             judged = {
                 pair: _Judged(
                     verdicts[pair],
-                    "proven",
+                    _rung(None),
                     np.inf,
                     _agreeing(one.ends, verdicts[pair]),
                     one.shown,
@@ -422,26 +423,30 @@ def _ladder(
     judged: dict[tuple[str, str], _Judged] = {}
     notes: list[str] = []
     judge = _Judge(sample, of, pairs, level)
-    rungs: list[tuple[str, Shape | None]] = [("proven", None)]
-    if assumed is not None:
-        rungs.append(("if decreasing", assumed))
     left = pairs
-    for rung, shape in rungs:
+    for shape in (None,) if assumed is None else (None, assumed):
         found, said = judge.under(shape, left)
         notes += said
-        judged |= {pair: replace(one, rung=rung) for pair, one in found.items()}
+        judged |= found
         left = [pair for pair in pairs if not judged[pair].sign]
         judge.decided = len(pairs) - len(left)
         bar.update()
     if assumed is None or np.isfinite(assumed.steepness):
         return judged, notes
+    # Only on from where it holds: so a verdict is wrong only if it is under the gentlest true fall.
     for steepness in _STEEPNESS:
         found, _ = judge.under(replace(assumed, steepness=steepness), left)
-        left = [pair for pair, one in found.items() if one.sign]
-        for pair in left:
-            rung = f"if decreasing, at most {steepness:g} times"
-            judged[pair] = replace(found[pair], rung=rung, steepness=steepness)
+        judged |= {pair: one for pair, one in found.items() if one.sign}
+        # What contradicts a fall so gentle may still allow a steeper one.
+        left = [pair for pair in left if pair not in found or found[pair].sign]
     return judged, notes
+
+
+def _rung(shape: Shape | None) -> str:
+    if shape is None:
+        return "proven"
+    steepness = shape.steepness
+    return "if decreasing" + (f", at most {steepness:g} times" if np.isfinite(steepness) else "")
 
 
 class _Judge:
@@ -493,13 +498,29 @@ class _Judge:
         for pair in pairs:
             if not all(name in profiles for name in pair):
                 continue
-            ends = identification.difference(profiles[pair[0]], profiles[pair[1]], wanted)
+            one, two = profiles[pair[0]], profiles[pair[1]]
+            ends = identification.difference(one, two, wanted * self._dependence(pair, one, two))
             shown, sign = 0.5 * (ends[1] - ends[0]), verdicts[pair]
             ends = _agreeing(ends, sign)
             users = self.sample.users[pair[0]].size
             needed = int(np.ceil(users * wanted / apart[pair])) if apart[pair] > 0 else None
-            judged[pair] = _Judged(sign, "", np.inf, ends, shown, None if sign else needed)
+            steepness = np.inf if shape is None else shape.steepness
+            judged[pair] = _Judged(
+                sign, _rung(shape), steepness, ends, shown, None if sign else needed
+            )
         return judged, notes
+
+    def _dependence(
+        self, pair: tuple[str, str], first: identification.Profile, second: identification.Profile
+    ) -> float:
+        """How much wider a pair's deviances are than those of independent rows; 1 at least."""
+        half = len(first.scores) // 2  # lines at the lower end come first
+        designs = [
+            self.sample.design(self.parts, dict(zip(pair, scores, strict=True)))
+            for a, b in ((0, half), (half, 0))
+            for scores in zip(first.scores[a:][:half], second.scores[b:][:half], strict=True)
+        ]
+        return max(1.0, *designs)
 
 
 def _agreeing(ends: tuple[float, float], sign: int) -> tuple[float, float]:

@@ -177,6 +177,21 @@ class Profile:
     scores : list of list of ndarray
         For each line and part, for each cell of sampled ranks, how many times likelier it is,
         as a logarithm, under the best distribution than under the one where the line touches.
+
+    Examples
+    --------
+    May half of 5,000 users have had their item among the first 50 of 1,000?
+
+    >>> protocol, kinds = Protocol(n_items=1_000, n_negatives=99), np.array([[99, 1, 1, 1_000]])
+    >>> true = np.random.default_rng(1).geometric(0.03, size=5_000)
+    >>> drawn = np.bincount(protocol.draw(np.minimum(true, 1_000), 1) - 1, minlength=100)
+    >>> parts = partition(kinds, np.array([5_000.0]), parsed("recall@50"), replacement=True)
+    >>> (found,) = parts.programme(Shape()).profiles([parts.counts([drawn.astype(float)])])
+    >>> bool(found.deviance(0.5) > 3.84)  # not with 95% confidence
+    True
+    >>> low, high = found.interval(3.84)
+    >>> bool(low < np.mean(true <= 50) < high)
+    True
     """
 
     intercepts: FloatArray
@@ -201,7 +216,35 @@ class Profile:
 
 
 def difference(first: Profile, second: Profile, threshold: float) -> tuple[float, float]:
-    """The differences of two metrics that are possible where two deviances share a threshold."""
+    """The differences of two metrics that are possible where two deviances share a threshold.
+
+    Parameters
+    ----------
+    first, second : Profile
+        Of two samples, taken as independent.
+    threshold : float
+        What the sum of the two deviances is at most.
+
+    Returns
+    -------
+    low, high : float
+
+    See Also
+    --------
+    meeting : Whether the first metric is above the second.
+
+    Examples
+    --------
+    How far two recommenders may be apart if all that is known of each are two lines below its
+    deviance, which falls to 0 where the metric is 0.4, and 0.3, and is 4 a twentieth away:
+
+    >>> def known(middle):
+    ...     ends = np.array([-80.0, 80.0])
+    ...     return Profile(-middle * ends, ends, (0.0, 1.0), 0.0, Fit(0.0, 1), [])
+    >>> low, high = difference(known(0.4), known(0.3), 4.0)
+    >>> round(low, 3), round(high, 3)
+    (0.05, 0.15)
+    """
     parts = threshold * np.linspace(0.0, 1.0, 33)
     ends = [(first.interval(a), second.interval(threshold - a)) for a in parts.tolist()]
     return min(a[0] - b[1] for a, b in ends), max(a[1] - b[0] for a, b in ends)
@@ -212,6 +255,20 @@ def meeting(first: Profile, second: Profile) -> float:
 
     It is that of the first profile, less its sign, and of the second one, where their sum is least
     among the values that the first may have from above and the second from below.
+
+    See Also
+    --------
+    Programme.apart : What a slope shows.
+
+    Examples
+    --------
+    The deviance of A falls up to 0.4, that of B rises from 0.3 on: they cannot be equal unless one
+    of them pays, and the other way round nobody does.
+
+    >>> a = Profile(np.array([32.0]), np.array([-80.0]), (0.0, 1.0), 0.0, Fit(0.0, 1), [])
+    >>> b = Profile(np.array([-24.0]), np.array([80.0]), (0.0, 1.0), 0.0, Fit(0.0, 1), [])
+    >>> meeting(a, b), meeting(b, a)
+    (80.0, 0.0)
     """
     down, up = first.slopes < 0, second.slopes > 0
     a = np.append(first.intercepts[down], 0.0), np.append(first.slopes[down], 0.0)
@@ -340,9 +397,28 @@ def interval(
 def check_fit(fit: Fit, shape: Shape | None, whose: str = "counts") -> None:
     """Refuse a sample that no distribution of true ranks, or none of a shape, explains.
 
+    Parameters
+    ----------
+    fit : Fit
+        Of the likeliest distribution.
+    shape : Shape, optional
+        What was assumed of it.
+    whose : str
+        What contradicts, for the message.
+
     Raises
     ------
     IncompatibleError
+        If the p-value of the fit is below `REFUTED`.
+
+    Examples
+    --------
+    >>> check_fit(Fit(deviance=11.0, cells=9), Shape())
+    >>> check_fit(Fit(deviance=93.0, cells=4), None, "the ranks of B")
+    Traceback (most recent call last):
+    ...
+    sampled_metrics.identification.IncompatibleError: the ranks of B contradict the protocol at \
+any true ranks: deviance 93 on at most 4 degrees of freedom, p-value 3e-19
     """
     if fit.p_value < REFUTED:
         why = "the protocol at any true ranks" if shape is None else f"the assumption that {shape}"
@@ -428,6 +504,20 @@ def partition(kinds: IntArray, weights: FloatArray, metric: Metric, replacement:
     Returns
     -------
     Partition
+
+    Raises
+    ------
+    ValueError
+        If a catalogue has more than `MOST_ITEMS` items.
+
+    Examples
+    --------
+    Catalogues of 1,000 and 1,050 items are alike, one of 3,000 is a part of its own:
+
+    >>> kinds = np.array([[99, 1, 1, 1_000], [99, 1, 1, 1_050], [99, 1, 1, 3_000]])
+    >>> found = partition(kinds, np.array([500.0, 300.0, 200.0]), parsed("recall@10"), True)
+    >>> found.part.tolist(), [round(part.share, 3) for part in found.parts]
+    ([1, 1, 0], [0.2, 0.8])
     """
     negatives, relevant, position, items = kinds.T
     pools = items - relevant

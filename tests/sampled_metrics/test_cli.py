@@ -209,6 +209,7 @@ def test_what_a_table_leaves_out_is_said_beside_it(
     rows = {"user": [1, 1, 2], "item": [1, 2, 3], "rank": [1, 2, 3], "n_negatives": [3, 3, 2]}
     pd.DataFrame(rows).to_csv("log.csv", index=False)
     words = ["estimate", "log.csv", "--n-items", "20", "--metrics", "ap", "--format", "json"]
+    words.append("--all")
     assert main([*words, "--report", "page.html"]) == 0
     out, err = capsys.readouterr()
     assert {row["estimator"] for row in json.loads(out)}.isdisjoint(evaluation.FITTED)
@@ -375,18 +376,87 @@ def test_a_warning_is_a_line_and_said_once(
     assert capsys.readouterr().err == "warning: of two lines\n"
 
 
-def test_compare_says_where_the_naive_metric_says_the_opposite(
+def test_estimate_has_one_row_for_each_recommender_and_metric_or_one_for_each_estimator(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["estimate", "log.csv", *SIZES, "--metrics", "ap", "auc", "--format", "json"]
+    found = {}
+    for options in ((), ("--all",), ("--estimators", "naive"), ("--assume", "nothing")):
+        assert main([*words, *options]) == 0
+        found[options[-1:]] = json.loads(capsys.readouterr().out)
+    rows = found[()]
+    pairs = [(row["recommender"], row["metric"]) for row in rows]
+    assert pairs == [("A", "ap"), ("A", "auc"), ("B", "ap"), ("B", "auc")]
+    named = {row["estimator"] for row in found[("--all",)]}
+    assert named == set(evaluation.ESTIMATORS) - {"maximum likelihood"}
+    naive = {(row["recommender"], row["metric"]): row["value"] for row in found[("naive",)]}
+    assert [naive[pair] for pair in pairs] == [row["reported"] for row in rows]
+    free = found[("nothing",)]
+    widths = [[row["possible_high"] - row["possible_low"] for row in each] for each in (rows, free)]
+    assert widths[0][0] < widths[1][0]
+    assert widths[0][1] == widths[1][1]  # nothing needs to be assumed of AUC
+
+
+def test_compare_says_what_a_verdict_stands_on_before_its_numbers(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     (line,) = [line for line in shown_in("README.md") if "compare" in line]  # on the whole log
-    assert main([*words_of(line), "--format", "json"]) == 0
+    assert main([*words_of(line), "--quiet"]) == 0
     out, err = capsys.readouterr()
-    rows = json.loads(out)
-    assert [(row["first"], row["second"]) for row in rows] == [("X", "Y"), ("X", "Z"), ("Y", "Z")]
-    warned = [row for row in rows if row["warning"]]
-    assert len(err.splitlines()) == len(warned)
-    for row in warned:
-        assert f"warning: {row['first']} and {row['second']}: " in err
+    assert err == ""
+    found = evaluation.compare("bundled", words_of(line)[words_of(line).index("--metric") + 1])
+    said, table = out.split("pair  ")
+    assert " ".join(said.split()) == " ".join(found.sentences)
+    assert [row.split("  ")[0] for row in table.splitlines()[1:]] == [
+        "X and Y", "X and Z", "Y and Z",
+    ]  # fmt: skip
+
+
+def test_compare_assumes_as_little_as_it_is_told(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rungs = {}
+    for told in ("decreasing", "nothing"):
+        words = ["compare", "log.csv", *SIZES, "--metric", "recall@20", "--assume", told]
+        assert main([*words, "--format", "json"]) == 0
+        ((row,), err) = json.loads((said := capsys.readouterr()).out), said.err
+        rungs[told] = row["rung"], row["possible_high"] - row["possible_low"]
+        assert err == ""
+    assert rungs["nothing"][0] in ("", "proven")
+    assert rungs["decreasing"][1] < rungs["nothing"][1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "estimate log.csv", "estimate log.csv --all", "compare log.csv --metric ndcg@10",
+        "plan --from log.csv --metric ndcg@10 --n-items 100000 --users 50000",
+        "plan --from log.csv --metric ndcg@10 --curve",
+        "estimate toy/log.csv TOY", "estimate toy/log.csv TOY --all",
+        "compare toy/log.csv TOY --metric recall@10", "compare toy/log.csv TOY --metric auc",
+        "plan --from toy/log.csv TOY --metric ndcg@10",
+        "audit toy/negatives.csv --n-items 500 --positives toy/positives.csv",
+        "rank --users toy/U.npy --items toy/V.npy --train toy/train.npz --test toy/test.csv",
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("small_log")
+def test_a_table_fits_a_terminal(
+    line: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Names of twelve characters, for the bundled log and the example.
+    names = {short: f"Recommender{short}" for short in "XYZAB"}
+    assert main(["example", "toy"]) == 0
+    toy = pd.read_csv("toy/log.csv")
+    toy.assign(recommender=toy["recommender"].map(names)).to_csv("toy/log.csv", index=False)
+    bundled = read_log("bundled").frame
+    bundled = bundled.assign(recommender=bundled["recommender"].map(names))
+    bundled.drop(columns=["position", "n_relevant"]).to_csv("log.csv", index=False)
+    capsys.readouterr()
+    sizes = "--n-items 480 --n-negatives 50 --no-replacement"
+    assert main([*line.replace("TOY", sizes).split(), "--quiet"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 100, max(lines, key=len)
 
 
 def test_plan_for_the_catalogue_of_the_log_or_another(

@@ -1,7 +1,7 @@
 """Estimates and verdicts from a log: by hand, by enumeration, and over simulated logs."""
 
 from collections import Counter
-from itertools import combinations, permutations
+from itertools import combinations, pairwise, permutations
 from math import sqrt
 
 import numpy as np
@@ -12,7 +12,8 @@ from scipy import stats
 from sampled_book.bundled_log import simulate
 from sampled_book.datasets import bundled_ranks
 from sampled_metrics import Protocol, estimators, evaluation, metric
-from sampled_metrics.evaluation import CANNOT_TELL, ESTIMATORS, FITTED
+from sampled_metrics.evaluation import ESTIMATORS, FITTED, UNKNOWN
+from sampled_metrics.identification import Shape
 from sampled_metrics.io.logs import Log, read_log
 from sampled_metrics.numerics import betting
 from sampled_metrics.ranking import RankIntervals
@@ -96,7 +97,6 @@ def test_instances_of_a_user_are_averaged_before_users_are():
         read_log(table, n_items=50, n_negatives=9),
         ["ap"],
         estimators=["naive"],
-        identification=False,
     ).itertuples()
     one, two = (1 + 1 / 4) / 2, 1 / 2
     assert row.value == pytest.approx((one + two) / 2)
@@ -145,7 +145,7 @@ def test_many_sizes_of_the_catalogue_cost_no_accuracy(of, name, share):
     some = simulate({"Y": ranks}, 30, np.random.default_rng(3))
     assert some["n_items"].nunique() > 100
     log = read_log(some, replacement=False)
-    table = estimate(log, [of], estimators=[name], gamma=1e-3, identification=False)
+    table = estimate(log, [of], estimators=[name], gamma=1e-3)
     each = []
     for user in some.itertuples():
         protocol = Protocol(user.n_items, 30, replacement=False)
@@ -160,7 +160,7 @@ def test_the_order_of_rows_and_the_names_of_users_do_not_matter():
     table = pd.DataFrame({"user": np.arange(60), "rank": rng.integers(1, 11, 60)})
     other = table.assign(user=[f"u{i}" for i in rng.permutation(60)]).sample(frac=1, random_state=1)
     first, second = (
-        estimate(read_log(t, n_items=50, n_negatives=9), ["ap", "recall@3"], identification=False)
+        estimate(read_log(t, n_items=50, n_negatives=9), ["ap", "recall@3"], estimators="all")
         for t in (table, other)
     )
     numbers = ["value", "standard_error", "low", "high"]
@@ -170,7 +170,7 @@ def test_the_order_of_rows_and_the_names_of_users_do_not_matter():
 
 def test_least_bias_is_left_out_where_doubles_cannot_hold_it_and_refused_if_named():
     log = log_of([1, 5, 30, 101], n_items=3_000, n_negatives=100)
-    found = evaluation.estimate(log, ["recall@10"], identification=False)
+    found = evaluation.estimate(log, ["recall@10"], estimators="all")
     assert set(found.frame["estimator"]) == set(ESTIMATORS[:-1]) - {"least bias"}
     assert list(found.notes) == [
         "least bias is left out of recall@10: with so many negatives it has no correct digits"
@@ -212,7 +212,7 @@ def test_the_standard_error_of_maximum_entropy_is_that_of_its_linear_expansion()
     protocol = Protocol(500, 20)
     ranks = protocol.draw(np.ceil(500 * rng.random(400) ** 3).astype(int), rng)
     log = log_of(ranks, 500, 20)
-    row = estimate(log, ["recall@10"], estimators=["maximum entropy"], identification=False).iloc[0]
+    row = estimate(log, ["recall@10"], estimators=["maximum entropy"]).iloc[0]
     counts = np.bincount(ranks - 1, minlength=21).astype(float)
 
     def refit(given):
@@ -248,7 +248,7 @@ def several_recommenders(users, same_users):
 @pytest.mark.parametrize("same_users", [True, False])
 def test_standard_errors_are_those_of_leaving_out_one_user_and_fitting_anew(same_users):
     # Tukey's jackknife over all users of the log, each with its rows for all recommenders.
-    rows, options = several_recommenders(40, same_users), {"gamma": 0.1, "identification": False}
+    rows, options = several_recommenders(40, same_users), {"gamma": 0.1}
 
     def fitted(kept):
         log = read_log(kept, n_items=60)
@@ -285,7 +285,7 @@ def test_intervals_that_count_the_fitting_cover_the_expectation():
     for _ in range(120):
         ranks = Protocol(500, 20).draw(rng.choice(population, 300), rng)
         log = Log(one.frame.assign(n_better=ranks - 1), one.replacement)
-        tables.append(estimate(log, ["ap"], estimators=FITTED[:1], identification=False))
+        tables.append(estimate(log, ["ap"], estimators=FITTED[:1]))
     rows = pd.concat(tables)
     expected = rows["value"].mean()
     covered = ((rows["low"] <= expected) & (expected <= rows["high"])).sum()
@@ -339,7 +339,7 @@ def test_priors_are_fitted_to_as_many_negatives_as_every_user_has():
 
     table = pd.DataFrame({"user": [1, 2, 3], "rank": [1, 2, 4], "n_negatives": [3, 2, 3]})
     log = read_log(table, n_items=50)
-    result = evaluation.estimate(log, ["ap"], identification=False)
+    result = evaluation.estimate(log, ["ap"], estimators="all")
     found = result.frame
     assert found["estimator"].tolist() == list(ESTIMATORS[:-1])
     assert list(result.notes) == ["users have 2 to 3 negatives: priors are fitted to 2 of each"]
@@ -377,7 +377,7 @@ def test_priors_are_fitted_to_as_many_negatives_as_every_user_has():
 def test_what_is_left_out_of_a_table_is_said(columns, options, reason):
     sizes = {} if "n_items" in columns else {"n_items": 50, "n_negatives": 9}
     log = read_log(pd.DataFrame(columns), **(sizes | options))
-    found = evaluation.estimate(log, ["ap"], identification=False)
+    found = evaluation.estimate(log, ["ap"], estimators="all")
     assert not set(found.frame["estimator"]) & set(FITTED)
     (note,) = found.notes
     assert note.startswith("bias-variance, fitted prior, and maximum entropy, are left out: ")
@@ -388,26 +388,55 @@ def test_what_is_left_out_of_a_table_is_said(columns, options, reason):
 
 def test_differences_are_paired_by_user():
     log = two([1, 2, 4, 3], [2, 4, 4, 10])
-    (row,) = compare(log, "auc", estimator="naive").itertuples()
+    (row,) = compare(log, "auc").itertuples()
     # Of 9 negatives the second has 1, 2, 0 and 7 more above.
     differences = np.array([1, 2, 0, 7]) / 9
-    assert row.corrected == row.naive == pytest.approx(differences.mean())
+    assert row.estimate == row.reported == pytest.approx(differences.mean())
     assert row.standard_error == pytest.approx(differences.std(ddof=1) / 2)
-    # Two ways to a verdict, and one pair.
-    assert row.p_value == min(1.0, 2 * betting.against(differences, -1.0, 1.0)[1])
+    low, high = betting.interval(differences, -1.0, 1.0, 0.05)
+    assert (row.possible_low, row.possible_high) == pytest.approx((low, high))
+    assert row.shown == pytest.approx((high - low) / 2)
+    assert (row.verdict, row.likely) == (UNKNOWN, "")
 
 
-def test_p_values_are_adjusted_for_the_pairs_and_for_both_ways():
+def test_verdicts_by_bets_are_adjusted_for_the_pairs_by_holm():
     # Ten users of whom B is 9 and C is 4 places of 9 behind A.
     names, ranks = np.repeat(["A", "B", "C"], 10), np.repeat([1, 10, 5], 10)
     rows = {"recommender": names, "user": [*range(10)] * 3, "rank": ranks}
     log = read_log(pd.DataFrame(rows), n_items=10, n_negatives=9, replacement=False)
-    table = compare(log, "auc")
     stakes = [0.9 * 1.2**-k for k in range(8)]  # the last below 0.9 / root of 10
-    for row, each in zip(table.itertuples(), [1, 4 / 9, -5 / 9], strict=True):
-        e = np.mean([(1 + t * abs(each)) ** 10 for t in stakes])
-        # Three pairs, two ways, two sides.
-        assert row.p_value == pytest.approx(min(1.0, 3 * 2 * 2 / e))
+    by_pair = {}
+    for pair, each in {("A", "B"): 1, ("A", "C"): 4 / 9, ("B", "C"): 5 / 9}.items():
+        by_pair[pair] = 2 / np.mean([(1 + t * each) ** 10 for t in stakes])  # two sides
+    first, second, third = sorted(by_pair, key=by_pair.get)
+    assert [by_pair[pair] for pair in (first, second, third)] == sorted(by_pair.values())
+    assert by_pair[third] < 0.99 * 2 * by_pair[second]  # so that the second one holds it up
+    for error, decided in [
+        (0.99 * 3 * by_pair[first], set()),
+        (1.01 * 3 * by_pair[first], {first}),
+        (0.99 * 2 * by_pair[second], {first}),
+        (1.01 * 2 * by_pair[second], {first, second, third}),
+    ]:
+        table = compare(log, "auc", confidence=1 - error)
+        given = table[table["verdict"] != UNKNOWN]
+        assert set(zip(given["first"], given["second"], strict=True)) == decided, error
+    verdicts = compare(log, "auc", confidence=0.5)["verdict"]
+    assert verdicts.tolist() == ["A beats B", "A beats C", "C beats B"]
+
+
+@pytest.mark.parametrize(
+    ("p_values", "left", "signs"),
+    [
+        ([0.01, 0.02, 0.04], 3, [1, 1, 1]),  # at most 0.05 / 3, 0.05 / 2 and 0.05
+        ([0.04, 0.01, 0.03], 3, [0, 1, 0]),  # 0.03 is not, and so nothing after it
+        ([0.01, 0.02, 0.04], 4, [1, 0, 0]),  # one that is not among them counts
+        ([0.02, 0.03, 0.04], 3, [0, 0, 0]),
+        ([1.0], 1, [0]),
+    ],
+)
+def test_holm_by_hand(p_values, left, signs):
+    found = {("A", str(i)): (1, p) for i, p in enumerate(p_values)}
+    assert [*evaluation._holm(found, 0.05, left).values()] == signs
 
 
 def test_users_of_equal_auc_by_chance_are_no_verdict():
@@ -424,45 +453,46 @@ def test_users_of_equal_auc_by_chance_are_no_verdict():
         (row,) = compare(
             read_log(pd.concat(tables), n_items=1_002, n_negatives=100), "auc"
         ).itertuples()
-        assert row.corrected > 2.5 * row.standard_error
-        assert (row.verdict, row.separate) == (CANNOT_TELL, False)
-        assert row.p_value > 0.05
-        assert row.low < 0 < row.high
+        assert row.estimate > 2.5 * row.standard_error
+        assert (row.verdict, row.rung, row.likely) == (UNKNOWN, "", "A")
+        assert row.possible_low < 0 < row.possible_high
 
 
-@pytest.mark.parametrize("of", ["auc", "recall@10"])
+@pytest.mark.parametrize("of", ["auc", "recall@10", "recall@50"])
 def test_nothing_beside_a_verdict_contradicts_it(population, of):
     rng, verdicts = np.random.default_rng(8), set()
     truth = {name: metric(of)(ranks, 300).mean() for name, ranks in population.items()}
-    for users, m, name in [(60, 5, None), (300, 60, "naive"), (60, 5, "maximum entropy")]:
-        for row in compare(drawn(population, users, 300, m, rng), of, estimator=name).itertuples():
-            verdicts.add(given := row.verdict != CANNOT_TELL)
-            assert given == (row.separate or row.p_value <= 0.05)
-            assert given == (row.low > 0 or row.high < 0)
-            assert not given or row.verdict.startswith(row.first) == (row.low > 0)
-            assert row.low <= truth[row.first] - truth[row.second] <= row.high
-            assert np.isnan(row.p_value) == (name in FITTED)
-    assert of != "auc" or verdicts == {False, True}
+    for users, m, name in [(60, 5, None), (1_000, 60, "naive"), (60, 5, "maximum entropy")]:
+        found = evaluation.compare(drawn(population, users, 300, m, rng), of, estimator=name)
+        for row, sentence in zip(found.frame.itertuples(), found.sentences, strict=True):
+            verdicts.add(given := row.verdict != UNKNOWN)
+            # An end of 0 beside a verdict is not possible itself.
+            assert given == (row.possible_low >= 0 or row.possible_high <= 0)
+            assert not given or row.verdict.startswith(row.first) == (row.possible_low >= 0)
+            assert row.possible_low <= truth[row.first] - truth[row.second] <= row.possible_high
+            assert given == (row.rung != "") == (not np.isnan(row.steepness))
+            assert (row.rung == "proven" or np.isnan(row.steepness)) or row.steepness >= 1.5
+            assert not given or row.likely == ""
+            assert not given or pd.isna(row.users_needed)
+            assert row.likely in ("", row.first if row.estimate > 0 else row.second)
+            assert row.shown > 0
+            assert pd.isna(row.users_needed) or row.users_needed > users
+            assert sentence.startswith(row.verdict) == given
+            assert (": unknown;" in sentence) != given
+            assert (" The estimate favours " in sentence) == (row.likely != "")
+    assert of == "recall@10" or verdicts == {False, True}
 
 
-def test_a_difference_beyond_the_bias_of_every_size_is_a_verdict():
-    # The naive metric is biased by less than what is between a first and a last place.
+def test_the_worst_bias_of_every_size_is_that_of_the_definition():
     rng, users = np.random.default_rng(2), 300
     sizes = rng.integers(30, 45, users)
-    tables = [
-        pd.DataFrame({"recommender": name, "user": range(users), "n_items": sizes, "rank": ranks})
-        for name, ranks in (("A", np.full(users, 1)), ("B", np.full(users, 29)))
-    ]
-    log = read_log(pd.concat(tables), n_negatives=28, replacement=False)
-    (row,) = compare(log, "ap", estimator="naive").itertuples()
+    table = pd.DataFrame({"user": range(users), "n_items": sizes, "rank": 1})
+    log = read_log(table, n_negatives=28, replacement=False)
     values = evaluation._Values(evaluation._Sample(log), 0.1)
     ends = [naive_bias(size, 28, metric("ap")) for size in np.unique(sizes)]
     worst = max(high for _, high in ends) - min(low for low, _ in ends)
     assert values.worst_bias(metric("ap"), "naive", every=True) == pytest.approx(worst)
     assert 0 < values.worst_bias(metric("ap"), "naive") <= worst + 1e-12
-    p = 4 * np.exp(-betting.log_e_value(np.array([28 / 29]), np.array([300.0]), -28 / 29, worst))
-    assert row.p_value == pytest.approx(p, rel=1e-6)
-    assert row.verdict == "A beats B"
 
 
 def naive_bias(n_items, n_negatives, of):
@@ -477,15 +507,20 @@ def naive_bias(n_items, n_negatives, of):
 def test_nothing_beside_a_verdict_counts_ties_as_half_right():
     # Up to nine negatives everything is a hit: no evaluation finds an order.
     (row,) = compare(two([1, 2, 5], [3, 1, 2]), "recall@10", estimator="naive").to_dict("records")
-    assert row["verdict"] == CANNOT_TELL
-    assert "probability" not in row
-    assert (row["corrected"], row["p_value"], row["separate"]) == (0, 1, False)
+    assert row["verdict"] == UNKNOWN
+    assert (row["estimate"], row["standard_error"], row["likely"]) == (0, 0, "")
 
 
-def test_equal_recommenders_have_no_verdict():
-    (row,) = compare(two([1, 2, 5], [1, 2, 5]), "ap", estimator="naive").itertuples()
-    assert (row.corrected, row.p_value) == (0, 1)
-    assert (row.verdict, row.warning, row.separate) == (CANNOT_TELL, "", False)
+@pytest.mark.parametrize("of", ["ap", "auc"])
+def test_equal_recommenders_have_no_verdict(of):
+    for ranks in ([1, 2, 5], [1] * 30, [10] * 30, [1, 1]):
+        found = evaluation.compare(two(ranks, ranks), of)
+        (row,) = found.frame.itertuples()
+        assert (row.estimate, row.reported, row.standard_error) == (0, 0, 0)
+        assert (row.verdict, row.rung, row.likely) == (UNKNOWN, "", "")
+        assert pd.isna(row.users_needed)
+        assert row.possible_low < 0 < row.possible_high
+        assert found.sentences[0].count("more negatives would settle it") == 1
 
 
 def test_users_must_be_the_same():
@@ -541,7 +576,7 @@ def test_95_percent_intervals_cover_their_expectation(simulated, of):
         "monotone": estimators.monotone,
         "rank estimate": estimators.rank_estimate,
     }
-    table = estimate(log, [of], estimators=list(makers), identification=False)
+    table = estimate(log, [of], estimators=list(makers))
     for name, make in makers.items():
         expected = make(metric(of), protocol).expected(population).mean()
         rows = table[table["estimator"] == name]
@@ -575,29 +610,263 @@ def population():
     }
 
 
-@pytest.mark.parametrize("of", ["auc", "recall@10", "ap"])
-def test_verdicts_are_right_or_not_given(population, of):
+def steepest_fall(ranks, last):
+    """How many times fewer users there are at a rank from one doubling to the next, at most."""
+    counts = np.bincount(ranks, minlength=2 * last)[1:]
+    ends = 2 ** np.arange(int(np.log2(last + 1)) + 1) - 1
+    means = [counts[a:b].mean() for a, b in pairwise(ends)]
+    return max((a / b for a, b in pairwise(means)), default=1.0)
+
+
+@pytest.mark.parametrize(
+    ("of", "users", "m", "rungs"),
+    [
+        ("auc", 60, 5, {"", "proven"}),
+        ("recall@10", 500, 10, {""}),  # of a list of 10 a sample of 10 shows next to nothing
+        ("recall@50", 2_000, 30, {"proven", "if decreasing"}),
+        ("recall@10", 6_000, 100, {"", "if decreasing", "if decreasing, at most 1.5 times"}),
+    ],
+)
+def test_verdicts_are_right_or_not_given(population, of, users, m, rungs):
     rng = np.random.default_rng(17)
     truth = {name: metric(of)(ranks, 300).mean() for name, ranks in population.items()}
-    given = 0
-    for _ in range(8):
-        table = compare(drawn(population, 500, 300, 10, rng), of)
-        for row in table.itertuples():
-            if row.verdict == CANNOT_TELL:
-                continue
-            given += 1
-            better = max((row.first, row.second), key=truth.get)
-            assert row.verdict.startswith(f"{better} beats ")
-    # AUC is known but for chance; of a list of 10 the sample of 10 shows next to nothing.
-    assert given >= 20 if of == "auc" else given == 0
+    fall = {name: steepest_fall(ranks, min(3_000 // m, 100)) for name, ranks in population.items()}
+    found = set()
+    for _ in range(3):
+        for row in compare(drawn(population, users, 300, m, rng), of).itertuples():
+            found.add(row.rung)
+            holds = row.steepness >= max(fall[row.first], fall[row.second])
+            if row.verdict != UNKNOWN and holds:
+                better = max((row.first, row.second), key=truth.get)
+                assert row.verdict.startswith(f"{better} beats "), row
+    assert found == rungs
+
+
+def test_recommenders_equal_in_the_metric_are_rarely_parted_where_the_assumption_holds():
+    # A fifth of the users within ten, evenly or 1.9 times fewer from doubling to doubling.
+    ranks, rng = np.arange(1, 301), np.random.default_rng(29)
+    even = np.where(ranks <= 10, 0.02, 0.012)
+    steep = 1.9 ** -np.floor(np.log2(ranks))
+    steep *= 0.2 / steep[:10].sum()
+    shares = {}
+    for name, head in (("A", even), ("B", steep)):
+        shares[name] = np.where(ranks <= 31, head, (1 - head[:31].sum()) / 269)
+        assert shares[name][:10].sum() == pytest.approx(0.2)
+        assert (np.diff(shares[name]) <= 0).all()
+    wrong = 0
+    for _ in range(20):
+        tables = []
+        for name, share in shares.items():
+            drawn_ranks = Protocol(300, 60).draw(rng.choice(ranks, 2_000, p=share), rng)
+            table = {"recommender": name, "user": range(2_000), "rank": drawn_ranks}
+            tables.append(pd.DataFrame(table))
+        log = read_log(pd.concat(tables), n_items=300, n_negatives=60)
+        (row,) = compare(log, "recall@10", shape=Shape(steepness=2.0)).itertuples()
+        assert row.possible_high - row.possible_low > 0.01
+        wrong += row.verdict != UNKNOWN
+    # Of 20 more than three are wrong in one case of 60 if 5% may be.
+    assert wrong <= 3
+
+
+def test_steepness_is_the_largest_of_the_ladder_that_holds():
+    # Numbers of users as they are expected, so that chance plays no part.
+    protocol, ranks, found = Protocol(1_000, 100), np.arange(1, 1_001), set()
+    for worse in (50, 55, 60):
+        shares = {}
+        for name, scale in (("A", 40.0), ("B", worse)):
+            true = np.exp(-ranks / scale) + 0.02 * np.exp(-ranks / 400.0)
+            shares[name] = true / true.sum() @ protocol.pmf(ranks)
+        log = expected_log(shares, 3_000, 1_000, 100)
+        (row,) = compare(log, "ndcg@10").itertuples()
+        found.add(row.steepness)
+        held, ladder = {}, (1.5, 2.0, 3.0, 4.0, 8.0)
+        for k in (*ladder, np.inf):
+            alone = evaluation.compare(log, "ndcg@10", shape=Shape(steepness=k))
+            (other,) = alone.frame.itertuples()
+            held[k] = other.verdict != UNKNOWN
+            if other.rung not in ("", "proven") and np.isfinite(k):
+                assert (other.rung, other.steepness) == (f"if decreasing, at most {k:g} times", k)
+                assert alone.sentences == [
+                    "A beats B on NDCG@10 if, near the top, deeper ranks have fewer users, "
+                    f"at most {k:g} times a doubling."
+                ]
+        if np.isinf(row.steepness) or not held[1.5]:
+            assert held[np.inf] == np.isinf(row.steepness)
+            continue
+        up = ladder.index(row.steepness) + 1
+        assert [held[k] for k in ladder[: up + 1]] == [True] * up + [False] * (up < 5)
+        assert not held[np.inf]
+    assert {3.0, np.inf} < found  # and nothing, where they are too alike
+
+
+def expected_log(shares, users, n_items, n_negatives):
+    """A log of as many users at each sampled rank as are expected, up to rounding."""
+    tables = []
+    for name, share in shares.items():
+        ends = np.round(np.cumsum(share) * users).astype(int)
+        ranks = 1 + np.searchsorted(ends, np.arange(users), side="right")
+        tables.append(pd.DataFrame({"recommender": name, "user": range(users), "rank": ranks}))
+    return read_log(pd.concat(tables), n_items=n_items, n_negatives=n_negatives)
+
+
+def test_a_fall_too_gentle_for_the_sample_does_not_end_the_ladder(monkeypatch):
+    # Whatever contradicts 1.5 times a doubling is tried with 2 times and more.
+    tried = []
+
+    class Judge:
+        decided = 0
+
+        def __init__(self, *_):
+            pass
+
+        def under(self, shape, pairs):
+            tried.append(np.inf if shape is None else shape.steepness)
+            sign = int(shape is not None and shape.steepness in (2.0, 3.0))
+            if shape is not None and shape.steepness == 1.5:
+                return {}, ["contradicted"]
+            steepness = tried[-1]
+            judged = evaluation._Judged(
+                sign, evaluation._rung(shape), steepness, (0.0, 1.0), 1.0, None
+            )
+            return dict.fromkeys(pairs, judged), []
+
+    monkeypatch.setattr(evaluation, "_Judge", Judge)
+    (row,) = compare(two([1, 2, 5], [3, 1, 2]), "recall@3").itertuples()
+    assert tried[:6] == [np.inf, np.inf, 1.5, 2.0, 3.0, 4.0]
+    assert (row.rung, row.steepness) == ("if decreasing, at most 3 times", 3.0)
+
+
+def test_a_shape_that_the_sample_contradicts_is_not_assumed():
+    rng = np.random.default_rng(5)
+    population = {
+        "deep": np.full(300, 30),
+        "A": np.minimum(rng.geometric(0.05, 300), 300),
+        "B": np.minimum(rng.geometric(0.01, 300), 300),
+    }
+    log = drawn(population, 300, 300, 50, rng)
+    found, free = (evaluation.estimate(log, ["recall@10"], shape=s) for s in ("decreasing", None))
+    (note,) = found.notes
+    assert note.startswith("the ranks of deep contradict the assumption that deeper ranks have fe")
+    assert free.notes == ()
+    ends = ["possible_low", "possible_high"]
+    both = [one.frame.set_index("recommender")[ends] for one in (found, free)]
+    # (Alone and beside others the same programme stops at other digits.)
+    np.testing.assert_allclose(both[0].loc["deep"], both[1].loc["deep"], atol=1e-4)
+    width = [one["possible_high"] - one["possible_low"] for one in both]
+    assert (width[0] < 0.9 * width[1])[["A", "B"]].all()
+    compared = evaluation.compare(log, "recall@10")
+    assert list(compared.notes) == [note]
+    free = compare(log, "recall@10", shape=None).set_index(["first", "second"])
+    for row in compared.frame.itertuples():
+        if "deep" in (row.first, row.second):
+            same = free.loc[(row.first, row.second)]
+            assert row.rung in ("", "proven")
+            assert (row.verdict, row.rung) == (same["verdict"], same["rung"])
+            assert row.possible_low == pytest.approx(same["possible_low"], abs=1e-3)
+
+
+def test_nothing_is_assumed_of_users_with_several_relevant_items():
+    table = pd.DataFrame({"user": np.repeat(range(30), 2), "item": [0, 1] * 30})
+    table["n_better"] = np.random.default_rng(1).integers(0, 10, 60)
+    table["n_tied"] = 0
+    log = read_log(table, n_items=100, n_negatives=9)
+    found = [evaluation.estimate(log, ["recall@10"], shape=s) for s in ("decreasing", None)]
+    assert found[0].settings["assumed"] == "nothing"
+    pd.testing.assert_frame_equal(found[0].frame, found[1].frame)
+    with pytest.raises(ValueError, match="shape must be a Shape, 'decreasing' or None, got 'flat'"):
+        evaluation.estimate(log, ["ap"], shape="flat")
+
+
+def dependent_log(kind):
+    """Two recommenders whose ranks depend on each other, and on each other within a user."""
+    rng = np.random.default_rng(6)
+    rows = []
+    for user in range(80):
+        taste = rng.beta(1, 3)
+        for name, more in (("A", 0.0), ("B", 0.1)):
+            many = {"single": 1, "instances": 1 + user % 3, "items": 1 + user % 2}[kind]
+            ranks = rng.binomial(7, min(taste + more, 1.0), many)
+            for i, above in enumerate(ranks.tolist()):
+                instance, item = (i, 0) if kind == "instances" else (0, i)
+                rows.append((name, user, instance, item, above, int(rng.integers(0, 3))))
+    columns = ["recommender", "user", "instance", "item", "n_better", "n_tied"]
+    return read_log(pd.DataFrame(rows, columns=columns), n_items=200, n_negatives=9)
+
+
+@pytest.mark.parametrize("kind", ["single", "instances", "items"])
+@pytest.mark.parametrize("names", [("A",), ("A", "B")])
+def test_the_design_is_that_of_the_covariances_of_scores_by_user(kind, names):
+    log, rng = dependent_log(kind), np.random.default_rng(7)
+    sample = evaluation._Sample(log)
+    parts = sample.partition(metric("ap"))
+    assert len(parts.parts) == (1 if kind != "items" else len(parts.parts)) > 0
+    shapes = [len(c) for c in sample.cells(parts)["A"]]
+    scores = {name: [rng.normal(size=k) for k in shapes] for name in names}
+    # Each row's score is the mean over the places that its ties cover; the rows of an instance
+    # are its items, and those of several instances have a share of the user each.
+    starts = evaluation.identification.cells(9)
+    columns, alone = [], 0.0
+    for name in names:
+        rows = log.frame[log.frame["recommender"] == name].reset_index(drop=True)
+        instances = rows.groupby("user")["instance"].nunique()
+        weight = 1.0 / rows["user"].map(instances).to_numpy()
+        position = sample.position[sample.rows[name]]
+        relevant = sample.relevant[sample.rows[name]]
+        kinds, of_row = sample.kinds
+        part = parts.part[of_row[sample.rows[name]]]
+        assert (kinds[of_row[sample.rows[name]], 1:3] == np.c_[relevant, position]).all()
+        for g in range(len(parts.parts)):
+            value = np.zeros(len(rows))
+            for i, row in enumerate(rows.itertuples()):
+                places = range(row.n_better, row.n_better + row.n_tied + 1)
+                at = [int((starts <= place).sum()) - 1 for place in places]
+                value[i] = np.mean([scores[name][g][c] for c in at])
+            inside = part == g
+            value = value - np.average(value[inside], weights=weight[inside])
+            summed = pd.Series(np.where(inside, weight * value, 0.0)).groupby(rows["user"]).sum()
+            columns.append(summed.to_numpy())
+            alone += float((weight * value**2)[inside].sum())
+    covariances = np.atleast_2d(np.cov(np.array(columns), ddof=0))
+    expected = len(columns[0]) * covariances.sum() / alone
+    if kind == "single" and len(names) == 1:
+        assert expected == pytest.approx(1.0)
+    else:
+        assert abs(expected - 1.0) > 0.01
+    assert sample.design(parts, scores) == pytest.approx(expected, rel=1e-9)
+
+
+def test_items_of_a_user_that_move_together_widen_what_is_possible():
+    # Two items of a user that are above each other's negatives alike say as much as one does.
+    rng, users, rows = np.random.default_rng(3), 150, []
+    for name, chance in (("A", 0.1), ("B", 0.02)):
+        for at in (0, 1):
+            above = rng.binomial(20, np.minimum(rng.geometric(chance, users), 200) / 200)
+            together = above if at == 0 else np.array([a for a, *_ in rows[-users:]])
+            rows += [
+                (a, t, name, u, at) for u, (a, t) in enumerate(zip(above, together, strict=True))
+            ]
+    table = pd.DataFrame(rows, columns=["above", "together", "recommender", "user", "item"])
+    widths = {}
+    for kind in ("above", "together"):
+        given = table.rename(columns={kind: "n_better"}).assign(n_tied=0)
+        log = read_log(
+            given.drop(columns={"above", "together"} - {kind}), n_items=202, n_negatives=20
+        )
+        judge = evaluation._Judge(evaluation._Sample(log), metric("recall@50"), [("A", "B")], 0.95)
+        profiles = judge.parts.programme(None).profiles([judge.counts[n] for n in "AB"])
+        widths[kind] = judge._dependence(("A", "B"), *profiles)
+        low, high = compare(log, "recall@50")[["possible_low", "possible_high"]].iloc[0]
+        plain = evaluation.identification.difference(*profiles, 3.841458820694124)
+        assert high - low >= plain[1] - plain[0] - 1e-9
+    assert widths["together"] > 1.3 * widths["above"] >= 1.3
 
 
 def test_a_difference_beyond_any_bias_is_a_verdict():
     rng = np.random.default_rng(5)
     population = {"A": np.full(50, 200), "B": rng.integers(1, 5, 50)}
     (row,) = compare(drawn(population, 300, 300, 50, rng), "recall@10").itertuples()
-    assert row.separate
-    assert row.verdict == "B beats A"
+    assert (row.verdict, row.rung, row.steepness) == ("B beats A", "proven", np.inf)
+    assert row.possible_high < 0
 
 
 def test_significance_is_no_verdict_where_bias_could_explain_it():
@@ -606,38 +875,79 @@ def test_significance_is_no_verdict_where_bias_could_explain_it():
     population = {"A": np.full(100, 25), "B": np.append(np.full(30, 5), np.full(70, 290))}
     log = drawn(population, 400, 300, 10, rng)
     (row,) = compare(log, "recall@10", estimator="naive").itertuples()
-    assert row.corrected > 20 * row.standard_error
-    assert (row.verdict, row.separate, row.p_value) == (CANNOT_TELL, False, 1)
-    assert row.low < 0 < row.high
-    (row,) = compare(log, "recall@10", estimator="maximum entropy").itertuples()
-    assert row.naive > 0
+    assert row.estimate > 20 * row.standard_error
+    # What the estimate says is no verdict, and here it is false.
+    assert (row.verdict, row.rung, row.likely) == (UNKNOWN, "", "A")
+    assert row.possible_low < 0 < row.possible_high
+    (other,) = compare(log, "recall@10", estimator="maximum entropy").itertuples()
+    assert other.reported == row.reported == row.estimate > 0
+    assert (other.possible_low, other.verdict) == (row.possible_low, row.verdict)
 
 
-def test_identification_rows_hold_the_exact_metric_of_the_population(population):
-    rng = np.random.default_rng(7)
-    log = drawn(population, 400, 300, 10, rng)
-    table = estimate(log, ["recall@10", "auc"], estimators=["naive"])
-    rows = table[table["estimator"] == "identification"]
-    assert rows["value"].isna().all()
-    assert len(rows) == 6
-    for row in rows.itertuples():
+def test_what_is_possible_holds_the_exact_metric_of_the_population(population):
+    log = drawn(population, 400, 300, 10, np.random.default_rng(7))
+    table = estimate(log, ["recall@10", "auc"])
+    assert table["recommender"].tolist() == ["X", "X", "Y", "Y", "Z", "Z"]
+    for row in table.itertuples():
         exact = metric(row.metric)(population[row.recommender], 300).mean()
-        assert row.low <= exact <= row.high
-    assert (rows["high"] - rows["low"])[rows["metric"] == "auc"].max() < 0.12
+        assert row.possible_low <= exact <= row.possible_high
+    auc, recall = (table[table["metric"] == of] for of in ("auc", "recall@10"))
+    np.testing.assert_array_equal(auc["estimate"], auc["reported"])
+    assert (auc["possible_high"] - auc["possible_low"]).max() < 0.12
+    assert (recall["reported"] > recall["possible_high"]).all()
+    bare = estimate(log, ["recall@10", "auc"], identification=False)
+    kept = ["recommender", "metric", "reported", "estimate", "standard_error", "users"]
+    pd.testing.assert_frame_equal(bare[kept], table[kept])
+    missing = bare[["possible_low", "possible_high"]].isna().all(axis=1) & (bare["quote"] == "")
+    assert missing.tolist() == (bare["metric"] == "recall@10").tolist()
 
 
-def test_naive_and_corrected_disagree_with_a_warning(population):
+def test_the_row_of_a_recommender_is_that_of_its_estimator():
+    log = log_of([1, 3, 2, 10, 1, 7])
+    rows = estimate(log, ["ap", "auc"])
+    every = estimate(log, ["ap", "auc"], estimators="all").set_index(["metric", "estimator"])
+    for row, name in zip(rows.itertuples(), ("bias-variance", "naive"), strict=True):
+        assert row.reported == every.loc[(row.metric, "naive"), "value"]
+        assert row.estimate == every.loc[(row.metric, name), "value"]
+        assert row.standard_error == every.loc[(row.metric, name), "standard_error"]
+    (auc,) = (row for row in rows.itertuples() if row.metric == "auc")
+    ends = every.loc[("auc", "naive"), ["low", "high"]].tolist()
+    assert [auc.possible_low, auc.possible_high] == ends
+
+
+@pytest.mark.parametrize(
+    ("given", "quote"),
+    [
+        ((0.25, 0.01, 0.2, 0.3), "0.200 to 0.300"),  # ten standard errors wide
+        ((0.25, 0.01, 0.23, 0.27), "0.250 \u00b1 0.010"),
+        ((0.25, 0.0012, 0.248, 0.252), "0.2500 \u00b1 0.0012"),
+        ((0.25, 0.01, 0.26, 0.28), "0.260 to 0.280"),  # the estimate is not possible
+        ((0.25, 0.01, np.nan, np.nan), ""),
+    ],
+)
+def test_what_may_be_quoted_is_the_range_unless_the_error_says_as_much(given, quote):
+    assert evaluation._quote(*given) == quote
+
+
+def test_the_estimate_favours_none_that_the_reported_metric_alone_does(population):
     # X has the largest naive recall and the smallest exact one.
     rng = np.random.default_rng(9)
     log = drawn(population, 3_000, 300, 30, rng)
     table = compare(log, "recall@3")
-    wrong = table["naive"] * table["corrected"] < 0
+    truth = {name: metric("recall@3")(ranks, 300).mean() for name, ranks in population.items()}
+    wrong = table["reported"] * table["estimate"] < 0
     assert wrong.any()
-    assert (table["warning"] != "").tolist() == wrong.tolist()
-    assert table.loc[wrong, "warning"].str.startswith("naive recall@3 says the opposite: ").all()
+    for row in table.itertuples():
+        better = max((row.first, row.second), key=truth.get)
+        assert row.likely in ("", better)
+        assert row.verdict in (
+            UNKNOWN,
+            f"{better} beats {row.first}",
+            f"{better} beats {row.second}",
+        )
 
 
-def test_rounding_is_no_difference_no_error_and_no_warning():
+def test_rounding_is_no_difference_and_no_error():
     rng = np.random.default_rng(4)
     ranks = rng.integers(1, 12, 199)
     table = pd.concat(
@@ -645,16 +955,72 @@ def test_rounding_is_no_difference_no_error_and_no_warning():
         for name, order in (("A", ranks), ("B", rng.permutation(ranks)), ("C", ranks[::-1]))
     )
     found = compare(read_log(table, n_items=500, n_negatives=11), "ndcg")
-    assert (found[["naive", "corrected"]] == 0).all(axis=None)
-    assert (found["p_value"] == 1).all()
-    assert (found["warning"] == "").all()
+    assert (found[["reported", "estimate"]] == 0).all(axis=None)
+    assert (found["verdict"] == UNKNOWN).all()
+    assert (found["likely"] == "").all()
     alike = log_of([1] * 30, n_items=500, n_negatives=11)
-    errors = estimate(alike, ["ndcg@10"], identification=False)["standard_error"]
+    errors = estimate(alike, ["ndcg@10"], estimators="all")["standard_error"]
     assert (errors == 0).all()
 
 
 def test_ranks_that_no_sample_leads_to_are_refused():
     # All users at the middle of 99 negatives: a binomial count would spread.
     log = log_of([50] * 200, n_items=1_000, n_negatives=99)
-    with pytest.raises(ValueError, match="the sampled ranks of recommender are none that such"):
-        estimate(log, ["ap"], estimators=["naive"])
+    said = "the ranks of recommender contradict the protocol at any true ranks: .* check n_items"
+    with pytest.raises(ValueError, match=said):
+        estimate(log, ["ap"])
+    pair = pd.concat([log.frame.assign(recommender=name) for name in "AB"])
+    with pytest.raises(ValueError, match=said.replace("recommender", "A")):
+        compare(Log(pair, log.replacement), "ap")
+
+
+EDGES = {
+    "two users": two([1, 3], [2, 10]),
+    "two users alike": two([1, 1], [10, 10]),
+    "one negative": read_log(
+        pd.DataFrame({"recommender": ["A"] * 9 + ["B"] * 9, "user": [*range(9)] * 2})
+        .assign(rank=[1, 2, 1] * 3 + [1] * 9),
+        n_items=50, n_negatives=1,
+    ),
+    "two items": read_log(
+        pd.DataFrame({"recommender": ["A"] * 9 + ["B"] * 9, "user": [*range(9)] * 2})
+        .assign(rank=[1, 2, 1] * 3 + [1] * 9),
+        n_items=2, n_negatives=1, replacement=False,
+    ),
+    "exact ranks": read_log(
+        pd.DataFrame({"recommender": ["A"] * 20 + ["B"] * 20, "user": [*range(20)] * 2})
+        .assign(rank=[*range(1, 21), *[1] * 20]),
+        n_items=20, n_negatives=19, replacement=False,
+    ),
+    "all tied": read_log(
+        pd.DataFrame({"recommender": ["A"] * 9 + ["B"] * 9, "user": [*range(9)] * 2})
+        .assign(n_better=0, n_tied=9),
+        n_items=50, n_negatives=9,
+    ),
+    "a catalogue for each user": read_log(
+        pd.DataFrame({"recommender": ["A"] * 40 + ["B"] * 40, "user": [*range(40)] * 2})
+        .assign(rank=[1, 4, 2, 9] * 20, n_items=[*range(20, 820, 20)] * 2),
+        n_negatives=9,
+    ),
+    "one to three items": dependent_log("items"),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("of", ["auc", "recall@10", "ap", "accuracy"])
+@pytest.mark.parametrize("edge", EDGES)
+def test_a_log_at_the_edge_has_numbers_and_no_warning(edge, of):
+    with np.errstate(divide="raise", over="raise", invalid="raise"):
+        for shape in ("decreasing", None):
+            found = evaluation.estimate(EDGES[edge], [of], shape=shape)
+            pair = evaluation.compare(EDGES[edge], of, shape=shape)
+            for table in (found.frame, pair.frame.drop(columns=["steepness", "users_needed"])):
+                assert np.isfinite(table.select_dtypes("number").to_numpy()).all()
+            assert (found.frame["possible_low"] <= found.frame["possible_high"]).all()
+            (row,) = pair.frame.itertuples()
+            assert row.possible_low <= row.possible_high
+            assert "nan" not in found.summary() + pair.summary()
+    if edge == "exact ranks" and of == "recall@10":
+        # What was sampled is what there is, and users who differ in the metric tell.
+        assert row.verdict == "B beats A"
+        assert row.estimate == row.reported == -0.5

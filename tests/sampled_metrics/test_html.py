@@ -21,33 +21,49 @@ from sampled_metrics.html import (
     of_estimates,
     of_plan,
 )
-from sampled_metrics.results import Audit, Comparison, Result, printable, text
+from sampled_metrics.results import Audit, Comparison, Estimates, Result, printable, text
 
 NASTY = '<script>alert("x")</script> $\\frac{1}{0}$ & \x1b\x00 "quoted"'
 COLUMNS = [
+    "recommender", "metric", "reported", "estimate", "standard_error", "possible_low",
+    "possible_high", "quote", "users",
+]  # fmt: skip
+LONG = [
     "recommender", "metric", "estimator", "value", "standard_error", "low", "high", "users",
 ]  # fmt: skip
 
 
-def estimates(*names: str) -> pd.DataFrame:
+def estimates(*names: str) -> Estimates:
     """Estimates of two metrics for recommenders of these names."""
     rows = []
     for of in ("recall@10", "auc"):
         for i, name in enumerate(names):
-            rows.append((name, of, "naive", 0.25 + i / 50, 0.01, 0.23, 0.27, 1_000))
-            rows.append((name, of, "monotone", 0.1, np.nan, np.nan, np.nan, 1_000))
-            rows.append((name, of, "identification", np.nan, np.nan, 0.0, 0.4, 1_000))
-    return pd.DataFrame(rows, columns=COLUMNS)
+            ends = (0.05, 0.35, "0.050 to 0.350") if of == "auc" else (np.nan, np.nan, "")
+            rows.append((name, of, 0.25 + i / 50, 0.1, 0.01, *ends, 1_000))
+    return Estimates(pd.DataFrame(rows, columns=COLUMNS), {"assumed": "that it is so"})
 
 
-def comparison(first: str, second: str, warning: str) -> pd.DataFrame:
+def every_estimator(*names: str) -> Estimates:
+    """Two estimators of AUC for recommenders of these names, the second without an interval."""
+    rows = []
+    for name in names:
+        rows.append((name, "auc", "naive", 0.25, 0.01, 0.23, 0.27, 1_000))
+        rows.append((name, "auc", "maximum likelihood", 0.1, np.nan, np.nan, np.nan, 1_000))
+    return Estimates(pd.DataFrame(rows, columns=LONG), {})
+
+
+def pair_of(first: str, second: str) -> pd.DataFrame:
     row = {
-        "first": first, "second": second, "naive": 0.02, "corrected": -0.01,
-        "standard_error": 0.004, "low": -0.02, "high": -0.002,
-        "p_value": 0.01, "separate": False, "verdict": f"{second} beats {first}",
-        "warning": warning,
+        "first": first, "second": second, "reported": 0.02, "estimate": -0.01,
+        "standard_error": 0.004, "possible_low": -0.02, "possible_high": -0.002,
+        "verdict": f"{second} beats {first}", "rung": "if decreasing", "steepness": np.inf,
+        "likely": "", "shown": 0.009, "users_needed": pd.NA,
     }  # fmt: skip
     return pd.DataFrame([row])
+
+
+def comparison(first: str, second: str, of: str = "recall@10", *notes: str) -> Comparison:
+    return Comparison(pair_of(first, second), {"metric": of}, notes)
 
 
 class Read(HTMLParser):
@@ -80,12 +96,11 @@ class Read(HTMLParser):
 
 
 def test_a_page_is_whole_and_asks_no_other_host() -> None:
-    page = of_estimates(estimates("A", "B"), {"recall@10": comparison("A", "B", "")}, {"users": 7})
+    page = of_estimates(estimates("A", "B"), {"recall@10": comparison("A", "B")}, {"users": 7})
     read = Read(page)
     assert read.open == []
     assert read.all("html") == [{"lang": "en"}]
     assert [len(read.texts[tag]) for tag in ("title", "h1")] == [1, 1]
-    assert read.texts["h2"] == ["What was read", "Recall@10", "AUC", "How to read this"]
     addresses = [value for _, a in read.tags for n, value in a.items() if n in ("src", "href")]
     assert addresses
     assert all(str(address).startswith("data:") for address in addresses)
@@ -97,8 +112,31 @@ def test_a_page_is_whole_and_asks_no_other_host() -> None:
     assert "users: 7" in read.texts["li"]
 
 
+SENTENCE = (
+    "B beats A on {} if, near the top, deeper ranks have fewer users, however steeply."
+)  # fmt: skip
+
+
+def test_a_report_opens_with_the_verdicts() -> None:
+    said = {of: comparison("A", "B", of) for of in ("recall@10", "auc")}
+    page = of_estimates(estimates("A", "B"), said, {"users": 7})
+    read = Read(page)
+    assert read.texts["h2"] == [
+        "Verdicts on Recall@10", "Verdicts on AUC", "Recall@10", "AUC", "What was read",
+        "How to read this",
+    ]  # fmt: skip
+    sentences = [SENTENCE.format(label) for label in ("Recall@10", "AUC")]
+    assert read.texts["li"] == [*sentences, "users: 7"]
+    # Nothing but headings, and the metric's own name, is read before the first verdict.
+    body = page[page.index("<h1") :]
+    assert body.index(sentences[0]) < min(body.index(tag) for tag in ("<table", "<img", "<p>"))
+    alone = Read(of_comparison(comparison("A", "B", "auc", "a note"), {"metric": "auc"}))
+    assert alone.texts["h2"][0] == "Verdicts on AUC"
+    assert alone.texts["li"] == [sentences[1], "metric: auc", "a note."]
+
+
 def test_each_figure_has_a_text_and_each_table_a_caption_and_heads() -> None:
-    page = of_estimates(estimates("A", "B"), {"recall@10": comparison("A", "B", "")}, {})
+    page = of_estimates(estimates("A", "B"), {"recall@10": comparison("A", "B")}, {})
     read = Read(page)
     assert len(read.all("img")) == len(read.texts["figcaption"]) == 2
     assert all(image["alt"] for image in read.all("img"))
@@ -113,65 +151,75 @@ def test_each_figure_has_a_text_and_each_table_a_caption_and_heads() -> None:
 def test_the_tables_hold_the_numbers_and_leave_out_what_is_missing() -> None:
     read = Read(of_estimates(estimates("A"), {}, {}))
     assert read.texts["td"].count("0.2500") == 2
+    assert read.texts["td"].count("0.050 to 0.350") == 2  # possible, and quoted
     assert "nan" not in " ".join(read.texts["td"]).lower()
-    assert "1,000" in read.texts["td"]
+    assert read.texts["p"].count("Possible: assuming that it is so.") == 2
+    long = Read(of_estimates(every_estimator("A"), {}, {}))
+    assert long.texts["td"][1:7] == ["naive", "0.2500", "0.0100", "0.2300", "0.2700", "1,000"]
+    assert long.texts["td"][7:] == ["A", "maximum likelihood", "0.1000", "1,000"]
+    assert not any("assuming" in said for said in long.texts.get("p", []))
 
 
-def test_verdicts_are_words_and_a_misleading_naive_metric_is_pointed_out() -> None:
-    said = {"recall@10": comparison("A", "B", "the naive metric says the opposite")}
-    read = Read(of_estimates(estimates("A", "B"), said, {}))
-    assert "B beats A" in read.texts["strong"]
-    assert read.texts["span"] == ["Warning: the naive metric says the opposite."]
-    plain = Read(of_estimates(estimates("A", "B"), {"recall@10": comparison("A", "B", "")}, {}))
-    assert "span" not in plain.texts
+def test_a_pair_has_its_differences_with_signs() -> None:
+    read = Read(of_estimates(estimates("A", "B"), {"recall@10": comparison("A", "B")}, {}))
+    cells = ["A and B", "+0.0200", "\u22120.0100 \u00b1 0.0040", "\u22120.020 to \u22120.002"]
+    at = read.texts["td"].index("A and B")
+    assert read.texts["td"][at : at + 4] == cells
 
 
 def test_what_the_page_uses_is_defined_and_nothing_else() -> None:
     read = Read(of_estimates(estimates("A", "B"), {}, {}))
-    terms = ["naive", "monotone", "identification", "standard error", "low, high"]
+    terms = ["reported", "estimate", "standard error", "possible", "quote"]
     assert read.texts["dt"] == terms
-    both = Read(of_estimates(estimates("A"), {"auc": comparison("A", "B", "")}, {}))
-    assert both.texts["dt"] == [*terms, "p-value", "separate", "verdict"]
+    long = Read(of_estimates(every_estimator("A"), {}, {}))
+    assert long.texts["dt"] == ["naive", "maximum likelihood", "standard error", "low, high"]
+    both = Read(of_estimates(estimates("A"), {"auc": comparison("A", "B", "auc")}, {}))
+    assert both.texts["dt"] == [*terms, "verdict"]
+    alone = Read(of_comparison(comparison("A", "B", "auc"), {"metric": "auc"}))
+    assert alone.texts["dt"] == [*terms[:4], "verdict"]
 
 
 def test_every_estimator_is_defined() -> None:
     from sampled_metrics.evaluation import ESTIMATORS
 
-    frame = estimates("A").iloc[:1]
+    frame = every_estimator("A").frame.iloc[:1]
     for name in ESTIMATORS:
-        read = Read(of_estimates(frame.assign(estimator=name), {}, {}))
+        read = Read(of_estimates(Estimates(frame.assign(estimator=name), {}), {}, {}))
         assert read.texts["dt"][0] == name.split(",")[0]
 
 
 def test_no_name_can_break_out() -> None:
-    frame = estimates(NASTY, "B")
-    page = of_estimates(frame, {"auc": comparison(NASTY, "B", NASTY)}, {"log": NASTY})
+    both = estimates(NASTY, "B")
+    page = of_estimates(both, {"auc": comparison(NASTY, "B", "auc", NASTY)}, {"log": NASTY})
     read = Read(page)
     assert read.open == []
     assert read.all("script") == []
     assert not re.search(r"[\x00-\x08\x0b-\x1f]", page)
     shown = [cell for cell in read.texts["td"] if "alert" in cell]
-    assert shown
-    assert set(shown) == {printable(NASTY), f"B beats {printable(NASTY)}"}
+    assert set(shown) == {printable(NASTY), f"{printable(NASTY)} and B"}
+    assert any(f"B beats {printable(NASTY)} on AUC" in said for said in read.texts["li"])
 
 
 def test_long_names_stay_apart_in_a_figure() -> None:
     long = "a" * 40
-    frame = estimates(long, long + "b", "\u0007", "\u0008", " ")
-    assert len(Read(of_estimates(frame, {}, {})).all("img")) == 2
+    found = estimates(long, long + "b", "\u0007", "\u0008", " ")
+    assert len(Read(of_estimates(found, {}, {})).all("img")) == 2
 
 
 def test_pairs_whose_names_are_shortened_alike_stay_apart() -> None:
     long = ["a" * 40, "a" * 40 + "b", "B"]
-    pairs = [comparison(first, second, "") for first, second in combinations(long, 2)]
+    pairs = [pair_of(first, second) for first, second in combinations(long, 2)]
     ax = comparison_figure(pd.concat(pairs), "auc").axes[0]
     labels = [tick.get_text() for tick in ax.get_yticklabels()]
     assert len(set(labels)) == 3
     assert ax.lines[0].get_xydata().tolist() == [[-0.01, place] for place in range(3)]
+    (ranges,) = ax.collections
+    drawn = [part.tolist() for part in ranges.get_segments()]
+    assert drawn == [[[-0.02, place], [-0.002, place]] for place in range(3)]
 
 
 def test_a_figure_says_what_its_marks_are_and_its_table_does_not_repeat_it() -> None:
-    read = Read(of_comparison(comparison("A", NASTY, NASTY), {"metric": "auc"}, ["a note"]))
+    read = Read(of_comparison(comparison("A", NASTY, "auc", "a note"), {"metric": "auc"}))
     assert read.open == []
     ((said,), (table,)) = (read.texts[kind] for kind in ("figcaption", "caption"))
     assert "Markers: the corrected" in said
@@ -181,11 +229,11 @@ def test_a_figure_says_what_its_marks_are_and_its_table_does_not_repeat_it() -> 
 
 def test_a_notebook_shows_a_table_without_matplotlib(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    found = Comparison(comparison("A", NASTY, ""), {"metric": "auc"}, ("a note",))
+    found = comparison("A", NASTY, "auc", "a note")
     read = Read(found._repr_html_())
     assert read.texts["caption"] == ["metric auc"]
     assert read.texts["li"] == ["a note."]
-    assert "warning" not in read.texts["th"]
+    assert read.texts["th"] == ["pair", "reported", "estimate", "possible"]
     assert Read(Audit(found.frame).to_html()).texts["h1"] == ["Audit"]
     with pytest.raises(ImportError, match="a report needs matplotlib"):
         found.to_html()

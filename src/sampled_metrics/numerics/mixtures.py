@@ -110,9 +110,13 @@ def _step(
     factor: FloatArray = np.asarray(np.linalg.inv(np.linalg.cholesky(system)), dtype=float)
     weighted = rows * theta[:, np.newaxis]
     across = np.matmul(factor, np.matmul(root, weighted.transpose(0, 2, 1)))
-    inner = np.linalg.inv(
-        np.matmul(weighted, rows.transpose(0, 2, 1)) - np.matmul(across.transpose(0, 2, 1), across)
+    schur = np.matmul(weighted, rows.transpose(0, 2, 1)) - np.matmul(
+        across.transpose(0, 2, 1), across
     )
+    # Nor need this one, where all weight is at one rank.
+    diagonal = np.arange(schur.shape[1])
+    schur[:, diagonal, diagonal] += 1e-15 * np.trace(schur, axis1=1, axis2=2)[:, np.newaxis]
+    inner = np.linalg.inv(schur)
 
     def inverse(v: FloatArray) -> FloatArray:
         scaled = theta * v

@@ -7,7 +7,8 @@ import pytest
 from checks import faults, show, visit
 
 from sampled_metrics import Protocol, metric, planning
-from sampled_metrics.html import of_estimates, of_plan
+from sampled_metrics.html import of_comparison, of_estimates, of_plan
+from sampled_metrics.results import Comparison, Estimates
 
 NAMES = ["ItemKNN", "<script>alert('x')</script> with a long name & an entity", "$x$ BPR-MF"]
 ESTIMATORS = ["naive", "rank estimate", "monotone", "bias-variance, fitted prior"]
@@ -21,15 +22,27 @@ def estimates() -> str:
         for name in NAMES
         for i, estimator in enumerate(ESTIMATORS)
     ]
-    rows += [(name, "auc", "identification", None, None, 0.1, 0.6) for name in NAMES]
-    pair = {
-        "first": NAMES[0], "second": NAMES[1], "naive": 0.02, "corrected": -0.01,
-        "standard_error": 0.004, "low": -0.02, "high": -0.002,
-        "p_value": 0.01, "separate": False, "verdict": f"{NAMES[1]} beats {NAMES[0]}",
-        "warning": "the naive metric says the opposite",
-    }  # fmt: skip
     frame = pd.DataFrame(rows, columns=columns).assign(users=1_000)
-    return of_estimates(frame, {"auc": pd.DataFrame([pair])}, {"log": "log.csv", "users": 1_000})
+    return of_estimates(Estimates(frame, {}), {"auc": comparison()}, {"log": "log.csv"})
+
+
+def comparison() -> Comparison:
+    pair = {
+        "first": NAMES[0], "second": NAMES[1], "reported": 0.02, "estimate": -0.01,
+        "standard_error": 0.004, "possible_low": -0.02, "possible_high": 0.003,
+        "verdict": "unknown", "rung": "", "steepness": float("nan"), "likely": NAMES[1],
+        "shown": 0.012, "users_needed": 12_345,
+    }  # fmt: skip
+    return Comparison(pd.DataFrame([pair]), {"metric": "auc"})
+
+
+def one_row_each() -> str:
+    """A page as commands write it: one row for each recommender and metric, and verdicts."""
+    rows = [(name, "auc", 0.6, 0.4, 0.01, 0.1, 0.6, "0.100 to 0.600", 1_000) for name in NAMES]
+    columns = ["recommender", "metric", "reported", "estimate", "standard_error", "possible_low"]
+    columns += ["possible_high", "quote", "users"]
+    found = Estimates(pd.DataFrame(rows, columns=columns), {"assumed": "nothing"}, ("a note",))
+    return of_estimates(found, {"auc": comparison()}, {"log": "log.csv", "users": 1_000})
 
 
 def plan() -> str:
@@ -45,12 +58,14 @@ def plan() -> str:
 @pytest.fixture(scope="module")
 def address(serve, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
-    for name, page in (("estimates", estimates()), ("plan", plan())):
+    alone = of_comparison(comparison(), {"metric": "auc"})
+    pages = {"estimates": estimates(), "rows": one_row_each(), "comparison": alone, "plan": plan()}
+    for name, page in pages.items():
         (folder / f"{name}.html").write_text(page, encoding="utf-8")
     return serve(folder)
 
 
-@pytest.mark.parametrize("name", ["estimates", "plan"])
+@pytest.mark.parametrize("name", ["estimates", "rows", "comparison", "plan"])
 def test_a_report_has_no_fault(context, address, name, tmp_path):
     with visit(context, f"{address}/{name}.html") as found:
         assert faults(found) == []
@@ -62,9 +77,12 @@ def test_a_report_has_no_fault(context, address, name, tmp_path):
 
 def test_a_report_opens_from_a_file(context, address, tmp_path):
     path = tmp_path / "report.html"
-    path.write_text(estimates(), encoding="utf-8")
+    path.write_text(one_row_each(), encoding="utf-8")
     page = context.new_page()
     page.goto(path.as_uri())
     assert page.locator("h1").inner_text() == "What a sampled evaluation says"
+    first = page.locator("h2").first
+    assert first.inner_text() == "Verdicts on AUC"
+    assert first.bounding_box()["y"] < page.locator("img").first.bounding_box()["y"]
     assert page.evaluate("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
     page.close()
