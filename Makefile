@@ -1,11 +1,13 @@
 # The commands of the project; each installs what it needs into .venv first (lab, ranks and
-# test-lowest into environments of their own: .venv-lab, .venv-study, .venv-lowest).
+# test-lowest and test-peers into environments of their own: .venv-lab, .venv-study, .venv-lowest,
+# .venv-peers).
 #
 #   make book       execute the chapters and build the site into _build/html
 #   make test       run the tests and the doctests          (ARGS='-k protocol' for some;
 #                   KERNEL=Haswell for linear algebra as on other processors;
 #                   VENV=.venv-3.13 PYTHON=python3.13 for another Python)
 #   make test-lowest  some tests on the lowest versions that the library takes, on Python 3.11
+#   make test-peers the readers on results of the libraries themselves, on Python 3.11 and Linux
 #   make chapter    run one chapter with other parameters   (CHAPTER=03 ARGS='-p n_negatives 500')
 #   make figure     write the README's figure anew
 #   make serve      serve the site on this machine          (PORT=8000)
@@ -13,7 +15,7 @@
 #   make lint       check format, types, and the pairs of text and notebook
 #   make sync       bring each chapter's text and notebook into step, the newer one leading
 #   make ranks      recompute the ranks that come with the package  (ARGS=--check to compare only)
-#   make fits       simulate the corrections fitted to samples anew (half an hour; ARGS=--check)
+#   make fits       simulate the corrections fitted to samples anew (half an hour)
 #   make test-site  open every page of the site in a Chromium and check it
 #   make benchmarks time and memory, beside the plain formulas: see benchmarks/README.md
 #   make clean      remove what was built, .venv excepted
@@ -24,7 +26,7 @@ PORT ?= 8000
 RUN := $(VENV)/bin/python
 MAKEFLAGS += --no-print-directory
 
-.PHONY: book figure test test-lowest chapter lab serve lint sync ranks fits test-site benchmarks constraints clean
+.PHONY: book figure test test-lowest test-peers chapter lab serve lint sync ranks fits test-site benchmarks constraints clean
 
 book: $(VENV)/book.installed
 	@$(RUN) book/build.py site
@@ -37,12 +39,17 @@ test: $(VENV)/test.installed
 	$(if $(KERNEL),OPENBLAS_CORETYPE=$(KERNEL) )$(RUN) -m pytest -n logical --maxprocesses=8 --dist=worksteal $(ARGS)
 
 # Where versions matter, without the long simulations and large linear programmes.
-LOWEST := $(patsubst %,tests/test_%.py,logs readers evaluation ranking metrics estimators \
-	identification audit betting) src/sampled_metrics
+LOWEST := $(patsubst %,tests/sampled_metrics/%.py,io/test_logs io/test_readers test_evaluation \
+	test_ranking test_metrics test_estimators test_identification test_auditing \
+	numerics/test_betting) src/sampled_metrics
 LONG := by_chance or nothing_beside or false_alarm or cover_the or leaving_out or few_draws or \
 	verdicts_are_right or expected_statistic or dense_programme or auc_is_a_point or every_distribution
 test-lowest: .venv-lowest/lowest.installed
 	.venv-lowest/bin/python -m pytest $(LOWEST) -k 'not ($(LONG))' $(ARGS)
+
+# In an environment of its own: RecBole needs older libraries, among them several gigabytes.
+test-peers: .venv-peers/peers.installed
+	.venv-peers/bin/python -m pytest tests/peers $(ARGS)
 
 chapter: $(VENV)/book.installed
 	@$(RUN) book/build.py chapter $(CHAPTER) $(ARGS)
@@ -72,7 +79,7 @@ fits: $(VENV)/book.installed
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m sampled_book.fits $(ARGS)
 
 test-site: $(VENV)/site.installed book
-	$(RUN) -m pytest tests/site -n logical --maxprocesses=4 $(ARGS)
+	$(RUN) -m pytest tests/project/site -n logical --maxprocesses=4 $(ARGS)
 
 # On one core: on several, the times depend on what else the machine does.
 benchmarks: $(VENV)/benchmarks.installed
@@ -85,10 +92,12 @@ clean:
 
 .venv-study/study.installed: NAME := study
 .venv-lowest/lowest.installed: NAME := lowest
-.venv-lowest/lowest.installed: PYTHON := python3.11
+.venv-peers/peers.installed: NAME := peers
+.venv-lowest/lowest.installed .venv-peers/peers.installed: PYTHON := python3.11
 .venv-study/study.installed: constraints-study.txt
 .venv-lowest/lowest.installed: constraints-lowest.txt
-.venv-study/study.installed .venv-lowest/lowest.installed: pyproject.toml
+.venv-peers/peers.installed: constraints-peers.txt
+.venv-study/study.installed .venv-lowest/lowest.installed .venv-peers/peers.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	@echo "Installing the pinned packages into .venv-$(NAME)"
 	@$(PYTHON) -m venv .venv-$(NAME)

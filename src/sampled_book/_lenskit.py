@@ -16,7 +16,6 @@ defaults. What the paper does not say, and what must differ:
 from __future__ import annotations
 
 import warnings
-from importlib import metadata
 from typing import Any
 
 import numpy as np
@@ -43,11 +42,6 @@ SEEDED = ("Item-Item", "FunkSVD")
 #: with users and items in another order a score moves by up to 2e-7 of itself, and the order of
 #: two scores that are closer than that is an accident. Popular and PersMean have no rounding.
 TIE_TOLERANCE = {"Popular": 0.0, "PersMean": 0.0, "Item-Item": 3e-7, "FunkSVD": 3e-7}
-
-
-def versions() -> dict[str, str]:
-    """Releases that the scores come from."""
-    return {name: metadata.version(name) for name in ("lenskit", "numpy", "pandas", "torch")}
 
 
 def scores(name: str, train: pd.DataFrame, users: IntArray, n_items: int, seed: int) -> FloatArray:

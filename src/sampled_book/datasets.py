@@ -16,6 +16,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import warnings
 import zipfile
 from collections.abc import Mapping
@@ -37,6 +38,8 @@ FOLDER_VARIABLE = "SAMPLED_METRICS_DATA"
 TIMED_USERS = 2998
 #: Where the bundled files are.
 BUNDLE = Path(__file__).parent / "data"
+#: What makes a RankIntervals, in order.
+_COUNTS = ["n_better", "n_tied", "n_candidates"]
 
 # The split of He et al. (2017), at the commit that last touched the repository.
 _NCF_URL = (
@@ -395,53 +398,62 @@ def count_facts(split: Split, ratings: pd.DataFrame | None = None) -> dict[str, 
     return counts
 
 
-def bundled_ranks() -> pd.DataFrame:
-    """Exact rank intervals of recommenders X, Y and Z of krichene2020 on MovieLens 1M.
+def bundled_ranks() -> dict[str, RankIntervals]:
+    """Exact ranks of recommenders X, Y and Z of krichene2020 on MovieLens 1M.
 
     Returns
     -------
-    DataFrame
-        Columns recommender ("X", "Y" or "Z"), user (0 to 6,039, as in :func:`ncf_split`), and
-        n_better, n_tied and n_candidates as in :class:`sampled_metrics.ranking.RankIntervals`.
+    dict of str to RankIntervals
+        For "X", "Y" and "Z", of the 6,040 users in the order of :func:`ncf_split`.
 
     Examples
     --------
-    >>> bundled_ranks().groupby("recommender").size().to_dict()
-    {'X': 6040, 'Y': 6040, 'Z': 6040}
+    >>> recall = {name: r.evaluate("recall@10", "mean") for name, r in bundled_ranks().items()}
+    >>> {name: round(float(each.mean()), 3) for name, each in recall.items()}
+    {'X': 0.078, 'Y': 0.088, 'Z': 0.094}
     """
-    ranks = bundled_variants()
-    return ranks[ranks["variant"] == "as reproduced"].drop(columns="variant").reset_index(drop=True)
+    return {name: r for (name, v), r in bundled_variants().items() if v == "as reproduced"}
 
 
-def bundled_variants() -> pd.DataFrame:
+def bundled_seeds() -> list[RankIntervals]:
+    """Recommender X of :func:`bundled_ranks` from each of ten random starts, its own the first.
+
+    Returns
+    -------
+    list of RankIntervals
+
+    Examples
+    --------
+    >>> recall = [float(x.evaluate("recall@10", "mean").mean()) for x in bundled_seeds()]
+    >>> round(min(recall), 3), round(max(recall), 3)
+    (0.073, 0.078)
+    """
+    bundle = bundled_variants().items()
+    return [r for (name, v), r in bundle if name == "X" and re.match("as reproduced|seed", v)]
+
+
+def bundled_variants() -> dict[tuple[str, str], RankIntervals]:
     """:func:`bundled_ranks` under each setting that krichene2020 leaves open.
 
     Returns
     -------
-    DataFrame
-        As :func:`bundled_ranks`, with a column variant: a name in
-        :data:`sampled_book.recommenders.VARIANTS`.
+    dict of (recommender, variant) to RankIntervals
+        The keys are those of :data:`sampled_book.recommenders.VARIANTS`, in their order.
 
     Examples
     --------
-    >>> ranks = bundled_variants()
-    >>> sorted(ranks.loc[ranks["recommender"] == "Y", "variant"].unique())
-    ['as printed', 'as reproduced', 'item not its own neighbour', 'training items ranked too']
+    >>> [variant for name, variant in bundled_variants() if name == "Y"]
+    ['as reproduced', 'as printed', 'item not its own neighbour', 'training items ranked too']
     """
     with np.load(BUNDLE / "ranks.npz") as bundle:
-        names = bundle["names"]
-        counts = {c: bundle[c].astype(np.int64) for c in ("n_better", "n_tied", "n_candidates")}
-    n_users = counts["n_better"].shape[1]
-    columns = {
-        "recommender": np.repeat(names[:, 0], n_users),
-        "variant": np.repeat(names[:, 1], n_users),
-        "user": np.tile(np.arange(n_users), len(names)),
-    }
-    return pd.DataFrame(columns | {name: table.ravel() for name, table in counts.items()})
+        names = bundle["names"].tolist()
+        counts = [bundle[name].astype(np.int64) for name in _COUNTS]
+    each = zip(names, *counts, strict=True)
+    return {(name, variant): RankIntervals(*rows) for (name, variant), *rows in each}
 
 
-def read_ranks(path: str | Path) -> pd.DataFrame:
-    """A table of rank intervals from a CSV file, in the form of :func:`bundled_ranks`.
+def read_ranks(path: str | Path) -> dict[str, RankIntervals]:
+    """Ranks of your own recommenders from a CSV file, in the form of :func:`bundled_ranks`.
 
     Parameters
     ----------
@@ -452,7 +464,7 @@ def read_ranks(path: str | Path) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame
+    dict of str to RankIntervals
         Recommenders in the order of the file; users in one order for all of them.
 
     Raises
@@ -466,10 +478,16 @@ def read_ranks(path: str | Path) -> pd.DataFrame:
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
+    >>> table = pd.DataFrame(
+    ...     [("mine", "ann", 0, 0, 500), ("mine", "bob", 7, 1, 480),
+    ...      ("theirs", "bob", 30, 0, 480), ("theirs", "ann", 2, 0, 500)],
+    ...     columns=["recommender", "user", "n_better", "n_tied", "n_candidates"],
+    ... )
     >>> with TemporaryDirectory() as folder:
-    ...     bundled_ranks().to_csv(Path(folder, "ranks.csv"), index=False)
-    ...     read_ranks(Path(folder, "ranks.csv")).equals(bundled_ranks())
-    True
+    ...     table.to_csv(Path(folder, "ranks.csv"), index=False)
+    ...     ranks = read_ranks(Path(folder, "ranks.csv"))
+    >>> {name: r.n_better.tolist() for name, r in ranks.items()}
+    {'mine': [0, 7], 'theirs': [2, 30]}
     """
     try:
         table = pd.read_csv(path, dtype={"recommender": str})
@@ -477,13 +495,12 @@ def read_ranks(path: str | Path) -> pd.DataFrame:
         raise FileNotFoundError(f"{path} is missing: it must hold a table of ranks") from None
     except ValueError as problem:
         raise ValueError(f"{path} must hold a table of ranks, got: {problem}") from None
-    counts = ["n_better", "n_tied", "n_candidates"]
-    missing = [name for name in ("recommender", "user", *counts) if name not in table]
+    missing = [name for name in ("recommender", "user", *_COUNTS) if name not in table]
     if missing:
         raise ValueError(f"{path} must have a column {missing[0]}, got {', '.join(table.columns)}")
-    for name, low in zip(counts, (0, 0, 2), strict=True):
+    for name, low in zip(_COUNTS, (0, 0, 2), strict=True):
         table[name] = integers(table[name].to_numpy(), name, low)
-    RankIntervals(*(table[name].to_numpy() for name in counts))
+    RankIntervals(*table[_COUNTS].to_numpy().T)  # refuses what cannot be
     wide = table.groupby("user")
     sizes = table.groupby("recommender").size()
     if len(sizes) < 2:
@@ -492,9 +509,11 @@ def read_ranks(path: str | Path) -> pd.DataFrame:
         raise ValueError(f"{path} must hold one row for each of its recommenders and users")
     if (wide["n_candidates"].nunique() > 1).any():
         raise ValueError(f"{path} must give a user the same n_candidates for every recommender")
-    recommender, user = pd.factorize(table["recommender"]), pd.factorize(table["user"], sort=True)
-    order = np.lexsort((user[0], recommender[0]))
-    return table[["recommender", "user", *counts]].iloc[order].reset_index(drop=True)
+    table["user"] = pd.factorize(table["user"], sort=True)[0]
+    return {
+        str(name): RankIntervals(*rows.sort_values("user")[_COUNTS].to_numpy().T)
+        for name, rows in table.groupby("recommender", sort=False)
+    }
 
 
 def bundled_counts() -> dict[str, tuple[int, int]]:
@@ -547,8 +566,7 @@ def write_bundle(
     ['ranks.npz', 'counts.json']
     """
     table: dict[str, Any] = {
-        name: np.array([getattr(r, name) for r in ranks.values()], dtype=np.uint16)
-        for name in ("n_better", "n_tied", "n_candidates")
+        name: np.array([getattr(r, name) for r in ranks.values()], np.uint16) for name in _COUNTS
     }
     packed = io.BytesIO()
     np.savez_compressed(packed, names=np.array(list(ranks)), seed=np.array(seed), **table)

@@ -63,18 +63,16 @@ def panels(
     return figure, axes
 
 
-def law_matrix(ax: Axes, law: ArrayLike, limit: bool = True) -> Axes:
+def law_matrix(ax: Axes, law: ArrayLike) -> Axes:
     """Shade the matrix P: a row for each true rank, a column for each sampled rank.
 
     The shade is the square root of the probability, so that rare outcomes can be seen; cells that
-    cannot happen are left white.
+    cannot happen are left white. A line is where the sampled rank equals the true one.
 
     Parameters
     ----------
     ax : matplotlib.axes.Axes
     law : array_like, shape (n, m + 1)
-    limit : bool
-        Draw the line where the sampled rank equals the true one.
 
     Examples
     --------
@@ -88,9 +86,8 @@ def law_matrix(ax: Axes, law: ArrayLike, limit: bool = True) -> Axes:
     shade = np.ma.masked_where(mass == 0, np.sqrt(mass))
     extent = (0.5, columns + 0.5, rows + 0.5, 0.5)
     ax.imshow(shade, cmap="Blues", vmin=-0.15, vmax=1, extent=extent, aspect="auto")
-    if limit:
-        last = min(rows, columns)
-        ax.plot([1, last], [1, last], color=MARKS[1]["color"], linestyle="--")
+    last = min(rows, columns)
+    ax.plot([1, last], [1, last], color=MARKS[1]["color"], linestyle="--")
     ax.set_ylim(rows + 0.5, 0.5)
     ax.set_xlim(0.5, columns + 0.5)
     ax.grid(False)

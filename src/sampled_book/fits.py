@@ -4,7 +4,7 @@ A correction that is a fixed vector has an exact bias and variance. One that is 
 sample by itself has not, so evaluations are simulated, each with a generator of its own:
 ``numpy.random.default_rng([SEED, set, m, draw])``. ``python -m sampled_book.fits`` simulates
 them all, in half an hour of one processor, and writes the file that :func:`bundled_fits` reads;
-``--check`` repeats the first few and compares.
+the tests repeat some and compare.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import io
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from sampled_metrics import estimators, priors
-from sampled_metrics._validate import FloatArray, integer
+from sampled_metrics._validate import FloatArray, generator, integer
 from sampled_metrics.io.files import put
 from sampled_metrics.metrics import Metric, metric
 from sampled_metrics.protocol import Protocol
@@ -37,8 +38,6 @@ SEED = 17
 SIZES = (10, 30, 100)
 METRICS = ("recall@10", "ndcg@10", "ap", "auc")
 DRAWS = 1_000
-#: Draws that ``--check`` repeats.
-CHECKED = 3
 #: Averages are kept as whole multiples of one over this: a tenth of a percent of their noise.
 _SCALE = 30_000
 
@@ -68,11 +67,9 @@ def recommender_sets(data: str = "ml-100k") -> dict[str, dict[str, RankIntervals
     >>> {name: list(found) for name, found in recommender_sets().items()}["X, Y, Z"]
     ['X', 'Y', 'Z']
     """
-    columns = ["n_better", "n_tied", "n_candidates"]
-    ranks = datasets.bundled_ranks().groupby("recommender", sort=False)
     places = study.bundled_study(data).sets
     return {
-        "X, Y, Z": {str(name): RankIntervals(*rows[columns].to_numpy().T) for name, rows in ranks},
+        "X, Y, Z": datasets.bundled_ranks(),
         "study": {
             name: RankIntervals(each.n_better[:, 0], each.n_tied[:, 0], each.n_irrelevant + 1)
             for name, each in places.items()
@@ -84,7 +81,7 @@ def evaluation(
     recommenders: Mapping[str, RankIntervals],
     metrics: Sequence[Metric],
     n_negatives: int,
-    rng: np.random.Generator,
+    rng: int | np.random.Generator,
 ) -> FloatArray:
     """What the fitted corrections report of one simulated evaluation.
 
@@ -98,7 +95,7 @@ def evaluation(
     metrics : sequence of Metric
     n_negatives : int
         From 1 to the smallest number of candidates less 1.
-    rng : numpy.random.Generator
+    rng : int or numpy.random.Generator
 
     Returns
     -------
@@ -113,9 +110,10 @@ def evaluation(
     Examples
     --------
     >>> toy = {"A": RankIntervals([0, 3, 9], [0, 0, 2], [50, 50, 50])}
-    >>> evaluation(toy, [metric("auc")], 49, np.random.default_rng(0)).shape
+    >>> evaluation(toy, [metric("auc")], 49, rng=0).shape
     (3, 1, 1)
     """
+    rng = generator(rng)
     items = next(iter(recommenders.values())).n_candidates
     m = integer(n_negatives, "n_negatives", 1, int(items.min()) - 1)
     protocol = Protocol(round(float(items.mean())), m, replacement=False)
@@ -153,11 +151,11 @@ def bundled_fits() -> pd.DataFrame:
     >>> int(fits["draw"].max()) + 1, sorted(fits["m"].unique().tolist())
     (1000, [10, 30, 100])
     """
-    tables = []
+    tables, sets = [], recommender_sets()
     with np.load(datasets.BUNDLE / "fits.npz") as bundle:
         for key in bundle.files:
             of_set, _, m = key.rpartition("/")
-            names = list(recommender_sets()[of_set])
+            names = list(sets[of_set])
             held = bundle[key]
             labels = (range(len(held)), WAYS, METRICS, names)
             index = pd.MultiIndex.from_product(labels, names=["draw", "by", "metric", "name"])
@@ -167,51 +165,40 @@ def bundled_fits() -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)[columns]
 
 
+@cache
+def _recommenders(place: int) -> dict[str, RankIntervals]:
+    """One of the sets, read once by each process."""
+    return list(recommender_sets().values())[place]
+
+
 def _draw(task: tuple[int, int, int]) -> FloatArray:
     """One evaluation of a set, for a number of negatives."""
     place, m, draw = task
-    recommenders = list(recommender_sets().values())[place]
     rng = np.random.default_rng([SEED, place, m, draw])
-    return evaluation(recommenders, [metric(name) for name in METRICS], m, rng)
+    return evaluation(_recommenders(place), [metric(name) for name in METRICS], m, rng)
 
 
-def _simulated(draws: int) -> dict[str, FloatArray]:
-    """All evaluations up to a number of draws, by set and number of negatives."""
+def _simulated() -> dict[str, FloatArray]:
+    """All evaluations, by set and number of negatives."""
     sets = list(recommender_sets())
     cells = [(place, m) for place in range(len(sets)) for m in SIZES]
-    tasks = [(place, m, draw) for place, m in cells for draw in range(draws)]
+    tasks = [(place, m, draw) for place, m in cells for draw in range(DRAWS)]
     with ProcessPoolExecutor() as pool:
         done = pool.map(_draw, tasks, chunksize=5)
         values = list(tqdm(done, desc="fits", total=len(tasks), unit="evaluation"))
-    parts = [values[i : i + draws] for i in range(0, len(values), draws)]
+    parts = [values[i : i + DRAWS] for i in range(0, len(values), DRAWS)]
     return {
         f"{sets[place]}/{m}": np.array(part) for (place, m), part in zip(cells, parts, strict=True)
     }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Simulate the evaluations and write them, or compare the first few with those bundled.
-
-    The exit status is 1 if they differ.
-    """
+    """Simulate the evaluations and write them."""
     parser = argparse.ArgumentParser(prog="sampled_book.fits", description=main.__doc__)
     parser.add_argument("--output", type=Path, help="folder of the file; default: the package's")
-    parser.add_argument("--check", action="store_true", help="compare instead of writing")
-    given = parser.parse_args(argv)
-    folder = given.output or datasets.BUNDLE
-    found = _simulated(CHECKED if given.check else DRAWS)
-    if given.check:
-        with np.load(folder / "fits.npz") as bundle:
-            off = {
-                key: np.abs(v - bundle[key][: len(v)] / _SCALE).max() for key, v in found.items()
-            }
-        wrong = [
-            f"{key}: an average differs by {gap:.2g}" for key, gap in off.items() if gap > 5e-5
-        ]
-        print("\n".join(wrong) or "The fits came out as they are bundled.")
-        return int(bool(wrong))
+    folder = parser.parse_args(argv).output or datasets.BUNDLE
     packed = io.BytesIO()
-    small = {key: np.round(v * _SCALE).astype(np.int16) for key, v in found.items()}
+    small = {key: np.round(v * _SCALE).astype(np.int16) for key, v in _simulated().items()}
     np.savez_compressed(packed, **small)  # type: ignore[arg-type]
     print(put(folder / "fits.npz", packed.getvalue()))
     return 0

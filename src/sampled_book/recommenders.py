@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
-import pandas as pd
 import scipy.sparse as sp
 from tqdm import tqdm
 
@@ -343,18 +342,13 @@ def differences(
     >>> differences({("Y", REPRODUCED): RankIntervals([0], [0], [3])}, datasets.bundled_counts())
     ['Y, as reproduced: ranks must be those of 6,040 users, got those of 1']
     """
-    kept = {
-        (str(name), str(variant)): RankIntervals(
-            *(rows[column].to_numpy() for column in ("n_better", "n_tied", "n_candidates"))
-        )
-        for (name, variant), rows in datasets.bundled_variants().groupby(["recommender", "variant"])
-    }
+    kept = datasets.bundled_variants()
     found = [
         f"{name} must be {kept_pair}, got {counts.get(name)}"
         for name, kept_pair in datasets.bundled_counts().items()
         if counts.get(name) != kept_pair
     ]
-    seeds = [r for (name, v), r in kept.items() if name == "X" and v != UNMASKED]
+    seeds = datasets.bundled_seeds()
     for (name, variant), fresh in ranks.items():
         old, where = kept[name, variant], f"{name}, {variant}"
         sizes = old.n_candidates.size, fresh.n_candidates.size
@@ -411,22 +405,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(bool(found))
     folder = given.output or datasets.BUNDLE
     written = datasets.write_bundle(variants, counts, X.seed, folder)
-    written.append(bundled_log.write_bundled_log(_reproduced(variants), folder))
+    reproduced = {name: r for (name, variant), r in variants.items() if variant == REPRODUCED}
+    written.append(bundled_log.write_bundled_log(reproduced, folder))
     print("\n".join(map(str, written)))
     return 0
-
-
-def _reproduced(variants: Mapping[tuple[str, str], RankIntervals]) -> pd.DataFrame:
-    """The ranks that :func:`sampled_book.datasets.bundled_ranks` will read."""
-    columns = ["n_better", "n_tied", "n_candidates"]
-    tables = [
-        pd.DataFrame({"recommender": name, "user": np.arange(ranks.n_better.size)}).assign(
-            **{column: getattr(ranks, column) for column in columns}
-        )
-        for (name, variant), ranks in variants.items()
-        if variant == REPRODUCED
-    ]
-    return pd.concat(tables, ignore_index=True)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -35,6 +36,7 @@ from sampled_metrics._validate import (
     IntArray,
     as_written,
     checked_tolerance,
+    generator,
     integer,
     integers,
     real_scores,
@@ -55,6 +57,7 @@ SPLIT_SEED = 2017
 LISTS = (10, 25, 100)
 #: Seeds of the recommenders that have one; the places that are kept are those of the first.
 SEEDS = (0, 1, 2, 3, 4)
+_PLACES = tuple(field.name for field in fields(RelevantSets))
 _SHARED = ("n_irrelevant", "weight_total")  # the same for every recommender
 _ARRAYS = ("popularity", "part", "item_counts")
 _BLOCK = 256  # users whose scores are held at a time
@@ -87,7 +90,7 @@ class Division:
     Examples
     --------
     >>> ratings = pd.DataFrame({"user": [7, 7, 8], "item": [1, 2, 1], "rating": [3, 4, 5]})
-    >>> sets = split(ratings, np.random.default_rng(0), n_sets=1, n_test=2)
+    >>> sets = split(ratings, 0, n_sets=1, n_test=2)
     >>> sets.test_items.tolist(), sets.left_out.tolist()
     ([[0, 1]], [8])
     """
@@ -116,7 +119,7 @@ class Division:
 
 def split(
     ratings: pd.DataFrame,
-    rng: np.random.Generator,
+    rng: int | np.random.Generator,
     *,
     n_sets: int = N_SETS,
     n_test: int = N_TEST,
@@ -128,7 +131,7 @@ def split(
     ----------
     ratings : DataFrame
         Columns user, item and rating; no user rates an item twice.
-    rng : numpy.random.Generator
+    rng : int or numpy.random.Generator
         Draws the sets and each user's test ratings.
     n_sets : int
         Disjoint sets of test users, at least 1.
@@ -151,10 +154,11 @@ def split(
     Examples
     --------
     >>> ratings = pd.DataFrame({"user": np.repeat(range(6), 8), "item": [*range(8)] * 6})
-    >>> sets = split(ratings.assign(rating=4.0), np.random.default_rng(0), n_sets=2)
+    >>> sets = split(ratings.assign(rating=4.0), 0, n_sets=2)
     >>> sets.part.tolist(), sets.test_items.shape, len(sets.training(0))
     ([0, 0, 0, 1, 1, 1], (6, 5), 33)
     """
+    rng = generator(rng)
     integer(n_sets, "n_sets", 1)
     integer(n_test, "n_test", 1)
     numbered, names = _numbered(ratings)
@@ -331,7 +335,7 @@ def place_all(
     Examples
     --------
     >>> ratings = pd.DataFrame({"user": [0, 0, 1, 1, 2, 2], "item": [0, 1, 1, 2, 2, 0]})
-    >>> sets = split(ratings.assign(rating=4.0), np.random.default_rng(0), n_sets=3, n_test=1)
+    >>> sets = split(ratings.assign(rating=4.0), 0, n_sets=3, n_test=1)
     >>> def by_number(name, train, users, n_items, seed):
     ...     return np.tile(np.arange(n_items), (len(users), 1))
     >>> place_all(sets, "Popular", 0, by_number)[0].n_irrelevant
@@ -358,9 +362,8 @@ def place_all(
 
 
 def _stacked(parts: Sequence[RelevantSets]) -> RelevantSets:
-    columns = [field.name for field in fields(RelevantSets)]
     return RelevantSets(
-        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _PLACES}
     )
 
 
@@ -473,12 +476,10 @@ def _effectiveness(places: Mapping[str, RelevantSets], gains: FloatArray) -> dic
         values = {
             name: rank_effectiveness(level, gains, of)[part] for name, level in levels.items()
         }
-        names = list(values)
         found[kind] = {name: _mean_and_error(value) for name, value in values.items()}
         found[f"{kind}, difference"] = {
             f"{first} - {second}": _mean_and_error(values[first] - values[second])
-            for i, first in enumerate(names)
-            for second in names[i + 1 :]
+            for first, second in combinations(values, 2)
         }
     return found
 
@@ -621,7 +622,7 @@ def conduct(
     >>> user, item = np.divmod(np.arange(108), 12)
     >>> ratings = pd.DataFrame({"user": user, "item": item, "rating": 1.0 + user * item % 5})
     >>> ratings = ratings[(user + item) % 2 == 0]
-    >>> sets = split(ratings, np.random.default_rng(0), n_sets=2, n_test=2)
+    >>> sets = split(ratings, 0, n_sets=2, n_test=2)
     >>> def noise(name, train, users, n_items, seed):
     ...     return np.random.default_rng(seed).random((len(users), n_items))
     >>> conduct(sets, scorer=noise).sets["Popular"].n_irrelevant.tolist()
@@ -728,8 +729,7 @@ def differences(fresh: Study, kept: Study) -> list[str]:
 
 
 def _unequal(name: str, fresh: RelevantSets, kept: RelevantSets) -> list[str]:
-    columns = [field.name for field in fields(RelevantSets)]
-    pairs = [(c, getattr(fresh, c), getattr(kept, c)) for c in columns]
+    pairs = [(c, getattr(fresh, c), getattr(kept, c)) for c in _PLACES]
     return [
         f"{name}: {column} must be as it is kept, got {int((a != b).sum()):,} other places"
         if a.shape == b.shape
@@ -779,7 +779,7 @@ def bundled_study(data: str = "ml-100k", folder: str | Path | None = None) -> St
     if data not in facts:
         raise ValueError(f"data must be one of {', '.join(facts)}, got {as_written(data)}")
     shared = {name: held[f"{data}/{name}"] for name in _SHARED}
-    own = [field.name for field in fields(RelevantSets) if field.name not in _SHARED]
+    own = [name for name in _PLACES if name not in _SHARED]
     sets = {
         name: RelevantSets(**shared, **{c: held[f"{data}/{name}/{c}"] for c in own})
         for name in facts[data]["spread"]
@@ -814,9 +814,9 @@ def write_study(studies: Mapping[str, Study], folder: Path) -> list[Path]:
         for name in _ARRAYS:
             held[f"{data}/{name}"] = getattr(study, name)
         for recommender, sets in study.sets.items():
-            for field in fields(RelevantSets):
-                part = "" if field.name in _SHARED else f"{recommender}/"
-                held[f"{data}/{part}{field.name}"] = getattr(sets, field.name)
+            for name in _PLACES:
+                part = "" if name in _SHARED else f"{recommender}/"
+                held[f"{data}/{part}{name}"] = getattr(sets, name)
     packed = io.BytesIO()
     small: dict[str, Any] = {
         name: counts.astype(np.min_scalar_type(counts.max())) for name, counts in held.items()
@@ -871,7 +871,7 @@ def _conduct_all(names: Iterable[str], seeds: Sequence[int]) -> dict[str, Study]
     for data in names:
         sets = split(
             _ratings(data),
-            np.random.default_rng(SPLIT_SEED),
+            SPLIT_SEED,
             users_per_set=USERS_PER_SET.get(data),
         )
         if len(sets.left_out):

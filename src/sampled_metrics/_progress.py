@@ -12,14 +12,20 @@ _DELAY, _EVERY = 2.0, 5.0
 
 
 class _Lines:
-    """A stream whose carriage returns start new lines, since a pipe keeps all that is written."""
+    """A stream whose carriage returns start new lines, since a pipe keeps all that is written.
+
+    The last step is said once, though a bar is drawn again when it ends.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self._steps = ""
 
     def write(self, text: str) -> None:
-        if text.strip():
+        steps = text.split(" [")[0].strip()  # without the time
+        if steps and steps != self._steps:
             self._stream.write(text.strip() + "\n")
+        self._steps = steps or self._steps
 
     def flush(self) -> None:
         self._stream.flush()

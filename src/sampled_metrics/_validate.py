@@ -92,6 +92,17 @@ def real_scores(values: ArrayLike, rows: Sequence[int] | IntArray | None = None)
     return given
 
 
+def generator(rng: Any) -> np.random.Generator:
+    """Return a generator as it is, and for a whole number the generator with that seed."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if not isinstance(rng, numbers.Integral) or isinstance(rng, bool) or rng < 0:
+        raise ValueError(
+            f"rng must be a seed >= 0 or a numpy.random.Generator, got {as_written(rng)}"
+        )
+    return np.random.default_rng(int(rng))
+
+
 def checked_tolerance(value: Any) -> float:
     """Return a relative tolerance as a float, or raise ValueError unless it is in [0, 1)."""
     known = isinstance(value, (float, int, np.floating)) and not isinstance(value, bool)

@@ -22,8 +22,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from ._validate import FloatArray, IntArray, integer, integers
-from .io.logs import _labels, _listed, _loaded, _name_ignored, _numbers, _understood
+from ._validate import FloatArray, IntArray, generator, integer, integers
+from .io.logs import _labels, _loaded, _name_ignored, _need, _numbers, _understood
 from .results import Audit
 
 #: Seed of the numbers that spread each place, where no generator is given.
@@ -39,7 +39,7 @@ def audit(
     n_negatives: int | None = None,
     replacement: bool = False,
     level: float = 0.05,
-    rng: np.random.Generator | None = None,
+    rng: int | np.random.Generator = SEED,
 ) -> Audit:
     """Test what logged negatives claim to be.
 
@@ -62,8 +62,8 @@ def audit(
     level : float
         Probability, in (0, 1), that what is as it claims raises an alarm. It is divided by the
         number of tests (Bonferroni).
-    rng : numpy.random.Generator, optional
-        Spreads each place within its candidate; a generator with the seed `SEED` if omitted.
+    rng : int or numpy.random.Generator, optional
+        A seed, or where the draws come from that spread each place within its candidate.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def audit(
         n_negatives = integer(n_negatives, "n_negatives", 1, 2**62)
     if not 0 < level < 1:
         raise ValueError(f"level must be in (0, 1), got {level!r}")
-    rng = np.random.default_rng(SEED) if rng is None else rng
+    rng = generator(rng)
     user, item, held, n_users = _draws(negatives, n_items, positives)
     if n_users * n_items >= 2**62:
         raise ValueError(f"n_items must be < 2**62 / users, got {n_items} with {n_users} users")
@@ -313,16 +313,10 @@ def _draws(
 
 def _columns(given: Any, name: str, n_items: int) -> tuple[pd.Series, IntArray]:
     """Columns user and item of a table, checked."""
-    frame, source = _loaded(given)
-    source = name if isinstance(given, pd.DataFrame) else source
+    frame, source = _loaded(given, name)
     frame = _understood(frame, source, ("user", "item"))
-    for column in ("user", "item"):
-        if list(frame.columns).count(column) != 1:
-            had = _listed(frame.columns)
-            raise ValueError(f"{source} must have one column {column}, got {had}")
+    _need(frame, ("user", "item"), source)
     _name_ignored(frame, source, ("user", "item"))
-    if frame.empty:
-        raise ValueError(f"{source} must hold one row or more, got none")
     item = _numbers(frame, "item", 0, source)
     if item.max() >= n_items:
         raise ValueError(f"item must be < n_items = {n_items}, got {item.max()} in {source}")

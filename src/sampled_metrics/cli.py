@@ -41,10 +41,10 @@ COMMANDS = {
     ),
     "compare": (
         "Say which recommender beats which, and under what assumption.",
-        "A sentence for each pair says who beats whom and what that rests on, or what would settle "
-        "it. The table has the reported difference, the corrected one, and the exact differences "
-        "that the sample leaves possible. At the confidence asked for no verdict is wrong where its "
-        "assumption holds.",
+        "A sentence for each pair says who beats whom and what that rests on, or what would "
+        "settle it. The table has the reported difference, the corrected one, and the exact "
+        "differences that the sample leaves possible. At the confidence asked for no verdict is "
+        "wrong where its assumption holds.",
         "sampled-metrics compare bundled --metric ndcg@10",
     ),
     "plan": (
@@ -226,7 +226,8 @@ def _compare(arguments: argparse.Namespace, files: _Files) -> None:
 def _plan(arguments: argparse.Namespace, files: _Files) -> None:
     from . import planning
     from .metrics import metric
-    from .results import Result
+    from .protocol import Protocol
+    from .results import Plan, Result
 
     log, table, page = _opened(arguments, files)
     n_items, users, most = arguments.n_items, arguments.users, arguments.max_negatives
@@ -241,24 +242,20 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
     of = metric(arguments.metric)
     options: dict[str, Any] = {
         "estimators": arguments.estimators or list(planning.ESTIMATORS),
-        "replacement": log.replacement,
         "progress": arguments.progress,
     }
+    protocol = Protocol(n_items, negatives, replacement=log.replacement)
 
     def plans() -> pd.DataFrame:
         levels = {"confidence": arguments.confidence, "max_negatives": most}
-        return planning.for_pairs(
-            planning.plan, ranks, of, n_items, users, negatives, **levels, **options
-        )
+        return planning.for_pairs(planning.plan, ranks, of, protocol, users, **levels, **options)
 
     def curves() -> pd.DataFrame:
         import pandas as pd
 
-        grids = [(users, planning.steps(most)), (planning.around(users), negatives)]
-        parts = [
-            planning.for_pairs(planning.curve, ranks, of, n_items, *grid, **options)
-            for grid in grids
-        ]
+        steps = [replace(protocol, n_negatives=m) for m in planning.steps(most)]
+        grids: list[tuple[Any, Any]] = [(steps, users), (protocol, planning.around(users))]
+        parts = [planning.for_pairs(planning.curve, ranks, of, *grid, **options) for grid in grids]
         return pd.concat(parts).drop_duplicates(ignore_index=True)
 
     frame = curves() if arguments.curve else plans()
@@ -279,7 +276,7 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
         }
         both = (plans(), frame) if arguments.curve else (frame, curves())
         page.write_text(report.of_plan(*both, facts), encoding="utf-8")
-    _show(Result(frame, notes=notes), table, arguments)
+    _show((Result if arguments.curve else Plan)(frame, notes=notes), table, arguments)
 
 
 def _rank(arguments: argparse.Namespace, files: _Files) -> None:

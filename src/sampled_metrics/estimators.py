@@ -1,15 +1,16 @@
 """M-hat: what an evaluation reports for each sampled rank, and what that means in expectation.
 
-An estimator is a vector over the sampled ranks; its expectation at a true rank is the row of
-the protocol's law at that rank times the vector: P M-hat. `naive`, the metric applied to the
+An estimator is a vector over the sampled ranks. Its expectation at a true rank is the sum of its
+values, each times the probability of that sampled rank: P M-hat. `naive`, the metric applied to the
 sampled rank as if the sample were the catalogue, is the one that everyone reports.
 """
 
 from __future__ import annotations
 
+import difflib
 import numbers
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -21,9 +22,9 @@ from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics.distributions import log_hypergeometric, log_law
 from .numerics.least_squares import IllConditionedError as IllConditionedError
-from .numerics.least_squares import System, reduce
+from .numerics.least_squares import System
 from .numerics.quadrature import all_ranks
-from .protocol import Protocol
+from .protocol import Protocol, one_size
 
 #: A prior over the true ranks; see :func:`least_bias`.
 Prior = ArrayLike | Mapping[int, float] | None
@@ -32,7 +33,7 @@ Prior = ArrayLike | Mapping[int, float] | None
 _BLOCK = 1 << 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Estimator:
     """A value for each sampled rank, judged under the protocol that produced the rank.
 
@@ -46,11 +47,23 @@ class Estimator:
         What it reports when 0, 1, ..., m sampled negatives are above the item; with several
         relevant items a row for each position among them, to be summed over the items.
     name : str
+
+    See Also
+    --------
+    by_name : An estimator from its name.
+    naive, rank_estimate, least_bias, bias_variance, monotone : The estimators of krichene2020.
+    sampled_metrics.relevant_sets.RelevantSets.expected : The same where items are tied.
+
+    Examples
+    --------
+    >>> from . import metric
+    >>> Estimator(metric("ap"), Protocol(n_items=1_000, n_negatives=2), [1.0, 0.3, 0.0], "my own")
+    Estimator('my own', ap, Protocol(n_items=1000, n_negatives=2))
     """
 
     metric: Metric
     protocol: Protocol
-    values: FloatArray = field(repr=False)
+    values: FloatArray
     name: str = "custom"
 
     def __post_init__(self) -> None:
@@ -61,6 +74,19 @@ class Estimator:
             raise ValueError(f"values must have shape {expected}, got {values.shape}")
         values.setflags(write=False)
         object.__setattr__(self, "values", values)
+
+    def __repr__(self) -> str:
+        return f"Estimator({self.name!r}, {self.metric.name}, {self.protocol!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return self._key == other._key if isinstance(other, Estimator) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        return self.name, self.metric, self.protocol, self.values.tobytes()
 
     def __call__(self, sampled_ranks: ArrayLike, position: int = 1) -> FloatArray:
         """Reported value for each sampled rank, in [position, position + m]; any shape.
@@ -160,8 +186,8 @@ class Estimator:
     def expected_of_set(self, ranks: ArrayLike) -> float:
         """Exact expectation for one instance with several relevant items.
 
-        The metric is a sum over the items, so the law of each item's own sampled rank is
-        enough, although these ranks are dependent.
+        The metric is a sum over the items. So the distribution of each item's own sampled rank is
+        enough, although these ranks depend on one another.
 
         Parameters
         ----------
@@ -187,9 +213,9 @@ class Estimator:
     def variance_of_set(self, ranks: ArrayLike) -> float:
         """Exact variance for one instance with several relevant items, over the draws of negatives.
 
-        All items are ranked among one sample, so their terms are correlated. Of the negatives
-        above one relevant item each is as likely as the next to be above the better one too:
-        the counts form a chain, and the sum of the terms so far is carried along it.
+        All items are ranked among one sample, so their terms are correlated. Every negative above
+        one relevant item is equally likely to be above the next better item, too. The counts
+        therefore form a Markov chain, and the sum of the terms so far is carried along it.
 
         Parameters
         ----------
@@ -203,7 +229,8 @@ class Estimator:
 
         Examples
         --------
-        Two neighbours have the same negatives above them, and twice the spread of one:
+        Two neighbours have the same negatives above them. The standard deviation of their sum is
+        twice that of one of them, and its variance twice the sum of the variances:
 
         >>> from . import metric
         >>> pair = naive(metric("auc"), Protocol(n_items=12, n_negatives=4, n_relevant=2))
@@ -242,8 +269,8 @@ class Estimator:
             sub = Protocol(
                 items[part],
                 self.protocol.n_negatives,
-                self.protocol.replacement,
-                self.protocol.n_relevant,
+                replacement=self.protocol.replacement,
+                n_relevant=self.protocol.n_relevant,
             )
             yield sub.pmf(ranks[part], position, counts)
 
@@ -276,9 +303,14 @@ def naive(metric: Metric | str, protocol: Protocol) -> Estimator:
     Returns
     -------
     Estimator
-        Its `values` are the metric of the ``m + n_relevant`` ranked items. Its `expected` uses
+        Its `values` are the metric of a list of ``m + n_relevant`` items. Its `expected` uses
         the closed forms of krichene2020: eq. 17 for AUC, eq. 18 for metrics with a cut-off
         (a sum of k terms), eq. 19 and its counterpart without replacement for AP.
+
+    See Also
+    --------
+    bias_variance : The correction to use where the naive metric is biased.
+    sampled_metrics.consistency.order_by_negatives : Whether the naive metric keeps an order.
 
     Examples
     --------
@@ -320,6 +352,10 @@ def expected_average_precision(rank: ArrayLike, protocol: Protocol) -> FloatArra
     ------
     ValueError
         If a rank is outside what the protocol allows.
+
+    See Also
+    --------
+    naive : Its `expected` uses this formula.
 
     Examples
     --------
@@ -371,8 +407,8 @@ def rank_estimate(metric: Metric | str, protocol: Protocol, rounding: str = "flo
     protocol : Protocol
         With one catalogue size.
     rounding : {"floor", "linear"}
-        How a rank between whole numbers is read: rounded down, as in the paper's experiments,
-        or by linear interpolation of the metric.
+        What to do with an estimated rank that is no whole number: round it down, as in the
+        paper's experiments, or interpolate the metric linearly.
 
     Returns
     -------
@@ -383,6 +419,10 @@ def rank_estimate(metric: Metric | str, protocol: Protocol, rounding: str = "flo
     ValueError
         If `rounding` is neither, or the protocol holds several catalogue sizes.
 
+    See Also
+    --------
+    bias_variance : The correction with less bias near the top.
+
     Examples
     --------
     >>> from . import metric
@@ -392,7 +432,7 @@ def rank_estimate(metric: Metric | str, protocol: Protocol, rounding: str = "flo
     metric = parsed(metric)
     if rounding not in ("floor", "linear"):
         raise ValueError(f"rounding must be 'floor' or 'linear', got {as_written(rounding)}")
-    items, relevant, m = _one_size(protocol), protocol.n_relevant, protocol.n_negatives
+    items, relevant, m = one_size(protocol), protocol.n_relevant, protocol.n_negatives
     below, part = np.divmod(np.arange(m + 1) * (items - relevant), m)
     rows = []
     for j in range(1, relevant + 1):
@@ -426,11 +466,16 @@ def least_bias(metric: Metric | str, protocol: Protocol, prior: Prior = None) ->
     ValueError
         If the prior is of the wrong length, negative, not finite or does not sum to 1.
     IllConditionedError
-        A ValueError: if double precision cannot hold the values. They grow with the number of
-        negatives, to 1e11 at 50 and 1e26 at 100 for ``Recall@10``, and cancel to below 1 on
-        average; the exact ones, rounded to 16 digits, would have a larger bias than the least.
-        That is so from about 40 negatives on, unless the metric is a polynomial of low degree in
-        the rank, as AUC is. Trade bias for variance instead.
+        A ValueError, if double precision cannot hold the values. They grow with the number of
+        negatives, to 1e11 at 50 and 1e26 at 100 for ``Recall@10``, and nearly cancel in the
+        average. Rounded to 16 digits they would have a larger bias than the smallest possible one.
+        This happens from about 40 negatives on, unless the metric is a polynomial of low degree
+        in the rank, as AUC is. Use :func:`bias_variance` there.
+
+    See Also
+    --------
+    bias_variance : A smaller variance for a little more bias.
+    monotone : The least bias without rising values.
 
     Examples
     --------
@@ -448,10 +493,11 @@ def bias_variance(
 ) -> Estimator:
     """The estimator with the least squared bias plus gamma times variance (eqs 24-26).
 
-    The minimum over the prior of ``(P M_hat - M)**2 + gamma * variance`` is found from the
-    singular values of the law, scaled by the prior and by the marginal law of the sampled
-    rank: no normal equations are formed, and every gamma >= 0 is served, 0 being
-    :func:`least_bias` and 1 the posterior mean of the metric.
+    The mean of ``(P M_hat - M)**2 + gamma * variance`` over the prior is minimised. With gamma 0
+    this is :func:`least_bias`; with gamma 1 it is the posterior mean of the metric. P is scaled by
+    the prior and by the marginal distribution of the sampled rank, so that its singular values are
+    at most 1. From gamma 1e-4 on the normal equations are then well-conditioned; below, the
+    solution comes from the singular values, so that every gamma >= 0 is allowed.
 
     Parameters
     ----------
@@ -472,7 +518,12 @@ def bias_variance(
     ValueError
         If `gamma` is negative or not finite, or as :func:`least_bias`.
     IllConditionedError
-        As :func:`least_bias`, if `gamma` is 0 or next to it.
+        As :func:`least_bias`, if `gamma` is 0 or nearly 0.
+
+    See Also
+    --------
+    default_gamma, choose_gamma : What gamma to take.
+    sampled_metrics.evaluation.estimate : The same for a log, with standard errors.
 
     Examples
     --------
@@ -492,9 +543,8 @@ def monotone(
 ) -> Estimator:
     """The least-bias estimator among those that never rise with the sampled rank.
 
-    The constrained least squares (CLS) of krichene2020, section 5.2, solved exactly by
-    non-negative least squares in the steps between neighbouring values, on a triangular factor
-    of the weighted law.
+    This is the constrained least squares (CLS) of krichene2020, section 5.2. It is solved exactly,
+    by non-negative least squares in the steps between neighbouring values.
 
     Parameters
     ----------
@@ -515,6 +565,10 @@ def monotone(
     ValueError
         As :func:`least_bias`.
 
+    See Also
+    --------
+    least_bias : The same without the constraint.
+
     Examples
     --------
     >>> from . import metric
@@ -528,14 +582,89 @@ def monotone(
     return Estimator(metric, protocol, _stacked(rows), name)
 
 
-def default_gamma(n_users: int) -> float:
-    """Weight of the variance for an average over `n_users` of whose ranks nothing is known.
+#: The estimators that :func:`by_name` makes, by the names that all tables print.
+NAMES = ("naive", "rank estimate", "least bias", "monotone", "bias-variance")
 
-    It is ``1 / sqrt(n_users)``, between two ends. For users who are all alike the mean squared
-    error is the mean of ``bias**2 + variance / n_users`` and the best weight ``1 / n_users``. For
-    users who are independent draws from the estimator's prior the biases cancel, and the best is
-    1. Real users are neither: for the recommenders of MovieLens the best falls about like the root
-    (chapters 8 and 17 of the book).
+
+def by_name(
+    name: str, metric: Metric | str, protocol: Protocol, *, gamma: float | None = None
+) -> Estimator:
+    """Make an estimator from its name.
+
+    Parameters
+    ----------
+    name : {"naive", "rank estimate", "least bias", "monotone", "bias-variance"}
+        The function of this module that is called, with its defaults.
+    metric : Metric or str
+    protocol : Protocol
+        With one catalogue size, but for "naive".
+    gamma : float, optional
+        Weight of the variance: needed by "bias-variance", and used by it alone. See
+        :func:`default_gamma`.
+
+    Returns
+    -------
+    Estimator
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown (the nearest one is suggested), "bias-variance" has no `gamma`, and
+        as the function that is called.
+
+    See Also
+    --------
+    naive, rank_estimate, least_bias, monotone, bias_variance : The functions themselves.
+    sampled_metrics.metric : A metric from its name.
+
+    Examples
+    --------
+    >>> protocol = Protocol(n_items=1_000, n_negatives=20)
+    >>> for name in ("naive", "rank estimate", "monotone"):
+    ...     print(name, by_name(name, "recall@10", protocol).expected([1, 50]).round(2))
+    naive [1. 1.]
+    rank estimate [1.   0.37]
+    monotone [0.38 0.13]
+    """
+    if known(name) == "bias-variance":
+        if gamma is None:
+            raise ValueError(
+                "gamma is needed for 'bias-variance': give a number > 0, or default_gamma(n_users)"
+            )
+        return bias_variance(metric, protocol, gamma)
+    makers: dict[str, Callable[[Metric | str, Protocol], Estimator]] = {
+        "naive": naive,
+        "rank estimate": rank_estimate,
+        "least bias": least_bias,
+        "monotone": monotone,
+    }
+    return makers[name](metric, protocol)
+
+
+def known(name: str) -> str:
+    """Return the name of an estimator as it is, or raise ValueError if :func:`by_name` has none.
+
+    Examples
+    --------
+    >>> known("nave")
+    Traceback (most recent call last):
+    ...
+    ValueError: estimator 'nave' is unknown: did you mean 'naive'?
+    """
+    if name not in NAMES:
+        near = difflib.get_close_matches(str(name), NAMES, n=1, cutoff=0.0)[0]
+        raise ValueError(f"estimator {as_written(name)} is unknown: did you mean {near!r}?")
+    return name
+
+
+def default_gamma(n_users: int) -> float:
+    """Weight of the variance for an average over `n_users` whose true ranks are unknown.
+
+    It is ``1 / sqrt(n_users)``, a compromise. If all users were alike, the mean squared error of
+    the average would be ``bias**2 + variance / n_users``, and the best weight ``1 / n_users``. If
+    they were independent draws from the estimator's prior, their biases would cancel, and the best
+    weight would be 1. Real users are neither: for the recommenders of MovieLens the best weight
+    falls about like the square root (chapters 8 and 17 of the book).
 
     Parameters
     ----------
@@ -546,6 +675,11 @@ def default_gamma(n_users: int) -> float:
     ------
     ValueError
         If `n_users` is below 1.
+
+    See Also
+    --------
+    choose_gamma : Where typical true ranks are known.
+    bias_variance : The estimator that takes gamma.
 
     Examples
     --------
@@ -564,10 +698,9 @@ def choose_gamma(
 ) -> float:
     """The gamma whose average over `n_users` is expected to be closest to the exact average.
 
-    An average over N users errs by ``(mean bias)**2 + (mean variance) / N``. If `ranks` tell what
-    the users' ranks are like, say those of a recommender that was ranked exactly, this error is
-    minimised over gamma in [1e-12, 1]. If nothing is known of the ranks, gamma is that of
-    :func:`default_gamma`.
+    The mean squared error of an average over N users is ``(mean bias)**2 + (mean variance) / N``.
+    Given `ranks` like those of the users, say of a recommender that was ranked exactly, this error
+    is minimised over gamma in [1e-12, 1]. Without `ranks`, gamma is that of :func:`default_gamma`.
 
     Parameters
     ----------
@@ -577,7 +710,7 @@ def choose_gamma(
     n_users : int
         Evaluation users that the metric is averaged over, at least 1.
     ranks : array_like of int, optional
-        True ranks, a sample of what the users' are like.
+        True ranks that are typical of the users.
     prior : optional
         Prior of the estimator, as for :func:`least_bias`.
 
@@ -590,6 +723,11 @@ def choose_gamma(
     ------
     ValueError
         If `n_users` is below 1, there are several relevant items, or a rank is out of range.
+
+    See Also
+    --------
+    default_gamma : Where no true ranks are known.
+    bias_variance : The estimator that takes gamma.
 
     Examples
     --------
@@ -643,6 +781,10 @@ def observed(ranks: ArrayLike) -> dict[int, float]:
     ValueError
         If there are none, or one is fractional or below 1.
 
+    See Also
+    --------
+    sampled_metrics.priors.maximum_entropy : A prior from sampled ranks.
+
     Examples
     --------
     >>> observed([3, 1, 3, 8])
@@ -652,15 +794,6 @@ def observed(ranks: ArrayLike) -> dict[int, float]:
         raise ValueError("ranks must hold at least one rank, got none")
     values, counts = np.unique(integers(ranks, "ranks", 1), return_counts=True)
     return dict(zip(values.tolist(), (counts / counts.sum()).tolist(), strict=True))
-
-
-def _one_size(protocol: Protocol) -> int:
-    """The catalogue size; a correction is a vector for one of them."""
-    if not isinstance(protocol.n_items, int):
-        raise ValueError(
-            f"n_items must be one number for a correction, got shape {protocol.n_items.shape}"
-        )
-    return protocol.n_items
 
 
 def _stacked(rows: list[FloatArray]) -> FloatArray:
@@ -675,7 +808,7 @@ def _checked_gamma(gamma: float) -> float:
 
 def _systems(metric: Metric, protocol: Protocol, prior: Prior) -> list[System]:
     """The least-squares problem of each position among the relevant items."""
-    ranks = _one_size(protocol) - protocol.n_relevant + 1
+    ranks = one_size(protocol) - protocol.n_relevant + 1
     points = None if prior is None else _checked_prior(prior, ranks)
     return [_system(metric, protocol, j, points) for j in range(1, protocol.n_relevant + 1)]
 
@@ -688,7 +821,7 @@ def _system(
     prior: tuple[tuple[int, ...], tuple[float, ...]] | None,
 ) -> System:
     """The least-squares problem of the j-th relevant item, ranked among the irrelevant ones."""
-    items, relevant, m = _one_size(protocol), protocol.n_relevant, protocol.n_negatives
+    items, relevant, m = one_size(protocol), protocol.n_relevant, protocol.n_negatives
     ranks = items - relevant + 1
     if prior is None:
         cut = () if metric.k is None or metric.k < j else (metric.k - j + 1,)
@@ -697,7 +830,7 @@ def _system(
     else:
         nodes, weights = np.array(prior[0], dtype=float), np.array(prior[1])
     target = metric.term_between(nodes + (j - 1), np.array(j), relevant, np.array(items))
-    return reduce(nodes, weights, target, ranks - 1, m, protocol.replacement)
+    return System(nodes, weights, target, ranks - 1, m, protocol.replacement)
 
 
 def _checked_prior(prior: Prior, ranks: int) -> tuple[tuple[int, ...], tuple[float, ...]]:

@@ -22,10 +22,9 @@ import pandas as pd
 from scipy.interpolate import BarycentricInterpolator
 from scipy.special import chdtrc, chdtri, gammaln, stdtr, stdtrit
 
-from . import estimators as corrections
 from . import _progress, identification, priors
+from . import estimators as corrections
 from ._validate import FloatArray, IntArray, shortened
-from .estimators import Estimator
 from .identification import Shape
 from .io.logs import Log, read_log
 from .metrics import Metric
@@ -151,15 +150,19 @@ def estimate(
 
     Examples
     --------
+    Three recommenders were reported with a Recall@10 of 66%, 56% and 54%. Among all films:
+
+    Three recommenders were reported with a Recall@10 of 66%, 56% and 54%. Among all films:
+
     >>> found = estimate("bundled", ["recall@10", "auc"])
-    >>> found.frame[["recommender", "metric", "reported", "quote"]]
-      recommender     metric  reported             quote
-    0           X  recall@10  0.771026    0.054 to 0.101
-    1           X        auc  0.891995  0.892 \u00b1 0.002
-    2           Y  recall@10  0.643543    0.063 to 0.135
-    3           Y        auc  0.852152  0.852 \u00b1 0.002
-    4           Z  recall@10  0.366722    0.075 to 0.149
-    5           Z        auc  0.748089  0.748 \u00b1 0.003
+    >>> found.frame[["recommender", "metric", "quote"]]
+      recommender     metric            quote
+    0           X  recall@10   0.055 to 0.100
+    1           X        auc  0.8920 ± 0.0020
+    2           Y  recall@10   0.063 to 0.134
+    3           Y        auc  0.8522 ± 0.0024
+    4           Z  recall@10   0.071 to 0.146
+    5           Z        auc  0.7481 ± 0.0033
     """
     sample = _Sample.of(log)
     wanted, level = _metrics(metrics), _confidence(confidence)
@@ -270,8 +273,8 @@ def compare(
       (waudbysmith2024); otherwise by the likelihood, see `shape`.
     - *if decreasing*: near the top, deeper ranks have fewer users (:class:`Shape`).
     - *if decreasing, at most k times*: they are moreover at most k times fewer from one doubling
-      of the rank to the next. k is the largest for which the verdict holds: if the users' number
-      falls faster than that, it may fail.
+      of the rank to the next. k is the largest up to which the verdict holds for every k tried,
+      1.5, 2, 3, 4 and 8: if the users' number falls faster than that, it may fail.
 
     In the last two, the two samples' likelihoods are maximised together where the first metric is
     at most the second; how far they fall from where nothing is assumed of the metrics is compared
@@ -306,8 +309,9 @@ def compare(
         the means, first less second, as reported and corrected; standard_error: of the estimate,
         from the users' own differences, without its bias; possible_low, possible_high: the exact
         differences that the sample leaves possible under the assumption of the verdict, or under
-        the widest there is; verdict: "A beats B", "B beats A" with their names, or `UNKNOWN`;
-        rung: the assumption it stands on, empty if there is no verdict; steepness: the largest k,
+        the strongest there is, 0 not among them beside a verdict; verdict: "A beats B", "B beats
+        A" with their names, or `UNKNOWN`; rung: the assumption it stands on, empty if there is no
+        verdict; steepness: the largest k,
         infinite if any will do; likely: the one ahead by the estimate, if its standard error
         leaves no doubt, which is no verdict, since its bias is not in it; shown: the smallest
         difference that this log could have shown under `shape`, roughly; users_needed: how many
@@ -359,7 +363,12 @@ def compare(
             verdicts = _holm({k: (v.sign, v.p) for k, v in found.items()}, 1.0 - level, len(pairs))
             judged = {
                 pair: _Judged(
-                    verdicts[pair], "proven", np.inf, _agreeing(one.ends, verdicts[pair]), one.shown, None
+                    verdicts[pair],
+                    _rung(None),
+                    np.inf,
+                    _agreeing(one.ends, verdicts[pair]),
+                    one.shown,
+                    None,
                 )
                 for pair, one in found.items()
             }
@@ -414,26 +423,30 @@ def _ladder(
     judged: dict[tuple[str, str], _Judged] = {}
     notes: list[str] = []
     judge = _Judge(sample, of, pairs, level)
-    rungs: list[tuple[str, Shape | None]] = [("proven", None)]
-    if assumed is not None:
-        rungs.append(("if decreasing", assumed))
     left = pairs
-    for rung, shape in rungs:
+    for shape in (None,) if assumed is None else (None, assumed):
         found, said = judge.under(shape, left)
         notes += said
-        judged |= {pair: replace(one, rung=rung) for pair, one in found.items()}
+        judged |= found
         left = [pair for pair in pairs if not judged[pair].sign]
         judge.decided = len(pairs) - len(left)
         bar.update()
     if assumed is None or np.isfinite(assumed.steepness):
         return judged, notes
+    # Only on from where it holds: so a verdict is wrong only if it is under the gentlest true fall.
     for steepness in _STEEPNESS:
         found, _ = judge.under(replace(assumed, steepness=steepness), left)
-        left = [pair for pair, one in found.items() if one.sign]
-        for pair in left:
-            rung = f"if decreasing, at most {steepness:g} times"
-            judged[pair] = replace(found[pair], rung=rung, steepness=steepness)
+        judged |= {pair: one for pair, one in found.items() if one.sign}
+        # What contradicts a fall so gentle may still allow a steeper one.
+        left = [pair for pair in left if pair not in found or found[pair].sign]
     return judged, notes
+
+
+def _rung(shape: Shape | None) -> str:
+    if shape is None:
+        return "proven"
+    steepness = shape.steepness
+    return "if decreasing" + (f", at most {steepness:g} times" if np.isfinite(steepness) else "")
 
 
 class _Judge:
@@ -463,7 +476,7 @@ class _Judge:
             for pair in pairs
             for order in (pair, pair[::-1])
             if all(name in profiles for name in pair)
-            and (slope := identification.meeting(*(profiles[name] for name in order))) > 0
+            and (slope := identification.meeting(profiles[order[0]], profiles[order[1]])) > 0
         ]
         deviance: dict[tuple[str, str], float] = {}
         if ways:
@@ -485,13 +498,29 @@ class _Judge:
         for pair in pairs:
             if not all(name in profiles for name in pair):
                 continue
-            ends = identification.difference(*(profiles[name] for name in pair), wanted)
+            one, two = profiles[pair[0]], profiles[pair[1]]
+            ends = identification.difference(one, two, wanted * self._dependence(pair, one, two))
             shown, sign = 0.5 * (ends[1] - ends[0]), verdicts[pair]
             ends = _agreeing(ends, sign)
             users = self.sample.users[pair[0]].size
             needed = int(np.ceil(users * wanted / apart[pair])) if apart[pair] > 0 else None
-            judged[pair] = _Judged(sign, "", np.inf, ends, shown, None if sign else needed)
+            steepness = np.inf if shape is None else shape.steepness
+            judged[pair] = _Judged(
+                sign, _rung(shape), steepness, ends, shown, None if sign else needed
+            )
         return judged, notes
+
+    def _dependence(
+        self, pair: tuple[str, str], first: identification.Profile, second: identification.Profile
+    ) -> float:
+        """How much wider a pair's deviances are than those of independent rows; 1 at least."""
+        half = len(first.scores) // 2  # lines at the lower end come first
+        designs = [
+            self.sample.design(self.parts, dict(zip(pair, scores, strict=True)))
+            for a, b in ((0, half), (half, 0))
+            for scores in zip(first.scores[a:][:half], second.scores[b:][:half], strict=True)
+        ]
+        return max(1.0, *designs)
 
 
 def _agreeing(ends: tuple[float, float], sign: int) -> tuple[float, float]:
@@ -556,15 +585,13 @@ class _Sample:
         return cls(log if isinstance(log, Log) else read_log(log))
 
     def __init__(self, log: Log) -> None:
-        frame, self.names, self.replacement = log.frame, log.recommenders, log.replacement
+        rows, self.names, self.replacement = log.rows, log.recommenders, log.replacement
         self.better, self.tied, self.position, self.relevant, self.items, self.negatives = (
-            frame[name].to_numpy(dtype=np.int64)
+            rows.columns[name]
             for name in ("n_better", "n_tied", "position", "n_relevant", "n_items", "n_negatives")
         )
-        self.instance = frame["instance"].to_numpy(dtype=np.int64)
-        self.user, self.labels = pd.factorize(frame["user"])
-        recommender, _ = pd.factorize(frame["recommender"])
-        ends = np.append(0, np.cumsum(np.bincount(recommender))).tolist()
+        self.instance, self.user, self.labels = rows.columns["instance"], rows.user, rows.users
+        ends = rows.starts.tolist()
         self.rows = {name: slice(*at) for name, at in zip(self.names, pairwise(ends), strict=True)}
         self.users = {
             name: np.flatnonzero(np.bincount(self.user[rows])) for name, rows in self.rows.items()
@@ -578,6 +605,12 @@ class _Sample:
     @cached_property
     def classes(self) -> list[_Class]:
         """A class for each number of negatives and of relevant items."""
+        alike = (v.min() == v.max() for v in (self.negatives, self.relevant, self.items))
+        if all(alike):  # then nothing has to be sorted, however many rows there are
+            same = np.broadcast_to(np.int64(0), self.items.size)
+            size = self.items[:1].astype(np.int64)
+            m, relevant = int(self.negatives[0]), int(self.relevant[0])
+            return [_Class(m, relevant, np.arange(same.size), size, same)]
         kind = self.negatives * (int(self.relevant.max()) + 1) + self.relevant
         codes, kinds = pd.factorize(kind, sort=True)
         found = []
@@ -598,6 +631,8 @@ class _Sample:
 
         Two relevant items with the same negatives above and level have the same score.
         """
+        if self.relevant.max() == 1 or self.tied.max() == 0:
+            return (np.empty(0, dtype=np.int64),) * 3
         same = np.zeros(self.instance.size + 1, dtype=bool)
         same[1:-1] = (
             (np.diff(self.instance) == 0)
@@ -613,7 +648,9 @@ class _Sample:
 
     def protocol(self, of: _Class, size: int) -> Protocol:
         """The protocol of the instances of a class that have a size of the catalogue."""
-        return Protocol(size, of.n_negatives, self.replacement, of.n_relevant)
+        return Protocol(
+            size, of.n_negatives, replacement=self.replacement, n_relevant=of.n_relevant
+        )
 
     def by_user(self, recommender: str, values: FloatArray) -> FloatArray:
         """Mean over each user's instances of the sum of the rows' values."""
@@ -686,7 +723,7 @@ class _Sample:
         """Users at each sampled rank, ties spread evenly; shape (m + 1,)."""
         better, tied = self.better[rows], self.tied[rows]
         if not tied.any():
-            return np.bincount(better, weights, m + 1)
+            return np.bincount(better, weights, m + 1).astype(float)
         each = weights / (tied + 1)
         steps = np.bincount(better, each, m + 2) - np.bincount(better + tied + 1, each, m + 2)
         return np.asarray(np.maximum(np.cumsum(steps)[:-1], 0.0))
@@ -751,7 +788,9 @@ class _Sample:
                 identification.check_fit(profile.fit, shape, f"the ranks of {shortened(name)}")
             except identification.IncompatibleError as problem:
                 if shape is None:
-                    raise ValueError(f"{problem}: check n_items, n_negatives and replacement") from None
+                    raise ValueError(
+                        f"{problem}: check n_items, n_negatives and replacement"
+                    ) from None
                 notes.append(str(problem))
             else:
                 kept[name] = profile
@@ -764,7 +803,7 @@ class _Sample:
         parts = self.partition(of)
         counts = self.cells(parts)
         threshold = float(chdtri(1, 1.0 - confidence))
-        levels = (threshold,) if self.alone else (threshold, 2.5 * threshold, 6.0 * threshold)
+        levels = (threshold,) if self.alone else (threshold, 4.0 * threshold)
         found: dict[str, tuple[float, float]] = {}
         notes: list[str] = []
         for assumed in (shape, None) if shape is not None else (None,):
@@ -813,19 +852,13 @@ class _Values:
 
     def _build(self, of: Metric, name: str) -> tuple[_Build, str]:
         """How the estimator is made, and how it depends on the size of the catalogue."""
-        gamma = self.gamma
-        ways: dict[str, tuple[Callable[[Protocol], Estimator], str]] = {
-            "naive": (lambda protocol: corrections.naive(of, protocol), "constant"),
-            "rank estimate": (lambda protocol: corrections.rank_estimate(of, protocol), "each"),
-            "least bias": (lambda protocol: corrections.least_bias(of, protocol), "smooth"),
-            "monotone": (lambda protocol: corrections.monotone(of, protocol), "lines"),
-            "bias-variance": (
-                lambda protocol: corrections.bias_variance(of, protocol, gamma),
-                "smooth",
-            ),
-        }
-        make, way = ways[name]
-        return lambda protocol: np.atleast_2d(make(protocol).values), way
+        ways = {"naive": "constant", "rank estimate": "each", "monotone": "lines"}
+
+        def build(protocol: Protocol) -> FloatArray:
+            made = corrections.by_name(name, of, protocol, gamma=self.gamma)
+            return np.atleast_2d(made.values)
+
+        return build, ways.get(name, "smooth")
 
     def _plugged_in(self, of: Metric, name: str, recommender: str) -> _Found:
         """The metric of a fitted prior, and for maximum entropy its expansion in the users."""
@@ -916,7 +949,7 @@ class _Values:
 
     def _mean_protocol(self, n_negatives: int) -> Protocol:
         items = round(float(self.sample.items.mean()))
-        return Protocol(items, n_negatives, self.sample.replacement)
+        return Protocol(items, n_negatives, replacement=self.sample.replacement)
 
     def _of_thinned(self, values: FloatArray) -> _Build:
         """Values for the fewest negatives, expected of any so many of a user's negatives."""
@@ -938,7 +971,9 @@ class _Values:
 
     def _looked_up(self, table: FloatArray, at: IntArray, rows: IntArray) -> FloatArray:
         """Values of rows from a table for their sizes, (sizes, n_relevant, m + 1)."""
-        sample, (_, relevant, columns) = self.sample, table.shape
+        sample, (sizes, relevant, columns) = self.sample, table.shape
+        if sizes * relevant == 1 and sample.tied.max() == 0:
+            return np.asarray(table[0, 0][sample.better[rows]])
         start = at * relevant + sample.position[rows] - 1
         first = sample.better[rows]
         out: FloatArray = table.ravel()[start * columns + first]

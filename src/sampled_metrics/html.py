@@ -44,14 +44,14 @@ DEFINITIONS = {
     "reported": "As naive: what a sampled evaluation reports.",
     "estimate": "By bias-variance, or by the naive metric where it has no bias. A single number "
     "rests on the correction's own assumptions; its bias is not in its error.",
-    "standard_error": "Of the average over users, who are taken as a sample; the noise of the "
+    "standard error": "Of the average over users, who are taken as a sample; the noise of the "
     "sampled negatives is included, and so is that of priors fitted to the log. Bias is not.",
-    "possible_low": "Possible: all exact values that the log does not contradict under the "
+    "possible": "All exact values that the log does not contradict under the "
     "assumption named, at the confidence named. Where this range is wide, the sample does not say "
     "what the exact metric is.",
     "quote": "What a sentence may quote: the estimate with its standard error where that says as "
     "much as the range, and else the range.",
-    "low": "Low, high: ends of Student's interval for the estimator's expectation, which is the "
+    "low, high": "Ends of Student's interval for the estimator's expectation, which is the "
     "exact metric only where the estimator has no bias.",
     "verdict": "One beats the other if the log contradicts the opposite. The chance that any "
     "verdict of a metric is wrong is at most 1 less the confidence, where its assumption holds.",
@@ -124,7 +124,8 @@ def of_estimates(
             "estimates": shown[here].drop(columns="metric"),
             "image": _image(_estimates_panel(frame[here], label)) if here.any() else "",
         })  # fmt: skip
-    said = [*frame.get("estimator", []), *frame.columns, "pair"]
+    said = [*frame.get("estimator", []), *frame.columns, *shown.columns]
+    said += [word for one in comparisons.values() for word in (*one.frame.columns, *one.shown)]
     notes = [*estimates.notes, *(note for one in comparisons.values() for note in one.notes)]
     return _filled(
         "estimates.html",
@@ -166,7 +167,7 @@ def of_comparison(comparison: Comparison, facts: Mapping[str, object]) -> str:
         image=_image(_comparison_panel(comparison.frame, label)),
         facts=facts,
         notes=comparison.notes,
-        definitions=_defined(comparison.frame.columns),
+        definitions=_defined([*comparison.frame.columns, *comparison.shown.columns]),
     )
 
 
@@ -193,10 +194,11 @@ def of_plan(plans: pd.DataFrame, curves: pd.DataFrame, facts: Mapping[str, objec
 
     Examples
     --------
-    >>> from . import planning, metric
+    >>> from . import Protocol, planning
     >>> pair, given = pd.DataFrame({"first": ["A"], "second": ["B"]}), ({1: 1.0}, {9: 1.0})
-    >>> found = planning.plan(*given, metric("ap"), 100, 5, 10, estimators=["naive"]).frame
-    >>> by = planning.curve(*given, metric("ap"), 100, 5, [5, 10], estimators=["naive"])
+    >>> samples = [Protocol(100, m) for m in (5, 10)]
+    >>> found = planning.plan(*given, "ap", samples[-1], 5, estimators=["naive"]).frame
+    >>> by = planning.curve(*given, "ap", samples, 5, estimators=["naive"])
     >>> page = of_plan(pair.merge(found, "cross"), pair.merge(by, "cross"), {})
     >>> page.count("<table>"), page.count("<img ")
     (1, 2)
@@ -237,8 +239,8 @@ def table(frame: pd.DataFrame, caption: str, notes: Sequence[str] = ()) -> str:
 
 def _defined(names: Iterable[str]) -> dict[str, str]:
     """What the words that a page uses mean, in the order of the list above."""
-    used = {word for name in names for word in (name, name.split(",")[0])}
-    return {name: meaning for name, meaning in DEFINITIONS.items() if name in used}
+    used = {word for name in names for word in (name.replace("_", " "), name.split(",")[0])}
+    return {name: said for name, said in DEFINITIONS.items() if used & set(name.split(", "))}
 
 
 def _estimates_panel(rows: pd.DataFrame, label: str) -> _Panel:
@@ -291,9 +293,7 @@ def _comparison_panel(comparison: pd.DataFrame, label: str) -> _Panel:
 
         color, marker = MARKS[0]["color"], MARKS[0]["marker"]
         places = range(len(labels))
-        ax.hlines(
-            places, comparison["possible_low"], comparison["possible_high"], color=color
-        )
+        ax.hlines(places, comparison["possible_low"], comparison["possible_high"], color=color)
         ax.plot(comparison["estimate"], places, marker, color=color)
         ax.axvline(0.0, color="black", linewidth=1)
         ax.set_yticks(places, labels)

@@ -43,7 +43,7 @@ _OTHER_NAMES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Metric:
     """A ranking metric; make one with :func:`metric`.
 
@@ -59,10 +59,14 @@ class Metric:
     ValueError
         If `kind` is unknown, or `k` is missing, below 1, fractional or not taken.
 
+    See Also
+    --------
+    metric : A metric from its name.
+
     Examples
     --------
-    >>> Metric("ndcg", 10) == metric("ndcg@10")
-    True
+    >>> Metric("ndcg", 10)
+    metric('ndcg@10')
     """
 
     kind: str
@@ -93,6 +97,9 @@ class Metric:
         shown = kind.get(self.kind, self.kind.upper())
         return shown if self.k is None else f"{shown}@{self.k}"
 
+    def __repr__(self) -> str:
+        return f"metric({self.name!r})"
+
     def __call__(self, ranks: ArrayLike, n_items: ArrayLike | None = None) -> FloatArray:
         """Value of rankings that hold one relevant item each (krichene2020, eqs 7-13).
 
@@ -114,6 +121,11 @@ class Metric:
         ValueError
             If a rank is below 1, above `n_items`, fractional or NaN, if `n_items` is below 2, or
             if it is missing where AUC needs it.
+
+        See Also
+        --------
+        of_set : The value of one ranking with several relevant items.
+        vector : The values at all ranks.
 
         Examples
         --------
@@ -143,6 +155,10 @@ class Metric:
         ------
         ValueError
             If the set is empty or holds a rank twice, and as in calling the metric.
+
+        See Also
+        --------
+        term : What each of the items adds.
 
         Examples
         --------
@@ -341,6 +357,12 @@ def metric(name: str | Metric) -> Metric:
       (map_cut), ranx and RecTools divide by R, or RecTools by k (`divide_by_k`).
     - *ndcg@k* divides by the sum over i = 1..min(R, k), as RecBole, ranx and trec_eval do.
     - *auc* is the mean over rankings. RecBole's auc pools the scores of all users instead.
+
+    See Also
+    --------
+    sampled_metrics.estimators.by_name : An estimator of a metric, from its name.
+    sampled_metrics.ranking.RankIntervals.evaluate : A metric of exact ranks with ties.
+    sampled_metrics.relevant_sets.RelevantSets : Several relevant items with ties.
 
     Examples
     --------

@@ -1,53 +1,40 @@
 """How large a sampled evaluation has to be before its verdict on two recommenders can be trusted.
 
-A plan starts from two distributions of true ranks, known or guessed: those of recommenders that
-were ranked exactly before, or those fitted to a sampled log. Users are drawn from them, and
-negatives for each user; the right verdict is the order of the exact metric's averages over the
-distributions. So the exact evaluation of a few users can be wrong as well, and has its own row.
+A plan starts from two distributions of true ranks: those of recommenders that were ranked exactly
+before, or those fitted to a sampled log. Users are drawn from them, and negatives for each user. A
+verdict is right if it is the order of the exact metric averaged over the distributions. The exact
+evaluation of a few users can be wrong as well, so it has a row of its own.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations, product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy.sparse import coo_array
 
-from . import estimators as corrections
 from . import _progress
+from . import estimators as corrections
 from ._validate import FloatArray, IntArray, integer, integers
-from .consistency import Verdict, negatives_needed, order
-from .estimators import Estimator
 from .io.logs import Log
 from .metrics import Metric
 from .metrics import metric as parsed
-from .numerics.differences import Differences
-from .protocol import Protocol, thinned
+from .protocol import Protocol, by_negatives, thinned
 from .results import Plan
+from .verdicts import Ranks, Verdict, _Pair, negatives_needed
 
-#: True ranks of users, or the probability of each rank that has any.
-Ranks = ArrayLike | Mapping[int, float]
-
-#: What a plan compares. Gamma of bias-variance is that of
+#: What a plan compares if nothing is named. Gamma of bias-variance is that of
 #: :func:`~sampled_metrics.estimators.default_gamma`, as in
 #: :func:`~sampled_metrics.evaluation.estimate`.
-ESTIMATORS: dict[str, Callable[[Metric, Protocol, int], Estimator]] = {
-    "naive": lambda metric, protocol, users: corrections.naive(metric, protocol),
-    "rank estimate": lambda metric, protocol, users: corrections.rank_estimate(metric, protocol),
-    "monotone": lambda metric, protocol, users: corrections.monotone(metric, protocol),
-    "bias-variance": lambda metric, protocol, users: corrections.bias_variance(
-        metric, protocol, corrections.default_gamma(users)
-    ),
-}
+ESTIMATORS = ("naive", "rank estimate", "monotone", "bias-variance")
 
-#: Those that are another estimator for every number of users.
+#: The estimators that depend on the number of users.
 _BY_USERS = {"bias-variance"}
 
 #: Users of a plan, and counts that its tables show, at most.
@@ -57,60 +44,16 @@ _MOST_USERS, _MOST_COUNT = 10**12, 2**62
 EXACT = "exact"
 
 
-def verdict(first: Ranks, second: Ranks, estimator: Estimator, n_users: int) -> Verdict:
-    """How often an evaluation of so many users finds the order of two distributions of ranks.
-
-    Unlike :func:`sampled_metrics.consistency.verdict`, which judges one fixed set of users, the
-    users are drawn too: a user's difference is that of two sampled values at ranks drawn from the
-    distributions, with negatives of their own, and the evaluation is a sum of `n_users` of these.
-
-    Parameters
-    ----------
-    first, second : array_like of int, shape (n,), or mapping of int to float
-        The distributions of true ranks under each recommender. Two arrays are the ranks of the
-        same users, who are drawn as pairs. A mapping gives the probabilities of the ranks that have
-        any; a user's two ranks are then drawn independently, which overstates the variance where
-        the recommenders do well for the same users.
-    estimator : Estimator
-        What the evaluation reports; one catalogue size, one relevant item.
-    n_users : int
-        Users that are averaged over, at least 1.
-
-    Returns
-    -------
-    Verdict
-
-    Raises
-    ------
-    ValueError
-        If a distribution is empty, does not sum to 1 or has ranks out of range, two arrays differ
-        in length, `n_users` is below 1, there are several relevant items or catalogue sizes, or
-        the exact averages are equal.
-
-    Examples
-    --------
-    >>> from . import metric
-    >>> ap = corrections.naive(metric("ap"), Protocol(n_items=1_000, n_negatives=200))
-    >>> found = verdict([3, 30], [8, 20], ap, n_users=100)
-    >>> round(found.exact, 3), round(found.probability, 3), found.users()
-    (0.096, 0.998, 32)
-    """
-    pair = _Pair.of(first, second, estimator.metric, _one_size(estimator.protocol))
-    return pair.verdict(estimator, n_users)
-
-
 def plan(
     first: Ranks,
     second: Ranks,
     metric: Metric | str,
-    n_items: int,
+    protocol: Protocol,
     n_users: int,
-    n_negatives: int = 100,
     *,
-    estimators: Sequence[str] = tuple(ESTIMATORS),
+    estimators: str | Sequence[str] = ESTIMATORS,
     confidence: float = 0.95,
     max_negatives: int | None = None,
-    replacement: bool = True,
     progress: bool = False,
 ) -> Plan:
     """How many negatives, or how many users, until the verdict on two recommenders is right.
@@ -118,51 +61,63 @@ def plan(
     Parameters
     ----------
     first, second : array_like of int, or mapping of int to float
-        Distributions of true ranks in 1..n_items, as for :func:`verdict`.
+        Distributions of true ranks in 1..n_items, as for
+        :func:`~sampled_metrics.verdicts.verdict`.
     metric : Metric or str
-    n_items : int
-        Candidates of each user, the relevant item included; at least 3.
+    protocol : Protocol
+        How the evaluation samples; one catalogue size, one relevant item. Its `n_negatives` are
+        what the evaluation has if only users are added.
     n_users : int
         Users of the evaluation, at least 1.
-    n_negatives : int
-        Negatives per user that the evaluation has if only users are added.
-    estimators : sequence of str
-        Keys of :data:`ESTIMATORS`.
+    estimators : str or sequence of str
+        Names of :func:`~sampled_metrics.estimators.by_name`; those in `ESTIMATORS` if omitted.
     confidence : float
         Probability of the right verdict to reach, in [0.5, 1).
     max_negatives : int, optional
-        Most negatives to consider; by default 1,000, or ``n_items - 1`` if that is less. (The time
-        that a correction takes grows with the cube.)
-    replacement : bool
-        Whether negatives are drawn with replacement.
+        Most negatives to consider; by default 1,000, or ``n_items - 1`` if that is less. The time
+        that a correction takes grows with the cube of this number.
     progress : bool
         Show a progress bar on the error stream.
 
     Returns
     -------
     Plan
-        Its frame has a row for each estimator and a last one, ``exact``, for ranking all items.
-        Columns: estimator; probability (of the right verdict with `n_users` and `n_negatives`);
-        ties (probability that the two are level, which is no verdict); negatives_needed (with
-        `n_users`: the fewest from which on `confidence` is kept up to `max_negatives`, looked at in
-        steps of 1, 2, 5, 10, ... and refined in the last of them; NA if it is not reached);
-        scores_by_negatives (scores to compute for one recommender with these: users times negatives
-        and 1); users_needed (with `n_negatives`; NA if the expected order is wrong, so that more
-        users make the wrong verdict surer, or if 10**12 are not enough; gamma of bias-variance
-        falls with the users, and these are the fewest from which on `confidence` is kept, looked at
-        in the same steps); scores_by_users. The scores of the row ``exact`` are users times
-        `n_items`. Counts above 2**62 are NA.
+        Its frame has a row for each estimator, and a last one, ``exact``, for ranking all items.
+        Its columns:
+
+        - *estimator*
+        - *probability* of the right verdict with `n_users` and the protocol
+        - *ties*: probability that the two are level, which is no verdict
+        - *negatives_needed* with `n_users`: the fewest from which on `confidence` is kept up to
+          `max_negatives`; NA if it is not reached. The numbers 1, 2, 5, 10, ... are tried, and the
+          last step is refined.
+        - *scores_by_negatives*: scores to compute for one recommender with these negatives, which
+          is users times (negatives + 1), or users times `n_items` in the row ``exact``
+        - *users_needed* with the protocol; NA if the expected order is wrong, so that more users
+          only make the wrong order more certain, or if 10**12 are not enough. Gamma of
+          bias-variance falls with the users; for it, these are the fewest from which on
+          `confidence` is kept, found in the same way.
+        - *scores_by_users*: the same with these users
+
+        Counts above 2**62 are NA.
 
     Raises
     ------
     ValueError
-        As :func:`verdict`, or if an estimator is unknown or a number out of range.
+        As :func:`~sampled_metrics.verdicts.verdict`, or if an estimator is unknown or a number
+        out of range.
+
+    See Also
+    --------
+    curve : The probabilities at several numbers of negatives and users.
+    for_pairs : A plan for each pair of several recommenders.
+    fitted : Distributions of true ranks from a log.
+    sampled_metrics.verdicts.verdict : The verdict of one evaluation.
 
     Examples
     --------
-    >>> from . import metric
     >>> better, worse = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
-    >>> found = plan(better, worse, metric("ndcg@10"), n_items=1_000, n_users=50)
+    >>> found = plan(better, worse, "ndcg@10", Protocol(1_000, 100), n_users=50)
     >>> found.frame[["estimator", "probability", "negatives_needed", "users_needed"]].round(2)
            estimator  probability  negatives_needed  users_needed
     0          naive         0.48               244          <NA>
@@ -172,16 +127,16 @@ def plan(
     4          exact         1.00              <NA>             9
     """
     metric = parsed(metric)
-    pair = _Pair.of(first, second, metric, integer(n_items, "n_items", 3))
+    pair = _Pair.of(first, second, metric, protocol)
     users = integer(n_users, "n_users", 1, _MOST_USERS)
-    most = None if replacement else pair.n_items - 1
-    drawn = integer(n_negatives, "n_negatives", 1, most)
+    most = None if protocol.replacement else pair.n_items - 1
+    drawn = protocol.n_negatives
     last = min(1_000, pair.n_items - 1) if max_negatives is None else max_negatives
     grid = steps(integer(last, "max_negatives", 1, most))
-    names = _known(estimators)
+    names = _names(estimators)
     rows = []
     for name in _progress.bar(names, desc="plan", unit="estimator", show=progress):
-        at = _Judged(pair, name, replacement)
+        at = _Judged(pair, name, protocol)
         now = at(drawn, users)
         fewest = _kept_from(partial(at, n_users=users), grid, confidence)
         rows.append((name, now, fewest, at.users_needed(now, drawn, confidence)))
@@ -195,22 +150,22 @@ def curve(
     first: Ranks,
     second: Ranks,
     metric: Metric | str,
-    n_items: int,
+    protocol: Protocol | Sequence[Protocol],
     n_users: ArrayLike,
-    n_negatives: ArrayLike,
     *,
-    estimators: Sequence[str] = tuple(ESTIMATORS),
-    replacement: bool = True,
+    estimators: str | Sequence[str] = ESTIMATORS,
     progress: bool = False,
 ) -> pd.DataFrame:
     """Probability of the right verdict by the numbers of negatives and of users.
 
     Parameters
     ----------
-    first, second, metric, n_items, estimators, replacement, progress
+    first, second, metric, estimators, progress
         As for :func:`plan`.
-    n_users, n_negatives : int or array_like of int
-        All their combinations are judged, each with its own gamma of bias-variance.
+    protocol : Protocol or sequence of Protocol
+        One for each number of negatives; they must not differ in anything else.
+    n_users : int or array_like of int
+        Numbers of users. Every one is judged with every protocol.
 
     Returns
     -------
@@ -223,23 +178,28 @@ def curve(
     ValueError
         As :func:`plan`.
 
+    See Also
+    --------
+    plan : How many negatives or users are needed.
+
     Examples
     --------
-    >>> from . import metric
     >>> better, worse = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
-    >>> curve(better, worse, metric("ap"), 1_000, 50, [10, 100], estimators=["naive"]).round(3)
+    >>> samples = [Protocol(1_000, m) for m in (10, 100)]
+    >>> curve(better, worse, "ap", samples, n_users=50, estimators=["naive"]).round(3)
       estimator  n_negatives  n_users  probability  ties  scores
     0     naive           10       50        0.015   0.0     550
     1     naive          100       50        0.924   0.0    5050
     2     exact         <NA>       50        1.000   0.0   50000
     """
     metric = parsed(metric)
-    pair = _Pair.of(first, second, metric, integer(n_items, "n_items", 3))
+    protocols = by_negatives(protocol)
+    pair = _Pair.of(first, second, metric, protocols[0])
     users = np.unique(integers(n_users, "n_users", 1, _MOST_USERS)).tolist()
-    negatives = np.unique(integers(n_negatives, "n_negatives", 1)).tolist()
+    negatives = [each.n_negatives for each in protocols]
     rows: list[tuple[str, int | None, int, float, float, int]] = []
-    for name in _progress.bar(_known(estimators), desc="curve", unit="estimator", show=progress):
-        at = _Judged(pair, name, replacement)
+    for name in _progress.bar(_names(estimators), desc="curve", unit="estimator", show=progress):
+        at = _Judged(pair, name, protocols[0])
         for u, m in product(users, negatives):
             found = at(m, u)
             rows.append((name, m, u, found.probability, found.ties, u * (m + 1)))
@@ -253,7 +213,11 @@ def curve(
 
 
 def steps(last: int) -> list[int]:
-    """1, 2, 5, 10, 20, ... up to and with `last`, at least 1: where a plan looks.
+    """The numbers of negatives that a plan tries: 1, 2, 5, 10, 20, ... and `last`, at least 1.
+
+    See Also
+    --------
+    around : Numbers of users.
 
     Examples
     --------
@@ -267,6 +231,10 @@ def steps(last: int) -> list[int]:
 def around(n_users: int) -> list[int]:
     """Numbers of users from a tenth to ten times as many, at least 1.
 
+    See Also
+    --------
+    steps : Numbers of negatives.
+
     Examples
     --------
     >>> around(30)
@@ -277,35 +245,40 @@ def around(n_users: int) -> list[int]:
 
 
 def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[int, float]]:
-    """For each recommender of a log the most even distribution of true ranks that fits it.
+    """Fit to each recommender of a log the most even distribution of true ranks.
 
-    It is that of :func:`~sampled_metrics.priors.maximum_entropy`, on fewer ranks: 1 to 100 each,
-    and then every fiftieth part further on, the mass in between going to the two neighbours so that
-    the mean stays. (The most likely distribution has a few ranks only, and a metric of the top
-    ranks depends on whether one of them is there.) Users have the share of the candidates above
-    their item that they have in the log, whatever the size of the catalogue. What is finer than
-    the sampled ranks the log does not say: see :mod:`sampled_metrics.identification`.
+    This is the fit of :func:`~sampled_metrics.priors.maximum_entropy`, moved to fewer ranks: all
+    of 1 to 100, and further on ranks 2% apart. The probability of a rank in between is divided
+    between its two neighbours so that the mean rank stays. In a catalogue of another size, the
+    share of candidates above each user's item stays as it is in the log. A log cannot tell true
+    ranks apart that lead to nearly the same sampled ranks: see
+    :mod:`sampled_metrics.identification`.
 
     Parameters
     ----------
     log : Log
         From :func:`~sampled_metrics.io.logs.read_log`; one relevant item for each user. Where users
-        differ in the number of negatives, the fit is to the law of as many of them as everyone
-        has: of those, any so many are a sample of the same kind.
+        differ in the number of negatives, the fit is for the smallest such number: a random subset
+        of a user's negatives is a sample, too.
     n_items : int
-        Candidates in the catalogue that is planned for, more than the log's negatives.
+        Candidates in the planned catalogue; more than the log's negatives.
     progress : bool
         Show a progress bar on the error stream.
 
     Returns
     -------
     dict of str to dict of int to float
-        Under the name of each recommender the ranks in 1..n_items that have any probability.
+        For each recommender the probabilities of ranks in 1..n_items.
 
     Raises
     ------
     ValueError
         If a user has several relevant items, or there are not enough items.
+
+    See Also
+    --------
+    sampled_metrics.priors.maximum_entropy : The fit itself.
+    plan : What to do with the distributions.
 
     Examples
     --------
@@ -322,7 +295,7 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
         raise ValueError("a plan needs a log with one relevant item for each user")
     negatives = int(rows["n_negatives"].min())
     least = 2 if log.replacement else negatives + 1
-    protocol = Protocol(integer(n_items, "n_items", least), negatives, log.replacement)
+    protocol = Protocol(integer(n_items, "n_items", least), negatives, replacement=log.replacement)
     found, grid = {}, _grid(n_items)
     for name in _progress.bar(log.recommenders, desc="fit", unit="recommender", show=progress):
         counts = np.zeros(negatives + 1)
@@ -335,7 +308,7 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
 
 
 def _counts(rows: pd.DataFrame, m: int) -> FloatArray:
-    """Users with 0, 1, ..., m negatives above their item, in equal parts for each order of ties."""
+    """Users with 0, 1, ..., m negatives above their item, averaged over the order of ties."""
     above, tied = rows["n_better"].to_numpy(), rows["n_tied"].to_numpy()
     changes = np.zeros(m + 2)
     np.add.at(changes, above, 1 / (tied + 1.0))
@@ -364,7 +337,7 @@ def for_pairs(
     of: Callable[..., pd.DataFrame | Plan],
     ranks: Mapping[str, Ranks],
     metric: Metric | str,
-    n_items: int,
+    protocol: Protocol | Sequence[Protocol],
     *arguments: Any,
     **options: Any,
 ) -> pd.DataFrame:
@@ -376,7 +349,7 @@ def for_pairs(
         One of the two.
     ranks : mapping of str to array_like of int or mapping of int to float
         Distribution of each recommender, such as from :func:`fitted`.
-    metric, n_items, *arguments, **options
+    metric, protocol, *arguments, **options
         As for `of`.
 
     Returns
@@ -394,11 +367,14 @@ def for_pairs(
     UserWarning
         If the exact averages of two recommenders are equal: they have no order to plan for.
 
+    See Also
+    --------
+    plan, curve : What is called for each pair.
+
     Examples
     --------
-    >>> from . import metric
     >>> ranks = {"A": {1: 1.0}, "B": {9: 1.0}, "C": {2: 0.5, 70: 0.5}}
-    >>> found = for_pairs(plan, ranks, metric("ap"), 100, 5, 10, estimators=["naive"])
+    >>> found = for_pairs(plan, ranks, "ap", Protocol(100, 10), 5, estimators=["naive"])
     >>> found[["first", "second", "estimator", "negatives_needed"]].head(3)
       first second estimator  negatives_needed
     0     A      B     naive                 8
@@ -406,18 +382,19 @@ def for_pairs(
     2     A      C     naive                 2
     """
     metric = parsed(metric)
+    sample = by_negatives(protocol)[0]
     if len(ranks) < 2:
         raise ValueError(f"a plan needs two recommenders or more, got {len(ranks)}")
     tables = []
     for one, two in combinations(ranks, 2):
-        if _Pair.of(ranks[one], ranks[two], metric, n_items).difference == 0:
+        if _Pair.of(ranks[one], ranks[two], metric, sample).difference == 0:
             warnings.warn(
                 f"{one} and {two} have the same {metric.label} in the distributions given: there "
                 "is no order to plan for",
                 stacklevel=2,
             )
             continue
-        made = of(ranks[one], ranks[two], metric, n_items, *arguments, **options)
+        made = of(ranks[one], ranks[two], metric, protocol, *arguments, **options)
         found = made.frame if isinstance(made, Plan) else made
         found.insert(0, "first", one)
         found.insert(1, "second", two)
@@ -428,107 +405,21 @@ def for_pairs(
 
 
 @dataclass(frozen=True, eq=False)
-class _Pair:
-    """Two distributions of ranks: for each its ranks and their masses, and the users' pairs."""
-
-    metric: Metric
-    n_items: int
-    ranks: tuple[IntArray, IntArray]
-    masses: tuple[FloatArray, FloatArray]
-    users: tuple[IntArray, IntArray] | None  # places of each user's two ranks; None: independent
-    _laws: dict[Protocol, FloatArray] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, first: Ranks, second: Ranks, metric: Metric, n_items: int) -> _Pair:
-        given = {"first": first, "second": second}
-        parts = [_distribution(ranks, name, n_items) for name, ranks in given.items()]
-        ranks, masses, users = zip(*parts, strict=True)
-        one, two = users
-        together = None
-        if one is not None and two is not None:
-            if one.size != two.size:
-                raise ValueError(
-                    "first and second must hold the ranks of the same users, got "
-                    f"{one.size} and {two.size}"
-                )
-            together = (one, two)
-        return cls(metric, n_items, ranks, masses, together)
-
-    @cached_property
-    def values(self) -> tuple[FloatArray, FloatArray]:
-        """The exact metric at the ranks of each."""
-        one, two = (self.metric(ranks, self.n_items) for ranks in self.ranks)
-        return one, two
-
-    @cached_property
-    def difference(self) -> float:
-        """Of the exact metric's averages; 0 where it is rounding."""
-        one, two = (float(m @ v) for m, v in zip(self.masses, self.values, strict=True))
-        return one - two if order(one, two) else 0.0
-
-    def law(self, estimator: Estimator) -> FloatArray:
-        """Of a user's sampled ranks: a row for each recommender, or if paired, one of all pairs."""
-        protocol = estimator.protocol
-        if protocol not in self._laws:
-            counts = np.arange(protocol.n_negatives + 1)
-            found = []
-            for ranks, masses in zip(self.ranks, self.masses, strict=True):
-                blocks = list(estimator._law_blocks(ranks, 1, counts))
-                if self.users is None:
-                    ends = np.cumsum([len(block) for block in blocks])[:-1]
-                    parts = zip(np.split(masses, ends), blocks, strict=True)
-                    found.append(np.sum([m @ block for m, block in parts], axis=0))
-                else:
-                    found.append(np.concatenate(blocks))
-            if self.users is None:
-                self._laws[protocol] = np.stack(found)
-            else:
-                shape = (self.ranks[0].size, self.ranks[1].size)
-                share = np.full(self.users[0].size, 1 / self.users[0].size)
-                pairs = coo_array((share, self.users), shape=shape).tocsr()
-                self._laws[protocol] = (found[0].T @ (pairs @ found[1])).reshape(1, -1)
-        return self._laws[protocol]
-
-    def verdict(self, estimator: Estimator, n_users: int) -> Verdict:
-        law, values = self.law(estimator), estimator.values
-        if self.users is None:
-            return self.judged(Differences(values, law, np.array([1.0, -1.0])), n_users)
-        each = np.subtract.outer(values, values).ravel()
-        return self.judged(Differences(each, law, np.ones(1)), n_users)
-
-    def exact(self, n_users: int) -> Verdict:
-        one, two = self.values
-        if self.users is None:
-            law = np.zeros((2, one.size + two.size))
-            law[0, : one.size], law[1, one.size :] = self.masses
-            both = Differences(np.concatenate([one, two]), law, np.array([1.0, -1.0]))
-        else:
-            each = np.append(one[self.users[0]] - two[self.users[1]], 0.0)
-            law = np.append(np.full(each.size - 1, 1 / (each.size - 1)), 0.0)[np.newaxis]
-            both = Differences(each, law, np.ones(1))
-        return self.judged(both, n_users)
-
-    def judged(self, one_user: Differences, n_users: int) -> Verdict:
-        users = integer(n_users, "n_users", 1)
-        mean, variance, *_ = one_user.cumulants.tolist()
-        return Verdict(self.difference, mean, float(np.sqrt(variance / users)), users, one_user)
-
-
-@dataclass(frozen=True, eq=False)
 class _Judged:
     """The verdict of one estimator by the numbers of negatives and of users."""
 
     pair: _Pair
     name: str
-    replacement: bool
+    protocol: Protocol
 
     def __call__(self, n_negatives: int, n_users: int) -> Verdict:
-        protocol = Protocol(self.pair.n_items, n_negatives, self.replacement)
-        estimator = ESTIMATORS[self.name](self.pair.metric, protocol, n_users)
+        protocol = replace(self.protocol, n_negatives=n_negatives)
+        gamma = corrections.default_gamma(n_users)
+        estimator = corrections.by_name(self.name, self.pair.metric, protocol, gamma=gamma)
         return self.pair.verdict(estimator, n_users)
 
     def users_needed(self, now: Verdict, n_negatives: int, confidence: float) -> int | None:
-        """Fewest users for the confidence; an estimator that depends on them is built for each."""
+        """Fewest users for the confidence, where the estimator may depend on their number."""
         if self.name not in _BY_USERS:
             return now.users(confidence)
         return _kept_from(partial(self, n_negatives), steps(_MOST_USERS), confidence)
@@ -568,36 +459,8 @@ def _frame(
     return frame.astype(dict.fromkeys(counts, "Int64"))
 
 
-def _known(names: Sequence[str]) -> list[str]:
-    if isinstance(names, str) or not names:
-        raise ValueError(f"estimators must be a list of one name or more, got {names!r}")
-    for name in names:
-        if name not in ESTIMATORS:
-            allowed = ", ".join(ESTIMATORS)
-            raise ValueError(f"estimators must be among {allowed}, got {name!r}")
-    return list(names)
-
-
-def _one_size(protocol: Protocol) -> int:
-    integer(protocol.n_relevant, "n_relevant", 1, 1)
-    return integer(protocol.n_items, "n_items", 2)
-
-
-def _distribution(
-    given: Ranks, name: str, n_items: int
-) -> tuple[IntArray, FloatArray, IntArray | None]:
-    """Ranks, their masses and, of an array, the place of each user's rank among them."""
-    if isinstance(given, Mapping):
-        ranks = integers(np.array(list(given)), f"ranks of {name}", 1, n_items)
-        masses = np.array(list(given.values()), dtype=float)
-        if not (np.isfinite(masses) & (masses >= 0)).all() or abs(masses.sum() - 1) > 1e-9:
-            raise ValueError(
-                f"{name} must hold probabilities that sum to 1, got a sum of {masses.sum()}"
-            )
-        return ranks, masses, None
-    array = np.asarray(given)
-    if array.ndim != 1 or not array.size:
-        raise ValueError(f"{name} must be a list of ranks, got shape {array.shape}")
-    whole = integers(array, f"ranks of {name}", 1, n_items)
-    ranks, places, counts = np.unique(whole, return_inverse=True, return_counts=True)
-    return ranks, counts / whole.size, places
+def _names(given: str | Sequence[str]) -> list[str]:
+    names = [given] if isinstance(given, str) else list(given)
+    if not names:
+        raise ValueError("estimators must hold one name or more, got none")
+    return [corrections.known(name) for name in names]

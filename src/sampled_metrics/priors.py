@@ -442,7 +442,7 @@ def _observed(counts: ArrayLike, protocol: Protocol) -> tuple[FloatArray, AllRan
             f"n_items must be one number for a fit, got shape {protocol.n_items.shape}"
         )
     pool, m = int(protocol.pool), protocol.n_negatives
-    one = Protocol(pool + 1, m, protocol.replacement)
+    one = Protocol(pool + 1, m, replacement=protocol.replacement)
     [(rows, _, users)] = checked_counts(counts, one)
     return rows[0] / users, all_ranks(pool, m, protocol.replacement)
 

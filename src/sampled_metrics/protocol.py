@@ -1,38 +1,40 @@
-"""P: the law of the sampled rank, given the true one.
+"""P: the distribution of the sampled rank, given the true one.
 
 Rank m random negatives with the relevant item instead of the whole catalogue: the number of
 them that land above it is binomial when they are drawn with replacement and hypergeometric
-when not. Both laws are computed by Loader's saddle-point expansion (loader2000), in which
-nothing cancels, on whole numbers, so that they hold to about 13 digits for catalogues of 1e9
-items. Probabilities as floating-point numbers would already lose 7 of those digits.
+when not. Both distributions are computed by Loader's saddle-point expansion (loader2000), in
+which nothing cancels, from whole numbers. So they are right to about 13 digits for catalogues of
+1e9 items, where success probabilities in floating point would already lose 7 of those digits.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._validate import FloatArray, IntArray, as_written, integer, integers
+from ._validate import FloatArray, IntArray, as_written, generator, integer, integers
 from .metrics import relevant_set
 from .numerics.distributions import law, log_law
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Protocol:
     """How negatives are sampled for one evaluation instance.
 
     Attributes
     ----------
     n_items : int or ndarray of int
-        The paper's n: candidates of the instance, the relevant ones included, more than
-        `n_relevant`. An array (a catalogue size for each instance) broadcasts with the ranks.
+        Candidates of an instance, the relevant ones included (the paper's n); more than
+        `n_relevant`. An array holds a size for each instance and broadcasts with the ranks.
     n_negatives : int
-        The paper's m: sampled irrelevant items, at least 1.
+        Irrelevant items that are sampled (the paper's m), at least 1.
     replacement : bool
-        True for the binomial law, False for the hypergeometric one.
+        Whether an item may be drawn twice. The number of negatives above an item is then
+        binomial, and otherwise hypergeometric.
     n_relevant : int
         Relevant items of the instance, all of them ranked with the sample; at least 1.
 
@@ -42,17 +44,27 @@ class Protocol:
         If a number is outside its range, or without replacement `n_negatives` exceeds the
         ``n_items - n_relevant`` negatives there are.
 
+    See Also
+    --------
+    sampled_metrics.estimators.naive : What an evaluation by this protocol reports in expectation.
+    sampled_metrics.ranking.RankIntervals.sampled_pmf : The same distribution for an item with ties.
+    sampled_metrics.relevant_sets.RelevantSets : Several relevant items whose true ranks are known.
+
     Examples
     --------
     >>> protocol = Protocol(n_items=5, n_negatives=2)
     >>> protocol.pmf(3)
     array([0.25, 0.5 , 0.25])
-    >>> Protocol(n_items=5, n_negatives=2, replacement=False).pmf(3).round(4)
+    >>> without = Protocol(n_items=5, n_negatives=2, replacement=False)
+    >>> without.pmf(3).round(4)
     array([0.1667, 0.6667, 0.1667])
+    >>> without
+    Protocol(n_items=5, n_negatives=2, replacement=False)
     """
 
     n_items: int | IntArray
     n_negatives: int
+    _: KW_ONLY
     replacement: bool = True
     n_relevant: int = 1
 
@@ -82,6 +94,26 @@ class Protocol:
         object.__setattr__(self, "n_negatives", negatives)
         object.__setattr__(self, "n_relevant", relevant)
         object.__setattr__(self, "replacement", bool(self.replacement))
+
+    def __repr__(self) -> str:
+        sizes = np.asarray(self.n_items)
+        items = str(self.n_items) if sizes.ndim == 0 else f"<{sizes.min()} to {sizes.max()}>"
+        more = "" if self.replacement else ", replacement=False"
+        more += "" if self.n_relevant == 1 else f", n_relevant={self.n_relevant}"
+        return f"Protocol(n_items={items}, n_negatives={self.n_negatives}{more})"
+
+    def __eq__(self, other: object) -> bool:
+        return self._key == other._key if isinstance(other, Protocol) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[object, ...]:
+        """What makes two protocols the same, several catalogue sizes by their bytes."""
+        sizes = self.n_items
+        items = sizes if isinstance(sizes, int) else (sizes.shape, sizes.tobytes())
+        return items, self.n_negatives, self.replacement, self.n_relevant
 
     @property
     def pool(self) -> IntArray:
@@ -141,7 +173,7 @@ class Protocol:
     def pmf(
         self, rank: ArrayLike, position: int = 1, counts: ArrayLike | None = None
     ) -> FloatArray:
-        """Law of the number of sampled negatives above the relevant item (krichene2020, 4.3).
+        """Probabilities of the number of negatives above the item (krichene2020, 4.3).
 
         The sampled rank of the item is `position` plus that number.
 
@@ -202,7 +234,7 @@ class Protocol:
         return np.asarray(np.minimum(np.append(tail, np.zeros_like(mass[..., :1]), axis=-1), 1.0))
 
     def mean(self, rank: ArrayLike, position: int = 1) -> FloatArray:
-        """Expected sampled rank, ``position + m * above / pool`` under both laws; shape (...).
+        """Expected sampled rank, ``position + m * above / pool``; shape (...).
 
         Arguments and errors as :meth:`above`.
 
@@ -233,7 +265,7 @@ class Protocol:
     def draw(
         self,
         rank: ArrayLike,
-        rng: np.random.Generator,
+        rng: int | np.random.Generator,
         size: int | tuple[int, ...] | None = None,
         position: int = 1,
     ) -> IntArray:
@@ -243,11 +275,13 @@ class Protocol:
         ----------
         rank : array_like of int, shape (...)
             True ranks.
-        rng : numpy.random.Generator
+        rng : int or numpy.random.Generator
+            A seed, or where the draws come from.
         size : int or tuple of int, optional
             Shape of the result; must end in the broadcast shape of `rank`, which it is if omitted.
         position : int
-            Place among the relevant items; their sampled ranks are dependent, see :meth:`draw_set`.
+            Place among the relevant items. The ranks of several items depend on one another: use
+            :meth:`draw_set` to draw them together.
 
         Returns
         -------
@@ -257,15 +291,19 @@ class Protocol:
         Raises
         ------
         ValueError
-            As :meth:`above`, or if `size` does not end in the broadcast shape.
+            As :meth:`above`, if `size` does not end in the broadcast shape, or if `rng` is
+            neither a seed nor a generator.
+
+        See Also
+        --------
+        draw_set : Several relevant items from one sample.
 
         Examples
         --------
-        >>> rng = np.random.default_rng(0)
-        >>> Protocol(n_items=10_000, n_negatives=99).draw([1, 5_000, 10_000], rng)
+        >>> Protocol(n_items=10_000, n_negatives=99).draw([1, 5_000, 10_000], rng=0)
         array([  1,  51, 100])
         """
-        above, pool = self.above(rank, position), self.pool
+        above, pool, rng = self.above(rank, position), self.pool, generator(rng)
         if self.replacement:
             drawn = rng.binomial(self.n_negatives, above / pool, size)
         else:
@@ -273,7 +311,7 @@ class Protocol:
         return np.asarray(drawn, dtype=np.int64) + position
 
     def draw_set(
-        self, ranks: ArrayLike, rng: np.random.Generator, size: int | None = None
+        self, ranks: ArrayLike, rng: int | np.random.Generator, size: int | None = None
     ) -> IntArray:
         """Draw the sampled ranks of all relevant items of one instance from one sample.
 
@@ -281,7 +319,8 @@ class Protocol:
         ----------
         ranks : array_like of int, shape (n_relevant,)
             Their distinct true ranks.
-        rng : numpy.random.Generator
+        rng : int or numpy.random.Generator
+            A seed, or where the draws come from.
         size : int, optional
             Number of samples of negatives.
 
@@ -293,15 +332,18 @@ class Protocol:
         Raises
         ------
         ValueError
-            As :meth:`checked_set`.
+            As :meth:`checked_set`, or if `rng` is neither a seed nor a generator.
+
+        See Also
+        --------
+        draw : One relevant item.
 
         Examples
         --------
-        >>> rng = np.random.default_rng(0)
-        >>> Protocol(n_items=100, n_negatives=9, n_relevant=2).draw_set([2, 60], rng)
+        >>> Protocol(n_items=100, n_negatives=9, n_relevant=2).draw_set([2, 60], rng=0)
         array([1, 8])
         """
-        ordered = self.checked_set(ranks)
+        ordered, rng = self.checked_set(ranks), generator(rng)
         above = np.diff(ordered - np.arange(1, ordered.size + 1), prepend=0)
         pool = int(self.pool)
         gaps = np.append(above, pool - above.sum())
@@ -327,14 +369,73 @@ class Protocol:
         >>> Protocol(n_items=100, n_negatives=9, n_relevant=2).checked_set([60, 2])
         array([ 2, 60])
         """
-        if not isinstance(self.n_items, int):
-            raise ValueError(
-                f"n_items must be one number for a set of ranks, got shape {self.n_items.shape}"
-            )
+        items = one_size(self)
         ordered = relevant_set(ranks)
         if ordered.size != self.n_relevant:
             raise ValueError(f"ranks must hold n_relevant = {self.n_relevant}, got {ordered.size}")
-        return integers(ordered, "ranks", 1, self.n_items)
+        return integers(ordered, "ranks", 1, items)
+
+
+def checked(given: Protocol, *, n_relevant: int | None = None) -> Protocol:
+    """Return a protocol as it is, or raise ValueError where there is something else.
+
+    With `n_relevant`, the protocol must also be for as many relevant items.
+
+    Examples
+    --------
+    >>> checked(Protocol(10_000, 99)).n_negatives
+    99
+    """
+    if not isinstance(given, Protocol):
+        raise ValueError(
+            f"protocol must be a Protocol, as in Protocol(10_000, 99), got {as_written(given)}"
+        )
+    if n_relevant is not None and given.n_relevant != n_relevant:
+        raise ValueError(
+            f"protocol must be for n_relevant = {n_relevant} in each instance, got "
+            f"{given.n_relevant}"
+        )
+    return given
+
+
+def one_size(protocol: Protocol) -> int:
+    """The catalogue size of a protocol that holds one, or ValueError.
+
+    Examples
+    --------
+    >>> one_size(Protocol(10_000, 99))
+    10000
+    """
+    if not isinstance(protocol.n_items, int):
+        raise ValueError(
+            f"n_items must be one catalogue size here, got shape {protocol.n_items.shape}"
+        )
+    return protocol.n_items
+
+
+def by_negatives(given: Protocol | Sequence[Protocol]) -> list[Protocol]:
+    """Return protocols of one relevant item that differ in n_negatives alone, the fewest first.
+
+    Raises
+    ------
+    ValueError
+        If there are none, one is no protocol or has several relevant items, or two differ in
+        anything but `n_negatives`.
+
+    Examples
+    --------
+    >>> [one.n_negatives for one in by_negatives([Protocol(50, 9), Protocol(50, 4)])]
+    [4, 9]
+    """
+    several = [given] if isinstance(given, Protocol) or not isinstance(given, Sequence) else given
+    protocols = {checked(one, n_relevant=1).n_negatives: one for one in several}
+    if not protocols:
+        raise ValueError("protocol must hold one Protocol or more, got none")
+    first = next(iter(protocols.values()))
+    for other in several:
+        if replace(other, n_negatives=1) != replace(first, n_negatives=1):
+            raise ValueError(f"protocols must differ in n_negatives alone, got {first} and {other}")
+    return [protocols[m] for m in sorted(protocols)]
 
 
 @lru_cache(maxsize=64)

@@ -3,7 +3,8 @@
 A recommender that gives many items the same score does not say which comes first, and the
 metric of its ranking then depends on a choice that most code makes without a word. Here the
 choice is kept open: :func:`exact_ranks` counts how many candidates score above the held-out
-item and how many score the same, and the policy is named when ranks or metrics are taken.
+item and how many score the same. Metrics are averaged over the order of ties if no other policy
+is named; a rank has no such mean, and asks for a policy.
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from . import _progress
-from ._validate import FloatArray, IntArray, as_written, checked_tolerance, integers, real_scores
+from ._validate import (
+    FloatArray,
+    IntArray,
+    as_written,
+    checked_tolerance,
+    generator,
+    integers,
+    real_scores,
+)
 from .metrics import Metric
 from .metrics import metric as parsed
 from .protocol import Protocol
@@ -40,7 +49,7 @@ _TILE_ROWS, _TILE_COLUMNS = 256, 255 * 8
 
 @dataclass(frozen=True, eq=False)
 class RankIntervals:
-    """Where held-out items stand: behind `n_better` candidates, level with `n_tied`.
+    """The ranks of held-out items, as an interval where they are tied.
 
     The rank of instance i is one of n_better[i] + 1, ..., n_better[i] + n_tied[i] + 1.
 
@@ -61,11 +70,10 @@ class RankIntervals:
 
     Examples
     --------
-    >>> from . import metric
     >>> intervals = RankIntervals([0, 1], [0, 2], [5, 5])
     >>> intervals.ranks("pessimistic")
     array([1, 4])
-    >>> intervals.evaluate(metric("auc"), "mean")
+    >>> intervals.evaluate("auc")
     array([1. , 0.5])
     """
 
@@ -93,15 +101,15 @@ class RankIntervals:
                 f"n_better {self.n_better[i]} and n_tied {self.n_tied[i]}"
             )
 
-    def ranks(self, ties: RankTies, rng: np.random.Generator | None = None) -> IntArray:
+    def ranks(self, ties: RankTies, rng: int | np.random.Generator | None = None) -> IntArray:
         """Ranks under a named tie policy, 1 the best.
 
         Parameters
         ----------
         ties : {"optimistic", "pessimistic", "random"}
             The held-out item comes first among its ties, last, or at a place drawn uniformly.
-        rng : numpy.random.Generator, optional
-            Needed by "random" alone.
+        rng : int or numpy.random.Generator, optional
+            A seed, or where the draws come from. Needed by "random" alone.
 
         Returns
         -------
@@ -124,30 +132,29 @@ class RankIntervals:
         if ties == "pessimistic":
             return self.n_better + self.n_tied + 1
         if ties == "random":
-            if not isinstance(rng, np.random.Generator):
-                raise ValueError(
-                    f"rng must be a numpy Generator for ties='random', got {as_written(rng)}"
-                )
-            return self.n_better + 1 + rng.integers(self.n_tied + 1)
+            return self.n_better + 1 + generator(rng).integers(self.n_tied + 1)
         raise ValueError(
             "ties must be 'optimistic', 'pessimistic' or 'random' to give ranks, got "
             f"{as_written(ties)}"
         )
 
     def evaluate(
-        self, metric: Metric | str, ties: Ties, rng: np.random.Generator | None = None
+        self,
+        metric: Metric | str,
+        ties: Ties = "mean",
+        rng: int | np.random.Generator | None = None,
     ) -> FloatArray:
-        """Value of a metric for each instance under a named tie policy.
+        """Value of a metric for each instance.
 
         Parameters
         ----------
         metric : Metric or str
             From :func:`sampled_metrics.metric`.
-        ties : {"optimistic", "pessimistic", "mean", "random"}
-            As in :meth:`ranks`; "mean" is the exact expectation of the metric over ties broken
-            uniformly at random, which is not the metric of the mean rank.
-        rng : numpy.random.Generator, optional
-            Needed by "random" alone.
+        ties : {"mean", "optimistic", "pessimistic", "random"}
+            "mean" is the exact expectation of the metric over ties broken uniformly at random,
+            which is not the metric of the mean rank. The others are as in :meth:`ranks`.
+        rng : int or numpy.random.Generator, optional
+            A seed, or where the draws come from. Needed by "random" alone.
 
         Returns
         -------
@@ -160,8 +167,7 @@ class RankIntervals:
 
         Examples
         --------
-        >>> from . import metric
-        >>> RankIntervals([0], [1], [10]).evaluate(metric("rr"), "mean")
+        >>> RankIntervals([0], [1], [10]).evaluate("rr")
         array([0.75])
         """
         metric = parsed(metric)
@@ -184,13 +190,13 @@ class RankIntervals:
         return np.asarray((sums[last] - sums[first - 1]) / (self.n_tied + 1))
 
     def sampled_pmf(self, n_negatives: int) -> FloatArray:
-        """Law of the number of sampled negatives above the item, ties broken at random.
+        """Probabilities of the number of sampled negatives above the item, ties broken at random.
 
-        For negatives drawn without replacement. The rank is uniform on first..last, so the law
-        is the mean of :meth:`Protocol.pmf <sampled_metrics.Protocol.pmf>` over these ranks. Of
-        the subsets of m + 1 of the n candidates, C(r - 1, k) C(n - r, m - k) have their
-        (k + 1)-th best item at rank r; summed over r they are those with at most k items above
-        first and more than k in the first `last`. So the mean is a difference of two tails.
+        Negatives are drawn without replacement. The rank is uniform on first..last, so this is the
+        mean of :meth:`Protocol.pmf <sampled_metrics.Protocol.pmf>` over these ranks. Of the
+        subsets of m + 1 of the n candidates, C(r - 1, k) C(n - r, m - k) have their (k + 1)-th
+        best item at rank r. Summed over r these are the subsets with at most k items above first
+        and more than k in the first `last`. So the mean is a difference of two tails.
 
         Parameters
         ----------
@@ -200,7 +206,8 @@ class RankIntervals:
         Returns
         -------
         ndarray of float, shape (n_instances, n_negatives + 1)
-            Absolute error below 1e-12; for an instance without ties the relative one is.
+            The absolute error is below 1e-12, and for an instance without ties the relative one,
+            too.
 
         Raises
         ------
@@ -317,7 +324,7 @@ def exact_ranks_from_factors(
     held_out, train, relative_tolerance
         As in :func:`exact_ranks`, `train` having a row for each row of `user_factors`. Two items
         with one vector of factors may get scores that differ in the last bit, which a tolerance
-        around 1e-12 mends (1e-5 in float32).
+        of about 1e-12 evens out (1e-5 in float32).
     users : array_like of int, shape (n_instances,), optional
         The row of `user_factors` that each held-out item belongs to, for users with several of
         them or none: best in ascending order. If omitted, each row has one.

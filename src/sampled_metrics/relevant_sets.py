@@ -1,13 +1,14 @@
 """Several relevant items ranked together among random decoys, ties broken at random: exactly.
 
 The metrics of this package are sums over j of a function of the rank of the j-th best relevant
-item, which is j plus the number of decoys above it. So expectations need the law of that number
-alone, for each j, and variances the law of two such numbers. Both follow from where the relevant
-items stand among *all* irrelevant candidates: no decoy has to be drawn.
+item, which is j plus the number of decoys above it. An expectation therefore needs only the
+distribution of that number for each j, and a variance the joint distribution of two of them. Both
+follow from where the relevant items stand among *all* irrelevant candidates: no decoy has to be
+drawn.
 
 Ties are broken at random. The k-th of c relevant items that are tied with t candidates has a
-negative hypergeometric number of these above it (`_places`); with one relevant item among the
-tied the law of the decoys above it is a difference of two tails, as in
+negative hypergeometric number of these above it (`_places`). Where only one of the tied items is
+relevant, the distribution of the decoys above it is a difference of two tails, as in
 :meth:`RankIntervals.sampled_pmf <sampled_metrics.ranking.RankIntervals.sampled_pmf>`.
 """
 
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import beta, binom
 
-from ._validate import FloatArray, IntArray, as_written, floats, integer, integers
+from ._validate import FloatArray, IntArray, as_written, floats, generator, integer, integers
 from .estimators import Estimator
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -33,18 +34,19 @@ _BLOCK = 1 << 21  # probabilities held at once: 16 MiB
 
 @dataclass(frozen=True, eq=False)
 class RelevantSets:
-    """Where the relevant items of each ranking stand among the irrelevant ones, ties kept open.
+    """Where the relevant items of each ranking stand among the irrelevant ones, with their ties.
 
-    Decoys are drawn from the irrelevant candidates and ranked together with the relevant items
-    (ekstrand2017); equal scores are then put in random order. There are three ways to draw them:
+    Decoys, which are sampled negatives, are drawn from the irrelevant candidates and ranked
+    together with the relevant items (ekstrand2017). Items of equal score then come in random
+    order. There are three ways to draw decoys:
 
     - distinct decoys, all sets equally likely (the default);
     - ``replacement=True``: one by one, each from all candidates;
     - ``replacement=True, weighted=True``: one by one, each candidate with a probability in
       proportion to its weight, say its number of ratings.
 
-    With replacement a candidate may be drawn twice. It then stands twice in the list, and each of
-    its copies counts as a decoy of its own, with its own place among equal scores.
+    With replacement a candidate may be drawn twice. It is then in the list twice, and each copy
+    counts as one decoy, with its own place among equal scores.
 
     Parameters
     ----------
@@ -53,8 +55,8 @@ class RelevantSets:
     n_tied : array_like of int, shape (n_rankings, n_relevant)
         Irrelevant candidates with its score.
     level : array_like of int, shape (n_rankings, n_relevant)
-        Dense place of its score among those of the ranking's relevant items: 0 the best, the same
-        number for equal scores, none left out.
+        Place of its score among the scores of the ranking's relevant items: 0 for the best, the
+        same number for equal scores, and no number left out.
     n_irrelevant : array_like of int, shape (n_rankings,)
         Irrelevant candidates in all, at least 1.
     weight_better, weight_tied : array_like of int, shape (n_rankings, n_relevant), optional
@@ -65,9 +67,14 @@ class RelevantSets:
     Raises
     ------
     ValueError
-        If shapes do not match, a count is negative or fractional, levels are not dense, or counts
-        contradict each other: items of a level that differ, a level that does not stand behind
-        all candidates of the one before, more candidates than there are.
+        If shapes do not match, a count is negative or fractional, a level is left out, or counts
+        contradict one another: two items of one level have different counts, an item has fewer
+        candidates above it than the level before it and its ties, or the counts exceed the total.
+
+    See Also
+    --------
+    sampled_metrics.Protocol : One relevant item, or several whose true ranks differ.
+    sampled_metrics.ranking.RankIntervals : One relevant item with ties.
 
     Examples
     --------
@@ -152,6 +159,10 @@ class RelevantSets:
         -------
         ndarray of float, shape (n_rankings,)
 
+        See Also
+        --------
+        expected : The same with a sample of the irrelevant candidates.
+
         Examples
         --------
         >>> from . import metric
@@ -170,28 +181,32 @@ class RelevantSets:
         replacement: bool = False,
         weighted: bool = False,
     ) -> FloatArray:
-        """Law of the number of decoys above the best, second best, ... relevant item.
+        """Probabilities of the number of decoys above the best, second best, ... relevant item.
 
         Parameters
         ----------
         n_negatives : int or array_like of int, shape (n_rankings,)
-            N, the decoys drawn: at least 0, and at most `n_irrelevant` if they are distinct.
+            How many decoys are drawn: at least 0, and at most `n_irrelevant` if distinct.
         reach : int, optional
-            Probabilities wanted, those of 0..reach - 1 decoys: k for a list of length k; all
-            N + 1 if omitted.
+            Return the probabilities of 0..reach - 1 decoys: k for a list of length k. All
+            ``n_negatives + 1`` if omitted.
         replacement, weighted : bool
             How decoys are drawn; see the class.
 
         Returns
         -------
         ndarray of float, shape (n_rankings, n_relevant, reach)
-            Absolute error below 1e-12; that of items without ties is relative.
+            The absolute error is below 1e-12, and for items without ties the relative one, too.
 
         Raises
         ------
         ValueError
             If `n_negatives` or `reach` is outside its range, or decoys are to be weighted without
             weights or without replacement.
+
+        See Also
+        --------
+        sampled_metrics.Protocol.pmf : The same for true ranks.
 
         Examples
         --------
@@ -219,9 +234,8 @@ class RelevantSets:
         Parameters
         ----------
         metric : Metric, str, Estimator, or list of these
-            What is reported. An estimator reads the number of decoys above the j-th best item; its
-            protocol must have this number of relevant items and of negatives. Several share the
-            work.
+            What is reported. The protocol of an estimator must have as many relevant items and
+            negatives. A list takes little longer than one of its elements.
         n_negatives, replacement, weighted
             As in :meth:`law`.
 
@@ -234,6 +248,11 @@ class RelevantSets:
         ValueError
             As :meth:`law`, or if an estimator is for other numbers of items or negatives, or AUC
             is asked for without decoys.
+
+        See Also
+        --------
+        variance : How much it varies from sample to sample.
+        contributions : What each item adds.
 
         Examples
         --------
@@ -263,7 +282,7 @@ class RelevantSets:
     ) -> FloatArray:
         """What each relevant item adds to the expected metric.
 
-        Tied relevant items exchange their places, so they add the same.
+        Tied relevant items add the same.
 
         Parameters
         ----------
@@ -282,6 +301,10 @@ class RelevantSets:
         ------
         ValueError
             As :meth:`expected`.
+
+        See Also
+        --------
+        expected : Their sum.
 
         Examples
         --------
@@ -333,8 +356,12 @@ class RelevantSets:
         Raises
         ------
         ValueError
-            If shapes do not match, a gain is negative or not finite, the ideal sum is not above
-            0, and as :meth:`law`.
+            If shapes do not match, a gain is negative or not finite, the sum of the relevant items
+            alone is not above 0, and as :meth:`law`.
+
+        See Also
+        --------
+        expected : Metrics that do not weigh the items.
 
         Examples
         --------
@@ -379,11 +406,11 @@ class RelevantSets:
     ) -> FloatArray:
         """Exact variance of the sampled metric, over the draws of decoys and the order of ties.
 
-        Given how many decoys are above a group of tied items, the candidates above that group are
-        as good as drawn anew for the better groups. So the sum of the terms so far is carried
-        along the groups, as a function of that number, and its products with the terms of the
-        next group are all that the second moment needs. The cost of a ranking grows with the
-        square of the list's length, or of N for a metric that looks at the whole list.
+        Given how many decoys are above a group of tied items, these decoys are a random sample of
+        the candidates above it. So the sum of the terms so far is carried from group to group as a
+        function of that number. The second moment needs nothing but its products with the terms of
+        the next group. The time for a ranking grows with the square of the list's length, or of
+        the number of decoys for a metric that looks at the whole list.
 
         Parameters
         ----------
@@ -401,6 +428,11 @@ class RelevantSets:
         ------
         ValueError
             As :meth:`expected`.
+
+        See Also
+        --------
+        expected : The expectation.
+        draw : Simulated runs.
 
         Examples
         --------
@@ -423,7 +455,7 @@ class RelevantSets:
     def draw(
         self,
         n_negatives: ArrayLike,
-        rng: np.random.Generator,
+        rng: int | np.random.Generator,
         *,
         replacement: bool = False,
         weighted: bool = False,
@@ -434,7 +466,8 @@ class RelevantSets:
         ----------
         n_negatives, replacement, weighted
             As in :meth:`law`.
-        rng : numpy.random.Generator
+        rng : int or numpy.random.Generator
+            A seed, or where the draws come from.
 
         Returns
         -------
@@ -445,17 +478,21 @@ class RelevantSets:
         Raises
         ------
         ValueError
-            As :meth:`law`.
+            As :meth:`law`, or if `rng` is neither a seed nor a generator.
+
+        See Also
+        --------
+        expected, variance : What many runs would show, exactly.
 
         Examples
         --------
         >>> sets = RelevantSets([[3, 0]] * 2, [[1, 0]] * 2, [[1, 0]] * 2, [8, 8])
-        >>> sets.draw(4, np.random.default_rng(1))
+        >>> sets.draw(4, rng=1)
         array([[5, 1],
                [3, 1]])
         """
         places, left = self._drawn(n_negatives, replacement, weighted)
-        relevant = self.n_better.shape[1]
+        relevant, rng = self.n_better.shape[1], generator(rng)
         height = rng.random(self.n_better.shape)
         # Ties: relevant items and decoys all get a random height, the lowest comes first.
         order = np.lexsort((height, self.level))
@@ -589,7 +626,7 @@ class RelevantSets:
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Target:
     """What is summed: ``shift + scale * sum over j of values[j, decoys above the j-th best]``.
 
@@ -611,7 +648,7 @@ class _Target:
         return _Target(self.values[:, :reach], self.scale, self.shift)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Places:
     """Candidates, or their weights, around the best, second best, ... item of each ranking.
 

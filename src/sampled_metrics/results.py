@@ -222,7 +222,7 @@ class Estimates(Result):
     def shown(self) -> pd.DataFrame:
         """The table as it is printed, with what is possible in one column."""
         if "possible_low" not in self.frame:
-            return self.frame
+            return self.frame.drop(columns="users", errors="ignore")
         table = self.frame.drop(columns=["possible_low", "possible_high", "users"])
         ends = zip(self.frame["possible_low"], self.frame["possible_high"], strict=True)
         table.insert(5, "possible", [_range(low, high) for low, high in ends])
@@ -271,8 +271,8 @@ class Comparison(Result):
     {('A', 'B'): 'A beats B'}
     >>> found
     A beats B on AUC, whatever the true ranks are.
-    pair     reported  estimate         possible
-    A and B   +1.0000  +1.0000 ± 0.0000  +0.894 to +1.000
+    pair     reported  estimate          possible
+    A and B  +1.0000   +1.0000 ± 0.0000  +0.876 to +1.000
     """
 
     @property
@@ -359,7 +359,7 @@ def _signed(value: float, digits: int) -> str:
 
 
 def _wrapped(sentence: str) -> str:
-    return "\n".join(textwrap.wrap(sentence, 100)) + "\n"
+    return "\n".join(textwrap.wrap(sentence, 96)) + "\n"
 
 
 def _as_notes(notes: Sequence[str]) -> str:
@@ -374,12 +374,23 @@ class Plan(Result):
     --------
     >>> import sampled_metrics as sm
     >>> better, worse = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
-    >>> found = sm.plan(better, worse, "ndcg@10", 1_000, 50, estimators=["bias-variance"])
+    >>> protocol = sm.Protocol(1_000, 100)
+    >>> found = sm.plan(better, worse, "ndcg@10", protocol, 50, estimators=["bias-variance"])
     >>> found.frame[["estimator", "negatives_needed", "users_needed"]]
            estimator  negatives_needed  users_needed
     0  bias-variance                33             8
     1          exact              <NA>             9
     """
+
+    def summary(self) -> str:
+        """A table for each pair, and the notes, as the command line prints them."""
+        said, table = [], self.frame.drop(columns="ties")  # a tie is hardly ever likely
+        if "first" not in table:
+            return formatted(table) + _as_notes(self.notes)
+        for (first, second), rows in table.groupby(["first", "second"], sort=False):
+            pair = printable(f"{first} and {second}")
+            said.append(f"{pair}:\n" + formatted(rows.drop(columns=["first", "second"])))
+        return "\n".join(said) + _as_notes(self.notes)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -397,6 +408,12 @@ class Audit(Result):
     def alarms(self) -> tuple[str, ...]:
         """The checks that raise an alarm."""
         return tuple(self.frame.loc[self.frame["alarm"], "check"])
+
+    def summary(self) -> str:
+        """The table, what each check found, and the notes, as the command line prints them."""
+        found = zip(self.frame["check"], self.frame["finding"], strict=True)
+        said = "".join(_wrapped(printable(f"{check}: {finding}")) for check, finding in found)
+        return formatted(self.frame.drop(columns="finding")) + said + _as_notes(self.notes)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -6,14 +6,14 @@ where it can be.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from math import comb, isclose, log2
 from typing import Any
 
 from sampled_metrics import Metric
 
-from .finding import Finding, Trial, judge
+from .finding import Finding, Trial, judge, made_by
 
 
 def evaluate(formula: str, **names: Any) -> Any:
@@ -39,9 +39,11 @@ def same(first: Any, second: Any, digits: int = 12) -> bool:
     )
 
 
-def compared(
-    cases: Iterator[tuple[str, Any, Any]], against: str, note: str = "", digits: int = 12
-) -> Finding:
+#: Each case of a formula: which it is, what the formula gives, and what that should be.
+Cases = Iterator[tuple[str, Any, Any]]
+
+
+def compared(cases: Cases, against: str, note: str = "", digits: int = 12) -> Finding:
     """Hold the pairs (printed formula, what it should be) against one another, case by case."""
     seen = 0
     for case, printed, found in cases:
@@ -55,6 +57,11 @@ def compared(
     if not seen:
         raise ValueError("no case was compared")
     return judge(Trial(f"equal in all {seen:,} cases, against {against}", True))
+
+
+def checked(against: str, digits: int = 12) -> Callable[..., Callable[..., Finding]]:
+    """Make a check of what yields the cases of a formula, each as :func:`compared` takes it."""
+    return made_by(lambda cases: compared(cases(), against, digits=digits))
 
 
 def exact_metric(metric_: Metric, rank: int, n_items: int) -> Any:

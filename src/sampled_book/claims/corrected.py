@@ -16,10 +16,22 @@ import numpy as np
 from scipy import special, stats
 
 from sampled_metrics import Protocol, estimators, metric
-from sampled_metrics.consistency import order
+from sampled_metrics.consistency import sign
 
 from . import study
-from .finding import OWN_RUNS, Z_LIMIT, Distance, Finding, Printed, Trial, judge, printed_pair
+from .finding import (
+    OWN_RUNS,
+    Z_LIMIT,
+    Distance,
+    Finding,
+    Printed,
+    Trial,
+    judge,
+    listed,
+    made_by,
+    printed_pair,
+    read_list,
+)
 from .study import (
     COLUMNS,
     CORRECTED,
@@ -52,6 +64,7 @@ UNSAID = {
     "CLS": (NONNEGATIVE, "CLS also requires values not below 0"),
     "rank estimate": (ONE_MORE, "the rank estimate divides by m + 1"),
 }
+BV_COLUMNS = tuple(column for column in CORRECTED if column.startswith("BV"))
 AUC_APART = "AUC is left out, of which the uncorrected average is already unbiased"
 
 
@@ -78,6 +91,10 @@ class View(NamedTuple):
         if column is None:
             return every_seed(self.reading, lambda name, v: exact(name, v)[kind].mean)
         return every_seed(self.reading, lambda name, v: self.value(name, v, kind, column).mean)
+
+    def both(self, kind: str, column: str) -> list[tuple[dict[str, float], dict[str, float]]]:
+        """Exact and expected means of X, Y and Z for each seed of X."""
+        return list(zip(self.means(kind, None), self.means(kind, column), strict=True))
 
 
 #: Where the paper leaves open how negatives are drawn and what n a correction is for.
@@ -134,6 +151,19 @@ def _of_all(step: Step, look: Callable[[View], Trial]) -> Trial:
         if not trial.holds:
             break
     return replace(trial, setting=step.setting)
+
+
+def _tried_for(recommenders: str) -> Callable[..., Callable[..., Finding]]:
+    """Make a check of what one view of the study gives, tried step by step."""
+    return made_by(lambda look: _tried(_steps(recommenders), look))
+
+
+def _or_else(
+    look: Callable[[View], Trial], setting: str, other: Callable[[View], Trial], **evidence: str
+) -> Finding:
+    """Try a claim under all that the paper states, and what it says under one setting more."""
+    stated = next(_steps("XYZ"))
+    return judge(_of_all(stated, look), _of_all(Step(setting, stated.views), other), **evidence)
 
 
 # --- Table 3 --------------------------------------------------------------------------------------
@@ -207,7 +237,7 @@ def _look_given_auc(published: str, view: View, column: str, true: Printed) -> T
 
 def gammas_in_heads(published: str) -> Finding:
     """The weights of the BV columns, as in "1.0, 0.1", from the heads of Tables 3 and 4."""
-    heads = [column.removeprefix("BV ") for column in CORRECTED if column.startswith("BV")]
+    heads = [column.removeprefix("BV ") for column in BV_COLUMNS]
     same = [float(part) for part in published.split(",")] == [float(head) for head in heads]
     return judge(Trial(f"the columns are BV {', '.join(heads)}", same))
 
@@ -226,7 +256,7 @@ def gammas_of_columns(published: str, recommender: str, kind: str, cells: list[s
     def look(view: View) -> Trial:
         wrong = []
         for column, cell in zip(claimed, cells, strict=True):
-            found = [other for other in CORRECTED[2:] if fits(other, cell, view)]
+            found = [other for other in BV_COLUMNS if fits(other, cell, view)]
             if column not in found:
                 wrong.append(f"{cell} is that of {', '.join(found) or 'none'}, not of {column}")
         return Trial("; ".join(wrong) or "each cell is that of its own gamma", not wrong)
@@ -272,7 +302,7 @@ def _gaps(view: View, first: str, second: str, kind: str, column: str) -> tuple[
     gaps = []
     for a in study.variants(first, view.reading):
         for b in study.variants(second, view.reading):
-            right = order(exact(first, a)[kind].mean, exact(second, b)[kind].mean)
+            right = sign(exact(first, a)[kind].mean, exact(second, b)[kind].mean)
             one, two = view.value(first, a, kind, column), view.value(second, b, kind, column)
             gaps.append((one.mean - two.mean) * right / float(np.hypot(one.sd, two.sd)))
     return tuple(gaps)
@@ -358,26 +388,20 @@ def exceptions(published: str, column: str, level: float) -> Finding:
     return replace(finding, unsettled="").noted(f"At {level:.0%} or less Table 4 prints {text}.")
 
 
-def most_effective(published: str) -> Finding:
+@_tried_for("XYZ")
+def most_effective(view: View, published: str) -> Trial:
     """The column that is in order with the highest probability, on average over Table 4."""
-
-    def look(view: View) -> Trial:
-        found = {column: np.mean([*chances(view, column).values()]) for column in COLUMNS}
-        text = ", ".join(f"{column} {chance:.1%}" for column, chance in found.items())
-        return Trial(text, max(found, key=lambda column: found[column]) == published)
-
-    return _tried(_steps("XYZ"), look)
+    found = {column: np.mean([*chances(view, column).values()]) for column in COLUMNS}
+    text = listed(found, ".1%")
+    return Trial(text, max(found, key=lambda column: found[column]) == published)
 
 
-def more_effective(published: str) -> Finding:
+@_tried_for("XYZ")
+def more_effective(view: View, published: str) -> Trial:
     """Which of two columns, as in "BV 0.1 > rank estimate", is in order more often on average."""
-    first, second = (side.strip() for side in published.split(">"))
-
-    def look(view: View) -> Trial:
-        one, two = (np.mean([*chances(view, column).values()]) for column in (first, second))
-        return Trial(f"{first} {one:.1%}, {second} {two:.1%}", bool(one > two))
-
-    return _tried(_steps("XYZ"), look)
+    first, second = read_list(published, ">")
+    one, two = (np.mean([*chances(view, column).values()]) for column in (first, second))
+    return Trial(f"{first} {one:.1%}, {second} {two:.1%}", bool(one > two))
 
 
 def strictly_better(published: str, column: str) -> Finding:
@@ -408,23 +432,18 @@ def strictly_better(published: str, column: str) -> Finding:
     return replace(able, setting=f"{able.setting}; {setting}", evidence=stated.evidence).noted(note)
 
 
-def mistakes_resolved(published: str) -> Finding:
+@_tried_for("XYZ")
+def mistakes_resolved(view: View, published: str) -> Trial:
     """How many of the comparisons that the uncorrected column gets wrong each correction mends.
 
     A comparison is wrong if the right order has a probability below a half; "most" are more than
     half of them.
     """
-
-    def look(view: View) -> Trial:
-        wrong = [at for at, chance in chances(view, "uncorrected").items() if chance < 0.5]
-        mended = {
-            column: sum(chances(view, column)[at] > 0.5 for at in wrong) for column in CORRECTED
-        }
-        text = ", ".join(f"{column} {count}" for column, count in mended.items())
-        most = all(2 * count > len(wrong) for count in mended.values())
-        return Trial(f"of {len(wrong)} mistakes {text}", most and published == "most")
-
-    return _tried(_steps("XYZ"), look)
+    wrong = [at for at, chance in chances(view, "uncorrected").items() if chance < 0.5]
+    mended = {column: sum(chances(view, column)[at] > 0.5 for at in wrong) for column in CORRECTED}
+    text = listed(mended)
+    most = all(2 * count > len(wrong) for count in mended.values())
+    return Trial(f"of {len(wrong)} mistakes {text}", most and published == "most")
 
 
 # --- what section 6.3 says of the expectations ----------------------------------------------------
@@ -447,55 +466,45 @@ def closer_than_uncorrected(published: str, kinds: list[str]) -> Finding:
         more = f" and {len(worse) - 3} more" if len(worse) > 3 else ""
         return Trial(text + more, bool(kinds) and not worse)
 
-    stated = next(_steps("XYZ"))
-    without_auc = Step(AUC_APART, stated.views)
-    return judge(
-        _of_all(stated, lambda view: look(view, kinds)),
-        _of_all(without_auc, lambda view: look(view, [kind for kind in kinds if kind != "auc"])),
-    )
+    others = [kind for kind in kinds if kind != "auc"]
+    return _or_else(lambda view: look(view, kinds), AUC_APART, lambda view: look(view, others))
 
 
 def _errors(view: View, kind: str, column: str) -> list[dict[str, float]]:
     """Distance of the expectation from the exact value, in points, for each seed of X."""
-    both = zip(view.means(kind, None), view.means(kind, column), strict=True)
+    both = view.both(kind, column)
     return [{name: abs(mean[name] - true[name]) for name in true} for true, mean in both]
 
 
-def closest(published: str, kinds: list[str]) -> Finding:
+@_tried_for("XYZ")
+def closest(view: View, published: str, kinds: list[str]) -> Trial:
     """The methods whose largest relative error in the cells of these metrics is the smallest."""
-    named = {part.strip() for part in published.split(",")}
-
-    def look(view: View) -> Trial:
-        worst = {
-            column: max(abs(run.mean / true - 1) for _, true, run in _rows(view, kinds, column))
-            for column in COLUMNS
-        }
-        text = ", ".join(f"{column} {off:.0%}" for column, off in worst.items())
-        smallest = sorted(COLUMNS, key=lambda column: worst[column])[: len(named)]
-        return Trial(f"largest relative error: {text}", set(smallest) == named)
-
-    return _tried(_steps("XYZ"), look)
+    named = set(read_list(published))
+    worst = {
+        column: max(abs(run.mean / true - 1) for true, run, _ in _rows(view, kinds, column))
+        for column in COLUMNS
+    }
+    text = listed(worst, ".0%")
+    smallest = sorted(COLUMNS, key=lambda column: worst[column])[: len(named)]
+    return Trial(f"largest relative error: {text}", set(smallest) == named)
 
 
-def places_best(published: str, kinds: list[str]) -> Finding:
+@_tried_for("XYZ")
+def places_best(view: View, published: str, kinds: list[str]) -> Trial:
     """The recommender that every correction places first on each metric, for every seed of X."""
-
-    def look(view: View) -> Trial:
-        found: dict[str, list[str]] = {}
-        for kind, column in itertools.product(kinds, CORRECTED):
-            for means in view.means(kind, column):
-                best = max(means, key=lambda name: means[name])
-                found.setdefault(best, []).append(f"{metric(kind).label} {column}")
-        margin = min(
-            (means[published] - max(v for n, v in means.items() if n != published), kind, column)
-            for kind, column in itertools.product(kinds, CORRECTED)
-            for means in view.means(kind, column)
-        )
-        closest_ = f"{metric(margin[1]).label} under {margin[2]}, {margin[0]:+.3f}"
-        names = " or ".join(sorted(found))
-        return Trial(f"{names}; closest on {closest_}", [*found] == [published])
-
-    return _tried(_steps("XYZ"), look)
+    found: dict[str, list[str]] = {}
+    for kind, column in itertools.product(kinds, CORRECTED):
+        for means in view.means(kind, column):
+            best = max(means, key=lambda name: means[name])
+            found.setdefault(best, []).append(f"{metric(kind).label} {column}")
+    margin = min(
+        (means[published] - max(v for n, v in means.items() if n != published), kind, column)
+        for kind, column in itertools.product(kinds, CORRECTED)
+        for means in view.means(kind, column)
+    )
+    closest_ = f"{metric(margin[1]).label} under {margin[2]}, {margin[0]:+.3f}"
+    names = " or ".join(sorted(found))
+    return Trial(f"{names}; closest on {closest_}", [*found] == [published])
 
 
 def columns_in_order(published: str, pairs: list[str], kinds: list[str]) -> Finding:
@@ -515,48 +524,42 @@ def columns_in_order(published: str, pairs: list[str], kinds: list[str]) -> Find
 def _pair_right(view: View, pair: str, kind: str, column: str) -> bool:
     """Whether the expected order of a pair is the exact one, for every seed of X."""
     a, b = pair[0], pair[1]
-    both = zip(view.means(kind, None), view.means(kind, column), strict=True)
-    return all(order(true[a], true[b]) == order(mean[a], mean[b]) for true, mean in both)
+    both = view.both(kind, column)
+    return all(sign(true[a], true[b]) == sign(mean[a], mean[b]) for true, mean in both)
 
 
-def order_identified_better(published: str, kinds: list[str]) -> Finding:
+@_tried_for("XYZ")
+def order_identified_better(view: View, published: str, kinds: list[str]) -> Trial:
     """The corrections with more pairs in the right order than the uncorrected averages have."""
-
-    def look(view: View) -> Trial:
-        counts = {
-            column: sum(_pair_right(view, p, k, column) for p in PAIRS for k in kinds)
-            for column in COLUMNS
-        }
-        total = len(PAIRS) * len(kinds)
-        text = ", ".join(f"{column} {count}" for column, count in counts.items())
-        better = all(counts[column] > counts["uncorrected"] for column in CORRECTED)
-        return Trial(f"of {total} pairs {text}", better and published == "all")
-
-    return _tried(_steps("XYZ"), look)
+    counts = {
+        column: sum(_pair_right(view, p, k, column) for p in PAIRS for k in kinds)
+        for column in COLUMNS
+    }
+    total = len(PAIRS) * len(kinds)
+    text = listed(counts)
+    better = all(counts[column] > counts["uncorrected"] for column in CORRECTED)
+    return Trial(f"of {total} pairs {text}", better and published == "all")
 
 
-def in_order_with(published: str, column: str, kind: str) -> Finding:
+@_tried_for("XY")
+def in_order_with(view: View, published: str, column: str, kind: str) -> Trial:
     """Whether so many negatives, as in "60" or "less than 60", put X and Y in the right order.
 
     A sample of fewer negatives is a part of one of 100, so its law follows from theirs. The
     expected difference is interpolated between multiples of five.
     """
     less, most = published.startswith("less than "), int(published.removeprefix("less than "))
-
-    def look(view: View) -> Trial:
-        needed = []
-        differences = _differences(view, column, kind)
-        for true, gaps in zip(view.means(kind, None), differences, strict=True):
-            ahead = np.append(-1.0, gaps * order(true["X"], true["Y"]))
-            last = int(np.flatnonzero(ahead <= 0).max())
-            if last == len(gaps):
-                return Trial(f"out of order at m = {N_NEGATIVES}", False)
-            share = -ahead[last] / (ahead[last + 1] - ahead[last]) if last else 0.0
-            needed.append(STEP * (last + float(share)))
-        right = max(needed) < most if less else max(needed) <= most
-        return Trial(f"from m = {span(needed, 0)} on", right)
-
-    return _tried(_steps("XY"), look)
+    needed = []
+    differences = _differences(view, column, kind)
+    for true, gaps in zip(view.means(kind, None), differences, strict=True):
+        ahead = np.append(-1.0, gaps * sign(true["X"], true["Y"]))
+        last = int(np.flatnonzero(ahead <= 0).max())
+        if last == len(gaps):
+            return Trial(f"out of order at m = {N_NEGATIVES}", False)
+        share = -ahead[last] / (ahead[last + 1] - ahead[last]) if last else 0.0
+        needed.append(STEP * (last + float(share)))
+    right = max(needed) < most if less else max(needed) <= most
+    return Trial(f"from m = {span(needed, 0)} on", right)
 
 
 @cache
@@ -586,7 +589,7 @@ def _thinned(m: int) -> np.ndarray:
 
 def equal_columns(published: str, column: str) -> Finding:
     """Two metrics, as in "recall@10 = ndcg@10", with the same values in a column, for all users."""
-    first, second = (side.strip() for side in published.split("="))
+    first, second = read_list(published, "=")
     n = study.bundle()["Y", REPRODUCED].n_candidates
     for size in np.unique(n).tolist():
         one, two = (study.corrected(column, kind, size).values for kind in (first, second))
@@ -602,61 +605,56 @@ def equal_columns(published: str, column: str) -> Finding:
 # --- what sections 1, 5 and 7 say of error, bias and variance ------------------------------------
 
 
-def _rows(view: View, kinds: list[str], column: str) -> Iterator[tuple[str, float, Value]]:
-    """Metric, exact value and what a run reports, for X, Y and Z and every seed of X."""
+def _rows(view: View, kinds: list[str], column: str) -> Iterator[tuple[float, Value, Value]]:
+    """The exact value, and what a run reports in a column and uncorrected.
+
+    On each metric, for X, Y and Z and every seed of X.
+    """
     for kind, name in itertools.product(kinds, "XYZ"):
         for variant in study.variants(name, view.reading):
-            yield kind, exact(name, variant)[kind].mean, view.value(name, variant, kind, column)
+            run, plain = (view.value(name, variant, kind, c) for c in (column, "uncorrected"))
+            yield exact(name, variant)[kind].mean, run, plain
 
 
-def better_estimate(published: str, kinds: list[str]) -> Finding:
+def _run_errors(view: View, kinds: list[str], column: str) -> np.ndarray:
+    """Root mean squared errors of one run, of each of the rows."""
+    rows = _rows(view, kinds, column)
+    return np.array([np.hypot(run.mean - true, run.sd) for true, run, _ in rows])
+
+
+@_tried_for("XYZ")
+def better_estimate(view: View, published: str, kinds: list[str]) -> Trial:
     """Corrections whose root mean squared error in one run is below the uncorrected one's."""
-
-    def look(view: View) -> Trial:
-        errors = {
-            column: [
-                float(np.hypot(run.mean - true, run.sd)) for _, true, run in _rows(view, kinds, c)
-            ]
-            for column in COLUMNS
-            for c in [column]
-        }
-        better = all(all(np.array(errors[column]) < errors["uncorrected"]) for column in CORRECTED)
-        text = ", ".join(f"{column} {np.mean(each):.2f}" for column, each in errors.items())
-        return Trial(f"mean error in points: {text}", better and published == "all")
-
-    return _tried(_steps("XYZ"), look)
+    errors = {column: _run_errors(view, kinds, column) for column in COLUMNS}
+    better = all((errors[column] < errors["uncorrected"]).all() for column in CORRECTED)
+    text = listed({column: each.mean() for column, each in errors.items()}, ".2f")
+    return Trial(f"mean error in points: {text}", better and published == "all")
 
 
-def bias_depends_less(published: str, kinds: list[str]) -> Finding:
+@_tried_for("XYZ")
+def bias_depends_less(view: View, published: str, kinds: list[str]) -> Trial:
     """Corrections under which the bias differs less between the recommenders."""
-
-    def look(view: View) -> Trial:
-        spread = {}
-        for column in COLUMNS:
-            spread[column] = 0.0
-            for kind in kinds:
-                both = zip(view.means(kind, None), view.means(kind, column), strict=True)
-                gaps = [np.ptp([mean[name] - true[name] for name in true]) for true, mean in both]
-                spread[column] = max(spread[column], float(np.max(gaps)))
-        text = ", ".join(f"{column} {gap:.1f}" for column, gap in spread.items())
-        less = all(spread[column] < spread["uncorrected"] for column in CORRECTED)
-        return Trial(f"biases differ by up to {text} points", less and published == "all")
-
-    return _tried(_steps("XYZ"), look)
+    spread = {}
+    for column in COLUMNS:
+        spread[column] = 0.0
+        for kind in kinds:
+            both = view.both(kind, column)
+            gaps = [np.ptp([mean[name] - true[name] for name in true]) for true, mean in both]
+            spread[column] = max(spread[column], float(np.max(gaps)))
+    text = listed(spread, ".1f")
+    less = all(spread[column] < spread["uncorrected"] for column in CORRECTED)
+    return Trial(f"biases differ by up to {text} points", less and published == "all")
 
 
-def error_is(published: str, kinds: list[str]) -> Finding:
+@_tried_for("XYZ")
+def error_is(view: View, published: str, kinds: list[str]) -> Trial:
     """What most of the squared error of an uncorrected run is, of "bias" and "variance"."""
-
-    def look(view: View) -> Trial:
-        shares = [
-            (run.mean - true) ** 2 / ((run.mean - true) ** 2 + run.sd**2)
-            for _, true, run in _rows(view, kinds, "uncorrected")
-        ]
-        found = "bias" if min(shares) > 0.5 else "variance" if max(shares) < 0.5 else "either"
-        return Trial(f"{min(shares):.2%} or more of it is bias squared", found == published)
-
-    return _tried(_steps("XYZ"), look)
+    shares = [
+        (run.mean - true) ** 2 / ((run.mean - true) ** 2 + run.sd**2)
+        for true, run, _ in _rows(view, kinds, "uncorrected")
+    ]
+    found = "bias" if min(shares) > 0.5 else "variance" if max(shares) < 0.5 else "either"
+    return Trial(f"{min(shares):.2%} or more of it is bias squared", found == published)
 
 
 def cost_of_less_bias(published: str, kinds: list[str]) -> Finding:
@@ -668,55 +666,40 @@ def cost_of_less_bias(published: str, kinds: list[str]) -> Finding:
     def look(view: View, relative: bool) -> Trial:
         ratios: dict[str, list[float]] = {}
         for column in CORRECTED:
-            pairs = zip(_rows(view, kinds, column), _rows(view, kinds, "uncorrected"), strict=True)
             ratios[column] = [
                 run.sd / plain.sd / (run.mean / plain.mean if relative else 1.0)
-                for (_, _, run), (_, _, plain) in pairs
+                for _, run, plain in _rows(view, kinds, column)
             ]
         higher = all(min(each) > 1 for each in ratios.values())
-        text = ", ".join(f"{column} {min(each):.2g}" for column, each in ratios.items())
+        text = listed({column: min(each) for column, each in ratios.items()}, ".2g")
         what = "relative standard deviation" if relative else "standard deviation"
         return Trial(f"smallest ratio of {what}: {text}", higher and published == "higher variance")
 
-    stated = next(_steps("XYZ"))
-    relative = "the standard deviation is taken relative to the value that is reported"
-    return judge(
-        _of_all(stated, lambda view: look(view, False)),
-        _of_all(Step(relative, stated.views), lambda view: look(view, True)),
+    return _or_else(
+        lambda view: look(view, False),
+        "the standard deviation is taken relative to the value that is reported",
+        lambda view: look(view, True),
     )
 
 
-def bias_by_gamma(published: str, kinds: list[str]) -> Finding:
+@_tried_for("XYZ")
+def bias_by_gamma(view: View, published: str, kinds: list[str]) -> Trial:
     """How the distance from the exact value changes as gamma is lowered, for X, Y and Z."""
-
-    def look(view: View) -> Trial:
-        columns = [column for column in CORRECTED if column.startswith("BV")]
-        errors = np.array(
-            [[abs(run.mean - true) for _, true, run in _rows(view, kinds, c)] for c in columns]
-        )
-        text = ", ".join(f"{c} {row.mean():.2f}" for c, row in zip(columns, errors, strict=True))
-        falls = bool((np.diff(errors, axis=0) < 0).all())
-        return Trial(f"mean distance in points: {text}", falls and published == "lower")
-
-    return _tried(_steps("XYZ"), look)
+    errors = np.array(
+        [[abs(run.mean - true) for true, run, _ in _rows(view, kinds, c)] for c in BV_COLUMNS]
+    )
+    text = listed(dict(zip(BV_COLUMNS, errors.mean(axis=1), strict=True)), ".2f")
+    falls = bool((np.diff(errors, axis=0) < 0).all())
+    return Trial(f"mean distance in points: {text}", falls and published == "lower")
 
 
-def best_gamma(published: str, kinds: list[str]) -> Finding:
+@_tried_for("XYZ")
+def best_gamma(view: View, published: str, kinds: list[str]) -> Trial:
     """Whether the gamma with the least squared error of the average over users is "below 1"."""
-
-    def look(view: View) -> Trial:
-        columns = [column for column in CORRECTED if column.startswith("BV")]
-        errors = np.array(
-            [
-                [(run.mean - true) ** 2 + run.sd**2 for _, true, run in _rows(view, kinds, c)]
-                for c in columns
-            ]
-        )
-        best = sorted({columns[i].removeprefix("BV ") for i in errors.argmin(axis=0)})
-        text = f"gamma = {' or '.join(best)} has the least error over {study.N_USERS:,} users"
-        return Trial(text, "1" not in best and published == "below 1")
-
-    return _tried(_steps("XYZ"), look)
+    errors = np.array([_run_errors(view, kinds, column) for column in BV_COLUMNS])
+    best = sorted({BV_COLUMNS[i].removeprefix("BV ") for i in errors.argmin(axis=0)})
+    text = f"gamma = {' or '.join(best)} has the least error over {study.N_USERS:,} users"
+    return Trial(text, "1" not in best and published == "below 1")
 
 
 def monotone_not_needed(published: str, kinds: list[str], column: str, m: int) -> Finding:
@@ -742,59 +725,47 @@ def monotone_not_needed(published: str, kinds: list[str], column: str, m: int) -
             [np.diff(study.corrected(c, kind, study.mean_catalogue()).values) for kind in kinds]
             for c in (column, "BV 1")
         )
-        errors = [
-            float(np.mean([np.hypot(run.mean - true, run.sd) for _, true, run in rows]))
-            for rows in (_rows(view, kinds, column), _rows(view, kinds, "BV 1"))
-        ]
+        errors = [_run_errors(view, kinds, c).mean() for c in (column, "BV 1")]
         text = f"mean error {errors[0]:.2f} points with {column}, {errors[1]:.2f} with BV 1"
         differ = all((d > 0).any() for d in rises) and all((d <= 1e-12).all() for d in falls)
-        return Trial(text, differ and errors[0] < errors[1] and published == "not essential")
+        holds = differ and bool(errors[0] < errors[1]) and published == "not essential"
+        return Trial(text, holds)
 
-    stated = next(_steps("XYZ"))
-    weighed = Step("the variance is weighed too, as in section 5.3", stated.views)
-    return judge(_of_all(stated, of_least_bias), _of_all(weighed, of_column))
+    return _or_else(of_least_bias, "the variance is weighed too, as in section 5.3", of_column)
 
 
-def gains_from_users(published: str, kinds: list[str], few: int) -> Finding:
+@_tried_for("XYZ")
+def gains_from_users(view: View, published: str, kinds: list[str], few: int) -> Trial:
     """Whether more users help the "corrected" averages most.
 
     By how much the root mean squared error falls from a few users like these to all 6,040.
     """
-
-    def look(view: View) -> Trial:
-        falls = {}
-        for column in COLUMNS:
-            ratios = []
-            for _, true, run in _rows(view, kinds, column):
-                bias = run.mean - true
-                ratios.append(
-                    np.hypot(bias, run.sd) / np.hypot(bias, run.sd * np.sqrt(study.N_USERS / few))
-                )
-            falls[column] = 1 - float(np.mean(ratios))
-        text = ", ".join(f"{column} {fall:.1%}" for column, fall in falls.items())
-        corrected = all(falls[column] > falls["uncorrected"] for column in CORRECTED)
-        return Trial(
-            f"from {few} users to {study.N_USERS:,} the error falls by {text}",
-            corrected and published == "corrected",
-        )
-
-    return _tried(_steps("XYZ"), look)
+    falls = {}
+    for column in COLUMNS:
+        ratios = []
+        for true, run, _ in _rows(view, kinds, column):
+            bias = run.mean - true
+            ratios.append(
+                np.hypot(bias, run.sd) / np.hypot(bias, run.sd * np.sqrt(study.N_USERS / few))
+            )
+        falls[column] = 1 - float(np.mean(ratios))
+    text = listed(falls, ".1%")
+    corrected = all(falls[column] > falls["uncorrected"] for column in CORRECTED)
+    return Trial(
+        f"from {few} users to {study.N_USERS:,} the error falls by {text}",
+        corrected and published == "corrected",
+    )
 
 
 # --- what is said of verdicts and significance ----------------------------------------------------
 
 
-def agree_on_the_wrong(published: str, kinds: list[str]) -> Finding:
+@_tried_for("XYZ")
+def agree_on_the_wrong(view: View, published: str, kinds: list[str]) -> Trial:
     """The least number of comparisons on which nearly all uncorrected runs agree, and are wrong."""
-
-    def look(view: View) -> Trial:
-        found = {at: c for at, c in chances(view, "uncorrected").items() if at[1] in kinds}
-        wrong = [_named(*at) for at, chance in found.items() if chance < 0.001]
-        return Trial(
-            f"{len(wrong)} of {len(found)}: {', '.join(wrong)}", len(wrong) >= int(published)
-        )
-
-    return _tried(_steps("XYZ"), look)
+    found = {at: c for at, c in chances(view, "uncorrected").items() if at[1] in kinds}
+    wrong = [_named(*at) for at, chance in found.items() if chance < 0.001]
+    return Trial(f"{len(wrong)} of {len(found)}: {', '.join(wrong)}", len(wrong) >= int(published))
 
 
 def least_bias_observed(published: str, kinds: list[str]) -> Finding:
@@ -805,18 +776,16 @@ def least_bias_observed(published: str, kinds: list[str]) -> Finding:
 
     def look(column: str) -> Callable[[View], Trial]:
         def of(view: View) -> Trial:
-            pairs = zip(_rows(view, kinds, column), _rows(view, kinds, "uncorrected"), strict=True)
-            ratios = [run.sd / plain.sd for (_, _, run), (_, _, plain) in pairs]
+            ratios = [run.sd / plain.sd for _, run, plain in _rows(view, kinds, column)]
             text = f"{column} {min(ratios):.2g} to {max(ratios):.2g} times the uncorrected sd"
             return Trial(text, min(ratios) > 1 and published == "high")
 
         return of
 
-    stated = next(_steps("XYZ"))
-    limit = "it is seen in what tends to least bias, bias-variance with gamma = 0.001"
-    return judge(
-        _of_all(stated, look("CLS")),
-        _of_all(Step(limit, stated.views), look("BV 0.001")),
+    return _or_else(
+        look("CLS"),
+        "it is seen in what tends to least bias, bias-variance with gamma = 0.001",
+        look("BV 0.001"),
         note="Neither table has the estimator of eq. 22 itself.",
         unsettled=OWN_RUNS,
     )
@@ -830,10 +799,9 @@ def low_bias_and_variance(published: str, kinds: list[str]) -> Finding:
 
     def look(view: View, against: str) -> Trial:
         rows = list(_rows(view, kinds, published))
-        plain = list(_rows(view, kinds, "uncorrected"))
-        base = [t if against == "exact" else abs(u.mean - t) for _, t, u in plain]
-        bias = [abs(run.mean - t) / b for (_, t, run), b in zip(rows, base, strict=True)]
-        spread = [run.sd / t for _, t, run in rows]
+        base = [t if against == "exact" else abs(plain.mean - t) for t, _, plain in rows]
+        bias = [abs(run.mean - t) / b for (t, run, _), b in zip(rows, base, strict=True)]
+        spread = [run.sd / t for t, run, _ in rows]
         text = (
             f"bias {min(bias):.1%} to {max(bias):.1%} of the {against} value's"
             if against != "exact"
@@ -844,28 +812,22 @@ def low_bias_and_variance(published: str, kinds: list[str]) -> Finding:
             f"{text}, standard deviation up to {max(spread):.1%} of the exact value", holds
         )
 
-    stated = next(_steps("XYZ"))
-    low = "low is meant against the uncorrected metrics, whose bias is far larger"
-    return judge(
-        _of_all(stated, lambda view: look(view, "exact")),
-        _of_all(Step(low, stated.views), lambda view: look(view, "uncorrected")),
+    return _or_else(
+        lambda view: look(view, "exact"),
+        "low is meant against the uncorrected metrics, whose bias is far larger",
+        lambda view: look(view, "uncorrected"),
         unsettled=OWN_RUNS,
     )
 
 
-def less_biased(published: str, kinds: list[str]) -> Finding:
+@_tried_for("XYZ")
+def less_biased(view: View, published: str, kinds: list[str]) -> Trial:
     """Whether a column's bias is less than the uncorrected metric's for each recommender."""
-
-    def look(view: View) -> Trial:
-        pairs = zip(_rows(view, kinds, published), _rows(view, kinds, "uncorrected"), strict=True)
-        both = np.abs(
-            [(run.mean - true, plain.mean - true) for (_, true, run), (_, _, plain) in pairs]
-        )
-        (low, least), (high, most) = both.min(axis=0), both.max(axis=0)
-        text = f"{low:.1f} to {high:.1f} points, uncorrected {least:.1f} to {most:.1f}"
-        return Trial(text, bool((both[:, 0] < both[:, 1]).all()))
-
-    return _tried(_steps("XYZ"), look)
+    rows = _rows(view, kinds, published)
+    both = np.abs([(run.mean - true, plain.mean - true) for true, run, plain in rows])
+    (low, least), (high, most) = both.min(axis=0), both.max(axis=0)
+    text = f"{low:.1f} to {high:.1f} points, uncorrected {least:.1f} to {most:.1f}"
+    return Trial(text, bool((both[:, 0] < both[:, 1]).all()))
 
 
 def more_sources(published: str, kinds: list[str], column: str) -> Finding:
@@ -916,17 +878,14 @@ def _indicated(view: View, kinds: list[str], column: str, level: float) -> float
     return float(np.mean(right / (right + wrong)))
 
 
-def stronger_indication(published: str, kinds: list[str], level: float) -> Finding:
+@_tried_for("XYZ")
+def stronger_indication(view: View, published: str, kinds: list[str], level: float) -> Trial:
     """The corrections whose differences, once found, are right more often than uncorrected ones."""
     columns = CORRECTED if published == "all" else tuple(published.split(", "))
-
-    def look(view: View) -> Trial:
-        found = {c: _indicated(view, kinds, c, level) for c in ("uncorrected", *CORRECTED)}
-        text = ", ".join(f"{column} {chance:.1%}" for column, chance in found.items())
-        stronger = tuple(c for c in CORRECTED if found[c] > found["uncorrected"])
-        return Trial(f"right in {text}", stronger == columns)
-
-    return _tried(_steps("XYZ"), look)
+    found = {c: _indicated(view, kinds, c, level) for c in ("uncorrected", *CORRECTED)}
+    text = listed(found, ".1%")
+    stronger = tuple(c for c in CORRECTED if found[c] > found["uncorrected"])
+    return Trial(f"right in {text}", stronger == columns)
 
 
 def indication(published: str, kinds: list[str], level: float) -> Finding:
@@ -938,13 +897,13 @@ def indication(published: str, kinds: list[str], level: float) -> Finding:
 
     def look(view: View, runs: str) -> Trial:
         found = {}
-        for column in (c for c in CORRECTED if c.startswith("BV")):
+        for column in BV_COLUMNS:
             if runs == "one":
                 found[column] = _indicated(view, kinds, column, level)
                 continue
             gaps = [g for pair in PAIRS for kind in kinds for g in _gaps(view, *pair, kind, column)]
             found[column] = float(np.mean(np.array(gaps) > 0))
-        text = ", ".join(f"{column} {chance:.1%}" for column, chance in found.items())
+        text = listed(found, ".1%")
         rises = all(b >= a for a, b in itertools.pairwise(found.values()))
         return Trial(f"right in {text}", rises and published == "stronger")
 
@@ -957,26 +916,23 @@ def indication(published: str, kinds: list[str], level: float) -> Finding:
     )
 
 
-def still_prone(published: str, kinds: list[str]) -> Finding:
+@_tried_for("XYZ")
+def still_prone(view: View, published: str, kinds: list[str]) -> Trial:
     """The ways, of "variance, bias", in which some correction still fails on some comparison.
 
     By variance: right in expectation, and in less than 95% of runs. By bias: wrong in expectation.
     """
-
-    def look(view: View) -> Trial:
-        cells = {
-            (at, column): chance
-            for column in CORRECTED
-            for at, chance in chances(view, column).items()
-            if at[1] in kinds
-        }
-        missed = sum(0.5 < chance < 0.95 for chance in cells.values())
-        wrong = sum(chance < 0.5 for chance in cells.values())
-        found = [name for name, count in (("variance", missed), ("bias", wrong)) if count]
-        text = f"of {len(cells)} cells {missed} by variance, {wrong} by bias"
-        return Trial(text, ", ".join(found) == published)
-
-    return _tried(_steps("XYZ"), look)
+    cells = {
+        (at, column): chance
+        for column in CORRECTED
+        for at, chance in chances(view, column).items()
+        if at[1] in kinds
+    }
+    missed = sum(0.5 < chance < 0.95 for chance in cells.values())
+    wrong = sum(chance < 0.5 for chance in cells.values())
+    found = [name for name, count in (("variance", missed), ("bias", wrong)) if count]
+    text = f"of {len(cells)} cells {missed} by variance, {wrong} by bias"
+    return Trial(text, ", ".join(found) == published)
 
 
 def metrics_in_state(published: str, column: str, m: int, state: str) -> Finding:
@@ -984,17 +940,13 @@ def metrics_in_state(published: str, column: str, m: int, state: str) -> Finding
 
     For X and Y, in expectation, with one seed of X; or else Recall@10 alone, of the paper's figure.
     """
-    named = [part.strip() for part in published.split(",")]
+    named = read_list(published)
 
     def gap(kind: str) -> float:
         if column != "uncorrected":
             return -float(_differences(View(REPRODUCED), column, kind)[0][m // STEP - 1])
-        means = []
-        for name in "XY":
-            ranks = study.bundle()[name, REPRODUCED]
-            estimator = estimators.naive(metric(kind), Protocol(ranks.n_candidates, m, False))
-            means.append(float(estimator.expected(ranks.ranks("pessimistic")).mean()))
-        return means[1] - means[0]
+        x, y = (study.expected_with(m, name, REPRODUCED, kind) for name in "XY")
+        return y - x
 
     gaps = {kind: gap(kind) for kind in named}
     found = [kind for kind, each in gaps.items() if (each > 0) == (state == "in order")]

@@ -22,8 +22,8 @@ from sampled_metrics.estimators import Estimator
 from sampled_metrics.relevant_sets import RelevantSets
 
 from ..enumeration import DIGITS, exact_law
-from .algebra import compared, evaluate, exact_metric
-from .finding import Finding, Printed, Trial, judge
+from .algebra import Cases, checked, compared, evaluate, exact_metric
+from .finding import Finding, Printed, Trial, by_metric, judge, listed, read_list
 
 #: Metrics whose values are rational.
 KINDS = ("auc", "ap", "recall@2")
@@ -68,7 +68,7 @@ def _sizes(largest: int = 7) -> Iterator[tuple[int, int, bool]]:
 def unbiased_estimate(published: str, of: str) -> Finding:
     """The expectation of a function of the sampled rank s is p or r, under both laws."""
 
-    def cases() -> Iterator[tuple[str, Any, Any]]:
+    def cases() -> Cases:
         for n, m, replacement in _sizes(9):
             for r in range(1, n + 1):
                 law = exact_law(n, m, r, replacement)
@@ -82,40 +82,35 @@ def unbiased_estimate(published: str, of: str) -> Finding:
     return compared(cases(), f"{of}, on average over every sample")
 
 
-def range_of_rank_estimate(published: str) -> Finding:
+@checked("every sampled rank")
+def range_of_rank_estimate(published: str) -> Cases:
     """The lowest and the highest rank estimate, as in "1, n"."""
     estimate = "1 + (n - 1) * (s - 1) / m"
-
-    def cases() -> Iterator[tuple[str, Any, Any]]:
-        for n, m, _ in _sizes(9):
-            found = [evaluate(estimate, s=s, n=n, m=Fraction(m)) for s in range(1, m + 2)]
-            for part, end in zip(published.split(","), (min(found), max(found)), strict=True):
-                yield f"n = {n}, m = {m}", evaluate(part.strip(), n=n, m=m), end
-
-    return compared(cases(), "every sampled rank")
+    for n, m, _ in _sizes(9):
+        found = [evaluate(estimate, s=s, n=n, m=Fraction(m)) for s in range(1, m + 2)]
+        for part, end in zip(published.split(","), (min(found), max(found)), strict=True):
+            yield f"n = {n}, m = {m}", evaluate(part.strip(), n=n, m=m), end
 
 
-def rank_estimate(published: str, rounding: str) -> Finding:
+@checked("the package")
+def rank_estimate(published: str, rounding: str) -> Cases:
     """Eq. 20: the metric at the estimated rank, against the package."""
+    for n, m, replacement in _sizes():
+        for kind in KINDS:
+            protocol = Protocol(n, m, replacement=replacement)
+            ours = estimators.rank_estimate(metric(kind), protocol, rounding)
 
-    def cases() -> Iterator[tuple[str, Any, Any]]:
-        for n, m, replacement in _sizes():
-            for kind in KINDS:
-                ours = estimators.rank_estimate(metric(kind), Protocol(n, m, replacement), rounding)
+            def value(rank: Fraction, kind: str = kind, n: int = n) -> Any:
+                low = floor(rank)
+                high = min(low + 1, n)
+                at_low, at_high = (exact_metric(metric(kind), r, n) for r in (low, high))
+                part = rank - low if rounding == "linear" else 0
+                return at_low + part * (at_high - at_low)
 
-                def value(rank: Fraction, kind: str = kind, n: int = n) -> Any:
-                    low = floor(rank)
-                    high = min(low + 1, n)
-                    at_low, at_high = (exact_metric(metric(kind), r, n) for r in (low, high))
-                    part = rank - low if rounding == "linear" else 0
-                    return at_low + part * (at_high - at_low)
-
-                for s in range(1, m + 2):
-                    where = f"{kind}, n = {n}, m = {m}, s = {s}"
-                    printed = evaluate(published, M=value, n=n, m=Fraction(m), s=s)
-                    yield where, printed, float(ours.values[s - 1])
-
-    return compared(cases(), "the package")
+            for s in range(1, m + 2):
+                where = f"{kind}, n = {n}, m = {m}, s = {s}"
+                printed = evaluate(published, M=value, n=n, m=Fraction(m), s=s)
+                yield where, printed, float(ours.values[s - 1])
 
 
 def biased_by_rank_estimate(published: str) -> Finding:
@@ -129,9 +124,9 @@ def biased_by_rank_estimate(published: str) -> Finding:
         for kind in ("auc", "ap", "ndcg", "recall@2")
         for r in [np.arange(1, n + 1)]
     }
-    text = ", ".join(f"{metric(kind).label} {bias:.2g}" for kind, bias in worst.items())
+    text = by_metric(worst, ".2g")
     found = {kind for kind, bias in worst.items() if bias > 1e-9}
-    named = {part.strip() for part in published.split(",")}
+    named = set(read_list(published))
     return judge(Trial(f"largest bias at n = {n}, m = {m}: {text}", found == named))
 
 
@@ -180,7 +175,7 @@ class Problem(NamedTuple):
 
     def package(self, gamma: Any) -> np.ndarray:
         """The package's values."""
-        protocol = Protocol(self.n, self.m, self.replacement)
+        protocol = Protocol(self.n, self.m, replacement=self.replacement)
         return _solution(self.kind, protocol, float(gamma), tuple(map(float, self.prior)))
 
 
@@ -208,24 +203,21 @@ def _each_problem() -> Iterator[Problem]:
                 yield Problem(kind, n, m, replacement, law, prior, target)
 
 
-def objective(published: str, gamma: str = "0") -> Finding:
+@checked("the package's minimum", digits=9)
+def objective(published: str, gamma: str = "0") -> Cases:
     """Eqs 21 and 24: the package's vector is where no step up or down lowers what is printed.
 
     A quadratic that is convex has its minimum where it changes alike both ways.
     """
     weight = Fraction(gamma)
-
-    def cases() -> Iterator[tuple[str, Any, Any]]:
-        for problem in _problems():
-            values = [Fraction(float(v)) for v in problem.package(weight)]
-            ends = []
-            for s, sign in ((s, sign) for s in range(problem.m + 1) for sign in (1, -1)):
-                moved = [v + sign * (i == s) for i, v in enumerate(values)]
-                ends.append(evaluate(published, **problem.names(moved), gamma=weight))
-            for s, (up, down) in enumerate(zip(ends[::2], ends[1::2], strict=True)):
-                yield f"{problem.where}, value {s + 1}", float(up), float(down)
-
-    return compared(cases(), "the package's minimum", digits=9)
+    for problem in _problems():
+        values = [Fraction(float(v)) for v in problem.package(weight)]
+        ends = []
+        for s, sign in ((s, sign) for s in range(problem.m + 1) for sign in (1, -1)):
+            moved = [v + sign * (i == s) for i, v in enumerate(values)]
+            ends.append(evaluate(published, **problem.names(moved), gamma=weight))
+        for s, (up, down) in enumerate(zip(ends[::2], ends[1::2], strict=True)):
+            yield f"{problem.where}, value {s + 1}", float(up), float(down)
 
 
 #: Eqs 22, 23 and 25 as printed; a claim puts its own formula in the place of one of them.
@@ -237,61 +229,52 @@ PARTS = {
 }
 
 
-def least_squares(published: str, part: str, gamma: str = "0") -> Finding:
+@checked("the package", digits=8)
+def least_squares(published: str, part: str, gamma: str = "0") -> Cases:
     """Eqs 22, 23 and 25: the printed solution, in 50 digits, against the package's."""
     formulas = PARTS | {part: published}
+    with mp.workdps(DIGITS):
+        weight = mp.mpf(gamma)
+        for problem in _problems():
+            names, n, m = problem.names(), problem.n, problem.m
 
-    def cases() -> Iterator[tuple[str, Any, Any]]:
-        with mp.workdps(DIGITS):
-            weight = mp.mpf(gamma)
-            for problem in _problems():
-                names, n, m = problem.names(), problem.n, problem.m
+            def entry(name: str, r: int = 1, s: int = 1, names: Any = names) -> mp.mpf:
+                value = evaluate(formulas[name], **names, r=r, s=s)
+                if isinstance(value, Fraction):
+                    return mp.mpf(value.numerator) / value.denominator
+                return mp.mpf(value)
 
-                def entry(name: str, r: int = 1, s: int = 1, names: Any = names) -> mp.mpf:
-                    value = evaluate(formulas[name], **names, r=r, s=s)
-                    if isinstance(value, Fraction):
-                        return mp.mpf(value.numerator) / value.denominator
-                    return mp.mpf(value)
-
-                a = mp.matrix(n, m + 1)
-                for r, s in ((r, s) for r in range(1, n + 1) for s in range(1, m + 2)):
-                    a[r - 1, s - 1] = entry("A", r, s)
-                b = mp.matrix([entry("b", r) for r in range(1, n + 1)])
-                c = [entry("c", s=s) for s in range(1, m + 2)]
-                solution = evaluate(formulas["solution"], A=a, b=b, c=c, diag=mp.diag, gamma=weight)
-                for s, ours in enumerate(problem.package(weight)):
-                    yield f"{problem.where}, value {s + 1}", float(solution[s]), float(ours)
-
-    return compared(cases(), "the package", digits=8)
+            a = mp.matrix(n, m + 1)
+            for r, s in ((r, s) for r in range(1, n + 1) for s in range(1, m + 2)):
+                a[r - 1, s - 1] = entry("A", r, s)
+            b = mp.matrix([entry("b", r) for r in range(1, n + 1)])
+            c = [entry("c", s=s) for s in range(1, m + 2)]
+            solution = evaluate(formulas["solution"], A=a, b=b, c=c, diag=mp.diag, gamma=weight)
+            for s, ours in enumerate(problem.package(weight)):
+                yield f"{problem.where}, value {s + 1}", float(solution[s]), float(ours)
 
 
-def posterior_mean(published: str) -> Finding:
+@checked("the package")
+def posterior_mean(published: str) -> Cases:
     """Eq. 26: a form of the values at gamma = 1, against the package's."""
+    for problem in _problems():
 
-    def cases() -> Iterator[tuple[str, Any, Any]]:
-        for problem in _problems():
+        def posterior(r: int, s: int, of: Problem = problem) -> Fraction:
+            joint = [p * law[s - 1] for p, law in zip(of.prior, of.law, strict=True)]
+            return joint[r - 1] / sum(joint)
 
-            def posterior(r: int, s: int, of: Problem = problem) -> Fraction:
-                joint = [p * law[s - 1] for p, law in zip(of.prior, of.law, strict=True)]
-                return joint[r - 1] / sum(joint)
-
-            for s, ours in enumerate(problem.package(1), start=1):
-                names = problem.names() | {"posterior": posterior, "s": s}
-                yield f"{problem.where}, value {s}", evaluate(published, **names), float(ours)
-
-    return compared(cases(), "the package")
+        for s, ours in enumerate(problem.package(1), start=1):
+            names = problem.names() | {"posterior": posterior, "s": s}
+            yield f"{problem.where}, value {s}", evaluate(published, **names), float(ours)
 
 
-def objective_at(published: str, gamma: str, other: str) -> Finding:
+@checked("the other objective")
+def objective_at(published: str, gamma: str, other: str) -> Cases:
     """Eq. 24 at a gamma is another objective, for any vector."""
-
-    def cases() -> Iterator[tuple[str, Any, Any]]:
-        for problem in _problems():
-            values = [Fraction((7 * i * i) % 5 - 2, i + 1) for i in range(problem.m + 1)]
-            names = problem.names(values) | {"gamma": Fraction(gamma)}
-            yield problem.where, evaluate(published, **names), evaluate(other, **names)
-
-    return compared(cases(), "the other objective")
+    for problem in _problems():
+        values = [Fraction((7 * i * i) % 5 - 2, i + 1) for i in range(problem.m + 1)]
+        names = problem.names(values) | {"gamma": Fraction(gamma)}
+        yield problem.where, evaluate(published, **names), evaluate(other, **names)
 
 
 def determined(published: str, n_items: int = 12) -> Finding:
@@ -442,7 +425,7 @@ def high_variance(published: str, m: int, kinds: list[str]) -> Finding:
             for build in (estimators.least_bias, estimators.naive)
         )
         ratios[kind] = float(free / plain)
-    text = ", ".join(f"{metric(kind).label} {ratio:,.0f}" for kind, ratio in ratios.items())
+    text = by_metric(ratios, ",.0f")
     found = "high" if min(ratios.values()) > 10 else "low"
     return judge(
         Trial(f"times the uncorrected standard deviation, m = {m}: {text}", found == published)
@@ -468,7 +451,7 @@ def criterion_improved(published: str, m: int, kinds: list[str]) -> Finding:
         if max(ratios) < 1:
             found.append(name)
     text = f"at most, of the uncorrected one, m = {m}: {', '.join(shown)}"
-    return judge(Trial(text, found == [part.strip() for part in published.split(",")]))
+    return judge(Trial(text, found == read_list(published)))
 
 
 def rate(published: str, m: int, n_items: int) -> Finding:
@@ -493,7 +476,7 @@ def oscillates(published: str) -> Finding:
         name: _turns(METHODS[name](metric("ap"), Protocol(*FIGURE_4)).values) for name in METHODS
     }
     of_gamma = [count for name, count in turns.items() if name.startswith("BV")]
-    text = ", ".join(f"{name} {count}" for name, count in turns.items())
+    text = listed(turns)
     found = "lower" if all(a < b for a, b in pairwise(of_gamma)) and not turns["CLS"] else "other"
     return judge(Trial(f"turns: {text}", found == published))
 
@@ -507,7 +490,7 @@ def in_aggregate(published: str) -> Finding:
     errors = {name: float(np.sqrt((_bias(name, "ap", *FIGURE_4) ** 2).mean())) for name in names}
     calm = min(errors[name] for name in names if turns[name] == 0)
     wild = max(errors[name] for name in names if turns[name] > 0)
-    text = ", ".join(f"{name} {error:.4f}" for name, error in errors.items())
+    text = listed(errors, ".4f")
     return judge(
         Trial(f"root mean square bias {text}", (wild < calm) == (published == "no problem"))
     )
@@ -611,7 +594,7 @@ def general_case(
         errors = sets.expected(made, m, replacement=True) - sets.evaluate(of)
         corrected, plain = np.sqrt((errors**2).mean(axis=1))
         ratios[of.label] = float(corrected / plain)
-    text = ", ".join(f"{label} {ratio:.0%}" for label, ratio in ratios.items())
+    text = listed(ratios, ".0%")
     note = (
         "These metrics are sums over the relevant items, so that their expectation needs no "
         "independence; their variance does."

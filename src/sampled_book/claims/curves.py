@@ -9,9 +9,10 @@ import numpy as np
 from sampled_metrics import Protocol, consistency, metric
 from sampled_metrics.estimators import naive
 
-from .finding import Finding, Trial, judge
+from .finding import Finding, Trial, by_metric, judge, read_list
 
 N_ITEMS = 10_000  # of figures 1 to 3
+METRICS = ("auc", "ap", "ndcg", "recall@10")  # of figures 1 to 3
 
 
 def _spent_beyond(values: np.ndarray, rank: int) -> float:
@@ -19,34 +20,35 @@ def _spent_beyond(values: np.ndarray, rank: int) -> float:
     return float((values[rank - 1] - values[-1]) / (values[0] - values[-1]))
 
 
+def _beyond(rank: int) -> dict[str, float]:
+    """That share for each of the metrics examined."""
+    return {kind: _spent_beyond(metric(kind).vector(N_ITEMS), rank) for kind in METRICS}
+
+
 def top_heavy(published: str, rank: int = 100, at_most: float = 0.1) -> Finding:
     """The metrics, as in "ap, ndcg", that spend nearly all their range on the first ranks.
 
     AUC, AP, NDCG and Recall@10 are examined; the others must not be top heavy.
     """
-    share = {
-        kind: _spent_beyond(metric(kind).vector(N_ITEMS), rank)
-        for kind in ("auc", "ap", "ndcg", "recall@10")
-    }
-    text = ", ".join(f"{metric(kind).label} {value:.1%}" for kind, value in share.items())
+    share = _beyond(rank)
+    text = by_metric(share, ".1%")
     heavy = {kind for kind, value in share.items() if value <= at_most}
-    named = {part.strip() for part in published.split(",")}
+    named = set(read_list(published))
     return judge(Trial(f"share of the range beyond rank {rank}: {text}", heavy == named))
 
 
 def sharpest_at_the_top(published: str) -> Finding:
     """The metric whose value falls by the largest factor from one rank to the next."""
-    kinds = ("auc", "ap", "ndcg", "recall@10")
-    vectors = {kind: metric(kind).vector(N_ITEMS) for kind in kinds}
+    vectors = {kind: metric(kind).vector(N_ITEMS) for kind in METRICS}
     first = {kind: vector[0] / vector[1] for kind, vector in vectors.items()}
     with np.errstate(divide="ignore", invalid="ignore"):
         anywhere = {
             kind: float(np.nanmax((vector[:-1] / vector[1:])[:100]))
             for kind, vector in vectors.items()
         }
-    shown = ", ".join(f"{metric(kind).label} {value:.3g}" for kind, value in first.items())
+    shown = by_metric(first, ".3g")
     cut = max(anywhere, key=lambda kind: anywhere[kind])
-    where = {kind: np.argmax(vectors[kind] == 0) for kind in kinds}
+    where = {kind: np.argmax(vectors[kind] == 0) for kind in METRICS}
     text = f"{metric(cut).label} falls to 0 after rank {where[cut]}, the sharpest decay of all"
     return judge(
         Trial(text, cut == published),
@@ -60,11 +62,8 @@ def sharpest_at_the_top(published: str) -> Finding:
 
 def least_position_aware(published: str, rank: int = 100) -> Finding:
     """The metric that spends the smallest share of its range on the first ranks."""
-    share = {
-        kind: 1 - _spent_beyond(metric(kind).vector(N_ITEMS), rank)
-        for kind in ("auc", "ap", "ndcg", "recall@10")
-    }
-    text = ", ".join(f"{metric(kind).label} {value:.1%}" for kind, value in share.items())
+    share = {kind: 1 - beyond for kind, beyond in _beyond(rank).items()}
+    text = by_metric(share, ".1%")
     least = min(share, key=lambda kind: share[kind])
     return judge(
         Trial(f"share of the range within the first {rank} ranks: {text}", least == published)
@@ -102,7 +101,7 @@ def unchanged_by_sampling(published: str, sizes: list[int]) -> Finding:
     ranks = np.unique(np.geomspace(1, N_ITEMS, 60).astype(int))
     unchanged = [
         kind
-        for kind in ("auc", "ap", "ndcg", "recall@10")
+        for kind in METRICS
         if all(
             np.allclose(_expected(kind, m, ranks), metric(kind)(ranks, N_ITEMS), rtol=1e-12, atol=0)
             for m in sizes
@@ -118,7 +117,7 @@ def becomes_linear(published: str, sizes: list[int]) -> Finding:
     worst = []
     for m in sizes:
         bends = []
-        for kind in (part.strip() for part in published.split(",")):
+        for kind in read_list(published):
             curve = _expected(kind, m, ranks)
             curve = (curve - curve[-1]) / (curve[0] - curve[-1])
             bends.append(float(np.abs(curve - (N_ITEMS - ranks) / (N_ITEMS - 1)).max()))
@@ -188,7 +187,7 @@ def variance_falls_with_instances(published: str, kind: str, m: int) -> Finding:
 def inconsistent(published: str) -> Finding:
     """Sampling reverses the order of two recommenders in expectation, for each of these metrics."""
     found = []
-    for kind in (part.strip() for part in published.split(",")):
+    for kind in read_list(published):
         case = consistency.counterexample(metric(kind), n_items=6)
         if case is None:
             return judge(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations, product
 from math import comb, log10, prod
-from typing import Any
 
 import numpy as np
 
@@ -14,35 +12,29 @@ from sampled_metrics import metric
 from sampled_metrics.relevant_sets import RelevantSets
 
 from .. import decoys
-from .algebra import compared, evaluate
-from .finding import Finding, Printed, Trial, judge
+from .algebra import Cases, checked, evaluate
+from .finding import Finding, Printed, Trial, by_metric, judge, one_of, read_list
 
 #: What the paper takes from Miller: the share of items that are really good.
 MILLER = 0.01
 
 
-def set_probability(published: str, event: str) -> Finding:
+@checked("every set of good and bad decoys")
+def set_probability(published: str, event: str) -> Cases:
     """A formula in g and N for the probability of an event, over every set of up to 6 decoys."""
     happens = {"no good decoy": lambda good: not any(good), "a good decoy": any}[event]
-
-    def cases() -> Iterator[tuple[str, Any, Any]]:
-        for g, n in product([Fraction(1, 100), Fraction(1, 3), Fraction(9, 10)], range(1, 7)):
-            every = [good for good in product([0, 1], repeat=n) if happens(good)]
-            found = sum(prod(g if one else 1 - g for one in good) for good in every)
-            yield f"g = {g}, N = {n}", evaluate(published, g=g, N=n), Fraction(found)
-
-    return compared(cases(), "every set of good and bad decoys")
+    for g, n in product([Fraction(1, 100), Fraction(1, 3), Fraction(9, 10)], range(1, 7)):
+        every = [good for good in product([0, 1], repeat=n) if happens(good)]
+        found = sum(prod(g if one else 1 - g for one in good) for good in every)
+        yield f"g = {g}, N = {n}", evaluate(published, g=g, N=n), Fraction(found)
 
 
-def required_goodness(published: str) -> Finding:
+@checked("the package")
+def required_goodness(published: str) -> Cases:
     """A formula in N and the confidence c for 1 - g, at which a set holds no good item."""
-
-    def cases() -> Iterator[tuple[str, Any, Any]]:
-        for n, c in product([1, 10, 100, 1000], [0.5, 0.95, 0.999]):
-            found = 1 - float(decoys.largest_goodness(n, c))
-            yield f"N = {n}, c = {c}", evaluate(published, N=n, c=c), found
-
-    return compared(cases(), "the package")
+    for n, c in product([1, 10, 100, 1000], [0.5, 0.95, 0.999]):
+        found = 1 - float(decoys.largest_goodness(n, c))
+        yield f"N = {n}, c = {c}", evaluate(published, N=n, c=c), found
 
 
 def _power(value: float) -> float:
@@ -140,8 +132,7 @@ def one_at_a_time(published: str, n: int) -> Finding:
 
     Every set of N decoys is drawn for test items and unrated items of all scores.
     """
-    if published not in ("same", "other"):
-        raise ValueError(f"published must be 'same' or 'other', got {published!r}")
+    one_of(published, "same", "other")
     tests, unrated = (9, 6, 6, 1), (8, 7, 5, 4, 3, 2)
     gap = 0.0
     for score in tests:
@@ -161,7 +152,7 @@ def size_depends_on(published: str, confidence: float) -> Finding:
 
     Prevalence may be the share of the items that are good, or their number.
     """
-    wanted = [part.strip() for part in published.split(",")]
+    wanted = read_list(published)
     pools, good = (10_000, 100_000, 1_000_000), (10, 100, 1000)
 
     def largest(n_good: int, pool: int) -> int:
@@ -188,10 +179,10 @@ def size_depends_on(published: str, confidence: float) -> Finding:
 
 def perfect_loses(published: str, n: int, goodness: float, n_test: int, placement: str) -> Finding:
     """The metrics on which good decoys make a perfect recommender lose to one without them."""
-    names = [part.strip() for part in published.split(",")]
+    names = read_list(published)
     law = decoys.law(n, goodness)
     lost = {
         name: decoys.loss(law, decoys.perfect(metric(name), n, n_test, placement)) for name in names
     }
-    text = ", ".join(f"{metric(name).label} {cost:.3f}" for name, cost in lost.items())
+    text = by_metric(lost, ".3f")
     return judge(Trial(f"loss of {text}", all(cost > 1e-3 for cost in lost.values())))

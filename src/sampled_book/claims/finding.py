@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from math import erfc, exp, pi, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from sampled_metrics import metric
 
 REPRODUCED = "reproduced"
 UNSTATED = "reproduced under a setting that the source does not state"
@@ -177,6 +180,54 @@ def _beyond(limit: float, rounding: float) -> float:
         return exp(-(x**2) / 2) / sqrt(2 * pi) - x * erfc(x / sqrt(2)) / 2
 
     return (tail(limit) - tail(limit + 2 * rounding)) / rounding
+
+
+def made_by(
+    settle: Callable[[Callable[..., Any]], Finding],
+) -> Callable[[Callable[..., Any]], Callable[..., Finding]]:
+    """Make a check of a function that looks at one case; `settle` has it look at every one.
+
+    The function takes what tells the cases apart, and after that what the check takes.
+    """
+
+    def check_of(look: Callable[..., Any]) -> Callable[..., Finding]:
+        def check(*args: Any, **given: Any) -> Finding:
+            return settle(lambda *case: look(*case, *args, **given))
+
+        check.__name__, check.__doc__ = look.__name__, look.__doc__
+        check.__module__ = look.__module__
+        return check
+
+    return check_of
+
+
+def read_list(published: str, by: str = ",") -> list[str]:
+    """Read "ap, ndcg"; or, by another sign, "X > Y".
+
+    >>> read_list("ap, ndcg"), read_list("X > Y", ">")
+    (['ap', 'ndcg'], ['X', 'Y'])
+    """
+    return [part.strip() for part in published.split(by)]
+
+
+def one_of(published: str, *words: str) -> None:
+    """Refuse what is none of the words that a check knows."""
+    if published not in words:
+        raise ValueError(f"published must be {' or '.join(map(repr, words))}, got {published!r}")
+
+
+def listed(values: Mapping[str, object], form: str = "") -> str:
+    """Names and their values, for a reader.
+
+    >>> listed({"X": 7.75, "Y": 8.84}, ".1f")
+    'X 7.8, Y 8.8'
+    """
+    return ", ".join(f"{name} {value:{form}}" for name, value in values.items())
+
+
+def by_metric(values: Mapping[str, object], form: str = "") -> str:
+    """The same for metrics, each by the label that the book has for it."""
+    return listed({metric(kind).label: value for kind, value in values.items()}, form)
 
 
 def printed_pair(text: str) -> tuple[Printed, Printed]:

@@ -15,78 +15,69 @@ import mpmath as mp
 import numpy as np
 
 from sampled_metrics import Protocol, metric
-from sampled_metrics.consistency import verdicts
+from sampled_metrics.consistency import expected_differences
 from sampled_metrics.estimators import naive
 
 from ..enumeration import DIGITS, digits_law, every_sample, exact_law
-from .algebra import compared, evaluate, exact_metric, same
-from .finding import Finding, Printed, Trial, judge
+from .algebra import Cases, checked, compared, evaluate, exact_metric, same
+from .finding import Finding, Printed, Trial, judge, read_list
 
 #: Metrics that tell the first position from the second: those the paper calls reasonable.
 TOP_AWARE = ("auc", "ap", "ndcg", "rr", "recall@1", "precision@1", "ap@3", "ndcg@3", "accuracy")
 
 
-def metric_of_set(published: str, kind: str) -> Finding:
+@checked("the package")
+def metric_of_set(published: str, kind: str) -> Cases:
     """Eqs 2-6: the formula of a metric of several relevant items, on every set of up to 7 items."""
-
-    def cases() -> Iterator[tuple[str, Any, Any]]:
-        for n in range(2, 8):
-            items = [Fraction(i) for i in range(1, n + 1)]
-            for size in range(1, n):
-                for ranks in combinations(items, size):
-                    others = [item for item in items if item not in ranks]
-                    for k in [None] if kind == "auc" else range(1, n + 1):
-                        cut = Fraction(k or n)
-                        names = {"n": Fraction(n), "R": Fraction(size), "k": cut}
-                        value = evaluate(published, ranks=ranks, others=others, **names)
-                        ours = metric(kind if k is None else f"{kind}@{k}")
-                        found = ours.of_set([int(r) for r in ranks], n_items=n)
-                        yield f"ranks {[int(r) for r in ranks]}, n = {n}, k = {k}", value, found
-
-    return compared(cases(), "the package")
+    for n in range(2, 8):
+        items = [Fraction(i) for i in range(1, n + 1)]
+        for size in range(1, n):
+            for ranks in combinations(items, size):
+                others = [item for item in items if item not in ranks]
+                for k in [None] if kind == "auc" else range(1, n + 1):
+                    cut = Fraction(k or n)
+                    names = {"n": Fraction(n), "R": Fraction(size), "k": cut}
+                    value = evaluate(published, ranks=ranks, others=others, **names)
+                    ours = metric(kind if k is None else f"{kind}@{k}")
+                    found = ours.of_set([int(r) for r in ranks], n_items=n)
+                    yield f"ranks {[int(r) for r in ranks]}, n = {n}, k = {k}", value, found
 
 
-def metric_of_rank(published: str, kind: str, cutoff: bool) -> Finding:
+@checked("the formula for sets")
+def metric_of_rank(published: str, kind: str, cutoff: bool) -> Cases:
     """Eqs 7-13: the formula for one relevant item is that for a set, with a set of one."""
-
-    def cases() -> Iterator[tuple[str, Any, Any]]:
-        for n in range(2, 21):
-            for k in range(1, n + 1) if cutoff else [None]:
-                ours = metric(kind if k is None else f"{kind}@{k}")
-                for r in range(1, n + 1):
-                    names = {"n": Fraction(n), "r": Fraction(r), "k": Fraction(k or n)}
-                    found = ours.of_set([r], n_items=n)
-                    yield f"r = {r}, n = {n}, k = {k}", evaluate(published, **names), found
-
-    return compared(cases(), "the formula for sets")
+    for n in range(2, 21):
+        for k in range(1, n + 1) if cutoff else [None]:
+            ours = metric(kind if k is None else f"{kind}@{k}")
+            for r in range(1, n + 1):
+                names = {"n": Fraction(n), "r": Fraction(r), "k": Fraction(k or n)}
+                found = ours.of_set([r], n_items=n)
+                yield f"r = {r}, n = {n}, k = {k}", evaluate(published, **names), found
 
 
-def equal_metrics(published: str) -> Finding:
+@checked("each other")
+def equal_metrics(published: str) -> Cases:
     """Two metrics that are one for a single relevant item, as in "rr = ap" or "hit@k = recall@k".
 
     A first metric without a cut-off may equal a second with the cut-off n.
     """
-    first, second = (side.strip() for side in published.split("="))
-
-    def cases() -> Iterator[tuple[str, Any, Any]]:
-        for n in range(2, 21):
-            for k in range(1, n + 1) if "@k" in published else [n]:
-                a, b = (
-                    metric(side.replace("@k", f"@{k}").replace("@n", f"@{n}"))
-                    for side in (first, second)
-                )
-                for r in range(1, n + 1):
-                    yield f"r = {r}, n = {n}, k = {k}", float(a(r, n)), float(b(r, n))
-
-    return compared(cases(), "each other")
+    first, second = read_list(published, "=")
+    for n in range(2, 21):
+        for k in range(1, n + 1) if "@k" in published else [n]:
+            a, b = (
+                metric(side.replace("@k", f"@{k}").replace("@n", f"@{n}"))
+                for side in (first, second)
+            )
+            for r in range(1, n + 1):
+                yield f"r = {r}, n = {n}, k = {k}", float(a(r, n)), float(b(r, n))
 
 
 def equal_metrics_of_sets(published: str) -> Finding:
     """Two metrics, as in "hit@k = recall@k", on every set of up to 6 items; or of one item."""
-    first, second = (side.strip() for side in published.split("="))
+    first, second = read_list(published, "=")
 
     def trial(largest: int, setting: str) -> Trial:
-        def cases() -> Iterator[tuple[str, Any, Any]]:
+        def cases() -> Cases:
             for n, size in product(range(2, 7), range(1, largest + 1)):
                 # Fewer than all n items are relevant, or there is no set of this size.
                 sets = combinations(range(1, n + 1), size) if size < n else ()
@@ -120,63 +111,54 @@ def equal_steps(published: str, kind: str) -> Finding:
     return judge(Trial("equal, exactly, for every n below 2,000", True))
 
 
-def mean_over_instances(published: str) -> Finding:
+@checked("the mean over instances")
+def mean_over_instances(published: str) -> Cases:
     """Eq. 1: an evaluation reports the average over its instances."""
-
-    def cases() -> Iterator[tuple[str, Any, Any]]:
-        for kind in ("auc", "ap", "recall@2", "precision@2"):
-            for ranks in combinations_with_replacement(range(1, 7), 3):
-                values = [exact_metric(metric(kind), r, 6) for r in ranks]
-                found = float(metric(kind)(ranks, n_items=6).mean())
-                yield f"{kind}, ranks {ranks}", evaluate(published, values=values, D=3), found
-
-    return compared(cases(), "the mean over instances")
+    for kind in ("auc", "ap", "recall@2", "precision@2"):
+        for ranks in combinations_with_replacement(range(1, 7), 3):
+            values = [exact_metric(metric(kind), r, 6) for r in ranks]
+            found = float(metric(kind)(ranks, n_items=6).mean())
+            yield f"{kind}, ranks {ranks}", evaluate(published, values=values, D=3), found
 
 
-def consistency_of_pairs(published: str, kind: str) -> Finding:
-    """Eq. 14 says of each pair of recommenders what `consistency.verdicts` says of it.
+@checked("the package's verdicts")
+def consistency_of_pairs(published: str, kind: str) -> Cases:
+    """Eq. 14 says of each pair of recommenders what `expected_differences` says of it.
 
     The formula is asked of a pair in both orders, as the definition quantifies over all pairs.
     """
-
-    def cases() -> Iterator[tuple[str, Any, Any]]:
-        n, m = 5, 2
-        lists = list(combinations_with_replacement(range(1, n + 1), 2))
-        estimator = naive(metric(kind), Protocol(n, m))
-        exact = {ranks: sum(exact_metric(metric(kind), r, n) for r in ranks) for ranks in lists}
-        laws = {r: exact_law(n, m, r, True) for r in range(1, n + 1)}
-        sampled = {
-            ranks: sum(
-                p * exact_metric(metric(kind), i + 1, m + 1)
-                for r in ranks
-                for i, p in enumerate(laws[r])
-            )
-            for ranks in lists
-        }
-        assert estimator.values.size == m + 1
-        for a, b in combinations(lists, 2):
-            both = [
-                evaluate(published, exact=exact, expected=sampled, A=x, B=y)
-                for x, y in ((a, b), (b, a))
-            ]
-            found = verdicts({"A": a, "B": b}, metric(kind), n, m)["consistent"].item()
-            yield f"ranks {a} and {b}", int(all(both)), int(found)
-
-    return compared(cases(), "the package's verdicts")
+    n, m = 5, 2
+    lists = list(combinations_with_replacement(range(1, n + 1), 2))
+    estimator = naive(metric(kind), Protocol(n, m))
+    exact = {ranks: sum(exact_metric(metric(kind), r, n) for r in ranks) for ranks in lists}
+    laws = {r: exact_law(n, m, r, True) for r in range(1, n + 1)}
+    sampled = {
+        ranks: sum(
+            p * exact_metric(metric(kind), i + 1, m + 1)
+            for r in ranks
+            for i, p in enumerate(laws[r])
+        )
+        for ranks in lists
+    }
+    assert estimator.values.size == m + 1
+    for a, b in combinations(lists, 2):
+        both = [
+            evaluate(published, exact=exact, expected=sampled, A=x, B=y)
+            for x, y in ((a, b), (b, a))
+        ]
+        found = expected_differences({"A": a, "B": b}, kind, Protocol(n, m))["consistent"].item()
+        yield f"ranks {a} and {b}", int(all(both)), int(found)
 
 
-def one_draw(published: str) -> Finding:
+@checked("a count of the n - 1 negatives")
+def one_draw(published: str) -> Cases:
     """Eq. 15: the probability that one negative drawn at random is above rank r."""
-
-    def cases() -> Iterator[tuple[str, Any, Any]]:
-        for n in range(2, 31):
-            for r in range(1, n + 1):
-                value = evaluate(published, n=Fraction(n), r=Fraction(r))
-                above = [item for item in range(1, n + 1) if item != r]
-                found = Fraction(sum(item < r for item in above), len(above))
-                yield f"r = {r}, n = {n}", value, found
-
-    return compared(cases(), "a count of the n - 1 negatives")
+    for n in range(2, 31):
+        for r in range(1, n + 1):
+            value = evaluate(published, n=Fraction(n), r=Fraction(r))
+            above = [item for item in range(1, n + 1) if item != r]
+            found = Fraction(sum(item < r for item in above), len(above))
+            yield f"r = {r}, n = {n}", value, found
 
 
 def one_draw_at(published: str) -> Finding:
@@ -206,85 +188,74 @@ def _small_cases(replacement: bool, first_rank: int = 1) -> Iterator[tuple[int, 
                 yield n, m, r
 
 
-def sampled_rank_law(published: str, replacement: bool) -> Finding:
+@checked("every sample, and the package")
+def sampled_rank_law(published: str, replacement: bool) -> Cases:
     """The probability of i negatives above the item, against every sample and the package."""
-
-    def cases() -> Iterator[tuple[str, Any, Any]]:
-        for n, m, r in _small_cases(replacement):
-            ranks = _samples(n, m, r, replacement)
-            package = Protocol(n, m, replacement).pmf(r)
-            for i in range(m + 1):
-                where = f"n = {n}, m = {m}, r = {r}, i = {i}"
-                p = Fraction(r - 1, n - 1)
-                value = evaluate(published, n=n, m=m, r=r, i=i, p=p)
-                yield where, value, Fraction(ranks.count(i + 1), len(ranks))
-                yield where, value, float(package[i])
-
-    return compared(cases(), "every sample, and the package")
+    for n, m, r in _small_cases(replacement):
+        ranks = _samples(n, m, r, replacement)
+        package = Protocol(n, m, replacement=replacement).pmf(r)
+        for i in range(m + 1):
+            where = f"n = {n}, m = {m}, r = {r}, i = {i}"
+            p = Fraction(r - 1, n - 1)
+            value = evaluate(published, n=n, m=m, r=r, i=i, p=p)
+            yield where, value, Fraction(ranks.count(i + 1), len(ranks))
+            yield where, value, float(package[i])
 
 
-def mean_sampled_rank(published: str, replacement: bool) -> Finding:
+@checked("every sample, and the package")
+def mean_sampled_rank(published: str, replacement: bool) -> Cases:
     """The mean of the sampled rank, against the average over every sample and the package."""
+    for n, m, r in _small_cases(replacement):
+        ranks = _samples(n, m, r, replacement)
+        value = evaluate(published, n=Fraction(n), m=m, r=r)
+        where = f"n = {n}, m = {m}, r = {r}"
+        yield where, value, Fraction(sum(ranks), len(ranks))
+        package = Protocol(n, m, replacement=replacement).pmf(r)
+        yield where, value, float(package @ np.arange(1, m + 2))
 
-    def cases() -> Iterator[tuple[str, Any, Any]]:
+
+@checked("the average over every sample, and the package")
+def expectation(published: str, replacement: bool) -> Cases:
+    """Eq. 16: the expectation of a sampled metric, against the average over every sample."""
+    for kind in ("auc", "ap", "ndcg", "recall@2", "precision@2"):
         for n, m, r in _small_cases(replacement):
             ranks = _samples(n, m, r, replacement)
-            value = evaluate(published, n=Fraction(n), m=m, r=r)
-            where = f"n = {n}, m = {m}, r = {r}"
-            yield where, value, Fraction(sum(ranks), len(ranks))
-            yield where, value, float(Protocol(n, m, replacement).pmf(r) @ np.arange(1, m + 2))
+            law = exact_law(n, m, r, replacement)
 
-    return compared(cases(), "every sample, and the package")
+            def value_of(i: int, kind: str = kind, m: int = m) -> Any:
+                return exact_metric(metric(kind), int(i), m + 1)
 
+            def p_of(i: int, law: list[Fraction] = law) -> Fraction:
+                return law[int(i) - 1]
 
-def expectation(published: str, replacement: bool) -> Finding:
-    """Eq. 16: the expectation of a sampled metric, against the average over every sample."""
-
-    def cases() -> Iterator[tuple[str, Any, Any]]:
-        for kind in ("auc", "ap", "ndcg", "recall@2", "precision@2"):
-            for n, m, r in _small_cases(replacement):
-                ranks = _samples(n, m, r, replacement)
-                law = exact_law(n, m, r, replacement)
-
-                def value_of(i: int, kind: str = kind, m: int = m) -> Any:
-                    return exact_metric(metric(kind), int(i), m + 1)
-
-                def p_of(i: int, law: list[Fraction] = law) -> Fraction:
-                    return law[int(i) - 1]
-
-                value = evaluate(published, p=p_of, M=value_of, m=m)
-                found = sum(value_of(rank) for rank in ranks) / len(ranks)
-                where = f"{kind}, n = {n}, m = {m}, r = {r}"
-                yield where, value, found
-                yield (
-                    where,
-                    value,
-                    float(naive(metric(kind), Protocol(n, m, replacement)).expected(r)),
-                )
-
-    return compared(cases(), "the average over every sample, and the package")
+            value = evaluate(published, p=p_of, M=value_of, m=m)
+            found = sum(value_of(rank) for rank in ranks) / len(ranks)
+            where = f"{kind}, n = {n}, m = {m}, r = {r}"
+            yield where, value, found
+            yield (
+                where,
+                value,
+                float(naive(metric(kind), Protocol(n, m, replacement=replacement)).expected(r)),
+            )
 
 
-def mean_of_expectations(published: str) -> Finding:
+@checked("every pair of samples")
+def mean_of_expectations(published: str) -> Cases:
     """The expected average over instances is the average of the expectations.
 
     Two instances, sampled independently: every pair of their samples is equally likely.
     """
-
-    def cases() -> Iterator[tuple[str, Any, Any]]:
-        n, m = 5, 2
-        for kind in ("auc", "ap", "recall@1"):
-            for ranks in combinations_with_replacement(range(1, n + 1), 2):
-                values = [
-                    [exact_metric(metric(kind), s, m + 1) for s in _samples(n, m, r, True)]
-                    for r in ranks
-                ]
-                pairs = [Fraction(a + b, 2) for a, b in product(*values)]
-                each = [sum(v) / len(v) for v in values]
-                found = sum(pairs) / len(pairs)
-                yield f"{kind}, ranks {ranks}", evaluate(published, E=each, D=len(ranks)), found
-
-    return compared(cases(), "every pair of samples")
+    n, m = 5, 2
+    for kind in ("auc", "ap", "recall@1"):
+        for ranks in combinations_with_replacement(range(1, n + 1), 2):
+            values = [
+                [exact_metric(metric(kind), s, m + 1) for s in _samples(n, m, r, True)]
+                for r in ranks
+            ]
+            pairs = [Fraction(a + b, 2) for a, b in product(*values)]
+            each = [sum(v) / len(v) for v in values]
+            found = sum(pairs) / len(pairs)
+            yield f"{kind}, ranks {ranks}", evaluate(published, E=each, D=len(ranks)), found
 
 
 def expectation_depends_on(published: str) -> Finding:
@@ -299,9 +270,7 @@ def expectation_depends_on(published: str) -> Finding:
         )
         if not same(one, two):
             moved.append(name)
-    return judge(
-        Trial(", ".join(moved), {part.strip() for part in published.split(",")} == set(moved))
-    )
+    return judge(Trial(", ".join(moved), set(read_list(published)) == set(moved)))
 
 
 def expected_metric(
@@ -312,7 +281,7 @@ def expected_metric(
     With `large`, also against the sum of eq. 16 in 50-digit arithmetic at n = 10,000, m = 99.
     """
 
-    def cases() -> Iterator[tuple[str, Any, Any]]:
+    def cases() -> Cases:
         cutoffs = range(1, 5) if kind in ("recall", "precision") else [None]
         for k in cutoffs:
             name = kind if k is None else f"{kind}@{k}"
@@ -327,7 +296,7 @@ def expected_metric(
                 yield (
                     where,
                     value,
-                    float(naive(metric(name), Protocol(n, m, replacement)).expected(r)),
+                    float(naive(metric(name), Protocol(n, m, replacement=replacement)).expected(r)),
                 )
         if large:
             yield from _digits_cases(published, replacement)
@@ -356,7 +325,7 @@ def _names(n: int, m: int, r: int, k: int | None) -> dict[str, Any]:
     }
 
 
-def _digits_cases(published: str, replacement: bool) -> Iterator[tuple[str, Any, Any]]:
+def _digits_cases(published: str, replacement: bool) -> Cases:
     """Expected AP at n = 10,000 and m = 99: the formula and the sum of eq. 16 in 50 digits."""
     n, m = 10_000, 99
     with mp.workdps(DIGITS):
@@ -370,7 +339,7 @@ def _digits_cases(published: str, replacement: bool) -> Iterator[tuple[str, Any,
             yield (
                 f"n = {n}, m = {m}, r = {r}",
                 float(value),
-                float(naive(metric("ap"), Protocol(n, m, replacement)).expected(r)),
+                float(naive(metric("ap"), Protocol(n, m, replacement=replacement)).expected(r)),
             )
 
 
@@ -400,7 +369,7 @@ def unbiased_auc(published: str, law: str) -> Finding:
             return [1 - p, *[Fraction(0)] * (m - 1), p]
         return exact_law(n, m, r, {"binomial": True, "hypergeometric": False}[law])
 
-    def cases() -> Iterator[tuple[str, Any, Any]]:
+    def cases() -> Cases:
         for n in range(2, 13):
             for m in range(1, n):
                 for r in range(1, n + 1):
@@ -435,26 +404,23 @@ def samples_until_small(published: str, n_items: int = 10_000) -> Finding:
     return judge(Trial(text, needed > 200))  # 200: the largest sample the paper finds in use
 
 
-def one_negative(published: str) -> Finding:
+@checked("every sample, and the package")
+def one_negative(published: str) -> Cases:
     """With one negative every metric's expectation is this function, linear in the rank."""
+    for kind in (*TOP_AWARE, "recall@2", "precision@5"):
+        for n in range(2, 8):
+            for r in range(1, n + 1):
 
-    def cases() -> Iterator[tuple[str, Any, Any]]:
-        for kind in (*TOP_AWARE, "recall@2", "precision@5"):
-            for n in range(2, 8):
-                for r in range(1, n + 1):
+                def M(rank: int, kind: str = kind) -> Any:
+                    return exact_metric(metric(kind), rank, 2)
 
-                    def M(rank: int, kind: str = kind) -> Any:
-                        return exact_metric(metric(kind), rank, 2)
-
-                    value = evaluate(published, n=Fraction(n), r=Fraction(r), M=M)
-                    for replacement in (True, False):
-                        ranks = _samples(n, 1, r, replacement)
-                        found = sum(M(rank) for rank in ranks) / Fraction(len(ranks))
-                        yield f"{kind}, n = {n}, r = {r}", value, found
-                        package = naive(metric(kind), Protocol(n, 1, replacement))
-                        yield f"{kind}, n = {n}, r = {r}", value, float(package.expected(r))
-
-    return compared(cases(), "every sample, and the package")
+                value = evaluate(published, n=Fraction(n), r=Fraction(r), M=M)
+                for replacement in (True, False):
+                    ranks = _samples(n, 1, r, replacement)
+                    found = sum(M(rank) for rank in ranks) / Fraction(len(ranks))
+                    yield f"{kind}, n = {n}, r = {r}", value, found
+                    package = naive(metric(kind), Protocol(n, 1, replacement=replacement))
+                    yield f"{kind}, n = {n}, r = {r}", value, float(package.expected(r))
 
 
 def same_law_with_and_without(published: str) -> Finding:
@@ -469,7 +435,7 @@ def same_law_with_and_without(published: str) -> Finding:
 
 def constant_with_one_negative(published: str) -> Finding:
     """Metrics, as in "recall, precision" at cut-offs from 2 on, whose sampled value never moves."""
-    for kind in (part.strip() for part in published.split(",")):
+    for kind in read_list(published):
         for k in range(2, 8) if kind in ("recall", "precision") else [None]:
             ours = metric(kind if k is None else f"{kind}@{k}")
             values = naive(ours, Protocol(1_000, 1)).values
@@ -530,7 +496,8 @@ def metrics_draw_together(published: str) -> Finding:
     return judge(Trial(f"largest gap {text}", falls))
 
 
-def any_distribution(published: str, kind: str) -> Finding:
+@checked("every outcome")
+def any_distribution(published: str, kind: str) -> Cases:
     """Eq. 18 where negatives have weights of their own, and where the ranks have any law at all."""
 
     def laws() -> Iterator[tuple[str, list[Fraction]]]:
@@ -542,21 +509,18 @@ def any_distribution(published: str, kind: str) -> Finding:
             if sum(parts):
                 yield f"law {parts}", [Fraction(part, sum(parts)) for part in parts]
 
-    def cases() -> Iterator[tuple[str, Any, Any]]:
-        for where, law in laws():
-            for k in range(1, len(law) + 1):
-                value = evaluate(
-                    published,
-                    k=Fraction(k),
-                    cdf=lambda i, law=law: sum(law[: int(i) + 1], Fraction(0)),
-                )
-                of = metric(f"{kind}@{k}")
-                total = sum(
-                    (p * exact_metric(of, i, len(law)) for i, p in enumerate(law, 1)), Fraction(0)
-                )
-                yield f"{where}, k = {k}", value, total
-
-    return compared(cases(), "every outcome")
+    for where, law in laws():
+        for k in range(1, len(law) + 1):
+            value = evaluate(
+                published,
+                k=Fraction(k),
+                cdf=lambda i, law=law: sum(law[: int(i) + 1], Fraction(0)),
+            )
+            of = metric(f"{kind}@{k}")
+            total = sum(
+                (p * exact_metric(of, i, len(law)) for i, p in enumerate(law, 1)), Fraction(0)
+            )
+            yield f"{where}, k = {k}", value, total
 
 
 def _weighted_law(weights: list[Fraction], m: int, r: int) -> list[Fraction]:

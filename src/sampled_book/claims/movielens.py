@@ -12,10 +12,9 @@ from itertools import combinations
 import numpy as np
 from scipy import stats
 
-from sampled_metrics import Protocol, metric
-from sampled_metrics.estimators import naive
+from sampled_metrics import metric
 
-from .finding import OWN_RUNS, Z_LIMIT, Finding, Printed, Trial, judge
+from .finding import OWN_RUNS, Z_LIMIT, Finding, Printed, Trial, judge, made_by, read_list
 from .study import (
     METRICS,
     N_NEGATIVES,
@@ -28,6 +27,7 @@ from .study import (
     distance_of_seeds,
     every_seed,
     exact,
+    expected_with,
     sampled,
     seeds_limit,
     span,
@@ -93,6 +93,10 @@ def _both_readings(trial_of: Callable[[str, str], Trial], recommenders: str) -> 
     return judge(trial_of(PRINTED, ""), trial_of(REPRODUCED, settings[-1]), unsettled=OWN_RUNS)
 
 
+#: Makes a check of what one reading gives of X, Y and Z.
+_of_all_three = made_by(lambda trial: _both_readings(trial, "XYZ"))
+
+
 def order_of(published: str, kinds: list[str], m: int | None = None) -> Finding:
     """The order, as in "Z > Y > X", on each of the metrics, for every seed of X."""
     names = [name for name in "XYZ" if name in published]
@@ -112,116 +116,100 @@ def order_of(published: str, kinds: list[str], m: int | None = None) -> Finding:
     return _both_readings(trial, "".join(names))
 
 
-def best(published: str, kinds: list[str], m: int | None = None) -> Finding:
+@_of_all_three
+def best(
+    reading: str, setting: str, published: str, kinds: list[str], m: int | None = None
+) -> Trial:
     """The recommender with the highest value on each of the metrics, for every seed of X."""
-
-    def trial(reading: str, setting: str) -> Trial:
-        found = {
-            kind: {max(means, key=means.__getitem__) for means in _means(kind, m, reading)}
-            for kind in kinds
-        }
-        text = "; ".join(
-            f"{' or '.join(sorted(names))} on {metric(kind).label}" for kind, names in found.items()
-        )
-        return Trial(text, all(names == {published} for names in found.values()), setting)
-
-    return _both_readings(trial, "XYZ")
+    found = {
+        kind: {max(means, key=means.__getitem__) for means in _means(kind, m, reading)}
+        for kind in kinds
+    }
+    text = "; ".join(
+        f"{' or '.join(sorted(names))} on {metric(kind).label}" for kind, names in found.items()
+    )
+    return Trial(text, all(names == {published} for names in found.values()), setting)
 
 
-def inconsistent(published: str) -> Finding:
+@_of_all_three
+def inconsistent(reading: str, setting: str, published: str) -> Trial:
     """The metrics on which sampling changes the order of the three, for every seed of X."""
-    named = {part.strip() for part in published.split(",")}
-
-    def trial(reading: str, setting: str) -> Trial:
-        pairs = {
-            kind: list(
-                zip(_means(kind, None, reading), _means(kind, N_NEGATIVES, reading), strict=True)
-            )
-            for kind in METRICS
-        }
-        changed = {
-            kind
-            for kind, both in pairs.items()
-            if all(ranking(exact_) != ranking(expected) for exact_, expected in both)
-        }
-        shown = ", ".join(metric(kind).label for kind in METRICS if kind in changed) or "none"
-        return Trial(f"the order changes on {shown}", changed == named, setting)
-
-    return _both_readings(trial, "XYZ")
+    named = set(read_list(published))
+    pairs = {
+        kind: list(
+            zip(_means(kind, None, reading), _means(kind, N_NEGATIVES, reading), strict=True)
+        )
+        for kind in METRICS
+    }
+    changed = {
+        kind
+        for kind, both in pairs.items()
+        if all(ranking(exact_) != ranking(expected) for exact_, expected in both)
+    }
+    shown = ", ".join(metric(kind).label for kind in METRICS if kind in changed) or "none"
+    return Trial(f"the order changes on {shown}", changed == named, setting)
 
 
-def bias_exceeds_spread(published: str, kinds: list[str]) -> Finding:
+@_of_all_three
+def bias_exceeds_spread(reading: str, setting: str, published: str, kinds: list[str]) -> Trial:
     """By how many standard deviations of one run the bias exceeds 0, at least."""
     least = float(published)
-
-    def trial(reading: str, setting: str) -> Trial:
-        ratios = [
-            abs(row.mean - exact(name, variant)[kind].mean) / row.sd
-            for name in "XYZ"
-            for variant in variants(name, reading)
-            for kind in kinds
-            for row in [sampled(name, variant, False)[kind]]
-        ]
-        text = f"the bias is {min(ratios):.0f} to {max(ratios):.0f} standard deviations of a run"
-        return Trial(text, min(ratios) > least, setting)
-
-    return _both_readings(trial, "XYZ")
+    ratios = [
+        abs(row.mean - exact(name, variant)[kind].mean) / row.sd
+        for name in "XYZ"
+        for variant in variants(name, reading)
+        for kind in kinds
+        for row in [sampled(name, variant, False)[kind]]
+    ]
+    text = f"the bias is {min(ratios):.0f} to {max(ratios):.0f} standard deviations of a run"
+    return Trial(text, min(ratios) > least, setting)
 
 
-def bias_differs(published: str, kinds: list[str]) -> Finding:
+@_of_all_three
+def bias_differs(reading: str, setting: str, published: str, kinds: list[str]) -> Trial:
     """What the bias depends on: "recommender" if those of X, Y and Z are an sd of a run apart."""
-
-    def trial(reading: str, setting: str) -> Trial:
-        least, texts = np.inf, []
-        for kind in kinds:
-            both = list(
-                zip(_means(kind, None, reading), _means(kind, N_NEGATIVES, reading), strict=True)
-            )
-            gaps = np.array([[mean[n] - true[n] for n in "XYZ"] for true, mean in both])
-            sd = max(sampled(n, variants(n, reading)[0], False)[kind].sd for n in "YZ")
-            least = min(least, float(np.diff(np.sort(gaps, axis=1)).min() / sd))
-            x, y, z = gaps[0]
-            texts.append(f"{metric(kind).label} X {x:+.1f}, Y {y:+.1f}, Z {z:+.1f}")
-        text = f"{'; '.join(texts)}; {least:.1f} sd apart or more"
-        return Trial(text, least > 1 and published == "recommender", setting)
-
-    return _both_readings(trial, "XYZ")
+    least, texts = np.inf, []
+    for kind in kinds:
+        both = list(
+            zip(_means(kind, None, reading), _means(kind, N_NEGATIVES, reading), strict=True)
+        )
+        gaps = np.array([[mean[n] - true[n] for n in "XYZ"] for true, mean in both])
+        sd = max(sampled(n, variants(n, reading)[0], False)[kind].sd for n in "YZ")
+        least = min(least, float(np.diff(np.sort(gaps, axis=1)).min() / sd))
+        x, y, z = gaps[0]
+        texts.append(f"{metric(kind).label} X {x:+.1f}, Y {y:+.1f}, Z {z:+.1f}")
+    text = f"{'; '.join(texts)}; {least:.1f} sd apart or more"
+    return Trial(text, least > 1 and published == "recommender", setting)
 
 
-def low_spread(published: str) -> Finding:
+@_of_all_three
+def low_spread(reading: str, setting: str, published: str) -> Trial:
     """That the standard deviation of every sampled value is less than this part, as in "1%"."""
     limit = Printed.parse(published).value / 100
-
-    def trial(reading: str, setting: str) -> Trial:
-        parts = [
-            row.sd / row.mean
-            for name in "XYZ"
-            for variant in variants(name, reading)
-            for row in sampled(name, variant, False).values()
-        ]
-        return Trial(f"{min(parts):.2%} to {max(parts):.2%} of it", max(parts) < limit, setting)
-
-    return _both_readings(trial, "XYZ")
+    parts = [
+        row.sd / row.mean
+        for name in "XYZ"
+        for variant in variants(name, reading)
+        for row in sampled(name, variant, False).values()
+    ]
+    return Trial(f"{min(parts):.2%} to {max(parts):.2%} of it", max(parts) < limit, setting)
 
 
-def much_better(published: str, kind: str) -> Finding:
+@_of_all_three
+def much_better(reading: str, setting: str, published: str, kind: str) -> Trial:
     """A first gap, as in "X - Y > Y - Z", that is larger than a second on a sampled metric."""
     first, second = ([n.strip() for n in side.split("-")] for side in published.split(">"))
-
-    def trial(reading: str, setting: str) -> Trial:
-        gaps = [
-            (means[first[0]] - means[first[1]], means[second[0]] - means[second[1]])
-            for means in _means(kind, N_NEGATIVES, reading)
-        ]
-        text = ", ".join(f"{min(g):.1f} to {max(g):.1f}" for g in zip(*gaps, strict=True))
-        return Trial(f"points: {text}", all(a > b > 0 for a, b in gaps), setting)
-
-    return _both_readings(trial, "XYZ")
+    gaps = [
+        (means[first[0]] - means[first[1]], means[second[0]] - means[second[1]])
+        for means in _means(kind, N_NEGATIVES, reading)
+    ]
+    text = ", ".join(f"{min(g):.1f} to {max(g):.1f}" for g in zip(*gaps, strict=True))
+    return Trial(f"points: {text}", all(a > b > 0 for a, b in gaps), setting)
 
 
 def rank_distributions_differ(published: str) -> Finding:
     """The recommenders, as in "X, Y, Z", whose distributions of ranks differ from all others'."""
-    names = [part.strip() for part in published.split(",")]
+    names = read_list(published)
     ranks = {
         name: bundle()[name, variants(name, REPRODUCED)[0]].ranks("pessimistic") for name in names
     }
@@ -238,16 +226,13 @@ def rank_distributions_differ(published: str) -> Finding:
     )
 
 
-def intended_quantity(published: str, kind: str) -> Finding:
+@_of_all_three
+def intended_quantity(reading: str, setting: str, published: str, kind: str) -> Trial:
     """Whether a sampled metric, in expectation, is what its name says: "not" if off by half."""
-
-    def trial(reading: str, setting: str) -> Trial:
-        both = zip(_means(kind, None, reading), _means(kind, N_NEGATIVES, reading), strict=True)
-        times = [mean[n] / true[n] for true, mean in both for n in "XYZ"]
-        text = f"expected {min(times):.1f} to {max(times):.1f} times the exact value"
-        return Trial(text, (min(times) > 1.5) == (published == "not"), setting)
-
-    return _both_readings(trial, "XYZ")
+    both = zip(_means(kind, None, reading), _means(kind, N_NEGATIVES, reading), strict=True)
+    times = [mean[n] / true[n] for true, mean in both for n in "XYZ"]
+    text = f"expected {min(times):.1f} to {max(times):.1f} times the exact value"
+    return Trial(text, (min(times) > 1.5) == (published == "not"), setting)
 
 
 def n_ranks(published: str, recommender: str) -> Finding:
@@ -335,15 +320,8 @@ def negatives_needed(published: str) -> Finding:
 @cache
 def _gaps(m: int, reading: str) -> list[float]:
     """Expected Recall@10 of X less that of Y with m negatives, for each seed of X."""
-
-    def mean(name: str, variant: str) -> float:
-        intervals = bundle()[name, variant]
-        ranks = intervals.ranks("pessimistic")  # X and Y have next to no ties
-        estimator = naive(metric("recall@10"), Protocol(intervals.n_candidates, m, False))
-        return float(estimator.expected(ranks).mean())
-
-    y = mean("Y", reading)
-    return [mean("X", seed) - y for seed in variants("X", reading)]
+    y = expected_with(m, "Y", reading, "recall@10")
+    return [expected_with(m, "X", v, "recall@10") - y for v in variants("X", reading)]
 
 
 def sampling_rate(published: str, m: int) -> Finding:

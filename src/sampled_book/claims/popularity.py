@@ -20,7 +20,7 @@ from sampled_metrics import metric
 from sampled_metrics.consistency import HANDFUL, Standing
 
 from ..study import BUNDLED, Study, bundled_study, standing
-from .finding import OWN_RUNS, Finding, Printed, Trial, judge
+from .finding import OWN_RUNS, Finding, Printed, Trial, judge, listed, made_by, one_of, read_list
 
 Floats = NDArray[np.float64]
 
@@ -37,6 +37,9 @@ LONG_LISTS = tuple(
 )
 SOFTWARE = "nDCG takes ratings for gains and discounts by log2(rank), as the authors' software does"
 CHAPTER_1 = "nDCG is that of chapter 1"
+
+#: Whether a claim holds in one case, and what to show of it.
+Case = tuple[bool, str]
 
 
 @cache
@@ -115,18 +118,13 @@ def _standing_of_means(data: str, means: dict[str, Floats], at: int) -> Standing
     return Standing({name: float(row[at]) for name, row in means.items()}, users)
 
 
-Case = Callable[[str, str], tuple[bool, str]]
-
-
-def _everywhere(case: Case, note: str = "") -> Finding:
+def _everywhere(case: Callable[[str, str], Case]) -> Finding:
     """A claim on both data sets and under both definitions; else on or under one of them."""
     found = {(d, of): case(d, of) for d in BUNDLED for of in (CHAPTER_1, SOFTWARE)}
 
     def trial(setting: str, data: tuple[str, ...], definitions: tuple[str, ...]) -> Trial:
         part = [(d, of) for of in definitions for d in data]
-        texts = {
-            of: "; ".join(f"{SHORT[d]}: {found[d, of][1]}" for d in data) for of in definitions
-        }
+        texts = {of: _by_data({d: found[d, of][1] for d in data}) for of in definitions}
         if len(definitions) == 2 and texts[CHAPTER_1] != texts[SOFTWARE]:
             shown = f"{texts[CHAPTER_1]}; with the software's nDCG {texts[SOFTWARE]}"
         else:
@@ -139,25 +137,29 @@ def _everywhere(case: Case, note: str = "") -> Finding:
         trial(SOFTWARE, BUNDLED, (SOFTWARE,)),
         trial(CHAPTER_1, BUNDLED, (CHAPTER_1,)),
         *(trial(f"of the data sets, on {SHORT[d]} alone", (d,), both) for d in BUNDLED),
-        note=note,
         unsettled=OWN_RUNS,
     )
 
 
-def _on_each(case: Callable[[str], tuple[bool, str]]) -> Trial:
+def _by_data(texts: Mapping[str, str]) -> str:
+    return "; ".join(f"{SHORT[data]}: {text}" for data, text in texts.items())
+
+
+def _on_each(case: Callable[[str], Case]) -> Trial:
     """A claim that no definition of nDCG enters, on both data sets."""
     found = {data: case(data) for data in BUNDLED}
-    text = "; ".join(f"{SHORT[data]}: {shown}" for data, (_, shown) in found.items())
+    text = _by_data({data: shown for data, (_, shown) in found.items()})
     return Trial(text, all(holds for holds, _ in found.values()))
+
+
+def _for_each(unsettled: str = "") -> Callable[..., Callable[..., Finding]]:
+    """Make a check of a case that no definition of nDCG enters."""
+    return made_by(lambda case: judge(_on_each(case), unsettled=unsettled))
 
 
 def _fraction(text: str) -> float:
     numerator, denominator = text.split("/")
     return int(numerator) / int(denominator)
-
-
-def _listed(values: Mapping[str, float], form: str) -> str:
-    return ", ".join(f"{name} {value:{form}}" for name, value in values.items())
 
 
 # --- the data -------------------------------------------------------------------------------------
@@ -211,16 +213,13 @@ def cell_of_row(
     return judge(Trial(f"{text}, from the other cells of the row", holds))
 
 
-def mostly_unrated(published: str) -> Finding:
+@_for_each()
+def mostly_unrated(data: str, published: str) -> Case:
     """That most pairs of user and item have no rating, as in "> 1/2" of them."""
     limit = _fraction(published.removeprefix(">"))
-
-    def case(data: str) -> tuple[bool, str]:
-        facts = study(data).facts
-        share = 1 - facts["ratings"] / (facts["users"] * facts["items"])
-        return share > limit, f"{share:.1%}"
-
-    return judge(_on_each(case))
+    facts = study(data).facts
+    share = 1 - facts["ratings"] / (facts["users"] * facts["items"])
+    return share > limit, f"{share:.1%}"
 
 
 def _rated(data: str) -> NDArray[np.int64]:
@@ -229,28 +228,24 @@ def _rated(data: str) -> NDArray[np.int64]:
     return np.asarray(kept.facts["items"] - kept.n_irrelevant)
 
 
-def rated_per_user(published: str, share: float) -> Finding:
+@_for_each()
+def rated_per_user(data: str, published: str, share: float) -> Case:
     """That so large a share of the users has rated a number of items in a range, "10, 999"."""
     low, high = (int(part) for part in published.split(","))
-
-    def case(data: str) -> tuple[bool, str]:
-        rated = _rated(data)
-        inside = float(((rated >= low) & (rated <= high)).mean())
-        return inside >= share, (
-            f"{inside:.1%} of the users, the median being {np.median(rated):,.0f} and the extremes "
-            f"{rated.min():,} and {rated.max():,}"
-        )
-
-    return judge(_on_each(case))
+    rated = _rated(data)
+    inside = float(((rated >= low) & (rated <= high)).mean())
+    return inside >= share, (
+        f"{inside:.1%} of the users, the median being {np.median(rated):,.0f} and the extremes "
+        f"{rated.min():,} and {rated.max():,}"
+    )
 
 
 def against_rated(published: str, one_in: int, items: int) -> Finding:
     """Whether a share of a catalogue is "low" or "high" beside what a typical user has rated."""
-    if published not in ("low", "high"):
-        raise ValueError(f"published must be 'low' or 'high', got {published!r}")
+    one_of(published, "low", "high")
     good, medians = items / one_in, {data: float(np.median(_rated(data))) for data in BUNDLED}
     low, high = good < min(medians.values()), good > max(medians.values())
-    typical = "; ".join(f"{SHORT[data]}: {number:g}" for data, number in medians.items())
+    typical = _by_data({data: f"{number:g}" for data, number in medians.items()})
     text = f"{good:g} of {items:,} items; the median user has rated {typical}"
     trials = [Trial(text, {"low": low, "high": high}[published])]
     if published == "high":
@@ -258,55 +253,42 @@ def against_rated(published: str, one_in: int, items: int) -> Finding:
     return judge(*trials)
 
 
-def enough_ratings(published: str) -> Finding:
+@_for_each()
+def enough_ratings(data: str, published: str) -> Case:
     """That every user has so many ratings and more, so that the test sets can hold them all."""
-
-    def case(data: str) -> tuple[bool, str]:
-        least = int(_rated(data).min())
-        return least >= int(published), f"{least} ratings or more"
-
-    return judge(_on_each(case))
+    least = int(_rated(data).min())
+    return least >= int(published), f"{least} ratings or more"
 
 
-def mostly_unpopular(published: str) -> Finding:
+@_for_each()
+def mostly_unpopular(data: str, published: str) -> Case:
     """That most items have fewer ratings than the mean item, as in "> 1/2" of them."""
     limit = _fraction(published.removeprefix(">"))
-
-    def case(data: str) -> tuple[bool, str]:
-        counts = study(data).item_counts
-        share = float((counts < counts.mean()).mean())
-        return share > limit, f"{share:.1%} of {counts.size:,} items"
-
-    return judge(_on_each(case))
+    counts = study(data).item_counts
+    share = float((counts < counts.mean()).mean())
+    return share > limit, f"{share:.1%} of {counts.size:,} items"
 
 
 # --- popularity -----------------------------------------------------------------------------------
 
 
-def separates(published: str) -> Finding:
+@_for_each()
+def separates(data: str, published: str) -> Case:
     """That Popular separates test items from unrated ones: its mean AUC is above, as in "> 3/4"."""
     limit = _fraction(published.removeprefix(">"))
-
-    def case(data: str) -> tuple[bool, str]:
-        auc = {
-            name: float(sets.evaluate(metric("auc")).mean())
-            for name, sets in study(data).sets.items()
-        }
-        return auc["Popular"] > limit, _listed(auc, ".3f")
-
-    return judge(_on_each(case))
+    auc = {
+        name: float(sets.evaluate(metric("auc")).mean()) for name, sets in study(data).sets.items()
+    }
+    return auc["Popular"] > limit, listed(auc, ".3f")
 
 
-def tested_more_often(published: str) -> Finding:
+@_for_each()
+def tested_more_often(data: str, published: str) -> Case:
     """The share of the test items that the most rated tenth of all items has, as in "> 1/10"."""
     limit = _fraction(published.removeprefix(">"))
-
-    def case(data: str) -> tuple[bool, str]:
-        kept = study(data)
-        share = float((kept.popularity >= np.quantile(kept.item_counts, 0.9)).mean())
-        return share > limit, f"{share:.0%}"
-
-    return judge(_on_each(case))
+    kept = study(data)
+    share = float((kept.popularity >= np.quantile(kept.item_counts, 0.9)).mean())
+    return share > limit, f"{share:.0%}"
 
 
 def _none_as_popular(data: str, n: int) -> float:
@@ -327,40 +309,35 @@ def no_rival(published: str, n: int, fewer: int) -> Finding:
     """
     limit = float(Printed.parse(published).value)
 
-    def trial(size: int, setting: str) -> Trial:
-        chance = {data: _none_as_popular(data, size) for data in BUNDLED}
-        text = "; ".join(f"{SHORT[data]}: {p:.3f}" for data, p in chance.items())
+    def trial(chance: dict[str, float], size: int, setting: str) -> Trial:
+        text = _by_data({data: f"{p:.3f}" for data, p in chance.items()})
         return Trial(f"{text} for N = {size:,}", min(chance.values()) > limit, setting)
 
-    absent = {d: 1 - fewer / float(study(d).n_irrelevant.min()) for d in BUNDLED}
     most = max(
         (k for k in range(1, fewer + 1) if min(_none_as_popular(d, k) for d in BUNDLED) > limit),
         default=0,
     )
     return judge(
-        trial(n, ""),
-        Trial(
-            f"{'; '.join(f'{SHORT[d]}: {p:.3f}' for d, p in absent.items())} for N = {fewer}",
-            min(absent.values()) > limit,
+        trial({d: _none_as_popular(d, n) for d in BUNDLED}, n, ""),
+        trial(
+            {d: 1 - fewer / float(study(d).n_irrelevant.min()) for d in BUNDLED},
+            fewer,
             f"each such item by itself is meant, not all of them, and {fewer} decoys are drawn",
         ),
         note=f"It is more likely than not for up to {most} decoys." if limit == 0.5 else "",
     )
 
 
-def similar_in_full_set(published: str, within: float, share: float) -> Finding:
+@_for_each()
+def similar_in_full_set(data: str, published: str, within: float, share: float) -> Case:
     """That for such a share of the test items so many other items have about as many ratings."""
     wanted = int(published)
-
-    def case(data: str) -> tuple[bool, str]:
-        kept = study(data)
-        counts, tested = np.sort(kept.item_counts), kept.popularity.ravel()
-        last = np.searchsorted(counts, tested * (1 + within), "right")
-        others = last - np.searchsorted(counts, tested * (1 - within), "left") - 1
-        enough = float((others >= wanted).mean())
-        return enough >= share, f"{enough:.1%} of the test items, the median {np.median(others):g}"
-
-    return judge(_on_each(case))
+    kept = study(data)
+    counts, tested = np.sort(kept.item_counts), kept.popularity.ravel()
+    last = np.searchsorted(counts, tested * (1 + within), "right")
+    others = last - np.searchsorted(counts, tested * (1 - within), "left") - 1
+    enough = float((others >= wanted).mean())
+    return enough >= share, f"{enough:.1%} of the test items, the median {np.median(others):g}"
 
 
 def better_predictor(published: str, n: int) -> Finding:
@@ -373,11 +350,11 @@ def better_predictor(published: str, n: int) -> Finding:
             return float(sets.evaluate(metric(kind)).mean())
         return float(sets.expected(metric(kind), np.minimum(size, sets.n_irrelevant)).mean())
 
-    def auc(data: str) -> tuple[bool, str]:
+    def auc(data: str) -> Case:
         some, every = (value(data, "Popular", "auc", size) for size in (n, None))
         return sign * (some - every) > 1e-9, f"{some:.4f}, of all {every:.4f}"
 
-    def lead(data: str) -> tuple[bool, str]:
+    def lead(data: str) -> Case:
         some, every = (
             value(data, "Popular", "ndcg@10", size)
             - max(value(data, name, "ndcg@10", size) for name in RATED)
@@ -400,81 +377,66 @@ def better_predictor(published: str, n: int) -> Finding:
 # --- the figures ----------------------------------------------------------------------------------
 
 
-def peaks_at(published: str, kind: str) -> Finding:
+@made_by(_everywhere)
+def peaks_at(data: str, of: str, published: str, kind: str) -> Case:
     """Where the lead of Popular is largest: with the "fewest" decoys, with "all" or a "moderate"
     number of them.
     """
-
-    def case(data: str, of: str) -> tuple[bool, str]:
-        found = curves(data, kind, of)
-        last = found.decoys.size - 1
-        best = [int(np.argmax(found.behind(name))) for name in RATED]
-        where = {"fewest" if i == 0 else "all" if i == last else "moderate" for i in best}
-        return where == {published}, "N = " + ", ".join(f"{found.decoys[i]:,}" for i in best)
-
-    return _everywhere(case)
+    found = curves(data, kind, of)
+    last = found.decoys.size - 1
+    best = [int(np.argmax(found.behind(name))) for name in RATED]
+    where = {"fewest" if i == 0 else "all" if i == last else "moderate" for i in best}
+    return where == {published}, "N = " + ", ".join(f"{found.decoys[i]:,}" for i in best)
 
 
-def wider_than_at_the_ends(published: str, kind: str) -> Finding:
+@made_by(_everywhere)
+def wider_than_at_the_ends(data: str, of: str, published: str, kind: str) -> Case:
     """That Popular's lead with so many decoys exceeds that with 5, and that with all items."""
     size = int(Printed.parse(published).value)
-
-    def case(data: str, of: str) -> tuple[bool, str]:
-        found = curves(data, kind, of)
-        rows = {name: found.behind(name)[[0, found.at(size), -1]] for name in RATED}
-        holds = all(a < b > c for a, b, c in rows.values())
-        text = ", ".join(f"{name} {a:.3f}, {b:.3f}, {c:.3f}" for name, (a, b, c) in rows.items())
-        return holds, text
-
-    return _everywhere(case)
+    found = curves(data, kind, of)
+    rows = {name: found.behind(name)[[0, found.at(size), -1]] for name in RATED}
+    holds = all(a < b > c for a, b, c in rows.values())
+    text = ", ".join(f"{name} {a:.3f}, {b:.3f}, {c:.3f}" for name, (a, b, c) in rows.items())
+    return holds, text
 
 
-def low_at(published: str, end: str, kind: str) -> Finding:
+@made_by(_everywhere)
+def low_at(data: str, of: str, published: str, end: str, kind: str) -> Case:
     """That Popular's lead at an end is low: less than this part of its peak, as in "< 1/2"."""
     limit, place = _fraction(published.removeprefix("<")), {"5": 0, "all": -1}[end]
-
-    def case(data: str, of: str) -> tuple[bool, str]:
-        found = curves(data, kind, of)
-        share = {n: float(found.behind(n)[place] / found.behind(n).max()) for n in RATED}
-        return max(share.values()) < limit, _listed(share, ".0%") + " of the peak"
-
-    return _everywhere(case)
+    found = curves(data, kind, of)
+    share = {n: float(found.behind(n)[place] / found.behind(n).max()) for n in RATED}
+    return max(share.values()) < limit, listed(share, ".0%") + " of the peak"
 
 
-def fraction_rises(published: str, kinds: list[str], at_least: float) -> Finding:
+@made_by(_everywhere)
+def fraction_rises(data: str, of: str, published: str, kinds: list[str], at_least: float) -> Case:
     """How the fraction of Popular's value moves as decoys get fewer: fairly consistently "up"."""
     sign = {"up": 1, "down": -1}[published]
-
-    def case(data: str, of: str) -> tuple[bool, str]:
-        shares = [
-            float((sign * np.diff(curves(data, kind, of).fraction(name)[::-1]) > 0).mean())
-            for kind in kinds
-            for name in RATED
-        ]
-        return min(shares) >= at_least, f"at {min(shares):.0%} of the steps or more"
-
-    return _everywhere(case)
+    shares = [
+        float((sign * np.diff(curves(data, kind, of).fraction(name)[::-1]) > 0).mean())
+        for kind in kinds
+        for name in RATED
+    ]
+    return min(shares) >= at_least, f"at {min(shares):.0%} of the steps or more"
 
 
-def opposite_ways(published: str, kind: str) -> Finding:
+@made_by(_everywhere)
+def opposite_ways(data: str, of: str, published: str, kind: str) -> Case:
     """That from this N to all items the absolute lead falls and the proportional one grows."""
     size = int(Printed.parse(published).value)
-
-    def case(data: str, of: str) -> tuple[bool, str]:
-        found = curves(data, kind, of)
-        i = found.at(size)
-        rows = {
-            n: (
-                found.behind(n)[i] - found.behind(n)[-1],
-                found.fraction(n)[i] - found.fraction(n)[-1],
-            )
-            for n in RATED
-        }
-        holds = all(absolute > 0 and part > 0 for absolute, part in rows.values())
-        text = ", ".join(f"{n} by {a:.3f} and {p:.3f}" for n, (a, p) in rows.items())
-        return holds, text
-
-    return _everywhere(case)
+    found = curves(data, kind, of)
+    i = found.at(size)
+    rows = {
+        n: (
+            found.behind(n)[i] - found.behind(n)[-1],
+            found.fraction(n)[i] - found.fraction(n)[-1],
+        )
+        for n in RATED
+    }
+    holds = all(absolute > 0 and part > 0 for absolute, part in rows.values())
+    text = ", ".join(f"{n} by {a:.3f} and {p:.3f}" for n, (a, p) in rows.items())
+    return holds, text
 
 
 def inflection_by_fraction(published: str, kind: str, factor: float) -> Finding:
@@ -482,8 +444,7 @@ def inflection_by_fraction(published: str, kind: str, factor: float) -> Finding:
 
     On the logarithmic axis of the figures such a point is where a curve falls most steeply.
     """
-    if published not in ("connected", "not connected"):
-        raise ValueError(f"published must be 'connected' or 'not connected', got {published!r}")
+    one_of(published, "connected", "not connected")
 
     def steepest(found: Curves, name: str) -> float:
         decoys = found.decoys[:-1]
@@ -500,9 +461,7 @@ def inflection_by_fraction(published: str, kind: str, factor: float) -> Finding:
         }
         ratios = [a / b for a, b in zip(*shares.values(), strict=True)]
         apart = all(max(r, 1 / r) > factor for r in ratios)
-        text = "; ".join(
-            f"{SHORT[d]}: {', '.join(f'{s:.1%}' for s in row)}" for d, row in shares.items()
-        )
+        text = _by_data({d: ", ".join(f"{s:.1%}" for s in row) for d, row in shares.items()})
         return Trial(f"{text} of the unrated items", apart == (published[0] == "n"), setting)
 
     return judge(trial(CHAPTER_1, ""), trial(SOFTWARE, SOFTWARE), unsettled=OWN_RUNS)
@@ -550,28 +509,29 @@ def order_kept(published: str, kinds: list[str]) -> Finding:
 
     It is said of what the authors ran, so what we ran does not contradict it.
     """
-    if published not in ("never", "sometimes"):
-        raise ValueError(f"published must be 'never' or 'sometimes', got {published!r}")
+    one_of(published, "never", "sometimes")
     every = (*(k for k in (*SHORT_LISTS, *LONG_LISTS) if k.split("@")[0] in kinds),)
     if "ndcg" in kinds:
         every += tuple(f"software ndcg@{k}" for k in (10, 25, 100))
     found = {data: _reversed(data, every) for data in BUNDLED}
 
-    def shown(data: str) -> str:
-        pairs = [
-            f"{a} and {b} on {len({k for k, _ in places})} of {len(every)} metrics"
-            for (a, b), places in found[data].items()
-        ]
-        return f"{SHORT[data]}: {', '.join(pairs) or 'no pair'}"
+    def shown(pairs: dict[str, list[str]]) -> str:
+        return _by_data({data: ", ".join(texts) or "no pair" for data, texts in pairs.items()})
 
+    counted = {
+        data: [
+            f"{a} and {b} on {len({k for k, _ in places})} of {len(every)} metrics"
+            for (a, b), places in pairs.items()
+        ]
+        for data, pairs in found.items()
+    }
     never = published == "never"
-    clear = {data: _clearly(data, found[data]) for data in BUNDLED}
-    texts = "; ".join(f"{SHORT[d]}: {', '.join(pairs) or 'no pair'}" for d, pairs in clear.items())
+    clear = {data: _clearly(data, pairs) for data, pairs in found.items()}
     first = not any("Popular" in pair for pairs in found.values() for pair in pairs)
     return judge(
-        Trial(f"reversed are {'; '.join(map(shown, BUNDLED))}", (not any(found.values())) == never),
+        Trial(f"reversed are {shown(counted)}", (not any(found.values())) == never),
         Trial(
-            f"on NDCG@10 {texts}",
+            f"on NDCG@10 {shown(clear)}",
             (not any(clear.values())) == never,
             "only differences of more than two standard errors count",
         ),
@@ -597,7 +557,7 @@ def significance_depends(published: str, kind: str, z: float = 1.96) -> Finding:
     """Whether a difference's significance "depends" on the number of decoys, for some pair."""
     sizes = (5, 20, 100, 500)
 
-    def case(data: str) -> tuple[bool, str]:
+    def case(data: str) -> Case:
         rows = {
             (a, b): [_z(data, a, b, kind, n) for n in (*sizes, None)]
             for a, b in combinations(ORDER, 2)
@@ -613,46 +573,40 @@ def significance_depends(published: str, kind: str, z: float = 1.96) -> Finding:
     return judge(Trial(shown, found.holds), unsettled=OWN_RUNS)
 
 
-def similar_patterns(published: str, at_least: float) -> Finding:
+@_for_each(OWN_RUNS)
+def similar_patterns(data: str, published: str, at_least: float) -> Case:
     """The metrics of which the first two observations on nDCG hold, the first on lists of 10.
 
     Popular's lead is largest at neither end, and its proportion grows at so many of the steps to
     more decoys, over all recommenders that use the ratings.
     """
-
-    def case(data: str) -> tuple[bool, str]:
-        holds, texts = True, []
-        for kind in (part.strip() for part in published.split(",")):
-            found = curves(data, kind)
-            steps = np.array([np.diff(found.fraction(name)[::-1]) > 0 for name in RATED])
-            text = f"{metric(kind).label} {steps.mean():.0%}"
-            holds &= bool(steps.mean() >= at_least)
-            if kind.endswith("@10"):
-                best = [int(np.argmax(found.behind(name))) for name in RATED]
-                holds &= min(best) > 0 and max(best) < found.decoys.size - 1
-                text += f" (N = {', '.join(f'{found.decoys[i]:,}' for i in best)})"
-            texts.append(text)
-        return holds, ", ".join(texts)
-
-    return judge(_on_each(case), unsettled=OWN_RUNS)
+    holds, texts = True, []
+    for kind in read_list(published):
+        found = curves(data, kind)
+        steps = np.array([np.diff(found.fraction(name)[::-1]) > 0 for name in RATED])
+        text = f"{metric(kind).label} {steps.mean():.0%}"
+        holds &= bool(steps.mean() >= at_least)
+        if kind.endswith("@10"):
+            best = [int(np.argmax(found.behind(name))) for name in RATED]
+            holds &= min(best) > 0 and max(best) < found.decoys.size - 1
+            text += f" (N = {', '.join(f'{found.decoys[i]:,}' for i in best)})"
+        texts.append(text)
+    return holds, ", ".join(texts)
 
 
-def advantage_among(published: str, sizes: list[int], kinds: list[str]) -> Finding:
+@made_by(_everywhere)
+def advantage_among(data: str, of: str, published: str, sizes: list[int], kinds: list[str]) -> Case:
     """Whether decoys make Popular's relative lead over the filters smaller: it "decreases"."""
     sign = {"decreases": 1, "increases": -1}[published]
-
-    def case(data: str, of: str) -> tuple[bool, str]:
-        rises = [
-            float(found.fraction(name)[found.at(n)] - found.fraction(name)[-1])
-            for kind in kinds
-            for found in [curves(data, kind, of)]
-            for name in FILTERS
-            for n in sizes
-        ]
-        shown = f"their fraction of Popular's value is {min(rises):+.3f} to {max(rises):+.3f}"
-        return min(sign * r for r in rises) > 0, shown
-
-    return _everywhere(case)
+    rises = [
+        float(found.fraction(name)[found.at(n)] - found.fraction(name)[-1])
+        for kind in kinds
+        for found in [curves(data, kind, of)]
+        for name in FILTERS
+        for n in sizes
+    ]
+    shown = f"their fraction of Popular's value is {min(rises):+.3f} to {max(rises):+.3f}"
+    return min(sign * r for r in rises) > 0, shown
 
 
 def noise_of_decoys(published: str, sizes: list[int], kind: str) -> Finding:
@@ -660,7 +614,7 @@ def noise_of_decoys(published: str, sizes: list[int], kind: str) -> Finding:
     limit = _fraction(published.removeprefix(">"))
 
     def trial(sizes: list[int], setting: str) -> Trial:
-        least, texts = 1.0, []
+        least, texts = 1.0, {}
         for data in BUNDLED:
             parts = []
             for n in sizes:
@@ -668,8 +622,8 @@ def noise_of_decoys(published: str, sizes: list[int], kind: str) -> Finding:
                 row = [noise / (noise + float(mean.var(ddof=1))) for mean, noise in values]
                 least = min(least, *row)
                 parts.append(f"{min(row):.0%} to {max(row):.0%} at N = {n:,}")
-            texts.append(f"{SHORT[data]}: {', '.join(parts)}")
-        return Trial("; ".join(texts), least > limit, setting)
+            texts[data] = ", ".join(parts)
+        return Trial(_by_data(texts), least > limit, setting)
 
     fewer = sizes[:-1]
     return judge(
@@ -679,30 +633,23 @@ def noise_of_decoys(published: str, sizes: list[int], kind: str) -> Finding:
     )
 
 
-def last_on_test_items(published: str, kind: str) -> Finding:
+@_for_each()
+def last_on_test_items(data: str, published: str, kind: str) -> Case:
     """The recommender that orders the test items alone worst, by the users' own ratings."""
-
-    def case(data: str) -> tuple[bool, str]:
-        facts = study(data).facts["effectiveness"][kind]
-        means = {name: facts[name][0] for name in ORDER}
-        return min(means, key=lambda name: means[name]) == published, _listed(means, ".3f")
-
-    return judge(_on_each(case))
+    facts = study(data).facts["effectiveness"][kind]
+    means = {name: facts[name][0] for name in ORDER}
+    return min(means, key=lambda name: means[name]) == published, listed(means, ".3f")
 
 
-def other_question(published: str, kind: str) -> Finding:
+@_for_each()
+def other_question(data: str, published: str, kind: str) -> Case:
     """Whether the test items alone say how items are found among all: "no", if orders differ."""
-    if published not in ("yes", "no"):
-        raise ValueError(f"published must be 'yes' or 'no', got {published!r}")
-
-    def case(data: str) -> tuple[bool, str]:
-        alone, among = _test_items_alone(data), standing(study(data).sets, metric(kind))
-        differ = [pair for pair in among.users if alone.order(*pair) * among.order(*pair) < 0]
-        return bool(differ) == (published == "no"), (
-            f"{alone.spelled} on the test items, {among.spelled} among all items"
-        )
-
-    return judge(_on_each(case))
+    one_of(published, "yes", "no")
+    alone, among = _test_items_alone(data), standing(study(data).sets, metric(kind))
+    differ = [pair for pair in among.users if alone.order(*pair) * among.order(*pair) < 0]
+    return bool(differ) == (published == "no"), (
+        f"{alone.spelled} on the test items, {among.spelled} among all items"
+    )
 
 
 def _test_items_alone(data: str) -> Standing:
@@ -711,18 +658,15 @@ def _test_items_alone(data: str) -> Standing:
     return _standing_of_means(data, {name: np.array(means[name][:1]) for name in ORDER}, 0)
 
 
-def without_ratings(published: str, kinds: list[str]) -> Finding:
+@_for_each()
+def without_ratings(data: str, published: str, kinds: list[str]) -> Case:
     """The value that metrics of the test items alone have for every recommender without ratings."""
     printed = Printed.parse(published)
-
-    def case(data: str) -> tuple[bool, str]:
-        wanted = [metric(kind) for kind in kinds]
-        values = np.array([sets.expected(wanted, 0) for sets in study(data).sets.values()])
-        return bool(np.abs(values - printed.value).max() < 1e-12), (
-            f"{values.min():g} to {values.max():g}"
-        )
-
-    return judge(_on_each(case))
+    wanted = [metric(kind) for kind in kinds]
+    values = np.array([sets.expected(wanted, 0) for sets in study(data).sets.values()])
+    return bool(np.abs(values - printed.value).max() < 1e-12), (
+        f"{values.min():g} to {values.max():g}"
+    )
 
 
 def most_reliable(published: str, sizes: list[int], kind: str, z: float = 1.96) -> Finding:
@@ -741,7 +685,7 @@ def most_reliable(published: str, sizes: list[int], kind: str, z: float = 1.96) 
             counts[protocol] += int(min(row) > z or max(row) < -z)
     return judge(
         Trial(
-            f"pairs of {len(RATED) * len(ORDER) // 2}: " + _listed(counts, "d"),
+            f"pairs of {len(RATED) * len(ORDER) // 2}: " + listed(counts, "d"),
             counts[published] == max(counts.values()),
         ),
         unsettled="reliable may mean something else than an order that another data set confirms",
@@ -753,30 +697,25 @@ def _among_all(data: str, kinds: tuple[str, ...]) -> dict[str, Standing]:
     return {kind: standing(study(data).sets, metric(kind)) for kind in kinds}
 
 
-def rank_consistent(published: str, kinds: list[str]) -> Finding:
+@_for_each("it is of earlier studies, with other data")
+def rank_consistent(data: str, published: str, kinds: list[str]) -> Case:
     """Whether two metrics order two recommenders alike: "mostly", that is not always."""
-    if published not in ("always", "mostly", "rarely"):
-        raise ValueError(f"published must be always, mostly or rarely, got {published!r}")
-
-    def case(data: str) -> tuple[bool, str]:
-        found = _among_all(data, tuple(kinds))
-        same = [
-            signs[0] == signs[1]
-            for pair in combinations(ORDER, 2)
-            for one, other in combinations(found.values(), 2)
-            if 0 not in (signs := (one.order(*pair), other.order(*pair)))
-        ]
-        share = float(np.mean(same))
-        word = "always" if share == 1 else "mostly" if share > 0.5 else "rarely"
-        return word == published, f"{share:.1%} of {len(same)}"
-
-    return judge(_on_each(case), unsettled="it is of earlier studies, with other data")
+    one_of(published, "always", "mostly", "rarely")
+    found = _among_all(data, tuple(kinds))
+    same = [
+        signs[0] == signs[1]
+        for pair in combinations(ORDER, 2)
+        for one, other in combinations(found.values(), 2)
+        if 0 not in (signs := (one.order(*pair), other.order(*pair)))
+    ]
+    share = float(np.mean(same))
+    word = "always" if share == 1 else "mostly" if share > 0.5 else "rarely"
+    return word == published, f"{share:.1%} of {len(same)}"
 
 
 def significant_by_metric(published: str, kinds: list[str], z: float = 1.96) -> Finding:
     """Whether two metrics with one order of two recommenders "differ" in its significance."""
-    if published not in ("differ", "agree"):
-        raise ValueError(f"published must be 'differ' or 'agree', got {published!r}")
+    one_of(published, "differ", "agree")
     texts = []
     for data, (a, b) in product(BUNDLED, combinations(ORDER, 2)):
         row = {kind: _z(data, a, b, kind, None) for kind in kinds}
@@ -789,22 +728,18 @@ def significant_by_metric(published: str, kinds: list[str], z: float = 1.96) -> 
     return judge(Trial(found, bool(texts) == (published == "differ")))
 
 
-def clear_points(published: str, kinds: list[str], factor: float) -> Finding:
+@_for_each(OWN_RUNS)
+def clear_points(data: str, published: str, kinds: list[str], factor: float) -> Case:
     """Whether the numbers of decoys at which Popular's lead peaks are "one": within this factor."""
-    if published not in ("none", "one"):
-        raise ValueError(f"published must be 'none' or 'one', got {published!r}")
-
-    def case(data: str) -> tuple[bool, str]:
-        peaks = [
-            int(found.decoys[int(np.argmax(found.behind(name)))])
-            for kind in kinds
-            for found in [curves(data, kind)]
-            for name in RATED
-        ]
-        apart = max(peaks) > factor * min(peaks)
-        return apart == (published == "none"), f"N = {min(peaks):,} to {max(peaks):,}"
-
-    return judge(_on_each(case), unsettled=OWN_RUNS)
+    one_of(published, "none", "one")
+    peaks = [
+        int(found.decoys[int(np.argmax(found.behind(name)))])
+        for kind in kinds
+        for found in [curves(data, kind)]
+        for name in RATED
+    ]
+    apart = max(peaks) > factor * min(peaks)
+    return apart == (published == "none"), f"N = {min(peaks):,} to {max(peaks):,}"
 
 
 def popularity_bias(published: str, sizes: list[int], kind: str) -> Finding:
@@ -815,7 +750,7 @@ def popularity_bias(published: str, sizes: list[int], kind: str) -> Finding:
     wanted = {"more": True, "not more": False}[published]
 
     def trial(relative: bool, setting: str) -> Trial:
-        def case(data: str) -> tuple[bool, str]:
+        def case(data: str) -> Case:
             found = curves(data, kind)
             gaps = [
                 (found.behind(name)[found.at(n)] - found.behind(name)[-1])

@@ -22,7 +22,6 @@ from ..datasets import bundled_variants
 from .finding import Z_LIMIT, Distance, Printed
 
 METRICS = ("recall@10", "ndcg@10", "ap", "auc")
-TOP_HEAVY = METRICS[:3]
 N_NEGATIVES = 100  # krichene2020, section 6
 RUNS = 100  # repetitions behind the sampled columns of Tables 3 and 4
 N_USERS = 6040
@@ -59,16 +58,8 @@ class Value(NamedTuple):
     sd: float
 
 
-@cache
-def bundle() -> dict[tuple[str, str], RankIntervals]:
-    """The ranks of each recommender and variant."""
-    table = bundled_variants()
-    return {
-        (str(name), str(variant)): RankIntervals(
-            rows["n_better"].to_numpy(), rows["n_tied"].to_numpy(), rows["n_candidates"].to_numpy()
-        )
-        for (name, variant), rows in table.groupby(["recommender", "variant"])
-    }
+#: The ranks of each recommender and variant.
+bundle = cache(bundled_variants)
 
 
 def variants(recommender: str, reading: str) -> list[str]:
@@ -149,6 +140,18 @@ def moments(recommender: str, variant: str, replacement: bool) -> Moments:
         np.array([law[part].sum(axis=0) for part in parts]) / n.size,
         np.array([law[part].T @ law[part] for part in parts]) / n.size,
     )
+
+
+def expected_with(m: int, recommender: str, variant: str, kind: str) -> float:
+    """Expected value with m negatives drawn without replacement, ties broken against the item.
+
+    For X and Y, which have next to no ties.
+    """
+    intervals = bundle()[recommender, variant]
+    estimator = estimators.naive(
+        metric(kind), Protocol(intervals.n_candidates, m, replacement=False)
+    )
+    return float(estimator.expected(intervals.ranks("pessimistic")).mean())
 
 
 def law_of_counts(intervals: RankIntervals, replacement: bool) -> np.ndarray:

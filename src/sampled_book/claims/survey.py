@@ -11,11 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sampled_metrics import Protocol, metric
-from sampled_metrics.estimators import naive
-
-from .finding import Finding, Printed, Trial, judge
-from .study import REPRODUCED, bundle
+from .finding import Finding, Printed, Trial, judge, listed, read_list
+from .study import REPRODUCED, expected_with
 
 BIBLIOGRAPHY = Path(__file__).resolve().parents[3] / "book" / "references.bib"
 UNITS = {"k": 1e3, "M": 1e6}
@@ -28,13 +25,13 @@ def _size(text: str) -> float:
 
 def catalogue_sizes(published: str, items: dict[str, int]) -> Finding:
     """Catalogues rounded as printed, as in "4k, 2M"; `items` says which data sets they are of."""
-    claimed = [part.strip() for part in published.split(",")]
+    claimed = read_list(published)
     left = claimed.copy()
     for size in items.values():
         fits = [c for c in left if Printed.parse(c[:-1]).rounds_from(size / UNITS[c[-1]])]
         if fits:
             left.remove(fits[0])
-    text = ", ".join(f"{name} {size:,}" for name, size in items.items())
+    text = listed(items, ",")
     return judge(
         Trial(f"{text}; without one of ours: {', '.join(left) or 'none'}", not left),
         unsettled="it is of data sets of others, of which we have no count",
@@ -94,13 +91,8 @@ def same_set_up(published: str, listed: int, cell: str) -> Finding:
     """
     printed = Printed.parse(cell)
 
-    def expected(m: int) -> float:
-        ranks = bundle()["Y", REPRODUCED]
-        estimator = naive(metric("recall@10"), Protocol(ranks.n_candidates, m, False))
-        return 100 * float(estimator.expected(ranks.ranks("pessimistic")).mean())
-
     def trial(m: int, setting: str) -> Trial:
-        value = expected(m)
+        value = 100 * expected_with(m, "Y", REPRODUCED, "recall@10")
         # Of 100 runs with a standard deviation of 0.22 the average is known to 0.02.
         fits = m == int(published) and printed.z(value, 0.022) < 3
         return Trial(f"Recall@10 of Y is {value:.2f} with {m} negatives", fits, setting)

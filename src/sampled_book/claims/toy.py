@@ -9,10 +9,20 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from sampled_metrics import Metric, Protocol, metric
-from sampled_metrics.consistency import Ordering, order, ordering
+from sampled_metrics.consistency import OrderByNegatives, order_by_negatives, sign
 from sampled_metrics.estimators import naive
 
-from .finding import Z_LIMIT, Distance, Finding, Printed, Trial, judge, printed_pair
+from .finding import (
+    Z_LIMIT,
+    Distance,
+    Finding,
+    Printed,
+    Trial,
+    by_metric,
+    judge,
+    printed_pair,
+    read_list,
+)
 
 N_ITEMS = 10_000
 RANKS = {
@@ -28,7 +38,7 @@ def means(kind: str, m: int | None = None, replacement: bool = True) -> dict[str
     """Mean of the metric for each recommender: exact, or expected with m negatives."""
     if m is None:
         return {name: float(metric(kind)(r, N_ITEMS).mean()) for name, r in RANKS.items()}
-    estimator = naive(metric(kind), Protocol(N_ITEMS, m, replacement))
+    estimator = naive(metric(kind), Protocol(N_ITEMS, m, replacement=replacement))
     return {name: float(estimator.expected(r).mean()) for name, r in RANKS.items()}
 
 
@@ -41,7 +51,7 @@ def ranking(values: dict[str, float], level: float = 0.0) -> str:
     groups = [[names[0]]]
     for last, name in pairwise(names):
         a, b = values[last], values[name]
-        if order(a, b) == 0 or a - b < level:
+        if sign(a, b) == 0 or a - b < level:
             groups[-1].append(name)
         else:
             groups.append([name])
@@ -85,7 +95,7 @@ def shown(mean: float, sd: float, distances: tuple[Distance, ...], digits: int =
 
 def _moments(kind: str, m: int, ranks: list[int], replacement: bool) -> tuple[float, float, float]:
     """Mean, variance and fourth central moment of a run: independent samples for each instance."""
-    estimator = naive(metric(kind), Protocol(N_ITEMS, m, replacement))
+    estimator = naive(metric(kind), Protocol(N_ITEMS, m, replacement=replacement))
     law = estimator.protocol.pmf(ranks)
     centred = estimator.values - (law @ estimator.values)[:, None]
     second, fourth = (law * centred**2).sum(axis=1), (law * centred**4).sum(axis=1)
@@ -154,10 +164,10 @@ def times(published: str, kind: str, better: str, worse: str, m: int | None = No
 
 def equal_values(published: str, kind: str, decimals: int) -> Finding:
     """Two recommenders, as in "A = B", with one value: strictly, or as Table 1 prints them."""
-    first, second = (side.strip() for side in published.split("="))
+    first, second = read_list(published, "=")
     a, b = means(kind)[first], means(kind)[second]
     return judge(
-        Trial(f"{first} {a:.6f}, {second} {b:.6f}", order(a, b) == 0),
+        Trial(f"{first} {a:.6f}, {second} {b:.6f}", sign(a, b) == 0),
         Trial(
             f"{a:.{decimals}f} and {b:.{decimals}f}",
             round(a, decimals) == round(b, decimals),
@@ -170,8 +180,7 @@ def _pairs_kept(kind: str, m: int) -> int:
     """Pairs of recommenders whose expected order is the exact one."""
     exact, sampled = means(kind), means(kind, m)
     return sum(
-        order(exact[a], exact[b]) == order(sampled[a], sampled[b])
-        for a, b in combinations(RANKS, 2)
+        sign(exact[a], exact[b]) == sign(sampled[a], sampled[b]) for a, b in combinations(RANKS, 2)
     )
 
 
@@ -200,7 +209,7 @@ def order_changes(published: str, kinds: list[str], m: int) -> Finding:
 
 def disagrees(published: str, m: int) -> Finding:
     """The metrics, as in "ndcg, recall@10", whose expected order is not the exact one."""
-    named = {part.strip() for part in published.split(",")}
+    named = set(read_list(published))
     found = {kind for kind in METRICS if _pairs_kept(kind, m) < 3}
     orders = (
         f"{metric(kind).label} {ranking(means(kind))} exactly, {ranking(means(kind, m))} sampled"
@@ -214,9 +223,7 @@ def consistent_metrics(published: str, sizes: list[int]) -> Finding:
     """The metrics that keep all three pairs in order at every one of these m."""
     kept = [kind for kind in METRICS if all(_pairs_kept(kind, m) == 3 for m in sizes)]
     shown = ", ".join(metric(kind).label for kind in kept) or "none"
-    return judge(
-        Trial(f"consistent: {shown}", kept == [part.strip() for part in published.split(",")])
-    )
+    return judge(Trial(f"consistent: {shown}", kept == read_list(published)))
 
 
 def independent_of_sample_size(published: str, sizes: list[int]) -> Finding:
@@ -225,7 +232,7 @@ def independent_of_sample_size(published: str, sizes: list[int]) -> Finding:
         kind
         for kind in METRICS
         if all(
-            order(means(kind, m, law)[name], means(kind)[name]) == 0
+            sign(means(kind, m, law)[name], means(kind)[name]) == 0
             for m in sizes
             for law in (True, False)
             for name in RANKS
@@ -238,39 +245,26 @@ def independent_of_sample_size(published: str, sizes: list[int]) -> Finding:
 
 
 @cache
-def _orderings(kind: str, replacement: bool = True) -> dict[str, Ordering]:
-    return {
-        a + b: ordering(RANKS[a], RANKS[b], metric(kind), N_ITEMS, replacement=replacement)
-        for a, b in combinations(RANKS, 2)
-    }
-
-
-def _flips(kind: str) -> dict[str, tuple[int, ...]]:
-    return {pair: found.flips for pair, found in _orderings(kind).items()}
+def _by_negatives(kind: str, names: str = "ABC", replacement: bool = True) -> OrderByNegatives:
+    protocol = Protocol(N_ITEMS, N_ITEMS - 1, replacement=replacement)
+    return order_by_negatives({name: RANKS[name] for name in names}, kind, protocol)
 
 
 def order_depends_on_sample_size(published: str) -> Finding:
     """The metrics on which the order of the three changes with m."""
-    changing = [kind for kind in METRICS if any(_flips(kind).values())]
+    changing = [kind for kind in METRICS if _by_negatives(kind).flips]
     shown = "; ".join(
-        f"{metric(kind).label} at m = {', '.join(f'{m:,}' for m in _all_flips(kind))}"
+        f"{metric(kind).label} at m = {', '.join(f'{m:,}' for m in _by_negatives(kind).flips)}"
         for kind in changing
     )
-    return judge(
-        Trial(f"flips of {shown}", changing == [part.strip() for part in published.split(",")])
-    )
-
-
-def _all_flips(kind: str) -> list[int]:
-    """Every m at which some pair flips."""
-    return sorted({m for flips in _flips(kind).values() for m in flips})
+    return judge(Trial(f"flips of {shown}", changing == read_list(published)))
 
 
 def most_sensitive(published: str) -> Finding:
     """The metric on which the order changes at the most sample sizes."""
-    flips = {kind: len(_all_flips(kind)) for kind in METRICS}
+    flips = {kind: len(_by_negatives(kind).flips) for kind in METRICS}
     most = max(flips, key=lambda kind: flips[kind])
-    text = ", ".join(f"{metric(kind).label} {count}" for kind, count in flips.items())
+    text = by_metric(flips)
     ahead = sorted(flips.values())[-1] > sorted(flips.values())[-2]
     return judge(
         Trial(f"sample sizes at which the order changes: {text}", ahead and most == published)
@@ -297,8 +291,8 @@ def consistent_from(published: str, kind: str, level: float) -> Finding:
     claimed = Printed.parse(published).value
 
     def strict(replacement: bool) -> int:
-        found = _orderings(kind, replacement).values()
-        return max(pair.right_from or N_ITEMS for pair in found if pair.exact != 0)
+        found = [_by_negatives(kind, pair, replacement) for pair in ("AB", "AC", "BC")]
+        return max(pair.right_from or N_ITEMS for pair in found if "=" not in pair.exact)
 
     settled = _settled(kind, level)
     text = (
@@ -342,7 +336,7 @@ def _tells_apart(of: Metric, m: int) -> bool:
 
 def any_conclusion(published: str, kind: str) -> Finding:
     """The conclusions at some sample size: "any" of six orders, or of the two of each pair."""
-    sizes = [1, *_all_flips(kind)]
+    sizes = [1, *_by_negatives(kind).flips]
     orders = [ranking(means(kind, m)) for m in sizes]
     named = [order.split(" > ") for order in orders]
     pairs = {(a, b) for order in named for a, b in combinations(order, 2)}
@@ -367,7 +361,7 @@ def similar_order(published: str, like: str) -> Finding:
         return tuple(ranking(means(kind, m))[0] for m in (10, N_ITEMS - 1))
 
     found, wanted = ends(published), ends(like)
-    orders = [ranking(means(published, m)) for m in (1, *_all_flips(published))]
+    orders = [ranking(means(published, m)) for m in (1, *_by_negatives(published).flips)]
     text = f"{' then '.join(dict.fromkeys(orders))} on {metric(published).label}"
     return judge(Trial(text, len(set(orders)) > 1 and found == wanted))
 

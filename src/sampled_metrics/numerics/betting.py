@@ -18,7 +18,7 @@ from .._validate import FloatArray
 
 #: The largest stake, as a share of the one that can lose everything, and the ratio of the stakes.
 _MOST, _RATIO = 0.9, 1.2
-#: Different values that are told apart; of more, all are rounded to the worse side.
+#: Where there are more different values than this, all are rounded to the worse side.
 _DISTINCT = 1 << 16
 #: How far outside the solution an end may lie, as a share of the range.
 _NEAR = 1e-12

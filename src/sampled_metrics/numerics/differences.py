@@ -49,7 +49,7 @@ class Differences:
     def _atoms(self) -> tuple[FloatArray, FloatArray]:
         """Different values, counted from one of them, and the probability of each in each row.
 
-        The probability of the value 0 is given less 1, lest digits be lost where it is nearly 1.
+        The probability of the value 0 is given less 1: where it is nearly 1, it would lose digits.
         """
         balanced = self.counts.sum() == 0
         kept = (np.abs(self.counts) @ self.laws > _NEVER) | (~balanced & (self.values == 0))

@@ -1,7 +1,7 @@
 """The likeliest mixture of given distributions, with a linear term beside the likelihood.
 
-Minimised is ``cost @ w - sum(shares * log(laws @ w))`` over weights w >= 0 with ``rows @ w = right``,
-for many such problems at once, by a primal-dual interior-point method with Mehrotra's predictor
+Minimised is ``cost @ w - sum(shares * log(laws @ w))`` over w >= 0 with ``rows @ w = right``, for
+many such problems at once, by a primal-dual interior-point method with Mehrotra's predictor
 (mehrotra1992). The programme is convex, so any weights and multipliers bound its optimum:
 :func:`sampled_metrics.identification` does that with every rank, and does not trust the solver.
 """
@@ -102,18 +102,21 @@ def _step(
         return done, (w, y, z)
     theta = w / z
     # With H the Hessian, (H + Z/W)^-1 by Woodbury: only a system over the cells is solved.
-    root = laws * (np.sqrt(shares) / expected)[:, :, np.newaxis]
+    root: FloatArray = laws * (np.sqrt(shares) / expected)[:, :, np.newaxis]
     system = np.matmul(root * theta[:, np.newaxis], root.transpose(0, 2, 1))
     # Rounding may leave a matrix of this size a little short of positive definite.
     diagonal = np.arange(system.shape[1])
     system[:, diagonal, diagonal] += 1.0 + 1e-15 * np.trace(system, axis1=1, axis2=2)[:, np.newaxis]
-    factor = np.linalg.inv(np.linalg.cholesky(system))
+    factor: FloatArray = np.asarray(np.linalg.inv(np.linalg.cholesky(system)), dtype=float)
     weighted = rows * theta[:, np.newaxis]
     across = np.matmul(factor, np.matmul(root, weighted.transpose(0, 2, 1)))
-    inner = np.linalg.inv(
-        np.matmul(weighted, rows.transpose(0, 2, 1))
-        - np.matmul(across.transpose(0, 2, 1), across)
+    schur = np.matmul(weighted, rows.transpose(0, 2, 1)) - np.matmul(
+        across.transpose(0, 2, 1), across
     )
+    # Nor need this one, where all weight is at one rank.
+    diagonal = np.arange(schur.shape[1])
+    schur[:, diagonal, diagonal] += 1e-15 * np.trace(schur, axis1=1, axis2=2)[:, np.newaxis]
+    inner = np.linalg.inv(schur)
 
     def inverse(v: FloatArray) -> FloatArray:
         scaled = theta * v

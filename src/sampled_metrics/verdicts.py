@@ -1,0 +1,469 @@
+"""How often one sampled evaluation finds the order of two recommenders.
+
+The difference of two averages is a sum over users of independent differences. Its mean and
+variance are sums, and its distribution is a convolution, so that nothing is simulated. Either the
+users are given and only their negatives are random, or the users are drawn at random as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import coo_array
+from scipy.special import ndtr, ndtri
+
+from ._validate import FloatArray, IntArray, integer, integers
+from .consistency import _TOLERANCE, _checked, sign
+from .estimators import Estimator, by_name, default_gamma
+from .metrics import Metric
+from .numerics.differences import Differences, tabulated
+from .protocol import Protocol, checked, one_size
+
+#: True ranks of users, or the probability of each rank that has any.
+Ranks = ArrayLike | Mapping[int, float]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How often one sampled evaluation finds the order of two recommenders.
+
+    Attributes
+    ----------
+    exact : float
+        Average of the exact metric, first recommender less second; not 0.
+    expected : float
+        Expectation of the same difference in a sampled evaluation.
+    sd : float
+        Standard deviation of that difference from one evaluation to the next, at least 0.
+    n_users : int
+        Users that are averaged over.
+    differences : Differences, optional
+        The distribution of the difference, as :func:`verdict` computes it. Without it the
+        difference is assumed to be normal, which leaves no room for ties.
+    n_together : int
+        How many users `differences` sums over.
+
+    Raises
+    ------
+    ValueError
+        If `exact` is 0, so that there is no order to find, a number is not finite, `sd` is
+        negative or `n_users` is below 1.
+
+    See Also
+    --------
+    verdict : The verdict of two recommenders.
+
+    Examples
+    --------
+    >>> Verdict(exact=-0.02, expected=-0.01, sd=0.01, n_users=100).z
+    1.0
+    """
+
+    exact: float
+    expected: float
+    sd: float
+    n_users: int
+    differences: Differences | None = field(default=None, repr=False, compare=False)
+    n_together: int = field(default=1, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in ("exact", "expected", "sd"):
+            if not np.isfinite(getattr(self, name)):
+                raise ValueError(f"{name} must be finite, got {getattr(self, name)}")
+        if self.exact == 0:
+            raise ValueError("exact must not be 0: two equal recommenders have no order to find")
+        if self.sd < 0:
+            raise ValueError(f"sd must be >= 0, got {self.sd}")
+        integer(self.n_users, "n_users", 1)
+
+    @classmethod
+    def _of(cls, exact: float, of: Differences, n_users: int, n_together: int = 1) -> Verdict:
+        """The verdict of `n_users`, given the sum of the differences of `n_together` of them."""
+        users = integer(n_users, "n_users", 1)
+        mean, variance, *_ = of.cumulants.tolist()
+        sd = float(np.sqrt(variance / (n_together * users)))
+        return cls(exact, mean / n_together, sd, users, of, n_together)
+
+    @property
+    def z(self) -> float:
+        """Expected difference in standard deviations; positive if it has the exact one's sign."""
+        toward = float(np.sign(self.exact)) * self.expected
+        if self.sd == 0:
+            return float(np.sign(toward)) * np.inf if toward else 0.0
+        return toward / self.sd
+
+    @property
+    def probability(self) -> float:
+        """Share of sampled evaluations that find the exact order, as in krichene2020, Table 4.
+
+        An evaluation in which the two are level does not find it. All evaluations but these and
+        `ties` find the opposite order.
+
+        Examples
+        --------
+        >>> round(Verdict(exact=-0.02, expected=-0.01, sd=0.01, n_users=100).probability, 4)
+        0.8413
+        """
+        return self._chances[0]
+
+    @property
+    def ties(self) -> float:
+        """Share of sampled evaluations in which the two recommenders are level.
+
+        Examples
+        --------
+        Up to nine negatives, every item is in the sampled top ten:
+
+        >>> found = verdict([3] * 5, [700] * 5, "naive", "recall@10", Protocol(1_000, 9))
+        >>> found.probability, found.ties
+        (0.0, 1.0)
+        """
+        return self._chances[1]
+
+    @cached_property
+    def _chances(self) -> tuple[float, float]:
+        return self._with(self.n_users / self.n_together)
+
+    def _with(self, times: float) -> tuple[float, float]:
+        """Shares of right orders and of ties, with `times` as many users as in `differences`."""
+        if self.differences is not None:
+            above, level = self.differences.chances(times)
+            return (above if self.exact > 0 else max(1.0 - above - level, 0.0)), level
+        z = self.z * np.sqrt(times * self.n_together / self.n_users) if self.z else 0.0
+        return (float(ndtr(z)), 0.0) if self.sd or self.z else (0.0, 1.0)
+
+    def users(self, confidence: float = 0.95) -> int | None:
+        """Fewest users like these for which `probability` reaches `confidence`, or None.
+
+        More users leave the expected difference as it is and divide its variance. If the expected
+        order is wrong, more users only make the wrong order more certain, and the answer is None.
+
+        Users who are drawn at random (see :func:`verdict`) are counted one by one. Users who are
+        given are counted in whole copies of their set; if one copy is already enough, the number
+        of its users that would be is found from the normal distribution, as is every number
+        without `differences`. The probability may fall a little from one number of users to the
+        next: the number returned reaches `confidence`, and one less does not.
+
+        Parameters
+        ----------
+        confidence : float
+            In [0.5, 1); at 0.5 the order has to be right in expectation.
+
+        Raises
+        ------
+        ValueError
+            If `confidence` is outside that range.
+
+        Examples
+        --------
+        >>> Verdict(exact=-0.02, expected=-0.01, sd=0.01, n_users=100).users()
+        271
+        >>> Verdict(exact=-0.02, expected=0.01, sd=0.01, n_users=100).users() is None
+        True
+        """
+        needed = _normal_quantile(confidence)
+        if self.z <= 0:
+            return None
+        normal = max(1, int(np.ceil(self.n_users * (needed / self.z) ** 2)))
+        if self.differences is None:
+            return normal
+        together = self.n_together
+
+        def reached(copies: int) -> bool:
+            return self._with(copies)[0] >= confidence
+
+        high = max(1, -(-normal // together))
+        low = high - 1 if reached(high) else high
+        if low == high:
+            while not reached(high):
+                low, high = high, 2 * high
+        else:
+            while low and reached(low):
+                low, high = low // 2, low
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if reached(middle) else (middle, high)
+        return min(high * together, max(normal, 1)) if high == 1 else high * together
+
+
+def verdict(
+    first: Ranks,
+    second: Ranks,
+    estimator: Estimator | str,
+    metric: Metric | str | None = None,
+    protocol: Protocol | None = None,
+    *,
+    n_users: int | None = None,
+) -> Verdict:
+    """How often a sampled evaluation finds the order of two recommenders, without simulation.
+
+    Negatives are drawn independently for every user and recommender. The distribution of the
+    difference of the averages is the convolution of the users' own distributions. The
+    probabilities from it are exact where the estimator's values are multiples of one number, as
+    those of Recall and AUC are. Elsewhere, and where the difference is nearly normal, they are
+    right to about 0.001.
+
+    Parameters
+    ----------
+    first, second : array_like of int, shape (n,), or mapping of int to float
+        True ranks of the same users under each recommender; or, with `n_users`, the probabilities
+        of the ranks that have any.
+    estimator : Estimator or str
+        What the evaluation reports, under the protocol that it samples by; one relevant item. A
+        name is one of :func:`~sampled_metrics.estimators.by_name`; "bias-variance" has the gamma
+        of :func:`~sampled_metrics.estimators.default_gamma`.
+    metric : Metric or str, optional
+    protocol : Protocol, optional
+        Needed with the name of an estimator; an :class:`~sampled_metrics.Estimator` has its own.
+    n_users : int, optional
+        If omitted, the evaluation is of the users given, and only their negatives are random.
+        Otherwise it is of this many users, drawn at random: from two arrays a user's two ranks are
+        drawn together; from probabilities they are drawn independently, which overstates the
+        variance where both recommenders do well for the same users.
+
+    Returns
+    -------
+    Verdict
+
+    Raises
+    ------
+    ValueError
+        If the numbers of users differ, a rank is out of range, probabilities do not sum to 1 or
+        are given without `n_users`, a name comes without metric or protocol or an estimator with
+        them, there are several relevant items, users are to be drawn from several catalogue
+        sizes, or the exact averages are equal.
+
+    See Also
+    --------
+    negatives_needed : From how many negatives on the verdict is right often enough.
+    sampled_metrics.planning.plan : How many users or negatives an evaluation needs.
+    sampled_metrics.consistency.order_by_negatives : The order in expectation.
+
+    Examples
+    --------
+    >>> protocol = Protocol(n_items=1_000, n_negatives=200)
+    >>> found = verdict([3] * 5, [8] * 5, "naive", "ap", protocol)
+    >>> round(found.probability, 2), round(found.ties, 2), found.users(0.99)
+    (0.94, 0.02, 15)
+
+    A hundred users, each of them like one of these two:
+
+    >>> found = verdict([3, 30], [8, 20], "naive", "ap", protocol, n_users=100)
+    >>> round(found.exact, 3), round(found.probability, 3), found.users()
+    (0.096, 0.998, 32)
+    """
+    if isinstance(estimator, str):
+        if metric is None or protocol is None:
+            raise ValueError(
+                f"metric and protocol are needed with the name {estimator!r}, got None"
+            )
+        fixed = 1 if isinstance(first, Mapping) else max(1, np.size(first))
+        gamma = default_gamma(fixed if n_users is None else n_users)
+        estimator = by_name(estimator, metric, checked(protocol, n_relevant=1), gamma=gamma)
+    elif metric is not None or protocol is not None:
+        raise ValueError("metric and protocol are those of the estimator: leave them out")
+    metric, protocol = estimator.metric, checked(estimator.protocol, n_relevant=1)
+    if n_users is not None:
+        return _Pair.of(first, second, metric, protocol).verdict(estimator, n_users)
+    given = {"first": first, "second": second}
+    for name, ranks in given.items():
+        if isinstance(ranks, Mapping):
+            raise ValueError(f"n_users is needed where {name} holds probabilities, got None")
+    true = _checked(given, protocol.n_items)  # type: ignore[arg-type]
+    one, two = (float(metric(r, protocol.n_items).mean()) for r in true.values())
+    found = Differences(*tabulated(estimator, dict(zip((1, -1), true.values(), strict=True))))
+    users = true["first"].size
+    return Verdict._of(_difference(one, two), found, users, users)
+
+
+def _difference(first: float, second: float) -> float:
+    """`first` less `second`, 0 where that is rounding and no order."""
+    return first - second if sign(first, second) else 0.0
+
+
+def negatives_needed(
+    verdict_at: Callable[[int], Verdict], low: int, high: int, confidence: float = 0.95
+) -> int | None:
+    """Number of negatives from which the verdict is right with a given probability.
+
+    The search interpolates the normal quantile of the probability linearly, and bisects at every
+    third step.
+
+    Parameters
+    ----------
+    verdict_at : callable
+        From a number of negatives to the verdict with as many.
+    low, high : int
+        Numbers of negatives to search between, both included.
+    confidence : float
+        In [0.5, 1); at 0.5 the order has to be right in expectation.
+
+    Returns
+    -------
+    int or None
+        A number m at which `confidence` is reached although it is not at m - 1; `low` if it is
+        reached there, and None if it is not at `high`. Where it is crossed only once, this is the
+        smallest such number. The probability of a correction may rise and fall with m.
+
+    Raises
+    ------
+    ValueError
+        If `low` is below 1 or above `high`, or `confidence` out of range.
+
+    See Also
+    --------
+    verdict : What to ask at each number of negatives.
+    sampled_metrics.planning.plan : The same for several estimators, and in users.
+
+    Examples
+    --------
+    >>> def found(m):
+    ...     return verdict([3] * 5, [300] * 5, "naive", "recall@10", Protocol(1_000, m))
+    >>> negatives_needed(found, 10, 900)
+    31
+    """
+    needed = _normal_quantile(confidence)
+    below, reached = integer(low, "low", 1), integer(high, "high", low)
+
+    def excess_at(m: int) -> float:
+        found = verdict_at(m)
+        if found.z <= 0 or found.probability < confidence:
+            return min(float(ndtri(found.probability)) - needed, -_TOLERANCE)
+        return max(float(ndtri(found.probability)) - needed, 0.0)
+
+    lack = excess_at(below)
+    if lack >= 0:
+        return below
+    excess = excess_at(reached)
+    if excess < 0:
+        return None
+    steps = 0
+    while reached - below > 1:
+        steps += 1  # interpolation alone may creep up to the answer from one side
+        line = steps % 3 > 0 and np.isfinite(lack - excess)
+        share = lack / (lack - excess) if line else 0.5
+        middle = below + min(max(round(share * (reached - below)), 1), reached - below - 1)
+        found = excess_at(middle)
+        if found >= 0:
+            reached, excess = middle, found
+        else:
+            below, lack = middle, found
+    return reached
+
+
+def _normal_quantile(confidence: float) -> float:
+    if not 0.5 <= confidence < 1:
+        raise ValueError(f"confidence must be in [0.5, 1), got {confidence}")
+    # At 0.5 the expected order has to be right: two equal expectations are not enough.
+    return max(float(ndtri(confidence)), float(np.finfo(float).tiny))
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """Two distributions of true ranks, and which two ranks belong to one user."""
+
+    metric: Metric
+    n_items: int
+    ranks: tuple[IntArray, IntArray]
+    masses: tuple[FloatArray, FloatArray]
+    users: tuple[IntArray, IntArray] | None  # places of each user's two ranks; None: independent
+    _laws: dict[Protocol, FloatArray] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, first: Ranks, second: Ranks, metric: Metric, protocol: Protocol) -> _Pair:
+        n_items = one_size(checked(protocol, n_relevant=1))
+        given = {"first": first, "second": second}
+        parts = [_distribution(ranks, name, n_items) for name, ranks in given.items()]
+        ranks, masses, users = zip(*parts, strict=True)
+        one, two = users
+        together = None
+        if one is not None and two is not None:
+            if one.size != two.size:
+                raise ValueError(
+                    "first and second must hold the ranks of the same users, got "
+                    f"{one.size} and {two.size}"
+                )
+            together = (one, two)
+        return cls(metric, n_items, ranks, masses, together)
+
+    @cached_property
+    def values(self) -> tuple[FloatArray, FloatArray]:
+        """The exact metric at the ranks of each."""
+        one, two = (self.metric(ranks, self.n_items) for ranks in self.ranks)
+        return one, two
+
+    @cached_property
+    def difference(self) -> float:
+        """Difference of the averages of the exact metric; 0 where it is only rounding."""
+        return _difference(*(float(m @ v) for m, v in zip(self.masses, self.values, strict=True)))
+
+    def law(self, estimator: Estimator) -> FloatArray:
+        """Probabilities of a user's sampled ranks: a row each, or one of all pairs if paired."""
+        protocol = estimator.protocol
+        if protocol not in self._laws:
+            counts = np.arange(protocol.n_negatives + 1)
+            found = []
+            for ranks, masses in zip(self.ranks, self.masses, strict=True):
+                blocks = list(estimator._law_blocks(ranks, 1, counts))
+                if self.users is None:
+                    ends = np.cumsum([len(block) for block in blocks])[:-1]
+                    parts = zip(np.split(masses, ends), blocks, strict=True)
+                    found.append(np.sum([m @ block for m, block in parts], axis=0))
+                else:
+                    found.append(np.concatenate(blocks))
+            if self.users is None:
+                self._laws[protocol] = np.stack(found)
+            else:
+                shape = (self.ranks[0].size, self.ranks[1].size)
+                share = np.full(self.users[0].size, 1 / self.users[0].size)
+                pairs = coo_array((share, self.users), shape=shape).tocsr()
+                self._laws[protocol] = (found[0].T @ (pairs @ found[1])).reshape(1, -1)
+        return self._laws[protocol]
+
+    def verdict(self, estimator: Estimator, n_users: int) -> Verdict:
+        """The verdict by an estimator, for users drawn at random."""
+        law, values = self.law(estimator), estimator.values
+        if self.users is None:
+            return self._judged(Differences(values, law, np.array([1.0, -1.0])), n_users)
+        each = np.subtract.outer(values, values).ravel()
+        return self._judged(Differences(each, law, np.ones(1)), n_users)
+
+    def exact(self, n_users: int) -> Verdict:
+        """The verdict by the exact metric, for users drawn at random."""
+        one, two = self.values
+        if self.users is None:
+            law = np.zeros((2, one.size + two.size))
+            law[0, : one.size], law[1, one.size :] = self.masses
+            both = Differences(np.concatenate([one, two]), law, np.array([1.0, -1.0]))
+        else:
+            each = np.append(one[self.users[0]] - two[self.users[1]], 0.0)
+            law = np.append(np.full(each.size - 1, 1 / (each.size - 1)), 0.0)[np.newaxis]
+            both = Differences(each, law, np.ones(1))
+        return self._judged(both, n_users)
+
+    def _judged(self, one_user: Differences, n_users: int) -> Verdict:
+        return Verdict._of(self.difference, one_user, n_users)
+
+
+def _distribution(
+    given: Ranks, name: str, n_items: int
+) -> tuple[IntArray, FloatArray, IntArray | None]:
+    """Ranks, their masses and, of an array, the place of each user's rank among them."""
+    if isinstance(given, Mapping):
+        ranks = integers(np.array(list(given)), f"ranks of {name}", 1, n_items)
+        masses = np.array(list(given.values()), dtype=float)
+        if not (np.isfinite(masses) & (masses >= 0)).all() or abs(masses.sum() - 1) > 1e-9:
+            raise ValueError(
+                f"{name} must hold probabilities that sum to 1, got a sum of {masses.sum()}"
+            )
+        return ranks, masses, None
+    array = np.asarray(given)
+    if array.ndim != 1 or not array.size:
+        raise ValueError(f"{name} must be a list of ranks, got shape {array.shape}")
+    whole = integers(array, f"ranks of {name}", 1, n_items)
+    ranks, places, counts = np.unique(whole, return_inverse=True, return_counts=True)
+    return ranks, counts / whole.size, places

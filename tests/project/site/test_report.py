@@ -1,0 +1,88 @@
+"""The reports of the command line, as a browser shows them."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from checks import faults, show, visit
+
+from sampled_metrics import Protocol, metric, planning
+from sampled_metrics.html import of_comparison, of_estimates, of_plan
+from sampled_metrics.results import Comparison, Estimates
+
+NAMES = ["ItemKNN", "<script>alert('x')</script> with a long name & an entity", "$x$ BPR-MF"]
+ESTIMATORS = ["naive", "rank estimate", "monotone", "bias-variance, fitted prior"]
+
+
+def estimates() -> str:
+    columns = ["recommender", "metric", "estimator", "value", "standard_error", "low", "high"]
+    rows = [
+        (name, of, estimator, 0.2 + i / 20, 0.01, 0.18 + i / 20, 0.22 + i / 20)
+        for of in ("recall@10", "auc")
+        for name in NAMES
+        for i, estimator in enumerate(ESTIMATORS)
+    ]
+    frame = pd.DataFrame(rows, columns=columns).assign(users=1_000)
+    return of_estimates(Estimates(frame, {}), {"auc": comparison()}, {"log": "log.csv"})
+
+
+def comparison() -> Comparison:
+    pair = {
+        "first": NAMES[0], "second": NAMES[1], "reported": 0.02, "estimate": -0.01,
+        "standard_error": 0.004, "possible_low": -0.02, "possible_high": 0.003,
+        "verdict": "unknown", "rung": "", "steepness": float("nan"), "likely": NAMES[1],
+        "shown": 0.012, "users_needed": 12_345,
+    }  # fmt: skip
+    return Comparison(pd.DataFrame([pair]), {"metric": "auc"})
+
+
+def one_row_each() -> str:
+    """A page as commands write it: one row for each recommender and metric, and verdicts."""
+    rows = [(name, "auc", 0.6, 0.4, 0.01, 0.1, 0.6, "0.100 to 0.600", 1_000) for name in NAMES]
+    columns = ["recommender", "metric", "reported", "estimate", "standard_error", "possible_low"]
+    columns += ["possible_high", "quote", "users"]
+    found = Estimates(pd.DataFrame(rows, columns=columns), {"assumed": "nothing"}, ("a note",))
+    return of_estimates(found, {"auc": comparison()}, {"log": "log.csv", "users": 1_000})
+
+
+def plan() -> str:
+    ranks = {NAMES[0]: {2: 0.3, 90: 0.7}, NAMES[1]: {9: 0.6, 90: 0.4}}
+    given, few = (ranks, metric("ap")), {"estimators": ["naive", "rank estimate"]}
+    samples = [Protocol(100, m) for m in (1, 10, 50)]
+    plans = planning.for_pairs(planning.plan, *given, samples[1], 20, max_negatives=50, **few)
+    grids = (samples, 20), (samples[1], [2, 20, 200])
+    curves = [planning.for_pairs(planning.curve, *given, *grid, **few) for grid in grids]
+    return of_plan(plans, pd.concat(curves).drop_duplicates(), {"log": "log.csv"})
+
+
+@pytest.fixture(scope="module")
+def address(serve, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reports")
+    alone = of_comparison(comparison(), {"metric": "auc"})
+    pages = {"estimates": estimates(), "rows": one_row_each(), "comparison": alone, "plan": plan()}
+    for name, page in pages.items():
+        (folder / f"{name}.html").write_text(page, encoding="utf-8")
+    return serve(folder)
+
+
+@pytest.mark.parametrize("name", ["estimates", "rows", "comparison", "plan"])
+def test_a_report_has_no_fault(context, address, name, tmp_path):
+    with visit(context, f"{address}/{name}.html") as found:
+        assert faults(found) == []
+        for theme in ("light", "dark"):
+            show(found.page, 1280, theme)
+            background = found.page.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert (background == "rgb(255, 255, 255)") == (theme == "light")
+
+
+def test_a_report_opens_from_a_file(context, address, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(one_row_each(), encoding="utf-8")
+    page = context.new_page()
+    page.goto(path.as_uri())
+    assert page.locator("h1").inner_text() == "What a sampled evaluation says"
+    first = page.locator("h2").first
+    assert first.inner_text() == "Verdicts on AUC"
+    assert first.bounding_box()["y"] < page.locator("img").first.bounding_box()["y"]
+    assert page.evaluate("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
+    page.close()

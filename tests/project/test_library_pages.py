@@ -1,0 +1,286 @@
+"""What the pages of the library show works as shown, and the reference leaves nothing out."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import sampled_metrics
+from sampled_metrics.cli import COMMANDS, main
+
+ROOT = Path(__file__).resolve().parents[2]
+TUTORIALS = ["book/library/start.md", "book/library/howto.md"]
+REFERENCE = ["book/api.md", "book/library/logs.md", "book/library/laboratory.md"]
+
+#: Lines of `sh` blocks that are not run: they change the environment that the tests run in.
+NOT_RUN = ["pip install ."]
+#: What is run in tests/peers, with the libraries that it is about.
+PEERS = "{code-block} python"
+#: How a block begins that shows a file.
+FILE = "{code-block} text"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: what follows the fence, what is inside, and the line it begins at."""
+
+    kind: str
+    text: str
+    line: int
+
+
+def blocks_of(text: str) -> Iterator[Block]:
+    """The fenced blocks of a page; a fence that is not closed is an error."""
+    lines = iter(enumerate(text.splitlines(keepends=True), start=1))
+    for number, line in lines:
+        if not line.lstrip().startswith(("```", "~~~", ":::")):
+            continue
+        assert line.startswith("```"), (
+            f"line {number}: blocks begin with three backticks, unindented"
+        )
+        kind, inside = line[3:].strip(), []
+        for _, inner in lines:
+            if inner == "```\n":
+                break
+            inside.append(inner)
+        else:
+            raise AssertionError(f"line {number}: the block is not closed")
+        yield Block(kind, "".join(inside), number)
+
+
+def page(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def commands_of(block: Block) -> list[str]:
+    """The lines of a shell block, those that a backslash continues being one."""
+    return [line for line in block.text.replace("\\\n", " ").splitlines() if line.strip()]
+
+
+def write(block: Block) -> None:
+    """Write the file that a block shows under the name in its caption."""
+    found = re.fullmatch(r":caption: ([\w.-]+)\n\n(.*)", block.text, flags=re.S)
+    assert found, f"line {block.line}: a file is shown with its name as caption"
+    Path(found[1]).write_text(found[2], encoding="utf-8")
+
+
+class Page:
+    """Runs the blocks of one page, one after the other, in the current folder."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys, self.names = capsys, {"__name__": "__main__"}
+        self.printed: str | None = None
+
+    def run(self, block: Block) -> None:
+        if block.kind == "text":
+            assert self.printed is not None, f"line {block.line}: no command is before this output"
+            assert block.text == self.printed, f"line {block.line}"
+            self.printed = None
+            return
+        self.printed = None
+        if block.kind == "sh":
+            self.printed = self.shell(block)
+        elif block.kind == "python":
+            self.python(block)
+        elif block.kind == FILE:
+            write(block)
+        elif block.kind == PEERS:
+            self.elsewhere(block)
+        else:
+            raise AssertionError(
+                f"line {block.line}: blocks of {block.kind or 'no kind'} are not run"
+            )
+
+    def shell(self, block: Block) -> str | None:
+        """Run the commands of a block and return what the last one printed."""
+        printed = None
+        for line in commands_of(block):
+            if line in NOT_RUN:
+                continue
+            program, *words = shlex.split(line)
+            assert program == "sampled-metrics", f"line {block.line}: {line}"
+            self.capsys.readouterr()
+            status = main(words)
+            printed, problems = self.capsys.readouterr()
+            assert status == 0, f"line {block.line}: {problems}"
+            assert "warning" not in problems, f"line {block.line}: {problems}"
+        return printed
+
+    def python(self, block: Block) -> None:
+        test = doctest.DocTestParser().get_doctest(block.text, self.names, "page", None, block.line)
+        assert test.examples, f"line {block.line}: Python is shown with its prompts"
+        said: list[str] = []
+        doctest.DocTestRunner().run(test, out=said.append, clear_globs=False)
+        assert not said, "".join(said)
+        self.names = test.globs
+
+    def elsewhere(self, block: Block) -> None:
+        """A test in tests/peers says that it runs the block, and this is Python of three lines."""
+        assert len(compile(block.text, "page", "exec").co_names) > 3, f"line {block.line}"
+        assert len(block.text.splitlines()) == 3, f"line {block.line}"
+
+
+@pytest.mark.parametrize("path", TUTORIALS)
+def test_every_block_of_a_page_runs_and_prints_what_is_shown(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    running = Page(capsys)
+    kinds = [running.run(block) or block.kind for block in blocks_of(page(path))]
+    assert {"sh", "text", "python", FILE} == set(kinds) - {PEERS}
+
+
+@pytest.mark.parametrize("path", TUTORIALS)
+def test_a_decimal_number_in_the_prose_stands_in_a_block(path: str) -> None:
+    text = page(path)
+    shown = "".join(block.text for block in blocks_of(text)) + "Python 3.11"
+    prose = re.sub(r"(?ms)^```.*?^```$", "", text)
+    for number in re.findall(r"\d+\.\d+", prose):
+        assert number in shown or number in {"0.95", "0.05"}, number  # the two defaults
+
+
+def test_the_pages_show_every_command() -> None:
+    blocks = [block for path in TUTORIALS for block in blocks_of(page(path)) if block.kind == "sh"]
+    lines = [line for block in blocks for line in commands_of(block)]
+    assert {line.split()[1] for line in lines if line not in NOT_RUN} == set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("```bash\nls\n```\n", "blocks of bash are not run"),
+        ("```\nls\n```\n", "blocks of no kind are not run"),
+        ("```{code-cell}\n1\n```\n", "are not run"),
+        (":::{note}\nIt is.\n:::\n", "three backticks"),
+        ("  ```sh\n  ls\n  ```\n", "unindented"),
+        ("```sh\nls\n", "not closed"),
+        ("```sh\nls\n```\n", "line 1: ls"),
+        ("```sh\nsampled-metrics plam\n```\n", "plam"),
+        ("```python\n1 + 1\n```\n", "prompts"),
+        ("```python\n>>> 1 + 1\n3\n```\n", "Got:"),
+        ("```text\n2\n```\n", "no command is before"),
+        ("```sh\nsampled-metrics example toy\n```\n\n```text\ntoy\n```\n", "line 5"),
+        ("```{code-block} text\nuser\n1\n```\n", "with its name as caption"),
+    ],
+)
+def test_what_is_wrong_with_a_page_is_found(
+    text: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    running = Page(capsys)
+    with pytest.raises(AssertionError) as found:  # noqa: PT012
+        for block in blocks_of(text):
+            running.run(block)
+    assert said in str(found.value)
+
+
+def roles(path: str) -> list[tuple[str, str]]:
+    """The kinds and targets of the links into the reference on a page."""
+    found = re.findall(r"\{py:(\w+)\}`(?:[^`<]*<)?~?([\w.]+)>?`", page(path))
+    assert len(found) == page(path).count("{py:")
+    return found
+
+
+def named(target: str) -> Any:
+    """The module, class, function or method of a dotted name."""
+    parts = target.split(".")
+    for end in range(len(parts), 0, -1):
+        try:
+            thing = importlib.import_module(".".join(parts[:end]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[end:]:
+            thing = getattr(thing, part)
+        return thing
+    raise AssertionError(target)
+
+
+@pytest.mark.parametrize("path", [*TUTORIALS, *REFERENCE])
+def test_every_link_into_the_reference_leads_to_something(path: str) -> None:
+    for kind, target in roles(path):
+        assert named(target) is not None, target
+        assert (kind == "mod") == inspect.ismodule(named(target)), target
+
+
+def directives(path: str) -> Iterator[tuple[str, str, set[str]]]:
+    """The autodoc directives of a page: which, of what, and the members that it names."""
+    for block in blocks_of(page(path)):
+        assert block.kind == "{eval-rst}", f"line {block.line}: blocks of {block.kind} are not run"
+        for kind, of, options in re.findall(
+            r"^\.\. (auto\w+):: ([\w.]+)\n((?:   :.*\n)*)", block.text, flags=re.M
+        ):
+            members = re.search(r":members: (.+)", options)
+            yield kind, of, set(re.findall(r"\w+", members[1])) if members else set()
+
+
+def offered(module: str) -> set[str]:
+    """The public functions and classes that a module defines."""
+    found = vars(importlib.import_module(module)).items()
+    return {
+        name
+        for name, thing in found
+        if name[0] != "_"
+        and (inspect.isfunction(thing) or inspect.isclass(thing))
+        and thing.__module__ == module
+    }
+
+
+@pytest.mark.parametrize("path", REFERENCE)
+def test_a_table_says_in_a_line_what_each_thing_of_the_reference_is_for(path: str) -> None:
+    listed = re.findall(r"^\| \{py:\w+\}`~([\w.]+)` \| \S", page(path), flags=re.M)
+    assert len(listed) == len(set(listed))
+    names = {f"{named(target).__module__}.{named(target).__name__}" for target in listed}
+    described = set()
+    for kind, of, members in directives(path):
+        if kind == "automodule":
+            described |= {f"{of}.{name}" for name in members or offered(of)}
+        else:
+            described.add(f"{named(of).__module__}.{named(of).__name__}")
+    assert names == described - {"sampled_metrics.estimators.Prior"}
+
+
+def test_the_reference_has_every_name_of_the_package() -> None:
+    text = page("book/api.md")
+    first = text.index("## At a glance")
+    table = text[first : text.index("\n## ", first + 1)]
+    listed = re.findall(r"^\| (?:\{py:\w+\})?`(?:sm\.)?(\w+)", table, flags=re.M)
+    assert set(listed) == set(sampled_metrics.__all__)
+
+
+def test_the_reference_has_every_module() -> None:
+    told = {of for path in REFERENCE for _, of, _ in directives(path)}
+    told |= {"sampled_metrics.metrics", "sampled_metrics.protocol"}  # by their only public names
+    files = {
+        path.relative_to(ROOT / "src") for path in (ROOT / "src/sampled_metrics").rglob("*.py")
+    }
+    modules = {".".join(path.with_suffix("").parts) for path in files}
+    internal = {name for name in modules if re.search(r"\._|\.numerics\.", name)}
+    assert modules - internal - told == {
+        "sampled_metrics.cli",  # the command: its --help
+        "sampled_metrics.html",  # what --report writes
+        "sampled_metrics.io.files",
+        "sampled_metrics.plots",
+    }
+
+
+def test_the_pages_are_in_the_table_of_contents() -> None:
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    files = [chapter["file"] for part in toc["parts"] for chapter in part["chapters"]]
+    pages = [path.removesuffix(".md") for path in [*TUTORIALS, *REFERENCE]]
+    assert [name for name in files if name in pages] == pages
+    shown = {f"book/library/{path.name}" for path in (ROOT / "book/library").iterdir()}
+    assert shown == {path for path in [*TUTORIALS, *REFERENCE] if "/library/" in path}

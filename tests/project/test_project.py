@@ -1,0 +1,279 @@
+"""The project's own files agree: requirements, pins, environment, configuration, citation."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from jupyter_book import config as jupyter_book
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from threadpoolctl import threadpool_info
+
+from build import Book
+from conftest import WORDS
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text())
+CONDA_NAMES = {"matplotlib": "matplotlib-base"}  # the same without a window system
+
+
+def requirements(*extras):
+    """What the package needs, with some of its extras and with what builds it."""
+    project = PROJECT["project"]
+    lists = [project["dependencies"], *(project["optional-dependencies"][e] for e in extras)]
+    return [*PROJECT["build-system"]["requires"], *(line for lines in lists for line in lines)]
+
+
+def pins(name="constraints.txt"):
+    """The releases of a file of pins by section, each as a requirement with its hashes."""
+    current = []
+    sections = {"": current}  # what comes before any heading
+    for line in (ROOT / name).read_text().splitlines():
+        if heading := re.fullmatch(r"# --- (\w+) ---", line):
+            current = sections.setdefault(heading[1], [])
+        elif line and not line.startswith(("#", " ")):
+            current.append((Requirement(line.rstrip("\\")), []))
+        elif line.startswith(" "):
+            current[-1][1].append(line.strip(" \\"))
+    return {heading: releases for heading, releases in sections.items() if releases}
+
+
+@pytest.mark.parametrize("name", ["", "-study", "-lowest", "-lab", "-peers"])
+def test_every_release_is_pinned_and_hashed_and_names_no_host(name):
+    name = f"constraints{name}.txt"
+    text = (ROOT / name).read_text()
+    assert "://" not in text
+    for releases in pins(name).values():
+        for release, hashes in releases:
+            assert [clause.operator for clause in release.specifier] == ["=="], release
+            assert hashes, release
+            assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", h) for h in hashes), release
+
+
+def holds(pinned, line):
+    """Whether the pins have what a line of pyproject.toml asks for."""
+    wanted = Requirement(line)
+    found = [p for p in pinned if canonicalize_name(p.name) == canonicalize_name(wanted.name)]
+    assert found, f"{line} is not pinned: run `make constraints`"
+    for release in found:
+        (clause,) = release.specifier
+        assert wanted.specifier.contains(clause.version), line
+
+
+@pytest.mark.parametrize(
+    ("section", "extras"),
+    [
+        ("book", ["book"]),
+        ("test", ["book", "ranks", "test"]),
+        ("benchmarks", ["book", "test", "benchmarks"]),
+        ("site", ["book", "test", "site"]),
+    ],
+)
+def test_the_sections_hold_what_pyproject_asks_for(section, extras):
+    sections = pins()
+    assert list(sections) == ["book", "test", "benchmarks", "site"]
+    upto = list(sections)[: list(sections).index(section) + 1]
+    pinned = [release for name in upto for release, _ in sections[name]]
+    for line in requirements(*extras):
+        holds(pinned, line)
+
+
+def test_make_ranks_has_pins_of_its_own():
+    """LensKit brings gigabytes: no other command may install it."""
+    pinned = [release for release, _ in pins("constraints-study.txt")[""]]
+    for line in requirements("ranks", "study"):
+        holds(pinned, line)
+    everything = {release.name for part in pins().values() for release, _ in part}
+    assert not everything & {"lenskit", "torch"}
+
+
+def test_the_lowest_versions_are_those_of_pyproject():
+    """`make test-lowest` runs on the very bounds that a reader is told."""
+    pinned = {release.name: release for release, _ in pins("constraints-lowest.txt")[""]}
+    needed = PROJECT["project"]["dependencies"]
+    for extra in ("parquet", "report"):
+        needed = [*needed, *PROJECT["project"]["optional-dependencies"][extra]]
+    for wanted in map(Requirement, needed):
+        (bound,) = wanted.specifier
+        assert bound.operator == ">="
+        assert pinned[wanted.name].specifier.contains(bound.version), wanted
+    for line in PROJECT["build-system"]["requires"]:
+        holds(pinned.values(), line)
+
+
+def test_the_peers_have_pins_of_their_own():
+    """RecBole needs versions that the rest does not, and gigabytes."""
+    pinned = [release for release, _ in pins("constraints-peers.txt")[""]]
+    for line in requirements("parquet", "peers"):
+        holds(pinned, line)
+    recipe = re.search(r"(?m)^test-peers:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text())
+    assert "pytest tests/peers" in recipe[1]
+    assert "peers" not in (ROOT / ".ci/run").read_text()
+
+
+def test_jupyterlab_adds_to_the_pins_of_the_book():
+    added, book = pins("constraints-lab.txt")[""], pins()["book"]
+    for line in requirements("book", "lab"):
+        holds([release for release, _ in [*book, *added]], line)
+    kept = {release.name: str(release.specifier) for part in pins().values() for release, _ in part}
+    for release, _ in added:
+        assert kept.get(release.name, str(release.specifier)) == str(release.specifier)
+
+
+def test_the_conda_environment_is_that_of_pyproject():
+    entries = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    (pip,) = [entry["pip"] for entry in entries if isinstance(entry, dict)]
+    assert pip == ["-e ."]
+    named = [Requirement(entry) for entry in entries if isinstance(entry, str)]
+    listed = {entry.name: entry.specifier for entry in named}
+    wanted = {r.name: r.specifier for r in map(Requirement, requirements("book", "ranks"))}
+    wanted = {CONDA_NAMES.get(name, name): specifier for name, specifier in wanted.items()}
+    python = SpecifierSet(PROJECT["project"]["requires-python"] + ",<3.14")
+    assert listed == wanted | {"python": python, "pip": SpecifierSet()}
+
+
+def unknown_keys(given, schema, default, path=""):
+    """The keys of a configuration that Jupyter Book would silently ignore."""
+    found = []
+    for key, value in given.items():
+        properties = (schema or {}).get("properties", {})
+        defaults = default if isinstance(default, dict) else {}
+        if key not in properties and key not in defaults:
+            found.append(f"{path}{key}")
+        elif isinstance(value, dict) and (properties.get(key, {}).get("properties")):
+            found += unknown_keys(value, properties[key], defaults.get(key), f"{path}{key}.")
+    return found
+
+
+def book_settings():
+    schema = json.loads(jupyter_book.PATH_JSON_SCHEMA.read_text())
+    default = yaml.safe_load(jupyter_book.PATH_YAML_DEFAULT.read_text())
+    return schema, default
+
+
+def test_jupyter_book_knows_every_key_of_the_configuration():
+    assert unknown_keys(CONFIG, *book_settings()) == []
+    jupyter_book.validate_yaml(CONFIG, raise_on_errors=True)
+
+
+def test_a_misspelt_key_is_found():
+    misspelt = {"html": {"use_edit_page_buton": True}, "repositroy": {}}
+    assert unknown_keys(misspelt, *book_settings()) == ["html.use_edit_page_buton", "repositroy"]
+
+
+def test_the_buttons_come_from_the_one_address_and_survive_the_theme_options():
+    address = "https://github.com/somebody/somewhere"
+    moved = CONFIG | {"repository": CONFIG["repository"] | {"url": address}}
+    final, _ = jupyter_book.get_final_config(
+        user_yaml=moved, cli_config={"latex_individualpages": False}
+    )
+    options = final["html_theme_options"]
+    assert options["repository_url"] == address
+    assert options["launch_buttons"]["binderhub_url"]
+    assert options["launch_buttons"]["colab_url"]
+    assert options["use_download_button"]
+    assert options["use_edit_page_button"]
+    assert CONFIG["repository"]["url"] not in json.dumps(final)
+
+
+def test_the_address_of_the_repository_is_written_in_one_place():
+    files = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
+    address = CONFIG["repository"]["url"].split("://")[1].encode()
+    holders = [f for f in files if (ROOT / f).exists() and address in (ROOT / f).read_bytes()]
+    assert holders == ["_config.yml"]
+
+
+def test_a_page_loads_nothing_from_another_host():
+    sphinx = CONFIG["sphinx"]["config"]
+    assert sphinx["nb_ipywidgets_js"] == {}
+    assert "://" not in sphinx["mathjax_path"]
+    assert not {"sphinx_thebe", "sphinx.ext.intersphinx"} & set(sphinx["extensions"])
+
+
+def test_the_table_of_contents_lists_every_notebook():
+    notebooks = (ROOT / "book" / "notebooks").glob("*.ipynb")
+    assert sorted(Book(ROOT).chapters()) == sorted(notebooks)
+
+
+def test_the_citation_names_this_version_and_the_papers():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == PROJECT["project"]["version"]
+    assert citation["license"] == PROJECT["project"]["license"]
+    titles = [reference["title"] for reference in citation["references"]]
+    bibliography = (ROOT / "book" / "references.bib").read_text().replace("{N}", "N")
+    assert len(titles) == 4
+    assert all(title in bibliography for title in titles)
+
+
+#: The modules that solve, integrate or sum; the commands and the page only show what these find.
+#: (A plan takes a Protocol, whose numbers no linear algebra goes into.)
+NUMERICAL = {
+    "consistency", "estimators", "fits", "identification", "priors", "protocol",
+    "recommenders", "relevant_sets", "study", "verdicts",
+}  # fmt: skip
+
+
+def imported(path):
+    """What a file imports from the package: modules and names."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        packages = ("sampled_metrics", "sampled_book")
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(packages):
+            yield from [*node.module.split(".")[1:], *(name.name for name in node.names)]
+
+
+def test_the_library_never_imports_the_laboratory():
+    for path in (ROOT / "src/sampled_metrics").rglob("*.py"):
+        assert "sampled_book" not in path.read_text(encoding="utf-8"), path
+
+
+def test_the_package_names_what_it_offers_and_loads_nothing_before():
+    code = (
+        "import sys, sampled_metrics as sm; assert 'numpy' not in sys.modules; "
+        "assert dir(sm) == sm.__all__; print(sum(callable(getattr(sm, n)) for n in dir(sm)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "11\n"
+
+
+def test_what_is_not_numerical_imports_nothing_that_is():
+    tests = {path.stem: path for path in (ROOT / "tests").rglob("test_*.py")}
+    assert set(WORDS) <= set(tests)
+    for name in WORDS:
+        found = set(imported(tests[name]))
+        assert not {part for part in found if part in NUMERICAL or part[0] == "_"}, name
+    kept = {path.stem for path in (ROOT / "src").rglob("*.py")}
+    assert kept >= NUMERICAL
+
+
+def test_every_library_has_one_thread(request):
+    assert {pool["num_threads"] for pool in threadpool_info()} == {1}
+    assert request.node.get_closest_marker("numerical") is None
+
+
+def test_the_readme_gives_the_two_commands():
+    fenced = re.findall(r"(?ms)^```[^\n]*\n(.*?)^```", (ROOT / "README.md").read_text())
+    lines = [line for block in fenced for line in block.splitlines()]
+    for command in ("make book", "make test"):
+        assert any(re.match(rf"{command}( |$)", line) for line in lines)
+
+
+def test_the_hooks_check_what_make_lint_does():
+    recipe = re.search(r"(?m)^lint:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text())
+    lint = [line.strip().replace("$(RUN)", ".venv/bin/python") for line in recipe[1].splitlines()]
+    repos = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert [repo["repo"] for repo in repos] == ["local"]
+    assert [hook["entry"] for hook in repos[0]["hooks"]] == lint
+    assert {hook["language"] for hook in repos[0]["hooks"]} == {"system"}
+    assert not any(hook["pass_filenames"] for hook in repos[0]["hooks"])

@@ -1,0 +1,140 @@
+"""Everything that README.md tells a user to paste works as pasted, and its figure is current."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sampled_metrics.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.M | re.S)
+
+
+def command(start: str) -> str:
+    """The one line of a fenced block that begins with `start`."""
+    lines = [line for kind, text in BLOCKS if kind == "" for line in text.splitlines()]
+    (found,) = [line for line in lines if line.startswith(start)]
+    return found
+
+
+def run_by(make: str) -> list[str]:
+    """The last command that a make line runs, with this Python in place of the one in .venv."""
+    printed = subprocess.run(
+        [*shlex.split(make), "--dry-run"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    last = printed.stdout.strip().splitlines()[-1]
+    return [sys.executable if word == ".venv/bin/python" else word for word in shlex.split(last)]
+
+
+def test_python_examples() -> None:
+    results = doctest.testfile(str(ROOT / "README.md"), module_relative=False)
+    assert results.attempted >= 7
+    assert results.failed == 0
+
+
+def test_the_answer_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    (answer,) = [text for kind, text in BLOCKS if kind == "text"]
+    assert main(shlex.split(command("sampled-metrics estimate"))[1:]) == 0
+    assert capsys.readouterr().out == answer
+
+
+def test_make_chapter(tmp_path: Path) -> None:
+    arguments = run_by(command("make chapter"))
+    assert arguments[1:] == ["book/build.py", "chapter", "03", "-p", "n_negatives", "500"]
+    kept, folders = {"index", "03_rank_law"}, {"chapters", "notebooks"}  # of a book of two pages
+
+    def others(folder: str, names: list[str]) -> list[str]:
+        return [n for n in names if Path(folder).name in folders and Path(n).stem not in kept]
+
+    shutil.copytree(ROOT / "book", tmp_path / "book", ignore=others)
+    shutil.copy2(ROOT / "_config.yml", tmp_path)
+    pages = [f"book/notebooks/{name}" for name in sorted(kept, reverse=True)]
+    toc = {"format": "jb-book", "root": pages[0], "chapters": [{"file": pages[1]}]}
+    (tmp_path / "_toc.yml").write_text(yaml.safe_dump(toc), encoding="utf-8")
+    done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (page,) = re.findall(r"^Open (.+)$", done.stdout, flags=re.M)
+    assert "n_negatives = 500" in re.sub(
+        "<[^>]+>", "", (tmp_path / page).read_text(encoding="utf-8")
+    )
+
+
+def test_papermill(tmp_path: Path) -> None:
+    arguments = shlex.split(command("papermill"))
+    assert arguments[2] == "out.ipynb"
+    arguments[:3] = [sys.executable, "-m", "papermill", arguments[1], str(tmp_path / "out.ipynb")]
+    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert '"n_negatives = 500' in (tmp_path / "out.ipynb").read_text(encoding="utf-8")
+
+
+def test_make_serve(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    arguments = run_by(f"make serve PORT={port}")
+    site = tmp_path / "_build/html"
+    site.mkdir(parents=True)
+    (site / "index.html").write_text("the book", encoding="utf-8")
+    with subprocess.Popen(arguments, cwd=tmp_path, stderr=subprocess.DEVNULL) as server:
+        try:
+            assert _fetched(f"http://127.0.0.1:{port}/") == "the book"
+        finally:
+            server.terminate()
+
+
+def _fetched(address: str) -> str:
+    for _ in range(100):
+        try:
+            with urllib.request.urlopen(address) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            time.sleep(0.1)
+    raise AssertionError(f"nothing is served at {address}")
+
+
+def test_the_figure_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    (path,) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README)
+    spec = spec_from_file_location("figure", ROOT / "book/figure.py")
+    assert spec is not None
+    assert spec.loader is not None
+    figure = module_from_spec(spec)
+    spec.loader.exec_module(figure)
+    assert ROOT / path == figure.FIGURE
+    made_from = (ROOT / path).read_text(encoding="utf-8").splitlines()[-1]
+    assert figure.ingredients() in made_from, "run make book and make figure"
+
+
+def test_paths_named_exist() -> None:
+    for path in re.findall(r"^\| `([^`]+)`", README, flags=re.M):
+        assert [*ROOT.glob(path)], path
+    for path in re.findall(r"\]\((?!http)([^)]+)\)", README):
+        assert (ROOT / path).exists(), path
+
+
+def test_no_machine_or_registry_is_named() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode or not listed.stdout:
+        pytest.skip("not a git checkout")
+    banned = re.compile("pypi" + r"\.org|" + "pythonhosted" + r"\.org|" + "registry.npm" + "js")
+    for name in listed.stdout.split():
+        path = ROOT / name
+        if path.suffix in {".py", ".md", ".txt", ".yml", ".toml", ".cff"} and path.is_file():
+            assert not banned.search(path.read_text(encoding="utf-8")), os.fspath(path)

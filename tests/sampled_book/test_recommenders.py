@@ -1,0 +1,412 @@
+"""X, Y and Z against the paper's equations written out, and the bundled ranks against the data."""
+
+import builtins
+import math
+import os
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampled_book import datasets, recommenders
+from sampled_book.recommenders import (
+    REPRODUCED,
+    UNMASKED,
+    VARIANTS,
+    ItemBased,
+    MatrixFactorisation,
+    X,
+    Y,
+    Z,
+    rank_variant,
+)
+from sampled_metrics import metric
+from sampled_metrics.io import logs
+from sampled_metrics.ranking import RankIntervals, exact_ranks
+from tests.data import needs_data
+
+
+def random_train(seed, users=12, items=7, density=0.4):
+    rng = np.random.default_rng(seed)
+    return sp.csr_array((rng.random((users, items)) < density).astype(float))
+
+
+def slow_scores(history, n_items, setting):
+    """Eqs 27-30 of krichene2020, item by item, from a list of sets of items."""
+    items = range(n_items)
+    fans = [{u for u, h in enumerate(history) if i in h} for i in items]
+
+    def squared_cosine(i, j):
+        if not fans[i] or not fans[j] or (i == j and not setting.self_neighbour):
+            return Fraction(0)
+        return Fraction(len(fans[i] & fans[j]) ** 2, len(fans[i]) * len(fans[j]))
+
+    def similarity(i, j):  # eq. 27
+        return math.sqrt(squared_cosine(i, j)) ** setting.exponent
+
+    def nearest(to):  # the items most similar to one, the lower number first
+        return sorted(items, key=lambda i: (-squared_cosine(i, to), i))[: setting.neighbours]
+
+    def kept(i, j):  # eq. 28
+        among = i in nearest(j) if setting.keep == "column" else j in nearest(i)
+        return similarity(i, j) if among else 0.0
+
+    def score(h, i):
+        row = [kept(i, j) for j in items]
+        norm = math.sqrt(sum(s * s for s in row))  # eq. 29
+        if norm == 0:
+            return 0.0
+        total = sum(row[j] / norm for j in h)
+        return total / sum(s / norm for s in row) if setting.divide else total  # eq. 30
+
+    return np.array([[score(h, i) for i in items] for h in history])
+
+
+settings = st.builds(
+    ItemBased,
+    exponent=st.sampled_from([1, 2, 3]),
+    neighbours=st.sampled_from([None, 1, 2, 4]),
+    keep=st.sampled_from(["column", "row"]),
+    self_neighbour=st.booleans(),
+    divide=st.booleans(),
+)
+
+
+@given(settings, st.integers(0, 10**6))
+def test_item_based_scores_are_the_papers_equations(setting, seed):
+    train = random_train(seed)
+    history = [set(train[[u]].nonzero()[1].tolist()) for u in range(train.shape[0])]
+    got = setting.scores(train)(slice(0, len(history)))
+    np.testing.assert_allclose(
+        got, slow_scores(history, train.shape[1], setting), rtol=1e-12, atol=1e-15
+    )
+
+
+@given(settings, st.integers(0, 10**6))
+def test_weights_have_the_norm_and_the_neighbours_asked_for(setting, seed):
+    weights = setting.weights(random_train(seed))
+    some = weights.any(axis=1)
+    norm = weights.sum(axis=1) if setting.divide else np.sqrt((weights**2).sum(axis=1))
+    np.testing.assert_allclose(norm[some], 1.0, rtol=1e-12)
+    if setting.neighbours is not None:
+        axis = 0 if setting.keep == "column" else 1
+        assert (np.count_nonzero(weights, axis=axis) <= setting.neighbours).all()
+    if not setting.self_neighbour:
+        assert not weights.diagonal().any()
+
+
+def test_an_item_without_training_users_scores_nothing():
+    train = sp.csr_array([[1.0, 1, 0], [1, 0, 0]])
+    for recommender in (Y, Z, replace(Y, divide=True)):
+        assert (recommender.scores(train)(slice(0, 2))[:, 2] == 0).all()
+
+
+def test_the_denominator_of_eq_30_cancels_the_norm_of_eq_29():
+    """As printed, eq. 29 has no effect on the predictions."""
+    train = random_train(29)
+    counts = (train.T @ train).toarray()
+    cosine = counts / np.sqrt(np.outer(counts.diagonal(), counts.diagonal()))
+    unnormalised = cosine**3 / (cosine**3).sum(axis=1, keepdims=True)
+    printed = ItemBased(exponent=3, divide=True).weights(train)
+    np.testing.assert_allclose(printed, unnormalised, rtol=1e-12)
+
+
+def paper_loss(users, items, train, alpha, strength):
+    """Krichene2020, section 9, as printed."""
+    predicted = users @ items.T
+    seen = train.toarray() > 0
+    return (
+        ((predicted[seen] - 1) ** 2).sum()
+        + alpha * (predicted**2).sum()
+        + strength * ((users**2).sum() + (items**2).sum())
+    )
+
+
+def library_loss(users, items, train, confidence, strength):
+    """What `implicit` minimises (Hu et al. 2008), with one confidence for all observed pairs."""
+    predicted = users @ items.T
+    seen = train.toarray() > 0
+    return (
+        confidence * ((predicted[seen] - 1) ** 2).sum()
+        + (predicted[~seen] ** 2).sum()
+        + strength * ((users**2).sum() + (items**2).sum())
+    )
+
+
+@given(st.integers(0, 10**6), st.floats(0.01, 5), st.floats(0, 50))
+def test_the_two_losses_differ_by_a_factor_and_a_constant(seed, alpha, strength):
+    rng, train = np.random.default_rng(seed), random_train(seed)
+    setting = MatrixFactorisation(alpha=alpha, regularization=strength)
+    t = 1 / (1 + alpha)
+
+    def difference():
+        users, items = rng.normal(size=(12, 3)), rng.normal(size=(7, 3))
+        papers = paper_loss(math.sqrt(t) * users, math.sqrt(t) * items, train, alpha, strength) / (
+            alpha * t**2
+        )
+        librarys = library_loss(
+            users, items, train, setting.confidence, setting.library_regularization
+        )
+        return papers - librarys, papers
+
+    (first, size), (second, other_size) = difference(), difference()
+    assert first == pytest.approx(second, abs=1e-10 * max(size, other_size))
+
+
+def test_the_settings_of_x_are_those_of_the_paper():
+    assert (X.n_factors, X.alpha, X.regularization) == (16, 0.2, 10)
+    assert X.confidence == pytest.approx(6, rel=1e-15)
+    assert X.library_regularization == pytest.approx(60, rel=1e-15)
+
+
+def require_implicit():
+    if not os.environ.get("CI"):
+        pytest.importorskip("implicit")
+
+
+def test_the_librarys_factors_minimise_the_papers_loss():
+    """At a minimum the gradient of the paper's loss, taken by hand, vanishes."""
+    require_implicit()
+    train = random_train(3, users=60, items=40, density=0.3)
+    setting = MatrixFactorisation(n_factors=4, alpha=0.2, regularization=0.5, iterations=400)
+    scale = math.sqrt(1 / (1 + setting.alpha))
+    users, items = (scale * factors for factors in setting.factors(train))
+    predicted = users @ items.T
+    pull = (train.toarray() > 0) * (predicted - 1) + setting.alpha * predicted
+    gradient = pull @ items + setting.regularization * users
+    assert np.abs(users).max() > 0.1  # not the minimum at zero
+    assert np.abs(gradient).max() < 1e-4 * np.abs(pull @ items).max()
+
+
+def test_factors_depend_on_the_seed_alone():
+    require_implicit()
+    train = random_train(3, users=60, items=40, density=0.3)
+    first, again = X.factors(train)[0], X.factors(train)[0]
+    assert (first == again).all()
+    assert (first != replace(X, seed=1).factors(train)[0]).any()
+
+
+def test_a_missing_library_is_named(monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name.startswith("implicit"):
+            raise ModuleNotFoundError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(
+        ImportError, match=r"needs the library implicit: .*sampled-metrics\[ranks\]"
+    ):
+        X.factors(random_train(0))
+
+
+def test_training_items_are_candidates_only_where_the_variant_says_so():
+    train = random_train(3)
+    held_out = train.toarray().argmin(axis=1)
+    split = datasets.Split(train, held_out, np.zeros((12, 0), int))
+    left = 7 - np.diff(train.indptr)
+    assert left.min() > 0
+    assert rank_variant("Y", REPRODUCED, split).n_candidates.tolist() == left.tolist()
+    assert rank_variant("Y", UNMASKED, split).n_candidates.tolist() == [7] * 12
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ItemBased(exponent=0), "exponent must be above 0, got 0"),
+        (
+            lambda: ItemBased(exponent=1, neighbours=0),
+            "neighbours must be a whole number >= 1, got 0",
+        ),
+        (lambda: ItemBased(exponent=1, keep="both"), "keep must be 'column' or 'row', got 'both'"),
+        (lambda: MatrixFactorisation(alpha=0), "alpha must be above 0, got 0"),
+        (lambda: MatrixFactorisation(n_factors=0), "n_factors must be a whole number >= 1, got 0"),
+        (
+            lambda: MatrixFactorisation(iterations=0),
+            "iterations must be a whole number >= 1, got 0",
+        ),
+        (lambda: MatrixFactorisation(regularization=-1), "regularization must be >= 0, got -1"),
+        (lambda: rank_variant("W", REPRODUCED, None), "must be a key of VARIANTS, got"),
+    ],
+)
+def test_bad_settings_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# --- the bundled ranks
+
+
+def bundled(recommender, variant=REPRODUCED):
+    return datasets.bundled_variants()[recommender, variant]
+
+
+def percent(intervals, name, ties="mean"):
+    return 100 * intervals.evaluate(metric(name), ties).mean()
+
+
+def test_every_variant_is_bundled():
+    assert list(datasets.bundled_variants()) == list(VARIANTS)
+    with np.load(datasets.BUNDLE / "ranks.npz") as bundle:
+        assert bundle["seed"] == X.seed
+
+
+@pytest.fixture(scope="module")
+def split():
+    return datasets.ncf_split()
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("recommender", "variant"), [key for key, value in VARIANTS.items() if value in (Y, Z)]
+)
+def test_y_and_z_come_out_as_bundled(split, recommender, variant):
+    fresh, kept = rank_variant(recommender, variant, split), bundled(recommender, variant)
+    for name in ("n_better", "n_tied", "n_candidates"):
+        assert (getattr(fresh, name) == getattr(kept, name)).all()
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("recommender", "variant"),
+    [k for k, v in VARIANTS.items() if isinstance(v, ItemBased) and v not in (Y, Z)],
+)
+def test_other_readings_of_y_and_z_come_out_as_bundled(split, recommender, variant):
+    fresh, kept = rank_variant(recommender, variant, split), bundled(recommender, variant)
+    for name in ("n_better", "n_tied", "n_candidates"):
+        assert (getattr(fresh, name) == getattr(kept, name)).all()
+
+
+def spread(name):
+    """Mean and standard deviation over the bundled seeds of X."""
+    values = [percent(each, name) for each in datasets.bundled_seeds()]
+    assert len(values) == 10
+    return np.mean(values), np.std(values, ddof=1)
+
+
+HEADLINES = ["recall@10", "ndcg@10", "ap", "auc"]
+
+
+@needs_data
+def test_x_comes_out_within_the_spread_of_seeds(split):
+    require_implicit()
+    fresh = rank_variant("X", REPRODUCED, split)
+    assert (fresh.n_candidates == bundled("X").n_candidates).all()
+    for name in HEADLINES:
+        centre, width = spread(name)
+        assert abs(percent(fresh, name) - centre) < 4 * width
+    # The same seed on another processor: most users within a few ranks, unlike another seed's.
+    moved = np.median(np.abs(fresh.n_better - bundled("X").n_better))
+    assert moved < np.median(np.abs(bundled("X", "seed 1").n_better - bundled("X").n_better)) / 2
+
+
+@needs_data
+def test_the_papers_lambda_given_to_the_library_falls_outside_that_spread(split):
+    """The spread is narrow enough to notice a regularisation of 10 where the algebra has 60."""
+    require_implicit()
+    wrong = replace(X, regularization=10 / X.confidence)
+    ranks = exact_ranks(wrong.scores(split.train), split.held_out, split.train)
+    centre, width = spread("auc")
+    assert abs(percent(ranks, "auc") - centre) > 4 * width
+
+
+def test_the_bundled_ranks_give_the_cells_of_table_3():
+    """Krichene2020, Table 3, exact column; Y and Z to the digits printed."""
+    assert [round(percent(bundled("Y"), name), 2) for name in HEADLINES] == [
+        8.84,
+        4.59,
+        4.32,
+        85.33,
+    ]
+    assert [round(percent(bundled("Z"), name), 2) for name in HEADLINES[:3]] == [9.42, 4.79, 4.44]
+    for name, published in zip(HEADLINES[:3], (7.60, 3.76, 3.75), strict=True):
+        centre, width = spread(name)
+        assert abs(published - centre) < 2 * width
+    # Ties at random: the published AUC of Z is one draw.
+    n = bundled("Z").n_candidates
+    t = bundled("Z").n_tied + 1.0
+    width = 100 * math.sqrt(((t**2 - 1) / 12 / (n - 1.0) ** 2).sum()) / len(n)
+    assert abs(74.73 - percent(bundled("Z"), "auc")) < 2 * width
+    assert percent(bundled("Z"), "auc", "optimistic") == pytest.approx(94.44, abs=0.005)
+    assert percent(bundled("Z"), "auc", "pessimistic") == pytest.approx(55.16, abs=0.005)
+
+
+def test_no_other_reading_gives_the_cells_of_y_and_z():
+    for recommender, cells in (("Y", (8.84, 4.59, 4.32)), ("Z", (9.42, 4.79, 4.44))):
+        for variant in [v for r, v in VARIANTS if r == recommender and v != REPRODUCED]:
+            values = [percent(bundled(recommender, variant), name) for name in HEADLINES[:3]]
+            assert [round(value, 2) for value in values] != list(cells)
+            assert max(abs(np.subtract(values, cells))) > 0.04
+
+
+# --- the command
+
+
+@needs_data
+def test_the_command_writes_what_the_package_reads(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(recommenders, "VARIANTS", {("Y", REPRODUCED): Y})
+    expected = bundled("Y")
+    assert recommenders.main(["--output", str(tmp_path)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.split() == [
+        str(tmp_path / name) for name in ("ranks.npz", "counts.json", "log.npz")
+    ]
+    assert "100%" in captured.err  # the progress bar
+    monkeypatch.setattr(datasets, "BUNDLE", tmp_path)
+    assert (bundled("Y").n_better == expected.n_better).all()
+    monkeypatch.setattr(logs, "BUNDLE", tmp_path)
+    again = logs.read_log("bundled").frame
+    assert again["recommender"].unique().tolist() == ["Y"]
+    assert (again["n_items"].to_numpy() == expected.n_candidates).all()
+
+
+def test_the_command_says_in_one_sentence_what_it_misses(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv(datasets.FOLDER_VARIABLE, str(tmp_path))
+    assert recommenders.main(["--output", str(tmp_path / "out")]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("error: ")
+    assert "ml-1m.train.rating is missing: it must hold 994,169 pairs" in message
+    assert message.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_bundled_does_not_differ_from_itself():
+    assert recommenders.differences(datasets.bundled_variants(), datasets.bundled_counts()) == []
+
+
+def test_what_differs_is_said():
+    y, x = bundled("Y"), bundled("X")
+    moved = RankIntervals(y.n_better // 2, y.n_tied, y.n_candidates)
+    worse = RankIntervals(x.n_candidates - 1, 0 * x.n_tied, x.n_candidates)
+    seed = bundled("X", "seed 3")
+    fewer = RankIntervals(*(getattr(y, n)[:9] for n in ("n_better", "n_tied", "n_candidates")))
+    counts = datasets.bundled_counts()
+    assert recommenders.differences({("X", REPRODUCED): seed}, counts) == []
+    (said,) = recommenders.differences({("Y", REPRODUCED): moved}, counts)
+    assert said.startswith("Y, as reproduced: ranks must be those that are bundled, got others for")
+    said = recommenders.differences({("X", REPRODUCED): worse}, counts)
+    assert [text.split()[3] for text in said] == ["recall@10", "ndcg@10", "ap", "auc"]
+    (said,) = recommenders.differences({("Y", REPRODUCED): fewer}, counts)
+    assert said.endswith("must be those of 6,040 users, got those of 9")
+    (said,) = recommenders.differences({}, counts | {"several_at_last_timestamp": (1, 2998)})
+    assert said == "several_at_last_timestamp must be (1268, 2998), got (1, 2998)"
+
+
+@needs_data
+def test_the_check_leaves_the_bundle_alone_and_exits_with_1_where_it_differs(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(recommenders, "VARIANTS", {("Y", REPRODUCED): Y})
+    assert recommenders.main(["--check"]) == 0
+    assert capsys.readouterr().out == "The ranks of X, Y and Z came out as they are bundled.\n"
+    other = replace(Y, exponent=2)
+    monkeypatch.setattr(recommenders, "VARIANTS", {("Y", REPRODUCED): other})
+    before = (datasets.BUNDLE / "ranks.npz").read_bytes()
+    assert recommenders.main(["--check"]) == 1
+    assert "Y, as reproduced: ranks must be those that are bundled" in capsys.readouterr().out
+    assert (datasets.BUNDLE / "ranks.npz").read_bytes() == before

@@ -1,0 +1,550 @@
+"""The experiment of ekstrand2017: its split, its places, and what is bundled of it."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from dataclasses import fields
+from fractions import Fraction
+from itertools import combinations, permutations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampled_book import _lenskit, datasets, study
+from sampled_book.study import (
+    RECOMMENDERS,
+    bundled_study,
+    conduct,
+    differences,
+    place,
+    place_all,
+    rank_effectiveness,
+    software_discounts,
+    split,
+    statistics,
+    write_study,
+)
+from sampled_metrics.relevant_sets import RelevantSets
+from tests.data import needs_data
+
+
+def random_ratings(seed, n_users=12, n_items=9, density=0.6):
+    rng = np.random.default_rng(seed)
+    user, item = np.nonzero(rng.random((n_users, n_items)) < density)
+    rating = rng.integers(1, 11, user.size) / 2
+    return pd.DataFrame({"user": 100 + user, "item": 7 * item, "rating": rating})
+
+
+# --- the split
+
+
+@given(seed=st.integers(0, 10**6), n_sets=st.integers(1, 4), n_test=st.integers(1, 5))
+def test_the_split_is_what_the_paper_describes(seed, n_sets, n_test):
+    ratings = random_ratings(seed)
+    sets = split(ratings, np.random.default_rng(seed), n_sets=n_sets, n_test=n_test)
+    names = np.unique(ratings["user"])
+    sizes = ratings.groupby("user").size().reindex(names).to_numpy()
+    # Every user with enough ratings is in one set, the others are reported.
+    assert sorted(sets.users) == np.flatnonzero(sizes >= n_test).tolist()
+    assert sets.left_out.tolist() == names[sizes < n_test].tolist()
+    assert np.ptp(np.bincount(sets.part, minlength=n_sets)) <= 1
+    # Test items are the user's own, each once; the gains are their ratings.
+    known = {(u, i): r for u, i, r, _ in sets.ratings.itertuples(index=False)}
+    for user, items, gains in zip(sets.users, sets.test_items, sets.gains, strict=True):
+        assert len(set(items)) == n_test
+        assert [known[user, i] for i in items] == gains.tolist()
+    # Training lacks the test ratings of the set, and nothing else.
+    for part in range(n_sets):
+        train = sets.training(part)
+        inside = sets.part == part
+        tests = {
+            (u, i)
+            for u, items in zip(sets.users[inside], sets.test_items[inside], strict=True)
+            for i in items
+        }
+        assert set(zip(train["user"], train["item"], strict=True)) == set(known) - tests
+        assert len(train) == len(known) - len(tests)
+
+
+def test_the_split_depends_on_the_seed_and_not_on_the_order_of_the_rows():
+    ratings = random_ratings(1)
+    one = split(ratings, np.random.default_rng(3), n_sets=2, n_test=3)
+    shuffled = ratings.sample(frac=1, random_state=0)
+    again = split(shuffled, np.random.default_rng(3), n_sets=2, n_test=3)
+    other = split(ratings, np.random.default_rng(4), n_sets=2, n_test=3)
+    assert (one.users == again.users).all()
+    assert (one.test_items == again.test_items).all()
+    assert (one.test_items != other.test_items).any()
+
+
+def test_sets_of_a_given_size():
+    sets = split(random_ratings(1), np.random.default_rng(0), n_sets=2, n_test=2, users_per_set=3)
+    assert sets.part.tolist() == [0, 0, 0, 1, 1, 1]
+    assert len(set(sets.users)) == 6
+
+
+def test_each_rating_of_a_user_is_as_likely_to_be_a_test_rating():
+    ratings = pd.DataFrame({"user": np.repeat(range(400), 8), "item": [*range(8)] * 400})
+    sets = split(ratings.assign(rating=3.0), np.random.default_rng(0))
+    counts = np.bincount(sets.test_items.ravel(), minlength=8)
+    assert np.abs(counts - 250).max() < 4 * np.sqrt(400 * 5 / 8 * 3 / 8)
+
+
+RATINGS = random_ratings(0)
+
+
+@pytest.mark.parametrize(
+    ("ratings", "message"),
+    [
+        (
+            RATINGS.rename(columns={"rating": "stars"}),
+            "must have columns user, item, rating, got user, item, stars: rating is missing",
+        ),
+        (RATINGS.assign(rating="good"), "must have numbers in column rating, got 'good'"),
+        (RATINGS.assign(rating=np.nan), "must have numbers in column rating, got nan"),
+        (
+            pd.concat([RATINGS, RATINGS.iloc[:1]]),
+            "one rating of an item by a user, got two of item 7 by user 100",
+        ),
+        (RATINGS.assign(item=None), "must name a user and an item in every row"),
+        (RATINGS.iloc[:2], "must have 5 users with 5 ratings or more for 5 sets, got 0"),
+    ],
+)
+def test_bad_ratings_are_refused(ratings, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        split(ratings, np.random.default_rng(0))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["n_sets", "n_test", "users_per_set"])
+def test_bad_numbers_are_refused(name):
+    with pytest.raises(ValueError, match=f"{name} must be a whole number >= 1, got 0"):
+        split(RATINGS, np.random.default_rng(0), **{name: 0})
+
+
+# --- where test items stand
+
+
+def places_by_hand(scores, test_items, rated, popularity):
+    """One comparison after another."""
+    found = {field.name: [] for field in fields(RelevantSets)}
+    for row, items, taken in zip(scores, test_items, rated, strict=True):
+        decoys = [i for i in range(len(row)) if not taken[i]]
+        own = sorted({row[i] for i in items}, reverse=True)
+        above = [[d for d in decoys if row[d] > row[i]] for i in items]
+        level = [[d for d in decoys if row[d] == row[i]] for i in items]
+        found["n_better"].append([len(a) for a in above])
+        found["n_tied"].append([len(a) for a in level])
+        found["level"].append([own.index(row[i]) for i in items])
+        found["n_irrelevant"].append(len(decoys))
+        found["weight_better"].append([sum(popularity[d] for d in a) for a in above])
+        found["weight_tied"].append([sum(popularity[d] for d in a) for a in level])
+        found["weight_total"].append(sum(popularity[d] for d in decoys))
+    return found
+
+
+@given(seed=st.integers(0, 10**6), n_scores=st.integers(1, 12))
+def test_places_are_those_counted_by_hand(seed, n_scores):
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(n_scores, size=(4, 10)).astype(float)  # few scores, so many ties
+    test_items = np.array([rng.choice(9, 3, replace=False) for _ in range(4)])
+    rated = rng.random((4, 10)) < 0.3
+    np.put_along_axis(rated, test_items, True, axis=1)
+    rated[:, 9] = False  # a decoy for everyone
+    popularity = rng.integers(1, 50, size=10)
+    found = place(scores, test_items, rated, popularity)
+    for name, expected in places_by_hand(scores, test_items, rated, popularity).items():
+        assert getattr(found, name).tolist() == expected, name
+
+
+TYPES = ["int8", "uint8", "int64", "uint64", "float16", "float32", "float64"]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("tolerance", [0.0, 1e-6])
+def test_places_of_extreme_scores_are_those_counted_by_hand(dtype, tolerance):
+    rng = np.random.default_rng(8)
+    if dtype[0] == "f":
+        most = np.finfo(dtype).max
+        few = [-np.inf, -most, -1, 0, 1, most, np.inf]
+    else:
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+        few = [low, low + 1, high // 2, high - 1, high] if tolerance == 0 else [low, 5, high]
+    scores = np.array(few, dtype)[rng.integers(len(few), size=(60, 9))]
+    test_items = np.array([rng.choice(8, 3, replace=False) for _ in scores])
+    rated = rng.random(scores.shape) < 0.3
+    np.put_along_axis(rated, test_items, True, axis=1)
+    rated[:, 8] = False
+    popularity = rng.integers(1, 50, size=9)
+    found = place(scores, test_items, rated, popularity, tolerance)
+    rows = [row.tolist() for row in scores]
+    for name, expected in places_by_hand(rows, test_items, rated, popularity).items():
+        assert getattr(found, name).tolist() == expected, name
+
+
+def test_items_masked_by_minus_infinity_are_not_level_with_others():
+    found = place([[5, 3, -np.inf, -np.inf]], [[1]], [[0, 1, 0, 0]], [5, 2, 3, 1])
+    assert (found.n_better.tolist(), found.n_tied.tolist()) == ([[1]], [[0]])
+
+
+def test_scores_within_the_tolerance_are_level():
+    scores = [[1.0, 1.0 + 1e-7, 1.0 - 1e-7, 1.1, -1.0, -1.0 - 1e-7]]
+    rated = [[1, 0, 0, 0, 1, 0]]
+    strict = place(scores, [[0, 4]], rated, np.ones(6, int))
+    loose = place(scores, [[0, 4]], rated, np.ones(6, int), relative_tolerance=1e-6)
+    assert (strict.n_better.tolist(), strict.n_tied.tolist()) == ([[2, 3]], [[0, 0]])
+    assert (loose.n_better.tolist(), loose.n_tied.tolist()) == ([[1, 3]], [[2, 1]])
+
+
+def test_levels_stay_consistent_where_a_chain_of_near_scores_runs():
+    """Each is level with the next, so all are: a place between two of them does not exist."""
+    scores = [[1.0, 1.0 - 0.8e-6, 1.0 - 1.6e-6, 0.5]]
+    found = place(scores, [[0, 2]], [[1, 0, 1, 0]], [1, 1, 1, 1], relative_tolerance=1e-6)
+    assert (found.level.tolist(), found.n_tied.tolist()) == ([[0, 0]], [[1, 1]])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scores": [[1.0, np.nan, 2.0]]}, "scores must not be NaN"),
+        ({"scores": [["a", "b", "c"]]}, "scores must be real numbers, got dtype <U1"),
+        ({"scores": [1.0, 3.0, 2.0]}, r"scores must be a matrix of numbers, got shape \(3,\)"),
+        ({"test_items": [[3]]}, "test_items must be <= 2, got 3"),
+        ({"test_items": [0]}, r"test_items must have a row for each of 1 users, got shape \(1,\)"),
+        ({"relative_tolerance": np.nan}, r"relative_tolerance must be in \[0, 1\), got nan"),
+        ({"rated": [[False] * 3]}, "rated must be true of every test item"),
+        (
+            {"rated": [[True] * 2]},
+            r"must have shape \(n_users, n_items\) .* got \(1, 3\), \(1, 2\)",
+        ),
+        ({"popularity": [1, -1, 0]}, "popularity must be >= 0, got -1"),
+    ],
+)
+def test_bad_places_are_refused(change, message):
+    good = {
+        "scores": [[1.0, 3.0, 2.0]],
+        "test_items": [[0]],
+        "rated": [[True, False, False]],
+        "popularity": [1, 1, 1],
+    }
+    with pytest.raises(ValueError, match=message):
+        place(**good | change)
+
+
+def by_training_count(name, train, users, n_items, seed):
+    return np.tile(np.bincount(train["item"], minlength=n_items).astype(float), (len(users), 1))
+
+
+def test_recommenders_see_training_ratings_alone_and_rank_unrated_items_alone():
+    ratings = random_ratings(5, n_users=30)
+    sets = split(ratings, np.random.default_rng(0), n_sets=3, n_test=2)
+    seen = []
+
+    def scorer(name, train, users, n_items, seed):
+        seen.append((len(train), users.tolist(), n_items))
+        return by_training_count(name, train, users, n_items, seed)
+
+    found, popularity = place_all(sets, "Popular", 0, scorer)
+    sizes = np.bincount(sets.part)
+    assert [s[0] for s in seen] == [len(ratings) - 2 * size for size in sizes]
+    assert np.concatenate([s[1] for s in seen]).tolist() == sets.users.tolist()
+    rated = ratings.groupby("user").size().to_numpy()[sets.users]
+    assert found.n_irrelevant.tolist() == (sets.n_items - rated).tolist()
+    for row, part in enumerate(sets.part):
+        counts = np.bincount(sets.training(part)["item"], minlength=sets.n_items)
+        assert popularity[row].tolist() == counts[sets.test_items[row]].tolist()
+        own = sets.ratings.loc[sets.ratings["user"] == sets.users[row], "item"]
+        assert found.weight_total[row] == counts.sum() - counts[own].sum()
+
+
+# --- the test items alone
+
+
+@given(seed=st.integers(0, 10**6), n_levels=st.integers(1, 4))
+def test_rank_effectiveness_is_the_mean_over_orders_of_level_items(seed, n_levels):
+    rng = np.random.default_rng(seed)
+    gains = rng.integers(1, 6, size=(1, 4)).astype(float)
+    level = np.unique(rng.integers(n_levels, size=4), return_inverse=True)[1].reshape(1, 4)
+    discount = 1 / np.log2(np.arange(2, 6))
+    orders = [o for o in permutations(range(4)) if (np.diff(level[0, list(o)]) >= 0).all()]
+    ideal = -np.sort(-gains[0]) @ discount
+    ndcg, concordant = rank_effectiveness(level, gains, discount)
+    assert ndcg[0] == pytest.approx(
+        np.mean([gains[0, list(o)] @ discount for o in orders]) / ideal, rel=1e-12
+    )
+    agree = [
+        np.mean([o.index(i) < o.index(j) for o in orders]) if gains[0, i] > gains[0, j]
+        else np.mean([o.index(j) < o.index(i) for o in orders])
+        for i, j in combinations(range(4), 2)
+        if gains[0, i] != gains[0, j]
+    ]  # fmt: skip
+    if agree:
+        assert concordant[0] == pytest.approx(np.mean(agree), rel=1e-12)
+    else:
+        assert np.isnan(concordant[0])
+
+
+def test_the_softwares_discounts_are_those_of_jarvelin2002():
+    assert software_discounts(8)[[0, 1, 3, 7]].tolist() == [1, 1, 0.5, pytest.approx(1 / 3)]
+
+
+# --- the bundle
+
+STUDIES = {data: bundled_study(data) for data in study.BUNDLED}
+
+
+def test_the_bundle_is_small_and_holds_no_rating_and_no_id():
+    files = [datasets.BUNDLE / name for name in ("decoys.npz", "decoys.json")]
+    assert sum(path.stat().st_size for path in files) < 1_000_000
+    own = {"n_better", "n_tied", "level", "weight_better", "weight_tied"}
+    shared = {"popularity", "part", "item_counts", "n_irrelevant", "weight_total"}
+    expected = {f"{d}/{n}" for d in STUDIES for n in shared} | {
+        f"{d}/{r}/{n}" for d in STUDIES for r in RECOMMENDERS for n in own
+    }
+    with np.load(files[0]) as bundle:
+        assert set(bundle.files) == expected
+        for name in bundle.files:
+            assert bundle[name].dtype.kind == "u", name  # counts; ratings may be halves
+            sizes = {len(STUDIES[name.partition("/")[0]].part)}
+            assert "item_counts" in name or {len(bundle[name])} == sizes
+    for data in json.loads(files[1].read_text())["data"].values():
+        assert set(data) == {
+            *("ratings", "users", "items", "left_out"),
+            *("spread", "software", "effectiveness"),
+        }
+        assert all(isinstance(data[name], int) for name in ("ratings", "users", "items"))
+
+
+@pytest.mark.parametrize("data", STUDIES)
+def test_the_bundle_agrees_with_itself(data):
+    kept = STUDIES[data]
+    assert kept.recommenders == RECOMMENDERS
+    assert np.bincount(kept.part).size == 5
+    assert np.ptp(np.bincount(kept.part)) <= 1
+    assert kept.item_counts.sum() == kept.facts["ratings"]
+    assert kept.item_counts.size == kept.facts["items"]
+    assert (np.diff(kept.item_counts) <= 0).all()
+    # Each unrated pair of a user and an item: all of them less those that are rated.
+    assert kept.n_irrelevant.sum() == kept.n_users * kept.facts["items"] - kept.facts["ratings"]
+    for name, values in kept.facts["spread"].items():
+        again = statistics(kept.sets[name])
+        assert {kind: seeds[0] for kind, seeds in values.items()} == pytest.approx(again)
+        assert {len(seeds) for seeds in values.values()} == {5 if name in _lenskit.SEEDED else 1}
+
+
+@pytest.mark.parametrize("data", STUDIES)
+def test_popular_ranks_by_training_ratings(data):
+    """What stands above a test item under Popular has more ratings than it; ties have as many."""
+    kept, places = STUDIES[data], STUDIES[data].sets["Popular"]
+    assert (places.weight_better >= places.n_better * (kept.popularity + 1)).all()
+    assert (places.weight_tied == places.n_tied * kept.popularity).all()
+    order = np.argsort(-kept.popularity, axis=1, kind="stable")
+    levels = np.take_along_axis(places.level, order, axis=1)
+    assert (np.diff(levels, axis=1) >= 0).all()
+
+
+def ratings_of(data):
+    if data == "ml-100k":
+        return datasets.movielens("100k")
+    return datasets.first_ratings().query(f"user <= {datasets.TIMED_USERS}")
+
+
+def twin(recommender, train, n_items):
+    """Popular and PersMean without LensKit: one score for an item, the same for every user."""
+    counts = np.bincount(train["item"], minlength=n_items)
+    if recommender == "Popular":
+        return counts.astype(float)
+    sums = np.bincount(train["item"], train["rating"], minlength=n_items)
+    overall = train["rating"].sum() / len(train)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), overall)
+
+
+@needs_data
+@pytest.mark.parametrize("data", STUDIES)
+@pytest.mark.parametrize("recommender", ["Popular", "PersMean"])
+def test_popular_and_persmean_come_out_as_bundled(data, recommender):
+    kept = STUDIES[data]
+    sets = split(ratings_of(data), np.random.default_rng(study.SPLIT_SEED))
+    assert (sets.part == kept.part).all()
+    assert len(sets.ratings) == kept.facts["ratings"]
+    rated = sets.ratings.groupby("user")["item"].apply(np.asarray)
+    places = kept.sets[recommender]
+    for part in range(5):
+        train = sets.training(part)
+        scores = twin(recommender, train, sets.n_items)
+        counts = np.bincount(train["item"], minlength=sets.n_items)
+        for row in np.flatnonzero(sets.part == part):
+            items = sets.test_items[row]
+            decoy = np.ones(sets.n_items, dtype=bool)
+            decoy[rated[sets.users[row]]] = False
+            above = scores[decoy][:, None] > scores[items]
+            level = scores[decoy][:, None] == scores[items]
+            assert kept.popularity[row].tolist() == counts[items].tolist()
+            assert places.n_irrelevant[row] == decoy.sum()
+            assert places.weight_total[row] == counts[decoy].sum()
+            assert places.n_better[row].tolist() == above.sum(axis=0).tolist()
+            assert places.n_tied[row].tolist() == level.sum(axis=0).tolist()
+            assert places.weight_better[row].tolist() == (counts[decoy] @ above).tolist()
+            assert places.weight_tied[row].tolist() == (counts[decoy] @ level).tolist()
+            own = np.unique(-scores[items], return_inverse=True)[1]
+            assert places.level[row].tolist() == own.tolist()
+
+
+@needs_data
+@pytest.mark.parametrize("data", STUDIES)
+def test_facts_that_need_ratings_come_out_as_bundled(data):
+    kept = STUDIES[data]
+    sets = split(ratings_of(data), np.random.default_rng(study.SPLIT_SEED))
+    facts = kept.facts["effectiveness"]
+    for name, places in kept.sets.items():
+        ndcg, concordant = rank_effectiveness(places.level, sets.gains, software_discounts(5))
+        assert facts["software ndcg"][name][0] == pytest.approx(ndcg.mean(), rel=1e-10)
+        assert facts["concordant pairs"][name][0] == pytest.approx(
+            np.nanmean(concordant), rel=1e-10
+        )
+    # The software's nDCG in a list of 10 with all unrated items, item by item.
+    places, discounts = kept.sets["Popular"], np.append(software_discounts(10), np.zeros(10**4))
+    sums = np.concatenate(([0.0], np.cumsum(discounts)))
+    relevant_above = (places.level[:, None, :] < places.level[:, :, None]).sum(axis=2)
+    tied = (places.level[:, None, :] == places.level[:, :, None]).sum(axis=2) - 1 + places.n_tied
+    first = places.n_better + relevant_above
+    gained = sets.gains * (sums[first + tied + 1] - sums[first]) / (tied + 1)
+    value = gained.sum(axis=1) / (-np.sort(-sets.gains, axis=1) @ discounts[:5])
+    found = kept.facts["software"]["ndcg@10"]["Popular"][-1]
+    assert found[0] == pytest.approx(value.mean(), rel=1e-10)
+    assert found[1] == pytest.approx(value.std(ddof=1) / np.sqrt(value.size), rel=1e-10)
+
+
+# --- LensKit
+
+
+def test_means_are_exact_where_lenskit_rounds():
+    """The mean of c half stars is a multiple of 1 / (2 c), so float32 suffices to find it."""
+    pytest.importorskip("lenskit", reason="LensKit is not installed: see make ranks")
+    rng = np.random.default_rng(0)
+    user, item = np.nonzero(rng.random((400, 60)) < 0.3)
+    train = pd.DataFrame({"user": user, "item": item, "rating": rng.integers(1, 11, user.size) / 2})
+    found = _lenskit.scores("PersMean", train, np.arange(3), 61, 0)
+    for i in range(60):
+        own = train.loc[train["item"] == i, "rating"]
+        mean = sum(map(Fraction, own)) / len(own)
+        assert found[0, i] == float(mean)
+    assert found[0, 60] == train["rating"].mean()
+    counts = _lenskit.scores("Popular", train, np.arange(3), 61, 0)
+    assert counts[2].tolist() == np.bincount(item, minlength=61).tolist()
+
+
+@pytest.mark.parametrize("recommender", _lenskit.SEEDED)
+def test_what_lenskit_cannot_score_gets_the_personal_mean(recommender):
+    pytest.importorskip("lenskit", reason="LensKit is not installed: see make ranks")
+    rng = np.random.default_rng(0)
+    user, item = np.nonzero(rng.random((40, 20)) < 0.4)
+    train = pd.DataFrame({"user": user, "item": item, "rating": rng.integers(1, 11, user.size) / 2})
+    found = _lenskit.scores(recommender, train, np.array([0, 40]), 21, 0)
+    assert np.isfinite(found).all()
+    unknown = _lenskit.scores("PersMean", train, np.array([40]), 21, 0)
+    assert found[1].tolist() == unknown[0].tolist()  # a user without training ratings
+
+
+def test_a_missing_library_is_named(monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name.startswith("lenskit"):
+            raise ModuleNotFoundError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match=r"need LensKit: .*sampled-metrics\[study\]"):
+        _lenskit.scores("Popular", RATINGS, np.array([0]), 3, 0)
+
+
+# --- the command
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """The command on a small data set, with scores that need no library."""
+
+    def scorer(name, train, users, n_items, seed):
+        table = by_training_count(name, train, users, n_items, seed)
+        if name in _lenskit.SEEDED:
+            noise = np.random.default_rng([seed, len(name)])
+            table = table + noise.normal(0, 0.3, table.shape)
+        return table
+
+    ratings = random_ratings(3, n_users=80, n_items=30, density=0.5)
+    few = pd.DataFrame({"user": 999, "item": [0, 7], "rating": 3.0})
+    monkeypatch.setattr(study, "_ratings", lambda data: pd.concat([ratings, few]))
+    monkeypatch.setattr(_lenskit, "scores", scorer)
+    monkeypatch.setattr(study, "decoy_grid", lambda most: np.array([5, 10]))
+    return scorer
+
+
+def test_the_command_writes_what_the_package_reads_and_then_finds_no_difference(
+    small, tmp_path, capsys
+):
+    assert study.main(["--output", str(tmp_path), "--data", "ml-100k"]) == 0
+    said = capsys.readouterr()
+    assert said.out.split() == [str(tmp_path / name) for name in ("decoys.npz", "decoys.json")]
+    assert "100%" in said.err  # the progress bar
+    assert "ml-100k: 1 users with fewer than 5 ratings are left out: 999" in said.err
+    assert bundled_study("ml-100k", tmp_path).facts["left_out"] == 1
+    assert study.main(["--output", str(tmp_path), "--data", "ml-100k", "--check"]) == 0
+    assert capsys.readouterr().out == "The study came out as it is kept.\n"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["decoys.json", "decoys.npz"]
+
+
+def test_the_check_says_what_differs(small, tmp_path, monkeypatch, capsys):
+    assert study.main(["--output", str(tmp_path), "--data", "ml-100k"]) == 0
+    capsys.readouterr()
+
+    def worse(name, train, users, n_items, seed):
+        table = small(name, train, users, n_items, seed)
+        return -table if name in ("PersMean", "FunkSVD") else table
+
+    monkeypatch.setattr(_lenskit, "scores", worse)
+    assert study.main(["--output", str(tmp_path), "--data", "ml-100k", "--check"]) == 1
+    said = capsys.readouterr().out
+    assert "ml-100k: PersMean: n_better must be as it is kept, got " in said
+    assert "ml-100k: FunkSVD: auc must be within " in said
+    assert "Popular" not in said
+    assert "Item-Item" not in said
+
+
+def test_another_seed_is_within_the_spread(small, tmp_path):
+    sets = split(study._ratings(""), np.random.default_rng(study.SPLIT_SEED))
+    kept = conduct(sets, scorer=small)
+    other = conduct(sets, seeds=(17,), scorer=small)
+    assert (other.sets["FunkSVD"].n_better != kept.sets["FunkSVD"].n_better).any()
+    assert differences(other, kept) == []
+    write_study({"a": kept}, tmp_path)
+    assert differences(bundled_study("a", tmp_path), kept) == []
+
+
+def test_the_command_says_in_one_sentence_what_it_misses(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv(datasets.FOLDER_VARIABLE, str(tmp_path))
+    assert study.main(["--output", str(tmp_path / "out"), "--data", "ml-100k"]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("error: ")
+    assert "u.data is missing" in message
+    assert message.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_other_data_sets_do_not_overwrite_the_bundle(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        study.main(["--data", "ml-10m"])
+    assert stopped.value.code == 2
+    assert "give an --output folder" in capsys.readouterr().err
+
+
+def test_an_unknown_study_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="data must be one of ml-100k, ml-1m-2998, got 'ml-20m'"):
+        bundled_study("ml-20m")
+    with pytest.raises(FileNotFoundError, match=r"decoys\.json is missing: it must hold a study"):
+        bundled_study("ml-100k", tmp_path)

@@ -1,0 +1,47 @@
+"""Sums with the law at all ranks against the law itself."""
+
+import numpy as np
+import pytest
+
+from sampled_metrics import Protocol
+from sampled_metrics.numerics.all_ranks import MOST_ITEMS, all_ranks, local_maxima, spread
+
+CASES = [(50, 3), (400, 399), (20_000, 60), (7_000, 300), (100_000, 30)]
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize(("pool", "m"), CASES)
+def test_every_sum_agrees_with_the_law(pool, m, replacement):
+    law, rng = all_ranks(pool, m, replacement), np.random.default_rng(pool)
+    ends = np.concatenate([np.arange(20), pool - np.arange(20), rng.integers(0, pool, 60)])
+    above = np.unique(ends)
+    rows = Protocol(pool + 1, m, replacement=replacement).pmf(above + 1)
+    np.testing.assert_allclose(law.rows(above), rows, rtol=1e-11, atol=1e-300)
+    values = rng.normal(size=m + 1)
+    np.testing.assert_allclose(law.expected(values)[above], rows @ values, atol=1e-12)
+    mass = np.zeros(pool + 1)
+    mass[above] = rng.dirichlet(np.ones(above.size))
+    np.testing.assert_allclose(law.marginal(mass), mass[above] @ rows, atol=1e-13)
+    np.testing.assert_allclose(law.products(mass), (rows.T * mass[above]) @ rows, atol=1e-13)
+
+
+def test_ranks_to_begin_with_are_close_and_have_both_ends():
+    law = all_ranks(100_000, 100, True)
+    above = spread(law)
+    assert (above[0], above[-1]) == (0, 100_000)
+    p = above / 100_000
+    width = np.sqrt(p * (1 - p) / 100)[1:-1]
+    assert (np.diff(p)[1:] < 0.5 * width + 1e-5).all()
+    assert above.size < 1_000
+
+
+def test_local_maxima_are_the_largest_and_plateaus_count():
+    values = np.array([0.0, 2.0, 1.0, 3.0, 3.0, 0.0, 1.0])
+    assert local_maxima(values, above=0.5).tolist() == [1, 3, 4, 6]
+    assert local_maxima(values, above=0.5, most=2).tolist() == [3, 4]
+    assert local_maxima(values, above=5.0).tolist() == []
+
+
+def test_a_catalogue_too_large_to_keep_a_number_for_each_rank_is_refused():
+    with pytest.raises(ValueError, match=r"n_items must be at most 20,000,000 .* got 20,000,002"):
+        all_ranks(MOST_ITEMS + 1, 10, True)

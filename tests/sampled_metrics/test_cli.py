@@ -1,0 +1,569 @@
+"""The commands: what their help shows works, what they write parses, what is wrong is one line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sampled_book import bundled_log
+from sampled_book.datasets import bundled_ranks
+from sampled_metrics import cli, evaluation, planning
+from sampled_metrics import html as report
+from sampled_metrics.cli import COMMANDS, FORMATS, main
+from sampled_metrics.io import logs
+from sampled_metrics.io.logs import read_log
+from sampled_metrics.ranking import RankIntervals
+from sampled_metrics.results import Result, formatted
+
+FEW = ["--metrics", "auc", "--estimators", "naive", "rank estimate", "--no-identification"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def log(folder: Path) -> Path:
+    """A small log of two recommenders in the folder."""
+    rng = np.random.default_rng(1)
+    rows = [
+        {"recommender": name, "user": user, "rank": int(rng.binomial(20, share)) + 1}
+        for name, share in (("A", 0.1), ("B", 0.5))
+        for user in range(40)
+    ]
+    path = folder / "log.csv"
+    pd.DataFrame(rows).to_csv(path, index=False)
+    return path
+
+
+SIZES = ["--n-items", "200", "--n-negatives", "20"]
+
+
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The sentence that a command ends with; it has written nothing else."""
+    status = main(arguments)
+    out, err = capsys.readouterr()
+    assert status == 2, err
+    assert out == ""
+    assert re.fullmatch(r"error: .+\n", err), err
+    return err
+
+
+def help_of(command: str, capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    assert main([command, "--help"]) == 0
+    return capsys.readouterr().out
+
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ["README.md", "book/chapters/15_your_log.md"]
+
+
+def shown_in(page: str) -> list[str]:
+    """The command lines that stand in the fenced blocks of a page."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```\w*\n(.*?)^```$", text, flags=re.M | re.S)
+    lines = [line for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line.startswith("sampled-metrics ")]
+
+
+def words_of(line: str) -> list[str]:
+    program, *words = shlex.split(line)
+    assert program == "sampled-metrics"
+    return words
+
+
+EXAMPLES = [line for *_, example in COMMANDS.values() for line in example.splitlines()]
+LINES = list(dict.fromkeys([*EXAMPLES, *(line for page in PAGES for line in shown_in(page))]))
+
+
+@pytest.fixture
+def small_log(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A bundled log of a hundred users, and of catalogues and samples a tenth as large."""
+    bundle = tmp_path_factory.mktemp("bundle")
+    small = {
+        name: RankIntervals(
+            ranks.n_better[:100] // 10, ranks.n_tied[:100] // 10, 370 + np.arange(100) % 3
+        )
+        for name, ranks in bundled_ranks().items()
+    }
+    for module in (logs, bundled_log):
+        monkeypatch.setattr(module, "BUNDLED_NEGATIVES", 10)
+    bundled_log.write_bundled_log(small, bundle)
+    monkeypatch.setattr(logs, "BUNDLE", bundle)
+
+
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.usefixtures("small_log")
+def test_what_help_and_pages_show_works_as_pasted(
+    line: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = words_of(line)
+    if words[0] != "example" and "toy/" in line:
+        assert "sampled-metrics example toy" in LINES
+        assert main(["example", "toy"]) == 0
+        capsys.readouterr()
+    assert main(words) == 0, capsys.readouterr().err
+    out, err = capsys.readouterr()
+    assert out.strip()
+    assert "error" not in err
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_shows_every_command(page: str) -> None:
+    assert {words_of(line)[0] for line in shown_in(page)} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_ends_in_the_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = help_of(command, capsys).split("example:\n")[1].splitlines()
+    assert [line.strip() for line in lines if line.strip()] == COMMANDS[command][2].splitlines()
+    assert any(words_of(line.strip())[0] == command for line in lines if line.strip())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_a_terminal(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = help_of(command, capsys)
+    example = text.split("example:\n")[1]
+    for line in text.replace(example, "").splitlines():
+        assert len(line) <= 100, line
+
+
+def test_help_does_not_wait_for_the_numerical_libraries() -> None:
+    code = "import sys, sampled_metrics.cli; print(sorted({'scipy', 'pandas'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("start", [[sys.executable, "-m", "sampled_metrics"]])
+def test_it_runs_as_a_program(start: list[str], log: Path) -> None:
+    done = subprocess.run(
+        [*start, "estimate", "log.csv", *SIZES, *FEW, "--format", "csv"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 5
+    assert done.stderr == ""
+    done = subprocess.run([*start, "estimate", "none.csv"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: none.csv ")
+
+
+def test_the_reader_of_the_output_may_leave(folder: Path) -> None:
+    code = (
+        "import os, sys; from sampled_metrics.cli import main; r, w = os.pipe(); os.close(r); "
+        f"os.dup2(w, 1); sys.exit(main(['estimate', 'bundled', *{FEW}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 141
+    assert done.stderr == ""
+
+
+def test_an_interruption_is_no_traceback(
+    log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(evaluation, "estimate", interrupted)
+    assert main(["estimate", "log.csv", *SIZES, "-o", "out.csv"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+    assert sorted(path.name for path in log.parent.iterdir()) == ["log.csv"]
+
+
+@pytest.mark.parametrize("kind", ["json", "csv"])
+def test_formats_hold_every_digit(kind: str, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", "log.csv", *SIZES, *FEW, "--format", kind]) == 0
+    out = capsys.readouterr().out
+    rows = json.loads(out) if kind == "json" else list(csv.DictReader(io.StringIO(out)))
+    frame = evaluation.estimate(
+        read_log(log, n_items=200, n_negatives=20),
+        ["auc"],
+        estimators=["naive", "rank estimate"],
+        identification=False,
+    ).frame
+    assert list(rows[0]) == list(frame.columns)
+    assert [row["recommender"] for row in rows] == frame["recommender"].tolist()
+    assert [float(row["value"]) for row in rows] == frame["value"].tolist()
+
+
+def test_what_a_table_leaves_out_is_said_beside_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = {"user": [1, 1, 2], "item": [1, 2, 3], "rank": [1, 2, 3], "n_negatives": [3, 3, 2]}
+    pd.DataFrame(rows).to_csv("log.csv", index=False)
+    words = ["estimate", "log.csv", "--n-items", "20", "--metrics", "ap", "--format", "json"]
+    words.append("--all")
+    assert main([*words, "--report", "page.html"]) == 0
+    out, err = capsys.readouterr()
+    assert {row["estimator"] for row in json.loads(out)}.isdisjoint(evaluation.FITTED)
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    fits, verdicts = err.splitlines()
+    assert fits.startswith("note: bias-variance, fitted prior, and maximum entropy, are left out")
+    assert verdicts == "note: verdicts are left out: there is one recommender only"
+    for note in (fits, verdicts):
+        assert f"<li>{note.removeprefix('note: ')}.</li>" in page
+
+
+def test_a_missing_value_is_null_and_an_empty_cell() -> None:
+    frame = pd.DataFrame(
+        {"a": [1.0, np.nan], "b": pd.array([None, 2], dtype="Int64"), "c": [True, False]}
+    )
+    assert json.loads(formatted(frame, "json")) == [
+        {"a": 1.0, "b": None, "c": True}, {"a": None, "b": 2, "c": False},
+    ]  # fmt: skip
+    assert formatted(frame, "csv") == "a,b,c\n1.0,,True\n,2,False\n"
+    assert formatted(frame, "markdown").splitlines()[2:] == [
+        "| 1.0000 |  | yes |", "|  | 2 | no |",
+    ]  # fmt: skip
+
+
+def test_a_table_is_in_line_and_names_cannot_break_it() -> None:
+    frame = pd.DataFrame({"name": ["a|b", "c\x1b[2J\nd"], "n": [1, 20_000]})
+    lines = formatted(frame, "table").splitlines()
+    assert len(lines) == 3
+    assert [len(line) for line in lines] == [len(lines[0])] * 3
+    assert "\x1b" not in lines[2]
+    assert r"a\|b" in formatted(frame, "markdown")
+    with pytest.raises(ValueError, match="kind must be one of"):
+        formatted(frame, "xml")
+
+
+def test_the_suffix_of_the_output_is_its_format(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, start in (
+        ("t.json", "["),
+        ("t.csv", "recommender,"),
+        ("t.md", "| rec"),
+        ("t", "rec"),
+    ):
+        assert main(["estimate", "log.csv", *SIZES, *FEW, "-o", name]) == 0
+        assert (log.parent / name).read_text(encoding="utf-8").startswith(start)
+    assert capsys.readouterr().out == ""
+    mask = os.umask(0)
+    os.umask(mask)
+    assert (log.parent / "t.csv").stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["guess"], "invalid choice"),
+        (["estimate"], "the following arguments are required: LOG"),
+        (["estimate", "none.csv"], "none.csv cannot be read"),
+        (["estimate", "."], "cannot be read: Is a directory"),
+        (["estimate", "log.csv"], "n_items is needed"),
+        (["estimate", "log.csv", *SIZES, "--metrics", "ndgc@10"], "did you mean 'ndcg'?"),
+        (["estimate", "log.csv", *SIZES, "--confidence", "1.5"], "confidence must be"),
+        (["estimate", "log.csv", *SIZES, "--confidence", "nan"], "confidence must be"),
+        (["estimate", "log.csv", *SIZES, "--confidence", "x"], "must be a number, got 'x'"),
+        (["estimate", "log.csv", "--n-items", "200.5"], "must be a whole number, got '200.5'"),
+        (["estimate", "log.csv", "--n-items", "9" * 5000], "must be a whole number"),
+        (["estimate", "log.csv", *SIZES, "--estimators", "nave"], "nave"),
+        (["estimate", "log.csv", *SIZES, "--format", "xml"], "invalid choice: 'xml'"),
+        (["compare", "log.csv", *SIZES], "required: --metric"),
+        (["plan", "--metric", "ap"], "required: --from"),
+        (["plan", "--from", "log.csv", *SIZES, "--metric", "ap", "--users", "0"], "n_users must"),
+        (
+            ["plan", "--from", "log.csv", *SIZES, "--metric", "ap", "--users", "9" * 20],
+            "n_users must",
+        ),
+        (["estimate", "log.csv", *SIZES, "-o", "out.parquet"], "out.parquet must end in one of"),
+        (["compare", "log.csv", *SIZES, "--metric", "ap", "-o", "out.html"], "or --format say"),
+        (["example", "toy", "--seed", "-1"], "seed must be a whole number >= 0, got -1"),
+        (
+            ["rank", *("--users", "u", "--items", "v", "--test", "t", "-o", "r", "--format=csv")],
+            "--format is for ranks that are printed",
+        ),
+        (["rank", "--users", "log.csv", "--items", "log.csv", "--test", "log.csv"], "log.csv"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(
+    arguments: list[str], said: str, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said in refused(arguments, capsys)
+
+
+def test_a_closed_output_is_said_in_one_sentence(
+    log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["estimate", "log.csv", *SIZES, *FEW]) == 2
+    assert capsys.readouterr().err == (
+        "error: standard output is closed: name a file to write to\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("no/such/place.html", "No such file or directory"),
+        (".", "a folder or a device"),
+        (os.devnull, "a folder or a device"),
+        ("log.csv", "is an input, and would be overwritten"),
+        ("out.csv", "is named for two outputs"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_named_before_any_work(
+    name: str,
+    said: str,
+    log: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(evaluation, "estimate", None)  # calling it would raise another error
+    before = log.read_bytes()
+    arguments = ["estimate", "log.csv", *SIZES, "-o", "out.csv", "--report", name]
+    assert said in refused(arguments, capsys)
+    assert sorted(path.name for path in log.parent.iterdir()) == ["log.csv"]
+    assert log.read_bytes() == before
+
+
+def test_without_matplotlib_there_is_no_report(
+    log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    arguments = ["estimate", "log.csv", *SIZES, *FEW, "--report", "out.html"]
+    assert "needs matplotlib" in refused(arguments, capsys)
+    assert not (log.parent / "out.html").exists()
+
+
+def test_nothing_partial_is_left_and_what_was_there_stays(
+    log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (log.parent / "out.html").write_text("before", encoding="utf-8")
+
+    def broken(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(report, "of_estimates", broken)
+    arguments = ["estimate", "log.csv", *SIZES, *FEW, "-o", "out.csv", "--report", "out.html"]
+    assert refused(arguments, capsys) == "error: No space left on device\n"
+    assert sorted(path.name for path in log.parent.iterdir()) == ["log.csv", "out.html"]
+    assert (log.parent / "out.html").read_text(encoding="utf-8") == "before"
+
+
+def test_a_warning_is_a_line_and_said_once(
+    log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = Result(pd.DataFrame({"recommender": ["A"], "value": [0.5]}))
+
+    def warned(*_: object, **__: object) -> Result:
+        for _ in range(2):
+            warnings.warn("of two\nlines", stacklevel=2)
+        return found
+
+    monkeypatch.setattr(evaluation, "estimate", warned)
+    assert main(["estimate", "log.csv", *SIZES]) == 0
+    assert capsys.readouterr().err == "warning: of two lines\n"
+
+
+def test_estimate_has_one_row_for_each_recommender_and_metric_or_one_for_each_estimator(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["estimate", "log.csv", *SIZES, "--metrics", "ap", "auc", "--format", "json"]
+    found = {}
+    for options in ((), ("--all",), ("--estimators", "naive"), ("--assume", "nothing")):
+        assert main([*words, *options]) == 0
+        found[options[-1:]] = json.loads(capsys.readouterr().out)
+    rows = found[()]
+    pairs = [(row["recommender"], row["metric"]) for row in rows]
+    assert pairs == [("A", "ap"), ("A", "auc"), ("B", "ap"), ("B", "auc")]
+    named = {row["estimator"] for row in found[("--all",)]}
+    assert named == set(evaluation.ESTIMATORS) - {"maximum likelihood"}
+    naive = {(row["recommender"], row["metric"]): row["value"] for row in found[("naive",)]}
+    assert [naive[pair] for pair in pairs] == [row["reported"] for row in rows]
+    free = found[("nothing",)]
+    widths = [[row["possible_high"] - row["possible_low"] for row in each] for each in (rows, free)]
+    assert widths[0][0] < widths[1][0]
+    assert widths[0][1] == widths[1][1]  # nothing needs to be assumed of AUC
+
+
+def test_compare_says_what_a_verdict_stands_on_before_its_numbers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (line,) = [line for line in shown_in("README.md") if "compare" in line]  # on the whole log
+    assert main([*words_of(line), "--quiet"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    found = evaluation.compare("bundled", words_of(line)[words_of(line).index("--metric") + 1])
+    said, table = out.split("pair  ")
+    assert " ".join(said.split()) == " ".join(found.sentences)
+    assert [row.split("  ")[0] for row in table.splitlines()[1:]] == [
+        "X and Y", "X and Z", "Y and Z",
+    ]  # fmt: skip
+
+
+def test_compare_assumes_as_little_as_it_is_told(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rungs = {}
+    for told in ("decreasing", "nothing"):
+        words = ["compare", "log.csv", *SIZES, "--metric", "recall@20", "--assume", told]
+        assert main([*words, "--format", "json"]) == 0
+        ((row,), err) = json.loads((said := capsys.readouterr()).out), said.err
+        rungs[told] = row["rung"], row["possible_high"] - row["possible_low"]
+        assert err == ""
+    assert rungs["nothing"][0] in ("", "proven")
+    assert rungs["decreasing"][1] < rungs["nothing"][1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "estimate log.csv", "estimate log.csv --all", "compare log.csv --metric ndcg@10",
+        "plan --from log.csv --metric ndcg@10 --n-items 100000 --users 50000",
+        "plan --from log.csv --metric ndcg@10 --curve",
+        "estimate toy/log.csv TOY", "estimate toy/log.csv TOY --all",
+        "compare toy/log.csv TOY --metric recall@10", "compare toy/log.csv TOY --metric auc",
+        "plan --from toy/log.csv TOY --metric ndcg@10",
+        "audit toy/negatives.csv --n-items 500 --positives toy/positives.csv",
+        "rank --users toy/U.npy --items toy/V.npy --train toy/train.npz --test toy/test.csv",
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("small_log")
+def test_a_table_fits_a_terminal(
+    line: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Names of twelve characters, for the bundled log and the example.
+    names = {short: f"Recommender{short}" for short in "XYZAB"}
+    assert main(["example", "toy"]) == 0
+    toy = pd.read_csv("toy/log.csv")
+    toy.assign(recommender=toy["recommender"].map(names)).to_csv("toy/log.csv", index=False)
+    bundled = read_log("bundled").frame
+    bundled = bundled.assign(recommender=bundled["recommender"].map(names))
+    bundled.drop(columns=["position", "n_relevant"]).to_csv("log.csv", index=False)
+    capsys.readouterr()
+    sizes = "--n-items 480 --n-negatives 50 --no-replacement"
+    assert main([*line.replace("TOY", sizes).split(), "--quiet"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 100, max(lines, key=len)
+
+
+def test_plan_for_the_catalogue_of_the_log_or_another(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = ["--metric", "ap", "--estimators", "naive", "--users", "30", "--max-negatives", "50"]
+    assert main(["plan", "--from", "log.csv", *SIZES, *few, "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["estimator"] for row in rows] == ["naive", "exact"]
+    assert rows[1]["scores_by_negatives"] == 30 * 200
+    pd.read_csv(log).assign(n_items=200, n_negatives=20).to_csv("own.csv", index=False)
+    again = ["plan", "--from", "own.csv", *few, "--format", "json"]
+    assert main(again) == 0
+    assert json.loads(capsys.readouterr().out) == rows
+    assert main([*again, "--n-items", "5000"]) == 0
+    assert json.loads(capsys.readouterr().out)[1]["scores_by_negatives"] == 30 * 5000
+
+
+def test_plan_says_which_negatives_it_has(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = pd.read_csv(log)
+    rows["n_negatives"] = 20 + rows["user"] % 3
+    rows.to_csv(log, index=False)
+    command = ["plan", "--from", "log.csv", "--n-items", "200", "--metric", "auc", "--estimators"]
+    assert main([*command, "naive"]) == 0
+    assert capsys.readouterr().err == (
+        "note: users have 20 to 22 negatives: true ranks are fitted to 20 of each, and the plan is "
+        "for as many\n"
+    )
+
+
+def test_plan_shows_a_curve(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few = ["--metric", "ap", "--estimators", "naive", "--users", "30", "--max-negatives", "50"]
+    assert main(["plan", "--from", "log.csv", *SIZES, *few, "--curve", "--format", "json"]) == 0
+    rows = [row for row in json.loads(capsys.readouterr().out) if row["estimator"] == "naive"]
+    assert [row["n_negatives"] for row in rows if row["n_users"] == 30] == [1, 2, 5, 10, 20, 50]
+    assert {row["n_users"] for row in rows if row["n_negatives"] == 20} == set(planning.around(30))
+
+
+def test_rank_agrees_with_sorting(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["example", "toy"]) == 0
+    words = "rank --users toy/U.npy --items toy/V.npy --test toy/test.csv -o ranks.csv"
+    assert main(words.split()) == 0
+    scores = np.load("toy/U.npy") @ np.load("toy/V.npy").T
+    test, found = pd.read_csv("toy/test.csv"), pd.read_csv("ranks.csv")
+    order = np.argsort(-scores[test["user"]], axis=1)
+    places = np.argmax(order == test["item"].to_numpy()[:, None], axis=1)
+    assert found["n_better"].tolist() == places.tolist()
+    assert sorted(path.name for path in folder.iterdir()) == ["ranks.csv", "toy"]
+
+
+def test_rank_says_which_candidates_it_counts(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["example", "toy"]) == 0
+    pd.DataFrame({"user": [0, 0, 1], "item": [5, 6, 5]}).to_csv("test.csv", index=False)
+    words = ["rank", "--users", "toy/U.npy", "--items", "toy/V.npy", "--test", "test.csv"]
+    capsys.readouterr()
+    assert main([*words, "-o", "all.csv"]) == 0
+    assert main([*words, "--among", "irrelevant", "--format", "csv"]) == 0
+    said = capsys.readouterr()
+    others = "the user's other held-out items"
+    assert said.out.startswith(f"3 ranks in all.csv: {others} are counted as candidates (2 rows")
+    assert said.err == f"note: {others} are no candidates (2 rows have some)\n"
+    found = pd.read_csv(io.StringIO(said.out.split("\n", 1)[1]))
+    both = pd.read_csv("all.csv")
+    assert (both["n_candidates"] - found["n_candidates"]).tolist() == [1, 1, 0]
+    gap = both["n_better"] - found["n_better"] + both["n_tied"] - found["n_tied"]
+    assert gap.tolist() == (both["relevant_better"] + both["relevant_tied"]).tolist()
+    assert main([*words, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_an_error_is_no_longer_than_a_screen(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("wide.csv").write_text("x" * 3_000_000 + ",user\n1,2\n", encoding="utf-8")
+    for words in (
+        ["estimate", "wide.csv", *SIZES],
+        ["estimate", "log.csv", "--format", "x" * 10**6],
+    ):
+        assert len(refused(words, capsys)) < 1_100
+
+
+def test_the_example_fits_together(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["example", "toy"]) == 0
+    log = read_log("toy/log.csv", n_items=480, n_negatives=50, replacement=False)
+    assert log.recommenders == ("A", "B")
+    negatives, positives = (pd.read_csv(f"toy/{name}.csv") for name in ("negatives", "positives"))
+    assert (negatives.groupby("user")["item"].nunique() == 50).all()
+    assert negatives.merge(positives).empty
+    capsys.readouterr()
+    assert "exists already" in refused(["example", "toy"], capsys)
+
+
+def test_names_that_the_terminal_cannot_show_are_no_error(log: Path) -> None:
+    text = log.read_text(encoding="utf-8").replace("A,", "Ä,")
+    log.write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "sampled_metrics", "estimate", "log.csv", *SIZES, *FEW],
+        capture_output=True, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert rb"\xc4" in done.stdout
+
+
+def test_every_command_is_listed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    for command in COMMANDS:
+        assert re.search(rf"^    {command} ", out, flags=re.M)
+        assert callable(getattr(cli, f"_{command}"))
+    assert set(FORMATS) == {"table", "json", "csv", "markdown"}

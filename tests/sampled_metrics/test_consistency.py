@@ -1,0 +1,596 @@
+"""Definition 1 on the paper's toy, against brute force, and on cases small enough for a hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from itertools import combinations, combinations_with_replacement, pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import ndtr
+
+from sampled_book.enumeration import exact_law
+from sampled_metrics import Protocol, metric
+from sampled_metrics.consistency import (
+    HANDFUL,
+    OrderByNegatives,
+    Standing,
+    counterexample,
+    expected_differences,
+    order_by_negatives,
+    sign,
+    users_behind,
+)
+from sampled_metrics.estimators import Estimator, bias_variance, monotone, naive, rank_estimate
+from sampled_metrics.verdicts import Verdict, negatives_needed, verdict
+
+TOY = {
+    "A": [100, 100, 100, 100, 100],
+    "B": [40, 40, 8437, 9266, 4482],
+    "C": [212, 2, 743, 5342, 1548],
+}
+
+
+#: The order of two recommenders, A and B, by the sign of A's mean less B's.
+SPELLED = {1: "A > B", 0: "A = B", -1: "B > A"}
+
+
+def slow_orders(a: list[int], b: list[int], name: str, n: int, m_max: int, law: bool) -> list[str]:
+    """Expected order at every m in 1..m_max, one after the other."""
+    orders = []
+    for m in range(1, m_max + 1):
+        estimator = naive(metric(name), Protocol(n, m, replacement=law))
+        ahead = sign(estimator.expected(a).mean(), estimator.expected(b).mean())
+        orders.append(SPELLED[ahead])
+    return orders
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("name", ["auc", "ap", "ndcg", "ndcg@3", "recall@5", "precision@2"])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [([3, 60], [10, 20]), ([1, 90, 90], [12, 30, 31]), ([5, 5], [5, 5]), ([2, 7], [99, 100])],
+)
+def test_order_by_negatives_equals_trying_every_m(
+    a: list[int], b: list[int], name: str, replacement: bool
+) -> None:
+    n = 100
+    protocol = Protocol(n, n - 1, replacement=replacement)
+    found = order_by_negatives({"A": a, "B": b}, metric(name), protocol)
+    slow = slow_orders(a, b, name, n, n - 1, replacement)
+    assert [found.at(m) for m in range(1, n)] == slow
+    assert found.flips == tuple(m for m in range(2, n) if slow[m - 1] != slow[m - 2])
+    assert found.exact == SPELLED[sign(metric(name)(a, n).mean(), metric(name)(b, n).mean())]
+    settled = [m for m in range(1, n) if all(s == found.exact for s in slow[m - 1 :])]
+    assert found.right_from == (settled[0] if settled else None)
+
+
+rank_lists = st.lists(st.integers(1, 40), min_size=3, max_size=3)
+
+
+@given(a=rank_lists, b=rank_lists, name=st.sampled_from(["ap", "ndcg", "recall@2"]))
+def test_order_by_negatives_finds_every_flip(a: list[int], b: list[int], name: str) -> None:
+    found = order_by_negatives({"A": a, "B": b}, name, Protocol(40, 39))
+    assert [found.at(m) for m in range(1, 40)] == slow_orders(a, b, name, 40, 39, True)
+
+
+def test_few_numbers_of_negatives_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sampled_metrics import consistency
+
+    tried = []
+
+    def counting(m: object, protocol: Protocol) -> object:
+        tried.append(protocol.n_negatives)
+        return naive(m, protocol)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(consistency, "naive", counting)
+    pair = {name: TOY[name] for name in "BC"}
+    found = order_by_negatives(pair, "ap", Protocol(10_000, 9_999))
+    assert found.flips == (73, 281)
+    # Once for each of the two recommenders.
+    assert 2 * len(set(tried)) == len(tried) < 240
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("name", ["ap", "recall@2", "auc"])
+def test_orders_equal_sorting_the_expected_means_at_every_m(name: str, replacement: bool) -> None:
+    n, m_max = 30, 29
+    ranks = {"A": [7, 7], "B": [2, 30], "C": [5, 12], "D": [7, 7]}
+    protocol = Protocol(n, m_max, replacement=replacement)
+    found = order_by_negatives(ranks, metric(name), protocol).frame
+    assert found["first"].tolist() == [1, *(found["last"] + 1).tolist()[:-1]]
+    assert found["last"].iloc[-1] == m_max
+    exact = {x: metric(name)(r, n).mean() for x, r in ranks.items()}
+    for row in found.itertuples():
+        for m in range(row.first, row.last + 1):
+            estimator = naive(metric(name), Protocol(n, m, replacement=replacement))
+            mean = {x: estimator.expected(r).mean() for x, r in ranks.items()}
+            groups = [group.split(" = ") for group in row.order.split(" > ")]
+            assert sorted(name for group in groups for name in group) == sorted(ranks)
+            for group in groups:
+                assert [mean[x] for x in group] == pytest.approx([mean[group[0]]] * len(group))
+            for better, worse in pairwise(groups):
+                assert mean[better[0]] > mean[worse[0]] * (1 + 1e-12)
+            same = [sign(exact[a], exact[b]) == sign(mean[a], mean[b]) for a in mean for b in mean]
+            assert row.right == all(same)
+    assert (found["order"].iloc[1:].values != found["order"].iloc[:-1].values).all()
+
+
+def test_orders_of_the_toy() -> None:
+    found = order_by_negatives(TOY, "ap", Protocol(10_000, 9_999)).frame
+    assert found["first"].tolist() == [1, 73, 281, 438, 954]
+    words = ["A > C > B", "A > B > C", "A > C > B", "C > A > B", "C > B > A"]
+    assert found["order"].tolist() == words
+    assert found["right"].tolist() == [False] * 4 + [True]
+
+
+def test_toy_flips_where_the_order_changes() -> None:
+    # Each reported flip is checked on its two sides in rational arithmetic.
+    pair = {name: TOY[name] for name in "AC"}
+    found = order_by_negatives(pair, "ap", Protocol(10_000, 9_999))
+    (flip,) = found.flips
+
+    def difference(m: int) -> Fraction:
+        def mean(ranks: list[int]) -> Fraction:
+            parts = []
+            for r in ranks:
+                p = Fraction(r - 1, 9_999)
+                parts.append((1 - (1 - p) ** (m + 1)) / ((m + 1) * p) if p else Fraction(1))
+            return sum(parts, Fraction(0)) / len(ranks)
+
+        return mean(TOY["A"]) - mean(TOY["C"])
+
+    assert difference(flip - 1) > 0 > difference(flip)
+    assert found.orders == ("A > C", "C > A")
+    assert (found.exact, found.right_from) == ("C > A", flip)
+
+
+def test_sizes_by_instance() -> None:
+    sizes = [100, 50, 80]
+    protocol = Protocol(sizes, 49, replacement=False)
+    found = order_by_negatives({"A": [1, 40, 70], "B": [20, 15, 20]}, "ap", protocol)
+    for m in (1, 7, 49):
+        estimator = naive(metric("ap"), Protocol(np.array(sizes), m, replacement=False))
+        first = estimator.expected([1, 40, 70]).mean()
+        assert found.at(m) == SPELLED[sign(first, estimator.expected([20, 15, 20]).mean())]
+
+
+def test_expected_differences_of_the_toy() -> None:
+    samples = [Protocol(10_000, m) for m in (99, 2_000, 3_000)]
+    frame = expected_differences(TOY, "recall@10", samples)
+    assert list(frame.columns) == [
+        "first",
+        "second",
+        "n_negatives",
+        "exact",
+        "expected",
+        "consistent",
+    ]
+    assert len(frame) == 9
+    at = frame.set_index(["first", "second", "n_negatives"])
+    assert at.loc[("A", "C", 99), "exact"] == pytest.approx(-0.2)
+    assert not at.loc[("A", "C", 99), "consistent"]
+    assert not at.loc[("B", "C", 2_000), "consistent"]
+    assert at.loc[("B", "C", 3_000), "consistent"]
+    # An exact tie that sampling breaks is an inconsistency too.
+    assert at.loc[("A", "B", 99), "exact"] == 0
+    assert not at.loc[("A", "B", 99), "consistent"]
+    samples = [Protocol(10_000, m) for m in (1, 99, 9_999)]
+    assert expected_differences(TOY, "auc", samples)["consistent"].all()
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("name", ["ap", "ndcg", "recall@1", "recall@2", "ndcg@2"])
+def test_counterexamples_in_rational_arithmetic(name: str, replacement: bool) -> None:
+    found = counterexample(metric(name), replacement=replacement)
+    assert found is not None
+    n, m = found.protocol.n_items, found.protocol.n_negatives
+    exact = [Fraction(float(v)) for v in metric(name).vector(n)]
+    sampled = [Fraction(float(v)) for v in metric(name).vector(m + 1)]
+
+    def means(ranks: tuple[int, ...]) -> tuple[Fraction, Fraction]:
+        laws = [exact_law(n, m, r, replacement) for r in ranks]
+        expected = sum(p * v for law in laws for p, v in zip(law, sampled, strict=True))
+        return sum(exact[r - 1] for r in ranks) / len(ranks), Fraction(expected) / len(ranks)
+
+    better, worse = means(found.better), means(found.worse)
+    assert better[0] > worse[0]
+    assert better[1] < worse[1]
+    assert found.exact == pytest.approx((float(better[0]), float(worse[0])))
+    assert found.expected == pytest.approx((float(better[1]), float(worse[1])))
+
+
+def test_counterexample_is_the_smallest() -> None:
+    found = counterexample(metric("recall@2"))
+    assert found is not None
+    assert (found.protocol.n_items, len(found.better), found.protocol.n_negatives) == (4, 2, 2)
+    # Nothing smaller: all pairs of 2 or 3 ranks of 3 items, every m.
+    for size in (2, 3, 4):
+        lists = list(combinations_with_replacement(range(1, 4), size))
+        for m in (1, 2):
+            expected = naive(metric("recall@2"), Protocol(3, m)).expected(lists).mean(axis=1)
+            exact = metric("recall@2")(lists).mean(axis=1)
+            for i in range(len(lists)):
+                for j in range(len(lists)):
+                    reversed_order = sign(exact[i], exact[j]) * sign(expected[i], expected[j])
+                    assert reversed_order >= 0
+
+
+def test_auc_has_no_counterexample() -> None:
+    assert counterexample(metric("auc"), n_items=8, n_instances=3) is None
+
+
+def test_order_of_nearly_equal_means() -> None:
+    assert sign(1.0, 1.0 + 1e-13) == 0
+    assert sign(0.0, 0.0) == 0
+    assert sign(1e-200, 0.0) == 1
+    assert sign(1.0, 1.0 + 1e-11) == -1
+
+
+@pytest.mark.parametrize(
+    ("ranks", "n_items", "message"),
+    [
+        ({"A": [1]}, 10, "ranks must hold at least two recommenders, got 1"),
+        ({"A": [1], "B": [1, 2]}, 10, "the same number of instances for every recommender, got"),
+        ({"A": [1, 2], "B": [1, 2]}, [10, 10, 10], "ranks of A of shape"),
+        ({"A": [1], "B": [1]}, [10, 10, 10], "got {'A': 1, 'B': 1} and 3 in n_items"),
+        ({"A": [], "B": []}, 10, "ranks of A must"),
+        ({"A": [1], "B": [11]}, 10, "ranks of B must be <= 10, got 11"),
+        ({"A": [0], "B": [1]}, 10, "ranks of A must be >= 1, got 0"),
+    ],
+)
+def test_bad_ranks(ranks: dict[str, list[int]], n_items: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        expected_differences(ranks, "ap", Protocol(n_items, 5))  # type: ignore[arg-type]
+
+
+def test_bad_numbers_of_negatives() -> None:
+    with pytest.raises(ValueError, match=r"n_negatives must be a whole number in \[1, 9\], got 10"):
+        OrderByNegatives((1,), ("A > B",), "A > B", 9).at(10)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"n_items": 2}, "n_items must be"), ({"n_instances": 5}, "n_instances must be")],
+)
+def test_bad_search_sizes(arguments: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        counterexample(metric("ap"), **arguments)
+
+
+def slow_difference(first: list[int], second: list[int], estimator: Estimator) -> dict[float, Any]:
+    """The law of the difference of the averages, by convolving every user's own."""
+    law: dict[float, Any] = {0.0: Fraction(1)}
+    protocol = estimator.protocol
+    for way, ranks in ((1, first), (-1, second)):
+        for rank in ranks:
+            own = exact_law(protocol.n_items, protocol.n_negatives, rank, protocol.replacement)
+            grown: dict[float, Any] = {}
+            for total, p in law.items():
+                for value, q in zip(estimator.values, own, strict=True):
+                    key = round(total + way * float(value) / len(ranks), 12)
+                    grown[key] = grown.get(key, 0) + p * q
+            law = grown
+    return law
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("name", ["ap", "ndcg@2", "auc"])
+def test_verdict_has_the_moments_of_the_whole_law(name: str, replacement: bool) -> None:
+    first, second = [1, 4, 7], [2, 3, 9]
+    for make in (naive, lambda m, p: bias_variance(m, p, 0.1)):
+        estimator = make(metric(name), Protocol(9, 4, replacement=replacement))
+        law = slow_difference(first, second, estimator)
+        assert float(sum(law.values())) == pytest.approx(1, abs=1e-12)
+        mean = sum(value * float(p) for value, p in law.items())
+        second_moment = sum(value**2 * float(p) for value, p in law.items())
+        found = verdict(first, second, estimator)
+        assert found.expected == pytest.approx(mean, abs=1e-11)
+        assert found.sd == pytest.approx(np.sqrt(second_moment - mean**2), rel=1e-9)
+        exact = metric(name)(first, 9).mean() - metric(name)(second, 9).mean()
+        assert found.exact == pytest.approx(exact)
+
+
+def test_verdict_is_right_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(11)
+    users, runs = 800, 2_000
+    first, second = rng.integers(1, 200, users), rng.integers(1, 190, users)
+    protocol = Protocol(1_000, 60, replacement=False)
+    estimator = bias_variance(metric("ndcg@10"), protocol, 0.1)
+    found = verdict(first, second, estimator)
+    a, b = (
+        estimator(protocol.draw(r, rng, size=(runs, users))).mean(axis=1) for r in (first, second)
+    )
+    right = float(np.mean(np.sign(a - b) == np.sign(found.exact)))
+    assert 0.6 < found.probability < 0.99
+    error = np.sqrt(found.probability * (1 - found.probability) / runs)
+    assert abs(right - found.probability) < 4 * error
+
+
+def shares(first: list[int], second: list[int], estimator: Estimator) -> tuple[float, float]:
+    """Of all evaluations: those that find the exact order, and those in which both are level."""
+    law = slow_difference(first, second, estimator)
+    n = estimator.protocol.n_items
+    exact = estimator.metric(first, n).mean() - estimator.metric(second, n).mean()
+    right = sum(p for value, p in law.items() if value * exact > 1e-12)
+    return float(right), float(sum(p for value, p in law.items() if abs(value) <= 1e-11))
+
+
+MAKERS = {
+    "naive": naive,
+    "rank estimate": rank_estimate,
+    "monotone": monotone,
+    "bias-variance": lambda m, p: bias_variance(m, p, 0.1),
+}
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("name", ["auc", "ap", "ndcg", "ndcg@2", "recall@1", "recall@2", "rr@2"])
+@pytest.mark.parametrize("maker", MAKERS)
+def test_the_shares_of_right_verdicts_and_of_ties_by_enumeration(
+    maker: str, name: str, replacement: bool
+) -> None:
+    for first, second in (([1, 2, 5], [2, 2, 3]), ([1, 1, 6], [4, 5, 6]), ([2, 2, 2], [3, 3, 3])):
+        estimator = MAKERS[maker](metric(name), Protocol(6, 2, replacement=replacement))
+        if metric(name)(first, 6).mean() == metric(name)(second, 6).mean():
+            continue
+        found = verdict(first, second, estimator)
+        right, ties = shares(first, second, estimator)
+        assert found.probability == pytest.approx(right, abs=1e-9)
+        assert found.ties == pytest.approx(ties, abs=1e-9)
+
+
+def test_where_nearly_all_evaluations_tie_hardly_any_is_right() -> None:
+    protocol = Protocol(500, 20)
+    found = verdict(
+        [10] * 10 + [20] * 90, [11] * 10 + [20] * 90, naive(metric("recall@10"), protocol)
+    )
+    # A user's item leaves the sampled top ten with these probabilities: one such event in all.
+    lost = [float(sum(exact_law(500, 20, rank, True)[10:])) for rank in (10, 11, 20)]
+    assert found.probability == pytest.approx(10 * lost[1] + 90 * lost[2], rel=1e-5)
+    assert 1 - found.probability - found.ties == pytest.approx(
+        10 * lost[0] + 90 * lost[2], abs=1e-13
+    )
+    assert found.expected == pytest.approx((lost[1] - lost[0]) / 10, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "users", "maker"),
+    [
+        ("recall@10", 60, "naive"),
+        ("recall@10", 60, "bias-variance"),
+        ("ndcg@10", 60, "rank estimate"),
+        ("ap", 5, "naive"),
+        ("ap", 60, "monotone"),
+        ("auc", 60, "naive"),
+        ("ndcg@10", 400, "naive"),
+    ],
+)
+def test_the_shares_are_those_of_simulated_evaluations(name: str, users: int, maker: str) -> None:
+    rng, runs = np.random.default_rng(5), 20_000
+    first, second = (
+        rng.geometric(0.03, users).clip(1, 600),
+        rng.geometric(0.026, users).clip(1, 600),
+    )
+    estimator = MAKERS[maker](metric(name), Protocol(600, 90))
+    found = verdict(first, second, estimator)
+    difference = np.zeros(runs)
+    for way, ranks in ((1, first), (-1, second)):
+        for rank, count in zip(*np.unique(ranks, return_counts=True), strict=True):
+            drawn = rng.binomial(90, (rank - 1) / 599, (count, runs))
+            difference += way * estimator.values[drawn].sum(axis=0)
+    right = np.mean(np.sign(found.exact) * difference > 1e-9)
+    ties = np.mean(np.abs(difference) <= 1e-9)
+    for share, said in ((right, found.probability), (ties, found.ties)):
+        assert share == pytest.approx(said, abs=4 * np.sqrt(said * (1 - said) / runs) + 1e-3)
+
+
+def test_ties_of_sums_of_fractions_are_counted() -> None:
+    # AP of ranks 1..21 in whole numbers: 1/k times the least common multiple of all k.
+    rng, users, runs = np.random.default_rng(7), 40, 40_000
+    parts = np.array([math.lcm(*range(1, 22)) // k for k in range(1, 22)])
+    drawn = [parts[rng.binomial(20, (r - 1) / 499, (users, runs))].sum(axis=0) for r in (20, 21)]
+    ties, right = np.mean(drawn[0] == drawn[1]), np.mean(drawn[0] > drawn[1])
+    ap = naive(metric("ap"), Protocol(500, 20))
+    first, second = [20] * users, [21] * users
+    for found in (verdict(first, second, ap), verdict(first, second, ap, n_users=users)):
+        assert found.ties == pytest.approx(ties, abs=1e-3 + 4 * np.sqrt(ties / runs))
+        assert found.probability == pytest.approx(right, abs=1e-3 + 4 * np.sqrt(0.25 / runs))
+
+
+@pytest.mark.parametrize("name", ["recall@10", "auc", "ndcg@10"])
+def test_many_users_who_are_not_alike_are_nearly_normal(name: str) -> None:
+    rng = np.random.default_rng(6)
+    first, second = rng.integers(1, 900, 3_000), rng.integers(1, 880, 3_000)
+    found = verdict(first, second, naive(metric(name), Protocol(3_000, 100)))
+    normal = float(ndtr(found.z))
+    # The normal distribution counts half of the ties as right; there are few or none.
+    assert found.ties < 0.02
+    assert found.probability + found.ties / 2 == pytest.approx(normal, abs=2e-4)
+    users = found.users(0.9)
+    if found.z < 0:
+        assert users is None
+    else:
+        assert users == pytest.approx(found.n_users * (1.2816 / found.z) ** 2, rel=0.01, abs=3_000)
+
+
+def test_users_are_the_fewest_that_reach_the_level() -> None:
+    # The same users, copied: the difference stays and its variance is divided.
+    first, second = [3, 40, 8, 1], [5, 30, 9, 2]
+    estimator = naive(metric("ap"), Protocol(100, 20))
+    needed = verdict(first, second, estimator).users(0.9)
+    assert needed is not None
+    copies = -(-needed // 4)
+    assert verdict(first * copies, second * copies, estimator).probability >= 0.9
+    assert verdict(first * (copies - 1), second * (copies - 1), estimator).probability < 0.9
+
+
+def test_a_verdict_without_chance_is_right_or_wrong() -> None:
+    assert Verdict(exact=0.1, expected=0.1, sd=0.0, n_users=5).probability == 1
+    assert Verdict(exact=0.1, expected=-0.1, sd=0.0, n_users=5).probability == 0
+    assert Verdict(exact=0.1, expected=0.1, sd=0.0, n_users=5).users() == 1
+    # A metric that cannot tell two recommenders apart finds no order.
+    same = Verdict(exact=0.1, expected=0.0, sd=0.0, n_users=5)
+    assert same.users() is None
+    assert (same.probability, same.ties) == (0, 1)
+
+
+def test_negatives_needed_equals_trying_every_m() -> None:
+    first, second = [2, 30, 31, 33], [8, 9, 10, 11]
+    name = metric("ndcg")
+
+    @cache
+    def at(m: int) -> Verdict:
+        return verdict(first, second, naive(name, Protocol(60, m, replacement=False)))
+
+    for level in (0.5, 0.6, 0.8, 0.9):
+        slow = [m for m in range(1, 56) if at(m).probability >= level]
+        assert negatives_needed(at, 1, 55, level) == (slow[0] if slow else None)
+    assert negatives_needed(at, 55, 55, 0.6) == (55 if at(55).probability >= 0.6 else None)
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_an_evaluation_that_sees_no_difference_is_not_right(replacement: bool) -> None:
+    # Up to nine negatives everything is in the sampled top ten, for both recommenders.
+    def at(m: int) -> Verdict:
+        protocol = Protocol(1_000, m, replacement=replacement)
+        return verdict([3] * 5, [700] * 5, naive(metric("recall@10"), protocol))
+
+    assert [at(m).z for m in range(1, 10)] == [0] * 9
+    assert at(10).z > 0
+    assert at(9).users(0.5) is None
+    assert negatives_needed(at, 1, 9, 0.5) is None
+    # With ten the order is right in expectation, and one evaluation in eight finds it: in the
+    # others the two are level. With twelve more than half of them find it.
+    miss = float(exact_law(1_000, 10, 700, replacement)[10])
+    assert at(10).probability == pytest.approx(1 - (1 - miss) ** 5, rel=1e-9)
+    assert at(10).ties == pytest.approx((1 - miss) ** 5, rel=1e-9)
+    assert at(11).probability < 0.5 <= at(12).probability
+    assert negatives_needed(at, 1, 900, 0.5) == 12
+
+
+def test_a_permutation_of_the_users_has_no_exact_order() -> None:
+    # The two averages differ in the last bit.
+    first, second = [12, 1, 1, 4, 1, 20, 16], [1, 4, 16, 20, 12, 1, 1]
+    assert metric("ap")(first).mean() != metric("ap")(second).mean()
+    with pytest.raises(ValueError, match="exact must not be 0"):
+        verdict(first, second, naive(metric("ap"), Protocol(60, 5)))
+
+
+def test_the_default_law_is_with_replacement() -> None:
+    ranks = {"A": [3, 60], "B": [10, 20]}
+    for law, given_law in ((True, {}), (False, {"replacement": False})):
+        protocol = Protocol(100, 50, **given_law)
+        (row,) = expected_differences(ranks, "ap", protocol).itertuples()
+        estimator = naive(metric("ap"), Protocol(100, 50, replacement=law))
+        a, b = (estimator.expected(r).mean() for r in ranks.values())
+        assert row.expected == pytest.approx(a - b, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["ap", "recall@2", "ndcg@2"])
+def test_counterexample_has_the_widest_margin(name: str) -> None:
+    found = counterexample(metric(name))
+    assert found is not None
+    n = int(found.protocol.n_items)
+    lists = list(combinations_with_replacement(range(1, n + 1), len(found.better)))
+    exact = metric(name)(lists).mean(axis=1)
+    expected = naive(metric(name), found.protocol).expected(lists).mean(axis=1)
+    margins = [
+        min(exact[i] - exact[j], expected[j] - expected[i])
+        for i in range(len(lists))
+        for j in range(len(lists))
+    ]
+    margin = min(found.exact[0] - found.exact[1], found.expected[1] - found.expected[0])
+    assert margin == pytest.approx(max(margins), rel=1e-9)
+
+
+def test_the_default_level_is_95_percent() -> None:
+    def at(m: int) -> Verdict:
+        return verdict([3] * 5, [8] * 5, naive(metric("ap"), Protocol(1_000, m)))
+
+    assert negatives_needed(at, 10, 900) == negatives_needed(at, 10, 900, 0.95)
+    assert at(100).users() == at(100).users(0.95)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda e: verdict([1, 2], [2, 1], e), "exact must not be 0"),
+        (lambda e: verdict([1, 2], [1], e), "same number of instances"),
+        (lambda e: verdict([1], [61], e), "must be <= 60"),
+        (lambda e: verdict([1], [2], e).users(0.4), r"confidence must be in \[0.5, 1\), got 0.4"),
+        (lambda e: Verdict(0.1, 0.1, -1.0, 5), "sd must be >= 0"),
+        (
+            lambda e: verdict([1], [2], naive(e.metric, Protocol(60, 5, n_relevant=2))),
+            "protocol must be for n_relevant = 1 in each instance, got 2",
+        ),
+        (lambda e: Verdict(0.1, float("nan"), 1.0, 5), "expected must be finite"),
+        (lambda e: Verdict(0.1, 0.1, 1.0, 0), "n_users must be a whole number >= 1"),
+        (lambda e: negatives_needed(lambda m: verdict([1], [2], e), 5, 4), "high must be"),
+        (lambda e: negatives_needed(lambda m: verdict([1], [2], e), 1, 4, 1.0), "confidence"),
+    ],
+)
+def test_bad_verdicts_are_refused(call: Callable[[Estimator], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call(naive(metric("ap"), Protocol(60, 5)))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=7))
+def test_the_users_behind_an_order_are_the_fewest_whose_absence_undoes_it(
+    pairs: list[tuple[int, int]],
+) -> None:
+    gaps = [a - b for a, b in pairs]
+    lead = sum(gaps)
+    needed = next(
+        k
+        for k in range(len(gaps) + 1)
+        for left in combinations(gaps, len(gaps) - k)
+        if (lead > 0 and sum(left) <= 0) or (lead < 0 and sum(left) >= 0) or lead == 0
+    )
+    first, second = zip(*pairs, strict=True)
+    assert users_behind(first, second) == needed == users_behind(second, first)
+
+
+def test_an_order_that_rests_on_a_handful_of_users_is_a_tie() -> None:
+    few, many, none = ([1.0] * n + [0.0] * (20 - n) for n in (HANDFUL - 1, HANDFUL, 0))
+    found = Standing.of({"few": few, "none": none, "many": many})
+    assert found.users["few", "none"] == HANDFUL - 1
+    assert [found.order(*pair) for pair in (("few", "none"), ("many", "none"))] == [0, 1]
+    # "many" is ahead of "none" alone, so no place in the line parts all before from all after.
+    assert found.spelled == "many = few = none"
+    assert Standing.of({"none": none, "many": many}).spelled == "many > none"
+
+
+def test_an_expected_order_rests_on_no_more_users_than_are_expected_to_have_a_hit() -> None:
+    expected = {"a": np.full(1_000, 0.004), "b": np.full(1_000, 0.001)}
+    assert Standing.of(expected).users["a", "b"] > HANDFUL
+    found = Standing.of(expected, expected)
+    assert (found.users["a", "b"], found.order("a", "b")) == (4, 0)
+    swapped = Standing.of(dict(reversed(expected.items())), expected)
+    assert swapped.users["b", "a"] == 4
+
+
+def test_a_standing_keeps_another_where_that_one_is_no_tie() -> None:
+    pairs = [("a", "b"), ("a", "c"), ("b", "c")]
+    clear = Standing({"a": 0.3, "b": 0.2, "c": 0.1}, dict.fromkeys(pairs, 9))
+    tied = Standing({"a": 0.3, "b": 0.1, "c": 0.2}, dict(zip(pairs, (9, 9, 1), strict=True)))
+    assert clear.keeps(tied)
+    assert not tied.keeps(clear)
+    assert (clear.spelled, tied.spelled) == ("a > b > c", "a > c = b")
+
+
+def test_users_behind_needs_the_same_users() -> None:
+    with pytest.raises(ValueError, match=r"one shape \(n_users,\), got \(2,\) and \(3,\)"):
+        users_behind([1, 2], [1, 2, 3])
+
+
+def test_standings_are_equal_if_they_hold_the_same() -> None:
+    values = {"a": [1.0, 0.0], "b": [0.0, 0.5]}
+    one, same, other = (Standing.of(v) for v in (values, values, {"a": [1], "b": [0]}))
+    assert len({one, same, other}) == 2

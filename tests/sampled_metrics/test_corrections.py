@@ -1,0 +1,500 @@
+"""The corrections against dense twins, identities and enumeration."""
+
+from __future__ import annotations
+
+from math import comb
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import lsq_linear
+
+from sampled_book.enumeration import every_sample
+from sampled_metrics import Metric, Protocol, estimators, evaluation, metric
+from sampled_metrics.estimators import (
+    Estimator,
+    IllConditionedError,
+    bias_variance,
+    choose_gamma,
+    default_gamma,
+    least_bias,
+    monotone,
+    naive,
+    observed,
+    rank_estimate,
+)
+from sampled_metrics.numerics import least_squares, quadrature
+from sampled_metrics.numerics.distributions import log_law
+
+LAWS = [True, False]
+
+
+def dense(protocol: Protocol, j: int, m: Metric, prior: np.ndarray | None):  # type: ignore[no-untyped-def]
+    """The paper's A, b and c (krichene2020, eqs 23 and 25), every rank a row."""
+    relevant = protocol.n_relevant
+    ranks = np.arange(j, int(protocol.n_items) - (relevant - j) + 1)
+    p = np.full(ranks.size, 1 / ranks.size) if prior is None else prior
+    law = protocol.pmf(ranks, j)
+    target = m.term(ranks, j, relevant, protocol.n_items)
+    return np.sqrt(p)[:, None] * law, np.sqrt(p) * target, p @ law
+
+
+def dense_bias_variance(
+    protocol: Protocol, j: int, m: Metric, gamma: float, prior: np.ndarray | None
+) -> np.ndarray:
+    a, b, c = dense(protocol, j, m, prior)
+    if gamma == 1:
+        return a.T @ b / c
+    if gamma > 1:
+        return np.linalg.solve((1 - gamma) * a.T @ a + gamma * np.diag(c), a.T @ b)
+    rows = np.vstack([np.sqrt(1 - gamma) * a, np.diag(np.sqrt(gamma * c))])
+    return np.linalg.lstsq(rows, np.append(b / np.sqrt(1 - gamma), 0 * c), rcond=None)[0]
+
+
+def objective(
+    values: np.ndarray, a: np.ndarray, b: np.ndarray, c: np.ndarray, gamma: float
+) -> float:
+    """Squared bias plus gamma times variance, averaged over the prior."""
+    mean = a @ values
+    return float(((mean - b) ** 2).sum() + gamma * (c @ values**2 - (mean**2).sum()))
+
+
+def geometric(n: int) -> np.ndarray:
+    p = 0.999 ** np.arange(n)
+    return p / p.sum()
+
+
+def setting(
+    n: int, m: int, weighted: bool, relevant: int, replacement: bool
+) -> tuple[Protocol, np.ndarray | None]:
+    """A row of SETTINGS as a protocol, with no more negatives than there are, and a prior."""
+    if not replacement:
+        m = min(m, n - relevant)
+    prior = geometric(n - relevant + 1) if weighted else None
+    return Protocol(n, m, replacement=replacement, n_relevant=relevant), prior
+
+
+SETTINGS = [
+    (300, 10, "ap", False, 1),
+    (3_541, 100, "recall@10", False, 1),
+    (3_541, 100, "ndcg@10", True, 1),
+    (4_000, 100, "ndcg", False, 1),
+    (3_000, 40, "recall@500", False, 1),
+    (2_000, 150, "rr@20", True, 1),
+    (1_000, 30, "ap", False, 4),
+    (800, 60, "ndcg@10", True, 3),
+    (500, 20, "precision@5", False, 2),
+    (1_500, 20, "recall@250", False, 3),
+    (101, 100, "ap@10", False, 1),
+]
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize("gamma", [1e-3, 0.5, 1.0, 3.0])
+@pytest.mark.parametrize(("n", "m", "name", "weighted", "relevant"), SETTINGS)
+def test_bias_variance_equals_the_dense_twin(
+    n: int, m: int, name: str, weighted: bool, relevant: int, gamma: float, replacement: bool
+) -> None:
+    protocol, prior = setting(n, m, weighted, relevant, replacement)
+    values = np.atleast_2d(bias_variance(metric(name), protocol, gamma, prior).values)
+    for j in range(1, relevant + 1):
+        twin = dense_bias_variance(protocol, j, metric(name), gamma, prior)
+        assert values[j - 1] == pytest.approx(twin, rel=0, abs=1e-9 * np.abs(twin).max())
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize("gamma", [0.0, 1e-9])
+@pytest.mark.parametrize(("n", "m", "name", "weighted", "relevant"), SETTINGS)
+def test_small_gamma_attains_the_least_objective(
+    n: int, m: int, name: str, weighted: bool, relevant: int, gamma: float, replacement: bool
+) -> None:
+    protocol, prior = setting(n, m, weighted, relevant, replacement)
+    everything = not replacement and n - relevant == m  # the sample is the catalogue
+    if gamma == 0 and m > 40 and not everything:
+        with pytest.raises(IllConditionedError, match=f"larger than 0 with {m} negatives"):
+            bias_variance(metric(name), protocol, gamma, prior)
+        return
+    values = np.atleast_2d(bias_variance(metric(name), protocol, gamma, prior).values)
+    for j in range(1, relevant + 1):
+        a, b, c = dense(protocol, j, metric(name), prior)
+        twin = dense_bias_variance(protocol, j, metric(name), gamma, prior)
+        ours, theirs = (objective(v, a, b, c, gamma) for v in (values[j - 1], twin))
+        # Without variance to weigh, directions that the law shrinks by 1e12 carry rounding back.
+        assert ours <= theirs * (1 + (1e-7 if gamma == 0 else 1e-9)) + 1e-22
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize("nonnegative", [True, False])
+@pytest.mark.parametrize(
+    ("n", "m", "name", "weighted", "relevant"),
+    [s for s in SETTINGS if s[0] <= 3_541 and s[1] <= 100],
+)
+def test_monotone_equals_bounded_least_squares(
+    n: int, m: int, name: str, weighted: bool, relevant: int, nonnegative: bool, replacement: bool
+) -> None:
+    protocol, prior = setting(n, m, weighted, relevant, replacement)
+    values = np.atleast_2d(monotone(metric(name), protocol, nonnegative, prior).values)
+    for j, row in enumerate(values, start=1):
+        assert (np.diff(row) <= 1e-13).all()
+        assert not nonnegative or row[-1] >= 0
+        a, b, c = dense(protocol, j, metric(name), prior)
+        low = np.append(np.zeros(protocol.n_negatives), 0 if nonnegative else -np.inf)
+        twin = lsq_linear(np.cumsum(a, axis=1), b, (low, np.inf), method="bvls", tol=1e-14)
+        values_twin = np.cumsum(twin.x[::-1])[::-1]
+        ours, theirs = (objective(v, a, b, c, 0.0) for v in (row, values_twin))
+        assert ours <= theirs * (1 + 1e-8) + 1e-18
+        # Optimality without a twin: no step down can be added or taken back to any gain.
+        slope = np.cumsum(a, axis=1).T @ (a @ row - b)
+        down = -np.diff(row, append=0.0)
+        scale = np.abs(b).max() * 1e-9
+        assert (slope[:-1] >= -scale).all()
+        assert abs(slope[:-1] @ down[:-1]) <= scale
+        assert abs(slope[-1]) <= scale or (nonnegative and row[-1] == 0)
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize(("n", "m"), [(10**6, 100), (10**9, 10), (10**9, 300)])
+@pytest.mark.parametrize("name", ["recall@10", "ndcg", "recall@100000"])
+def test_few_nodes_are_enough_for_large_catalogues(
+    monkeypatch: pytest.MonkeyPatch, n: int, m: int, name: str, replacement: bool
+) -> None:
+    protocol = Protocol(n, m, replacement=replacement)
+    few = bias_variance(metric(name), protocol, 1e-3).values
+    more = quadrature._count
+    monkeypatch.setattr(quadrature, "_count", lambda *args: 2 * more(*args) + 15)
+    estimators._system.cache_clear()
+    assert few == pytest.approx(
+        bias_variance(metric(name), protocol, 1e-3).values, rel=0, abs=1e-9 * np.abs(few).max()
+    )
+    estimators._system.cache_clear()
+
+
+@pytest.mark.parametrize("n", [7, 60, 1_000, 10**9])
+@pytest.mark.parametrize("count", [1, 3, 20])
+def test_gauss_rule_sums_polynomials(n: int, count: int) -> None:
+    nodes, weights = quadrature.gauss(1, n, count)
+    assert nodes.size == min(n, count)
+    assert ((nodes >= 1) & (nodes <= n)).all()
+    t = (nodes - 1) / (n - 1)
+    for degree in range(2 * count):
+        whole = np.arange(n) / (n - 1) if n <= 1_000 else None
+        if whole is not None:
+            exact = (whole**degree).sum()
+        else:  # Euler-Maclaurin; what it leaves out is below 1e-16 of the sum
+            exact = (n - 1) / (degree + 1) + 0.5 * (1.0 + (degree == 0))
+        assert weights @ t**degree == pytest.approx(exact, rel=1e-11)
+
+
+@given(
+    n=st.integers(3, 4_000),
+    share=st.floats(0, 1),
+    name=st.sampled_from(["ap", "ndcg@5", "recall@3"]),
+    replacement=st.booleans(),
+    gamma=st.sampled_from([0.001, 0.1, 1.0, 2.0]),
+)
+def test_mean_bias_is_nil_under_the_prior(
+    n: int, share: float, name: str, replacement: bool, gamma: float
+) -> None:
+    # The constant vector is among those fitted, and has no variance.
+    protocol = Protocol(n, max(1, round(share * min(n - 1, 40))), replacement=replacement)
+    estimator = bias_variance(metric(name), protocol, gamma)
+    assert float(estimator.bias(np.arange(1, n + 1)).mean()) == pytest.approx(0, abs=1e-10)
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+def test_gamma_zero_is_least_bias_and_one_the_posterior_mean(replacement: bool) -> None:
+    protocol, ranks = Protocol(200, 8, replacement=replacement), np.arange(1, 201)
+    for name in ("ap", "recall@10"):
+        least = least_bias(metric(name), protocol)
+        assert np.array_equal(least.values, bias_variance(metric(name), protocol, 0).values)
+        a, b, _ = dense(protocol, 1, metric(name), None)
+        assert least.values == pytest.approx(np.linalg.lstsq(a, b, rcond=None)[0], rel=1e-7)
+        law = protocol.pmf(ranks)
+        posterior = (law.T @ metric(name)(ranks)) / law.sum(axis=0)
+        assert bias_variance(metric(name), protocol, 1).values == pytest.approx(posterior)
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize("m", [1, 7, 100])
+def test_least_bias_leaves_auc_unchanged(m: int, replacement: bool) -> None:
+    protocol = Protocol(5_000, m, replacement=replacement)
+    least = least_bias(metric("auc"), protocol)
+    assert least.bias([1, 40, 5_000]) == pytest.approx(np.zeros(3), abs=1e-12)
+    assert monotone(metric("auc"), protocol).bias([1, 40, 5_000]) == pytest.approx(
+        np.zeros(3), abs=1e-8
+    )
+    assert least.values == pytest.approx(naive(metric("auc"), protocol).values, abs=1e-6)
+    for nonnegative in (True, False):  # of all that have no bias, the one on every processor
+        falling = monotone(metric("auc"), protocol, nonnegative).values
+        assert falling == pytest.approx(naive(metric("auc"), protocol).values, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["ap", "ndcg@5", "recall@3", "auc"])
+def test_sampling_everything_returns_the_metric(name: str) -> None:
+    n = 40
+    protocol = Protocol(n, n - 1, replacement=False)
+    exact = metric(name).vector(n)
+    assert least_bias(metric(name), protocol).values == pytest.approx(exact, abs=1e-12)
+    assert monotone(metric(name), protocol).values == pytest.approx(exact, abs=1e-12)
+    assert rank_estimate(metric(name), protocol).values == pytest.approx(exact, abs=1e-15)
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize("rank", [1, 30, 200])
+@pytest.mark.parametrize("gamma", [0.0, 0.1, 1.0])
+def test_a_certain_rank_returns_its_value(rank: int, gamma: float, replacement: bool) -> None:
+    protocol = Protocol(200, 9, replacement=replacement)
+    for prior in ({rank: 1.0}, np.eye(200)[rank - 1]):
+        values = bias_variance(metric("ap"), protocol, gamma, prior).values
+        assert values == pytest.approx(np.full(10, 1 / rank), rel=1e-9)
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize("build", [least_bias, rank_estimate, monotone])
+def test_sets_are_corrected_term_by_term(build, replacement: bool) -> None:  # type: ignore[no-untyped-def]
+    # Expectation over every sample of the corrected sum, although the ranks are dependent.
+    ranks, n, m = [2, 5, 6], 9, 3
+    estimator = build(metric("ap"), Protocol(n, m, replacement=replacement, n_relevant=3))
+    samples = every_sample(ranks, n, m, replacement)
+    totals = [
+        sum(float(estimator(rank, position=j)) for j, rank in enumerate(sample, start=1))
+        for sample in samples
+    ]
+    assert estimator.expected_of_set(ranks) == pytest.approx(np.mean(totals), rel=1e-12)
+
+
+def test_every_item_of_a_set_has_its_own_population() -> None:
+    # The best of two relevant items is corrected as one item of a catalogue without the other.
+    alone = bias_variance(metric("ndcg"), Protocol(499, 20), 0.01).values
+    pair = bias_variance(metric("ndcg"), Protocol(500, 20, n_relevant=2), 0.01).values
+    assert pair[0] * (1 + 1 / np.log2(3)) == pytest.approx(alone, rel=1e-9)
+
+
+def test_rank_estimate_by_hand() -> None:
+    # n = 11, m = 4: the estimates are 1, 3.5, 6, 8.5 and 11.
+    protocol = Protocol(11, 4)
+    floor = rank_estimate(metric("ap"), protocol).values
+    assert floor == pytest.approx([1, 1 / 3, 1 / 6, 1 / 8, 1 / 11])
+    linear = rank_estimate(metric("ap"), protocol, rounding="linear").values
+    assert linear == pytest.approx([1, (1 / 3 + 1 / 4) / 2, 1 / 6, (1 / 8 + 1 / 9) / 2, 1 / 11])
+    auc = rank_estimate(metric("auc"), protocol, rounding="linear")
+    assert auc.bias([1, 5, 11]) == pytest.approx(np.zeros(3), abs=1e-15)
+
+
+def test_rank_estimate_of_several_items_by_hand() -> None:
+    # Ten irrelevant items: the best is taken for rank 1, 3.5, ..., 11, the other one further.
+    protocol = Protocol(12, 4, n_relevant=2)
+    best, other = 2 * rank_estimate(metric("ap"), protocol).values
+    assert best == pytest.approx([1, 1 / 3, 1 / 6, 1 / 8, 1 / 11])
+    assert other == pytest.approx([2 / 2, 2 / 4, 2 / 7, 2 / 9, 2 / 12])
+    best, other = 2 * rank_estimate(metric("ap"), protocol, rounding="linear").values
+    assert best == pytest.approx([1, (1 / 3 + 1 / 4) / 2, 1 / 6, (1 / 8 + 1 / 9) / 2, 1 / 11])
+    assert other == pytest.approx([1, 1 / 4 + 1 / 5, 2 / 7, 1 / 9 + 1 / 10, 2 / 12])
+
+
+def test_observed_ranks_as_a_prior() -> None:
+    ranks = [3, 3, 90, 400]
+    protocol, dense_prior = Protocol(400, 12), np.zeros(400)
+    np.add.at(dense_prior, np.array(ranks) - 1, 0.25)
+    by_table = bias_variance(metric("ap"), protocol, 0.05, observed(ranks)).values
+    by_vector = bias_variance(metric("ap"), protocol, 0.05, dense_prior).values
+    assert np.array_equal(by_table, by_vector)
+    assert not np.allclose(by_table, bias_variance(metric("ap"), protocol, 0.05).values)
+
+
+def test_a_prior_may_miss_one_by_rounding_alone() -> None:
+    protocol, equal = Protocol(10, 3), np.full(10, 0.1)
+    uniform = bias_variance(metric("ap"), protocol, 0.1).values
+    nearly = bias_variance(metric("ap"), protocol, 0.1, equal * (1 + 1e-12)).values
+    assert nearly == pytest.approx(uniform)
+    with pytest.raises(ValueError, match=r"prior must sum to 1, got a sum of 1\.00001"):
+        bias_variance(metric("ap"), protocol, 0.1, equal * 1.00001)
+
+
+def test_blocks_of_ranks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = bias_variance(metric("ap"), Protocol(900, 20), 0.1).values
+    monkeypatch.setattr(least_squares, "_BLOCK", 100)
+    estimators._system.cache_clear()
+    assert bias_variance(metric("ap"), Protocol(900, 20), 0.1).values == pytest.approx(whole)
+    estimators._system.cache_clear()
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize(("n", "m"), [(1_000, 20), (5_000, 200)])
+def test_few_ranks_give_the_sums_over_all(n: int, m: int, replacement: bool) -> None:
+    # Products of any two columns of the law: polynomials of degree 2 m.
+    def products(nodes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        above = nodes[:, np.newaxis] - 1
+        law = np.exp(log_law(np.arange(m + 1), m, above, np.int64(n - 1), replacement))
+        return (law.T * weights) @ law
+
+    nodes, weights = quadrature.all_ranks(n, m)
+    assert nodes.size < n / 3
+    all_of_them = products(np.arange(1.0, n + 1), np.ones(n))
+    size = np.sqrt(np.diag(all_of_them))
+    off = (products(nodes, weights) - all_of_them) / np.outer(size, size)
+    assert np.abs(off).max() < 1e-12
+
+
+def test_values_may_be_negative_unless_asked_not_to_be() -> None:
+    free = monotone(metric("recall@10"), Protocol(1_000, 20)).values
+    assert free[-1] < 0
+    bound = monotone(metric("recall@10"), Protocol(1_000, 20), nonnegative=True).values
+    assert bound[-1] == 0
+
+
+def test_results_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    protocol = Protocol(5_000, 30)
+    first = bias_variance(metric("ap"), protocol, 0.1).values
+    monkeypatch.setattr(least_squares, "law", None)
+    assert np.array_equal(first, bias_variance(metric("ap"), Protocol(5_000, 30), 0.1).values)
+    assert bias_variance(metric("ap"), protocol, 0.2).values.shape == (31,)
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize(("name", "m"), [("recall@10", 10), ("ndcg", 25), ("recall@10", 35)])
+def test_least_bias_by_arithmetic_of_sixty_digits(name: str, m: int, replacement: bool) -> None:
+    n = 90
+    least, objective_of = least_bias_in_digits(metric(name), n, m, replacement)
+    ours = least_bias(metric(name), Protocol(n, m, replacement=replacement)).values
+    assert objective_of(ours) <= objective_of(least) * (1 + 1e-9)
+    exact = np.array(least, dtype=float)
+    assert np.linalg.norm(ours - exact) <= 1e-3 * np.linalg.norm(exact)
+
+
+def test_least_bias_is_refused_where_the_best_vector_of_doubles_is_not_the_least() -> None:
+    n, m = 72, 56
+    with pytest.raises(IllConditionedError, match="larger than 0 with 56 negatives"):
+        least_bias(metric("recall@10"), Protocol(n, m))
+    least, objective_of = least_bias_in_digits(metric("recall@10"), n, m, True)
+    assert objective_of(np.array(least, dtype=float)) > 2 * objective_of(least)
+
+
+def least_bias_in_digits(m_: Metric, n: int, m: int, replacement: bool):  # type: ignore[no-untyped-def]
+    """The solution of the normal equations, and the mean squared bias of any values."""
+    mpmath.mp.dps = 60
+
+    def law(above: int) -> list[mpmath.mpf]:
+        pool = n - 1
+        if not replacement:
+            all_ = comb(pool, m)
+            ways = [comb(above, x) * comb(pool - above, m - x) for x in range(m + 1)]
+            return [mpmath.mpf(way) / all_ for way in ways]
+        ways = [comb(m, x) * above**x * (pool - above) ** (m - x) for x in range(m + 1)]
+        return [mpmath.mpf(way) / pool**m for way in ways]
+
+    rows = mpmath.matrix([law(r - 1) for r in range(1, n + 1)])
+    target = mpmath.matrix([mpmath.mpf(float(v)) for v in m_.vector(n)])
+    least = mpmath.lu_solve(rows.T * rows, rows.T * target)
+
+    def objective_of(values) -> mpmath.mpf:  # type: ignore[no-untyped-def]
+        off = rows * mpmath.matrix([mpmath.mpf(v) for v in values]) - target
+        return (off.T * off)[0] / n
+
+    return list(least), objective_of
+
+
+def test_larger_gammas_are_well_conditioned() -> None:
+    bias_variance(metric("recall@10"), Protocol(10_000, 100), 1e-9)
+    with pytest.raises(IllConditionedError, match="larger than 1e-30 with 100 negatives"):
+        bias_variance(metric("recall@10"), Protocol(10_000, 100), 1e-30)
+
+
+def test_a_prior_under_which_some_sampled_ranks_cannot_occur() -> None:
+    # Four of nine negatives above at most: the other values are the nearest one's.
+    est = least_bias(metric("ap"), Protocol(30, 9, replacement=False), {1: 0.5, 5: 0.5})
+    assert est.bias([1, 5]) == pytest.approx(np.zeros(2), abs=1e-12)
+    assert (est.values[5:] == est.values[4]).all()
+
+
+def test_corrections_are_judged_under_another_protocol() -> None:
+    built = bias_variance(metric("recall@10"), Protocol(3_541, 100), 0.1)
+    judged = Estimator(built.metric, Protocol([3_000, 3_600], 100, replacement=False), built.values)
+    assert judged.expected([5, 5]).shape == (2,)
+    assert judged.mse([5, 5]) == pytest.approx(judged.bias([5, 5]) ** 2 + judged.variance([5, 5]))
+
+
+def test_gamma_for_many_users_is_smaller() -> None:
+    protocol, ranks = Protocol(3_541, 100), [1, 4, 30, 200, 900]
+    sizes = (1, 100, 100_000)
+    chosen = [choose_gamma(metric("recall@10"), protocol, users, ranks) for users in sizes]
+    assert chosen[0] > chosen[1] > chosen[2]
+    share = np.full(5, 0.2)
+
+    def error(gamma: float, users: int) -> float:
+        e = bias_variance(metric("recall@10"), protocol, gamma)
+        return float((share @ e.bias(ranks)) ** 2 + share @ e.variance(ranks) / users)
+
+    trial = 10.0 ** np.linspace(-8, 0, 100)
+    for gamma, users in zip(chosen, sizes, strict=True):
+        assert error(gamma, users) <= min(error(g, users) for g in trial) * (1 + 1e-4)
+    assert choose_gamma(metric("ap"), protocol, 400) == default_gamma(400) == 0.05
+
+
+def test_gamma_is_chosen_for_the_prior_of_the_estimator() -> None:
+    protocol, ranks, prior = Protocol(300, 10), [1, 5, 30], observed(2 ** np.arange(9))
+    chosen = choose_gamma(metric("ap"), protocol, 100, ranks, prior)
+
+    def error(gamma: float) -> float:
+        e = bias_variance(metric("ap"), protocol, gamma, prior)
+        return float(e.bias(ranks).mean() ** 2 + e.variance(ranks).mean() / 100)
+
+    assert error(chosen) <= min(error(g) for g in 10.0 ** np.linspace(-8, 0, 100)) * (1 + 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"gamma": -0.1}, "gamma must be a finite number >= 0, got -0.1"),
+        ({"gamma": np.nan}, "gamma must be a finite number >= 0, got nan"),
+        ({"gamma": np.inf}, "gamma must be a finite number >= 0, got inf"),
+        ({"gamma": "low"}, "gamma must be a finite number >= 0, got 'low'"),
+        ({"prior": np.full(9, 1 / 9)}, r"prior must have shape \(10,\), got \(9,\)"),
+        ({"prior": np.full(10, 0.2)}, "prior must sum to 1, got a sum of 2.0"),
+        ({"prior": [-0.1, 1.1, *[0] * 8]}, "prior must hold finite numbers >= 0, got -0.1"),
+        ({"prior": [np.nan, 1, *[0] * 8]}, "prior must hold finite numbers >= 0, got nan"),
+        ({"prior": {11: 1.0}}, "ranks of the prior must be <= 10, got 11"),
+        ({"prior": {2: 0.5}}, "prior must sum to 1, got a sum of 0.5"),
+    ],
+)
+def test_bad_input(arguments: dict[str, object], message: str) -> None:
+    given_arguments = {"gamma": 0.1} | arguments
+    with pytest.raises(ValueError, match=message):
+        bias_variance(metric("ap"), Protocol(10, 3), **given_arguments)  # type: ignore[arg-type]
+
+
+def test_more_bad_input() -> None:
+    with pytest.raises(ValueError, match="rounding must be 'floor' or 'linear', got 'up'"):
+        rank_estimate(metric("ap"), Protocol(10, 3), rounding="up")
+    with pytest.raises(ValueError, match="n_items must be one catalogue size here"):
+        least_bias(metric("ap"), Protocol([10, 20], 3))
+    with pytest.raises(ValueError, match="ranks must hold at least one rank, got none"):
+        observed([])
+    with pytest.raises(ValueError, match="n_users must be a whole number >= 1, got 0"):
+        choose_gamma(metric("ap"), Protocol(10, 3), 0)
+    with pytest.raises(ValueError, match="n_relevant must be"):
+        choose_gamma(metric("ap"), Protocol(10, 3, n_relevant=2), 5)
+    with pytest.raises(ValueError, match="sampled_ranks must be <= 4, got 5"):
+        bias_variance(metric("ap"), Protocol(10, 3), 0.1)(5)
+
+
+def test_estimators_by_name() -> None:
+    protocol = Protocol(60, 5)
+    made = {
+        "naive": estimators.naive("ap", protocol),
+        "rank estimate": estimators.rank_estimate("ap", protocol),
+        "least bias": estimators.least_bias("ap", protocol),
+        "monotone": estimators.monotone("ap", protocol),
+        "bias-variance": estimators.bias_variance("ap", protocol, 0.1),
+    }
+    assert (*made, *evaluation.FITTED) == evaluation.ESTIMATORS
+    for name, expected in made.items():
+        found = estimators.by_name(name, "ap", protocol, gamma=0.1)
+        assert found.name == expected.name
+        assert found.values.tolist() == expected.values.tolist()
+    with pytest.raises(ValueError, match="estimator 'bias' is unknown: did you mean 'least bias'"):
+        estimators.by_name("bias", "ap", protocol)
+    with pytest.raises(ValueError, match="gamma is needed for 'bias-variance'"):
+        estimators.by_name("bias-variance", "ap", protocol)

@@ -1,0 +1,1026 @@
+"""Estimates and verdicts from a log: by hand, by enumeration, and over simulated logs."""
+
+from collections import Counter
+from itertools import combinations, pairwise, permutations
+from math import sqrt
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from sampled_book.bundled_log import simulate
+from sampled_book.datasets import bundled_ranks
+from sampled_metrics import Protocol, estimators, evaluation, metric
+from sampled_metrics.evaluation import ESTIMATORS, FITTED, UNKNOWN
+from sampled_metrics.identification import Shape
+from sampled_metrics.io.logs import Log, read_log
+from sampled_metrics.numerics import betting
+from sampled_metrics.ranking import RankIntervals
+
+
+def estimate(*given, **options):
+    """The table alone."""
+    return evaluation.estimate(*given, **options).frame
+
+
+def compare(*given, **options):
+    """The table alone."""
+    return evaluation.compare(*given, **options).frame
+
+
+PLAIN = [name for name in ESTIMATORS if name not in FITTED]
+
+
+def log_of(ranks, n_items=50, n_negatives=9, **columns):
+    """A log of one recommender from sampled ranks, a user each."""
+    table = pd.DataFrame({"user": np.arange(len(ranks)), "rank": ranks}).assign(**columns)
+    return read_log(table, n_items=n_items, n_negatives=n_negatives)
+
+
+def values(log, of, name, **options):
+    found = estimate(log, [of], estimators=[name], identification=False, **options)
+    return found["value"].to_numpy()
+
+
+def test_naive_by_hand():
+    (row,) = estimate(
+        log_of([1, 3, 2]), ["recall@2"], estimators=["naive"], identification=False
+    ).itertuples()
+    assert row.value == pytest.approx(2 / 3)
+    # Values 1, 0, 1: a variance of 1/3 between users. Student's 97.5% point for 2 is 4.302653.
+    assert row.standard_error == pytest.approx(1 / 3)
+    assert row.low == pytest.approx(2 / 3 - 4.302653 / 3, abs=1e-6)
+    assert row.high == pytest.approx(2 / 3 + 4.302653 / 3, abs=1e-6)
+    assert row.users == 3
+
+
+def test_ties_are_averaged_over_their_order():
+    table = pd.DataFrame({"user": [1, 2], "n_better": [1, 0], "n_tied": [2, 0]})
+    log = read_log(table, n_items=50, n_negatives=9)
+    by_hand = ((1 / 2 + 1 / 3 + 1 / 4) / 3 + 1) / 2
+    assert values(log, "ap", "naive")[0] == pytest.approx(by_hand)
+
+
+def enumerated(of, scores, negatives):
+    """Mean of a metric over all orders of equal scores, by putting the items in each order."""
+    labels = [(s, True) for s in scores] + [(s, False) for s in negatives]
+    found = Counter()
+    for order in permutations(range(len(labels))):
+        ranked = sorted(order, key=lambda i: -labels[i][0])  # stable: ties as in `order`
+        found[tuple(place for place, i in enumerate(ranked, start=1) if labels[i][1])] += 1
+    values = [of.of_set(ranks, n_items=len(labels)) for ranks in found]
+    return np.average(values, weights=list(found.values()))
+
+
+@pytest.mark.parametrize("name", ["ap", "ndcg@3", "recall@2", "auc", "rr", "precision@3"])
+def test_tied_relevant_items_are_averaged_over_their_order(name):
+    users = {
+        "u": ([5, 5, 2], [5, 5, 3, 1]),
+        "v": ([4, 3, 3], [9, 4, 3, 1]),
+        "w": ([7, 6, 5], [8, 7, 1, 1]),
+    }
+    rows, expected = [], []
+    for user, (scores, negatives) in users.items():
+        above = [sum(x > s for x in negatives) for s in scores]
+        level = [sum(x == s for x in negatives) for s in scores]
+        rows += [(user, i, a, t) for i, (a, t) in enumerate(zip(above, level, strict=True))]
+        expected.append(enumerated(metric(name), scores, negatives))
+    table = pd.DataFrame(rows, columns=["user", "item", "n_better", "n_tied"])
+    log = read_log(table, n_items=40, n_negatives=4)
+    assert values(log, name, "naive")[0] == pytest.approx(np.mean(expected), rel=1e-12)
+
+
+def test_instances_of_a_user_are_averaged_before_users_are():
+    table = pd.DataFrame({"user": [1, 1, 2], "instance": [1, 2, 1], "rank": [1, 4, 2]})
+    (row,) = estimate(
+        read_log(table, n_items=50, n_negatives=9),
+        ["ap"],
+        estimators=["naive"],
+    ).itertuples()
+    one, two = (1 + 1 / 4) / 2, 1 / 2
+    assert row.value == pytest.approx((one + two) / 2)
+    assert row.standard_error == pytest.approx(abs(one - two) / 2)
+    assert row.users == 2
+
+
+@pytest.mark.parametrize("of", ["recall@3", "ap", "auc"])
+@pytest.mark.parametrize("name", PLAIN)
+def test_every_user_has_the_estimator_of_its_own_protocol(of, name):
+    # Users differ in catalogue, negatives and relevant items; each has an estimator of its own.
+    users = {"a": (60, 9, [2, 5]), "b": (50, 9, [3]), "c": (60, 7, [1]), "d": (90, 7, [8])}
+    rows = [(user, n, m, r, r) for user, (n, m, ranks) in users.items() for r in ranks]
+    table = pd.DataFrame(rows, columns=["user", "n_items", "n_negatives", "rank", "item"])
+    expected = []
+    for n, m, ranks in users.values():
+        protocol = Protocol(n, m, n_relevant=len(ranks))
+        made = {
+            "naive": estimators.naive,
+            "rank estimate": estimators.rank_estimate,
+            "least bias": estimators.least_bias,
+            "monotone": estimators.monotone,
+            "bias-variance": lambda of, p: estimators.bias_variance(of, p, 1 / 2),
+        }[name](metric(of), protocol)
+        expected.append(sum(float(made(r, j)) for j, r in enumerate(ranks, start=1)))
+    assert values(read_log(table), of, name)[0] == pytest.approx(np.mean(expected), rel=1e-9)
+
+
+CORRECTIONS = {
+    "naive": estimators.naive,
+    "rank estimate": estimators.rank_estimate,
+    "monotone": estimators.monotone,
+    "bias-variance": lambda of, protocol: estimators.bias_variance(of, protocol, 1e-3),
+}
+
+
+@pytest.mark.parametrize("of", ["recall@10", "ap"])
+@pytest.mark.parametrize(
+    ("name", "share"), [*zip(CORRECTIONS, [1e-9, 1e-9, 0.01, 1e-6], strict=True)]
+)
+def test_many_sizes_of_the_catalogue_cost_no_accuracy(of, name, share):
+    # Over a hundred sizes: corrections are interpolated between a few of them.
+    y = bundled_ranks()["Y"]
+    few = np.sort(np.unique(y.n_candidates, return_index=True)[1])[::7]
+    ranks = RankIntervals(y.n_better[few], y.n_tied[few], y.n_candidates[few])
+    some = simulate({"Y": ranks}, 30, np.random.default_rng(3))
+    assert some["n_items"].nunique() > 100
+    log = read_log(some, replacement=False)
+    table = estimate(log, [of], estimators=[name], gamma=1e-3)
+    each = []
+    for user in some.itertuples():
+        protocol = Protocol(user.n_items, 30, replacement=False)
+        places = np.arange(user.n_better, user.n_better + user.n_tied + 1)
+        each.append(CORRECTIONS[name](metric(of), protocol).values[places].mean())
+    error = abs(table["value"][0] - np.mean(each)) / table["standard_error"][0]
+    assert error < (0.01 if name == "monotone" else 1e-6)
+
+
+def test_the_order_of_rows_and_the_names_of_users_do_not_matter():
+    rng = np.random.default_rng(4)
+    table = pd.DataFrame({"user": np.arange(60), "rank": rng.integers(1, 11, 60)})
+    other = table.assign(user=[f"u{i}" for i in rng.permutation(60)]).sample(frac=1, random_state=1)
+    first, second = (
+        estimate(read_log(t, n_items=50, n_negatives=9), ["ap", "recall@3"], estimators="all")
+        for t in (table, other)
+    )
+    numbers = ["value", "standard_error", "low", "high"]
+    np.testing.assert_allclose(first[numbers], second[numbers], rtol=1e-9)
+    assert first["estimator"].tolist()[: len(ESTIMATORS) - 1] == list(ESTIMATORS[:-1])
+
+
+def test_least_bias_is_left_out_where_doubles_cannot_hold_it_and_refused_if_named():
+    log = log_of([1, 5, 30, 101], n_items=3_000, n_negatives=100)
+    found = evaluation.estimate(log, ["recall@10"], estimators="all")
+    assert set(found.frame["estimator"]) == set(ESTIMATORS[:-1]) - {"least bias"}
+    assert list(found.notes) == [
+        "least bias is left out of recall@10: with so many negatives it has no correct digits"
+    ]
+    with pytest.raises(ValueError, match="larger than 0 with 100 negatives"):
+        values(log, "recall@10", "least bias")
+
+
+def test_maximum_likelihood_and_entropy_are_the_metric_of_the_fitted_distribution():
+    # Sampled without replacement down to one item left out: the fit has little choice.
+    log = read_log(
+        pd.DataFrame({"user": range(6), "rank": [1, 1, 2, 5, 5, 5]}),
+        n_items=5,
+        n_negatives=4,
+        replacement=False,
+    )
+    # All four other items were sampled: sampled ranks are the true ones.
+    for of, exact in (("ap", (2 + 0.5 + 0.6) / 6), ("recall@2", 0.5), ("auc", (2 + 0.75) / 6)):
+        assert values(log, of, "maximum likelihood")[0] == pytest.approx(exact, abs=1e-6)
+
+
+def test_every_gamma_has_the_plug_in_value_under_the_prior_of_maximum_likelihood():
+    from sampled_metrics import priors
+
+    counts, protocol = np.array([30, 12, 8, 9, 11, 30.0]), Protocol(200, 5)
+    prior = priors.maximum_likelihood(counts, protocol)
+    for name in ("recall@10", "ap"):
+        plug_in = priors.plug_in(prior, metric(name), 200)
+        for gamma in (1e-3, 0.1, 1.0, 10.0):
+            made = estimators.bias_variance(metric(name), protocol, gamma, prior.mass)
+            assert made.values @ counts / counts.sum() == pytest.approx(plug_in, abs=1e-8)
+
+
+def test_the_standard_error_of_maximum_entropy_is_that_of_its_linear_expansion():
+    # Against refits with a little more of each sampled rank.
+    from sampled_metrics import priors
+
+    rng = np.random.default_rng(8)
+    protocol = Protocol(500, 20)
+    ranks = protocol.draw(np.ceil(500 * rng.random(400) ** 3).astype(int), rng)
+    log = log_of(ranks, 500, 20)
+    row = estimate(log, ["recall@10"], estimators=["maximum entropy"]).iloc[0]
+    counts = np.bincount(ranks - 1, minlength=21).astype(float)
+
+    def refit(given):
+        # The weight of entropy relative to the likelihood of one user stays as it was.
+        weight = sqrt(400) * given.sum() / 400
+        fit = priors.maximum_entropy(given, protocol, weight)
+        return priors.plug_in(fit, metric("recall@10"), 500)
+
+    step = 0.01
+    slopes = np.array([(refit(counts + step * unit) - refit(counts)) / step for unit in np.eye(21)])
+    slopes *= 400 + step
+    shares = counts / 400
+    spread = sqrt(shares @ slopes**2 - (shares @ slopes) ** 2)
+    assert row["value"] == pytest.approx(refit(counts), abs=1e-7)
+    assert row["standard_error"] == pytest.approx(spread / sqrt(399), rel=0.005)
+
+
+def several_recommenders(users, same_users):
+    """Rows of two recommenders with ties and two numbers of negatives, and perhaps other users."""
+    rng = np.random.default_rng(8)
+    true = np.minimum(rng.geometric(0.1, users), 60)
+    rows = []
+    for name, worse in (("A", 0), ("B", 6)):
+        for user in range(users):
+            m = 8 if user % 5 else 6
+            above = int(rng.binomial(m, min(true[user] + worse - 1, 59) / 59))
+            tied = int(rng.binomial(m - above, 0.1))
+            other = user if name == "A" or same_users else user + 20
+            rows.append((name, other, above, tied, m))
+    return pd.DataFrame(rows, columns=["recommender", "user", "n_better", "n_tied", "n_negatives"])
+
+
+@pytest.mark.parametrize("same_users", [True, False])
+def test_standard_errors_are_those_of_leaving_out_one_user_and_fitting_anew(same_users):
+    # Tukey's jackknife over all users of the log, each with its rows for all recommenders.
+    rows, options = several_recommenders(40, same_users), {"gamma": 0.1}
+
+    def fitted(kept):
+        log = read_log(kept, n_items=60)
+        return estimate(log, ["recall@3"], estimators=FITTED[:2], **options)
+
+    found = fitted(rows)
+    left = [fitted(rows[rows["user"] != user])["value"] for user in rows["user"].unique()]
+    left = np.array(left)
+
+    def spread(of):
+        return np.sqrt((len(of) - 1) * of.var(axis=0))
+
+    np.testing.assert_allclose(found["standard_error"], spread(left), rtol=0.06)
+    for name in FITTED[:2] if same_users else ():
+        compared = evaluation.compare(
+            read_log(rows, n_items=60), "recall@3", estimator=name, gamma=0.1
+        )
+        table = compared.frame
+        assert list(compared.notes) == [
+            "users have 6 to 8 negatives: priors are fitted to 6 of each"
+        ]
+        (row,) = table.itertuples()
+        apart = left[:, found["estimator"] == name] @ [1, -1]
+        assert row.standard_error == pytest.approx(spread(apart), rel=0.06), name
+
+
+def test_intervals_that_count_the_fitting_cover_the_expectation():
+    # A population of which many are at the first ranks, and 120 logs of 300 of its users.
+    rng = np.random.default_rng(42)
+    first = np.minimum(rng.geometric(0.05, 4_000), 500)
+    population = np.append(first, rng.integers(1, 501, 2_000))
+    one = log_of(np.ones(300, dtype=int), 500, 20)
+    tables = []
+    for _ in range(120):
+        ranks = Protocol(500, 20).draw(rng.choice(population, 300), rng)
+        log = Log(one.frame.assign(n_better=ranks - 1), one.replacement)
+        tables.append(estimate(log, ["ap"], estimators=FITTED[:1]))
+    rows = pd.concat(tables)
+    expected = rows["value"].mean()
+    covered = ((rows["low"] <= expected) & (expected <= rows["high"])).sum()
+    # Of 120 intervals of 95% fewer are one case in 58, of 85% so many one in 24.
+    assert covered >= 109
+    assert rows["standard_error"].mean() == pytest.approx(rows["value"].std(), rel=0.15)
+
+
+def test_maximum_likelihood_has_no_interval_and_the_notes_say_so():
+    log = log_of([1, 5, 3, 2, 9, 1, 1], 500, 20)
+    found = evaluation.estimate(
+        log, ["ap"], estimators=["maximum likelihood"], identification=False
+    )
+    table = found.frame
+    assert table["value"].between(0, 1).all()
+    assert table[["standard_error", "low", "high"]].isna().all(axis=None)
+    assert table["users"].tolist() == [7]
+    (note,) = found.notes
+    assert note.startswith("maximum likelihood has no standard error")
+
+
+def test_bad_arguments_are_named():
+    log = log_of([1, 3, 2])
+    for call, message in [
+        (lambda: estimate(log, ["nddg@10"]), "did you mean 'ndcg'"),
+        (lambda: estimate(log, []), "metrics must hold one metric"),
+        (lambda: estimate(log, ["ap"], estimators=["naiv"]), "did you mean 'naive'"),
+        (lambda: estimate(log, ["ap"], estimators=[]), "estimators must hold one"),
+        (lambda: estimate(log, ["ap"], confidence=95), "confidence must be a number in"),
+        (lambda: estimate(log, ["ap"], gamma=0), "gamma must be a finite number > 0"),
+        (lambda: estimate(log_of([1]), ["ap"]), "users must be 2 or more"),
+        (lambda: compare(log, "ap"), "recommenders must be 2 or more to be compared"),
+        (lambda: estimate("no.csv", ["ap"]), "no.csv cannot be read"),
+        (lambda: estimate(3, ["ap"]), "log must be a file or a data frame, got int"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def two(first, second, **columns):
+    names = np.repeat(["A", "B"], [len(first), len(second)])
+    users = np.concatenate([np.arange(len(first)), np.arange(len(second))])
+    table = pd.DataFrame({"recommender": names, "user": users, "rank": [*first, *second]})
+    return read_log(table.assign(**columns), n_items=1_000, n_negatives=9)
+
+
+def test_priors_are_fitted_to_as_many_negatives_as_every_user_has():
+    from fractions import Fraction
+
+    from sampled_metrics import priors
+
+    table = pd.DataFrame({"user": [1, 2, 3], "rank": [1, 2, 4], "n_negatives": [3, 2, 3]})
+    log = read_log(table, n_items=50)
+    result = evaluation.estimate(log, ["ap"], estimators="all")
+    found = result.frame
+    assert found["estimator"].tolist() == list(ESTIMATORS[:-1])
+    assert list(result.notes) == ["users have 2 to 3 negatives: priors are fitted to 2 of each"]
+    # By leaving out each one of the three: of 0 or 3 above, 0 or 2 of any two are.
+    counts = [Fraction(1), Fraction(1), Fraction(1)]
+    fit = priors.maximum_entropy([float(c) for c in counts], Protocol(50, 2))
+    plug_in = priors.plug_in(fit, metric("ap"), 50)
+    assert values(log, "ap", "maximum entropy")[0] == pytest.approx(plug_in, abs=1e-9)
+    # Bias-variance has for each user the values for its own number of negatives.
+    means = []
+    for m, better in ((3, 0), (2, 1), (3, 3)):
+        prior = fit.mass
+        made = estimators.bias_variance(metric("ap"), Protocol(50, m), 0.1, prior)
+        means.append(made.values[better])
+    corrected = values(log, "ap", FITTED[0], gamma=0.1)
+    assert corrected[0] == pytest.approx(np.mean(means), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "reason"),
+    [
+        (
+            {"user": [1, 1, 2], "item": [1, 2, 3], "rank": [1, 2, 3]},
+            {},
+            "a user has 2 relevant items",
+        ),
+        ({"user": [1, 2], "rank": [1, 3]}, {"n_items": 30_000_000}, "a user has 30,000,000 items"),
+        (
+            {"user": [1, 2, 3], "rank": [1, 2, 3], "n_items": [11, 5, 5], "n_negatives": [9, 3, 3]},
+            {"replacement": False},
+            "a user has 9 negatives, and a fit is for the mean of n_items, 7",
+        ),
+    ],
+)
+def test_what_is_left_out_of_a_table_is_said(columns, options, reason):
+    sizes = {} if "n_items" in columns else {"n_items": 50, "n_negatives": 9}
+    log = read_log(pd.DataFrame(columns), **(sizes | options))
+    found = evaluation.estimate(log, ["ap"], estimators="all")
+    assert not set(found.frame["estimator"]) & set(FITTED)
+    (note,) = found.notes
+    assert note.startswith("bias-variance, fitted prior, and maximum entropy, are left out: ")
+    assert reason in note
+    with pytest.raises(ValueError, match=f"'maximum entropy' is not for this log: {reason}"):
+        values(log, "ap", "maximum entropy")
+
+
+def test_differences_are_paired_by_user():
+    log = two([1, 2, 4, 3], [2, 4, 4, 10])
+    (row,) = compare(log, "auc").itertuples()
+    # Of 9 negatives the second has 1, 2, 0 and 7 more above.
+    differences = np.array([1, 2, 0, 7]) / 9
+    assert row.estimate == row.reported == pytest.approx(differences.mean())
+    assert row.standard_error == pytest.approx(differences.std(ddof=1) / 2)
+    low, high = betting.interval(differences, -1.0, 1.0, 0.05)
+    assert (row.possible_low, row.possible_high) == pytest.approx((low, high))
+    assert row.shown == pytest.approx((high - low) / 2)
+    assert (row.verdict, row.likely) == (UNKNOWN, "")
+
+
+def test_verdicts_by_bets_are_adjusted_for_the_pairs_by_holm():
+    # Ten users of whom B is 9 and C is 4 places of 9 behind A.
+    names, ranks = np.repeat(["A", "B", "C"], 10), np.repeat([1, 10, 5], 10)
+    rows = {"recommender": names, "user": [*range(10)] * 3, "rank": ranks}
+    log = read_log(pd.DataFrame(rows), n_items=10, n_negatives=9, replacement=False)
+    stakes = [0.9 * 1.2**-k for k in range(8)]  # the last below 0.9 / root of 10
+    by_pair = {}
+    for pair, each in {("A", "B"): 1, ("A", "C"): 4 / 9, ("B", "C"): 5 / 9}.items():
+        by_pair[pair] = 2 / np.mean([(1 + t * each) ** 10 for t in stakes])  # two sides
+    first, second, third = sorted(by_pair, key=by_pair.get)
+    assert [by_pair[pair] for pair in (first, second, third)] == sorted(by_pair.values())
+    assert by_pair[third] < 0.99 * 2 * by_pair[second]  # so that the second one holds it up
+    for error, decided in [
+        (0.99 * 3 * by_pair[first], set()),
+        (1.01 * 3 * by_pair[first], {first}),
+        (0.99 * 2 * by_pair[second], {first}),
+        (1.01 * 2 * by_pair[second], {first, second, third}),
+    ]:
+        table = compare(log, "auc", confidence=1 - error)
+        given = table[table["verdict"] != UNKNOWN]
+        assert set(zip(given["first"], given["second"], strict=True)) == decided, error
+    verdicts = compare(log, "auc", confidence=0.5)["verdict"]
+    assert verdicts.tolist() == ["A beats B", "A beats C", "C beats B"]
+
+
+@pytest.mark.parametrize(
+    ("p_values", "left", "signs"),
+    [
+        ([0.01, 0.02, 0.04], 3, [1, 1, 1]),  # at most 0.05 / 3, 0.05 / 2 and 0.05
+        ([0.04, 0.01, 0.03], 3, [0, 1, 0]),  # 0.03 is not, and so nothing after it
+        ([0.01, 0.02, 0.04], 4, [1, 0, 0]),  # one that is not among them counts
+        ([0.02, 0.03, 0.04], 3, [0, 0, 0]),
+        ([1.0], 1, [0]),
+    ],
+)
+def test_holm_by_hand(p_values, left, signs):
+    found = {("A", str(i)): (1, p) for i, p in enumerate(p_values)}
+    assert [*evaluation._holm(found, 0.05, left).values()] == signs
+
+
+def test_users_of_equal_auc_by_chance_are_no_verdict():
+    # A is at rank 2 of 1,002, in 1 of 100 cases at the last, and B always at 12. No sample of 20
+    # or 50 users without one of the cases can know of them.
+    rng, protocol = np.random.default_rng(1), Protocol(1_002, 100)
+    for users in (20, 50):
+        drawn = {"A": protocol.draw(np.full(users, 2), rng)}
+        drawn["B"] = protocol.draw(np.full(users, 12), rng)
+        tables = [
+            pd.DataFrame({"recommender": name, "user": range(users), "rank": ranks})
+            for name, ranks in drawn.items()
+        ]
+        (row,) = compare(
+            read_log(pd.concat(tables), n_items=1_002, n_negatives=100), "auc"
+        ).itertuples()
+        assert row.estimate > 2.5 * row.standard_error
+        assert (row.verdict, row.rung, row.likely) == (UNKNOWN, "", "A")
+        assert row.possible_low < 0 < row.possible_high
+
+
+@pytest.mark.parametrize("of", ["auc", "recall@10", "recall@50"])
+def test_nothing_beside_a_verdict_contradicts_it(population, of):
+    rng, verdicts = np.random.default_rng(8), set()
+    truth = {name: metric(of)(ranks, 300).mean() for name, ranks in population.items()}
+    for users, m, name in [(60, 5, None), (1_000, 60, "naive"), (60, 5, "maximum entropy")]:
+        found = evaluation.compare(drawn(population, users, 300, m, rng), of, estimator=name)
+        for row, sentence in zip(found.frame.itertuples(), found.sentences, strict=True):
+            verdicts.add(given := row.verdict != UNKNOWN)
+            # An end of 0 beside a verdict is not possible itself.
+            assert given == (row.possible_low >= 0 or row.possible_high <= 0)
+            assert not given or row.verdict.startswith(row.first) == (row.possible_low >= 0)
+            assert row.possible_low <= truth[row.first] - truth[row.second] <= row.possible_high
+            assert given == (row.rung != "") == (not np.isnan(row.steepness))
+            assert (row.rung == "proven" or np.isnan(row.steepness)) or row.steepness >= 1.5
+            assert not given or row.likely == ""
+            assert not given or pd.isna(row.users_needed)
+            assert row.likely in ("", row.first if row.estimate > 0 else row.second)
+            assert row.shown > 0
+            assert pd.isna(row.users_needed) or row.users_needed > users
+            assert sentence.startswith(row.verdict) == given
+            assert (": unknown;" in sentence) != given
+            assert (" The estimate favours " in sentence) == (row.likely != "")
+    assert of == "recall@10" or verdicts == {False, True}
+
+
+def test_the_worst_bias_of_every_size_is_that_of_the_definition():
+    rng, users = np.random.default_rng(2), 300
+    sizes = rng.integers(30, 45, users)
+    table = pd.DataFrame({"user": range(users), "n_items": sizes, "rank": 1})
+    log = read_log(table, n_negatives=28, replacement=False)
+    values = evaluation._Values(evaluation._Sample(log), 0.1)
+    ends = [naive_bias(size, 28, metric("ap")) for size in np.unique(sizes)]
+    worst = max(high for _, high in ends) - min(low for low, _ in ends)
+    assert values.worst_bias(metric("ap"), "naive", every=True) == pytest.approx(worst)
+    assert 0 < values.worst_bias(metric("ap"), "naive") <= worst + 1e-12
+
+
+def naive_bias(n_items, n_negatives, of):
+    """The least and the largest bias of the naive metric over all ranks, from the definition."""
+    ranks = np.arange(1, n_items + 1)
+    sampled = np.arange(n_negatives + 1)
+    law = stats.hypergeom(n_items - 1, (ranks - 1)[:, np.newaxis], n_negatives).pmf(sampled)
+    bias = law @ of(sampled + 1, n_negatives + 1) - of(ranks, n_items)
+    return bias.min(), bias.max()
+
+
+def test_nothing_beside_a_verdict_counts_ties_as_half_right():
+    # Up to nine negatives everything is a hit: no evaluation finds an order.
+    (row,) = compare(two([1, 2, 5], [3, 1, 2]), "recall@10", estimator="naive").to_dict("records")
+    assert row["verdict"] == UNKNOWN
+    assert (row["estimate"], row["standard_error"], row["likely"]) == (0, 0, "")
+
+
+@pytest.mark.parametrize("of", ["ap", "auc"])
+def test_equal_recommenders_have_no_verdict(of):
+    for ranks in ([1, 2, 5], [1] * 30, [10] * 30, [1, 1]):
+        found = evaluation.compare(two(ranks, ranks), of)
+        (row,) = found.frame.itertuples()
+        assert (row.estimate, row.reported, row.standard_error) == (0, 0, 0)
+        assert (row.verdict, row.rung, row.likely) == (UNKNOWN, "", "")
+        assert pd.isna(row.users_needed)
+        assert row.possible_low < 0 < row.possible_high
+        assert found.sentences[0].count("more negatives would settle it") == 1
+
+
+def test_users_must_be_the_same():
+    with pytest.raises(ValueError, match="A and B differ in 1, such as 2"):
+        compare(two([1, 2, 3], [1, 2]), "ap")
+    with pytest.raises(ValueError, match="must have a standard error for differences"):
+        compare(two([1, 2], [1, 2]), "ap", estimator="maximum likelihood")
+
+
+@pytest.mark.parametrize("relevant", [1, 2])
+def test_the_worst_bias_is_that_of_the_worst_users(relevant):
+    protocol = Protocol(30, 5, n_relevant=relevant)
+    table = pd.DataFrame({"user": np.repeat([1, 2], relevant), "rank": [3, 4][:relevant] * 2})
+    table["item"] = table["rank"]
+    values = evaluation._Values(evaluation._Sample(read_log(table, n_items=30, n_negatives=5)), 0.1)
+    for name in ("naive", "bias-variance"):
+        made = {
+            "naive": estimators.naive,
+            "bias-variance": lambda *a: estimators.bias_variance(*a, 0.1),
+        }[name](metric("recall@2"), protocol)
+        sets = list(combinations(range(1, 31), relevant))
+        bias = [made.expected_of_set(r) - metric("recall@2").of_set(r, 30) for r in sets]
+        worst = values.worst_bias(metric("recall@2"), name)
+        # With several items the bound lets each be where its own bias is the worst.
+        assert worst >= max(bias) - min(bias) - 1e-12
+        if relevant == 1:
+            assert worst == pytest.approx(max(bias) - min(bias), rel=1e-9)
+
+
+@pytest.fixture(scope="module")
+def simulated():
+    """A thousand logs of 400 users each, as the recommenders of one log, and their population."""
+    rng = np.random.default_rng(2_024)
+    n, m, runs, users = 3_000, 20, 1_000, 400
+    population = np.minimum(bundled_ranks()["X"].n_better + 1, n)
+    ranks = rng.choice(population, (runs, users))
+    table = pd.DataFrame(
+        {
+            "recommender": np.repeat(np.arange(runs), users),
+            "user": np.tile(np.arange(users), runs),
+            "rank": Protocol(n, m).draw(ranks, rng).ravel(),
+        }
+    )
+    return read_log(table, n_items=n, n_negatives=m), population, Protocol(n, m)
+
+
+@pytest.mark.parametrize("of", ["recall@10", "ndcg@10", "ap", "auc"])
+def test_95_percent_intervals_cover_their_expectation(simulated, of):
+    log, population, protocol = simulated
+    makers = {
+        "least bias": estimators.least_bias,
+        "bias-variance": lambda *a: estimators.bias_variance(*a, 1 / 20),
+        "monotone": estimators.monotone,
+        "rank estimate": estimators.rank_estimate,
+    }
+    table = estimate(log, [of], estimators=list(makers))
+    for name, make in makers.items():
+        expected = make(metric(of), protocol).expected(population).mean()
+        rows = table[table["estimator"] == name]
+        assert len(rows) == 1_000
+        covered = ((rows["low"] <= expected) & (expected <= rows["high"])).mean()
+        assert 0.93 <= covered <= 0.97, name
+
+
+def drawn(population, users, n, m, rng):
+    """A log of some of the users of a population, {recommender: true ranks}, and its truth."""
+    some = rng.integers(0, len(next(iter(population.values()))), users)
+    tables = [
+        pd.DataFrame(
+            {
+                "recommender": name,
+                "user": np.arange(users),
+                "rank": Protocol(n, m).draw(ranks[some], rng),
+            }
+        )
+        for name, ranks in population.items()
+    ]
+    return read_log(pd.concat(tables, ignore_index=True), n_items=n, n_negatives=m)
+
+
+@pytest.fixture(scope="module")
+def population():
+    """Ranks of X, Y and Z in a catalogue of 300, and the same in nearly the same order."""
+    return {
+        name: 1 + np.floor(300 * (r.n_better + r.n_tied / 2) / r.n_candidates).astype(int)
+        for name, r in bundled_ranks().items()
+    }
+
+
+def steepest_fall(ranks, last):
+    """How many times fewer users there are at a rank from one doubling to the next, at most."""
+    counts = np.bincount(ranks, minlength=2 * last)[1:]
+    ends = 2 ** np.arange(int(np.log2(last + 1)) + 1) - 1
+    means = [counts[a:b].mean() for a, b in pairwise(ends)]
+    return max((a / b for a, b in pairwise(means)), default=1.0)
+
+
+@pytest.mark.parametrize(
+    ("of", "users", "m", "rungs"),
+    [
+        ("auc", 60, 5, {"", "proven"}),
+        ("recall@10", 500, 10, {""}),  # of a list of 10 a sample of 10 shows next to nothing
+        ("recall@50", 2_000, 30, {"proven", "if decreasing"}),
+        ("recall@10", 6_000, 100, {"", "if decreasing", "if decreasing, at most 1.5 times"}),
+    ],
+)
+def test_verdicts_are_right_or_not_given(population, of, users, m, rungs):
+    rng = np.random.default_rng(17)
+    truth = {name: metric(of)(ranks, 300).mean() for name, ranks in population.items()}
+    fall = {name: steepest_fall(ranks, min(3_000 // m, 100)) for name, ranks in population.items()}
+    found = set()
+    for _ in range(3):
+        for row in compare(drawn(population, users, 300, m, rng), of).itertuples():
+            found.add(row.rung)
+            holds = row.steepness >= max(fall[row.first], fall[row.second])
+            if row.verdict != UNKNOWN and holds:
+                better = max((row.first, row.second), key=truth.get)
+                assert row.verdict.startswith(f"{better} beats "), row
+    assert found == rungs
+
+
+def test_recommenders_equal_in_the_metric_are_rarely_parted_where_the_assumption_holds():
+    # A fifth of the users within ten, evenly or 1.9 times fewer from doubling to doubling.
+    ranks, rng = np.arange(1, 301), np.random.default_rng(29)
+    even = np.where(ranks <= 10, 0.02, 0.012)
+    steep = 1.9 ** -np.floor(np.log2(ranks))
+    steep *= 0.2 / steep[:10].sum()
+    shares = {}
+    for name, head in (("A", even), ("B", steep)):
+        shares[name] = np.where(ranks <= 31, head, (1 - head[:31].sum()) / 269)
+        assert shares[name][:10].sum() == pytest.approx(0.2)
+        assert (np.diff(shares[name]) <= 0).all()
+    wrong = 0
+    for _ in range(20):
+        tables = []
+        for name, share in shares.items():
+            drawn_ranks = Protocol(300, 60).draw(rng.choice(ranks, 2_000, p=share), rng)
+            table = {"recommender": name, "user": range(2_000), "rank": drawn_ranks}
+            tables.append(pd.DataFrame(table))
+        log = read_log(pd.concat(tables), n_items=300, n_negatives=60)
+        (row,) = compare(log, "recall@10", shape=Shape(steepness=2.0)).itertuples()
+        assert row.possible_high - row.possible_low > 0.01
+        wrong += row.verdict != UNKNOWN
+    # Of 20 more than three are wrong in one case of 60 if 5% may be.
+    assert wrong <= 3
+
+
+def test_steepness_is_the_largest_of_the_ladder_that_holds():
+    # Numbers of users as they are expected, so that chance plays no part.
+    protocol, ranks, found = Protocol(1_000, 100), np.arange(1, 1_001), set()
+    for worse in (50, 55, 60):
+        shares = {}
+        for name, scale in (("A", 40.0), ("B", worse)):
+            true = np.exp(-ranks / scale) + 0.02 * np.exp(-ranks / 400.0)
+            shares[name] = true / true.sum() @ protocol.pmf(ranks)
+        log = expected_log(shares, 3_000, 1_000, 100)
+        (row,) = compare(log, "ndcg@10").itertuples()
+        found.add(row.steepness)
+        held, ladder = {}, (1.5, 2.0, 3.0, 4.0, 8.0)
+        for k in (*ladder, np.inf):
+            alone = evaluation.compare(log, "ndcg@10", shape=Shape(steepness=k))
+            (other,) = alone.frame.itertuples()
+            held[k] = other.verdict != UNKNOWN
+            if other.rung not in ("", "proven") and np.isfinite(k):
+                assert (other.rung, other.steepness) == (f"if decreasing, at most {k:g} times", k)
+                assert alone.sentences == [
+                    "A beats B on NDCG@10 if, near the top, deeper ranks have fewer users, "
+                    f"at most {k:g} times a doubling."
+                ]
+        if np.isinf(row.steepness) or not held[1.5]:
+            assert held[np.inf] == np.isinf(row.steepness)
+            continue
+        up = ladder.index(row.steepness) + 1
+        assert [held[k] for k in ladder[: up + 1]] == [True] * up + [False] * (up < 5)
+        assert not held[np.inf]
+    assert {3.0, np.inf} < found  # and nothing, where they are too alike
+
+
+def expected_log(shares, users, n_items, n_negatives):
+    """A log of as many users at each sampled rank as are expected, up to rounding."""
+    tables = []
+    for name, share in shares.items():
+        ends = np.round(np.cumsum(share) * users).astype(int)
+        ranks = 1 + np.searchsorted(ends, np.arange(users), side="right")
+        tables.append(pd.DataFrame({"recommender": name, "user": range(users), "rank": ranks}))
+    return read_log(pd.concat(tables), n_items=n_items, n_negatives=n_negatives)
+
+
+def test_a_fall_too_gentle_for_the_sample_does_not_end_the_ladder(monkeypatch):
+    # Whatever contradicts 1.5 times a doubling is tried with 2 times and more.
+    tried = []
+
+    class Judge:
+        decided = 0
+
+        def __init__(self, *_):
+            pass
+
+        def under(self, shape, pairs):
+            tried.append(np.inf if shape is None else shape.steepness)
+            sign = int(shape is not None and shape.steepness in (2.0, 3.0))
+            if shape is not None and shape.steepness == 1.5:
+                return {}, ["contradicted"]
+            steepness = tried[-1]
+            judged = evaluation._Judged(
+                sign, evaluation._rung(shape), steepness, (0.0, 1.0), 1.0, None
+            )
+            return dict.fromkeys(pairs, judged), []
+
+    monkeypatch.setattr(evaluation, "_Judge", Judge)
+    (row,) = compare(two([1, 2, 5], [3, 1, 2]), "recall@3").itertuples()
+    assert tried[:6] == [np.inf, np.inf, 1.5, 2.0, 3.0, 4.0]
+    assert (row.rung, row.steepness) == ("if decreasing, at most 3 times", 3.0)
+
+
+def test_a_shape_that_the_sample_contradicts_is_not_assumed():
+    rng = np.random.default_rng(5)
+    population = {
+        "deep": np.full(300, 30),
+        "A": np.minimum(rng.geometric(0.05, 300), 300),
+        "B": np.minimum(rng.geometric(0.01, 300), 300),
+    }
+    log = drawn(population, 300, 300, 50, rng)
+    found, free = (evaluation.estimate(log, ["recall@10"], shape=s) for s in ("decreasing", None))
+    (note,) = found.notes
+    assert note.startswith("the ranks of deep contradict the assumption that deeper ranks have fe")
+    assert free.notes == ()
+    ends = ["possible_low", "possible_high"]
+    both = [one.frame.set_index("recommender")[ends] for one in (found, free)]
+    # (Alone and beside others the same programme stops at other digits.)
+    np.testing.assert_allclose(both[0].loc["deep"], both[1].loc["deep"], atol=1e-4)
+    width = [one["possible_high"] - one["possible_low"] for one in both]
+    assert (width[0] < 0.9 * width[1])[["A", "B"]].all()
+    compared = evaluation.compare(log, "recall@10")
+    assert list(compared.notes) == [note]
+    free = compare(log, "recall@10", shape=None).set_index(["first", "second"])
+    for row in compared.frame.itertuples():
+        if "deep" in (row.first, row.second):
+            same = free.loc[(row.first, row.second)]
+            assert row.rung in ("", "proven")
+            assert (row.verdict, row.rung) == (same["verdict"], same["rung"])
+            assert row.possible_low == pytest.approx(same["possible_low"], abs=1e-3)
+
+
+def test_nothing_is_assumed_of_users_with_several_relevant_items():
+    table = pd.DataFrame({"user": np.repeat(range(30), 2), "item": [0, 1] * 30})
+    table["n_better"] = np.random.default_rng(1).integers(0, 10, 60)
+    table["n_tied"] = 0
+    log = read_log(table, n_items=100, n_negatives=9)
+    found = [evaluation.estimate(log, ["recall@10"], shape=s) for s in ("decreasing", None)]
+    assert found[0].settings["assumed"] == "nothing"
+    pd.testing.assert_frame_equal(found[0].frame, found[1].frame)
+    with pytest.raises(ValueError, match="shape must be a Shape, 'decreasing' or None, got 'flat'"):
+        evaluation.estimate(log, ["ap"], shape="flat")
+
+
+def dependent_log(kind):
+    """Two recommenders whose ranks depend on each other, and on each other within a user."""
+    rng = np.random.default_rng(6)
+    rows = []
+    for user in range(80):
+        taste = rng.beta(1, 3)
+        for name, more in (("A", 0.0), ("B", 0.1)):
+            many = {"single": 1, "instances": 1 + user % 3, "items": 1 + user % 2}[kind]
+            ranks = rng.binomial(7, min(taste + more, 1.0), many)
+            for i, above in enumerate(ranks.tolist()):
+                instance, item = (i, 0) if kind == "instances" else (0, i)
+                rows.append((name, user, instance, item, above, int(rng.integers(0, 3))))
+    columns = ["recommender", "user", "instance", "item", "n_better", "n_tied"]
+    return read_log(pd.DataFrame(rows, columns=columns), n_items=200, n_negatives=9)
+
+
+@pytest.mark.parametrize("kind", ["single", "instances", "items"])
+@pytest.mark.parametrize("names", [("A",), ("A", "B")])
+def test_the_design_is_that_of_the_covariances_of_scores_by_user(kind, names):
+    log, rng = dependent_log(kind), np.random.default_rng(7)
+    sample = evaluation._Sample(log)
+    parts = sample.partition(metric("ap"))
+    assert len(parts.parts) == (1 if kind != "items" else len(parts.parts)) > 0
+    shapes = [len(c) for c in sample.cells(parts)["A"]]
+    scores = {name: [rng.normal(size=k) for k in shapes] for name in names}
+    # Each row's score is the mean over the places that its ties cover; the rows of an instance
+    # are its items, and those of several instances have a share of the user each.
+    starts = evaluation.identification.cells(9)
+    columns, alone = [], 0.0
+    for name in names:
+        rows = log.frame[log.frame["recommender"] == name].reset_index(drop=True)
+        instances = rows.groupby("user")["instance"].nunique()
+        weight = 1.0 / rows["user"].map(instances).to_numpy()
+        position = sample.position[sample.rows[name]]
+        relevant = sample.relevant[sample.rows[name]]
+        kinds, of_row = sample.kinds
+        part = parts.part[of_row[sample.rows[name]]]
+        assert (kinds[of_row[sample.rows[name]], 1:3] == np.c_[relevant, position]).all()
+        for g in range(len(parts.parts)):
+            value = np.zeros(len(rows))
+            for i, row in enumerate(rows.itertuples()):
+                places = range(row.n_better, row.n_better + row.n_tied + 1)
+                at = [int((starts <= place).sum()) - 1 for place in places]
+                value[i] = np.mean([scores[name][g][c] for c in at])
+            inside = part == g
+            value = value - np.average(value[inside], weights=weight[inside])
+            summed = pd.Series(np.where(inside, weight * value, 0.0)).groupby(rows["user"]).sum()
+            columns.append(summed.to_numpy())
+            alone += float((weight * value**2)[inside].sum())
+    covariances = np.atleast_2d(np.cov(np.array(columns), ddof=0))
+    expected = len(columns[0]) * covariances.sum() / alone
+    if kind == "single" and len(names) == 1:
+        assert expected == pytest.approx(1.0)
+    else:
+        assert abs(expected - 1.0) > 0.01
+    assert sample.design(parts, scores) == pytest.approx(expected, rel=1e-9)
+
+
+def test_items_of_a_user_that_move_together_widen_what_is_possible():
+    # Two items of a user that are above each other's negatives alike say as much as one does.
+    rng, users, rows = np.random.default_rng(3), 150, []
+    for name, chance in (("A", 0.1), ("B", 0.02)):
+        for at in (0, 1):
+            above = rng.binomial(20, np.minimum(rng.geometric(chance, users), 200) / 200)
+            together = above if at == 0 else np.array([a for a, *_ in rows[-users:]])
+            rows += [
+                (a, t, name, u, at) for u, (a, t) in enumerate(zip(above, together, strict=True))
+            ]
+    table = pd.DataFrame(rows, columns=["above", "together", "recommender", "user", "item"])
+    widths = {}
+    for kind in ("above", "together"):
+        given = table.rename(columns={kind: "n_better"}).assign(n_tied=0)
+        log = read_log(
+            given.drop(columns={"above", "together"} - {kind}), n_items=202, n_negatives=20
+        )
+        judge = evaluation._Judge(evaluation._Sample(log), metric("recall@50"), [("A", "B")], 0.95)
+        profiles = judge.parts.programme(None).profiles([judge.counts[n] for n in "AB"])
+        widths[kind] = judge._dependence(("A", "B"), *profiles)
+        low, high = compare(log, "recall@50")[["possible_low", "possible_high"]].iloc[0]
+        plain = evaluation.identification.difference(*profiles, 3.841458820694124)
+        assert high - low >= plain[1] - plain[0] - 1e-9
+    assert widths["together"] > 1.3 * widths["above"] >= 1.3
+
+
+def test_a_difference_beyond_any_bias_is_a_verdict():
+    rng = np.random.default_rng(5)
+    population = {"A": np.full(50, 200), "B": rng.integers(1, 5, 50)}
+    (row,) = compare(drawn(population, 300, 300, 50, rng), "recall@10").itertuples()
+    assert (row.verdict, row.rung, row.steepness) == ("B beats A", "proven", np.inf)
+    assert row.possible_high < 0
+
+
+def test_significance_is_no_verdict_where_bias_could_explain_it():
+    # The naive difference is one of 30 standard errors, and wrong: all of A's ranks are beyond 10.
+    rng = np.random.default_rng(6)
+    population = {"A": np.full(100, 25), "B": np.append(np.full(30, 5), np.full(70, 290))}
+    log = drawn(population, 400, 300, 10, rng)
+    (row,) = compare(log, "recall@10", estimator="naive").itertuples()
+    assert row.estimate > 20 * row.standard_error
+    # What the estimate says is no verdict, and here it is false.
+    assert (row.verdict, row.rung, row.likely) == (UNKNOWN, "", "A")
+    assert row.possible_low < 0 < row.possible_high
+    (other,) = compare(log, "recall@10", estimator="maximum entropy").itertuples()
+    assert other.reported == row.reported == row.estimate > 0
+    assert (other.possible_low, other.verdict) == (row.possible_low, row.verdict)
+
+
+def test_what_is_possible_holds_the_exact_metric_of_the_population(population):
+    log = drawn(population, 400, 300, 10, np.random.default_rng(7))
+    table = estimate(log, ["recall@10", "auc"])
+    assert table["recommender"].tolist() == ["X", "X", "Y", "Y", "Z", "Z"]
+    for row in table.itertuples():
+        exact = metric(row.metric)(population[row.recommender], 300).mean()
+        assert row.possible_low <= exact <= row.possible_high
+    auc, recall = (table[table["metric"] == of] for of in ("auc", "recall@10"))
+    np.testing.assert_array_equal(auc["estimate"], auc["reported"])
+    assert (auc["possible_high"] - auc["possible_low"]).max() < 0.12
+    assert (recall["reported"] > recall["possible_high"]).all()
+    bare = estimate(log, ["recall@10", "auc"], identification=False)
+    kept = ["recommender", "metric", "reported", "estimate", "standard_error", "users"]
+    pd.testing.assert_frame_equal(bare[kept], table[kept])
+    missing = bare[["possible_low", "possible_high"]].isna().all(axis=1) & (bare["quote"] == "")
+    assert missing.tolist() == (bare["metric"] == "recall@10").tolist()
+
+
+def test_the_row_of_a_recommender_is_that_of_its_estimator():
+    log = log_of([1, 3, 2, 10, 1, 7])
+    rows = estimate(log, ["ap", "auc"])
+    every = estimate(log, ["ap", "auc"], estimators="all").set_index(["metric", "estimator"])
+    for row, name in zip(rows.itertuples(), ("bias-variance", "naive"), strict=True):
+        assert row.reported == every.loc[(row.metric, "naive"), "value"]
+        assert row.estimate == every.loc[(row.metric, name), "value"]
+        assert row.standard_error == every.loc[(row.metric, name), "standard_error"]
+    (auc,) = (row for row in rows.itertuples() if row.metric == "auc")
+    ends = every.loc[("auc", "naive"), ["low", "high"]].tolist()
+    assert [auc.possible_low, auc.possible_high] == ends
+
+
+@pytest.mark.parametrize(
+    ("given", "quote"),
+    [
+        ((0.25, 0.01, 0.2, 0.3), "0.200 to 0.300"),  # ten standard errors wide
+        ((0.25, 0.01, 0.23, 0.27), "0.250 \u00b1 0.010"),
+        ((0.25, 0.0012, 0.248, 0.252), "0.2500 \u00b1 0.0012"),
+        ((0.25, 0.01, 0.26, 0.28), "0.260 to 0.280"),  # the estimate is not possible
+        ((0.25, 0.01, np.nan, np.nan), ""),
+    ],
+)
+def test_what_may_be_quoted_is_the_range_unless_the_error_says_as_much(given, quote):
+    assert evaluation._quote(*given) == quote
+
+
+def test_the_estimate_favours_none_that_the_reported_metric_alone_does(population):
+    # X has the largest naive recall and the smallest exact one.
+    rng = np.random.default_rng(9)
+    log = drawn(population, 3_000, 300, 30, rng)
+    table = compare(log, "recall@3")
+    truth = {name: metric("recall@3")(ranks, 300).mean() for name, ranks in population.items()}
+    wrong = table["reported"] * table["estimate"] < 0
+    assert wrong.any()
+    for row in table.itertuples():
+        better = max((row.first, row.second), key=truth.get)
+        assert row.likely in ("", better)
+        assert row.verdict in (
+            UNKNOWN,
+            f"{better} beats {row.first}",
+            f"{better} beats {row.second}",
+        )
+
+
+def test_rounding_is_no_difference_and_no_error():
+    rng = np.random.default_rng(4)
+    ranks = rng.integers(1, 12, 199)
+    table = pd.concat(
+        pd.DataFrame({"recommender": name, "user": range(199), "rank": order})
+        for name, order in (("A", ranks), ("B", rng.permutation(ranks)), ("C", ranks[::-1]))
+    )
+    found = compare(read_log(table, n_items=500, n_negatives=11), "ndcg")
+    assert (found[["reported", "estimate"]] == 0).all(axis=None)
+    assert (found["verdict"] == UNKNOWN).all()
+    assert (found["likely"] == "").all()
+    alike = log_of([1] * 30, n_items=500, n_negatives=11)
+    errors = estimate(alike, ["ndcg@10"], estimators="all")["standard_error"]
+    assert (errors == 0).all()
+
+
+def test_ranks_that_no_sample_leads_to_are_refused():
+    # All users at the middle of 99 negatives: a binomial count would spread.
+    log = log_of([50] * 200, n_items=1_000, n_negatives=99)
+    said = "the ranks of recommender contradict the protocol at any true ranks: .* check n_items"
+    with pytest.raises(ValueError, match=said):
+        estimate(log, ["ap"])
+    pair = pd.concat([log.frame.assign(recommender=name) for name in "AB"])
+    with pytest.raises(ValueError, match=said.replace("recommender", "A")):
+        compare(Log(pair, log.replacement), "ap")
+
+
+EDGES = {
+    "two users": two([1, 3], [2, 10]),
+    "two users alike": two([1, 1], [10, 10]),
+    "one negative": read_log(
+        pd.DataFrame({"recommender": ["A"] * 9 + ["B"] * 9, "user": [*range(9)] * 2})
+        .assign(rank=[1, 2, 1] * 3 + [1] * 9),
+        n_items=50, n_negatives=1,
+    ),
+    "two items": read_log(
+        pd.DataFrame({"recommender": ["A"] * 9 + ["B"] * 9, "user": [*range(9)] * 2})
+        .assign(rank=[1, 2, 1] * 3 + [1] * 9),
+        n_items=2, n_negatives=1, replacement=False,
+    ),
+    "exact ranks": read_log(
+        pd.DataFrame({"recommender": ["A"] * 20 + ["B"] * 20, "user": [*range(20)] * 2})
+        .assign(rank=[*range(1, 21), *[1] * 20]),
+        n_items=20, n_negatives=19, replacement=False,
+    ),
+    "all tied": read_log(
+        pd.DataFrame({"recommender": ["A"] * 9 + ["B"] * 9, "user": [*range(9)] * 2})
+        .assign(n_better=0, n_tied=9),
+        n_items=50, n_negatives=9,
+    ),
+    "a catalogue for each user": read_log(
+        pd.DataFrame({"recommender": ["A"] * 40 + ["B"] * 40, "user": [*range(40)] * 2})
+        .assign(rank=[1, 4, 2, 9] * 20, n_items=[*range(20, 820, 20)] * 2),
+        n_negatives=9,
+    ),
+    "one to three items": dependent_log("items"),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("of", ["auc", "recall@10", "ap", "accuracy"])
+@pytest.mark.parametrize("edge", EDGES)
+def test_a_log_at_the_edge_has_numbers_and_no_warning(edge, of):
+    with np.errstate(divide="raise", over="raise", invalid="raise"):
+        for shape in ("decreasing", None):
+            found = evaluation.estimate(EDGES[edge], [of], shape=shape)
+            pair = evaluation.compare(EDGES[edge], of, shape=shape)
+            for table in (found.frame, pair.frame.drop(columns=["steepness", "users_needed"])):
+                assert np.isfinite(table.select_dtypes("number").to_numpy()).all()
+            assert (found.frame["possible_low"] <= found.frame["possible_high"]).all()
+            (row,) = pair.frame.itertuples()
+            assert row.possible_low <= row.possible_high
+            assert "nan" not in found.summary() + pair.summary()
+    if edge == "exact ranks" and of == "recall@10":
+        # What was sampled is what there is, and users who differ in the metric tell.
+        assert row.verdict == "B beats A"
+        assert row.estimate == row.reported == -0.5

@@ -1,0 +1,343 @@
+"""The law of the sampled rank against exact, 50-digit and simulated ones."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from sampled_book.enumeration import digits_law, every_sample, exact_law
+from sampled_metrics import Protocol
+from sampled_metrics.numerics.distributions import deviance, log_binomial, stirling_error
+
+LAWS = [True, False]
+
+
+def ranks_of(n: int) -> list[int]:
+    return sorted({1, 2, 3, n // 3, n // 2, n - 1, n} - {0})
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize(("n", "m"), [(2, 1), (3, 2), (7, 1), (12, 5), (12, 11), (60, 30)])
+def test_equals_exact_rational_law(n: int, m: int, replacement: bool) -> None:
+    law = Protocol(n, m, replacement=replacement).pmf(np.arange(1, n + 1))
+    for rank in range(1, n + 1):
+        exact = exact_law(n, m, rank, replacement)
+        assert law[rank - 1] == pytest.approx([float(p) for p in exact], rel=1e-13, abs=0)
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize(
+    ("n", "m"),
+    [*product([1_001, 10**6, 10**9], [1, 9, 100, 1_000]), (10**5, 10**4), (10**9, 10**4)],
+)
+def test_relative_error_against_fifty_digits(n: int, m: int, replacement: bool) -> None:
+    protocol = Protocol(n, m, replacement=replacement)
+    for rank in ranks_of(n):
+        mean = m * (rank - 1) // (n - 1)
+        wanted = {0, 1, 2, mean // 2, mean, (mean + m) // 2, m - 1, m} | set(
+            range(0, m, m // 7 + 1)
+        )
+        counts = sorted(x for x in wanted if 0 <= x <= m)
+        law = protocol.pmf(rank, counts=counts)
+        logs = protocol.logpmf(rank, counts=counts)
+        for x, p, log_p in zip(counts, law, logs, strict=True):
+            exact = digits_law(n, m, rank, replacement, x)
+            if exact == 0:
+                assert (p, log_p) == (0, -math.inf)
+            elif exact < 1e-300:
+                assert p < 1e-299
+                assert log_p == pytest.approx(float(_log(exact)), rel=1e-12)
+            else:
+                assert abs(float(p / exact - 1)) < 1e-12, (rank, x)
+
+
+def _log(value: object) -> object:
+    import mpmath as mp
+
+    with mp.workdps(50):
+        return mp.log(value)
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize("n", [1_001, 10**9])
+def test_tails_mean_and_variance_against_fifty_digits(n: int, replacement: bool) -> None:
+    m = 60
+    protocol = Protocol(n, m, replacement=replacement)
+    for rank in ranks_of(n):
+        exact = [digits_law(n, m, rank, replacement, x) for x in range(m + 1)]
+        lower, upper = protocol.cdf(rank), protocol.sf(rank)
+        for x in range(m + 1):
+            below, above = sum(exact[: x + 1]), sum(exact[x + 1 :])
+            assert below < 1e-300 or abs(float(lower[x] / below - 1)) < 1e-12
+            assert above < 1e-300 or abs(float(upper[x] / above - 1)) < 1e-12
+        mean = sum((1 + x) * p for x, p in enumerate(exact))
+        assert abs(float(protocol.mean(rank) / mean - 1)) < 1e-12
+        variance = sum((1 + x - mean) ** 2 * p for x, p in enumerate(exact))
+        assert abs(float(protocol.variance(rank)) - float(variance)) <= 1e-12 * float(variance)
+
+
+protocols = st.builds(
+    lambda pool, share, replacement, relevant: Protocol(
+        pool + relevant,
+        max(1, round(share * min(pool, 300))),
+        replacement=replacement,
+        n_relevant=relevant,
+    ),
+    st.integers(1, 10**7),
+    st.floats(0, 1),
+    st.booleans(),
+    st.integers(1, 4),
+)
+
+
+@given(protocol=protocols, where=st.floats(0, 1), position=st.integers(1, 4))
+def test_properties_of_the_law(protocol: Protocol, where: float, position: int) -> None:
+    j = min(position, protocol.n_relevant)
+    last = int(protocol.n_items) - (protocol.n_relevant - j)
+    rank = j + round(where * (last - j))
+    law, cdf, sf = protocol.pmf(rank, j), protocol.cdf(rank, j), protocol.sf(rank, j)
+    assert law.sum() == pytest.approx(1, rel=1e-12)
+    assert (law >= 0).all()
+    assert (np.diff(cdf) >= 0).all()
+    assert cdf[-1] == pytest.approx(1, rel=1e-12)
+    assert cdf + sf == pytest.approx(np.ones_like(cdf), rel=1e-12)
+    sampled = np.arange(protocol.n_negatives + 1) + j
+    mean = float(law @ sampled)
+    assert float(protocol.mean(rank, j)) == pytest.approx(mean, rel=1e-11)
+    assert float(protocol.variance(rank, j)) == pytest.approx(
+        float(law @ (sampled - mean) ** 2), rel=1e-8, abs=1e-9
+    )
+    if not protocol.replacement:
+        # A subset of the catalogue cannot hold more items above than the catalogue does.
+        assert (law[sampled > rank] == 0).all()
+
+
+@given(n=st.integers(3, 10**6), m=st.integers(1, 200), replacement=st.booleans())
+def test_a_worse_rank_is_stochastically_worse(n: int, m: int, replacement: bool) -> None:
+    protocol = Protocol(n, min(m, n - 1), replacement=replacement)
+    cdf = protocol.cdf(np.unique(np.linspace(1, n, 9).astype(int)))
+    assert (np.diff(cdf, axis=0) <= 1e-12).all()
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize("ranks", [[1, 2], [2, 5, 6], [4, 8], [3], [1, 4, 7, 8]])
+def test_law_of_every_relevant_item_by_enumeration(ranks: list[int], replacement: bool) -> None:
+    n, m = 8, 3
+    protocol = Protocol(n, m, replacement=replacement, n_relevant=len(ranks))
+    samples = every_sample(ranks, n, m, replacement)
+    for j, rank in enumerate(ranks, start=1):
+        counted = Counter(sample[j - 1] - j for sample in samples)
+        exact = [float(Fraction(counted[x], len(samples))) for x in range(m + 1)]
+        assert protocol.pmf(rank, position=j) == pytest.approx(exact, rel=1e-13, abs=0)
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize("rank", [2, 40, 299])
+def test_draws_follow_the_law(rank: int, replacement: bool) -> None:
+    protocol = Protocol(300, 25, replacement=replacement)
+    draws = protocol.draw(rank, np.random.default_rng(20), size=20_000)
+    _chi_square(draws - 1, protocol.pmf(rank))
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+def test_draws_of_a_later_item_follow_its_law(replacement: bool) -> None:
+    protocol = Protocol(300, 25, replacement=replacement, n_relevant=3)
+    draws = protocol.draw(40, np.random.default_rng(23), size=20_000, position=3)
+    _chi_square(draws - 3, protocol.pmf(40, position=3))
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+def test_real_samples_of_items_follow_the_law(replacement: bool) -> None:
+    # No law is used to sample here: items are drawn and those above the relevant one counted.
+    n, m, rank = 120, 12, 31
+    rng = np.random.default_rng(21)
+    others = np.delete(np.arange(1, n + 1), rank - 1)
+    drawn = np.stack([rng.choice(others, m, replacement) for _ in range(20_000)])
+    _chi_square((drawn < rank).sum(axis=1), Protocol(n, m, replacement=replacement).pmf(rank))
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+def test_sets_are_drawn_jointly(replacement: bool) -> None:
+    ranks, n, m = [2, 5, 6], 8, 3
+    protocol = Protocol(n, m, replacement=replacement, n_relevant=3)
+    draws = protocol.draw_set(ranks, np.random.default_rng(22), size=20_000)
+    samples = Counter(every_sample(ranks, n, m, replacement))
+    seen = Counter(map(tuple, draws.tolist()))
+    assert set(seen) <= set(samples)
+    keys = sorted(samples)
+    law = np.array([samples[key] for key in keys]) / sum(samples.values())
+    _chi_square(np.repeat(np.arange(len(keys)), [seen[key] for key in keys]), law)
+    single = protocol.draw_set(ranks, np.random.default_rng(22))
+    assert single.shape == (3,)
+
+
+def _chi_square(drawn: np.ndarray, law: np.ndarray) -> None:
+    """Fail if counts stray from the law; cells that expect fewer than 5 are pooled."""
+    expected = law * drawn.size
+    counts = np.bincount(drawn, minlength=law.size)
+    assert counts[law == 0].sum() == 0
+    small = expected < 5
+    observed = np.append(counts[~small], counts[small].sum())
+    wanted = np.append(expected[~small], expected[small].sum())
+    if wanted[-1] < 5:
+        observed = np.append(observed[:-2], observed[-2:].sum())
+        wanted = np.append(wanted[:-2], wanted[-2:].sum())
+    assert stats.chisquare(observed, wanted * (observed.sum() / wanted.sum())).pvalue > 1e-3
+
+
+def test_the_chi_square_can_fail() -> None:
+    draws = Protocol(300, 25).draw(40, np.random.default_rng(20), size=20_000)
+    with pytest.raises(AssertionError):
+        _chi_square(draws - 1, Protocol(300, 25).pmf(42))
+
+
+def test_catalogue_sizes_broadcast() -> None:
+    both = Protocol(np.array([50, 3_000]), 9, replacement=False)
+    assert both.pmf([20, 700]).shape == (2, 10)
+    for i, (n, rank) in enumerate([(50, 20), (3_000, 700)]):
+        assert np.array_equal(both.pmf([20, 700])[i], Protocol(n, 9, replacement=False).pmf(rank))
+    assert both.mean([20, 700]).tolist() == [1 + 9 * 19 / 49, 1 + 9 * 699 / 2999]
+    assert both.draw([1, 1], np.random.default_rng(0)).tolist() == [1, 1]
+
+
+def test_draws_need_no_more_than_the_shape_asked_for() -> None:
+    protocol = Protocol(100, 5)
+    draws = protocol.draw([1, 100], np.random.default_rng(3), size=(4, 2))
+    assert draws.tolist() == [[1, 6]] * 4
+
+
+@given(x=st.integers(1, 10**7))
+def test_stirling_error_is_within_its_bounds(x: int) -> None:
+    # Robbins (1955): 1 / (12 x + 1) < error < 1 / (12 x).
+    value = float(stirling_error(np.array(x)))
+    assert 1 / (12 * x + 1) < value < 1 / (12 * x)
+
+
+def test_deviance_is_smooth_where_its_two_forms_meet() -> None:
+    # d / (2 + d) = 0.5 at d = 2 and -0.5 at d = -2/3.
+    for d in (2.0, -2 / 3):
+        near = deviance(np.ones(2), np.array([d - 1e-9, d + 1e-9]))
+        direct = [(1 + t) * math.log1p(t) - t for t in (d - 1e-9, d + 1e-9)]
+        assert near == pytest.approx(direct, rel=1e-14)
+
+
+def test_log_binomial_off_the_support() -> None:
+    assert log_binomial(np.array([1]), 3, 0, 5)[0] == -math.inf
+    assert log_binomial(np.array([2]), 3, 5, 5)[0] == -math.inf
+    assert log_binomial(np.array([0, 3]), 3, [0, 5], 5).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_items": 1, "n_negatives": 1}, "n_items must be >= 2, got 1"),
+        ({"n_items": 5.5, "n_negatives": 1}, "n_items must be whole numbers >= 2, got 5.5"),
+        ({"n_items": [9, 1], "n_negatives": 1}, "n_items must be >= 2, got 1"),
+        ({"n_items": [], "n_negatives": 1}, "n_items must hold at least one catalogue size"),
+        ({"n_items": 5, "n_negatives": 0}, "n_negatives must be a whole number >= 1, got 0"),
+        ({"n_items": 5, "n_negatives": 1.0}, "n_negatives must be a whole number >= 1, got 1.0"),
+        ({"n_items": 5, "n_negatives": True}, "n_negatives must be a whole number >= 1, got True"),
+        (
+            {"n_items": 5, "n_negatives": 5, "replacement": False},
+            "n_negatives must be <= 4, the irrelevant items there are, when sampling without "
+            "replacement, got 5",
+        ),
+        (
+            {"n_items": 5, "n_negatives": 4, "replacement": False, "n_relevant": 2},
+            "n_negatives must be <= 3",
+        ),
+        (
+            {"n_items": [9, 5], "n_negatives": 5, "replacement": False},
+            "n_negatives must be <= 4",
+        ),
+        ({"n_items": 5, "n_negatives": 1, "replacement": 1}, "replacement must be True or False"),
+        ({"n_items": 5, "n_negatives": 1, "n_relevant": 0}, "n_relevant must be a whole number"),
+        ({"n_items": 3, "n_negatives": 1, "n_relevant": 3}, "n_items must be >= 4, got 3"),
+        ({"n_items": 10**15, "n_negatives": 10**4}, r"n_items \* n_negatives must be < 2\*\*62"),
+        ({"n_items": [9, 10**15], "n_negatives": 10**4}, r"n_items \* n_negatives must be < "),
+    ],
+)
+def test_bad_protocols(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Protocol(**arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", ["pmf", "logpmf", "cdf", "sf", "mean", "variance"])
+@pytest.mark.parametrize(
+    ("rank", "message"),
+    [
+        (0, "rank must be >= 1, got 0"),
+        (11, "rank must be <= 10, got 11"),
+        (2.5, "rank must be whole numbers >= 1, got 2.5"),
+        (math.nan, "rank must be whole numbers >= 1, got nan"),
+    ],
+)
+def test_bad_ranks(method: str, rank: float, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        getattr(Protocol(10, 3), method)(rank)
+
+
+def test_bad_positions_counts_and_sets() -> None:
+    protocol = Protocol(10, 3, n_relevant=2)
+    with pytest.raises(ValueError, match=r"position must be a whole number in \[1, 2\], got 3"):
+        protocol.pmf(5, position=3)
+    with pytest.raises(ValueError, match="rank must be >= 2, got 1"):
+        protocol.pmf(1, position=2)
+    with pytest.raises(ValueError, match="rank must be <= 9, got 10"):
+        protocol.pmf(10, position=1)
+    with pytest.raises(ValueError, match="counts must be <= 3, got 4"):
+        protocol.pmf(5, counts=[4])
+    with pytest.raises(ValueError, match="ranks must hold n_relevant = 2, got 3"):
+        protocol.draw_set([1, 2, 3], np.random.default_rng(0))
+    with pytest.raises(ValueError, match="ranks must be <= 10, got 11"):
+        protocol.draw_set([1, 11], np.random.default_rng(0))
+    with pytest.raises(ValueError, match="n_items must be one catalogue size here"):
+        Protocol([10, 20], 3, n_relevant=2).draw_set([1, 2], np.random.default_rng(0))
+
+
+def test_arrays_given_cannot_be_changed_from_outside() -> None:
+    sizes = np.array([10, 20])
+    protocol = Protocol(sizes, 3)
+    sizes[0] = 2
+    assert protocol.mean([10, 20]).tolist() == [4.0, 4.0]
+    with pytest.raises(ValueError, match="read-only"):
+        protocol.n_items[0] = 2  # type: ignore[index]
+
+
+def test_a_seed_stands_for_its_generator() -> None:
+    protocol = Protocol(100, 9, n_relevant=2)
+    for drawn in (
+        lambda rng: protocol.draw([50] * 20, rng),
+        lambda rng: protocol.draw_set([2, 60], rng, size=20),
+    ):
+        assert drawn(5).tolist() == drawn(np.random.default_rng(5)).tolist() != drawn(6).tolist()
+    for wrong in (None, 1.5, True, -1):
+        with pytest.raises(ValueError, match="rng must be a seed >= 0"):
+            protocol.draw(50, wrong)  # type: ignore[arg-type]
+
+
+def test_protocols_are_equal_if_they_sample_alike() -> None:
+    many = [Protocol(np.arange(50, 5_000), 9) for _ in range(2)]
+    assert many[0] == many[1]
+    assert len(set(many)) == 1
+    others = [
+        Protocol(50, 9),
+        Protocol([50], 9),
+        Protocol([50, 50], 9),
+        Protocol(50, 8),
+        Protocol(50, 9, replacement=False),
+        Protocol(50, 9, n_relevant=2),
+        (50, 9),
+    ]
+    assert len({many[0], *others}) == 1 + len(others)
+    assert repr(many[0]) == "Protocol(n_items=<50 to 4999>, n_negatives=9)"
+    for found in others[3:6]:
+        assert eval(repr(found)) == found

@@ -1,0 +1,577 @@
+"""Relevant items among random decoys: exact values against full enumeration, and laws by draws."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from fractions import Fraction
+from functools import cache
+from itertools import combinations, permutations, product
+from math import comb, factorial, log2, prod
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from sampled_metrics import Protocol, estimators, metric, relevant_sets
+from sampled_metrics.ranking import RankIntervals
+from sampled_metrics.relevant_sets import RelevantSets
+
+FIVE = ["precision@3", "recall@3", "rr", "ap", "ndcg"]
+CUT = ["precision@2", "recall@4", "rr@2", "ap@3", "ndcg@2", "hit@2", "accuracy", "auc"]
+
+
+def sets_of(relevant, irrelevant, weights=None):
+    """One ranking from the scores of its relevant and of its irrelevant items."""
+    weight = np.ones(len(irrelevant), int) if weights is None else np.array(weights)
+    others, own = np.array(irrelevant), np.array(relevant)
+    better, tied = others > own[:, np.newaxis], others == own[:, np.newaxis]
+    level = np.unique(-own, return_inverse=True)[1]
+    given = {}
+    if weights is not None:
+        given = {
+            "weight_better": [better @ weight],
+            "weight_tied": [tied @ weight],
+            "weight_total": [weight.sum()],
+        }
+    counts = ([better.sum(axis=1)], [tied.sum(axis=1)], [level], [len(irrelevant)])
+    return RelevantSets(*counts, **given)
+
+
+def every_list(relevant, drawn):
+    """Ranks of the relevant items in every order of the ties, all equally likely."""
+    places = []
+    taken = 0
+    for score in sorted({*relevant, *drawn}, reverse=True):
+        items = [i for i, s in enumerate(relevant) if s == score]
+        slots = range(taken + 1, taken + 1 + len(items) + drawn.count(score))
+        places.append([list(zip(items, p, strict=True)) for p in permutations(slots, len(items))])
+        taken += len(slots)
+    for chosen in product(*places):
+        ranks = dict(pair for group in chosen for pair in group)
+        yield tuple(ranks[i] for i in range(len(relevant)))
+
+
+def enumerated(relevant, irrelevant, n, weights=None):
+    """Probability of every outcome: the ranks of the relevant items among n decoys."""
+    weights = None if weights is None else tuple(weights)
+    return _enumerated(tuple(relevant), tuple(irrelevant), n, weights)
+
+
+@cache
+def _enumerated(relevant, irrelevant, n, weights):
+    outcomes: Counter[tuple[int, ...]] = Counter()
+    candidates = range(len(irrelevant))
+    draws = combinations(candidates, n) if weights is None else product(candidates, repeat=n)
+    for drawn in draws:
+        chance = Fraction(1, comb(len(irrelevant), n))
+        if weights is not None:
+            chance = Fraction(1)
+            for i in drawn:
+                chance *= Fraction(weights[i], sum(weights))
+        lists = list(every_list(relevant, [irrelevant[i] for i in drawn]))
+        for ranks in lists:
+            outcomes[ranks] += chance / len(lists)
+    assert sum(outcomes.values()) == 1
+    return outcomes
+
+
+def slow(name, ranks, n_decoys):
+    """The definitions of the metrics, from the list itself."""
+    kind, _, at = name.partition("@")
+    total, length = len(ranks), len(ranks) + n_decoys
+    k = int(at) if at else length
+    hits = [place in ranks for place in range(1, length + 1)][:k]
+    seen = [sum(hits[:i]) for i in range(1, len(hits) + 1)]
+    first = next((i for i, hit in enumerate(hits, start=1) if hit), None)
+    if kind == "precision":
+        return Fraction(sum(hits), k)
+    if kind == "recall":
+        return Fraction(sum(hits), total)
+    if kind == "hit":
+        return Fraction(sum(hits) > 0)
+    if kind == "accuracy":
+        return Fraction(1 in ranks)
+    if kind == "rr":
+        return Fraction(1, first) if first else Fraction(0)
+    if kind == "ap":
+        parts = [Fraction(seen[i], i + 1) for i, hit in enumerate(hits) if hit]
+        return sum(parts, Fraction(0)) / min(total, k)
+    if kind == "ndcg":
+        gain = [Fraction(1 / log2(i + 1)) for i in range(1, length + 1)]
+        found = sum((g for g, hit in zip(gain, hits, strict=False) if hit), Fraction(0))
+        return found / sum(gain[: min(total, k)])
+    assert kind == "auc"
+    pairs = [(r, d) for r in ranks for d in range(1, length + 1) if d not in ranks]
+    return Fraction(sum(r < d for r, d in pairs), len(pairs))
+
+
+def moments(name, outcomes, n):
+    mean = sum(p * slow(name, ranks, n) for ranks, p in outcomes.items())
+    square = sum(p * slow(name, ranks, n) ** 2 for ranks, p in outcomes.items())
+    return float(mean), float(square - mean**2)
+
+
+TIED = [
+    ([3], [1, 3, 3, 5, 3], None),
+    ([3, 3], [3, 3, 4, 1, 3], [2, 0, 5, 1, 4]),
+    ([2, 5, 2], [2, 5, 1, 6, 2], [1, 3, 2, 2, 1]),
+    ([4, 4, 4], [4, 4, 4, 5], [1, 1, 2, 3]),
+    ([1, 2, 3], [0, 2, 2, 5, 3], [4, 1, 0, 1, 1]),
+    ([1, 2], [0, 5, 6], [1, 1, 1]),
+]
+
+
+@pytest.mark.parametrize(("relevant", "irrelevant", "weights"), TIED)
+@pytest.mark.parametrize("name", FIVE + CUT)
+def test_moments_by_enumeration_of_all_sets_of_decoys(relevant, irrelevant, weights, name):
+    sets = sets_of(relevant, irrelevant)
+    for n in range(1, len(irrelevant) + 1):
+        mean, variance = moments(name, enumerated(relevant, irrelevant, n), n)
+        assert sets.expected(metric(name), n)[0] == pytest.approx(mean, rel=1e-12, abs=1e-14)
+        assert sets.variance(metric(name), n)[0] == pytest.approx(variance, rel=1e-10, abs=1e-14)
+    assert sets.evaluate(metric(name))[0] == pytest.approx(mean, rel=1e-12, abs=1e-14)
+
+
+@pytest.mark.parametrize(("relevant", "irrelevant", "weights"), TIED)
+@pytest.mark.parametrize("name", FIVE + CUT)
+@pytest.mark.parametrize("weighted", [True, False])
+def test_moments_by_enumeration_of_repeated_decoys(relevant, irrelevant, weights, name, weighted):
+    ones = [1] * len(irrelevant)
+    weights = weights or [2, 1, 3, 1, 1]
+    sets, how = sets_of(relevant, irrelevant, weights), {"replacement": True, "weighted": weighted}
+    for n in (1, 2, 3):
+        outcomes = enumerated(relevant, irrelevant, n, weights if weighted else ones)
+        mean, variance = moments(name, outcomes, n)
+        given = (metric(name), n)
+        assert sets.expected(*given, **how)[0] == pytest.approx(mean, rel=1e-12, abs=1e-14)
+        assert sets.variance(*given, **how)[0] == pytest.approx(variance, rel=1e-10, abs=1e-14)
+
+
+@pytest.mark.parametrize(("relevant", "irrelevant", "weights"), TIED)
+def test_contributions_gains_and_laws_by_enumeration(relevant, irrelevant, weights):
+    n, k = 3, 4
+    how = {} if weights is None else {"replacement": True, "weighted": True}
+    sets = sets_of(relevant, irrelevant, weights)
+    outcomes = enumerated(relevant, irrelevant, n, weights)
+    places = range(len(relevant))
+    precision = [float(sum(p for r, p in outcomes.items() if r[i] <= k)) / k for i in places]
+    found = sets.contributions(metric(f"precision@{k}"), n, **how)[0]
+    assert found == pytest.approx(precision, rel=1e-12)
+    gain = [5.0, 1.0, 3.0][: len(relevant)]
+    discount = [Fraction(1 / max(1.0, log2(rank))) for rank in range(1, k + 1)]
+    sums = [
+        p * sum(Fraction(gain[i]) * discount[r[i] - 1] for i in places if r[i] <= k)
+        for r, p in outcomes.items()
+    ]
+    ideal = sum(g * d for g, d in zip(sorted(gain, reverse=True), discount, strict=False))
+    given = ([gain], np.array(discount, float), n)
+    assert sets.expected_gain(*given, **how)[0] == pytest.approx(float(sum(sums) / ideal))
+    law = sets.law(n, **how)[0]
+    for j in places:
+        counts = Counter()
+        for r, p in outcomes.items():
+            counts[sorted(r)[j] - 1 - j] += p
+        assert law[j] == pytest.approx([float(counts[x]) for x in range(n + 1)], rel=1e-12)
+
+
+def test_gains_with_all_candidates_by_hand():
+    # Items at rank 1 (gain 2) and, of two tied with one candidate, at ranks 3 to 5 (gains 4, 0).
+    sets = RelevantSets([[0, 1, 1]], [[0, 1, 1]], [[0, 1, 1]], [6])
+    discount = [1.0, 0.5, 0.25, 0.125]
+    expected = (2 * 1.0 + 4 * (0.25 + 0.125 + 0.0) / 3) / (4 * 1.0 + 2 * 0.5)
+    assert sets.expected_gain([[2, 4, 0]], discount)[0] == pytest.approx(expected)
+
+
+scores = st.lists(st.integers(0, 5), min_size=1, max_size=4)
+
+
+@st.composite
+def rankings(draw):
+    return draw(scores), draw(st.lists(st.integers(0, 5), min_size=2, max_size=40))
+
+
+@given(rankings(), st.sampled_from(FIVE + CUT))
+def test_all_decoys_drawn_are_all_candidates(ranking, name):
+    sets, every = sets_of(*ranking), len(ranking[1])
+    chosen = metric(name)
+    assert sets.expected(chosen, every) == pytest.approx(sets.evaluate(chosen), rel=1e-11)
+    shares = sets.contributions(chosen)
+    assert sets.contributions(chosen, every) == pytest.approx(shares, rel=1e-11, abs=1e-14)
+    assert shares.sum(axis=1) == pytest.approx(sets.evaluate(chosen), rel=1e-12)
+
+
+@given(rankings(), st.integers(1, 40))
+def test_expected_auc_does_not_depend_on_the_decoys(ranking, n):
+    sets = sets_of(*ranking)
+    n = min(n, len(ranking[1]))
+    exact = sets.evaluate(metric("auc"))
+    assert sets.expected(metric("auc"), n) == pytest.approx(exact, rel=1e-11, abs=1e-13)
+    repeated = sets.expected(metric("auc"), n, replacement=True)
+    assert repeated == pytest.approx(exact, rel=1e-11, abs=1e-13)
+
+
+@given(
+    st.sets(st.integers(1, 60), min_size=1, max_size=4),
+    st.integers(1, 50),
+    st.sampled_from(FIVE + CUT),
+    st.booleans(),
+)
+def test_without_ties_it_is_the_estimator_of_a_set(ranks, n, name, replacement):
+    ordered = np.sort(list(ranks))
+    protocol = Protocol(60, n, replacement=replacement, n_relevant=ordered.size)
+    plain = estimators.naive(metric(name), protocol)
+    sets = RelevantSets(
+        [ordered - np.arange(1, ordered.size + 1)],
+        [np.zeros_like(ordered)],
+        [np.arange(ordered.size)],
+        [60 - ordered.size],
+    )
+    how = {"replacement": replacement}
+    mean, variance = plain.expected_of_set(ordered), plain.variance_of_set(ordered)
+    for reported in (metric(name), plain):
+        assert sets.expected(reported, n, **how)[0] == pytest.approx(mean, rel=1e-11, abs=1e-13)
+        assert sets.variance(reported, n, **how)[0] == pytest.approx(variance, rel=1e-8, abs=1e-13)
+
+
+@given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 300), st.integers(1, 400))
+def test_one_relevant_item_is_a_rank_interval(better, tied, worse, n):
+    pool = better + tied + worse + 1
+    n = min(n, pool)
+    interval = RankIntervals([better], [tied], [pool + 1])
+    sets = RelevantSets([[better]], [[tied]], [[0]], [pool])
+    assert np.allclose(sets.law(n)[0], interval.sampled_pmf(n), rtol=0, atol=1e-12)
+    mean = interval.evaluate(metric("ndcg@10"), "mean")
+    assert sets.evaluate(metric("ndcg@10")) == pytest.approx(mean, rel=1e-12, abs=1e-15)
+
+
+def crowd_law(n, better, tied, total, place, size, replacement):
+    """Law of the decoys above the place-th of several tied items, from its three parts."""
+    law = [Fraction(0)] * (n + 1)
+    rest = total - better - tied
+    for b in range(n + 1):
+        for t in range(n + 1 - b):
+            if replacement:
+                ways = comb(n, b) * comb(n - b, t) * better**b * tied**t * rest ** (n - b - t)
+                chance = Fraction(ways, total**n)
+            else:
+                ways = comb(better, b) * comb(tied, t) * comb(rest, n - b - t)
+                chance = Fraction(ways, comb(total, n))
+            for v in range(t + 1):
+                order = comb(v + place - 1, place - 1) * comb(t - v + size - place, size - place)
+                law[b + v] += chance * Fraction(order, comb(t + size, size))
+    return [float(p) for p in law]
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize(("better", "tied", "total"), [(3, 40, 60), (0, 50, 50), (30, 7, 45)])
+def test_law_of_a_crowd_of_tied_items(better, tied, total, replacement):
+    n, size = 25, 3
+    sets = RelevantSets([[better] * size], [[tied] * size], [[0] * size], [total])
+    law = sets.law(n, replacement=replacement)[0]
+    for place in range(1, size + 1):
+        slow_law = crowd_law(n, better, tied, total, place, size, replacement)
+        assert np.allclose(law[place - 1], slow_law, rtol=0, atol=1e-13)
+
+
+def test_law_of_many_decoys_is_accurate_where_it_is_cut():
+    # Counts far below the mean have tiny probabilities; the recurrence must not lose them.
+    sets = RelevantSets([[40, 900]], [[0, 0]], [[0, 1]], [1_500])
+    protocol = Protocol(1_502, 700, replacement=False, n_relevant=2)
+    law = sets.law(700, reach=30)[0]
+    assert np.allclose(law[0], protocol.pmf(41, 1)[:30], rtol=1e-11, atol=0)
+    assert np.allclose(law[1], protocol.pmf(902, 2)[:30], rtol=1e-11, atol=0)
+
+
+def test_law_of_weights_in_the_millions():
+    # Nearly all weight above the item, and a crowd tied with a large part of it.
+    weights = {"weight_better": [[0, 5, 5]], "weight_tied": [[0, 3_000_000, 3_000_000]]}
+    sets = RelevantSets(
+        [[0, 5, 5]], [[0, 2, 2]], [[0, 1, 1]], [9], weight_total=[4_000_000], **weights
+    )
+    law = sets.law(300, replacement=True, weighted=True)[0]
+    assert np.allclose(law.sum(axis=1), 1, rtol=1e-12)
+    mean = law @ np.arange(301)
+    tied = 300 * 0.75 * np.array([1, 2]) / 3
+    assert mean == pytest.approx([0.0, *(tied + 300 * 5 / 4e6)], rel=1e-11)
+
+
+def many():
+    """100 rankings of five relevant items with many ties, as scores of few values give them."""
+    rng = np.random.default_rng(7)
+    rows = [
+        sets_of(rng.integers(2, 12, 5), np.sort(rng.integers(0, 12, 60 + i % 7)))
+        for i in range(100)
+    ]
+    parts = [np.concatenate([getattr(row, name) for row in rows]) for name in (
+        "n_better", "n_tied", "level", "n_irrelevant")]  # fmt: skip
+    weights = {
+        "weight_better": 3 * parts[0], "weight_tied": 3 * parts[1],
+        "weight_total": 3 * parts[3],
+    }  # fmt: skip
+    return RelevantSets(*parts, **weights)
+
+
+def test_small_blocks_give_the_same(monkeypatch):
+    sets = many()
+    names = [metric(name) for name in ("ndcg@10", "ap", "precision@3")]
+    how = {"replacement": True, "weighted": True}
+
+    def everything():
+        return [
+            sets.expected(names, 20),
+            sets.expected(names, 20, **how),
+            np.array([sets.variance(names[0], 20), sets.variance(names[0], 20, **how)]),
+            np.array([sets.evaluate(name) for name in names]),
+            sets.law(20).reshape(5, -1),
+        ]
+
+    whole = everything()
+    monkeypatch.setattr(relevant_sets, "_BLOCK", 1_000)
+    for left, right in zip(whole, everything(), strict=True):
+        assert np.allclose(left, right, rtol=1e-12, atol=1e-14)
+
+
+def test_equal_weights_are_draws_with_replacement():
+    sets = many()
+    for name in ("ndcg@10", "ap@5"):
+        plain = [f(metric(name), 30, replacement=True) for f in (sets.expected, sets.variance)]
+        weighed = [
+            f(metric(name), 30, replacement=True, weighted=True)
+            for f in (sets.expected, sets.variance)
+        ]
+        assert np.allclose(plain, weighed, rtol=1e-11, atol=1e-13)
+
+
+def test_rankings_may_differ_in_the_number_of_decoys():
+    sets = many()
+    n = np.minimum(63, sets.n_irrelevant)
+    for name in ("ap@10", "auc"):
+        together = [sets.expected(metric(name), n), sets.variance(metric(name), n)]
+        for size in np.unique(n):
+            rows = n == size
+            counts = (sets.n_better, sets.n_tied, sets.level, sets.n_irrelevant)
+            some = RelevantSets(*(each[rows] for each in counts))
+            apart = [f(metric(name), int(size)) for f in (some.expected, some.variance)]
+            assert np.allclose([each[rows] for each in together], apart, rtol=1e-10, atol=1e-13)
+
+
+@settings(max_examples=10)
+@given(st.permutations(range(4)))
+def test_the_order_of_the_items_does_not_matter(order):
+    relevant, irrelevant = [3, 7, 3, 5], [3, 3, 5, 7, 7, 8, 2, 1, 3]
+    sets = sets_of(relevant, irrelevant)
+    moved = sets_of([relevant[i] for i in order], irrelevant)
+    for name in ("ap", "ndcg@3"):
+        assert moved.expected(metric(name), 4) == pytest.approx(sets.expected(metric(name), 4))
+        assert moved.variance(metric(name), 4) == pytest.approx(sets.variance(metric(name), 4))
+        parts = sets.contributions(metric(name), 4)[:, order]
+        assert moved.contributions(metric(name), 4) == pytest.approx(parts)
+
+
+# --- every small ranking: relevant items in tied groups, candidates in the cells around these
+
+
+def patterns(n_relevant, most):
+    """Sizes of tied groups, and counts of candidates: above a group, tied with it, ..., below."""
+    for cuts in product([False, True], repeat=n_relevant - 1):
+        ends = [i + 1 for i, cut in enumerate(cuts) if cut] + [n_relevant]
+        sizes = tuple(b - a for a, b in zip([0, *ends], ends, strict=False))
+        for cells in product(range(most + 1), repeat=2 * len(sizes) + 1):
+            if 1 <= sum(cells) <= most:
+                yield sizes, cells
+
+
+@cache
+def values_given(sizes, drawn):
+    """Mean of each metric and of its square over the order of ties, given the decoys by cell."""
+    relevant = [-(2 * g + 1) for g, size in enumerate(sizes) for _ in range(size)]
+    scores = [-cell for cell, count in enumerate(drawn) for _ in range(count)]
+    lists = Counter(tuple(sorted(ranks)) for ranks in every_list(relevant, scores))
+    found = np.array([values_of(ranks, sum(drawn)) for ranks in lists])
+    share = np.array(list(lists.values())) / lists.total()
+    return np.array([share @ found, share @ found**2])
+
+
+@cache
+def values_of(ranks, n):
+    return [float(slow(name, ranks, n)) for name in SMALL]
+
+
+@cache
+def splits(n, cells):
+    """All ways to draw n decoys from so many cells."""
+    return [drawn for drawn in product(range(n + 1), repeat=cells) if sum(drawn) == n]
+
+
+def enumerated_variance(sizes, cells, n, repeat):
+    """The variance of each metric; `cells` are counts or weights."""
+    total = np.zeros((2, len(SMALL)))
+    for drawn in splits(n, len(cells)):
+        if repeat:
+            ways = factorial(n) * prod(c**d for c, d in zip(cells, drawn, strict=True))
+            chance = ways / prod(map(factorial, drawn)) / sum(cells) ** n
+        else:
+            ways = prod(map(comb, cells, drawn))
+            chance = ways / comb(sum(cells), n)
+        if ways:
+            total += chance * values_given(sizes, drawn)
+    return total[1] - total[0] ** 2
+
+
+def around(sizes, cells):
+    """Candidates above each item and tied with it."""
+    groups = [g for g, size in enumerate(sizes) for _ in range(size)]
+    return [sum(cells[: 2 * g + 1]) for g in groups], [cells[2 * g + 1] for g in groups], groups
+
+
+SMALL = ["ap", "recall@4", "ndcg@3", "rr", "hit@2", "auc"]
+
+
+@pytest.mark.parametrize("how", ["distinct", "replacement", "weighted"])
+@pytest.mark.parametrize(("n_relevant", "most"), [(1, 4), (2, 4), (3, 3)])
+def test_variance_of_every_small_ranking(n_relevant, most, how):
+    rng = np.random.default_rng(3)
+    cases = list(patterns(n_relevant, most))
+    weights = [tuple(c * w for c, w in zip(cells, rng.integers(0, 3, len(cells)), strict=True))
+               for _, cells in cases]  # fmt: skip
+    weights = [w if any(w) else cells for w, (_, cells) in zip(weights, cases, strict=True)]
+    counted, weighed = (
+        [np.array(column) for column in zip(*rows, strict=True)]
+        for rows in (
+            [around(*case) for case in cases],
+            [around(sizes, w) for (sizes, _), w in zip(cases, weights, strict=True)],
+        )
+    )
+    pool = np.array([sum(cells) for _, cells in cases])
+    columns = [*counted, pool, *weighed[:2], np.array([sum(w) for w in weights])]
+    flags = {"replacement": how != "distinct", "weighted": how == "weighted"}
+    for n in range(1, 4):
+        rows = np.flatnonzero((pool >= n) | (how != "distinct"))
+        expected = [
+            enumerated_variance(
+                cases[i][0], weights[i] if how == "weighted" else cases[i][1], n, how != "distinct"
+            )
+            for i in rows
+        ]
+        sets = RelevantSets(*(column[rows] for column in columns))
+        found = [sets.variance(metric(name), n, **flags) for name in SMALL]
+        assert np.allclose(np.transpose(found), expected, rtol=0, atol=1e-13)
+
+
+def test_variance_of_items_with_nothing_above_them():
+    sets = RelevantSets([[0, 0, 5]], [[0, 0, 0]], [[0, 1, 2]], [10])
+    protocol = Protocol(13, 4, replacement=False, n_relevant=3)
+    for name, known, digits in (("ap", 0.0013273790, 10), ("recall@4", 0.021479, 6)):
+        found = sets.variance(metric(name), 4)[0]
+        assert round(found, digits) == known
+        of_set = estimators.naive(metric(name), protocol).variance_of_set([1, 2, 8])
+        assert found == pytest.approx(of_set, rel=1e-12)
+
+
+@pytest.mark.parametrize("how", ["distinct", "replacement", "weighted"])
+def test_draws_follow_the_enumerated_law_of_all_ranks_together(how):
+    relevant, irrelevant, weights = [2, 5, 2], [2, 5, 1, 6, 2], [1, 3, 2, 2, 1]
+    given = {
+        "distinct": ({}, None),
+        "replacement": ({"replacement": True}, [1] * 5),
+        "weighted": ({"replacement": True, "weighted": True}, weights),
+    }
+    flags, drawn = given[how]
+    outcomes = enumerated(relevant, irrelevant, 3, drawn)
+    runs = 20_000
+    one = sets_of(relevant, irrelevant, weights)
+    names = [f for f in vars(one) if f[0] != "_"]
+    sets = RelevantSets(**{f: np.repeat(getattr(one, f), runs, axis=0) for f in names})
+    counted = Counter(map(tuple, sets.draw(3, np.random.default_rng(4), **flags).tolist()))
+    assert set(counted) <= set(outcomes)
+    share = [float(p) * runs for p in outcomes.values()]
+    assert chisquare([counted[r] for r in outcomes], share).pvalue > 1e-3
+
+
+def test_draws_have_the_law_that_is_computed():
+    sets, runs, n = many(), 40, 45
+    law = sets.law(n)
+    rng = np.random.default_rng(11)
+    counted = np.zeros((5, n + 1))
+    for _ in range(runs):
+        above = np.sort(sets.draw(n, rng), axis=1) - np.arange(1, 6)
+        for j in range(5):
+            counted[j] += np.bincount(above[:, j], minlength=n + 1)
+    for j in range(5):
+        expected = runs * law[:, j].sum(axis=0)
+        bins = np.searchsorted(np.cumsum(expected), np.arange(1, 24) * expected.sum() / 24)
+        edges = np.unique(np.concatenate(([0], bins)))
+        seen, due = (np.add.reduceat(v, edges) for v in (counted[j], expected))
+        assert chisquare(seen[due > 0], due[due > 0]).pvalue > 1e-3
+
+
+def test_simulated_means_and_variances():
+    sets, runs, n = many(), 400, 25
+    rng = np.random.default_rng(5)
+    ranks = np.sort([sets.draw(n, rng) for _ in range(runs)], axis=2)
+    for name in ("ndcg@10", "ap@5"):
+        values = metric(name).term(ranks, np.arange(1, 6), 5).sum(axis=2)
+        variance = sets.variance(metric(name), n)
+        z = (values.mean(axis=0) - sets.expected(metric(name), n)) / np.sqrt(variance / runs)
+        assert abs(z.mean()) < 4 / np.sqrt(z.size)
+        assert 0.8 < (z**2).mean() < 1.2
+        assert values.var(axis=0, ddof=1).mean() == pytest.approx(variance.mean(), rel=0.02)
+
+
+GOOD = {"n_better": [[0, 3]], "n_tied": [[0, 1]], "level": [[0, 1]], "n_irrelevant": [8]}
+WEIGHTS = {"weight_better": [[0, 4]], "weight_tied": [[0, 1]], "weight_total": [9]}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"n_better": [0, 3]}, "n_better must have shape (n_rankings, n_relevant), got (2,)"),
+        ({"n_better": [[-1, 3]]}, "n_better must be >= 0, got -1"),
+        ({"n_better": [[0, 2.5]]}, "n_better must be whole numbers >= 0, got 2.5"),
+        ({"n_tied": [[0, 1, 1]]}, "n_tied must have shape (1, 2), got (1, 3)"),
+        ({"n_irrelevant": [8, 9]}, "n_irrelevant must have shape (1,), got (2,)"),
+        ({"n_irrelevant": [0]}, "n_irrelevant must be >= 1, got 0"),
+        ({"level": [[1, 2]]}, "level must be dense"),
+        ({"level": [[0, 2]]}, "level must be dense"),
+        ({"level": [[0, 0]]}, "n_better must be equal for items of one level"),
+        ({"level": [[1, 0]]}, "n_better must grow by at least the ties of the level before"),
+        ({"n_irrelevant": [3]}, "n_better must not exceed n_irrelevant with the ties: got [0, 3]"),
+        ({**WEIGHTS, "weight_better": [[0, -4]]}, "weight_better must be >= 0, got -4"),
+        ({**WEIGHTS, "weight_total": [4]}, "weight_better must not exceed weight_total"),
+        ({**WEIGHTS, "weight_total": None}, "must be given together"),
+    ],
+)
+def test_bad_rankings_are_refused(change, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        RelevantSets(**{**GOOD, **change})
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda s: s.expected(metric("ap"), -1), "n_negatives must be >= 0, got -1"),
+        (lambda s: s.expected(metric("ap"), 9), "n_negatives must be <= 8, the irrelevant"),
+        (lambda s: s.variance(metric("ap"), [9]), "n_negatives must be <= 8, the irrelevant"),
+        (lambda s: s.draw(9, np.random.default_rng(1)), "n_negatives must be <= 8"),
+        (lambda s: s.law([1, 2]), "n_negatives must be one number or have shape (1,)"),
+        (lambda s: s.law(2, reach=0), "reach must be a whole number >= 1, got 0"),
+        (lambda s: s.expected(metric("auc"), 0), "n_negatives must be >= 1 for auc, got 0"),
+        (lambda s: s.expected(3, 2), "metric must be a name such as 'ndcg@10', got 3"),
+        (lambda s: s.law(2, replacement=True, weighted=True), "weighted decoys need"),
+        (lambda s: s.law(2, weighted=True), "weighted decoys are drawn with replacement=True"),
+        (lambda s: s.expected_gain([[1, 2, 3]], [1.0]), "gains must hold numbers >= 0 in shape"),
+        (lambda s: s.expected_gain([[1, -2]], [1.0]), "gains must hold numbers >= 0"),
+        (lambda s: s.expected_gain([[0, 0]], [1.0]), "gains must have an ideal sum > 0"),
+        (lambda s: s.expected_gain([[1, 1]], []), "discounts must be a non-empty list"),
+        (
+            lambda s: s.expected(estimators.naive(metric("ap"), Protocol(10, 2, n_relevant=2)), 3),
+            "the estimator must be for 2 relevant items and 3 negatives, got one for 2 and 2",
+        ),
+    ],
+)
+def test_bad_arguments_are_refused(call, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        call(RelevantSets(**GOOD))

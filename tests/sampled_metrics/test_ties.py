@@ -1,0 +1,76 @@
+"""Ties broken at random in a sampled evaluation: the law in closed form, against its definition."""
+
+from fractions import Fraction
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampled_book.enumeration import exact_law
+from sampled_metrics import Protocol, estimators, metric
+from sampled_metrics.ranking import RankIntervals
+
+
+@st.composite
+def tied_instances(draw):
+    n = draw(st.integers(3, 40))
+    better = draw(st.integers(0, n - 1))
+    return n, better, draw(st.integers(0, n - 1 - better)), draw(st.integers(1, n - 1))
+
+
+@given(tied_instances())
+def test_law_is_the_mean_of_the_laws_over_the_interval(instance):
+    n, better, tied, m = instance
+    laws = [exact_law(n, m, rank, False) for rank in range(better + 1, better + tied + 2)]
+    mean = [float(sum(column) / len(laws)) for column in zip(*laws, strict=True)]
+    law = RankIntervals([better], [tied], [n]).sampled_pmf(m)
+    assert law.shape == (1, m + 1)
+    assert np.allclose(law[0], mean, rtol=0, atol=1e-13)
+
+
+def test_law_of_many_instances_of_unequal_catalogues():
+    n, better, tied = np.array([[3706, 1393, 2000], [300, 0, 1999], [3400, 1392, 0]])
+    law = RankIntervals(better, tied, n).sampled_pmf(100)
+    for i in range(3):
+        ranks = np.arange(better[i] + 1, better[i] + tied[i] + 2)
+        mean = Protocol(int(n[i]), 100, replacement=False).pmf(ranks).mean(axis=0)
+        assert np.allclose(law[i], mean, rtol=0, atol=1e-12)
+    assert np.allclose(law.sum(axis=1), 1, rtol=0, atol=1e-12)
+
+
+def test_without_ties_it_is_the_law_of_the_rank():
+    law = RankIntervals([4, 99], [0, 0], [100, 100]).sampled_pmf(7)
+    assert np.array_equal(law, Protocol(100, 7, replacement=False).pmf([5, 100]))
+
+
+def test_expected_auc_is_exact_under_random_ties_too():
+    intervals = RankIntervals([2, 300], [50, 3000], [60, 3541])
+    auc = metric("auc")
+    for m in (1, 10, 59):
+        values = estimators.naive(
+            auc, Protocol(intervals.n_candidates, m, replacement=False)
+        ).values
+        sampled = intervals.sampled_pmf(m) @ values
+        assert np.allclose(sampled, intervals.evaluate(auc, "mean"), rtol=1e-12)
+
+
+def test_ties_broken_in_the_catalogue_or_in_the_sample_are_one_law():
+    # Enumerated: b better, t tied, the rest worse; the item takes each place among the tied
+    # negatives of the sample with equal chance.
+    n, b, t, m = 9, 2, 4, 3
+    law = [Fraction(0)] * (m + 1)
+    for x in range(min(b, m) + 1):
+        for k in range(min(t, m - x) + 1):
+            ways = comb(b, x) * comb(t, k) * comb(n - 1 - b - t, m - x - k)
+            for place in range(k + 1):
+                law[x + place] += Fraction(ways, comb(n - 1, m) * (k + 1))
+    given_law = RankIntervals([b], [t], [n]).sampled_pmf(m)[0]
+    assert np.allclose(given_law, [float(p) for p in law], rtol=1e-13)
+
+
+@pytest.mark.parametrize("m", [0, 3, 1.5])
+def test_sampled_law_refuses_more_negatives_than_the_smallest_catalogue_has(m):
+    with pytest.raises(ValueError, match="n_negatives must be"):
+        RankIntervals([0, 0], [1, 0], [3, 10]).sampled_pmf(m)
