@@ -1,11 +1,13 @@
 # The commands of the project; each installs what it needs into .venv first (lab, ranks and
-# test-lowest into environments of their own: .venv-lab, .venv-study, .venv-lowest).
+# test-lowest and test-peers into environments of their own: .venv-lab, .venv-study, .venv-lowest,
+# .venv-peers).
 #
 #   make book       execute the chapters and build the site into _build/html
 #   make test       run the tests and the doctests          (ARGS='-k protocol' for some;
 #                   KERNEL=Haswell for linear algebra as on other processors;
 #                   VENV=.venv-3.13 PYTHON=python3.13 for another Python)
 #   make test-lowest  some tests on the lowest versions that the library takes, on Python 3.11
+#   make test-peers the readers on results of the libraries themselves, on Python 3.11 and Linux
 #   make chapter    run one chapter with other parameters   (CHAPTER=03 ARGS='-p n_negatives 500')
 #   make figure     write the README's figure anew
 #   make serve      serve the site on this machine          (PORT=8000)
@@ -24,7 +26,7 @@ PORT ?= 8000
 RUN := $(VENV)/bin/python
 MAKEFLAGS += --no-print-directory
 
-.PHONY: book figure test test-lowest chapter lab serve lint sync ranks fits test-site benchmarks constraints clean
+.PHONY: book figure test test-lowest test-peers chapter lab serve lint sync ranks fits test-site benchmarks constraints clean
 
 book: $(VENV)/book.installed
 	@$(RUN) book/build.py site
@@ -44,6 +46,10 @@ LONG := by_chance or nothing_beside or false_alarm or cover_the or leaving_out o
 	verdicts_are_right or expected_statistic or dense_programme or auc_is_a_point or every_distribution
 test-lowest: .venv-lowest/lowest.installed
 	.venv-lowest/bin/python -m pytest $(LOWEST) -k 'not ($(LONG))' $(ARGS)
+
+# In an environment of its own: RecBole needs older libraries, among them several gigabytes.
+test-peers: .venv-peers/peers.installed
+	.venv-peers/bin/python -m pytest tests/peers $(ARGS)
 
 chapter: $(VENV)/book.installed
 	@$(RUN) book/build.py chapter $(CHAPTER) $(ARGS)
@@ -86,10 +92,12 @@ clean:
 
 .venv-study/study.installed: NAME := study
 .venv-lowest/lowest.installed: NAME := lowest
-.venv-lowest/lowest.installed: PYTHON := python3.11
+.venv-peers/peers.installed: NAME := peers
+.venv-lowest/lowest.installed .venv-peers/peers.installed: PYTHON := python3.11
 .venv-study/study.installed: constraints-study.txt
 .venv-lowest/lowest.installed: constraints-lowest.txt
-.venv-study/study.installed .venv-lowest/lowest.installed: pyproject.toml
+.venv-peers/peers.installed: constraints-peers.txt
+.venv-study/study.installed .venv-lowest/lowest.installed .venv-peers/peers.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	@echo "Installing the pinned packages into .venv-$(NAME)"
 	@$(PYTHON) -m venv .venv-$(NAME)

@@ -7,6 +7,7 @@ versions never conflict.  constraints-study.txt is for `make ranks` alone: LensK
 gigabytes and needs an older pandas, so it has an environment of its own.  constraints-lowest.txt is
 for `make test-lowest`: what the library asks for in the lowest versions that it takes.
 constraints-lab.txt is what `make lab` needs besides the first section of constraints.txt.
+constraints-peers.txt is for `make test-peers`: the libraries whose results are read.
 """
 
 import re
@@ -49,6 +50,16 @@ LAB_HEADER = """\
 # For `make lab`, after the first section of constraints.txt, with pip's --require-hashes.
 
 """
+PEERS = ["parquet", "peers"]
+PEERS_HEADER = """\
+# Written by `make constraints`; do not edit.  Python 3.11 on Linux (x86-64).
+# For `make test-peers`, in an environment of its own, with pip's --require-hashes.
+
+"""
+#: RecBole takes a version of Ray, and a PyTorch, that exist for few systems.
+PEERS_SYSTEM = ("--no-universal", "--python-platform", "x86_64-manylinux_2_28")
+#: What the Ray and the PyTorch that RecBole takes import without asking for it.
+PEERS_BEFORE = ["setuptools<82", "six"]
 # One line for a release: its name, version and marker; hashes follow on continuation lines.
 RELEASE = re.compile(r"(?m)^(?=[a-z0-9])")
 
@@ -71,12 +82,21 @@ def resolve(extras: list[str], *options: str, besides: Sequence[str] = ()) -> li
     return [release.strip() for release in RELEASE.split(done.stdout) if release.strip()]
 
 
-def lowest() -> list[str]:
-    """Return the lowest releases that the library takes, and what tests them."""
+def testing() -> list[str]:
+    """Return what the tests of the library need besides, as pyproject.toml asks for it."""
     extras = PROJECT["project"]["optional-dependencies"]
     lines = {line for extra in ("book", "test") for line in extras[extra]}
-    testing = sorted(line for line in lines if re.split(r"[<>=!~]", line)[0] in TESTING)
-    return resolve(LOWEST, "--resolution", "lowest-direct", besides=[*testing, *BEFORE])
+    return sorted(line for line in lines if re.split(r"[<>=!~]", line)[0] in TESTING)
+
+
+def lowest() -> list[str]:
+    """Return the lowest releases that the library takes, and what tests them."""
+    return resolve(LOWEST, "--resolution", "lowest-direct", besides=[*testing(), *BEFORE])
+
+
+def peers() -> list[str]:
+    """Return the libraries whose results are read, and what tests the readers."""
+    return resolve(PEERS, *PEERS_SYSTEM, besides=[*testing(), *PEERS_BEFORE])
 
 
 def lab(pins: Path) -> list[str]:
@@ -100,6 +120,7 @@ def main() -> None:
     (ROOT / "constraints.txt").write_text(text)
     (ROOT / "constraints-study.txt").write_text(STUDY_HEADER + "\n".join(resolve(STUDY)) + "\n")
     (ROOT / "constraints-lowest.txt").write_text(LOWEST_HEADER + "\n".join(lowest()) + "\n")
+    (ROOT / "constraints-peers.txt").write_text(PEERS_HEADER + "\n".join(peers()) + "\n")
     (ROOT / "constraints-lab.txt").write_text(LAB_HEADER + "\n".join(lab(pins)) + "\n")
 
 

@@ -41,15 +41,23 @@ def dense_bias_variance(protocol: Protocol) -> np.ndarray:
     return np.asarray(np.linalg.lstsq(rows, target, rcond=None)[0])
 
 
+def normal_equations(protocol: Protocol) -> np.ndarray:
+    """The formula as the paper prints it (krichene2020, eq. 26)."""
+    a, b = design(protocol)
+    marginal = a.sum(axis=0) / np.sqrt(int(protocol.n_items))
+    return np.linalg.solve((1 - GAMMA) * a.T @ a + np.diag(GAMMA * marginal), a.T @ b)
+
+
 def dense_monotone(protocol: Protocol) -> np.ndarray:
     a, b = design(protocol)
     steps = nnls(np.cumsum(a, axis=1), b, maxiter=30 * a.shape[1])[0]
     return np.asarray(np.cumsum(steps[::-1])[::-1])
 
 
-DENSE: dict[str, Callable[[Protocol], np.ndarray]] = {
-    "monotone": dense_monotone,
-    "bias-variance": dense_bias_variance,
+DENSE: dict[tuple[str, str], Callable[[Protocol], np.ndarray]] = {
+    ("monotone", "dense"): dense_monotone,
+    ("bias-variance", "dense"): dense_bias_variance,
+    ("bias-variance", "dense, solve"): normal_equations,
 }
 
 
@@ -68,7 +76,7 @@ def test_build(measure: Callable[..., None], name: str, n: int, m: int) -> None:
     ("n", "m"),
     [(n, m) for n in SIZES for m in (100, 1_000) if 8 * n * (m + 1) <= FITS],
 )
-@pytest.mark.parametrize("name", DENSE)
-def test_dense(measure: Callable[..., None], name: str, n: int, m: int) -> None:
-    call = partial(DENSE[name], Protocol(n, m))
-    measure("estimators", f"{name}, m = {m}", "dense", n, call, rounds=3)
+@pytest.mark.parametrize(("name", "way"), DENSE)
+def test_dense(measure: Callable[..., None], name: str, way: str, n: int, m: int) -> None:
+    call = partial(DENSE[name, way], Protocol(n, m))
+    measure("estimators", f"{name}, m = {m}", way, n, call, rounds=3)

@@ -22,7 +22,7 @@ from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics.distributions import log_hypergeometric, log_law
 from .numerics.least_squares import IllConditionedError as IllConditionedError
-from .numerics.least_squares import System, reduce
+from .numerics.least_squares import System
 from .numerics.quadrature import all_ranks
 from .protocol import Protocol, one_size
 
@@ -494,9 +494,10 @@ def bias_variance(
     """The estimator with the least squared bias plus gamma times variance (eqs 24-26).
 
     The mean of ``(P M_hat - M)**2 + gamma * variance`` over the prior is minimised. With gamma 0
-    this is :func:`least_bias`; with gamma 1 it is the posterior mean of the metric. The solution
-    comes from the singular values of P, scaled by the prior and by the marginal distribution of
-    the sampled rank: no normal equations are formed, so that every gamma >= 0 is allowed.
+    this is :func:`least_bias`; with gamma 1 it is the posterior mean of the metric. P is scaled by
+    the prior and by the marginal distribution of the sampled rank, so that its singular values are
+    at most 1. From gamma 1e-4 on the normal equations are then well-conditioned; below, the
+    solution comes from the singular values, so that every gamma >= 0 is allowed.
 
     Parameters
     ----------
@@ -829,7 +830,7 @@ def _system(
     else:
         nodes, weights = np.array(prior[0], dtype=float), np.array(prior[1])
     target = metric.term_between(nodes + (j - 1), np.array(j), relevant, np.array(items))
-    return reduce(nodes, weights, target, ranks - 1, m, protocol.replacement)
+    return System(nodes, weights, target, ranks - 1, m, protocol.replacement)
 
 
 def _checked_prior(prior: Prior, ranks: int) -> tuple[tuple[int, ...], tuple[float, ...]]:

@@ -150,15 +150,19 @@ def estimate(
 
     Examples
     --------
+    Three recommenders were reported with a Recall@10 of 66%, 56% and 54%. Among all films:
+
+    Three recommenders were reported with a Recall@10 of 66%, 56% and 54%. Among all films:
+
     >>> found = estimate("bundled", ["recall@10", "auc"])
-    >>> found.frame[["recommender", "metric", "reported", "quote"]]
-      recommender     metric  reported             quote
-    0           X  recall@10  0.771026    0.054 to 0.101
-    1           X        auc  0.891995  0.892 \u00b1 0.002
-    2           Y  recall@10  0.643543    0.063 to 0.135
-    3           Y        auc  0.852152  0.852 \u00b1 0.002
-    4           Z  recall@10  0.366722    0.075 to 0.149
-    5           Z        auc  0.748089  0.748 \u00b1 0.003
+    >>> found.frame[["recommender", "metric", "quote"]]
+      recommender     metric            quote
+    0           X  recall@10   0.055 to 0.100
+    1           X        auc  0.8920 ± 0.0020
+    2           Y  recall@10   0.063 to 0.134
+    3           Y        auc  0.8522 ± 0.0024
+    4           Z  recall@10   0.071 to 0.146
+    5           Z        auc  0.7481 ± 0.0033
     """
     sample = _Sample.of(log)
     wanted, level = _metrics(metrics), _confidence(confidence)
@@ -581,15 +585,13 @@ class _Sample:
         return cls(log if isinstance(log, Log) else read_log(log))
 
     def __init__(self, log: Log) -> None:
-        frame, self.names, self.replacement = log.frame, log.recommenders, log.replacement
+        rows, self.names, self.replacement = log.rows, log.recommenders, log.replacement
         self.better, self.tied, self.position, self.relevant, self.items, self.negatives = (
-            frame[name].to_numpy(dtype=np.int64)
+            rows.columns[name]
             for name in ("n_better", "n_tied", "position", "n_relevant", "n_items", "n_negatives")
         )
-        self.instance = frame["instance"].to_numpy(dtype=np.int64)
-        self.user, self.labels = pd.factorize(frame["user"])
-        recommender, _ = pd.factorize(frame["recommender"])
-        ends = np.append(0, np.cumsum(np.bincount(recommender))).tolist()
+        self.instance, self.user, self.labels = rows.columns["instance"], rows.user, rows.users
+        ends = rows.starts.tolist()
         self.rows = {name: slice(*at) for name, at in zip(self.names, pairwise(ends), strict=True)}
         self.users = {
             name: np.flatnonzero(np.bincount(self.user[rows])) for name, rows in self.rows.items()
@@ -603,6 +605,12 @@ class _Sample:
     @cached_property
     def classes(self) -> list[_Class]:
         """A class for each number of negatives and of relevant items."""
+        alike = (v.min() == v.max() for v in (self.negatives, self.relevant, self.items))
+        if all(alike):  # then nothing has to be sorted, however many rows there are
+            same = np.broadcast_to(np.int64(0), self.items.size)
+            size = self.items[:1].astype(np.int64)
+            m, relevant = int(self.negatives[0]), int(self.relevant[0])
+            return [_Class(m, relevant, np.arange(same.size), size, same)]
         kind = self.negatives * (int(self.relevant.max()) + 1) + self.relevant
         codes, kinds = pd.factorize(kind, sort=True)
         found = []
@@ -623,6 +631,8 @@ class _Sample:
 
         Two relevant items with the same negatives above and level have the same score.
         """
+        if self.relevant.max() == 1 or self.tied.max() == 0:
+            return (np.empty(0, dtype=np.int64),) * 3
         same = np.zeros(self.instance.size + 1, dtype=bool)
         same[1:-1] = (
             (np.diff(self.instance) == 0)
@@ -793,7 +803,7 @@ class _Sample:
         parts = self.partition(of)
         counts = self.cells(parts)
         threshold = float(chdtri(1, 1.0 - confidence))
-        levels = (threshold,) if self.alone else (threshold, 2.5 * threshold, 6.0 * threshold)
+        levels = (threshold,) if self.alone else (threshold, 4.0 * threshold)
         found: dict[str, tuple[float, float]] = {}
         notes: list[str] = []
         for assumed in (shape, None) if shape is not None else (None,):
@@ -961,7 +971,9 @@ class _Values:
 
     def _looked_up(self, table: FloatArray, at: IntArray, rows: IntArray) -> FloatArray:
         """Values of rows from a table for their sizes, (sizes, n_relevant, m + 1)."""
-        sample, (_, relevant, columns) = self.sample, table.shape
+        sample, (sizes, relevant, columns) = self.sample, table.shape
+        if sizes * relevant == 1 and sample.tied.max() == 0:
+            return np.asarray(table[0, 0][sample.better[rows]])
         start = at * relevant + sample.position[rows] - 1
         first = sample.better[rows]
         out: FloatArray = table.ravel()[start * columns + first]

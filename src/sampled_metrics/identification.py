@@ -38,7 +38,7 @@ REFUTED = 1e-3
 _CELL = 0.75
 #: Catalogue sizes that differ by at most this factor, positions and numbers of relevant items by
 #: the next, are judged together; so are groups with a smaller share of the users than the last.
-_ALIKE, _ALIKE_SETS, _FEW = 1.1, 1.5, 0.03
+_ALIKE, _ALIKE_SETS, _FEW = 1.1, 2.0, 0.03
 #: Ranks in a programme: per unit of the angle between ranks, and over the head.
 _TAIL, _HEAD = 4, 40
 #: Ranks that the bounds look at: all up to the first number, then so many per column.
@@ -587,8 +587,8 @@ def cells(n_negatives: int) -> IntArray:
 
     Examples
     --------
-    >>> cells(19)
-    array([ 0,  1,  2,  3,  4,  5,  6,  8, 10, 12, 14, 15, 16, 17, 18, 19])
+    >>> cells(20)
+    array([ 0,  1,  2,  3,  4,  5,  6,  8, 10, 12, 14, 16, 17, 18, 19, 20])
     """
     found, x = [], 0
     while x <= n_negatives:

@@ -89,7 +89,7 @@ def curves(ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike]) -> Axes:
 def intervals(
     ax: Axes,
     found: Mapping[str, Mapping[str, tuple[float, float, float]]],
-    possible: Mapping[str, tuple[float, float]],
+    *possible: Mapping[str, tuple[float, float]],
 ) -> Axes:
     """Draw values with their intervals line by line, and behind them what is possible at all.
 
@@ -101,7 +101,7 @@ def intervals(
         (a marker) and the ends of its interval (a line), NaN where there is none.
     possible : mapping of str to two of float
         For recommenders that have one, the ends of a wider interval: a grey bar behind all lines
-        of the recommender.
+        of the recommender; each further one is darker, and drawn over the one before.
 
     Notes
     -----
@@ -128,10 +128,11 @@ def intervals(
             at = min(max(value, -0.1), 1.1)
             ax.plot(at, place, beyond, color=mark["color"], ms=6, clip_on=at == value)
             lines.append((name, "normal"))
-        if recommender in possible:
-            low, high = possible[recommender]
-            middle, height = (top + len(lines) - 1) / 2, len(lines) - top - 0.1
-            ax.barh(middle, high - low, height, low, color="#d9d9d9", linewidth=0)
+        middle, height = (top + len(lines) - 1) / 2, len(lines) - top - 0.1
+        for bars, grey in zip(possible, ("#d9d9d9", "#adadad"), strict=False):
+            if recommender in bars:
+                low, high = bars[recommender]
+                ax.barh(middle, high - low, height, low, color=grey, linewidth=0)
     ax.set_yticks(range(len(lines)), [text for text, _ in lines])
     for label, (_, weight) in zip(ax.get_yticklabels(), lines, strict=True):
         label.set_fontweight(weight)

@@ -271,8 +271,8 @@ class Comparison(Result):
     {('A', 'B'): 'A beats B'}
     >>> found
     A beats B on AUC, whatever the true ranks are.
-    pair     reported  estimate         possible
-    A and B   +1.0000  +1.0000 ± 0.0000  +0.894 to +1.000
+    pair     reported  estimate          possible
+    A and B  +1.0000   +1.0000 ± 0.0000  +0.876 to +1.000
     """
 
     @property
@@ -359,7 +359,7 @@ def _signed(value: float, digits: int) -> str:
 
 
 def _wrapped(sentence: str) -> str:
-    return "\n".join(textwrap.wrap(sentence, 100)) + "\n"
+    return "\n".join(textwrap.wrap(sentence, 96)) + "\n"
 
 
 def _as_notes(notes: Sequence[str]) -> str:

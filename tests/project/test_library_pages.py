@@ -24,6 +24,8 @@ REFERENCE = ["book/api.md", "book/library/logs.md", "book/library/laboratory.md"
 
 #: Lines of `sh` blocks that are not run: they change the environment that the tests run in.
 NOT_RUN = ["pip install ."]
+#: What is run in tests/peers, with the libraries that it is about.
+PEERS = "{code-block} python"
 #: How a block begins that shows a file.
 FILE = "{code-block} text"
 
@@ -92,6 +94,8 @@ class Page:
             self.python(block)
         elif block.kind == FILE:
             write(block)
+        elif block.kind == PEERS:
+            self.elsewhere(block)
         else:
             raise AssertionError(
                 f"line {block.line}: blocks of {block.kind or 'no kind'} are not run"
@@ -120,6 +124,11 @@ class Page:
         assert not said, "".join(said)
         self.names = test.globs
 
+    def elsewhere(self, block: Block) -> None:
+        """A test in tests/peers says that it runs the block, and this is Python of three lines."""
+        assert len(compile(block.text, "page", "exec").co_names) > 3, f"line {block.line}"
+        assert len(block.text.splitlines()) == 3, f"line {block.line}"
+
 
 @pytest.mark.parametrize("path", TUTORIALS)
 def test_every_block_of_a_page_runs_and_prints_what_is_shown(
@@ -128,7 +137,7 @@ def test_every_block_of_a_page_runs_and_prints_what_is_shown(
     monkeypatch.chdir(tmp_path)
     running = Page(capsys)
     kinds = [running.run(block) or block.kind for block in blocks_of(page(path))]
-    assert {"sh", "text", "python", FILE} == set(kinds)
+    assert {"sh", "text", "python", FILE} == set(kinds) - {PEERS}
 
 
 @pytest.mark.parametrize("path", TUTORIALS)

@@ -48,7 +48,7 @@ def pins(name="constraints.txt"):
     return {heading: releases for heading, releases in sections.items() if releases}
 
 
-@pytest.mark.parametrize("name", ["", "-study", "-lowest", "-lab"])
+@pytest.mark.parametrize("name", ["", "-study", "-lowest", "-lab", "-peers"])
 def test_every_release_is_pinned_and_hashed_and_names_no_host(name):
     name = f"constraints{name}.txt"
     text = (ROOT / name).read_text()
@@ -109,6 +109,16 @@ def test_the_lowest_versions_are_those_of_pyproject():
         assert pinned[wanted.name].specifier.contains(bound.version), wanted
     for line in PROJECT["build-system"]["requires"]:
         holds(pinned.values(), line)
+
+
+def test_the_peers_have_pins_of_their_own():
+    """RecBole needs versions that the rest does not, and gigabytes."""
+    pinned = [release for release, _ in pins("constraints-peers.txt")[""]]
+    for line in requirements("parquet", "peers"):
+        holds(pinned, line)
+    recipe = re.search(r"(?m)^test-peers:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text())
+    assert "pytest tests/peers" in recipe[1]
+    assert "peers" not in (ROOT / ".ci/run").read_text()
 
 
 def test_jupyterlab_adds_to_the_pins_of_the_book():

@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from sampled_metrics.cli import main
+
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.M | re.S)
@@ -43,6 +45,12 @@ def test_python_examples() -> None:
     results = doctest.testfile(str(ROOT / "README.md"), module_relative=False)
     assert results.attempted >= 7
     assert results.failed == 0
+
+
+def test_the_answer_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    (answer,) = [text for kind, text in BLOCKS if kind == "text"]
+    assert main(shlex.split(command("sampled-metrics estimate"))[1:]) == 0
+    assert capsys.readouterr().out == answer
 
 
 def test_make_chapter(tmp_path: Path) -> None:

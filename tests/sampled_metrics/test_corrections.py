@@ -348,7 +348,7 @@ def test_values_may_be_negative_unless_asked_not_to_be() -> None:
 def test_results_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     protocol = Protocol(5_000, 30)
     first = bias_variance(metric("ap"), protocol, 0.1).values
-    monkeypatch.setattr(estimators, "reduce", None)
+    monkeypatch.setattr(least_squares, "law", None)
     assert np.array_equal(first, bias_variance(metric("ap"), Protocol(5_000, 30), 0.1).values)
     assert bias_variance(metric("ap"), protocol, 0.2).values.shape == (31,)
 

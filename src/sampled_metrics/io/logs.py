@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import difflib
 import io
+import math
 import numbers
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.types import infer_dtype, union_categoricals
 
 from .._validate import FloatArray, IntArray, as_written, integer, shortened
 
@@ -36,6 +41,8 @@ COLUMNS = (
     "n_negatives",
 )
 _INPUT = (*COLUMNS[:5], "n_items", "n_negatives", "rank", "item")
+#: Those of them that are read as whole numbers, of whatever type.
+_NUMBERS = ("n_better", "n_tied", "n_items", "n_negatives", "rank")
 #: What other libraries call these columns, without upper case, blanks, "_" and "-".
 _SYNONYMS = {
     "recommender": "model modelname algorithm algo system method run runid",
@@ -50,11 +57,60 @@ _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.
 
 #: Seed and number of negatives of the bundled log.
 BUNDLED_NEGATIVES = 100
+#: Files of at least so many bytes are read in parts, and so many rows of them at once.
+_LARGE = 1 << 24
+_ROWS = 1 << 19
 #: Where the bundled log is.
 BUNDLE = Path(__file__).parents[1] / "data"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of a log as arrays, in order of recommender, user and instance.
+
+    Attributes
+    ----------
+    recommenders : tuple of str
+        In the order of the log.
+    starts : ndarray of int, shape (recommenders + 1,)
+        Where the rows of each begin; then the number of all rows.
+    user : ndarray of int, shape (rows,)
+        Which of `users` each row is of.
+    users : ndarray, shape (users,)
+        Numbers or text, in order of their first rows.
+    columns : dict of str to ndarray of int, shape (rows,)
+        Those of `COLUMNS` that are numbers, in as small a type as holds them; n_items and
+        n_negatives in int64. A column that is the same in every row takes no memory and cannot be
+        written to.
+    written : ndarray or None
+        The users of the rows as they were written, where `users` merges some, such as 1 and 1.0.
+    """
+
+    recommenders: tuple[str, ...]
+    starts: IntArray
+    user: NDArray[np.int32]
+    users: NDArray[Any]
+    columns: Mapping[str, NDArray[Any]]
+    written: NDArray[Any] | None = None
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame) -> Rows:
+        """The rows of a frame with the columns of `COLUMNS`, in their order."""
+        user, users = pd.factorize(frame["user"])
+        recommender, names = pd.factorize(frame["recommender"])
+        starts = np.append(0, np.cumsum(np.bincount(recommender)))
+        columns = {name: frame[name].to_numpy(dtype=np.int64) for name in COLUMNS[2:]}
+        return cls(tuple(names), starts, user.astype(np.int32), np.asarray(users), columns)
+
+    def frame(self) -> pd.DataFrame:
+        """A frame with the columns of `COLUMNS`."""
+        names = np.array(self.recommenders, dtype=object)
+        user = self.users[self.user] if self.written is None else self.written
+        columns = {name: np.array(self.columns[name], dtype=np.int64) for name in COLUMNS[2:]}
+        labels = {"recommender": np.repeat(names, np.diff(self.starts)), "user": user}
+        return pd.DataFrame(labels | columns)
+
+
 class Log:
     """A sampled evaluation, as :func:`read_log` returns it: checked, and sorted.
 
@@ -66,7 +122,9 @@ class Log:
         sampled negatives that scored above the item, and the same), position (int; the item's
         place among the relevant ones of the instance, 1 the best), n_relevant (int; how many
         these are), n_items (int; candidates of the instance, the relevant ones included) and
-        n_negatives (int; how many were sampled).
+        n_negatives (int; how many were sampled). Made when it is first asked for.
+    rows : Rows
+        The same as arrays, which take about a sixth of the memory.
     replacement : bool
         Whether negatives were drawn with replacement.
 
@@ -79,15 +137,21 @@ class Log:
     Log(recommenders=1, users=2, rows=2, n_items=<3578 to 3654>, n_negatives=100, replacement=True)
     """
 
-    frame: pd.DataFrame
-    replacement: bool
+    def __init__(self, rows: pd.DataFrame | Rows, replacement: bool) -> None:
+        self.replacement = replacement
+        self.rows = Rows.of(rows) if isinstance(rows, pd.DataFrame) else rows
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The rows with the columns of `COLUMNS`."""
+        return self.rows.frame()
 
     def __repr__(self) -> str:
-        users = self.frame["user"].nunique()
-        held: dict[str, object] = {"recommenders": len(self.recommenders), "users": users}
-        held["rows"] = len(self.frame)
+        rows = self.rows
+        held: dict[str, object] = {"recommenders": len(self.recommenders)}
+        held |= {"users": rows.users.size, "rows": rows.user.size}
         for name in ("n_items", "n_negatives"):
-            low, high = self.frame[name].min(), self.frame[name].max()
+            low, high = rows.columns[name].min(), rows.columns[name].max()
             held[name] = low if low == high else f"<{low} to {high}>"
         held["replacement"] = self.replacement
         return f"Log({', '.join(f'{name}={value}' for name, value in held.items())})"
@@ -95,7 +159,7 @@ class Log:
     @property
     def recommenders(self) -> tuple[str, ...]:
         """Their names, in the order of the log."""
-        return tuple(self.frame["recommender"].unique())
+        return self.rows.recommenders
 
 
 def read_log(
@@ -172,8 +236,8 @@ def read_log(
     with_replacement = True if replacement is None else replacement
     if not isinstance(with_replacement, (bool, np.bool_)):
         raise ValueError(f"replacement must be True or False, got {replacement!r}")
-    given, name = _loaded(source, "the log")
-    frame = _understood(given, name, _INPUT)
+    frame, name = _loaded(source, "the log", lean=True)
+    frame = _understood(frame, name, _INPUT)
     _check_columns(list(frame.columns), name)
     _name_ignored(frame, name, {*_INPUT, *COLUMNS})
     if frame.empty:
@@ -182,16 +246,20 @@ def read_log(
     columns = {
         key: _size_column(frame, key, option, low, name) for key, (option, low) in sizes.items()
     }
-    keys = {key: _labels(frame, key, name) for key in ("recommender", "user", "instance", "item")}
+    keys = {key: _key(frame, key, name) for key in ("recommender", "user", "instance")}
+    if "item" in frame:
+        keys["item"] = _key(frame, "item", name)
     if "rank" in frame:
-        columns["rank"] = _numbers(frame, "rank", 1, name)
+        columns["rank"] = _lean(_whole(frame, "rank", 1, name))
     else:
-        columns |= {key: _numbers(frame, key, 0, name) for key in ("n_better", "n_tied")}
+        columns |= {key: _lean(_whole(frame, key, 0, name)) for key in ("n_better", "n_tied")}
     told = bool({"item", "instance", "position"} & set(frame.columns))
     if not told:
         _check_pooling(frame, keys, name)
-    rows = _canonical(keys, columns, bool(with_replacement), name)
-    most = rows["n_relevant"].max()
+    size = len(frame)
+    del frame  # of a large file nobody else has it
+    rows = _canonical(keys, columns, size, bool(with_replacement), name)
+    most = rows.columns["n_relevant"].max()
     if most > 1 and not told:
         warnings.warn(
             f"{name}: up to {most} rows of a user are read as relevant items that were ranked "
@@ -222,8 +290,11 @@ def _bundled(n_items: int | None, n_negatives: int | None, replacement: bool | N
     return read_log(rows, n_items=n_items, n_negatives=n_negatives, replacement=False)
 
 
-def _loaded(source: object, name: str) -> tuple[pd.DataFrame, str]:
-    """The rows of a file or data frame as they are, and what to call them: a file by its path."""
+def _loaded(source: object, name: str, lean: bool = False) -> tuple[pd.DataFrame, str]:
+    """The rows of a file or data frame as they are, and what to call them: a file by its path.
+
+    If `lean`, names of recommenders in a large file are categories, and numbers of a small type.
+    """
     if isinstance(source, pd.DataFrame):
         return source, name
     if not isinstance(source, (str, Path)):
@@ -231,6 +302,10 @@ def _loaded(source: object, name: str) -> tuple[pd.DataFrame, str]:
         raise ValueError(f"{argument} must be a file or a data frame, got {type(source).__name__}")
     path = Path(source)
     parquet = path.suffix.lower() in (".parquet", ".pq")
+    if lean and _is_large(path):
+        with suppress(Exception):  # anything unusual: it is read, or refused, in one piece
+            parts = (_parquet_parts if parquet else _csv_parts)(path)
+            return pd.DataFrame(parts, copy=False), str(path)
     try:
         content = path.read_bytes()
     except (OSError, ValueError) as problem:  # ValueError: a path with a null character
@@ -290,6 +365,137 @@ def _csv(content: bytes, path: Path) -> pd.DataFrame:
         ) from None
     except (EOFError, OSError, ValueError, zlib.error) as problem:
         raise ValueError(f"{path} must be a CSV file, got: {_first(problem)}") from None
+
+
+def _is_large(path: Path) -> bool:
+    """Whether a file is one to read in parts, which can be opened several times."""
+    try:
+        return path.is_file() and path.stat().st_size >= _LARGE
+    except (OSError, ValueError):
+        return False
+
+
+class _UnusualError(Exception):
+    """A large file is none that can be read in parts."""
+
+
+class _Text(io.RawIOBase):
+    """The bytes of a file, as long as `_check_text` has nothing to say of them but of UTF-8."""
+
+    def __init__(self, source: Any) -> None:
+        self._source, self._last = source, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        found: bytes = self._source.read(len(buffer))
+        if b"\0" in found or (not found and self._last not in (b"\r", b"\n")):
+            raise _UnusualError
+        self._last = found[-1:] or self._last
+        buffer[: len(found)] = found
+        return len(found)
+
+
+def _csv_parts(path: Path) -> dict[str, Any]:
+    """The columns of a CSV file, with any error if a part does not have the types of the first."""
+    import gzip
+
+    with path.open("rb") as file:
+        opened: Any = gzip.open if file.read(2) == b"\x1f\x8b" else open
+    options: dict[str, Any] = {"keep_default_na": False, "index_col": False}
+    with warnings.catch_warnings(), opened(path, "rb") as file:
+        warnings.simplefilter("error")
+        begin = file.read(1 << 16).lstrip()
+        file.seek(0)
+        if b"," not in re.split(rb"[\r\n]", begin, maxsplit=1)[0]:
+            raise _UnusualError
+        # A column that begins as text is text. If the rest of one that begins as numbers is not
+        # alike, the parser raises an error.
+        types: dict[str, Any] = {}
+        for name, column in pd.read_csv(file, nrows=min(_ROWS, 1_000), **options).items():
+            if _meaning(name) == "recommender":
+                types[str(name)] = "category"
+            elif column.dtype.kind == "O":
+                types[str(name)] = str
+            elif column.dtype in (np.int64, np.float64):
+                types[str(name)] = column.dtype
+            else:
+                raise _UnusualError
+    parts: dict[str, list[Any]] = {name: [] for name in types}
+    with warnings.catch_warnings(), opened(path, "rb") as file:
+        warnings.simplefilter("error")
+        text = io.BufferedReader(_Text(file), 1 << 20)
+        for frame in pd.read_csv(text, dtype=types, chunksize=_ROWS, **options):
+            for name, some in parts.items():
+                column = frame[name]
+                if types[name] == "category" and not _is_text(column):
+                    raise _UnusualError  # names that are numbers, which pandas writes in its way
+                numbers = isinstance(types[name], np.dtype)
+                some.append(_small(column.to_numpy(), name) if numbers else column)
+    joined: dict[str, Any] = {}
+    for name in types:  # one column at a time stands twice in memory
+        some = parts.pop(name)
+        if types[name] == "category":
+            joined[name] = union_categoricals(some, sort_categories=True)
+        elif types[name] is str:
+            joined[name] = pd.concat(some, ignore_index=True)
+        else:
+            joined[name] = np.concatenate(some)
+    return joined
+
+
+def _parquet_parts(path: Path) -> dict[str, Any]:
+    """The columns of a Parquet file, with an error if they are not of plain types without gaps."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    schema = parquet.read_schema(path)
+    kinds = pa.types
+    text = [f.name for f in schema if kinds.is_string(f.type) or kinds.is_large_string(f.type)]
+    names = [name for name in text if _meaning(name) == "recommender"]
+    plain = all(f.name in text or kinds.is_integer(f.type) or kinds.is_float64(f.type)
+                for f in schema)  # fmt: skip
+    if not plain or len(set(schema.names)) < len(schema):
+        raise _UnusualError
+    with parquet.ParquetFile(path, read_dictionary=names) as file:
+        size, done = file.metadata.num_rows, 0
+        joined: dict[str, Any] = {f.name: [] for f in schema}
+        for batch in file.iter_batches(_ROWS):
+            for name, column in zip(schema.names, batch.columns, strict=True):
+                if column.null_count:
+                    raise _UnusualError
+                if name in text:
+                    joined[name].append(column)
+                    continue
+                values = _small(column.to_numpy(zero_copy_only=False), name)
+                if not done:
+                    joined[name] = np.empty(size, dtype=values.dtype)
+                elif not np.can_cast(values.dtype, joined[name].dtype):
+                    joined[name] = joined[name].astype(values.dtype)
+                joined[name][done : done + values.size] = values
+            done += batch.num_rows
+    for name in text:
+        whole = pa.chunked_array(joined.pop(name))
+        if name in names:
+            whole = whole.unify_dictionaries()
+            labels = pd.Index(whole.chunk(0).dictionary.to_pylist(), dtype=object)
+            codes = np.concatenate([chunk.indices.to_numpy() for chunk in whole.chunks])
+            joined[name] = pd.Categorical.from_codes(codes, labels)
+        else:
+            joined[name] = whole.to_pandas()
+        del whole  # before the next is made
+    pa.default_memory_pool().release_unused()
+    return {name: joined[name] for name in schema.names}
+
+
+def _small(column: Any, name: str) -> NDArray[Any]:
+    """Numbers of a column whose type is of no consequence, in a small one; others as they are."""
+    values = np.asarray(column)
+    if _meaning(name) not in _NUMBERS or values.dtype != np.int64 or not values.size:
+        return values
+    small = values.min() > -(2**30) and values.max() < 2**30
+    return values.astype(np.int32) if small else values
 
 
 def _check_text(content: bytes) -> None:
@@ -362,7 +568,9 @@ def _understood(frame: pd.DataFrame, source: str, wanted: Iterable[str]) -> pd.D
     if taken:
         said = ", ".join(f"{_listed([name])} as {key}" for name, key in taken.items())
         warnings.warn(f"{source}: read column {said}", UserWarning, stacklevel=3)
-    return frame.rename(columns=taken)
+    found_all = frame.copy(deep=False)
+    found_all.columns = pd.Index([taken.get(name, name) for name in frame.columns])
+    return found_all
 
 
 def _name_ignored(frame: pd.DataFrame, source: str, known: Iterable[str]) -> None:
@@ -372,12 +580,13 @@ def _name_ignored(frame: pd.DataFrame, source: str, known: Iterable[str]) -> Non
         warnings.warn(f"{source}: {columns} {_listed(ignored)} left out", UserWarning, stacklevel=3)
 
 
-def _check_pooling(frame: pd.DataFrame, keys: Mapping[str, Any], source: str) -> None:
+def _check_pooling(frame: pd.DataFrame, keys: Mapping[str, _Key], source: str) -> None:
     """Refuse rows of a user that a column without a meaning tells apart, as of two recommenders."""
     if set(frame.columns) <= set(_INPUT):
         return
-    found = [_factorized(keys[key], key) for key in ("recommender", "user")]
-    group = _factorized(pd.Series(found[0] * (found[1].max() + 1) + found[1]), "user")
+    recommender, user = keys["recommender"], keys["user"]
+    group = recommender.codes * np.int64(len(user.values)) + user.codes
+    group = _factorized(pd.Series(np.broadcast_to(group, len(frame))), "user")
     groups = group.max() + 1
     if groups in (1, group.size):
         return
@@ -435,6 +644,11 @@ def _line(source: str, row: int) -> str:
 
 def _numbers(frame: pd.DataFrame, key: str, low: int, source: str) -> IntArray:
     """A column of whole numbers, at least `low`."""
+    return _whole(frame, key, low, source).astype(np.int64)
+
+
+def _whole(frame: pd.DataFrame, key: str, low: int, source: str) -> NDArray[Any]:
+    """A column of whole numbers, at least `low`, in the type that it has."""
     column = frame[key]
     if column.dtype.kind in "iu" and not column.hasnans:  # pandas' own integers may be missing
         values = column.to_numpy()
@@ -454,7 +668,15 @@ def _numbers(frame: pd.DataFrame, key: str, low: int, source: str) -> IntArray:
         raise ValueError(f"{key} must be >= {low}, got {values[row]} in {_line(source, row)}")
     if values.dtype.kind == "u" and values.max() > 2**62:
         raise ValueError(f"{key} must be <= 2**62, got {values.max()} in {source}")
-    return values.astype(np.int64)
+    return values
+
+
+def _lean(values: NDArray[Any], small: bool = True) -> NDArray[Any]:
+    """A copy in a small type; one number if they are all the same."""
+    low, high = int(values.min()), int(values.max())
+    if low == high:
+        return np.array([low])
+    return values.astype(np.int32 if small and high < 2**30 else np.int64)
 
 
 def _floats(column: pd.Series) -> FloatArray:
@@ -484,14 +706,14 @@ def _are_scalars(column: pd.Series) -> NDArray[np.bool_]:
 def _size_column(
     frame: pd.DataFrame, key: str, option: int | None, low: int, source: str
 ) -> IntArray:
-    """n_items or n_negatives of every row, from the column or the option."""
+    """n_items or n_negatives of every row, from the column or the option; one if all are alike."""
     if option is not None:
         option = integer(option, key, low, 2**62)
     if key not in frame:
         if option is None:
             raise ValueError(f"{key} is needed: give it, or a column {key} in {source}")
-        return np.full(len(frame), option)
-    column = _numbers(frame, key, low, source)
+        return np.array([option])
+    column = _lean(_whole(frame, key, low, source), small=False)
     if option is not None and (column != option).any():
         row = int(np.argmax(column != option))
         raise ValueError(
@@ -499,6 +721,91 @@ def _size_column(
             f"{_line(source, row)}"
         )
     return column
+
+
+@dataclass(frozen=True, eq=False)
+class _Key:
+    """A column of names or numbers: which of `values` each row has, or the one that all have.
+
+    Numbers of recommenders are in order of their first rows, others sorted if they can be.
+    """
+
+    codes: NDArray[Any]
+    values: NDArray[Any]
+    written: NDArray[Any] | None = None  # the rows as they were, if `values` merges some
+
+
+def _key(frame: pd.DataFrame, key: str, source: str) -> _Key:
+    """A column of names or numbers without gaps, by numbers; zeros if there is none."""
+    if key not in frame:
+        return _Key(np.zeros(1, dtype=np.int32), np.array(["recommender"], dtype=object))
+    column = frame[key]
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
+        codes, numbers = _ranked(column.to_numpy())
+        values = np.asarray(pd.Series(numbers).astype(str) if key == "recommender" else numbers)
+    elif isinstance(column.dtype, pd.CategoricalDtype) and _is_text(column):
+        codes, used = _ranked(column.cat.codes.to_numpy())
+        values = np.array(column.cat.categories, dtype=object)[used]
+        if used[0] < 0 or any(not name.strip() for name in values):
+            _labels(frame, key, source)  # says where
+    elif _is_text(column):
+        codes, names = pd.factorize(column, sort=key != "recommender")
+        values = np.array(names, dtype=object)
+        if codes.min() < 0 or any(not name.strip() for name in values):
+            _labels(frame, key, source)  # says where
+    else:
+        labels = _labels(frame, key, source)
+        assert labels is not None
+        codes, values = _factorized(labels, key), np.array([])
+        written = labels.to_numpy()
+        codes = codes.astype(np.int32)
+        return _Key(codes, written[_first_rows(codes, int(codes.max()) + 1)], written)
+    if key == "recommender":
+        values = values.astype(object)
+        order = np.argsort(_first_rows(codes, values.size))
+        if (np.diff(order) < 0).any():
+            place = np.empty(values.size, dtype=np.int32)
+            place[order] = np.arange(values.size)
+            codes, values = place[codes], values[order]
+    return _Key(codes.astype(np.int32, copy=False), values)
+
+
+def _first_rows(codes: NDArray[Any], count: int) -> NDArray[Any]:
+    """The first row of each of the numbers 0, 1, ..., count - 1."""
+    first = np.empty(count, dtype=np.int32)
+    first[codes[::-1]] = np.arange(codes.size - 1, -1, -1, dtype=np.int32)  # the last one stays
+    return first
+
+
+def _is_text(column: pd.Series) -> bool:
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.cat.categories.to_series()
+    return isinstance(column.dtype, pd.StringDtype) or (
+        column.dtype == object and infer_dtype(column, skipna=False) == "string"
+    )
+
+
+def _ranked(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Whole numbers as places among the different ones, which are sorted."""
+    low, span = int(values.min()), int(values.max()) - int(values.min())
+    if span > values.size or int(values.max()) > 2**62:
+        codes, found = pd.factorize(values, sort=True)
+        return codes, found
+    # Without a table of hashes: a place for each number that there may be.
+    there = np.zeros(span + 1, dtype=bool)
+    for part in _parts(values.size):
+        there[values[part] - low] = True
+    place = np.cumsum(there, dtype=np.int32) - 1
+    codes = np.empty(values.size, dtype=np.int32)
+    for part in _parts(values.size):
+        codes[part] = place[values[part] - low]
+    return codes, (np.flatnonzero(there) + low).astype(values.dtype)
+
+
+def _parts(size: int) -> Iterator[slice]:
+    """Stretches of the rows, short enough that what is made of them stays in the cache."""
+    step = 1 << 16
+    return (slice(start, start + step) for start in range(0, size, step))
 
 
 def _labels(frame: pd.DataFrame, key: str, source: str) -> pd.Series | None:
@@ -526,61 +833,124 @@ def _labels(frame: pd.DataFrame, key: str, source: str) -> pd.Series | None:
 
 
 def _canonical(
-    keys: Mapping[str, pd.Series | None],
-    columns: dict[str, IntArray],
+    keys: Mapping[str, _Key],
+    columns: dict[str, NDArray[Any]],
+    size: int,
     replacement: bool,
     source: str,
-) -> pd.DataFrame:
-    """The rows sorted, with positions, and checked against one another."""
-    codes = {
-        key: np.zeros(columns["n_items"].size, dtype=np.int64)
-        if column is None
-        else _factorized(column, key)
-        for key, column in keys.items()
-    }
-    first, second = ("rank", "rank") if "rank" in columns else ("n_better", "n_tied")
-    group = ("recommender", "user", "instance")
-    order = np.lexsort((columns[second], columns[first], *(codes[key] for key in group[::-1])))
-    codes = {key: code[order] for key, code in codes.items()}
-    columns = {key: column[order] for key, column in columns.items()}
+) -> Rows:
+    """The rows sorted, with positions, and checked against one another.
 
-    def where(bad: np.ndarray) -> tuple[int, str]:
+    Columns are of shape (size,), or (1,) where all rows have the same.
+    """
+    group, order = _sorted(keys, columns, size)
+    codes = {key: _taken(found.codes, order) for key, found in keys.items()}
+    for key in list(columns):
+        columns[key] = _taken(columns[key], order)
+
+    def where(bad: NDArray[np.bool_]) -> tuple[int, str]:
         at = int(np.argmax(bad))
-        return at, _line(source, int(order[at]))
+        return at, _line(source, at if order is None else int(order[at]))
 
-    new = np.ones(order.size, dtype=bool)
-    new[1:] = np.any([np.diff(codes[key]) != 0 for key in group], axis=0)
-    instance = np.cumsum(new) - 1
-    starts = np.flatnonzero(new)
-    n_relevant = np.diff(np.append(starts, order.size))[instance]
-    position = np.arange(order.size) - starts[instance] + 1
-    _check_twice(codes, columns, instance, keys["item"] is not None, where)
-    for key in ("n_items", "n_negatives"):
-        mixed = columns[key] != columns[key][starts][instance]
-        if mixed.any():
-            at, line = where(mixed)
-            raise ValueError(
-                f"{key} must be the same for all rows of an instance, got {columns[key][at]} and "
-                f"{columns[key][starts][instance][at]} in {line}"
-            )
+    n_relevant = position = np.ones(1, dtype=np.int32)
+    instance = np.arange(size, dtype=np.int32)
+    if group is not None:
+        new = np.append(True, group[1:] != group[:-1])
+        starts = np.flatnonzero(new)
+        instance = np.cumsum(new, dtype=np.int32) - 1
+        n_relevant = np.diff(np.append(starts, size)).astype(np.int32)[instance]
+        position = np.arange(1, size + 1, dtype=np.int32) - starts.astype(np.int32)[instance]
+        whole = {key: np.broadcast_to(column, size) for key, column in columns.items()}
+        _check_twice(codes.get("item"), whole, instance, where)
+        for key in ("n_items", "n_negatives"):
+            first = whole[key][starts][instance]
+            mixed = whole[key] != first
+            if mixed.any():
+                at, line = where(mixed)
+                raise ValueError(
+                    f"{key} must be the same for all rows of an instance, got {whole[key][at]} "
+                    f"and {first[at]} in {line}"
+                )
     if "rank" in columns:
         columns["n_better"] = columns["rank"] - position
-        columns["n_tied"] = np.zeros_like(position)
-    _check_ranges(columns, position, n_relevant, replacement, where)
-    frame = pd.DataFrame({"instance": instance})
-    for key in ("recommender", "user"):
-        column = keys[key]
-        assert column is not None
-        frame[key] = column.to_numpy()[order]
-    frame = frame.assign(
-        n_better=columns["n_better"],
-        n_tied=columns["n_tied"],
-        position=position,
-        n_relevant=n_relevant,
-        n_items=columns["n_items"],
-        n_negatives=columns["n_negatives"],
+        columns["n_tied"] = np.zeros(1, dtype=np.int32)
+    _check_ranges(columns, position, n_relevant, replacement, size, where)
+    columns |= {"instance": instance, "position": position, "n_relevant": n_relevant}
+    each = np.bincount(codes["recommender"], minlength=keys["recommender"].values.size)
+    ends = np.cumsum(each if codes["recommender"].size == size else [size])
+    named, written = keys["user"], keys["user"].written
+    user, users = _in_order_of_rows(np.broadcast_to(codes["user"], size), named.values, ends)
+    return Rows(
+        tuple(keys["recommender"].values),
+        np.append(0, ends),
+        user,
+        users,
+        {key: np.broadcast_to(columns[key], size) for key in COLUMNS[2:]},
+        None if written is None else _taken(written, order),
     )
-    return frame[list(COLUMNS)]
+
+
+def _taken(column: NDArray[Any], order: NDArray[Any] | None) -> NDArray[Any]:
+    """A column in another order, if it is not the same in every row."""
+    return column if order is None or column.size == 1 else column[order]
+
+
+def _sorted(
+    keys: Mapping[str, _Key], columns: Mapping[str, NDArray[Any]], size: int
+) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+    """The instance of each row, in order, and the order of the rows.
+
+    None if each row is an instance of its own, and if they are in order.
+    """
+    group: NDArray[Any] = np.zeros(1, dtype=np.int32)
+    groups = 1
+    for key in ("recommender", "user", "instance"):
+        if groups * keys[key].values.size >= 2**62:
+            group, found = _ranked(group)
+            groups = found.size
+        groups *= keys[key].values.size
+        group = group.astype(np.int32 if groups < 2**31 else np.int64)
+        group = group * keys[key].values.size + keys[key].codes
+    group = np.broadcast_to(group, size)
+    if (group[1:] > group[:-1]).all():
+        return None, None
+    if groups <= 4 * size:  # a place for each instance, and no need to sort if each has one row
+        place = np.full(groups, -1, dtype=np.int32)
+        place[group] = np.arange(size, dtype=np.int32)
+        by_place = place[place >= 0]
+        if by_place.size == size:
+            return None, by_place
+    best = [columns[key] for key in ("rank", "n_better", "n_tied") if key in columns]
+    spans = [int(column.max()) + 1 for column in best]
+    if groups * math.prod(spans) < 2**62:
+        mixed = group.astype(np.int64)
+        for column, span in zip(best, spans, strict=True):
+            mixed = mixed * span + column
+        order = np.argsort(mixed, kind="stable")
+    else:
+        by = [np.broadcast_to(column, size) for column in reversed(best)]
+        order = np.lexsort((*by, group))
+    return group[order], order
+
+
+def _in_order_of_rows(
+    user: NDArray[Any], users: NDArray[Any], ends: IntArray
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Users numbered in order of their first rows; those of a recommender are sorted already."""
+    number, seen = np.full(users.size, -1, dtype=np.int32), 0
+    for start, end in pairwise([0, *ends.tolist()]):
+        own = user[start:end]
+        new = own[np.append(True, own[1:] != own[:-1])]
+        new = new[number[new] < 0]
+        number[new] = np.arange(seen, seen + new.size)
+        seen += new.size
+        if seen == users.size:
+            break
+    if (np.diff(number) == 1).all():
+        return user, users
+    named = np.empty_like(users)
+    named[number] = users
+    return number[user], named
 
 
 def _factorized(column: pd.Series, key: str) -> IntArray:
@@ -593,17 +963,17 @@ def _factorized(column: pd.Series, key: str) -> IntArray:
 
 
 def _check_twice(
-    codes: Mapping[str, IntArray],
-    columns: Mapping[str, IntArray],
-    instance: IntArray,
-    has_items: bool,
+    item: NDArray[Any] | None,
+    columns: Mapping[str, NDArray[Any]],
+    instance: NDArray[Any],
     where: Any,
 ) -> None:
     """Refuse a row that stands twice, and ranks that two items of an instance share."""
-    if has_items:
-        by_item = np.lexsort((codes["item"], instance))
+    if item is not None:
+        item = np.broadcast_to(item, instance.size)
+        by_item = np.lexsort((item, instance))
         same = np.zeros(instance.size, dtype=bool)
-        pairs = (np.diff(instance[by_item]) == 0) & (np.diff(codes["item"][by_item]) == 0)
+        pairs = (np.diff(instance[by_item]) == 0) & (np.diff(item[by_item]) == 0)
         same[by_item[1:]] = pairs
         if same.any():
             line = where(same)[1]
@@ -622,7 +992,7 @@ def _check_twice(
             f"again in {line}: remove a row that stands twice, or number what was ranked apart in "
             "a column instance"
         )
-    if not has_items:
+    if item is None:
         raise ValueError(
             f"a row must not stand twice, as in {line}: if these are different items, add a "
             "column item"
@@ -630,44 +1000,50 @@ def _check_twice(
 
 
 def _check_ranges(
-    columns: Mapping[str, IntArray],
-    position: IntArray,
-    n_relevant: IntArray,
+    columns: Mapping[str, NDArray[Any]],
+    position: NDArray[Any],
+    n_relevant: NDArray[Any],
     replacement: bool,
+    size: int,
     where: Any,
 ) -> None:
     """Refuse counts that the numbers of negatives and of candidates do not allow."""
     m, n = columns["n_negatives"], columns["n_items"]
+
+    def of(column: NDArray[Any], at: int) -> int:
+        return int(np.broadcast_to(column, size)[at])
+
     small = n <= n_relevant
     if small.any():
         at, line = where(small)
         raise ValueError(
-            f"n_items must be above the number of relevant items, {n_relevant[at]}, got {n[at]} "
-            f"in {line}"
+            f"n_items must be above the number of relevant items, {of(n_relevant, at)}, got "
+            f"{of(n, at)} in {line}"
         )
     few = (m > n - n_relevant) & (not replacement)
     if few.any():
         at, line = where(few)
         raise ValueError(
-            f"n_negatives must be <= {n[at] - n_relevant[at]}, the irrelevant items there are, "
-            f"without replacement, got {m[at]} in {line}"
+            f"n_negatives must be <= {of(n - n_relevant, at)}, the irrelevant items there are, "
+            f"without replacement, got {of(m, at)} in {line}"
         )
     huge = n > 2**61 // m
     if huge.any():
         at, line = where(huge)
-        raise ValueError(f"n_items * n_negatives must be < 2**61, got {n[at]} * {m[at]} in {line}")
+        raise ValueError(
+            f"n_items * n_negatives must be < 2**61, got {of(n, at)} * {of(m, at)} in {line}"
+        )
     beyond = columns["n_better"] + columns["n_tied"] > m
     if not beyond.any():
         return
     at, line = where(beyond)
     column = "; if users have different numbers of negatives, add a column n_negatives"
     if "rank" in columns:
-        most = m[at] + position[at]
         raise ValueError(
-            f"rank must be <= {most}, with {m[at]} negatives, got {columns['rank'][at]} in "
-            f"{line}{column}"
+            f"rank must be <= {of(m + position, at)}, with {of(m, at)} negatives, got "
+            f"{of(columns['rank'], at)} in {line}{column}"
         )
     raise ValueError(
-        f"n_better + n_tied must be <= n_negatives = {m[at]}, got {columns['n_better'][at]} + "
-        f"{columns['n_tied'][at]} in {line}{column}"
+        f"n_better + n_tied must be <= n_negatives = {of(m, at)}, got "
+        f"{of(columns['n_better'], at)} + {of(columns['n_tied'], at)} in {line}{column}"
     )

@@ -22,7 +22,7 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._validate import IntArray, as_written, integer, real_scores, shortened
+from .._validate import FloatArray, IntArray, as_written, real_scores, shortened
 from ..ranking import exact_ranks_from_factors
 from ..results import Ranks
 from .files import replacing
@@ -30,6 +30,7 @@ from .logs import _labels, _listed, _loaded, _need, _need_pyarrow, _numbers
 
 Duplicates = Literal["refuse", "keep", "collapse"]
 Among = Literal["all", "irrelevant"]
+Unscored = Literal["refuse", "tied last"]
 #: A file or a data frame.
 Table = str | Path | pd.DataFrame
 
@@ -166,18 +167,31 @@ def ranx(run: Any, qrels: Any, *, recommender: str | None = None) -> pd.DataFram
     return _judge(rows, judged.loc[judged["relevance"] >= 1, ["user", "item"]], "run")
 
 
-def rectools(reco: Table, interactions: Table) -> pd.DataFrame:
+def rectools(
+    reco: Table,
+    interactions: Table,
+    candidates: Table | None = None,
+    *,
+    unscored: Unscored = "refuse",
+) -> pd.DataFrame:
     """Recommendations and test interactions as the library RecTools has them.
 
     Parameters
     ----------
     reco : DataFrame, or CSV or Parquet file
         Columns user_id, item_id and score, or rank (1 the best) where there is no score; with
-        several models a column model, too. It must hold all candidates that were ranked, not the
-        first k alone: ask the model for as many.
+        several models a column model, too. It must hold all candidates, not the first k alone:
+        ask the model for as many items as there are.
     interactions : DataFrame, or CSV or Parquet file
         The test interactions: columns user_id and item_id, others being left out. An item that
-        stands twice counts once.
+        stands twice counts once. Ids are numbers or text, of one kind in all tables.
+    candidates : DataFrame, or CSV or Parquet file, optional
+        The negatives that were drawn: columns user_id and item_id, with or without the test items.
+        The other items of `reco` are left out then. By default its items are the candidates.
+    unscored : {"refuse", "tied last"}
+        What to do with candidates that a model did not score. "tied last" puts them below the
+        others and level with each other, as with models that recommend only what is similar to
+        what the user knows; it needs `candidates`.
 
     Returns
     -------
@@ -187,8 +201,9 @@ def rectools(reco: Table, interactions: Table) -> pd.DataFrame:
     Raises
     ------
     ValueError
-        If a column is missing, a row of `reco` stands twice, or a test item of a user is not
-        among the user's recommendations.
+        If a column is missing, a row of `reco` stands twice, a candidate has no score under
+        "refuse", or `reco` was cut at its best k items: under "tied last" that is where half of
+        the lists that lack a candidate, or more, are as long as the longest, and differ.
 
     Examples
     --------
@@ -210,72 +225,104 @@ def rectools(reco: Table, interactions: Table) -> pd.DataFrame:
     tested, test_source = _loaded(interactions, "interactions")
     tested = tested.rename(columns=names)
     _need(tested, ["user", "item"], test_source, names)
-    return _judge(rows, tested[["user", "item"]].drop_duplicates(), source)
+    tested = tested[["user", "item"]].drop_duplicates()
+    if unscored not in ("refuse", "tied last"):
+        raise ValueError(f"unscored must be 'refuse' or 'tied last', got {as_written(unscored)}")
+    if candidates is not None:
+        drawn, drawn_source = _loaded(candidates, "candidates")
+        drawn = drawn.rename(columns=names)
+        _need(drawn, ["user", "item"], drawn_source, names)
+        wanted = pd.concat([tested, drawn[["user", "item"]]]).drop_duplicates()
+        rows = _among(rows, wanted, source, unscored)
+    elif unscored == "tied last":
+        raise ValueError("unscored must be 'refuse' without candidates: nobody knows how many tie")
+    return _judge(rows, tested, source)
 
 
 def recbole(
-    struct: Any, *, n_negatives: int | None = None, recommender: str = "recbole"
+    trainer: Any, data: Any, *, recommender: str | None = None, **options: Any
 ) -> pd.DataFrame:
-    """The data that RecBole collects for its metrics (``recbole.evaluator.collector.DataStruct``).
-
-    RecBole writes the scores of a user's candidates into a row of all items, so that a negative
-    that was drawn twice counts once: read the result with ``replacement=False``.
+    """Evaluate a model of RecBole with its own trainer, and keep what a log needs.
 
     Parameters
     ----------
-    struct : DataStruct, or mapping
-        What ``trainer.evaluator.evaluate`` is called with. Entry ``rec.topk``, shape
-        (n_users, k + 1): whether each of the first k items is relevant, then the number of
-        relevant items. Entry ``rec.meanrank``, shape (n_users, 3), collected for the metric GAUC:
-        the second column is the number of candidates, the third that of the relevant ones. Set
-        ``topk`` to all candidates, such as [101], and ``metrics`` to Recall and GAUC.
-    n_negatives : int, optional
-        Each user's number of distinct negatives, where there is no ``rec.meanrank``.
-    recommender : str
+    trainer : recbole.trainer.Trainer
+        Any metrics and any topk will do.
+    data : data loader of RecBole
+        The validation or test data, with mode uni100 or the like; mode full ranks all items.
+    recommender : str, optional
+        By default the model's name.
+    **options
+        For ``trainer.evaluate``, such as ``load_best_model=False``.
 
     Returns
     -------
     DataFrame
-        What :func:`~.logs.read_log` takes: columns recommender, user (the row's number), rank and
-        n_negatives. Equal scores are in the order in which torch happened to put them.
+        As from :func:`from_scores`, with columns instance (the row that RecBole gave the user) and
+        n_items (the items that the user's negatives may be, and the relevant ones); user and item
+        are as in the data files. RecBole keeps scores by item, so that a negative that was drawn
+        twice counts once: read it with ``replacement=False``. What ``trainer.evaluate`` returned,
+        of the same negatives, is in ``attrs["reported"]``.
 
     Raises
     ------
     ValueError
-        If ``rec.topk`` is missing or of another form, if a user has relevant items beyond the
-        first k, or if the number of negatives is in neither place or in both.
+        If negatives are drawn by popularity, or a score is NaN.
+
+    See Also
+    --------
+    recbole_scores : From the scores of a batch, where you evaluate otherwise.
+
+    Notes
+    -----
+    Equal scores are counted as ties here. In RecBole's metrics of the first k they are in the order
+    in which torch happened to put them.
 
     Examples
     --------
-    >>> struct = {"rec.topk": [[0, 1, 0, 1]], "rec.meanrank": [[2.0, 98, 1]]}
-    >>> recbole(struct)
-      recommender  user  instance  rank  n_negatives
-    0     recbole     0         0     2           97
+    After RecBole's own ``create_dataset``, ``data_preparation`` and ``trainer.fit``:
+
+    >>> rows = recbole(trainer, test_data)  # doctest: +SKIP
+    >>> log = read_log(rows, replacement=False)  # doctest: +SKIP
     """
-    topk = _matrix(struct, "rec.topk", 2)
-    hits, relevant = topk[:, :-1], topk[:, -1]
-    if (relevant < 1).any() or not np.isin(hits, (0, 1)).all():
+    drawn = getattr(data, "neg_sample_args", None) or {}
+    if drawn.get("distribution", "uniform") not in ("none", "uniform"):
         raise ValueError(
-            "rec.topk must hold 0 or 1 for each place, then the number of relevant items"
+            f"data must have uniform negatives, got the distribution "
+            f"{as_written(drawn['distribution'])}: set mode to uni100 or the like"
         )
-    beyond = hits.sum(axis=1) != relevant
-    if beyond.any():
-        raise ValueError(
-            f"rec.topk must hold every relevant item, got {relevant[beyond][0]:.0f} of which "
-            f"{hits.sum(axis=1)[beyond][0]:.0f} are among the first {hits.shape[1]} in row "
-            f"{np.argmax(beyond)}: set topk to the number of candidates"
-        )
-    negatives = _recbole_negatives(struct, relevant, n_negatives)
-    user, place = np.nonzero(hits)
-    return pd.DataFrame(
-        {
-            "recommender": recommender,
-            "user": user,
-            "instance": user,
-            "rank": place + 1,
-            "n_negatives": negatives[user],
-        }
-    )
+    collector, dataset = trainer.eval_collector, data._dataset
+    collect, batches, before = collector.eval_batch_collect, [], 0
+
+    def keep(scores: Any, interaction: Any, positive_u: Any, positive_i: Any) -> None:
+        nonlocal before
+        users = np.asarray(_on_cpu(interaction[dataset.uid_field]))
+        if users.size != len(scores):  # a row for each candidate, those of a user together
+            users = pd.unique(users)
+        counts = recbole_scores(scores, positive_u, positive_i)
+        row = counts["user"].to_numpy()
+        batches.append(counts.assign(user=users[row], instance=row + before))
+        before += len(scores)
+        collect(scores, interaction, positive_u, positive_i)
+
+    collector.eval_batch_collect = keep
+    try:
+        reported = trainer.evaluate(data, **options)
+    finally:
+        collector.eval_batch_collect = collect
+    frame = pd.concat(batches, ignore_index=True)
+    frame["n_items"] = dataset.item_num - 1  # the first one is none
+    if hasattr(data._sampler, "datasets"):  # other samplers draw what the user knows, too
+        used = data._sampler.used_ids
+        own = frame.groupby("instance")["item"].agg(set)
+        user = frame.groupby("instance")["user"].first()
+        known = [len(used[u] - items) for u, items in zip(user, own, strict=True)]
+        frame["n_items"] -= frame["instance"].map(pd.Series(known, own.index))
+    for key, field in (("user", dataset.uid_field), ("item", dataset.iid_field)):
+        frame[key] = dataset.id2token(field, frame[key].to_numpy())
+    frame["recommender"] = recommender or trainer.config["model"]
+    frame.attrs["reported"] = dict(reported)
+    return frame
 
 
 def recbole_scores(
@@ -446,10 +493,10 @@ def _with_relevant(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _candidates(rows: pd.DataFrame, source: str) -> pd.DataFrame:
-    """The rows, checked: recommender, user, item, score as float and relevant as bool."""
+    """The rows, checked: recommender, user and item as codes, score, and relevant as bool."""
     _need(rows, ["user", "item", "score", "relevant"], source)
     columns: dict[str, Any] = {
-        key: _labels(rows, key, source) for key in ("recommender", "user", "item")
+        key: _coded(rows, key, source) for key in ("recommender", "user", "item")
     }
     columns["score"] = _real(rows, "score", source)
     relevant = _real(rows, "relevant", source)
@@ -460,7 +507,19 @@ def _candidates(rows: pd.DataFrame, source: str) -> pd.DataFrame:
             f"{at + 1} of {source}"
         )
     columns["relevant"] = relevant == 1
-    return pd.DataFrame({key: np.asarray(column) for key, column in columns.items()})
+    return pd.DataFrame(columns)
+
+
+def _coded(rows: pd.DataFrame, key: str, source: str) -> pd.Categorical[Any]:
+    """A column of names or numbers, checked, as codes: they sort and match faster."""
+    if key in rows and isinstance(rows[key].dtype, pd.CategoricalDtype):
+        given = rows[key].cat
+        text = all(isinstance(label, str) and label.strip() for label in given.categories)
+        if text and (given.codes >= 0).all():
+            return pd.Categorical(rows[key])
+        rows = rows[[key]].astype(object)
+    codes, labels = pd.factorize(np.asarray(_labels(rows, key, source)))
+    return pd.Categorical.from_codes(codes, pd.Index(labels))
 
 
 _KEY = ["recommender", "user", "item"]
@@ -468,7 +527,7 @@ _KEY = ["recommender", "user", "item"]
 
 def _collapsed(table: pd.DataFrame) -> pd.DataFrame:
     """The rows with each item once, as a relevant one if it is."""
-    spread = table.groupby(_KEY, sort=False)["score"].nunique()
+    spread = table.groupby(_KEY, sort=False, observed=True)["score"].nunique()
     if (spread > 1).any():
         name, user, item = spread.index[spread > 1][0]
         raise ValueError(
@@ -482,43 +541,123 @@ def _counts(table: pd.DataFrame, source: str) -> pd.DataFrame:
     """Counts for the relevant rows, in the order of recommenders and users in the table."""
     if not table["relevant"].any():
         raise ValueError(f"{source} must hold a relevant item, got none")
-    group = table.groupby(["recommender", "user"], sort=False).ngroup().to_numpy()
-    score = np.unique(table["score"], return_inverse=True)[1]  # in order, whatever their type
-    order = np.lexsort((-score, group))
-    table, group = table.iloc[order], group[order]
-    score, negative = score[order], ~table["relevant"].to_numpy()
+    group = pd.factorize(_pairs_of(table, "recommender", "user"))[0]
+    score = table["score"].to_numpy()
+    if score.dtype.kind != "f":
+        score = np.unique(score, return_inverse=True)[1]  # in order, however large they are
+    order = np.arange(group.size)
+    down = (score[1:] <= score[:-1]) | (group[1:] > group[:-1])
+    if not (down & (group[1:] >= group[:-1])).all():  # as it is where lists are sorted
+        order = np.lexsort((-score, group))
+        group, score = group[order], score[order]
+    negative = ~table["relevant"].to_numpy()[order]
     before = np.concatenate(([0], np.cumsum(negative)))  # negatives before each row
     new_group = np.append(True, group[1:] != group[:-1])
     new_level = new_group | np.append(True, score[1:] != score[:-1])
     first, level = (np.flatnonzero(new) for new in (new_group, new_level))
-    groups, levels = np.cumsum(new_group) - 1, np.cumsum(new_level) - 1
+    own = np.flatnonzero(~negative)
+    groups, levels = (np.cumsum(new)[own] - 1 for new in (new_group, new_level))
     level_ends, group_ends = np.append(level[1:], len(table)), np.append(first[1:], len(table))
-    frame = table[_KEY].assign(
-        n_better=before[level][levels] - before[first][groups],
-        n_tied=before[level_ends][levels] - before[level][levels],
-        n_negatives=before[group_ends][groups] - before[first][groups],
-    )
-    return frame[~negative].reset_index(drop=True)
+    counts = {
+        "n_better": before[level][levels] - before[first][groups],
+        "n_tied": before[level_ends][levels] - before[level][levels],
+        "n_negatives": before[group_ends][groups] - before[first][groups],
+    }
+    keys = {key: np.asarray(table[key].array[order[own]]) for key in _KEY}
+    return pd.DataFrame(keys | counts)
+
+
+def _pairs_of(table: pd.DataFrame, first: str, second: str) -> IntArray:
+    """A number for each pair of two coded columns."""
+    one, two = table[first].cat, table[second].cat
+    numbers: IntArray = one.codes.to_numpy(np.int64) * len(two.categories) + two.codes.to_numpy()
+    return numbers
 
 
 def _judge(rows: pd.DataFrame, relevant: pd.DataFrame, source: str) -> pd.DataFrame:
     """Counts of a run, once it is sure that every relevant item of its users is in it."""
     if relevant.empty:
         raise ValueError(f"there must be a relevant item to rank in {source}, got none")
-    pairs = pd.MultiIndex.from_frame(rows[["user", "item"]])
-    judged = pd.MultiIndex.from_frame(relevant)
-    table = _candidates(rows.assign(relevant=pairs.isin(judged)), source)
-    for name, places in table.groupby("recommender", sort=False).indices.items():
-        missing = ~judged.isin(pairs[places])
-        if missing.any():
-            user, item = judged[missing][0]
+    table = _candidates(rows.assign(relevant=False), source)
+    pairs, judged = _pairs_of(table, "user", "item"), _known(table, relevant)
+    table["relevant"] = pd.Series(pairs).isin(judged).to_numpy()
+    run = table["recommender"].cat
+    for code, name in enumerate(run.categories):
+        here = pairs if len(run.categories) == 1 else pairs[run.codes.to_numpy() == code]
+        missing = ~pd.Series(judged).isin(here).to_numpy()
+        if missing.any() and here.size:
+            user, item = relevant[["user", "item"]].iloc[int(np.argmax(missing))]
             raise ValueError(
                 f"{source} must hold every relevant item, got none of {_pair(user, item)} "
                 f"({missing.sum()} of {len(judged)} are missing for {shortened(str(name))}): "
-                "without its score its rank is unknown, so log all candidates"
+                + (_alike(table, user, item) or _UNSCORED)
             )
-    _refuse_twice(table, _KEY, source)
+    if len(run.categories) > 1 or not pd.Index(pairs).is_unique:
+        _refuse_twice(table, _KEY, source)
     return _counts(table, source)
+
+
+def _among(rows: pd.DataFrame, wanted: pd.DataFrame, source: str, unscored: str) -> pd.DataFrame:
+    """The scores of these candidates by each recommender, infinitely low where there is none."""
+    table = _candidates(rows.assign(relevant=False), source)
+    _refuse_twice(table, _KEY, source)
+    found = []
+    for name, own in table.groupby("recommender", sort=False, observed=True):
+        pairs, known = _pairs_of(own, "user", "item"), _known(own, wanted)
+        score = pd.Series(own["score"].to_numpy(), pairs).reindex(known)
+        without = ~pd.Series(known).isin(pairs).to_numpy()
+        if without.any():
+            user, item = wanted.iloc[int(np.argmax(without))]
+            lacks = f"got none of {_pair(user, item)} by {shortened(str(name))}"
+            other = _alike(own, user, item)
+            if other or unscored == "refuse":
+                raise ValueError(
+                    f"{source} must hold every candidate, {lacks} ({without.sum()} of "
+                    f"{len(wanted)} are missing): "
+                    + (other or "ask for as many items as there are, or say unscored='tied last'")
+                )
+            _refuse_cut(own, wanted["user"][without], source)
+            score = score.astype(np.float64).mask(without, -np.inf)
+        found.append(wanted.assign(recommender=name, score=score.to_numpy()))
+    return pd.concat(found, ignore_index=True)
+
+
+def _refuse_cut(own: pd.DataFrame, lacking: pd.Series, source: str) -> None:
+    """Refuse lists of a recommender that end at the same place, though not at the last item."""
+    lengths = own["user"].value_counts()
+    longest = int(lengths.max())
+    of_lacking = lengths.reindex(pd.unique(lacking), fill_value=0)
+    if own["item"].nunique() > longest and 2 * (of_lacking == longest).sum() >= of_lacking.size:
+        raise ValueError(
+            f"{source} must hold what the model scored, got lists that were cut at {longest} "
+            "items: an item beyond has a score, so ask for as many items as there are"
+        )
+
+
+_UNSCORED = "without its score its rank is unknown, so log all candidates"
+
+
+def _known(table: pd.DataFrame, pairs: pd.DataFrame) -> IntArray:
+    """The numbers that pairs of user and item have in a coded table, -1 for those not in it."""
+    user, item = (
+        table[key].cat.categories.get_indexer(pd.Index(np.asarray(pairs[key])))
+        for key in ("user", "item")
+    )
+    numbers = user.astype(np.int64) * len(table["item"].cat.categories) + item
+    return np.where((user < 0) | (item < 0), -1, numbers)
+
+
+def _alike(table: pd.DataFrame, user: object, item: object) -> str:
+    """What to do where an id is there as another kind: 1 is not "1"."""
+    for key, value in (("user", user), ("item", item)):
+        labels = table[key].cat.categories
+        if value not in labels and str(value) in labels.astype(str):
+            there = "text" if isinstance(value, str) else "numbers"
+            return (
+                f"the ids of its {key}s are of another kind, and {there} in the relevant items: "
+                "make both the same"
+            )
+    return ""
 
 
 def _real(frame: pd.DataFrame, key: str, source: str) -> NDArray[Any]:
@@ -563,25 +702,120 @@ def _pair(user: object, item: object) -> str:
 
 
 def _lines(path: str | Path, names: list[str]) -> pd.DataFrame:
-    """The fields of each line of a text file, separated by white space."""
+    """Fields of each line of a text file, separated by white space; all but numbers as codes."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        data = Path(path).read_bytes()
+        data.decode()
     except (OSError, ValueError) as problem:  # ValueError: not UTF-8
         reason = getattr(problem, "strerror", None) or "it is not text in UTF-8"
         raise ValueError(f"{_named(path)} cannot be read: {reason}") from None
-    rows = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        fields = line.split()
-        if fields and len(fields) != len(names):
-            raise ValueError(
-                f"{path} must have lines of {len(names)} fields ({' '.join(names)}), got "
-                f"{len(fields)} in line {number}"
-            )
-        if fields:
-            rows.append(fields)
-    if not rows:
+    text = b"".join((b"\n", data, b"\n", bytes(_AFTER)))
+    blanks, stops, ends = _fields(text)
+    lines = np.diff(np.searchsorted(blanks, ends))
+    wrong = (lines != 0) & (lines != len(names))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise ValueError(
+            f"{path} must have lines of {len(names)} fields ({' '.join(names)}), got "
+            f"{lines[at]} in line {at + 1}"
+        )
+    if not stops.size:
         raise ValueError(f"{path} must hold one line or more, got none")
-    return pd.DataFrame(rows, columns=names)
+    columns: dict[str, Any] = {}
+    for at, name in enumerate(names):
+        start, end = (near[at :: len(names)].astype(np.int64) for near in (blanks, stops))
+        start += 1
+        if name in _KEY:
+            columns[name] = _texts(text, start, end)
+        elif name in ("score", "rel"):
+            columns[name] = _floats(text, start, end)
+            if columns[name] is None:  # for _real to take, or to name what is no number
+                both = zip(start.tolist(), end.tolist(), strict=True)
+                columns[name] = pd.Series([text[i:j].decode() for i, j in both], dtype=object)
+    return pd.DataFrame(columns)
+
+
+#: Characters after a text that are no part of it, so that each of its parts has as many.
+_AFTER = 32
+#: Characters looked at together.
+_PIECE = 1 << 21
+#: White space is 1, and all else 0.
+_BLANK = bytes(character in b" \t\n\v\f\r" for character in range(256))
+
+
+def _fields(text: bytes) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The blanks before and after each field, and the ends of lines; one is before all else.
+
+    A piece at a time, and in small integers: new memory takes as long as the search.
+    """
+    blanks: list[NDArray[Any]] = []
+    ends: list[NDArray[Any]] = []
+    kind = np.int32 if len(text) < 2**31 else np.int64
+    for at in range(0, len(text) - _AFTER, _PIECE):
+        piece = text[at : min(at + _PIECE, len(text) - _AFTER)]
+        for found, where in (
+            (ends, np.frombuffer(piece, np.uint8) == ord("\n")),
+            (blanks, np.frombuffer(piece.translate(_BLANK), np.bool_)),
+        ):
+            found.append((np.flatnonzero(where) + at).astype(kind))
+    blank = np.concatenate(blanks)
+    there = np.diff(blank) > 1
+    if there.all():
+        return blank[:-1], blank[1:], np.concatenate(ends)
+    return blank[:-1][there], blank[1:][there], np.concatenate(ends)
+
+
+def _floats(text: bytes, start: IntArray, end: IntArray) -> FloatArray | None:
+    """Parts of a text as numbers; None if one is none, is long, or may be rounded as a float."""
+    length = end - start
+    width = int(length.max())
+    if width > _AFTER:
+        return None
+    parts = np.lib.stride_tricks.sliding_window_view(np.frombuffer(text, np.uint8), width)[start]
+    parts *= np.arange(width) < length[:, None]
+    if (parts == ord("_")).any():  # NumPy, as Python, takes 1_000 for a number
+        return None
+    try:
+        values: FloatArray = parts.view(f"S{width}").ravel().astype(np.float64)
+    except ValueError:
+        return None
+    return values if (np.abs(values) < 2**53).all() else None
+
+
+#: Longer texts are compared as such.
+_LONG = 64
+
+
+def _texts(text: bytes, start: IntArray, end: IntArray) -> pd.Categorical[str]:
+    """Parts of a text, as codes of what is different.
+
+    Eight characters are a number. Most parts are so short that a few of these tell them apart, and
+    a text of Python's is made only once for each code.
+    """
+    words = np.ndarray((len(text) - 7,), "<u8", text, strides=(1,))
+    kept = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)
+    length = end - start
+    code, codes = length, int(length.max()) + 1  # parts of different lengths are different
+    for offset in range(0, int(length[length <= _LONG].max(initial=0)), 8):
+        more = np.flatnonzero((length > offset) & (length <= _LONG))
+        word = words[start[more] + offset] & kept[np.minimum(length[more] - offset, 8)]
+        number, different = pd.factorize(word)
+        if codes * len(different) > 2**62:
+            code, labels = pd.factorize(code)
+            codes = len(labels)
+        code = code * len(different)
+        code[more] += number
+        codes *= len(different)
+    long = np.flatnonzero(length > _LONG)
+    if long.size:
+        whole = [text[i:j] for i, j in zip(start[long].tolist(), end[long].tolist(), strict=True)]
+        code = pd.factorize(code)[0]
+        code[long] = code.size + pd.factorize(np.array(whole, dtype=object))[0]
+    code, labels = pd.factorize(code)
+    first = np.empty(len(labels), dtype=np.int64)
+    first[code[::-1]] = np.arange(code.size)[::-1]
+    parts = zip(start[first].tolist(), end[first].tolist(), strict=True)
+    return pd.Categorical.from_codes(code, pd.Index([text[i:j].decode() for i, j in parts]))
 
 
 def _nested(given: Any, name: str, value: str) -> pd.DataFrame:
@@ -600,33 +834,8 @@ def _nested(given: Any, name: str, value: str) -> pd.DataFrame:
 
 
 def _on_cpu(values: Any) -> Any:
-    return values.cpu() if hasattr(values, "cpu") else values
-
-
-def _matrix(struct: Any, name: str, least: int) -> NDArray[Any]:
-    """An entry of RecBole's data, as a matrix of at least `least` columns."""
-    if not hasattr(struct, "__contains__") or name not in struct:
-        raise ValueError(f"struct must have the entry {name}")
-    try:
-        matrix = np.asarray(_on_cpu(struct[name]), dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a matrix of numbers") from None
-    if matrix.ndim != 2 or matrix.shape[1] < least or not len(matrix):
-        raise ValueError(f"{name} must have a row for each user, got shape {matrix.shape}")
-    return matrix
-
-
-def _recbole_negatives(struct: Any, relevant: NDArray[Any], n_negatives: int | None) -> IntArray:
-    """Each user's number of distinct negatives."""
-    if ("rec.meanrank" in struct) == (n_negatives is not None):
-        raise ValueError("n_negatives is needed where struct has no rec.meanrank, and only there")
-    if n_negatives is not None:
-        return np.full(len(relevant), integer(n_negatives, "n_negatives", 1))
-    means = _matrix(struct, "rec.meanrank", 3)
-    if means.shape != (len(relevant), 3) or (means[:, 2] != relevant).any():
-        raise ValueError("rec.meanrank must be of the same users as rec.topk")
-    negatives: IntArray = (means[:, 1] - relevant).astype(np.int64)
-    return negatives
+    """The values of a tensor, wherever it is and whatever it takes part in."""
+    return values.detach().cpu().numpy() if hasattr(values, "detach") else values
 
 
 def _load_factors(path: str | Path) -> NDArray[Any]:

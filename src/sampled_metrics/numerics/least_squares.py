@@ -1,16 +1,19 @@
-"""The least-squares problems behind the corrections, reduced once to a triangular factor.
+"""The least-squares problems behind the corrections, reduced once to the size of the sample.
 
-The weighted law and the weighted metric, a row for each true rank, are reduced block by block
-to a triangle of the size of the sample, so that memory does not grow with the catalogue; all
-corrections are then read off that triangle. Normal equations are never formed.
+The weighted law and the weighted metric, a row for each true rank, are reduced block by block, so
+that the working memory does not grow with the catalogue: to a triangle, from which all corrections
+can be read off; or, where the weight of the variance makes them well-conditioned, to the normal
+equations, which take a fifth of the time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import nnls
 
 from .._validate import FloatArray
@@ -18,6 +21,9 @@ from .distributions import law
 
 #: Entries of the weighted law held in memory at once.
 _BLOCK = 1 << 19
+#: Weights of the variance for which normal equations are formed. The scaled law has singular values
+#: of at most 1, so their condition is 1 over the weight, and 12 digits are left at the least one.
+_WELL_CONDITIONED = (1e-4, 10.0)
 
 
 class IllConditionedError(ValueError):
@@ -26,21 +32,73 @@ class IllConditionedError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """The problem of fitting ``law @ x`` to a target over a prior on the true ranks.
+    """The problem of fitting the law times x to a target over a prior on the true ranks.
 
     Attributes
     ----------
-    law : ndarray of float, shape (rows, m + 1)
-        Triangular factor of the law, each row weighted by the root of the prior.
-    target : ndarray of float, shape (rows,)
-        The target in the same coordinates.
-    marginal : ndarray of float, shape (m + 1,)
-        Probability of each sampled rank under the prior.
+    nodes : ndarray of float, shape (k,)
+        True ranks.
+    weights : ndarray of float, shape (k,)
+        Their prior.
+    at_nodes : ndarray of float, shape (k,)
+        The target there.
+    pool, m : int
+        Items that the negatives are drawn from, and negatives.
+    replacement : bool
     """
 
-    law: FloatArray
-    target: FloatArray
-    marginal: FloatArray
+    nodes: FloatArray
+    weights: FloatArray
+    at_nodes: FloatArray
+    pool: int
+    m: int
+    replacement: bool
+
+    def _blocks(self) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+        """Weights, law and target of some ranks at a time."""
+        step = max(self.m + 2, _BLOCK // (self.m + 2))
+        for start in range(0, self.nodes.size, step):
+            part = slice(start, start + step)
+            rows = law(self.m, self.nodes[part] - 1.0, self.pool, self.replacement)
+            yield self.weights[part], rows, self.at_nodes[part]
+
+    @cached_property
+    def _triangle(self) -> tuple[FloatArray, FloatArray]:
+        """Triangular factor of the weighted law, the target its last column; and the marginal."""
+        triangle, marginal = np.empty((0, self.m + 2)), np.zeros(self.m + 1)
+        for weights, rows, target in self._blocks():
+            marginal += weights @ rows
+            block = np.sqrt(weights)[:, np.newaxis] * np.column_stack([rows, target])
+            triangle = np.asarray(np.linalg.qr(np.concatenate([triangle, block]), mode="r"))
+        return triangle, marginal
+
+    @property
+    def law(self) -> FloatArray:
+        """Triangular factor of the law, each row weighted by the root of the prior."""
+        return self._triangle[0][:, :-1]
+
+    @property
+    def target(self) -> FloatArray:
+        """The target in the same coordinates."""
+        return self._triangle[0][:, -1]
+
+    @cached_property
+    def _products(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Sums over the prior of the law times itself, and times the target; and the marginal."""
+        squares = np.zeros((self.m + 1, self.m + 1))
+        with_target, marginal = np.zeros(self.m + 1), np.zeros(self.m + 1)
+        for weights, rows, target in self._blocks():
+            marginal += weights @ rows
+            with_target += (weights * target) @ rows
+            rows *= np.sqrt(weights)[:, np.newaxis]
+            squares += rows.T @ rows
+        return squares, with_target, marginal
+
+    @cached_property
+    def marginal(self) -> FloatArray:
+        """Probability of each sampled rank under the prior."""
+        # The same sum, to the last digit, whichever of the two is there.
+        return (self._products if "_products" in self.__dict__ else self._triangle)[-1]
 
     @cached_property
     def possible(self) -> np.ndarray:
@@ -70,6 +128,10 @@ class System:
         IllConditionedError
             If rounding may move the values by more than a hundredth of their size.
         """
+        if _WELL_CONDITIONED[0] <= gamma <= _WELL_CONDITIONED[1]:
+            solution = self._by_normal_equations(gamma)
+            if solution is not None:
+                return solution
         products, s, right = self._svd
         gain = self._least_bias_gain()[0] if gamma == 0 else s / ((1.0 - gamma) * s * s + gamma)
         solution = right.T @ (gain * products)
@@ -87,6 +149,26 @@ class System:
                 "40) or a monotone estimator"
             )
         return self._filled(solution / self._scale)
+
+    def _by_normal_equations(self, gamma: float) -> FloatArray | None:
+        """What `solve` returns, unless it could be an error."""
+        squares, with_target, _ = self._products
+        if not self.possible.all():
+            squares = squares[np.ix_(self.possible, self.possible)]
+        matrix = (1.0 - gamma) * (squares / self._scale / self._scale[:, np.newaxis])
+        matrix.flat[:: len(matrix) + 1] += gamma
+        factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        right = with_target[self.possible] / self._scale
+        solution = cho_solve(factor, right, overwrite_b=True, check_finite=False)
+        # As in `solve`, with the largest that the gain and the products can be.
+        gain = 0.5 / np.sqrt(gamma * (1.0 - gamma)) if gamma < 0.5 else 1.0
+        size = np.sqrt(self.weights @ self.at_nodes**2)
+        noise = np.finfo(float).eps * len(matrix) * (gain**2 + gain) * size
+        return (
+            self._filled(solution / self._scale)
+            if noise <= 0.01 * np.linalg.norm(solution)
+            else None
+        )
 
     def _least_bias_gain(self) -> tuple[FloatArray, bool]:
         """Reciprocals of the singular values, zeros beyond those that leave no bias; if any do.
@@ -129,27 +211,8 @@ class System:
 
     def _filled(self, known: FloatArray) -> FloatArray:
         """The values of the possible sampled ranks, each other rank taking the nearest one's."""
+        if self.possible.all():
+            return known
         at = np.arange(self.possible.size)
         nearest = np.abs(at[:, np.newaxis] - at[self.possible]).argmin(axis=1)
         return np.asarray(known[nearest])
-
-
-def reduce(
-    nodes: FloatArray,
-    weights: FloatArray,
-    target: FloatArray,
-    pool: int,
-    m: int,
-    replacement: bool,
-) -> System:
-    """Reduce the rows of a problem, one for each true rank in `nodes`, to a `System`."""
-    triangle = np.empty((0, m + 2))
-    marginal = np.zeros(m + 1)
-    step = max(m + 2, _BLOCK // (m + 2))
-    for start in range(0, nodes.size, step):
-        part = slice(start, start + step)
-        rows = law(m, nodes[part] - 1.0, pool, replacement)
-        marginal += weights[part] @ rows
-        block = np.sqrt(weights[part])[:, np.newaxis] * np.column_stack([rows, target[part]])
-        triangle = np.asarray(np.linalg.qr(np.concatenate([triangle, block]), mode="r"))
-    return System(triangle[:, :-1], triangle[:, -1], marginal)

@@ -479,3 +479,95 @@ def test_a_parquet_file_whose_note_to_pandas_is_damaged_is_read_for_what_it_hold
     path.write_bytes(damaged)
     log = read_log(path, n_items=50, n_negatives=5)
     assert log.frame["n_better"].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+PLAIN = pd.DataFrame(
+    {
+        "recommender": np.repeat(["z", "b, c"], 6),
+        "user": np.tile([3, 2, 40, 5, 6, 7], 2),
+        "rank": np.arange(12) % 10 + 1,
+    }
+)
+#: What is read in parts, and what is left to be read, or refused, in one piece; None where that
+#: depends on pandas.
+PARTS = {
+    "in order": (PLAIN, True),
+    "mixed up": (PLAIN.sample(frac=1, random_state=1), True),
+    "several items": (PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2, item=range(12)), True),
+    "an item twice": (PLAIN.assign(user=1, item=[*range(11), 7]), True),
+    "the same rank": (PLAIN.assign(user=1, rank=5), True),
+    "counts": (PLAIN.drop(columns="rank").assign(n_better=2, n_tied=[0, 1, 3] * 4), True),
+    "text": (PLAIN.assign(user=[*"abcdef"] * 2), True),
+    "sizes": (PLAIN.assign(n_items=[50, 60, 70, 80, 90, 99] * 2), True),
+    "rank 0": (PLAIN.assign(rank=range(12)), True),
+    "beyond": (PLAIN.assign(rank=range(1, 13)), True),
+    "no name": (PLAIN.assign(user=[*"abcde", " "] * 2), True),
+    "another column": (PLAIN.assign(note=range(12)), True),
+    "numbers, then text": (PLAIN.assign(user=[*range(11), "x"]), False),
+    "numbers, then a fraction": (PLAIN.assign(rank=[*range(1, 10), 1, 1, "2.5"]), False),
+    "names that are numbers": (PLAIN.assign(recommender=["007"] * 6 + ["7"] * 6), None),
+    "truth values": (PLAIN.assign(user=[True, False] * 6, item=range(12)), False),
+}
+
+
+@pytest.mark.parametrize("case", PARTS)
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
+def test_a_large_file_is_read_in_parts_as_in_one_piece(tmp_path, monkeypatch, case, suffix):
+    table, in_parts = PARTS[case]
+    path = tmp_path / f"log.{suffix}"
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow")
+        if case in ("numbers, then text", "numbers, then a fraction"):
+            table = table.astype({"user": object, "rank": object}).astype(str)
+            in_parts = True
+        table.to_parquet(path, index=False, row_group_size=5)
+    else:
+        table.to_csv(path, index=False)
+    options = {"n_items": None if "n_items" in table else 50, "n_negatives": 9}
+    expected, refusal = attempt(path, **options)
+    kept = []
+    way = "_parquet_parts" if suffix == "parquet" else "_csv_parts"
+    parts = getattr(logs, way)
+    monkeypatch.setattr(logs, way, lambda path: kept.append(parts(path)) or kept[-1])
+    monkeypatch.setattr(logs, "_LARGE", 0)
+    monkeypatch.setattr(logs, "_ROWS", 5)
+    found, again = attempt(path, **options)
+    assert again == refusal
+    assert in_parts is None or bool(kept) == in_parts
+    if expected is not None:
+        pd.testing.assert_frame_equal(found.frame, expected.frame)
+        assert found.recommenders == expected.recommenders
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[:-1],
+        lambda content: content + b"1,2,3,4\n",
+        lambda content: content + b"1\n",
+        lambda content: content + b"z,\0,3\n",
+        lambda content: content + b"z,\xff,3\n",
+        lambda content: content.replace(b",", b";"),
+    ],
+)
+def test_a_large_file_is_refused_as_a_small_one(tmp_path, monkeypatch, damage):
+    path = tmp_path / "log.csv"
+    path.write_bytes(damage(PLAIN.replace("b, c", "b").to_csv(index=False).encode()))
+    refusal = attempt(path, **SIZES)[1]
+    assert refusal
+    monkeypatch.setattr(logs, "_LARGE", 0)
+    monkeypatch.setattr(logs, "_ROWS", 5)
+    assert attempt(path, **SIZES)[1] == refusal
+
+
+def test_rows_are_the_frame_as_arrays():
+    table = pd.DataFrame({"recommender": [*"zzaa"], "user": [5, 9, 1, 9], "rank": [1, 2, 2, 4]})
+    log = read_log(table.iloc[[3, 0, 2, 1]].iloc[::-1], **SIZES)
+    rows, again = log.rows, logs.Rows.of(log.frame)
+    assert rows.recommenders == again.recommenders == ("z", "a")
+    assert rows.users.tolist() == again.users.tolist() == [5, 9, 1]
+    assert rows.user.tolist() == again.user.tolist() == [0, 1, 2, 1]
+    assert rows.starts.tolist() == again.starts.tolist() == [0, 2, 4]
+    for name, column in rows.columns.items():
+        assert column.tolist() == again.columns[name].tolist(), name
+    assert rows.columns["n_items"].strides == (0,)

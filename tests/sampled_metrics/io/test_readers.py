@@ -164,6 +164,11 @@ def test_each_tag_of_a_trec_run_is_a_recommender(tmp_path):
         (RUN, "q2 0 d7\n", "lines of 4 fields .* got 3 in line 1"),
         (RUN + "q2 Q0 d8 3 high bm25\n", "q2 0 d7 1\n", "score must be a number, got 'high'"),
         (RUN + "q2 Q0 d8 3 nan bm25\n", "q2 0 d7 1\n", "score must be a number, got 'nan'"),
+        (
+            RUN + "q2 Q0 d8 3 1_0 bm25\n",
+            "q2 0 d7 1\n",
+            "score must be a number, got '1_0' in row 6",
+        ),
         (RUN, "q2 0 d7 yes\n", "rel must be a number, got 'yes' in row 1"),
         (RUN, "q2 0 d7 0\n", "there must be a relevant item to rank in .*run, got none"),
         ("\n", "q2 0 d7 0\n", "run must hold one line or more, got none"),
@@ -173,6 +178,60 @@ def test_a_bad_trec_file_is_refused_in_one_sentence(tmp_path, run, qrels, messag
     with pytest.raises(ValueError, match=message) as refusal:
         trec(*write(tmp_path, run=run, qrels=qrels))
     assert "\n" not in str(refusal.value)
+
+
+fields = st.text("ab1é_.\0\x1c\u2003-", min_size=1, max_size=20) | st.sampled_from(
+    ["x" * 32, "x" * 33, "x" * 63 + "é", "x" * 64, "x" * 65, "x" * 64 + "y" * 2, "7", "07", "7.0"]
+)
+blanks = st.text(" \t\r\v\f", min_size=1, max_size=3)
+
+
+@given(st.lists(st.tuples(*[fields] * 4, blanks, st.sampled_from(["\n", " \n\n", "\r\n"]))))
+def test_lines_are_those_that_splitting_them_one_by_one_finds(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("trec") / "lines"
+    names = ["user", "Q0", "item", "rel"]
+    text = "".join(blank.join(["", *row]) + end for *row, blank, end in rows)
+    path.write_bytes(text.encode())
+    if not rows:
+        with pytest.raises(ValueError, match="must hold one line or more"):
+            readers._lines(path, names)
+        return
+    found = readers._lines(path, names)
+    for at, name in enumerate(names):
+        if name in ("user", "item"):
+            assert found[name].tolist() == [row[at] for row in rows]
+    if found["rel"].dtype == float:
+        assert found["rel"].tolist() == [float(row[3]) for row in rows]
+    else:
+        assert found["rel"].tolist() == [row[3] for row in rows]
+    path.write_bytes(text.encode() + b"\n" + b" a b c")
+    line = text.count("\n") + 2
+    with pytest.raises(ValueError, match=f"lines of 4 fields .* got 3 in line {line}$"):
+        readers._lines(path, names)
+
+
+@pytest.mark.parametrize("step", [1, 2, 7, 64])
+def test_lines_are_read_in_pieces(tmp_path, monkeypatch, step):
+    whole = trec(*write(tmp_path, run=RUN, qrels="q1 0 d2 1\nq2 0 d7 2\n"))
+    monkeypatch.setattr(readers, "_PIECE", step)
+    assert trec(tmp_path / "run", tmp_path / "qrels").equals(whole)
+
+
+@pytest.mark.parametrize(
+    ("scores", "better"),
+    [
+        (["9007199254740993", "9007199254740992"], 1),  # alike as floats
+        (["1e308", "9e307"], 1),
+        (["0." + "3" * 40, "0." + "3" * 9], 1),
+        (["-0.0", "0"], 0),
+        (["-inf", "-1e308"], 0),
+    ],
+)
+def test_scores_of_trec_keep_their_order(tmp_path, scores, better):
+    run = "".join(f"q Q0 {name} 1 {score} t\n" for name, score in zip("ab", scores, strict=True))
+    frame = trec(*write(tmp_path, run=run, qrels="q 0 b 1\n"))
+    assert frame["n_better"].tolist() == [better]
+    assert frame["n_tied"].tolist() == [int(scores[0] == "-0.0")]
 
 
 def test_a_trec_file_that_cannot_be_read_is_refused(tmp_path):
@@ -232,6 +291,19 @@ def test_recommendations_in_the_form_of_rectools(tmp_path):
         (lambda reco, test: (reco, test.head(0)), "interactions must hold one row or more, got"),
         (lambda reco, test: (reco.assign(rank=np.nan), test), "rank must be a number, got nan in"),
         (lambda reco, test: (reco.assign(user_id=[1, None]), test), "user must not be missing"),
+        (
+            lambda reco, test: (reco.astype({"user_id": str}), test),
+            "users are of another kind, and n",
+        ),
+        (
+            lambda reco, test: (reco, test.astype({"item_id": str})),
+            "items are of another kind, and t",
+        ),
+        (
+            lambda reco, test: (reco.astype({"user_id": str}), test, test),
+            "every candidate.*: the ids of its users are of another kind, and numbers in",
+        ),
+        (lambda reco, test: (reco, test, test.drop(columns="item_id")), "candidates must have one"),
     ],
 )
 def test_bad_recommendations_are_refused_in_one_sentence(change, message):
@@ -240,6 +312,76 @@ def test_bad_recommendations_are_refused_in_one_sentence(change, message):
     with pytest.raises(ValueError, match=message) as refusal:
         rectools(*change(reco, test))
     assert "\n" not in str(refusal.value)
+
+
+def test_what_unscored_may_be_is_said():
+    reco = pd.DataFrame({"user_id": [1, 1], "item_id": [7, 8], "rank": [1, 2]})
+    with pytest.raises(ValueError, match="unscored must be 'refuse' or 'tied last', got 'last'"):
+        rectools(reco, reco.head(1), unscored="last")
+    with pytest.raises(ValueError, match="unscored must be 'refuse' without candidates"):
+        rectools(reco, reco.head(1), unscored="tied last")
+
+
+IDS = {
+    "numbers": ([1, 2], [7, 8, 9]),
+    "text": (["1", "b"], ["7", "x", "9"]),
+    "both": ([1, "1"], [7, "7", 9]),
+}
+
+
+@pytest.mark.parametrize("kind", IDS)
+@pytest.mark.parametrize("dtype", [object, "category"])
+def test_ids_of_rectools_may_be_of_any_kind(kind, dtype):
+    users, items = IDS[kind]
+    reco = pd.DataFrame({"user_id": np.repeat(np.array(users, object), 3), "item_id": items * 2})
+    reco = reco.astype({"user_id": dtype, "item_id": dtype}).assign(score=[3, 2, 1, 1, 2, 3])
+    test = pd.DataFrame({"user_id": users, "item_id": items[1:]})
+    found = rectools(reco, test)
+    assert found["user"].tolist() == users
+    assert found["item"].tolist() == items[1:]
+    assert found[COUNTS].to_numpy().tolist() == [[1, 0, 2], [0, 0, 2]]
+    assert len(read_log(found, n_items=9).frame) == 2
+
+
+def test_candidates_of_rectools_are_those_that_were_drawn(tmp_path):
+    reco = pd.DataFrame({"user_id": 1, "item_id": range(9), "score": [9, 8, 8, 6, 5, 4, 3, 2, 1]})
+    reco = pd.concat([reco.assign(model="A"), reco.assign(model="B", score=-reco["score"])])
+    test, drawn = (pd.DataFrame({"user_id": 1, "item_id": own}) for own in ([2], [1, 4, 8]))
+    expected = {("A", 1, 2): (0, 1, 3), ("B", 1, 2): (2, 1, 3)}
+    assert as_dict(rectools(reco, test, drawn)) == expected
+    assert as_dict(rectools(reco, test, pd.concat([drawn, test, drawn]))) == expected
+    drawn.to_csv(tmp_path / "drawn.csv", index=False)
+    assert as_dict(rectools(reco, test, tmp_path / "drawn.csv")) == expected
+
+
+def test_unscored_candidates_of_rectools_are_tied_last_on_request():
+    lists = [(1, [5, 6, 7, 8]), (2, [6, 9]), (3, [5])]
+    reco = pd.DataFrame(
+        [(user, item, -at) for user, items in lists for at, item in enumerate(items)],
+        columns=["user_id", "item_id", "score"],
+    )
+    test = pd.DataFrame({"user_id": [1, 2, 3, 4], "item_id": [6, 5, 5, 5]})
+    drawn = pd.DataFrame([(u, i) for u in (1, 2, 3, 4) for i in (7, 8, 9)], columns=test.columns)
+    with pytest.raises(ValueError, match=r"got none of item 5 of user 2 .*\(11 of 16 are missing"):
+        rectools(reco, test, drawn)
+    found = rectools(reco, test, drawn, unscored="tied last")
+    assert found["user"].tolist() == [1, 2, 3, 4]
+    assert found[COUNTS].to_numpy().tolist() == [[0, 0, 3], [1, 2, 3], [0, 0, 3], [0, 3, 3]]
+
+
+def test_lists_of_rectools_that_were_cut_are_refused():
+    items = {1: [1, 2, 3], 2: [2, 3, 4], 3: [3, 4, 5]}
+    reco = pd.DataFrame([(u, i, -i) for u, own in items.items() for i in own],
+                        columns=["user_id", "item_id", "score"])  # fmt: skip
+    test = pd.DataFrame({"user_id": [1, 2, 3], "item_id": [2, 3, 4]})
+    drawn = pd.DataFrame({"user_id": [1, 2, 3], "item_id": [5, 1, 1]})
+    with pytest.raises(ValueError, match="got lists that were cut at 3 items") as refusal:
+        rectools(reco, test, drawn, unscored="tied last")
+    assert "\n" not in str(refusal.value)
+    # The model knows three items and has scored them for everyone: nothing was cut.
+    reco["item_id"] = [2, 3, 4] * 3
+    found = rectools(reco, test, drawn, unscored="tied last")
+    assert found[COUNTS].to_numpy().tolist() == [[0, 0, 1]] * 3
 
 
 def recbole_batch(rng, n_users=30, n_items=60, drawn=40):
@@ -253,61 +395,73 @@ def recbole_batch(rng, n_users=30, n_items=60, drawn=40):
     return scores, np.arange(n_users), positive
 
 
-def test_scores_of_recbole_and_what_it_collects_from_them_agree():
+def test_scores_of_recbole_are_counted_row_by_row():
     scores, user, positive = recbole_batch(np.random.default_rng(4))
-    by_scores = recbole_scores(scores, user, positive)
+    found = recbole_scores(scores, user, positive)
     distinct = np.isfinite(scores).sum(axis=1) - 1
-    assert (by_scores["n_negatives"] == distinct).all()
+    assert (found["n_negatives"] == distinct).all()
     assert distinct.min() < distinct.max() < 40
-    order = np.argsort(-scores, axis=1)[:, :41]
-    topk = np.column_stack([order == positive[:, None], np.ones(30)])
-    means = np.column_stack([np.ones(30), distinct + 1, np.ones(30)])
-    collected = recbole({"rec.topk": topk, "rec.meanrank": means})
-    logs = [
-        read_log(frame, n_items=59, replacement=False).frame
-        for frame in (by_scores.drop(columns="item"), collected)
-    ]
-    pd.testing.assert_frame_equal(*logs)
-    same = recbole({"rec.topk": topk}, n_negatives=40, recommender="BPR")
-    assert set(same["recommender"]) == {"BPR"}
-    assert same["rank"].equals(collected["rank"])
+    own = scores[user, positive][:, None]
+    assert found["n_better"].tolist() == (scores > own).sum(axis=1).tolist()
+    assert found["n_tied"].tolist() == ((scores == own).sum(axis=1) - 1).tolist()
 
 
-def test_tensors_are_brought_to_memory_first():
-    tensor = SimpleNamespace(cpu=lambda: np.array([[0, 1, 1.0]]))
-    assert recbole({"rec.topk": tensor}, n_negatives=3)["rank"].tolist() == [2]
+class RecBole:
+    """Of RecBole's trainer, collector and data what the reader asks for; tests/peers has them."""
+
+    def __init__(self, batches, used_ids=None, distribution="uniform"):
+        self.eval_collector, self.config = self, {"model": "BPR"}
+        self.neg_sample_args = {"distribution": distribution}
+        self._dataset, self.uid_field, self.iid_field, self.item_num = self, "uid", "iid", 61
+        self._sampler = SimpleNamespace() if used_ids is None else self
+        self.datasets, self.used_ids, self.batches, self.collected = [], used_ids, batches, []
+
+    def id2token(self, field, ids):
+        return np.array([f"{field[0]}{number}" for number in ids])
+
+    def eval_batch_collect(self, *batch):
+        self.collected.append(batch)
+
+    def evaluate(self, data, load_best_model=True):
+        for batch in self.batches:
+            self.eval_collector.eval_batch_collect(*batch)
+        return {"recall@10": 0.5, "loaded": load_best_model}
 
 
-@pytest.mark.parametrize(
-    ("struct", "options", "message"),
-    [
-        ({}, {}, "struct must have the entry rec.topk"),
-        (None, {}, "struct must have the entry rec.topk"),
-        ({"rec.topk": [1, 0]}, {}, r"rec.topk must have a row for each user, got shape \(2,\)"),
-        ({"rec.topk": [["a", "b"]]}, {}, "rec.topk must be a matrix of numbers"),
-        ({"rec.topk": [[0, 2, 1]]}, {}, "rec.topk must hold 0 or 1 for each place"),
-        (
-            {"rec.topk": [[1, 0, 1], [1, 0, 2]]},
-            {},
-            "got 2 of which 1 are among the first 2 in row 1",
-        ),
-        ({"rec.topk": [[1, 0, 1]]}, {}, "n_negatives is needed where struct has no rec.meanrank"),
-        (
-            {"rec.topk": [[1, 0, 1]], "rec.meanrank": [[1, 3, 1]]},
-            {"n_negatives": 2},
-            "n_negatives is needed where .* only there",
-        ),
-        (
-            {"rec.topk": [[1, 0, 1]], "rec.meanrank": [[1, 3, 2]]},
-            {},
-            "rec.meanrank must be of the same users",
-        ),
-    ],
-)
-def test_bad_data_of_recbole_are_refused_in_one_sentence(struct, options, message):
-    with pytest.raises(ValueError, match=message) as refusal:
-        recbole(struct, **options)
-    assert "\n" not in str(refusal.value)
+def test_a_trainer_of_recbole_evaluates_as_ever_and_its_scores_are_kept():
+    rng = np.random.default_rng(4)
+    batches, users = [], [[3, 8, 5], [4]]
+    for own in users:
+        scores, row, positive = recbole_batch(rng, len(own))
+        candidates = np.isfinite(scores).sum(axis=1) if len(own) > 1 else [1]
+        tensor = SimpleNamespace(
+            detach=lambda own=own, n=candidates: SimpleNamespace(
+                cpu=lambda: SimpleNamespace(numpy=lambda: np.repeat(own, n))
+            )
+        )
+        batches.append((scores, {"uid": tensor}, row, positive))
+    used = [set() for _ in range(9)]
+    used[8] = {1, 2, int(batches[0][3][1])}
+    library = RecBole(batches, used)
+    found = recbole(library, library, load_best_model=False)
+    assert library.collected == batches
+    assert found.attrs["reported"] == {"recall@10": 0.5, "loaded": False}
+    assert found["user"].tolist() == ["u3", "u8", "u5", "u4"]
+    assert found["item"].tolist() == [f"i{item}" for batch in batches for item in batch[3]]
+    assert found["instance"].tolist() == [0, 1, 2, 3]
+    assert found["n_items"].tolist() == [60, 58, 60, 60]
+    assert set(found["recommender"]) == {"BPR"}
+    assert len(read_log(found, replacement=False).frame) == 4
+    other = recbole(RecBole(batches), library, recommender="again")
+    assert set(other["recommender"]) == {"again"}
+    without = RecBole(batches)
+    assert recbole(without, without)["n_items"].tolist() == [60] * 4
+
+
+def test_negatives_that_recbole_draws_by_popularity_are_refused():
+    library = RecBole([], distribution="popularity")
+    with pytest.raises(ValueError, match="must have uniform negatives, got the distribution 'pop"):
+        recbole(library, library)
 
 
 @pytest.mark.parametrize(
@@ -505,7 +659,7 @@ BIG, HUGE = "x" * 3_000_000, 10**400
         lambda: ranx({BIG: {BIG: 0.1}}, {BIG: {"d": 1}}),
         lambda: ranx({"q": {"d": 0.1}}, {"q": {"d": HUGE}}),
         lambda: rectools(pd.DataFrame({BIG: [1]}), pd.DataFrame()),
-        lambda: recbole({"rec.topk": [[0, 1, 1]]}, n_negatives=BIG),
+        lambda: recbole(None, SimpleNamespace(neg_sample_args={"distribution": BIG})),
         lambda: rank_files(BIG, "V.npy", "test.csv"),
         lambda: rank_files("U.npy", "V.npy", "test.csv", output=BIG),
         lambda: rank_files("U.npy", "V.npy", "test.csv", among=BIG),
