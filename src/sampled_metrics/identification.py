@@ -753,6 +753,17 @@ class Partition:
     """The parts of a sample, and which of them each kind of row belongs to, -1 if to none.
 
     The metric of those that belong to none does not depend on their rank; `rest` is their share.
+
+    Examples
+    --------
+    Of 60 users with two negatives 30 have none above their item, 20 one and 10 both:
+
+    >>> kinds = np.array([[2, 1, 1, 50]])
+    >>> parts = partition(kinds, np.array([60.0]), parsed("recall@10"), replacement=True)
+    >>> parts.counts([np.array([30.0, 20.0, 10.0])])
+    [array([30., 20., 10.])]
+    >>> type(parts.programme(Shape())).__name__, parts.range
+    ('Programme', (0.0, 1.0))
     """
 
     parts: list[_Part]
@@ -806,7 +817,21 @@ class Partition:
 
 
 class Programme:
-    """All likeliest mixtures of a partition: many samples, parts and slopes at once."""
+    """All likeliest mixtures of a partition: many samples, parts and slopes at once.
+
+    Examples
+    --------
+    Does A, whose item is above both negatives for 540 of 600 users, beat B, where it is for 60?
+
+    >>> kinds = np.array([[2, 1, 1, 50]])
+    >>> parts = partition(kinds, np.array([600.0]), parsed("recall@25"), replacement=True)
+    >>> a, b = ([np.array(users)] for users in ([540.0, 50, 10], [60.0, 200, 340]))
+    >>> programme = parts.programme()
+    >>> slope = meeting(*programme.profiles([a, b]))
+    >>> (deviance,), _ = programme.apart([(a, b)], np.array([slope]))
+    >>> bool(deviance > 3.84)
+    True
+    """
 
     def __init__(self, partition: Partition, columns: list[_Columns]) -> None:
         self.partition, self.columns = partition, columns

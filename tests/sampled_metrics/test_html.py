@@ -155,8 +155,9 @@ def test_the_tables_hold_the_numbers_and_leave_out_what_is_missing() -> None:
     assert "nan" not in " ".join(read.texts["td"]).lower()
     assert read.texts["p"].count("Possible: assuming that it is so.") == 2
     long = Read(of_estimates(every_estimator("A"), {}, {}))
-    assert long.texts["td"][1:7] == ["naive", "0.2500", "0.0100", "0.2300", "0.2700", "1,000"]
-    assert long.texts["td"][7:] == ["A", "maximum likelihood", "0.1000", "1,000"]
+    assert long.texts["td"] == [
+        "A", "naive", "0.2500", "0.0100", "0.2300", "0.2700", "A", "maximum likelihood", "0.1000",
+    ]  # fmt: skip
     assert not any("assuming" in said for said in long.texts.get("p", []))
 
 
