@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .auditing import audit
     from .estimators import Estimator
     from .evaluation import compare, estimate
+    from .identification import Shape
     from .io.logs import read_log
     from .io.readers import rank_files as rank
     from .metrics import Metric, metric
@@ -30,6 +31,7 @@ __all__ = [
     "Metric",
     "Protocol",
     "RelevantSets",
+    "Shape",
     "__version__",
     "audit",
     "compare",
@@ -48,6 +50,7 @@ _HOMES = {
     "Metric": ("metrics", "Metric"),
     "Protocol": ("protocol", "Protocol"),
     "RelevantSets": ("relevant_sets", "RelevantSets"),
+    "Shape": ("identification", "Shape"),
     "audit": ("auditing", "audit"),
     "compare": ("evaluation", "compare"),
     "estimate": ("evaluation", "estimate"),

@@ -43,7 +43,7 @@ DEFAULT_METRICS = ("recall@10", "ndcg@10", "ap", "auc")
 #: The verdict where neither recommender is known to beat the other.
 UNKNOWN = "unknown"
 #: How much steeper and steeper a fall of the users is tried for a verdict.
-_STEEPNESS = (1.5, 2.0, 3.0, 4.0, 8.0)
+_STEEPNESS = (2.0, 3.0, 4.0, 8.0)
 
 #: Sizes of the catalogue that a correction is computed at are added until it is right between
 #: them to this share of its largest value.
@@ -175,9 +175,12 @@ def estimate(
     by_metric = table["metric"].map([of.name for of in wanted].index)
     order = [by_metric, by_recommender] if estimators is None else [by_recommender, by_metric]
     table = table.iloc[np.lexsort(order)].reset_index(drop=True)
-    settings: dict[str, object] = {"gamma": values.gamma, "confidence": level}
+    settings: dict[str, Any] = {"gamma": values.gamma, "confidence": level}
     if estimators is None and identification:
         settings["assumed"] = _said(_shape(shape, sample))
+        known = [of.name for of in wanted if values.worst_bias(of, "naive") < _UNBIASED]
+        if known and settings["assumed"] != "nothing":
+            settings["assumed"] += f"; nothing for {', '.join(known)}"
     return Estimates(table, settings, tuple(dict.fromkeys(notes)))
 
 
@@ -198,8 +201,12 @@ def _one_row_each(
             found = naive if unbiased else values.of(of, "bias-variance")
             bar.update()
             ends = {}
-            if unbiased:  # then the estimate is all there is to know
-                ends = {name: _student(one, level)[1:3] for name, one in naive.items()}
+            if unbiased:  # then the users' values are all there is to know
+                low, high = values.range(of, "naive")
+                ends = {
+                    name: betting.interval(one.per_user, low, high, 1.0 - level)
+                    for name, one in naive.items()
+                }
             elif identification:
                 ends, said = sample.possible(of, _shape(shape, sample), level)
                 notes += said
@@ -249,7 +256,7 @@ def _quote(value: float, error: float, low: float, high: float) -> str:
     if np.isnan(low):
         return ""
     digits = int(np.clip(1 - np.floor(np.log10(max(error, 1e-9))), 3, 6))
-    if low <= value <= high and high - low <= 6.0 * error:
+    if value - 3.0 * error <= low <= value <= high <= value + 3.0 * error:
         return f"{value:.{digits}f} \u00b1 {error:.{digits}f}"
     return f"{low:.3f} to {high:.3f}"
 
@@ -274,7 +281,7 @@ def compare(
     - *if decreasing*: near the top, deeper ranks have fewer users (:class:`Shape`).
     - *if decreasing, at most k times*: they are moreover at most k times fewer from one doubling
       of the rank to the next. k is the largest up to which the verdict holds for every k tried,
-      1.5, 2, 3, 4 and 8: if the users' number falls faster than that, it may fail.
+      2, 3, 4 and 8: if the users' number falls faster than that, it may fail.
 
     In the last two, the two samples' likelihoods are maximised together where the first metric is
     at most the second; how far they fall from where nothing is assumed of the metrics is compared
@@ -1006,11 +1013,11 @@ class _Values:
                 yield one, one.sizes[start : start + many], table
                 start += many
 
-    def span(self, of: Metric, name: str) -> float:
-        """How far apart two values of a user can be."""
+    def range(self, of: Metric, name: str) -> tuple[float, float]:
+        """The least and the most that a user's value can be."""
         tables = [table for _, _, table in self.by_size(of, name)]
         low = min(float(table.min(axis=2).sum(axis=1).min()) for table in tables)
-        return max(float(table.max(axis=2).sum(axis=1).max()) for table in tables) - low
+        return low, max(float(table.max(axis=2).sum(axis=1).max()) for table in tables)
 
     def worst_bias(self, of: Metric, name: str, every: bool = False) -> float:
         """The largest bias that the difference of two estimates can have, whoever the users are.
@@ -1031,7 +1038,8 @@ class _Values:
     ) -> _Bet:
         """What the users' differences, without bias, say of the exact one."""
         first, second = (found[name].per_user for name in pair)
-        per_user, span = _difference(first, second), self.span(of, "naive")
+        low, high = self.range(of, "naive")
+        per_user, span = _difference(first, second), high - low
         sign, p = betting.against(per_user, -span, span)
         many = len(self.sample.names) * (len(self.sample.names) - 1) // 2
         low, high = betting.interval(per_user, -span, span, error / many)

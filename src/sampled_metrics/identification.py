@@ -16,7 +16,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -565,7 +565,8 @@ def partition(kinds: IntArray, weights: FloatArray, metric: Metric, replacement:
         share = float(weights[inside].sum()) / users
         parts.append(_Part(m, replacement, tuple(sizes), kept, metric, share))
     rest = float((weights[constant] * first[constant, 0]).sum()) / users
-    return Partition(parts, code, negatives, rest)
+    ends = sorted(float(weights @ first[:, i]) / users for i in (0, 1))
+    return Partition(parts, code, negatives, rest, (ends[0], ends[1]))
 
 
 def _bins(values: IntArray, weights: FloatArray, ratio: float) -> IntArray:
@@ -627,12 +628,6 @@ class _Part:
         found = [self.metric.term(above + j, j, r, pool + r) for j, r in self.corners]
         return np.min(found, axis=0), np.max(found, axis=0)
 
-    @cached_property
-    def range(self) -> tuple[float, float]:
-        """The least and the most that the metric's term can be."""
-        ends = [self.terms(pool, np.array([0, pool])) for pool in self.pools]
-        return float(min(low.min() for low, _ in ends)), float(max(high.max() for _, high in ends))
-
 
 @dataclass(frozen=True, eq=False)
 class _Columns:
@@ -645,8 +640,8 @@ class _Columns:
     low, high : ndarray of float, shape (k,)
         The least and the most that the metric is.
     falls : ndarray of float, shape (r, k)
-        For each doubling of the rank but the last: `steepness` halves of the users in the next
-        one less those in it, which must not be negative.
+        For each doubling of the rank but the last: the users in the next one less those in it
+        times two over `steepness`, which must not be negative.
     last : ndarray of int, shape (k,)
         The last rank of each, less the position.
     head : ndarray of bool, shape (k,)
@@ -736,7 +731,7 @@ def _of_pool(part: _Part, pool: int, shape: Shape | None) -> _Columns:
         within = np.clip((ends + 1.0)[:, np.newaxis] - starts, 0.0, None)
         users = -np.diff(within, axis=1) / (ends + 1.0)[:, np.newaxis]
         users = np.pad(users.T, ((0, 0), (0, int((~inside).sum()))))
-        falls = 0.5 * shape.steepness * users[1:] - users[:-1]
+        falls = users[1:] - 2.0 / shape.steepness * users[:-1]
     return _Columns(
         np.concatenate([even, laws[~inside]]),
         np.concatenate([means[0], low[~inside]]),
@@ -753,6 +748,7 @@ class Partition:
     """The parts of a sample, and which of them each kind of row belongs to, -1 if to none.
 
     The metric of those that belong to none does not depend on their rank; `rest` is their share.
+    `range` is the least and the most that the metric can be.
 
     Examples
     --------
@@ -770,12 +766,7 @@ class Partition:
     part: IntArray
     negatives: IntArray
     rest: float
-
-    @property
-    def range(self) -> tuple[float, float]:
-        """The least and the most that the metric can be."""
-        low, high = (sum(p.share * p.range[i] for p in self.parts) + self.rest for i in (0, 1))
-        return float(low), float(high)
+    range: tuple[float, float]
 
     def counts(
         self, vectors: Sequence[FloatArray], kinds: Sequence[tuple[int, int]] | None = None

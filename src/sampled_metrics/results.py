@@ -294,10 +294,10 @@ class Comparison(Result):
             return f"{printable(row['verdict'])} {on}, whatever the true ranks are."
         if row["verdict"] != "unknown":
             steep = row["steepness"]
-            fall = "however steeply" if np.isinf(steep) else f"at most {steep:g} times a doubling"
+            fall = "" if np.isinf(steep) else f", at most {steep:g} times fewer at each doubling"
             return (
                 f"{printable(row['verdict'])} {on} if, near the top, deeper ranks have fewer "
-                f"users, {fall}."
+                f"users{fall}."
             )
         pair = f"{printable(row['first'])} and {printable(row['second'])}"
         users = row["users_needed"]

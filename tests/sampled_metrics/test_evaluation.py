@@ -688,7 +688,7 @@ def test_steepness_is_the_largest_of_the_ladder_that_holds():
                 assert (other.rung, other.steepness) == (f"if decreasing, at most {k:g} times", k)
                 assert alone.sentences == [
                     "A beats B on NDCG@10 if, near the top, deeper ranks have fewer users, "
-                    f"at most {k:g} times a doubling."
+                    f"at most {k:g} times fewer at each doubling."
                 ]
         if row.rung == "if decreasing":  # of any steepness, and so nothing else is tried
             assert np.isinf(row.steepness)
@@ -709,7 +709,7 @@ def expected_log(shares, users, n_items, n_negatives):
 
 
 def test_a_fall_too_gentle_for_the_sample_does_not_end_the_ladder(monkeypatch):
-    # Whatever contradicts 1.5 times a doubling is tried with 2 times and more.
+    # Whatever contradicts a fall of 2 times at each doubling is tried with 3 and more.
     tried = []
 
     class Judge:

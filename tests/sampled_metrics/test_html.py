@@ -113,7 +113,7 @@ def test_a_page_is_whole_and_asks_no_other_host() -> None:
 
 
 SENTENCE = (
-    "B beats A on {} if, near the top, deeper ranks have fewer users, however steeply."
+    "B beats A on {} if, near the top, deeper ranks have fewer users."
 )  # fmt: skip
 
 

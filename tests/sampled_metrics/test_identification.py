@@ -354,6 +354,16 @@ def test_ranks_that_are_missing_make_an_interval_wider_and_not_wrong(monkeypatch
     assert whole.certified
 
 
+def test_a_fall_of_any_steepness_is_no_bound_on_it():
+    protocol = Protocol(3_000, 99)
+    counts = a_log(protocol, seed=7, users=3_000)
+    any_fall, nearly = (
+        interval(counts, protocol, "ndcg@10", shape=shape) for shape in (Shape(), Shape(10.0, 1e4))
+    )
+    slack = any_fall.gap + nearly.gap + 1e-4
+    assert [nearly.low, nearly.high] == pytest.approx([any_fall.low, any_fall.high], abs=slack)
+
+
 @pytest.mark.parametrize("shape", [None, Shape(4.0)])
 def test_two_samples_are_as_far_apart_as_a_general_optimiser_finds(shape):
     n, m, protocol, rng = 30, 4, Protocol(30, 4), np.random.default_rng(1)
@@ -394,8 +404,8 @@ def test_two_samples_are_as_far_apart_as_a_general_optimiser_finds(shape):
         options={"maxiter": 800, "ftol": 1e-10},
     )  # fmt: skip
     wanted = 2 * (sum(best) + together.fun)
-    assert fall <= wanted + 1e-3
-    assert fall == pytest.approx(wanted, rel=0.05)
+    # Any slope gives a bound; that of a few lines leaves some of it where samples are far apart.
+    assert 0.7 * wanted <= fall <= wanted + 1e-3
 
 
 GOOD = [6, 3, 1]
