@@ -152,8 +152,6 @@ def estimate(
     --------
     Three recommenders were reported with a Recall@10 of 66%, 56% and 54%. Among all films:
 
-    Three recommenders were reported with a Recall@10 of 66%, 56% and 54%. Among all films:
-
     >>> found = estimate("bundled", ["recall@10", "auc"])
     >>> found.frame[["recommender", "metric", "quote"]]
       recommender     metric            quote
@@ -201,14 +199,15 @@ def _one_row_each(
             found = naive if unbiased else values.of(of, "bias-variance")
             bar.update()
             ends = {}
-            if unbiased:  # then the users' values are all there is to know
+            if unbiased and int(sample.relevant.max()) > 1:
                 low, high = values.range(of, "naive")
                 ends = {
                     name: betting.interval(one.per_user, low, high, 1.0 - level)
                     for name, one in naive.items()
                 }
             elif identification:
-                ends, said = sample.possible(of, _shape(shape, sample), level)
+                assumed = None if unbiased else _shape(shape, sample)
+                ends, said = sample.possible(of, assumed, level)
                 notes += said
             bar.update()
             for name, one in found.items():
@@ -338,7 +337,7 @@ def compare(
 
     Examples
     --------
-    Do A's lists, whose item is first for half of the users, beat B's, where it is 20th?
+    Do A's lists, whose item is at rank 1 or 90, beat B's, where it is at 20 or 500?
 
     >>> from .io.logs import read_log
     >>> true = np.repeat([1, 90, 20, 500], 50)  # two ranks from A, and two from B
@@ -346,7 +345,7 @@ def compare(
     >>> names, users = ["A"] * 100 + ["B"] * 100, [*range(100)] * 2
     >>> rows = pd.DataFrame({"recommender": names, "user": users, "rank": ranks})
     >>> log = read_log(rows, n_items=1_000, n_negatives=9)
-    >>> compare(log, "auc").verdicts, compare(log, "recall@10").verdicts
+    >>> compare(log, "auc").verdicts, compare(log, "recall@10", shape=None).verdicts
     ({('A', 'B'): 'A beats B'}, {('A', 'B'): 'unknown'})
     """
     sample = _Sample.of(log)

@@ -699,7 +699,8 @@ def _of_pool(part: _Part, pool: int, shape: Shape | None) -> _Columns:
     angles = np.linspace(0.0, np.pi, int(_TAIL * np.pi * np.sqrt(part.m)) + 2)
     spread = np.concatenate([0.5 * pool * (1.0 - np.cos(angles)), np.geomspace(1, pool, _HEAD)])
     drops = np.argsort(np.diff(high), kind="stable")[:2]
-    few = [0, 1, 2, 3, *spread, *above[drops], *above[drops + 1]]
+    few = np.array([0, 1, 2, 3, *spread, *above[drops], *above[drops + 1]])
+    few = np.clip(few, 0, pool)
     last = 0 if shape is None else min(int(shape.head * (pool + 1) / part.m), pool + 1)
     if last < 2:
         first = np.searchsorted(above, np.unique(np.round(few)))
@@ -782,7 +783,7 @@ class Partition:
         """
         found = [np.zeros(part.m + 1) for part in self.parts]
         given = zip(self.part.tolist(), self.negatives.tolist(), strict=True)
-        for (at, m), vector in zip(kinds or given, vectors, strict=True):
+        for (at, m), vector in zip(given if kinds is None else kinds, vectors, strict=True):
             if at >= 0:
                 fewest = self.parts[at].m
                 found[at] += vector if m == fewest else vector @ thinned(m, fewest)

@@ -624,7 +624,7 @@ def steepest_fall(ranks, last):
         ("auc", 60, 5, {"", "proven"}),
         ("recall@10", 500, 10, {""}),  # of a list of 10 a sample of 10 shows next to nothing
         ("recall@50", 2_000, 30, {"proven", "if decreasing"}),
-        ("recall@10", 6_000, 100, {"", "if decreasing", "if decreasing, at most 1.5 times"}),
+        ("recall@10", 6_000, 100, {"", "if decreasing"}),
     ],
 )
 def test_verdicts_are_right_or_not_given(population, of, users, m, rungs):
@@ -720,8 +720,8 @@ def test_a_fall_too_gentle_for_the_sample_does_not_end_the_ladder(monkeypatch):
 
         def under(self, shape, pairs):
             tried.append(np.inf if shape is None else shape.steepness)
-            sign = int(shape is not None and shape.steepness in (2.0, 3.0))
-            if shape is not None and shape.steepness == 1.5:
+            sign = int(shape is not None and shape.steepness in (3.0, 4.0))
+            if shape is not None and shape.steepness == 2.0:
                 return {}, ["contradicted"]
             steepness = tried[-1]
             judged = evaluation._Judged(
@@ -731,8 +731,8 @@ def test_a_fall_too_gentle_for_the_sample_does_not_end_the_ladder(monkeypatch):
 
     monkeypatch.setattr(evaluation, "_Judge", Judge)
     (row,) = compare(two([1, 2, 5], [3, 1, 2]), "recall@3").itertuples()
-    assert tried[:6] == [np.inf, np.inf, 1.5, 2.0, 3.0, 4.0]
-    assert (row.rung, row.steepness) == ("if decreasing, at most 3 times", 3.0)
+    assert tried == [np.inf, np.inf, 2.0, 3.0, 4.0, 8.0]
+    assert (row.rung, row.steepness) == ("if decreasing, at most 4 times", 4.0)
 
 
 def test_a_shape_that_the_sample_contradicts_is_not_assumed():
@@ -898,7 +898,7 @@ def test_what_is_possible_holds_the_exact_metric_of_the_population(population):
     kept = ["recommender", "metric", "reported", "estimate", "standard_error", "users"]
     pd.testing.assert_frame_equal(bare[kept], table[kept])
     missing = bare[["possible_low", "possible_high"]].isna().all(axis=1) & (bare["quote"] == "")
-    assert missing.tolist() == (bare["metric"] == "recall@10").tolist()
+    assert missing.all()
 
 
 def test_the_row_of_a_recommender_is_that_of_its_estimator():
@@ -910,8 +910,10 @@ def test_the_row_of_a_recommender_is_that_of_its_estimator():
         assert row.estimate == every.loc[(row.metric, name), "value"]
         assert row.standard_error == every.loc[(row.metric, name), "standard_error"]
     (auc,) = (row for row in rows.itertuples() if row.metric == "auc")
-    ends = every.loc[("auc", "naive"), ["low", "high"]].tolist()
-    assert [auc.possible_low, auc.possible_high] == ends
+    low, high = every.loc[("auc", "naive"), ["low", "high"]]
+    # Six users of whom few are far from the rest: Student's interval promises less.
+    assert 0 <= auc.possible_low < auc.estimate < auc.possible_high <= 1
+    assert auc.possible_high - auc.possible_low == pytest.approx(high - low, rel=0.3)
 
 
 @pytest.mark.parametrize(
