@@ -281,12 +281,15 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
 
 def _rank(arguments: argparse.Namespace, files: _Files) -> None:
     from .io.readers import rank_files
+    from .metrics import metric
 
     if arguments.format and arguments.output:
         raise ValueError(
             f"--format is for ranks that are printed, got {arguments.format} beside --output: the "
             "extension of OUTPUT, .csv or .parquet, says what is written"
         )
+    for name in arguments.metrics or ():
+        metric(name)
     found = rank_files(
         arguments.users,
         arguments.items,
@@ -303,8 +306,10 @@ def _rank(arguments: argparse.Namespace, files: _Files) -> None:
         print(
             f"{len(found.frame):,} ranks in {arguments.output}" + (f": {note}" if several else "")
         )
-        return
-    _show(found, None, arguments)
+        if not arguments.metrics:
+            return
+        arguments.output = None  # its name says how ranks are written, not what is printed
+    _show(found.metrics(arguments.metrics) if arguments.metrics else found, None, arguments)
     if several and not arguments.quiet:
         print(f"note: {note}", file=sys.stderr)
 
@@ -634,7 +639,7 @@ def _add_plan_options(plan: argparse.ArgumentParser) -> None:
 
 
 def _add_rank_options(rank: argparse.ArgumentParser) -> None:
-    rows = "(.npy: users and items are the numbers of rows, from 0)"
+    rows = "(.npy, .npz or .csv: users and items are the numbers of rows, from 0)"
     rank.add_argument("--users", required=True, metavar="FILE", help=f"factors of users {rows}")
     rank.add_argument("--items", required=True, metavar="FILE", help=f"factors of items {rows}")
     rank.add_argument(
@@ -650,6 +655,10 @@ def _add_rank_options(rank: argparse.ArgumentParser) -> None:
         "--among", choices=("all", "irrelevant"), default="all",
         help="whether a user's other held-out items are candidates, as they are by default, or "
         "each item is ranked among the irrelevant ones alone",
+    )  # fmt: skip
+    rank.add_argument(
+        "--metrics", nargs="+", metavar="NAME",
+        help="print these metrics of the ranks, with standard errors, instead of the ranks",
     )  # fmt: skip
     rank.add_argument("--format", choices=FORMATS, help="default: table, if there is no OUTPUT")
     rank.add_argument(

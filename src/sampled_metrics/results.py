@@ -418,4 +418,52 @@ class Audit(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ranks(Result):
-    """What :func:`~sampled_metrics.io.readers.rank_files` returns: the exact rank of each item."""
+    """What :func:`~sampled_metrics.io.readers.rank_files` returns: the exact rank of each item.
+
+    Examples
+    --------
+    Two users, whose items are at ranks 1 and 12 of 500:
+
+    >>> rows = {"user": [0, 1], "item": [7, 9], "n_better": [0, 11], "n_tied": 0}
+    >>> rows |= {"n_candidates": 500, "n_relevant": 1, "relevant_better": 0, "relevant_tied": 0}
+    >>> Ranks(pd.DataFrame(rows), {"among": "all"}).metrics(["recall@10", "rr"])
+    metric      value  standard_error  users
+    recall@10  0.5000          0.5000      2
+    rr         0.5417          0.4583      2
+    """
+
+    def metrics(self, names: Sequence[str]) -> Result:
+        """The exact metrics, averaged over users, ties over their random order.
+
+        Parameters
+        ----------
+        names : sequence of str
+            As for :func:`~sampled_metrics.metric`.
+
+        Returns
+        -------
+        Result
+            Its frame has the columns metric, value, standard_error and users; the standard error
+            is of the average over users, who are taken as a sample.
+
+        Raises
+        ------
+        ValueError
+            If a name is no metric's, or there is one user only.
+        """
+        from .evaluation import estimate
+        from .io.logs import read_log
+
+        # An evaluation that draws every negative once is exact.
+        rows, others = self.frame, self.frame["n_relevant"] - 1
+        together = self.settings.get("among", "all") == "all"
+        items = rows["n_candidates"] + (0 if together else others)
+        better, tied = (
+            rows[name] - (rows[f"relevant_{name[2:]}"] if together else 0)
+            for name in ("n_better", "n_tied")
+        )
+        log = rows[["user", "item"]].assign(
+            n_better=better, n_tied=tied, n_items=items, n_negatives=items - others - 1
+        )
+        found = estimate(read_log(log, replacement=False), names, estimators=["naive"]).frame
+        return Result(found[["metric", "value", "standard_error", "users"]], self.settings)

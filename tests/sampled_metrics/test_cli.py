@@ -529,6 +529,56 @@ def test_rank_says_which_candidates_it_counts(
     assert capsys.readouterr().err == ""
 
 
+def test_rank_prints_metrics_of_ties_and_sets(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Scores of whole numbers are tied often; user 0 has two held-out items, and 1 and 2 have one.
+    np.save("U.npy", np.eye(3))
+    scores = np.array([[3, 2, 2, 1, 1, 0], [5, 5, 5, 1, 0, 0], [1, 2, 3, 4, 5, 6]])
+    np.savetxt("V.csv", scores.T, delimiter=",", fmt="%d")
+    np.savez("V.npz", scores.T.astype(float))
+    held = {"user": [0, 0, 1, 2], "item": [1, 3, 0, 5]}
+    pd.DataFrame(held).to_csv("test.csv", index=False)
+    words = ["rank", "--users", "U.npy", "--test", "test.csv", "--metrics", "recall@2", "rr"]
+    # User 0: ranks 2 or 3, and 4 or 5. User 1: 1, 2 or 3. User 2: 1.
+    expected = {
+        "recall@2": ((1 / 2) / 2 + 2 / 3 + 1) / 3,
+        "rr": ((1 / 2 + 1 / 3) / 2 + (1 + 1 / 2 + 1 / 3) / 3 + 1) / 3,
+    }
+    for among in ("all", "irrelevant"):
+        for items in ("V.csv", "V.npz"):
+            capsys.readouterr()
+            options = ["--items", items, "--among", among, "--format", "csv", "--quiet"]
+            assert main([*words, *options]) == 0
+            found = pd.read_csv(io.StringIO(capsys.readouterr().out)).set_index("metric")
+            assert found["value"].to_dict() == pytest.approx(expected)
+    assert found["users"].tolist() == [3, 3]
+    assert main([*words, "--items", "V.csv", "-o", "ranks.csv", "--quiet"]) == 0
+    assert "4 ranks in ranks.csv" in (out := capsys.readouterr().out)
+    assert "recall@2  0.6389" in out
+    assert "up to 2 held-out items" in refused(["estimate", "ranks.csv"], capsys)
+    assert "recall@z" in refused([*words[:-1], "recall@z", "--items", "V.csv"], capsys)
+    for items, content in (("no.csv", None), ("V2.csv", "a,b\n"), ("V2.npz", "x")):
+        if content is not None:
+            Path(items).write_text(content, encoding="utf-8")
+        assert items in refused([*words, "--items", items], capsys)
+
+
+def test_estimate_takes_exact_ranks(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["example", "toy"]) == 0
+    words = "rank --users toy/U.npy --items toy/V.npy --train toy/train.npz --test toy/test.csv"
+    assert main([*words.split(), "-o", "ranks.csv", "--metrics", "ndcg@10"]) == 0
+    printed = capsys.readouterr().out
+    assert main(["estimate", "ranks.csv", "--metrics", "ndcg@10", "--format", "csv"]) == 0
+    (row,) = pd.read_csv(io.StringIO(capsys.readouterr().out)).to_dict("records")
+    assert f"{row['reported']:.4f}" in printed
+    # Every negative was drawn: what was reported is the exact metric.
+    assert row["estimate"] == row["reported"]
+    assert row["possible_low"] < row["reported"] < row["possible_high"]
+    with pytest.raises(ValueError, match="replacement must be False for the exact ranks"):
+        read_log("ranks.csv", replacement=True)
+
+
 def test_an_error_is_no_longer_than_a_screen(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("wide.csv").write_text("x" * 3_000_000 + ",user\n1,2\n", encoding="utf-8")
     for words in (

@@ -43,6 +43,8 @@ COLUMNS = (
 _INPUT = (*COLUMNS[:5], "n_items", "n_negatives", "rank", "item")
 #: Those of them that are read as whole numbers, of whatever type.
 _NUMBERS = ("n_better", "n_tied", "n_items", "n_negatives", "rank")
+#: What files of exact ranks have besides.
+_EXACT = ("n_candidates", "n_relevant", "n_better", "n_tied", "user")
 #: What other libraries call these columns, without upper case, blanks, "_" and "-".
 _SYNONYMS = {
     "recommender": "model modelname algorithm algo system method run runid",
@@ -197,7 +199,9 @@ def read_log(
     n_negatives : int, optional
         Sampled negatives of each instance, at least 1.
     replacement : bool, optional
-        Whether negatives were drawn with replacement; True if omitted. After duplicates were
+        Whether negatives were drawn with replacement; True if omitted, and False for a file of
+        exact ranks, as of :func:`~sampled_metrics.io.readers.rank_files`, where users have one
+        held-out item: it is read as an evaluation that drew every negative. After duplicates were
         removed, the law given how many distinct ones are left is that without replacement. The
         bundled log is without replacement, and cannot be read otherwise.
 
@@ -237,6 +241,8 @@ def read_log(
     if not isinstance(with_replacement, (bool, np.bool_)):
         raise ValueError(f"replacement must be True or False, got {replacement!r}")
     frame, name = _loaded(source, "the log", lean=True)
+    if set(_EXACT) <= set(frame.columns):
+        frame, with_replacement = _of_exact_ranks(frame, name, replacement), False
     frame = _understood(frame, name, _INPUT)
     _check_columns(list(frame.columns), name)
     _name_ignored(frame, name, {*_INPUT, *COLUMNS})
@@ -269,6 +275,21 @@ def read_log(
             stacklevel=2,
         )
     return Log(rows, bool(with_replacement))
+
+
+def _of_exact_ranks(frame: pd.DataFrame, name: str, replacement: bool | None) -> pd.DataFrame:
+    """The log that exact ranks are: of an evaluation that drew every negative once."""
+    if replacement:
+        raise ValueError(f"replacement must be False for the exact ranks in {name}, got True")
+    relevant = _whole(frame, "n_relevant", 1, name)
+    if relevant.max() > 1:
+        raise ValueError(
+            f"{name} has exact ranks of users with up to {relevant.max()} held-out items: "
+            "rank --metrics says what their metrics are"
+        )
+    items = _whole(frame, "n_candidates", 2, name)
+    kept = frame.drop(columns=[*_EXACT[:2], "relevant_better", "relevant_tied"], errors="ignore")
+    return kept.assign(n_items=items, n_negatives=items - 1)
 
 
 def _bundled(n_items: int | None, n_negatives: int | None, replacement: bool | None) -> Log:

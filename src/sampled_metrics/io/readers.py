@@ -388,9 +388,10 @@ def rank_files(
     Parameters
     ----------
     users, items : str or Path
-        Files of NumPy (``.npy``) with a matrix each, shapes (n_users, n_factors) and
-        (n_items, n_factors). They are mapped, not read, so they may be larger than memory where
-        both are float64 or both float32.
+        Files with a matrix each, shapes (n_users, n_factors) and (n_items, n_factors): of NumPy
+        (``.npy``, or ``.npz`` with that array alone), or CSV without a head. Those that end in
+        .npy are mapped, not read, so they may be larger than memory where both are float64 or both
+        float32.
     test : DataFrame, or CSV or Parquet file
         Columns user and item: rows of the two matrices, counted from 0. A user may have several
         test items; other columns are left out.
@@ -841,6 +842,9 @@ def _on_cpu(values: Any) -> Any:
 def _load_factors(path: str | Path) -> NDArray[Any]:
     """A matrix of real numbers in a file of NumPy, mapped."""
     shown = _named(path)
+    suffix = Path(path).suffix.lower()
+    if suffix in (".csv", ".npz"):
+        return _read_factors(path, suffix, shown)
     try:
         matrix = np.lib.format.open_memmap(path, mode="r")
     except FileNotFoundError:
@@ -852,6 +856,25 @@ def _load_factors(path: str | Path) -> NDArray[Any]:
         found = f"shape {matrix.shape} of {matrix.dtype}"
         raise ValueError(f"{shown} must be a .npy file with a matrix of numbers, got {found}")
     return matrix
+
+
+def _read_factors(path: str | Path, suffix: str, shown: str) -> NDArray[Any]:
+    """A matrix of real numbers in a CSV file without names of columns, or alone in an archive."""
+    wanted = "rows of numbers" if suffix == ".csv" else "one array, a matrix of numbers"
+    try:
+        if suffix == ".csv":
+            matrix = np.loadtxt(path, delimiter=",", ndmin=2)
+        else:
+            with np.load(path) as archive:
+                (matrix,) = archive.values()
+    except FileNotFoundError:
+        raise ValueError(f"{shown} is missing: it must hold {wanted}") from None
+    except Exception as problem:
+        found = shortened(str(problem).split("\n")[0], 100)
+        raise ValueError(f"{shown} must hold {wanted}, got: {found}") from None
+    if matrix.ndim != 2 or matrix.dtype.kind not in "iuf" or not matrix.size:
+        raise ValueError(f"{shown} must hold {wanted}, got shape {matrix.shape}")
+    return np.asarray(matrix)
 
 
 def _named(path: object) -> str:
