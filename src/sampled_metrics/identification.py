@@ -25,13 +25,11 @@ from scipy.special import chdtrc, chdtri
 from ._validate import FloatArray, IntArray
 from .metrics import Metric
 from .metrics import metric as parsed
-from .numerics.all_ranks import local_maxima
+from .numerics.all_ranks import MOST_ITEMS, local_maxima
 from .numerics.distributions import law
 from .numerics.mixtures import likeliest
 from .protocol import Protocol, thinned
 
-#: Largest catalogue: a number is kept for each of its first ranks.
-MOST_ITEMS = 20_000_000
 #: A sample is incompatible with its protocol, or with a shape, if it is as unlikely as this.
 REFUTED = 1e-3
 #: Sampled ranks are put together in cells this wide, in standard deviations of a sampled rank.
