@@ -277,7 +277,8 @@ def compare(
     - *proven*: nothing is assumed of the true ranks. Where the metric has an unbiased estimator,
       as AUC has, the users' differences are tested by bets that hold for any number of them
       (waudbysmith2024); otherwise by the likelihood, see `shape`.
-    - *if decreasing*: near the top, deeper ranks have fewer users (:class:`Shape`).
+    - *if decreasing*: near the top, deeper ranks have fewer users
+      (:class:`~sampled_metrics.identification.Shape`).
     - *if decreasing, at most k times*: they are moreover at most k times fewer from one doubling
       of the rank to the next. k is the largest up to which the verdict holds for every k tried,
       2, 3, 4 and 8: if the users' number falls faster than that, it may fail.

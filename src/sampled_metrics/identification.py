@@ -853,7 +853,7 @@ class Programme:
     def profiles(
         self, samples: Sequence[list[FloatArray]], levels: Sequence[float] = LEVELS
     ) -> list[Profile]:
-        """The profile of each sample, from :meth:`Partition.counts`, with lines near the levels."""
+        """The profile of each sample, from :meth:`Partition.counts`, and lines near the levels."""
         if not self.columns:
             fit, none = Fit(0.0, 0), np.empty(0)
             return [Profile(none, none, self.partition.range, 0.0, fit, []) for _ in samples]
