@@ -218,7 +218,8 @@ def verdict(
         of :func:`~sampled_metrics.estimators.default_gamma`.
     metric : Metric or str, optional
     protocol : Protocol, optional
-        Needed with the name of an estimator; an :class:`~sampled_metrics.estimators.Estimator` has its own.
+        Needed with the name of an estimator; an
+        :class:`~sampled_metrics.estimators.Estimator` has its own.
     n_users : int, optional
         If omitted, the evaluation is of the users given, and only their negatives are random.
         Otherwise it is of this many users, drawn at random: from two arrays a user's two ranks are
