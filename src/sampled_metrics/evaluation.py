@@ -37,7 +37,7 @@ from .results import Comparison, Estimates
 #: The corrections that are fitted to the log itself.
 FITTED = ("bias-variance, fitted prior", "maximum entropy", "maximum likelihood")
 #: All corrections, by the names that the tables print.
-ESTIMATORS = ("naive", "rank estimate", "least bias", "monotone", "bias-variance", *FITTED)
+ESTIMATORS = (*corrections.NAMES, *FITTED)
 #: The metrics that are estimated if none is named.
 DEFAULT_METRICS = ("recall@10", "ndcg@10", "ap", "auc")
 #: The verdict where neither recommender is known to beat the other.
@@ -165,8 +165,11 @@ def estimate(
     sample = _Sample.of(log)
     wanted, level = _metrics(metrics), _confidence(confidence)
     values = _Values(sample, _gamma(gamma, sample))
+    assumed = _shape(shape, sample)
     if estimators is None:
-        table, notes = _one_row_each(sample, values, wanted, level, shape, identification, progress)
+        table, notes = _one_row_each(
+            sample, values, wanted, level, assumed, identification, progress
+        )
     else:
         table, notes = _row_for_each(sample, values, wanted, level, estimators, progress)
     by_recommender = table["recommender"].map(sample.names.index)
@@ -175,8 +178,8 @@ def estimate(
     table = table.iloc[np.lexsort(order)].reset_index(drop=True)
     settings: dict[str, Any] = {"gamma": values.gamma, "confidence": level}
     if estimators is None and identification:
-        settings["assumed"] = _said(_shape(shape, sample))
-        known = [of.name for of in wanted if values.worst_bias(of, "naive") < _UNBIASED]
+        settings["assumed"] = _said(assumed)
+        known = [of.name for of in wanted if values.unbiased(of)]
         if known and settings["assumed"] != "nothing":
             settings["assumed"] += f"; nothing for {', '.join(known)}"
     return Estimates(table, settings, tuple(dict.fromkeys(notes)))
@@ -187,7 +190,7 @@ def _one_row_each(
     values: _Values,
     wanted: list[Metric],
     level: float,
-    shape: Shape | str | None,
+    shape: Shape | None,
     identification: bool,
     progress: bool,
 ) -> tuple[pd.DataFrame, list[str]]:
@@ -195,7 +198,7 @@ def _one_row_each(
     with _progress.bar(total=len(wanted) * 2, desc="estimate", unit="table", show=progress) as bar:
         for of in wanted:
             naive = values.of(of, "naive")
-            unbiased = values.worst_bias(of, "naive") < _UNBIASED
+            unbiased = values.unbiased(of)
             found = naive if unbiased else values.of(of, "bias-variance")
             bar.update()
             ends = {}
@@ -206,8 +209,7 @@ def _one_row_each(
                     for name, one in naive.items()
                 }
             elif identification:
-                assumed = None if unbiased else _shape(shape, sample)
-                ends, said = sample.possible(of, assumed, level)
+                ends, said = sample.possible(of, None if unbiased else shape, level)
                 notes += said
             bar.update()
             for name, one in found.items():
@@ -360,7 +362,7 @@ def compare(
     pairs = list(combinations(sample.names, 2))
     with _progress.bar(total=3, desc="compare", unit="step", show=progress) as bar:
         naive = values.of(of, "naive")
-        unbiased = values.worst_bias(of, "naive") < _UNBIASED
+        unbiased = values.unbiased(of)
         if estimator is None and unbiased:
             name = "naive"
         corrected = values.of(of, name)
@@ -675,19 +677,12 @@ class _Sample:
         instances = np.bincount(self.user[rows][first])
         return np.asarray(1.0 / instances[self.user[rows]])
 
-    def counts(self, recommender: str, of: _Class, size: int | None = None) -> FloatArray:
-        """Users at each sampled rank, ties spread evenly; shape (n_relevant, m + 1)."""
+    def counts(self, recommender: str, of: _Class) -> FloatArray:
+        """Users of a class with one relevant item at each sampled rank; shape (m + 1,)."""
         span = self.rows[recommender]
-        rows = of.rows
-        if size is not None:
-            rows = rows[slice(*np.searchsorted(of.size, [size, size + 1]).tolist())]
-        rows = rows[(rows >= span.start) & (rows < span.stop)]
+        rows = of.rows[(of.rows >= span.start) & (of.rows < span.stop)]
         weights = self.instance_weights(recommender)[rows - span.start]
-        better, tied, j = self.better[rows], self.tied[rows], self.position[rows] - 1
-        steps = np.zeros((of.n_relevant, of.n_negatives + 2))
-        np.add.at(steps, (j, better), weights / (tied + 1))
-        np.add.at(steps, (j, better + tied + 1), -weights / (tied + 1))
-        return np.asarray(np.maximum(np.cumsum(steps, axis=1)[:, :-1], 0.0))
+        return self._spread(rows, weights, of.n_negatives)
 
     @cached_property
     def kinds(self) -> tuple[IntArray, IntArray]:
@@ -831,6 +826,7 @@ class _Values:
 
     def __init__(self, sample: _Sample, gamma: float) -> None:
         self.sample, self.gamma = sample, gamma
+        self._unbiased: dict[Metric, bool] = {}
         self._fitted: dict[tuple[str, ...], priors.FittedPrior] = {}
         self._expanded: dict[tuple[str, ...], priors.Expansion] = {}
 
@@ -897,7 +893,7 @@ class _Values:
             protocol = self._mean_protocol(one.n_negatives)
             values = corrections.bias_variance(of, protocol, self.gamma, prior).values
             tables[one.n_negatives] = values[np.newaxis]
-            shares = [sample.counts(r, one)[0] / sample.users[r].size for r in names]
+            shares = [sample.counts(r, one) / sample.users[r].size for r in names]
             leads = moves.rows
             if one.n_negatives + 1 > leads.shape[1]:
                 law = all_ranks(int(protocol.pool), one.n_negatives, protocol.replacement)
@@ -950,7 +946,7 @@ class _Values:
         fewest, sample = int(self.sample.negatives.min()), self.sample
         found = np.zeros(fewest + 1)
         for one in sample.classes:
-            counts = np.sum([sample.counts(r, one)[0] for r in recommenders], axis=0)
+            counts = np.sum([sample.counts(r, one) for r in recommenders], axis=0)
             found += counts @ thinned(one.n_negatives, fewest)
         return found
 
@@ -1018,6 +1014,12 @@ class _Values:
         tables = [table for _, _, table in self.by_size(of, name)]
         low = min(float(table.min(axis=2).sum(axis=1).min()) for table in tables)
         return low, max(float(table.max(axis=2).sum(axis=1).max()) for table in tables)
+
+    def unbiased(self, of: Metric) -> bool:
+        """Whether the naive metric is the exact one in expectation, whatever the true ranks are."""
+        if of not in self._unbiased:
+            self._unbiased[of] = self.worst_bias(of, "naive") < _UNBIASED
+        return self._unbiased[of]
 
     def worst_bias(self, of: Metric, name: str, every: bool = False) -> float:
         """The largest bias that the difference of two estimates can have, whoever the users are.

@@ -861,7 +861,7 @@ class Programme:
         every = [counts for pair in sides for counts in pair]  # low, high, low, high, ...
         signs = np.tile([1.0, -1.0], len(samples))
         base = self._on_chosen(every, np.zeros(len(every)))
-        units = np.array([sum(float(c.sum()) for c in counts) for counts in every])
+        units = _units(every)
         # Lines at the deviance of a level: it grows with the square of their slope, roughly.
         middle = float(np.median(levels))
         low, high = self.partition.range
@@ -895,7 +895,7 @@ class Programme:
             As :attr:`Profile.scores`, for both samples of each pair.
         """
         every = [self._sides(one)[i] for pair in pairs for i, one in enumerate(pair)]
-        units = np.array([sum(float(c.sum()) for c in counts) for counts in every])
+        units = _units(every)
         signed = np.repeat(slopes, 2) * np.tile([1.0, -1.0], len(pairs))
         found = self._solved(every, signed / (2.0 * units))
         base = self._on_chosen(every, np.zeros(len(every)))
@@ -914,7 +914,7 @@ class Programme:
 
     def _solved(self, samples: list[list[FloatArray]], slopes: FloatArray) -> _Solved:
         """The likeliest mixtures of each sample where the metric costs so much a user."""
-        units = np.array([sum(float(c.sum()) for c in counts) for counts in samples])
+        units = _units(samples)
         for left in range(_ROUNDS, -1, -1):
             found = self._on_chosen(samples, slopes)
             short = found.short.sum(axis=1) * 2.0 * units > _NEAR
@@ -924,7 +924,7 @@ class Programme:
 
     def _on_chosen(self, samples: list[list[FloatArray]], slopes: FloatArray) -> _Solved:
         parts, cells_ = len(self.columns), self.laws.shape[1]
-        units = np.array([sum(float(c.sum()) for c in counts) for counts in samples])
+        units = _units(samples)
         shares = np.zeros((len(samples), parts, cells_))
         for i, counts in enumerate(samples):
             for g, c in enumerate(counts):
@@ -1016,8 +1016,8 @@ class Programme:
             return {}
         # The lower end, whose lines fall, is that of the first side.
         both, side = self._sides(sample), int(slope > 0)
-        units = np.array([sum(float(c.sum()) for c in counts) for counts in both])
-        weights = self._solved(list(both), np.array([-slope, -slope]) / (2.0 * units)).weights[side]
+        units = _units(both)
+        weights = self._solved([*both], np.array([-slope, -slope]) / (2.0 * units)).weights[side]
         found: dict[int, float] = {}
         for g, one in enumerate(self.columns):
             position = self.partition.parts[g].corners[0][0]
@@ -1045,6 +1045,11 @@ class Programme:
             deviance += 2.0 * float((seen[some] * np.log(seen[some] / wanted[some])).sum())
             cells_ += seen.size - 1
         return Fit(max(deviance, 0.0), cells_)
+
+
+def _units(samples: Sequence[list[FloatArray]]) -> FloatArray:
+    """Users, or their items, in each sample."""
+    return np.array([sum(float(c.sum()) for c in counts) for counts in samples])
 
 
 def _scores(sample: list[FloatArray], base: _Solved, found: _Solved, i: int) -> list[FloatArray]:
