@@ -41,7 +41,7 @@ def by_pandas(table: pd.DataFrame) -> pd.DataFrame:
 def test_estimate(measure: Callable[..., None], sizes: str, way: str) -> None:
     n = 100_000
     table = rows(n, sizes)
-    log = read_log(table, n_negatives=NEGATIVES)
+    log = read_log(table, n_negatives=NEGATIVES, replacement=True)
     options = {
         "ours, naive": {"estimators": ["naive"]},
         "ours": {"estimators": "all"},
@@ -49,7 +49,7 @@ def test_estimate(measure: Callable[..., None], sizes: str, way: str) -> None:
     }
     calls: dict[str, Callable[[], object]] = {
         "pandas": lambda: by_pandas(table),
-        "read_log": lambda: read_log(table, n_negatives=NEGATIVES),
+        "read_log": lambda: read_log(table, n_negatives=NEGATIVES, replacement=True),
     }
     call = calls.get(way) or (lambda: estimate(log, ["ndcg@10"], **options[way]))  # type: ignore[arg-type]
     many = way in ("pandas", "read_log", "ours, naive")

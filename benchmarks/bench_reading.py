@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from tests.trec import written
 
 from bench_evaluation import by_pandas
 from sampled_metrics.io import readers
@@ -51,7 +52,7 @@ def test_read(
 ) -> None:
     path = files[kind, order]
     calls: dict[str, Callable[[], object]] = {
-        "ours": lambda: read_log(path, n_items=100_000, n_negatives=NEGATIVES),
+        "ours": lambda: read_log(path, n_items=100_000, n_negatives=NEGATIVES, replacement=True),
         "pandas": lambda: by_pandas(pd.read_csv(path) if kind == "csv" else pd.read_parquet(path)),
     }
     rows = RECOMMENDERS * USERS
@@ -61,19 +62,10 @@ def test_read(
 @pytest.mark.parametrize("way", ["ours", "pandas"])
 def test_trec(measure: Callable[..., None], tmp_path: Path, way: str) -> None:
     """A run of 15,000 queries, 100 documents each: its ranks, against splitting its lines."""
-    rng, run, qrels = np.random.default_rng(5), [], []
-    for query in range(15_000):
-        documents = rng.choice(100_000, 100, replace=False)
-        scores = np.sort(rng.normal(size=100))[::-1]
-        run += [
-            f"q{query} Q0 doc{document} {rank} {score:.6f} bm25\n"
-            for rank, (document, score) in enumerate(zip(documents, scores, strict=True), 1)
-        ]
-        qrels.append(f"q{query} 0 doc{documents[min(rng.geometric(0.05), 100) - 1]} 1\n")
-    (tmp_path / "run.trec").write_text("".join(run))
-    (tmp_path / "qrels.trec").write_text("".join(qrels))
+    queries = 15_000
+    run, qrels = written(tmp_path, queries, np.random.default_rng(5))
     calls: dict[str, Callable[[], object]] = {
-        "ours": lambda: readers.trec(tmp_path / "run.trec", tmp_path / "qrels.trec"),
-        "pandas": lambda: pd.read_csv(tmp_path / "run.trec", sep=" ", header=None),
+        "ours": lambda: readers.trec(run, qrels),
+        "pandas": lambda: pd.read_csv(run, sep=" ", header=None),
     }
-    measure("reading", "TREC run", way, len(run), calls[way], rounds=3)
+    measure("reading", "TREC run", way, 100 * queries, calls[way], rounds=3)

@@ -120,6 +120,14 @@ def as_written(value: object) -> str:
     return shortened(" ".join(text.split()))
 
 
+def span(values: NDArray[Any]) -> str:
+    """All values in a word: the one that they are, or from the least to the largest."""
+    if not values.size:
+        return "<none>"
+    low, high = values.min(), values.max()
+    return str(low) if low == high else f"<{low} to {high}>"
+
+
 def shortened(text: str, most: int = 60) -> str:
     """A text on one line as it is, or its beginning if it is too long for a sentence."""
     return text if len(text) <= most else text[: most - 3] + "..."

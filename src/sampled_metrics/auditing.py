@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from ._validate import FloatArray, IntArray, generator, integer, integers
+from ._validate import FloatArray, IntArray, as_written, generator, integer, integers
 from .io.logs import _labels, _loaded, _name_ignored, _need, _numbers, _understood
 from .results import Audit
 
@@ -37,7 +37,7 @@ def audit(
     positives: Any = None,
     *,
     n_negatives: int | None = None,
-    replacement: bool = False,
+    replacement: bool | None = None,
     level: float = 0.05,
     rng: int | np.random.Generator = SEED,
 ) -> Audit:
@@ -56,9 +56,11 @@ def audit(
         A matrix belongs to negatives in rows, columns user and item to negatives in columns.
     n_negatives : int, optional
         How many negatives each user is said to have, at least 1.
-    replacement : bool
+    replacement : bool, optional
         Whether negatives are said to be drawn with replacement. Duplicates are then expected, and
-        their number is tested; otherwise the first one raises the alarm.
+        their number is tested; if False the first one raises the alarm. If omitted the negatives
+        show it: they are taken to be drawn with replacement where one repeats, and the settings of
+        the result say which.
     level : float
         Probability, in (0, 1), that what is as it claims raises an alarm. It is divided by the
         number of tests (Bonferroni).
@@ -112,7 +114,7 @@ def audit(
     if n_negatives is not None:
         n_negatives = integer(n_negatives, "n_negatives", 1, 2**62)
     if not 0 < level < 1:
-        raise ValueError(f"level must be in (0, 1), got {level!r}")
+        raise ValueError(f"level must be in (0, 1), got {as_written(level)}")
     rng = generator(rng)
     user, item, held, n_users = _draws(negatives, n_items, positives)
     if n_users * n_items >= 2**62:
@@ -124,6 +126,8 @@ def audit(
     if (n_candidates[user] < 1).any():
         raise ValueError("positives must leave each user a candidate, got one with none")
     checks = [] if positives is None else [_positives(user, is_positive)]
+    if replacement is None:
+        replacement = _distinct(keys).size < keys.size
     checks.append(_duplicates(user, keys, n_candidates, replacement))
     checks.append(_number(user, n_candidates, n_negatives, replacement))
     drawn = keys[~is_positive]
@@ -163,13 +167,16 @@ def _positives(user: IntArray, is_positive: NDArray[np.bool_]) -> Check:
 def _duplicates(user: IntArray, keys: IntArray, n_candidates: IntArray, replacement: bool) -> Check:
     distinct, times = np.unique(keys, return_counts=True)
     extra = keys.size - distinct.size
-    if not replacement:
-        finding = f"{extra:,} of {keys.size:,} draws repeat a negative of their user"
-        return "duplicates", float(extra), float(not extra), finding
     # Pairs of draws of a user are equal with probability 1 / n_candidates, pairwise independently.
-    pairs = int((times * (times - 1) // 2).sum())
     draws = np.bincount(user, minlength=n_candidates.size)
     expected = float((draws * (draws - 1) / 2 / np.maximum(n_candidates, 1)).sum())
+    if not replacement:
+        finding = (
+            f"{extra:,} of {keys.size:,} draws repeat a negative of their user, where "
+            f"{expected:,.0f} pairs of draws would be equal with replacement"
+        )
+        return "duplicates", float(extra), float(not extra), finding
+    pairs = int((times * (times - 1) // 2).sum())
     law = stats.poisson(expected)
     p_value = min(1.0, 2 * float(min(law.cdf(pairs), law.sf(pairs - 1))))
     finding = (

@@ -111,7 +111,7 @@ class _Files:
         """Make sure that a file can be written, and return the path to write to meanwhile."""
         target = given.resolve()
         if target.exists() and not target.is_file():
-            raise ValueError(f"{given} must be a file to write to, and is a folder or a device")
+            raise ValueError(f"{given} must be a file to write to, not a folder or a device")
         if target in self._targets:
             raise ValueError(f"{given} is named for two outputs")
         if any(name is not None and Path(name).resolve() == target for name in inputs):
@@ -285,8 +285,8 @@ def _rank(arguments: argparse.Namespace, files: _Files) -> None:
 
     if arguments.format and arguments.output:
         raise ValueError(
-            f"--format is for ranks that are printed, got {arguments.format} beside --output: the "
-            "extension of OUTPUT, .csv or .parquet, says what is written"
+            f"--format must be left out beside --output, got {arguments.format}: the extension of "
+            "OUTPUT, .csv or .parquet, says what to write"
         )
     for name in arguments.metrics or ():
         metric(name)
@@ -404,7 +404,7 @@ def _log(arguments: argparse.Namespace) -> Log:
     from .io.logs import read_log
 
     sizes = {"n_items": arguments.n_items, "n_negatives": arguments.n_negatives}
-    replacement = False if arguments.no_replacement else None
+    replacement = arguments.replacement
     if arguments.command != "plan":
         return read_log(arguments.log, **sizes, replacement=replacement)
     # A plan may be for another catalogue than that of the log, if the log has its own.
@@ -453,9 +453,9 @@ def _kind(arguments: argparse.Namespace) -> str:
     """The format that is asked for, or that the name of the output ends in."""
     suffix = "" if arguments.output is None else Path(arguments.output).suffix.lower()
     if arguments.format is None and suffix not in ("", *_SUFFIXES):
-        endings = ", ".join(_SUFFIXES)
         raise ValueError(
-            f"{arguments.output} must end in one of {endings}, or --format say what to write"
+            f"--format is missing: the extension of {arguments.output} does not say what to write, "
+            f"as {', '.join(_SUFFIXES)} do"
         )
     return arguments.format or _SUFFIXES.get(suffix, "table")
 
@@ -571,8 +571,9 @@ def _add_estimation(*parsers: argparse.ArgumentParser) -> None:
             help="sampled negatives of each user, if the log has no column of this name",
         )  # fmt: skip
         parser.add_argument(
-            "--no-replacement", action="store_true",
-            help="negatives were drawn without replacement, or duplicates were removed",
+            "--replacement", action=argparse.BooleanOptionalAction,
+            help="whether one user's negatives may repeat; --no-replacement also where duplicates "
+            "were removed; needed unless LOG says it, as bundled and exact ranks do",
         )  # fmt: skip
         parser.add_argument(
             "--confidence", type=_number, default=0.95, metavar="P",
@@ -681,8 +682,8 @@ def _add_audit_options(audit: argparse.ArgumentParser) -> None:
         help="how many each user is said to have; default: as many as one another",
     )  # fmt: skip
     audit.add_argument(
-        "--replacement", action="store_true",
-        help="negatives are said to be drawn with replacement, so that duplicates are expected",
+        "--replacement", action=argparse.BooleanOptionalAction,
+        help="whether one user's negatives may repeat; default: what the negatives show",
     )  # fmt: skip
     audit.add_argument(
         "--level", type=_number, default=0.05, metavar="P",

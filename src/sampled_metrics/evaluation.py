@@ -24,7 +24,7 @@ from scipy.special import chdtrc, chdtri, gammaln, stdtr, stdtrit
 
 from . import _progress, identification, priors
 from . import estimators as corrections
-from ._validate import FloatArray, IntArray, shortened
+from ._validate import FloatArray, IntArray, as_written, shortened
 from .identification import Shape
 from .io.logs import Log, read_log
 from .metrics import Metric
@@ -67,6 +67,7 @@ def estimate(
     log: Log | str | Path | pd.DataFrame,
     metrics: Sequence[str | Metric] = DEFAULT_METRICS,
     *,
+    replacement: bool | None = None,
     estimators: Sequence[str] | str | None = None,
     shape: Shape | str | None = "decreasing",
     gamma: float | None = None,
@@ -84,9 +85,11 @@ def estimate(
     ----------
     log : Log, str, Path or pandas.DataFrame
         From :func:`~sampled_metrics.io.logs.read_log`, or what that reads without being told
-        more; two users or more for each recommender.
+        more than `replacement`; two users or more for each recommender.
     metrics : sequence of str or Metric
         `DEFAULT_METRICS` if omitted.
+    replacement : bool
+        As for :func:`~sampled_metrics.io.logs.read_log`; a `Log` knows it.
     estimators : sequence of str, optional
         Of `ESTIMATORS`, or "all": the table then has a row for each of them instead of one for
         each recommender and metric. "all" are those that the log allows but "maximum likelihood",
@@ -162,7 +165,7 @@ def estimate(
     4           Z  recall@10   0.071 to 0.146
     5           Z        auc  0.7481 ± 0.0033
     """
-    sample = _Sample.of(log)
+    sample = _Sample.of(log, replacement)
     wanted, level = _metrics(metrics), _confidence(confidence)
     values = _Values(sample, _gamma(gamma, sample))
     assumed = _shape(shape, sample)
@@ -266,6 +269,7 @@ def compare(
     log: Log | str | Path | pd.DataFrame,
     metric: str | Metric,
     *,
+    replacement: bool | None = None,
     shape: Shape | str | None = "decreasing",
     estimator: str | None = None,
     gamma: float | None = None,
@@ -299,6 +303,8 @@ def compare(
     log : Log, str, Path or pandas.DataFrame
         As for :func:`estimate`, with the same users for every recommender.
     metric : str or Metric
+    replacement : bool
+        As for :func:`estimate`.
     shape : Shape or {"decreasing"}, optional
         The most that may be assumed; nothing if None.
     estimator : str, optional
@@ -347,17 +353,19 @@ def compare(
     >>> ranks = Protocol(1_000, 9).draw(true, np.random.default_rng(1))
     >>> names, users = ["A"] * 100 + ["B"] * 100, [*range(100)] * 2
     >>> rows = pd.DataFrame({"recommender": names, "user": users, "rank": ranks})
-    >>> log = read_log(rows, n_items=1_000, n_negatives=9)
+    >>> log = read_log(rows, n_items=1_000, n_negatives=9, replacement=True)
     >>> compare(log, "auc").verdicts, compare(log, "recall@10", shape=None).verdicts
     ({('A', 'B'): 'A beats B'}, {('A', 'B'): 'unknown'})
     """
-    sample = _Sample.of(log)
+    sample = _Sample.of(log, replacement)
     (of,), level = _metrics([metric]), _confidence(confidence)
     values = _Values(sample, _gamma(gamma, sample))
     _same_users(sample)
     (name,) = _estimators([estimator or "bias-variance"], sample)
     if name == "maximum likelihood":
-        raise ValueError(f"estimator must have a standard error for differences, got {name!r}")
+        raise ValueError(
+            f"estimator must have a standard error for differences, got {as_written(name)}"
+        )
     assumed, notes = _shape(shape, sample), _notes([name], sample, [name])
     pairs = list(combinations(sample.names, 2))
     with _progress.bar(total=3, desc="compare", unit="step", show=progress) as bar:
@@ -589,9 +597,14 @@ class _Sample:
     """The rows of a log as arrays, the users they belong to, and their classes."""
 
     @classmethod
-    def of(cls, log: Log | str | Path | pd.DataFrame) -> _Sample:
+    def of(cls, log: Log | str | Path | pd.DataFrame, replacement: bool | None) -> _Sample:
         """The sample of a log, or of what is read as one."""
-        return cls(log if isinstance(log, Log) else read_log(log))
+        if not isinstance(log, Log):
+            return cls(read_log(log, replacement=replacement))
+        if replacement not in (None, log.replacement):
+            said = as_written(replacement)
+            raise ValueError(f"replacement must be {log.replacement} as in the log, got {said}")
+        return cls(log)
 
     def __init__(self, log: Log) -> None:
         rows, self.names, self.replacement = log.rows, log.recommenders, log.replacement
@@ -1254,7 +1267,7 @@ def _metrics(given: Sequence[str | Metric]) -> list[Metric]:
 def _shape(given: Shape | str | None, sample: _Sample) -> Shape | None:
     """What is assumed of the first true ranks; nothing where users have several relevant items."""
     if not (given is None or isinstance(given, Shape) or given == "decreasing"):
-        raise ValueError(f"shape must be a Shape, 'decreasing' or None, got {given!r}")
+        raise ValueError(f"shape must be a Shape, 'decreasing' or None, got {as_written(given)}")
     if given is None or int(sample.relevant.max()) > 1:
         return None
     return given if isinstance(given, Shape) else Shape()
@@ -1273,9 +1286,9 @@ def _estimators(given: Sequence[str] | str, sample: _Sample) -> list[str]:
     for name in names:
         if name not in ESTIMATORS:
             near = difflib.get_close_matches(str(name), ESTIMATORS, n=1, cutoff=0.0)[0]
-            raise ValueError(f"estimator {name!r} is unknown: did you mean {near!r}?")
+            raise ValueError(f"estimator {as_written(name)} is unknown: did you mean {near!r}?")
         if name in FITTED and unfit:
-            raise ValueError(f"estimator {name!r} is not for this log: {unfit}")
+            raise ValueError(f"estimator {name!r} does not fit this log: {unfit}")
     if not names:
         raise ValueError("estimators must hold one name or more, got none")
     return names
@@ -1314,11 +1327,11 @@ def _gamma(given: float | None, sample: _Sample) -> float:
     if given is None:
         return corrections.default_gamma(max(users.size for users in sample.users.values()))
     if not isinstance(given, numbers.Real) or not 0 < given < np.inf:
-        raise ValueError(f"gamma must be a finite number > 0, got {given!r}")
+        raise ValueError(f"gamma must be a finite number > 0, got {as_written(given)}")
     return float(given)
 
 
 def _confidence(given: float) -> float:
     if not isinstance(given, numbers.Real) or not 0 < given < 1:
-        raise ValueError(f"confidence must be a number in (0, 1), got {given!r}")
+        raise ValueError(f"confidence must be a number in (0, 1), got {as_written(given)}")
     return float(given)

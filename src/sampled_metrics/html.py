@@ -347,6 +347,138 @@ def _plan_panel(rows: pd.DataFrame, what: str) -> _Panel:
     return draw, 3.6
 
 
+#: How a plan may reach its probability: the word, and the columns of counts and scores.
+_WAYS = {
+    "negatives": ("negatives_needed", "scores_by_negatives"),
+    "users": ("users_needed", "scores_by_users"),
+}
+
+
+def _needs_panel(rows: pd.DataFrame, title: str) -> _Panel:
+    """What each estimator of a plan needs, by the scores that it takes."""
+    records: list[dict[str, Any]] = [dict(row) for _, row in rows.astype(object).iterrows()]
+    exact = records[-1]
+    names = [*(str(row["estimator"]) for row in records[:-1]), "all items"]
+    shares = [f"{p:.0%}" if (p := row["probability"]) < 0.995 else "over 99%" for row in records]
+    labels = [f"{name}\nright in {share}" for name, share in zip(names, shares, strict=True)]
+    scores = [
+        float(row[at]) for row in records for _, at in _WAYS.values() if not pd.isna(row[at])
+    ] or [1.0]
+    low, high = min(scores), max(scores)
+
+    def draw(ax: Axes) -> None:
+        from matplotlib.ticker import NullFormatter
+
+        from .plots import MARKS
+
+        ax.set(xscale="log", title=title, xlabel="scores to compute for one recommender")
+        ax.set_xlim(low / 2, high * 2)
+        ax.xaxis.set_minor_formatter(NullFormatter())
+        if not pd.isna(exact["scores_by_negatives"]):
+            ax.axvline(exact["scores_by_negatives"], color="black", linewidth=1)
+        for place, row in enumerate(records):
+            for (way, (needed, at)), mark, up in zip(
+                _WAYS.items(), MARKS, (-0.2, 0.2), strict=False
+            ):
+                count, x, color = row[needed], row[at], mark["color"]
+                if row is exact and way == "negatives":
+                    label, color = "users as planned", "black"
+                elif pd.isna(count):
+                    label = f"not reached with more {way}"
+                else:
+                    label = f"{count:,} {way if count != 1 else way[:-1]}"
+                right = True
+                if pd.isna(x):  # beyond all counts, too
+                    x = low / 2
+                else:
+                    ax.plot(x, place + up, mark["marker"], color=color, ms=6)
+                    right = float(x) ** 2 < low * high
+                ax.annotate(
+                    label,
+                    (x, place + up),
+                    (7 if right else -7, 0),
+                    textcoords="offset points",
+                    ha="left" if right else "right",
+                    va="center",
+                    fontsize=10,
+                    color=color,
+                    bbox={"facecolor": "white", "linewidth": 0, "pad": 0.5},
+                )
+        ax.set_yticks(range(len(labels)), labels)
+        ax.set_ylim(len(labels) - 0.4, -0.6)
+        ax.grid(False, axis="y")
+
+    return draw, 1.1 + 0.55 * len(records)
+
+
+def plan_figure(plans: pd.DataFrame) -> Figure:
+    """For each pair what every estimator needs, in negatives or in users, and what that costs.
+
+    Below its name stands the probability of the right verdict as planned. The line is what it
+    costs to rank all items for the planned users.
+
+    Examples
+    --------
+    >>> from . import Protocol, planning
+    >>> found = planning.plan({1: 1.0}, {9: 1.0}, "ap", Protocol(100, 5), 5, estimators=["naive"])
+    >>> [text.get_text() for text in plan_figure(found.frame).axes[0].texts]
+    ['6 negatives', '6 users', 'users as planned', '1 user']
+    """
+    if "first" not in plans:
+        return _drawn(_needs_panel(plans, ""))
+    groups = plans.groupby(["first", "second"], sort=False)
+    return _drawn(*(
+        _needs_panel(rows, " and ".join(_figure_names(map(str, pair)).values())) for pair, rows in groups
+    ))  # fmt: skip
+
+
+#: Smaller p-values are drawn here, as arrowheads.
+_LEAST_P = 1e-12
+
+
+def audit_figure(checks: pd.DataFrame, level: float) -> Figure:
+    """How odd each check of an audit found the negatives, and from where on it raises an alarm.
+
+    Parameters
+    ----------
+    checks : pandas.DataFrame
+        The frame of an audit.
+    level : float
+        Of its alarms together.
+
+    Examples
+    --------
+    >>> checks = pd.DataFrame({"check": ["items"], "p_value": [0.3], "alarm": [False]})
+    >>> [text.get_text() for text in audit_figure(checks, 0.05).axes[0].get_yticklabels()]
+    ['items']
+    """
+
+    def draw(ax: Axes) -> None:
+        from .plots import MARKS
+
+        alarms = ", ".join(checks.loc[checks["alarm"], "check"])
+        ax.set(xscale="log", xlim=(1.6, _LEAST_P / 2), title=f"alarm: {alarms or 'none'}")
+        ax.axvspan(level / len(checks), _LEAST_P / 2, color="#e6e6e6", linewidth=0)
+        for place, (alarm, found) in enumerate(
+            zip(checks["alarm"], checks["p_value"], strict=True)
+        ):
+            mark, p = MARKS[int(alarm)], max(float(found), _LEAST_P)
+            shape = ">" if found < _LEAST_P else mark["marker"]
+            ax.hlines(place, 1.0, p, color=mark["color"], linewidth=1.6)
+            ax.plot(p, place, shape, color=mark["color"], ms=7)
+        ax.set_yticks(range(len(checks)), list(checks["check"]))
+        for label, alarm in zip(ax.get_yticklabels(), checks["alarm"], strict=True):
+            label.set_fontweight("bold" if alarm else "normal")
+        ax.set_ylim(len(checks) - 0.4, -0.6)
+        ax.grid(False, axis="y")
+        ax.set_xlabel(
+            "p-value: how often negatives drawn as claimed look\n"
+            "as odd as these, or odder; grey raises an alarm"
+        )
+
+    return _drawn((draw, 1.5 + 0.3 * len(checks)))
+
+
 def _image(panel: _Panel) -> str:
     """A panel as an image to put inside a page: in vector form, its text as outlines."""
     figure, buffer = _drawn(panel), io.StringIO()

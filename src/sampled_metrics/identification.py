@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import chdtrc, chdtri
 
-from ._validate import FloatArray, IntArray
+from ._validate import FloatArray, IntArray, as_written
 from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics.all_ranks import MOST_ITEMS, local_maxima
@@ -87,7 +87,9 @@ class Shape:
         for name, low in (("head", 0.0), ("steepness", 1.0)):
             value = getattr(self, name)
             if not isinstance(value, numbers.Real) or not float(value) >= low or value == 0:
-                raise ValueError(f"{name} must be a number >= {max(low, 1e-9):g}, got {value!r}")
+                raise ValueError(
+                    f"{name} must be a number >= {max(low, 1e-9):g}, got {as_written(value)}"
+                )
 
     def __str__(self) -> str:
         fall = ""
@@ -365,9 +367,9 @@ def interval(
     """
     metric = parsed(metric)
     if not isinstance(confidence, numbers.Real) or not 0 < confidence < 1:
-        raise ValueError(f"confidence must be a number in (0, 1), got {confidence!r}")
+        raise ValueError(f"confidence must be a number in (0, 1), got {as_written(confidence)}")
     if users is not None and (not isinstance(users, numbers.Real) or not users > 0):
-        raise ValueError(f"users must be a number > 0, got {users!r}")
+        raise ValueError(f"users must be a number > 0, got {as_written(users)}")
     classes = checked_counts(counts, protocol)
     total = sum(users for _, _, users in classes)
     scale = 1.0 if users is None else min(float(users), _INFINITE) / total
@@ -448,7 +450,7 @@ def checked_counts(
         given, protocols = list(counts), list(protocol)  # type: ignore[arg-type]
         if len(given) != len(protocols):
             raise ValueError(
-                f"counts and protocol must be as many, got {len(given)} and {len(protocols)}"
+                f"protocol must hold one for each of {len(given)} counts, got {len(protocols)}"
             )
         if len({each.replacement for each in protocols}) > 1:
             raise ValueError("replacement must be the same for all classes, got both")
@@ -480,7 +482,7 @@ def _finite(counts: ArrayLike) -> FloatArray:
     try:
         rows = np.asarray(counts, dtype=float)
     except (TypeError, ValueError):
-        raise ValueError(f"counts must be numbers, got {counts!r:.60}") from None
+        raise ValueError(f"counts must be numbers, got {as_written(counts)}") from None
     bad = rows[~(np.isfinite(rows) & (rows >= 0))]
     if bad.size:
         raise ValueError(f"counts must be finite numbers >= 0, got {bad[0]}")

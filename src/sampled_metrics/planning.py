@@ -284,7 +284,7 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
     --------
     >>> from .io.logs import read_log
     >>> rows = pd.DataFrame({"user": [1, 2, 3, 4], "rank": [1, 1, 1, 5]})
-    >>> found = fitted(read_log(rows, n_items=50, n_negatives=4), 101)
+    >>> found = fitted(read_log(rows, n_items=50, n_negatives=4, replacement=True), 101)
     >>> len(found["recommender"]), round(sum(found["recommender"].values()), 9)
     (101, 1.0)
     """

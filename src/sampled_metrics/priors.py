@@ -177,8 +177,8 @@ def maximum_entropy(
     counts, protocol
         As for :func:`maximum_likelihood`.
     weight : float, optional
-        What a nat of entropy is worth in nats of likelihood, above 0 and finite: the square root
-        of the number of users if omitted. A small one gives the masses of maximum likelihood,
+        Weight of the entropy beside the logarithm of the likelihood, above 0 and finite: the square
+        root of the number of users if omitted. A small one gives the masses of maximum likelihood,
         smeared; one of the order of the number of users forgets the sample.
 
     Returns

@@ -27,6 +27,7 @@ from ._validate import (
     generator,
     integers,
     real_scores,
+    span,
 )
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -47,7 +48,7 @@ _BLOCK_ENTRIES = 2**21  # given scores that are checked at a time: 16 MiB in flo
 _TILE_ROWS, _TILE_COLUMNS = 256, 255 * 8
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RankIntervals:
     """The ranks of held-out items, as an interval where they are tied.
 
@@ -100,6 +101,12 @@ class RankIntervals:
                 f"n_candidates must be >= n_better + n_tied + 1, got {self.n_candidates[i]} with "
                 f"n_better {self.n_better[i]} and n_tied {self.n_tied[i]}"
             )
+
+    def __repr__(self) -> str:
+        return (
+            f"RankIntervals(instances={self.n_better.size}, tied={np.count_nonzero(self.n_tied)}, "
+            f"n_candidates={span(self.n_candidates)})"
+        )
 
     def ranks(self, ties: RankTies, rng: int | np.random.Generator | None = None) -> IntArray:
         """Ranks under a named tie policy, 1 the best.

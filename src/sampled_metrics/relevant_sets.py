@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import beta, binom
 
-from ._validate import FloatArray, IntArray, as_written, floats, generator, integer, integers
+from ._validate import FloatArray, IntArray, as_written, floats, generator, integer, integers, span
 from .estimators import Estimator
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -32,7 +32,7 @@ from .numerics import distributions
 _BLOCK = 1 << 21  # probabilities held at once: 16 MiB
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RelevantSets:
     """Where the relevant items of each ranking stand among the irrelevant ones, with their ties.
 
@@ -114,6 +114,14 @@ class RelevantSets:
             self._check_counts("weight", weights[0], weights[1], weights[2], "weight_total")
         elif any(weight is not None for weight in weights):
             raise ValueError("weight_better, weight_tied and weight_total must be given together")
+
+    def __repr__(self) -> str:
+        rankings, relevant = self.n_better.shape
+        weights = "" if self.weight_total is None else f", weight_total={span(self.weight_total)}"
+        return (
+            f"RelevantSets(rankings={rankings}, relevant={relevant}, "
+            f"n_irrelevant={span(self.n_irrelevant)}{weights})"
+        )
 
     def _check_levels(self) -> None:
         dense = np.sort(self.level, axis=1)

@@ -1,7 +1,7 @@
 """What the practitioner's verbs return: a table, with what it was made with and what it leaves out.
 
 A result prints as the command line prints it, shows as a table in a notebook, and gives its rows
-as a data frame, a page of HTML, or a table for a paper; estimates and comparisons draw a figure.
+as a data frame, a page of HTML, or a table for a paper; all but ranks draw a figure.
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ class Comparison(Result):
     >>> import sampled_metrics as sm
     >>> rows = pd.DataFrame({"recommender": ["A"] * 99 + ["B"] * 99, "user": [*range(99)] * 2,
     ...                      "rank": [1] * 99 + [10] * 99})
-    >>> log = sm.read_log(rows, n_items=1_000, n_negatives=9)
+    >>> log = sm.read_log(rows, n_items=1_000, n_negatives=9, replacement=True)
     >>> found = sm.compare(log, "auc")
     >>> found.verdicts
     {('A', 'B'): 'A beats B'}
@@ -392,6 +392,18 @@ class Plan(Result):
             said.append(f"{pair}:\n" + formatted(rows.drop(columns=["first", "second"])))
         return "\n".join(said) + _as_notes(self.notes)
 
+    def plot(self) -> Figure:
+        """What each estimator needs, in negatives or in users, and what that costs in scores.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
+        from . import html
+
+        return html.plan_figure(self.frame)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit(Result):
@@ -414,6 +426,18 @@ class Audit(Result):
         found = zip(self.frame["check"], self.frame["finding"], strict=True)
         said = "".join(_wrapped(printable(f"{check}: {finding}")) for check, finding in found)
         return formatted(self.frame.drop(columns="finding")) + said + _as_notes(self.notes)
+
+    def plot(self) -> Figure:
+        """How odd each check found the negatives, and from where on it raises an alarm.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
+        from . import html
+
+        return html.audit_figure(self.frame, float(str(self.settings["level"])))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

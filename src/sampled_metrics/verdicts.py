@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import coo_array
 from scipy.special import ndtr, ndtri
 
-from ._validate import FloatArray, IntArray, integer, integers
+from ._validate import FloatArray, IntArray, as_written, integer, integers
 from .consistency import _TOLERANCE, _checked, sign
 from .estimators import Estimator, by_name, default_gamma
 from .metrics import Metric
@@ -260,7 +260,7 @@ def verdict(
     if isinstance(estimator, str):
         if metric is None or protocol is None:
             raise ValueError(
-                f"metric and protocol are needed with the name {estimator!r}, got None"
+                f"metric and protocol are needed with the name {as_written(estimator)}, got None"
             )
         fixed = 1 if isinstance(first, Mapping) else max(1, np.size(first))
         gamma = default_gamma(fixed if n_users is None else n_users)

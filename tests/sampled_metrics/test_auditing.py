@@ -63,7 +63,7 @@ def test_counts_by_hand():
     # User 0 has item 3 as a positive; user 1 draws item 2 twice, user 2 three times.
     negatives = [[0, 3, 1], [2, 2, 4], [2, 2, 2]]
     positives = sp.csr_array(([1], ([0], [3])), shape=(3, 5))
-    found = by_check(audit(negatives, 5, positives))
+    found = by_check(audit(negatives, 5, positives, replacement=False))
     assert found["positives"].statistic == 1
     assert found["positives"].alarm
     assert found["positives"].finding == (
@@ -75,6 +75,20 @@ def test_counts_by_hand():
     pairs = by_check(audit(negatives, 5, positives, replacement=True))["duplicates"]
     assert pairs.statistic == 4
     assert pairs.p_value == pytest.approx(2 * stats.poisson(1.95).sf(3))
+
+
+def test_negatives_show_how_they_were_drawn_where_nobody_says():
+    for replacement in (False, True):
+        given = claimed(1, replacement=replacement)
+        found = auditing.audit(*given)
+        assert found.settings["replacement"] is replacement
+        pd.testing.assert_frame_equal(
+            found.frame, auditing.audit(*given, replacement=replacement).frame
+        )
+    # Too few of them repeat for draws with replacement.
+    rows = claimed(1)[0]
+    rows[0, 1] = rows[0, 0]
+    assert auditing.audit(rows, 120).alarms == ("duplicates",)
 
 
 def columns_of(lists):

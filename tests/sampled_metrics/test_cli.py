@@ -51,7 +51,7 @@ def log(folder: Path) -> Path:
     return path
 
 
-SIZES = ["--n-items", "200", "--n-negatives", "20"]
+SIZES = ["--n-items", "200", "--n-negatives", "20", "--replacement"]
 
 
 def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -193,7 +193,7 @@ def test_formats_hold_every_digit(kind: str, log: Path, capsys: pytest.CaptureFi
     out = capsys.readouterr().out
     rows = json.loads(out) if kind == "json" else list(csv.DictReader(io.StringIO(out)))
     frame = evaluation.estimate(
-        read_log(log, n_items=200, n_negatives=20),
+        read_log(log, n_items=200, n_negatives=20, replacement=True),
         ["auc"],
         estimators=["naive", "rank estimate"],
         identification=False,
@@ -209,7 +209,7 @@ def test_what_a_table_leaves_out_is_said_beside_it(
     rows = {"user": [1, 1, 2], "item": [1, 2, 3], "rank": [1, 2, 3], "n_negatives": [3, 3, 2]}
     pd.DataFrame(rows).to_csv("log.csv", index=False)
     words = ["estimate", "log.csv", "--n-items", "20", "--metrics", "ap", "--format", "json"]
-    words.append("--all")
+    words += ["--all", "--replacement"]
     assert main([*words, "--report", "page.html"]) == 0
     out, err = capsys.readouterr()
     assert {row["estimator"] for row in json.loads(out)}.isdisjoint(evaluation.FITTED)
@@ -270,7 +270,17 @@ def test_the_suffix_of_the_output_is_its_format(
         (["estimate"], "the following arguments are required: LOG"),
         (["estimate", "none.csv"], "none.csv cannot be read"),
         (["estimate", "."], "cannot be read: Is a directory"),
-        (["estimate", "log.csv"], "n_items is needed"),
+        (["estimate", "log.csv", "--replacement"], "n_items is needed"),
+        (["estimate", "log.csv", *SIZES[:4]], "replacement is missing: say whether"),
+        (["compare", "log.csv", *SIZES[:4], "--metric", "ap"], "(replacement=True, --replacement)"),
+        (
+            ["plan", "--from", "log.csv", *SIZES[:4], "--metric", "ap"],
+            "sampled-metrics audit",
+        ),
+        (
+            ["compare", "bundled", "--replacement", "--metric", "ap"],
+            "False for the bundled",
+        ),
         (["estimate", "log.csv", *SIZES, "--metrics", "ndgc@10"], "did you mean 'ndcg'?"),
         (["estimate", "log.csv", *SIZES, "--confidence", "1.5"], "confidence must be"),
         (["estimate", "log.csv", *SIZES, "--confidence", "nan"], "confidence must be"),
@@ -286,12 +296,15 @@ def test_the_suffix_of_the_output_is_its_format(
             ["plan", "--from", "log.csv", *SIZES, "--metric", "ap", "--users", "9" * 20],
             "n_users must",
         ),
-        (["estimate", "log.csv", *SIZES, "-o", "out.parquet"], "out.parquet must end in one of"),
-        (["compare", "log.csv", *SIZES, "--metric", "ap", "-o", "out.html"], "or --format say"),
+        (
+            ["estimate", "log.csv", *SIZES, "-o", "out.parquet"],
+            "the extension of out.parquet does not say",
+        ),
+        (["compare", "log.csv", *SIZES, "--metric", "ap", "-o", "out.html"], "--format is missing"),
         (["example", "toy", "--seed", "-1"], "seed must be a whole number >= 0, got -1"),
         (
             ["rank", *("--users", "u", "--items", "v", "--test", "t", "-o", "r", "--format=csv")],
-            "--format is for ranks that are printed",
+            "--format must be left out beside --output",
         ),
         (["rank", "--users", "log.csv", "--items", "log.csv", "--test", "log.csv"], "log.csv"),
     ],
@@ -429,9 +442,10 @@ def test_compare_assumes_as_little_as_it_is_told(
 @pytest.mark.parametrize(
     "line",
     [
-        "estimate log.csv", "estimate log.csv --all", "compare log.csv --metric ndcg@10",
-        "plan --from log.csv --metric ndcg@10 --n-items 100000 --users 50000",
-        "plan --from log.csv --metric ndcg@10 --curve",
+        "estimate log.csv DISTINCT", "estimate log.csv DISTINCT --all",
+        "compare log.csv DISTINCT --metric ndcg@10",
+        "plan --from log.csv DISTINCT --metric ndcg@10 --n-items 100000 --users 50000",
+        "plan --from log.csv DISTINCT --metric ndcg@10 --curve",
         "estimate toy/log.csv TOY", "estimate toy/log.csv TOY --all",
         "compare toy/log.csv TOY --metric recall@10", "compare toy/log.csv TOY --metric auc",
         "plan --from toy/log.csv TOY --metric ndcg@10",
@@ -452,8 +466,8 @@ def test_a_table_fits_a_terminal(
     bundled = bundled.assign(recommender=bundled["recommender"].map(names))
     bundled.drop(columns=["position", "n_relevant"]).to_csv("log.csv", index=False)
     capsys.readouterr()
-    sizes = "--n-items 480 --n-negatives 50 --no-replacement"
-    assert main([*line.replace("TOY", sizes).split(), "--quiet"]) == 0
+    line = line.replace("TOY", "--n-items 480 --n-negatives 50 DISTINCT")
+    assert main([*line.replace("DISTINCT", "--no-replacement").split(), "--quiet"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) > 1
     assert max(map(len, lines)) <= 100, max(lines, key=len)
@@ -468,7 +482,7 @@ def test_plan_for_the_catalogue_of_the_log_or_another(
     assert [row["estimator"] for row in rows] == ["naive", "exact"]
     assert rows[1]["scores_by_negatives"] == 30 * 200
     pd.read_csv(log).assign(n_items=200, n_negatives=20).to_csv("own.csv", index=False)
-    again = ["plan", "--from", "own.csv", *few, "--format", "json"]
+    again = ["plan", "--from", "own.csv", "--replacement", *few, "--format", "json"]
     assert main(again) == 0
     assert json.loads(capsys.readouterr().out) == rows
     assert main([*again, "--n-items", "5000"]) == 0
@@ -479,7 +493,8 @@ def test_plan_says_which_negatives_it_has(log: Path, capsys: pytest.CaptureFixtu
     rows = pd.read_csv(log)
     rows["n_negatives"] = 20 + rows["user"] % 3
     rows.to_csv(log, index=False)
-    command = ["plan", "--from", "log.csv", "--n-items", "200", "--metric", "auc", "--estimators"]
+    command = ["plan", "--from", "log.csv", *SIZES[:2], "--replacement", "--metric", "auc"]
+    command.append("--estimators")
     assert main([*command, "naive"]) == 0
     assert capsys.readouterr().err == (
         "note: users have 20 to 22 negatives: true ranks are fitted to 20 of each, and the plan is "

@@ -35,7 +35,7 @@ PLAIN = [name for name in ESTIMATORS if name not in FITTED]
 def log_of(ranks, n_items=50, n_negatives=9, **columns):
     """A log of one recommender from sampled ranks, a user each."""
     table = pd.DataFrame({"user": np.arange(len(ranks)), "rank": ranks}).assign(**columns)
-    return read_log(table, n_items=n_items, n_negatives=n_negatives)
+    return read_log(table, n_items=n_items, n_negatives=n_negatives, replacement=True)
 
 
 def values(log, of, name, **options):
@@ -57,7 +57,7 @@ def test_naive_by_hand():
 
 def test_ties_are_averaged_over_their_order():
     table = pd.DataFrame({"user": [1, 2], "n_better": [1, 0], "n_tied": [2, 0]})
-    log = read_log(table, n_items=50, n_negatives=9)
+    log = read_log(table, n_items=50, n_negatives=9, replacement=True)
     by_hand = ((1 / 2 + 1 / 3 + 1 / 4) / 3 + 1) / 2
     assert values(log, "ap", "naive")[0] == pytest.approx(by_hand)
 
@@ -87,14 +87,14 @@ def test_tied_relevant_items_are_averaged_over_their_order(name):
         rows += [(user, i, a, t) for i, (a, t) in enumerate(zip(above, level, strict=True))]
         expected.append(enumerated(metric(name), scores, negatives))
     table = pd.DataFrame(rows, columns=["user", "item", "n_better", "n_tied"])
-    log = read_log(table, n_items=40, n_negatives=4)
+    log = read_log(table, n_items=40, n_negatives=4, replacement=True)
     assert values(log, name, "naive")[0] == pytest.approx(np.mean(expected), rel=1e-12)
 
 
 def test_instances_of_a_user_are_averaged_before_users_are():
     table = pd.DataFrame({"user": [1, 1, 2], "instance": [1, 2, 1], "rank": [1, 4, 2]})
     (row,) = estimate(
-        read_log(table, n_items=50, n_negatives=9),
+        read_log(table, n_items=50, n_negatives=9, replacement=True),
         ["ap"],
         estimators=["naive"],
     ).itertuples()
@@ -122,7 +122,9 @@ def test_every_user_has_the_estimator_of_its_own_protocol(of, name):
             "bias-variance": lambda of, p: estimators.bias_variance(of, p, 1 / 2),
         }[name](metric(of), protocol)
         expected.append(sum(float(made(r, j)) for j, r in enumerate(ranks, start=1)))
-    assert values(read_log(table), of, name)[0] == pytest.approx(np.mean(expected), rel=1e-9)
+    assert values(read_log(table, replacement=True), of, name)[0] == pytest.approx(
+        np.mean(expected), rel=1e-9
+    )
 
 
 CORRECTIONS = {
@@ -160,7 +162,11 @@ def test_the_order_of_rows_and_the_names_of_users_do_not_matter():
     table = pd.DataFrame({"user": np.arange(60), "rank": rng.integers(1, 11, 60)})
     other = table.assign(user=[f"u{i}" for i in rng.permutation(60)]).sample(frac=1, random_state=1)
     first, second = (
-        estimate(read_log(t, n_items=50, n_negatives=9), ["ap", "recall@3"], estimators="all")
+        estimate(
+            read_log(t, n_items=50, n_negatives=9, replacement=True),
+            ["ap", "recall@3"],
+            estimators="all",
+        )
         for t in (table, other)
     )
     numbers = ["value", "standard_error", "low", "high"]
@@ -251,7 +257,7 @@ def test_standard_errors_are_those_of_leaving_out_one_user_and_fitting_anew(same
     rows, options = several_recommenders(40, same_users), {"gamma": 0.1}
 
     def fitted(kept):
-        log = read_log(kept, n_items=60)
+        log = read_log(kept, n_items=60, replacement=True)
         return estimate(log, ["recall@3"], estimators=FITTED[:2], **options)
 
     found = fitted(rows)
@@ -264,7 +270,7 @@ def test_standard_errors_are_those_of_leaving_out_one_user_and_fitting_anew(same
     np.testing.assert_allclose(found["standard_error"], spread(left), rtol=0.06)
     for name in FITTED[:2] if same_users else ():
         compared = evaluation.compare(
-            read_log(rows, n_items=60), "recall@3", estimator=name, gamma=0.1
+            read_log(rows, n_items=60, replacement=True), "recall@3", estimator=name, gamma=0.1
         )
         table = compared.frame
         assert list(compared.notes) == [
@@ -320,6 +326,9 @@ def test_bad_arguments_are_named():
         (lambda: compare(log, "ap"), "recommenders must be 2 or more to be compared"),
         (lambda: estimate("no.csv", ["ap"]), "no.csv cannot be read"),
         (lambda: estimate(3, ["ap"]), "log must be a file or a data frame, got int"),
+        (lambda: estimate(log.frame, ["ap"]), "replacement is missing: say whether"),
+        (lambda: compare(log.frame, "ap"), "replacement is missing: say whether"),
+        (lambda: estimate(log, replacement=False), "replacement must be True as in the log"),
     ]:
         with pytest.raises(ValueError, match=message):
             call()
@@ -329,7 +338,7 @@ def two(first, second, **columns):
     names = np.repeat(["A", "B"], [len(first), len(second)])
     users = np.concatenate([np.arange(len(first)), np.arange(len(second))])
     table = pd.DataFrame({"recommender": names, "user": users, "rank": [*first, *second]})
-    return read_log(table.assign(**columns), n_items=1_000, n_negatives=9)
+    return read_log(table.assign(**columns), n_items=1_000, n_negatives=9, replacement=True)
 
 
 def test_priors_are_fitted_to_as_many_negatives_as_every_user_has():
@@ -338,7 +347,7 @@ def test_priors_are_fitted_to_as_many_negatives_as_every_user_has():
     from sampled_metrics import priors
 
     table = pd.DataFrame({"user": [1, 2, 3], "rank": [1, 2, 4], "n_negatives": [3, 2, 3]})
-    log = read_log(table, n_items=50)
+    log = read_log(table, n_items=50, replacement=True)
     result = evaluation.estimate(log, ["ap"], estimators="all")
     found = result.frame
     assert found["estimator"].tolist() == list(ESTIMATORS[:-1])
@@ -376,13 +385,13 @@ def test_priors_are_fitted_to_as_many_negatives_as_every_user_has():
 )
 def test_what_is_left_out_of_a_table_is_said(columns, options, reason):
     sizes = {} if "n_items" in columns else {"n_items": 50, "n_negatives": 9}
-    log = read_log(pd.DataFrame(columns), **(sizes | options))
+    log = read_log(pd.DataFrame(columns), **({"replacement": True} | sizes | options))
     found = evaluation.estimate(log, ["ap"], estimators="all")
     assert not set(found.frame["estimator"]) & set(FITTED)
     (note,) = found.notes
     assert note.startswith("bias-variance, fitted prior, and maximum entropy, are left out: ")
     assert reason in note
-    with pytest.raises(ValueError, match=f"'maximum entropy' is not for this log: {reason}"):
+    with pytest.raises(ValueError, match=f"'maximum entropy' does not fit this log: {reason}"):
         values(log, "ap", "maximum entropy")
 
 
@@ -451,7 +460,7 @@ def test_users_of_equal_auc_by_chance_are_no_verdict():
             for name, ranks in drawn.items()
         ]
         (row,) = compare(
-            read_log(pd.concat(tables), n_items=1_002, n_negatives=100), "auc"
+            read_log(pd.concat(tables), n_items=1_002, n_negatives=100, replacement=True), "auc"
         ).itertuples()
         assert row.estimate > 2.5 * row.standard_error
         assert (row.verdict, row.rung, row.likely) == (UNKNOWN, "", "A")
@@ -535,7 +544,9 @@ def test_the_worst_bias_is_that_of_the_worst_users(relevant):
     protocol = Protocol(30, 5, n_relevant=relevant)
     table = pd.DataFrame({"user": np.repeat([1, 2], relevant), "rank": [3, 4][:relevant] * 2})
     table["item"] = table["rank"]
-    values = evaluation._Values(evaluation._Sample(read_log(table, n_items=30, n_negatives=5)), 0.1)
+    values = evaluation._Values(
+        evaluation._Sample(read_log(table, n_items=30, n_negatives=5, replacement=True)), 0.1
+    )
     for name in ("naive", "bias-variance"):
         made = {
             "naive": estimators.naive,
@@ -564,7 +575,7 @@ def simulated():
             "rank": Protocol(n, m).draw(ranks, rng).ravel(),
         }
     )
-    return read_log(table, n_items=n, n_negatives=m), population, Protocol(n, m)
+    return read_log(table, n_items=n, n_negatives=m, replacement=True), population, Protocol(n, m)
 
 
 @pytest.mark.parametrize("of", ["recall@10", "ndcg@10", "ap", "auc"])
@@ -598,7 +609,9 @@ def drawn(population, users, n, m, rng):
         )
         for name, ranks in population.items()
     ]
-    return read_log(pd.concat(tables, ignore_index=True), n_items=n, n_negatives=m)
+    return read_log(
+        pd.concat(tables, ignore_index=True), n_items=n, n_negatives=m, replacement=True
+    )
 
 
 @pytest.fixture(scope="module")
@@ -660,7 +673,7 @@ def test_recommenders_equal_in_the_metric_are_rarely_parted_where_the_assumption
             drawn_ranks = Protocol(300, 60).draw(rng.choice(ranks, 2_000, p=share), rng)
             table = {"recommender": name, "user": range(2_000), "rank": drawn_ranks}
             tables.append(pd.DataFrame(table))
-        log = read_log(pd.concat(tables), n_items=300, n_negatives=60)
+        log = read_log(pd.concat(tables), n_items=300, n_negatives=60, replacement=True)
         (row,) = compare(log, "recall@10", shape=Shape(steepness=2.0)).itertuples()
         assert row.possible_high - row.possible_low > 0.01
         wrong += row.verdict != UNKNOWN
@@ -705,7 +718,7 @@ def expected_log(shares, users, n_items, n_negatives):
         ends = np.round(np.cumsum(share) * users).astype(int)
         ranks = 1 + np.searchsorted(ends, np.arange(users), side="right")
         tables.append(pd.DataFrame({"recommender": name, "user": range(users), "rank": ranks}))
-    return read_log(pd.concat(tables), n_items=n_items, n_negatives=n_negatives)
+    return read_log(pd.concat(tables), n_items=n_items, n_negatives=n_negatives, replacement=True)
 
 
 def test_a_fall_too_gentle_for_the_sample_does_not_end_the_ladder(monkeypatch):
@@ -768,7 +781,7 @@ def test_nothing_is_assumed_of_users_with_several_relevant_items():
     table = pd.DataFrame({"user": np.repeat(range(30), 2), "item": [0, 1] * 30})
     table["n_better"] = np.random.default_rng(1).integers(0, 10, 60)
     table["n_tied"] = 0
-    log = read_log(table, n_items=100, n_negatives=9)
+    log = read_log(table, n_items=100, n_negatives=9, replacement=True)
     found = [evaluation.estimate(log, ["recall@10"], shape=s) for s in ("decreasing", None)]
     assert found[0].settings["assumed"] == "nothing"
     pd.testing.assert_frame_equal(found[0].frame, found[1].frame)
@@ -789,7 +802,9 @@ def dependent_log(kind):
                 instance, item = (i, 0) if kind == "instances" else (0, i)
                 rows.append((name, user, instance, item, above, int(rng.integers(0, 3))))
     columns = ["recommender", "user", "instance", "item", "n_better", "n_tied"]
-    return read_log(pd.DataFrame(rows, columns=columns), n_items=200, n_negatives=9)
+    return read_log(
+        pd.DataFrame(rows, columns=columns), n_items=200, n_negatives=9, replacement=True
+    )
 
 
 @pytest.mark.parametrize("kind", ["single", "instances", "items"])
@@ -849,7 +864,10 @@ def test_items_of_a_user_that_move_together_widen_what_is_possible():
     for kind in ("above", "together"):
         given = table.rename(columns={kind: "n_better"}).assign(n_tied=0)
         log = read_log(
-            given.drop(columns={"above", "together"} - {kind}), n_items=202, n_negatives=20
+            given.drop(columns={"above", "together"} - {kind}),
+            n_items=202,
+            n_negatives=20,
+            replacement=True,
         )
         judge = evaluation._Judge(evaluation._Sample(log), metric("recall@50"), [("A", "B")], 0.95)
         profiles = judge.parts.programme(None).profiles([judge.counts[n] for n in "AB"])
@@ -955,7 +973,7 @@ def test_rounding_is_no_difference_and_no_error():
         pd.DataFrame({"recommender": name, "user": range(199), "rank": order})
         for name, order in (("A", ranks), ("B", rng.permutation(ranks)), ("C", ranks[::-1]))
     )
-    found = compare(read_log(table, n_items=500, n_negatives=11), "ndcg")
+    found = compare(read_log(table, n_items=500, n_negatives=11, replacement=True), "ndcg")
     assert (found[["reported", "estimate"]] == 0).all(axis=None)
     assert (found["verdict"] == UNKNOWN).all()
     assert (found["likely"] == "").all()
@@ -982,6 +1000,7 @@ EDGES = {
         pd.DataFrame({"recommender": ["A"] * 9 + ["B"] * 9, "user": [*range(9)] * 2})
         .assign(rank=[1, 2, 1] * 3 + [1] * 9),
         n_items=50, n_negatives=1,
+        replacement=True,
     ),
     "two items": read_log(
         pd.DataFrame({"recommender": ["A"] * 9 + ["B"] * 9, "user": [*range(9)] * 2})
@@ -997,11 +1016,13 @@ EDGES = {
         pd.DataFrame({"recommender": ["A"] * 9 + ["B"] * 9, "user": [*range(9)] * 2})
         .assign(n_better=0, n_tied=9),
         n_items=50, n_negatives=9,
+        replacement=True,
     ),
     "a catalogue for each user": read_log(
         pd.DataFrame({"recommender": ["A"] * 40 + ["B"] * 40, "user": [*range(40)] * 2})
         .assign(rank=[1, 4, 2, 9] * 20, n_items=[*range(20, 820, 20)] * 2),
         n_negatives=9,
+        replacement=True,
     ),
     "one to three items": dependent_log("items"),
 }  # fmt: skip

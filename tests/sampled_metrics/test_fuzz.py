@@ -217,7 +217,7 @@ def test_read_log_returns_whole_numbers_or_a_sentence(frame, n_items, n_negative
     try:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            log = read_log(frame, n_items=n_items, n_negatives=n_negatives)
+            log = read_log(frame, n_items=n_items, n_negatives=n_negatives, replacement=True)
         for warning in said:
             one_sentence(warning.message)
     except ValueError as refusal:
@@ -258,7 +258,7 @@ METRICS = ["auc", "recall@1", "ndcg@10", "ndcg", "ap", "rr", "precision@5", "hit
 def test_every_estimate_of_a_log_in_order_is_a_number(log, metric, replacement):
     rows, n, m = log
     sizes = ["--n-items", str(n), "--n-negatives", str(m)]
-    law = [] if replacement else ["--no-replacement"]
+    law = ["--replacement" if replacement else "--no-replacement"]
     with folder(log_csv=rows.to_csv(index=False).encode()):
         table = check("estimate", "log.csv", *sizes, *law, "--metrics", metric)
         if table is not None:
@@ -273,7 +273,8 @@ def test_every_estimate_of_a_log_in_order_is_a_number(log, metric, replacement):
 @given(logs(sizes=(10**9, 2**31, 2**50, 2**60)), st.sampled_from(METRICS))
 def test_estimates_of_the_largest_catalogues_are_numbers_or_refused(log, metric):
     rows, n, m = log
-    sizes = ["--n-items", str(n), "--n-negatives", str(m), "--no-identification"]
+    sizes = ["--n-items", str(n), "--n-negatives", str(m), "--replacement"]
+    sizes.append("--no-identification")
     names = ["naive", "rank estimate", "least bias", "monotone", "bias-variance"]
     with folder(log_csv=rows.to_csv(index=False).encode()):
         check("estimate", "log.csv", *sizes, "--metrics", metric, "--estimators", *names)
@@ -283,7 +284,7 @@ def test_estimates_of_the_largest_catalogues_are_numbers_or_refused(log, metric)
 @given(logs(), st.sampled_from(METRICS))
 def test_every_comparison_of_a_log_in_order_is_one_or_a_sentence(log, metric):
     rows, n, m = log
-    sizes = ["--n-items", str(n), "--n-negatives", str(m)]
+    sizes = ["--n-items", str(n), "--n-negatives", str(m), "--replacement"]
     with folder(log_csv=rows.to_csv(index=False).encode()):
         status, out, err = run("compare", "log.csv", *sizes, "--metric", metric, "--format", "csv")
     assert "Traceback" not in err

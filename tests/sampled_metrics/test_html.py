@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_metrics import Protocol, metric, planning
+from sampled_metrics import Protocol, auditing, metric, planning
 from sampled_metrics.html import (
     DEFINITIONS,
     comparison_figure,
@@ -243,6 +243,41 @@ def test_a_notebook_shows_a_table_without_matplotlib(monkeypatch) -> None:
 def test_the_same_evaluation_makes_the_same_page() -> None:
     pages = {of_estimates(estimates("A"), {}, {"log": "a.csv"}) for _ in range(2)}
     assert len(pages) == 1
+
+
+def test_a_plan_draws_what_each_estimator_needs_and_what_it_costs() -> None:
+    better, worse = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
+    names = ["naive", "bias-variance"]
+    found = planning.plan(better, worse, "ndcg@10", Protocol(1_000, 100), 50, estimators=names)
+    (ax,) = found.plot().axes
+    (naive, corrected, exact) = found.frame.to_dict("records")
+    assert [text.get_text() for text in ax.texts] == [
+        f"{naive['negatives_needed']} negatives", "not reached with more users",
+        f"{corrected['negatives_needed']} negatives", f"{corrected['users_needed']} users",
+        "users as planned", f"{exact['users_needed']} users",
+    ]  # fmt: skip
+    assert [label.get_text() for label in ax.get_yticklabels()] == [
+        "naive\nright in 48%", "bias-variance\nright in over 99%", "all items\nright in over 99%",
+    ]  # fmt: skip
+    line, *points = ax.lines
+    assert line.get_xdata() == [50_000, 50_000]
+    assert [point.get_xdata()[0] for point in points] == [
+        naive["scores_by_negatives"], corrected["scores_by_negatives"],
+        corrected["scores_by_users"], 50_000, exact["scores_by_users"],
+    ]  # fmt: skip
+
+
+def test_an_audit_draws_its_evidence_and_where_the_alarm_begins() -> None:
+    skewed = (500 * np.random.default_rng(1).random((300, 50)) ** 2).astype(int)
+    found = auditing.audit(skewed, 500, replacement=True)
+    (ax,) = found.plot().axes
+    assert ax.get_title() == "alarm: duplicates, items, order"
+    assert [label.get_text() for label in ax.get_yticklabels()] == found.frame["check"].tolist()
+    drawn = [line.get_xdata()[0] for line in ax.lines]
+    assert drawn == np.maximum(found.frame["p_value"], 1e-12).tolist()
+    (grey,) = ax.patches
+    assert grey.get_x() + min(grey.get_width(), 0) < 0.05 / 4
+    assert max(grey.get_x(), grey.get_x() + grey.get_width()) == pytest.approx(0.05 / 4)
 
 
 def test_a_plan_has_its_curves() -> None:

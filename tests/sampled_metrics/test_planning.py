@@ -58,7 +58,7 @@ def test_a_fit_says_what_the_log_says() -> None:
     rng = np.random.default_rng(SEED)
     protocol, ranks = Protocol(300, 9), rng.geometric(0.02, 20_000).clip(1, 300)
     rows = pd.DataFrame({"user": np.arange(20_000), "rank": protocol.draw(ranks, rng)})
-    log = read_log(rows, n_items=300, n_negatives=9)
+    log = read_log(rows, n_items=300, n_negatives=9, replacement=True)
     found = fitted(log, 300)["recommender"]
     at, mass = np.array(list(found)), np.array(list(found.values()))
     observed = np.bincount(rows["rank"] - 1, minlength=10) / 20_000
@@ -73,7 +73,9 @@ def test_a_fit_says_what_the_log_says() -> None:
 def test_ties_count_in_equal_parts_for_each_place() -> None:
     tied = pd.DataFrame({"user": range(30), "n_better": [0] * 30, "n_tied": [2] * 30})
     apart = pd.DataFrame({"user": range(30), "rank": [1, 2, 3] * 10})
-    one, two = (fitted(read_log(t, n_items=50, n_negatives=5), 50) for t in (tied, apart))
+    one, two = (
+        fitted(read_log(t, n_items=50, n_negatives=5, replacement=True), 50) for t in (tied, apart)
+    )
     assert list(one["recommender"].values()) == pytest.approx(list(two["recommender"].values()))
 
 
@@ -97,7 +99,7 @@ def test_fewer_ranks_have_the_same_moments() -> None:
 def test_a_plan_takes_one_item_a_user() -> None:
     several = pd.DataFrame({"user": [1, 1, 2], "item": [7, 8, 7], "rank": [1, 2, 1]})
     with pytest.raises(ValueError, match="one relevant item for each user"):
-        fitted(read_log(several, n_items=50, n_negatives=5), 50)
+        fitted(read_log(several, n_items=50, n_negatives=5, replacement=True), 50)
 
 
 def test_some_of_the_negatives_are_a_smaller_sample() -> None:
@@ -111,7 +113,7 @@ def test_some_of_the_negatives_are_a_smaller_sample() -> None:
         )
         assert more @ thinned(7, 4) == pytest.approx(fewer, abs=1e-12)
     mixed = pd.DataFrame({"user": range(8), "rank": [1, 2] * 4, "n_negatives": [5, 5, 6, 6] * 2})
-    found = fitted(read_log(mixed, n_items=50), 50)["recommender"]
+    found = fitted(read_log(mixed, n_items=50, replacement=True), 50)["recommender"]
     assert sum(found.values()) == pytest.approx(1)
 
 

@@ -26,7 +26,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import infer_dtype, union_categoricals
 
-from .._validate import FloatArray, IntArray, as_written, integer, shortened
+from .._validate import FloatArray, IntArray, as_written, integer, shortened, span
 
 #: The columns of :class:`Log`, in their order.
 COLUMNS = (
@@ -62,6 +62,12 @@ BUNDLED_NEGATIVES = 100
 #: Files of at least so many bytes are read in parts, and so many rows of them at once.
 _LARGE = 1 << 24
 _ROWS = 1 << 19
+#: What is said where nobody says how the negatives were drawn.
+_UNSAID = (
+    "replacement is missing: say whether one user's negatives may repeat (replacement=True, "
+    "--replacement) or are distinct, as from random.sample or after duplicates were removed "
+    "(replacement=False, --no-replacement); sampled-metrics audit tells it from the negatives"
+)
 #: Where the bundled log is.
 BUNDLE = Path(__file__).parents[1] / "data"
 
@@ -153,8 +159,7 @@ class Log:
         held: dict[str, object] = {"recommenders": len(self.recommenders)}
         held |= {"users": rows.users.size, "rows": rows.user.size}
         for name in ("n_items", "n_negatives"):
-            low, high = rows.columns[name].min(), rows.columns[name].max()
-            held[name] = low if low == high else f"<{low} to {high}>"
+            held[name] = span(rows.columns[name])
         held["replacement"] = self.replacement
         return f"Log({', '.join(f'{name}={value}' for name, value in held.items())})"
 
@@ -198,12 +203,14 @@ def read_log(
         Candidates of each instance, the relevant items included, more than `n_relevant`.
     n_negatives : int, optional
         Sampled negatives of each instance, at least 1.
-    replacement : bool, optional
-        Whether negatives were drawn with replacement; True if omitted, and False for a file of
-        exact ranks, as of :func:`~sampled_metrics.io.readers.rank_files`, where users have one
-        held-out item: it is read as an evaluation that drew every negative. After duplicates were
-        removed, the law given how many distinct ones are left is that without replacement. The
-        bundled log is without replacement, and cannot be read otherwise.
+    replacement : bool
+        Whether negatives were drawn with replacement, so that one user's may repeat. After
+        duplicates were removed they are distinct: given how many are left, they are a sample
+        without replacement. :func:`~sampled_metrics.auditing.audit` tells it from the negatives.
+        It may be left out where the log says it: a table from :mod:`sampled_metrics.io.readers`
+        whose candidates are distinct; the bundled log, which was drawn without; and exact ranks,
+        as of :func:`~sampled_metrics.io.readers.rank_files`, where users have one held-out item:
+        they are read as an evaluation that drew every negative once.
 
     Returns
     -------
@@ -214,7 +221,8 @@ def read_log(
     ValueError
         If the file cannot be read or is cut short, is empty, lacks a column, has a misnamed one
         or two that may both be meant, holds what is no number or out of its range, or holds a row
-        twice; or if users have a row for each value of a column that is left out.
+        twice; if `replacement` is missing, or not what the log says; or if users have a row for
+        each value of a column that is left out.
     ImportError
         If a Parquet file is given and pyarrow is not installed.
 
@@ -228,7 +236,7 @@ def read_log(
     Examples
     --------
     >>> rows = pd.DataFrame({"user": [1, 2, 2], "item": [7, 7, 8], "rank": [3, 1, 5]})
-    >>> log = read_log(rows, n_items=50, n_negatives=9)
+    >>> log = read_log(rows, n_items=50, n_negatives=9, replacement=True)
     >>> log.frame[["user", "n_better", "position", "n_relevant"]]
        user  n_better  position  n_relevant
     0     1         2         1           1
@@ -237,12 +245,19 @@ def read_log(
     """
     if isinstance(source, str) and source == "bundled":
         return _bundled(n_items, n_negatives, replacement)
-    with_replacement = True if replacement is None else replacement
-    if not isinstance(with_replacement, (bool, np.bool_)):
-        raise ValueError(f"replacement must be True or False, got {replacement!r}")
+    if not isinstance(replacement, (bool, np.bool_, type(None))):
+        raise ValueError(f"replacement must be True or False, got {as_written(replacement)}")
     frame, name = _loaded(source, "the log", lean=True)
     if set(_EXACT) <= set(frame.columns):
-        frame, with_replacement = _of_exact_ranks(frame, name, replacement), False
+        frame, replacement = _of_exact_ranks(frame, name, replacement), False
+    told = frame.attrs.get("replacement")  # by a reader
+    if replacement and told is False:
+        raise ValueError(
+            f"replacement must be False for {name}, whose candidates are distinct, got True"
+        )
+    if replacement is None and told is None:
+        raise ValueError(_UNSAID)
+    replacement = bool(told if replacement is None else replacement)
     frame = _understood(frame, name, _INPUT)
     _check_columns(list(frame.columns), name)
     _name_ignored(frame, name, {*_INPUT, *COLUMNS})
@@ -264,7 +279,7 @@ def read_log(
         _check_pooling(frame, keys, name)
     size = len(frame)
     del frame  # of a large file nobody else has it
-    rows = _canonical(keys, columns, size, bool(with_replacement), name)
+    rows = _canonical(keys, columns, size, replacement, name)
     most = rows.columns["n_relevant"].max()
     if most > 1 and not told:
         warnings.warn(
@@ -274,7 +289,7 @@ def read_log(
             UserWarning,
             stacklevel=2,
         )
-    return Log(rows, bool(with_replacement))
+    return Log(rows, replacement)
 
 
 def _of_exact_ranks(frame: pd.DataFrame, name: str, replacement: bool | None) -> pd.DataFrame:
@@ -285,7 +300,7 @@ def _of_exact_ranks(frame: pd.DataFrame, name: str, replacement: bool | None) ->
     if relevant.max() > 1:
         raise ValueError(
             f"{name} has exact ranks of users with up to {relevant.max()} held-out items: "
-            "rank --metrics says what their metrics are"
+            "sampled-metrics rank --metrics prints their metrics"
         )
     items = _whole(frame, "n_candidates", 2, name)
     kept = frame.drop(columns=[*_EXACT[:2], "relevant_better", "relevant_tied"], errors="ignore")
@@ -297,7 +312,7 @@ def _bundled(n_items: int | None, n_negatives: int | None, replacement: bool | N
     if replacement not in (None, False):
         raise ValueError(
             f"replacement must be False for the bundled log, which was drawn without, got "
-            f"{replacement!r}"
+            f"{as_written(replacement)}"
         )
     with np.load(BUNDLE / "log.npz") as bundle:
         names, items = bundle["names"], bundle["n_items"].astype(np.int64)
@@ -534,7 +549,8 @@ def _check_text(content: bytes) -> None:
             raise ValueError(f"fields separated by {shown}: separate them by commas")
     if not content.endswith((b"\n", b"\r")):
         raise ValueError(
-            "a last line without its end, as if the file were cut short (end it if it is whole)"
+            "a last line without its end, as if the file were cut short (add a line break if it is "
+            "whole)"
         )
 
 

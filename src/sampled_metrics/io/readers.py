@@ -56,7 +56,9 @@ def from_scores(rows: pd.DataFrame, *, duplicates: Duplicates = "refuse") -> pd.
         What :func:`~.logs.read_log` takes: columns recommender, user, item, n_better, n_tied and
         n_negatives, a row for each relevant item; n_negatives is the user's number of negatives,
         distinct ones after "collapse". Users without a relevant item are left out. The size of
-        the catalogue is not in a table of candidates: give it to `read_log`.
+        the catalogue is not in a table of candidates: give it to `read_log`. Candidates are
+        distinct but after "keep": `read_log` finds that in ``attrs["replacement"]``, which a CSV
+        file does not hold.
 
     Raises
     ------
@@ -86,7 +88,10 @@ def from_scores(rows: pd.DataFrame, *, duplicates: Duplicates = "refuse") -> pd.
         table = _collapsed(table)
     if duplicates == "refuse":
         _refuse_twice(table, _KEY, "the table", ": say whether to keep or collapse duplicates")
-    return _counts(table, "the table")
+    found = _counts(table, "the table")
+    if duplicates == "keep":
+        found.attrs.clear()
+    return found
 
 
 def trec(run: str | Path, qrels: str | Path) -> pd.DataFrame:
@@ -261,7 +266,7 @@ def recbole(
         As from :func:`from_scores`, with columns instance (the row that RecBole gave the user) and
         n_items (the items that the user's negatives may be, and the relevant ones); user and item
         are as in the data files. RecBole keeps scores by item, so that a negative that was drawn
-        twice counts once: read it with ``replacement=False``. What ``trainer.evaluate`` returned,
+        twice counts once. What ``trainer.evaluate`` returned,
         of the same negatives, is in ``attrs["reported"]``.
 
     Raises
@@ -283,7 +288,7 @@ def recbole(
     After RecBole's own ``create_dataset``, ``data_preparation`` and ``trainer.fit``:
 
     >>> rows = recbole(trainer, test_data)  # doctest: +SKIP
-    >>> log = read_log(rows, replacement=False)  # doctest: +SKIP
+    >>> log = read_log(rows)  # doctest: +SKIP
     """
     drawn = getattr(data, "neg_sample_args", None) or {}
     if drawn.get("distribution", "uniform") not in ("none", "uniform"):
@@ -321,7 +326,7 @@ def recbole(
     for key, field in (("user", dataset.uid_field), ("item", dataset.iid_field)):
         frame[key] = dataset.id2token(field, frame[key].to_numpy())
     frame["recommender"] = recommender or trainer.config["model"]
-    frame.attrs["reported"] = dict(reported)
+    frame.attrs |= {"reported": dict(reported), "replacement": False}
     return frame
 
 
@@ -342,8 +347,8 @@ def recbole_scores(
     Returns
     -------
     DataFrame
-        As from :func:`from_scores`; user is the row and item the column. Read it with
-        ``replacement=False``: a negative that was drawn twice has one column.
+        As from :func:`from_scores`; user is the row and item the column. A negative that was
+        drawn twice has one column, and counts once.
 
     Raises
     ------
@@ -565,7 +570,9 @@ def _counts(table: pd.DataFrame, source: str) -> pd.DataFrame:
         "n_negatives": before[group_ends][groups] - before[first][groups],
     }
     keys = {key: np.asarray(table[key].array[order[own]]) for key in _KEY}
-    return pd.DataFrame(keys | counts)
+    found = pd.DataFrame(keys | counts)
+    found.attrs["replacement"] = False  # what is drawn twice stands twice, see `from_scores`
+    return found
 
 
 def _pairs_of(table: pd.DataFrame, first: str, second: str) -> IntArray:
@@ -930,7 +937,7 @@ def _writer(output: str | Path | None, inputs: list[Any]) -> Any:
     if not path.parent.is_dir():
         raise ValueError(f"{path} cannot be written: its folder must exist")
     if path.exists() and not path.is_file():
-        raise ValueError(f"{path} must be a file to write to, and is a folder or a device")
+        raise ValueError(f"{path} must be a file to write to, not a folder or a device")
     if not os.access(path.parent, os.W_OK):
         raise ValueError(f"{path} cannot be written: Permission denied")
 

@@ -20,9 +20,10 @@ from sampled_book.bundled_log import BUNDLED_SEED, simulate
 from sampled_book.datasets import bundled_ranks
 from sampled_metrics.io import logs
 from sampled_metrics.io.logs import BUNDLED_NEGATIVES, COLUMNS, Log, read_log
+from sampled_metrics.io.readers import from_scores
 from sampled_metrics.ranking import RankIntervals
 
-SIZES = {"n_items": 50, "n_negatives": 9}
+SIZES = {"n_items": 50, "n_negatives": 9, "replacement": True}
 
 
 def rows(**columns):
@@ -33,7 +34,9 @@ def test_one_row_a_user_keeps_its_counts():
     log = read_log(rows(), **SIZES)
     assert list(log.frame.columns) == list(COLUMNS)
     expected = {"recommender": "recommender", "user": [1, 2], "n_better": [2, 9], "n_tied": 0}
-    for name, column in (expected | {"position": 1, "n_relevant": 1, **SIZES}).items():
+    for name, column in (
+        expected | {"position": 1, "n_relevant": 1, "n_items": 50, "n_negatives": 9}
+    ).items():
         assert (log.frame[name] == column).all(), name
     assert log.replacement
 
@@ -196,9 +199,9 @@ def test_what_is_left_out_is_named():
 def test_a_log_that_was_read_can_be_read_again_in_silence():
     items = pd.DataFrame({"user": [1, 1, 2], "item": ["i", "j", "i"], "rank": [1, 4, 2]})
     log = read_log(items, **SIZES)
-    pd.testing.assert_frame_equal(read_log(log.frame).frame, log.frame)
+    pd.testing.assert_frame_equal(read_log(log.frame, replacement=True).frame, log.frame)
     named_otherwise = log.frame.drop(columns="instance")
-    pd.testing.assert_frame_equal(read_log(named_otherwise).frame, log.frame)
+    pd.testing.assert_frame_equal(read_log(named_otherwise, replacement=True).frame, log.frame)
 
 
 @pytest.mark.parametrize("share", [1.0, 0.9])
@@ -255,7 +258,7 @@ def test_what_is_no_whole_number_is_refused_with_row_and_value(key, value):
     column[:] = [12, "3", 1]
     column[1] = value
     with pytest.raises(ValueError, match=f"^{key} must be .*, got .+ in row 2 of the log$") as said:
-        read_log(table.assign(**{key: column}))
+        read_log(table.assign(**{key: column}), replacement=True)
     assert "\n" not in str(said.value)
     assert len(str(said.value)) < 200
 
@@ -312,13 +315,30 @@ def test_a_name_is_a_number_or_text(key, value):
 )
 def test_a_bad_option_is_refused_in_one_sentence(options, message):
     with pytest.raises(ValueError, match=message):
-        read_log(rows(), **options)
+        read_log(rows(), **({"replacement": True} | options))
+
+
+def test_how_negatives_were_drawn_is_said_by_the_reader_or_by_the_user():
+    scores = pd.DataFrame({"user": 1, "item": [*"abc"], "score": [2, 3, 1], "relevant": [1, 0, 0]})
+    distinct = from_scores(scores)
+    for table in (distinct, pd.concat([distinct, distinct.assign(recommender="B")])):
+        assert not read_log(table, n_items=9).replacement
+    with pytest.raises(ValueError, match="must be False for the log, whose candidates are dist"):
+        read_log(distinct, n_items=9, replacement=True)
+    kept = from_scores(pd.concat([scores, scores.iloc[1:2]]), duplicates="keep")
+    for table in (kept, rows()):
+        sizes = {} if "n_negatives" in table else {"n_negatives": 9}
+        with pytest.raises(ValueError, match="replacement is missing: say whether one user's neg"):
+            read_log(table, n_items=50, **sizes)
+        for replacement in (True, False):
+            log = read_log(table, n_items=50, **sizes, replacement=replacement)
+            assert log.replacement is replacement
 
 
 def test_a_catalogue_must_hold_more_than_the_relevant_items():
     table = pd.DataFrame({"user": [1, 1, 1], "rank": [1, 2, 3]})
     with pytest.raises(ValueError, match="above the number of relevant items, 3, got 3"):
-        read_log(table, n_items=3, n_negatives=5)
+        read_log(table, n_items=3, n_negatives=5, replacement=True)
 
 
 def test_items_tell_rows_apart_that_are_alike():
@@ -388,7 +408,7 @@ def attempt(source, **options):
     try:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            log = read_log(source, **options)
+            log = read_log(source, **({"replacement": True} | options))
         assert all("\n" not in str(w.message) and len(str(w.message)) < 400 for w in said)
         return log, ""
     except ValueError as problem:
@@ -477,7 +497,7 @@ def test_a_parquet_file_whose_note_to_pandas_is_damaged_is_read_for_what_it_hold
     with pytest.raises(KeyError):
         pd.read_parquet(io.BytesIO(damaged))
     path.write_bytes(damaged)
-    log = read_log(path, n_items=50, n_negatives=5)
+    log = read_log(path, n_items=50, n_negatives=5, replacement=True)
     assert log.frame["n_better"].tolist() == [0, 1, 2, 3, 4, 5]
 
 
