@@ -428,7 +428,8 @@ def plan_figure(plans: pd.DataFrame) -> Figure:
         return _drawn(_needs_panel(plans, ""))
     groups = plans.groupby(["first", "second"], sort=False)
     return _drawn(*(
-        _needs_panel(rows, " and ".join(_figure_names(map(str, pair)).values())) for pair, rows in groups
+        _needs_panel(rows, " and ".join(_figure_names(map(str, pair)).values()))
+        for pair, rows in groups
     ))  # fmt: skip
 
 
