@@ -15,9 +15,20 @@ CHAPTERS = sorted(path.name for path in NOTEBOOKS.glob("[01][0-9]_*.html"))
 FIRST = 1_100
 GLOSSARY = Path(__file__).parents[3] / "book" / "glossary.md"
 #: Words that people search for.
-WORDS = (
-    "HR@10 AUC MRR MAP NDCG@10 Recall@10 BERT4Rec pop100 uni100 decoy glossary correction".split()
-)
+WORDS = [
+    "HR@10",
+    "AUC",
+    "MRR",
+    "MAP",
+    "NDCG@10",
+    "Recall@10",
+    "BERT4Rec",
+    "pop100",
+    "uni100",
+    "decoy",
+    "glossary",
+    "correction",
+]
 
 
 @pytest.fixture(scope="module")
