@@ -1,0 +1,107 @@
+"""What a page is for is reached: its first figure at once, its lines whole, its words by search."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from checks import show
+
+SITE = Path(__file__).parents[3] / "_build" / "html"
+NOTEBOOKS = SITE / "book" / "notebooks"
+CHAPTERS = sorted(path.name for path in NOTEBOOKS.glob("[01][0-9]_*.html"))
+#: How far down the first figure of a chapter may begin, in pixels at desktop width.
+FIRST = 1_100
+GLOSSARY = Path(__file__).parents[3] / "book" / "glossary.md"
+#: Words that people search for.
+WORDS = [
+    "HR@10",
+    "AUC",
+    "MRR",
+    "MAP",
+    "NDCG@10",
+    "Recall@10",
+    "BERT4Rec",
+    "pop100",
+    "uni100",
+    "decoy",
+    "glossary",
+    "correction",
+]
+
+
+@pytest.fixture(scope="module")
+def address(serve):
+    return serve(SITE)
+
+
+@pytest.fixture
+def page(context):
+    opened = context.new_page()
+    yield opened
+    opened.close()
+
+
+def test_the_chapters_are_built():
+    assert len(CHAPTERS) > 15
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_the_first_figure_is_near_the_top(page, address, name):
+    page.goto(f"{address}/book/notebooks/{name}")
+    show(page, 1300, "light")
+    tops = page.eval_on_selector_all(
+        "article figure img, article .sm-widget, article .cell_output img",
+        "all => all.map(e => e.getBoundingClientRect()).filter(r => r.height > 0)"
+        ".map(r => r.top + scrollY)",
+    )
+    assert tops
+    assert min(tops) <= FIRST
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_no_line_is_clipped(page, address, name):
+    page.goto(f"{address}/book/notebooks/{name}")
+    show(page, 1300, "light")
+    clipped = page.eval_on_selector_all(
+        "article pre",
+        "all => all.filter(e => e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1)"
+        ".map(e => e.textContent.split('\\n').sort((a, b) => b.length - a.length)[0])",
+    )
+    assert clipped == []
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_equations_fit_a_phone(page, address, name):
+    page.goto(f"{address}/book/notebooks/{name}")
+    show(page, 390, "light")
+    page.wait_for_function("window.MathJax?.startup?.promise")
+    page.evaluate("MathJax.startup.promise")
+    wide = page.eval_on_selector_all(
+        "article div.math",
+        "all => all.filter(e => e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1)"
+        ".map(e => [e.id, e.scrollWidth])",
+    )
+    assert wide == []
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_search_leads_to_the_glossary_or_to_the_chapter_it_names(page, address, word):
+    entry = re.search(
+        rf"^[^\n]*\b{re.escape(word)}\b[^\n]*\n((?:  .*\n)+)", GLOSSARY.read_text(), re.M
+    )
+    labels = re.findall(r"\{ref\}`(?:[^<`]*<)?([a-z-]+)", entry.group(1)) if entry else []
+    page.goto(f"{address}/search.html?q={word.replace('@', '%40')}")
+    page.wait_for_selector("#search-results li a")
+    first = page.locator("#search-results li a").first.get_attribute("href")
+    pages = [_page_of(label) for label in labels]
+    assert any(first.split("#")[0].endswith(name) for name in ["book/glossary.html", *pages])
+
+
+def _page_of(label: str) -> str:
+    """The page that a label stands on."""
+    for path in Path(GLOSSARY.parent).rglob("*.md"):
+        if f"\n({label})=\n" in path.read_text(encoding="utf-8"):
+            return f"{path.stem}.html"
+    raise AssertionError(f"no page has the label {label}")
