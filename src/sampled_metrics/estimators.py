@@ -15,15 +15,15 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
 
 from ._validate import FloatArray, IntArray, as_written, integer, integers
 from .metrics import Metric
 from .metrics import metric as parsed
+from .numerics import least_squares
 from .numerics.distributions import log_hypergeometric, log_law
 from .numerics.least_squares import IllConditionedError as IllConditionedError
-from .numerics.least_squares import System
-from .numerics.quadrature import all_ranks
+from .numerics.least_squares import Law, System
+from .numerics.quadrature import MARGIN, all_ranks
 from .protocol import Protocol, one_size
 
 #: A prior over the true ranks; see :func:`least_bias`.
@@ -534,7 +534,7 @@ def bias_variance(
     """
     metric = parsed(metric)
     weight = _checked_gamma(gamma)
-    rows = [system.solve(weight) for system in _systems(metric, protocol, prior)]
+    rows = _solved(metric, protocol, prior, weight)
     return Estimator(metric, protocol, _stacked(rows), f"bias-variance, gamma {weight:g}")
 
 
@@ -759,6 +759,8 @@ def choose_gamma(
     grid = np.linspace(-12, 0, 49)
     best = int(np.argmin([error(g) for g in grid]))
     bounds = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, grid.size - 1)])
+    from scipy.optimize import minimize_scalar  # takes as long to import as all the rest
+
     found = minimize_scalar(error, bounds=bounds, method="bounded", options={"xatol": 1e-3})
     return float(10.0 ** (found.x if found.fun < error(grid[best]) else grid[best]))
 
@@ -813,6 +815,13 @@ def _systems(metric: Metric, protocol: Protocol, prior: Prior) -> list[System]:
     return [_system(metric, protocol, j, points) for j in range(1, protocol.n_relevant + 1)]
 
 
+def _solved(metric: Metric, protocol: Protocol, prior: Prior, gamma: float) -> list[FloatArray]:
+    """The values of each position that minimise squared bias plus gamma times variance."""
+    systems = _systems(metric, protocol, prior)
+    together = [[s for s in systems if s.of is law] for law in dict.fromkeys(s.of for s in systems)]
+    return [row for some in together for row in least_squares.solve(some, gamma)]
+
+
 @lru_cache(maxsize=64)
 def _system(
     metric: Metric,
@@ -822,15 +831,29 @@ def _system(
 ) -> System:
     """The least-squares problem of the j-th relevant item, ranked among the irrelevant ones."""
     items, relevant, m = one_size(protocol), protocol.n_relevant, protocol.n_negatives
-    ranks = items - relevant + 1
-    if prior is None:
-        cut = () if metric.k is None or metric.k < j else (metric.k - j + 1,)
-        nodes, weights = all_ranks(ranks, m, cut)
+    cut = 0 if metric.k is None or metric.k < j else metric.k - j + 1
+    # All ranks near both ends are summed one by one, so that a jump there is none to heed.
+    cut = cut if m + MARGIN < cut < items - relevant + 1 - (m + MARGIN) else 0
+    of = _law(items - relevant + 1, m, protocol.replacement, prior or cut)
+    return System(
+        of, metric.term_between(of.nodes + (j - 1), np.array(j), relevant, np.array(items))
+    )
+
+
+@lru_cache(maxsize=16)
+def _law(
+    ranks: int,
+    m: int,
+    replacement: bool,
+    prior: tuple[tuple[int, ...], tuple[float, ...]] | int,
+) -> Law:
+    """The law over a prior, or over all ranks alike with a jump of the metric after one of them."""
+    if isinstance(prior, int):
+        nodes, weights = all_ranks(ranks, m, (prior,) if prior else ())
         weights = weights / ranks
     else:
         nodes, weights = np.array(prior[0], dtype=float), np.array(prior[1])
-    target = metric.term_between(nodes + (j - 1), np.array(j), relevant, np.array(items))
-    return System(nodes, weights, target, ranks - 1, m, protocol.replacement)
+    return Law(nodes, weights, ranks - 1, m, replacement)
 
 
 def _checked_prior(prior: Prior, ranks: int) -> tuple[tuple[int, ...], tuple[float, ...]]:

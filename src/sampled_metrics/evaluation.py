@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.interpolate import BarycentricInterpolator
 from scipy.special import chdtrc, chdtri, gammaln, stdtr, stdtrit
 
 from . import _progress, identification, priors
@@ -30,7 +29,8 @@ from .io.logs import Log, read_log
 from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics import betting
-from .numerics.all_ranks import MOST_ITEMS, all_ranks
+from .numerics.all_ranks import MOST_ITEMS
+from .numerics.distributions import law
 from .protocol import Protocol, thinned
 from .results import Comparison, Estimates
 
@@ -167,7 +167,7 @@ def estimate(
     """
     sample = _Sample.of(log, replacement)
     wanted, level = _metrics(metrics), _confidence(confidence)
-    values = _Values(sample, _gamma(gamma, sample))
+    values = _Values(sample, _gamma(gamma, sample), wanted)
     assumed = _shape(shape, sample)
     if estimators is None:
         table, notes = _one_row_each(
@@ -837,8 +837,9 @@ class _Sample:
 class _Values:
     """The values that each estimator gives the rows of a sample."""
 
-    def __init__(self, sample: _Sample, gamma: float) -> None:
+    def __init__(self, sample: _Sample, gamma: float, wanted: Sequence[Metric] = ()) -> None:
         self.sample, self.gamma = sample, gamma
+        self.wanted, self._built = list(wanted), dict[tuple[Metric, Protocol], FloatArray]()
         self._unbiased: dict[Metric, bool] = {}
         self._fitted: dict[tuple[str, ...], priors.FittedPrior] = {}
         self._expanded: dict[tuple[str, ...], priors.Expansion] = {}
@@ -871,8 +872,13 @@ class _Values:
         ways = {"naive": "constant", "rank estimate": "each", "monotone": "lines"}
 
         def build(protocol: Protocol) -> FloatArray:
-            made = corrections.by_name(name, of, protocol, gamma=self.gamma)
-            return np.atleast_2d(made.values)
+            if name != "bias-variance":
+                return np.atleast_2d(corrections.by_name(name, of, protocol).values)
+            if (of, protocol) not in self._built:  # all metrics' take little longer than one's
+                for each in dict.fromkeys([of, *self.wanted]):
+                    made = corrections.bias_variance(each, protocol, self.gamma).values
+                    self._built[each, protocol] = np.atleast_2d(made)
+            return self._built[of, protocol]
 
         return build, ways.get(name, "smooth")
 
@@ -909,8 +915,7 @@ class _Values:
             shares = [sample.counts(r, one) / sample.users[r].size for r in names]
             leads = moves.rows
             if one.n_negatives + 1 > leads.shape[1]:
-                law = all_ranks(int(protocol.pool), one.n_negatives, protocol.replacement)
-                leads = law.rows(moves.ranks - 1)
+                leads = law(one.n_negatives, moves.ranks - 1, protocol.pool, protocol.replacement)
             exact = of.term(moves.ranks, 1, 1, protocol.n_items)
             slopes += _slopes(values, np.column_stack(shares), leads, moves.mass, exact, self.gamma)
 
@@ -1007,9 +1012,9 @@ class _Values:
             kinds, kind = np.unique(kinds, axis=0, return_inverse=True)
             for i, (length, *order) in enumerate(kinds.tolist()):
                 here = np.flatnonzero(both)[kind.ravel() == i]
-                law = _among_ties(length, *order)
+                among = _among_ties(length, *order)
                 entries = (start[here] * columns + first[here])[:, np.newaxis]
-                out[here] = table.ravel()[entries + np.arange(length + 1)] @ law
+                out[here] = table.ravel()[entries + np.arange(length + 1)] @ among
         return out
 
     def by_size(self, of: Metric, name: str) -> Iterator[tuple[_Class, IntArray, FloatArray]]:
@@ -1031,22 +1036,12 @@ class _Values:
     def unbiased(self, of: Metric) -> bool:
         """Whether the naive metric is the exact one in expectation, whatever the true ranks are."""
         if of not in self._unbiased:
-            self._unbiased[of] = self.worst_bias(of, "naive") < _UNBIASED
+            self._unbiased[of] = all(
+                _is_exact(table[0], of, self.sample.protocol(one, size))
+                for one, sizes, table in self.by_size(of, "naive")
+                for size in sizes[np.linspace(0, sizes.size - 1, 5).astype(int)].tolist()
+            )
         return self._unbiased[of]
-
-    def worst_bias(self, of: Metric, name: str, every: bool = False) -> float:
-        """The largest bias that the difference of two estimates can have, whoever the users are.
-
-        Over all true ranks, and at all sizes of the catalogue or at five of each class.
-        """
-        low, high = np.inf, -np.inf
-        for one, sizes, table in self.by_size(of, name):
-            few = np.unique(np.linspace(0, sizes.size - 1, 5).round().astype(int)).tolist()
-            for i in range(sizes.size) if every else few:
-                protocol = self.sample.protocol(one, int(sizes[i]))
-                ends = _extremes(table[min(i, len(table) - 1)], of, protocol)
-                low, high = min(low, ends[0]), max(high, ends[1])
-        return high - low
 
     def bet(
         self, of: Metric, found: Mapping[str, _Found], pair: tuple[str, str], error: float
@@ -1154,12 +1149,29 @@ def _interpolated(made: _Between, sizes: IntArray) -> _Between:
         wanted = made(test) if wanted is None else wanted
         points = 0.5 * (1.0 - np.cos(np.pi * (np.arange(count) + 0.5) / count))
         nodes = np.unique(np.round(np.exp(low + points * (high - low))).astype(np.int64))
-        polynomial = BarycentricInterpolator(np.log(nodes), made(nodes))
+        polynomial = _polynomial(np.log(nodes), made(nodes))
         error = np.abs(polynomial(np.log(test)) - wanted).max()
         if error <= _TOLERANCE * np.abs(wanted).max():
-            return lambda at: np.asarray(polynomial(np.log(at)))
+            return lambda at: polynomial(np.log(at))
         count *= 2
     return made
+
+
+def _polynomial(nodes: FloatArray, values: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """The polynomial through values at nodes, by the barycentric formula (berrut2004)."""
+    gaps = 4.0 * np.subtract.outer(nodes, nodes) / (nodes[-1] - nodes[0])
+    np.fill_diagonal(gaps, 1.0)
+    weights = 1.0 / gaps.prod(axis=1)
+
+    def at(points: FloatArray) -> FloatArray:
+        away = np.subtract.outer(points, nodes)
+        hit = away == 0
+        shares = np.where(hit, 1.0, weights / np.where(hit, 1.0, away))
+        shares[hit.any(axis=1)] = hit[hit.any(axis=1)]
+        shares /= shares.sum(axis=1, keepdims=True)
+        return np.tensordot(shares, values, 1)
+
+    return at
 
 
 def _straight(made: _Between, sizes: IntArray) -> _Between:
@@ -1197,17 +1209,20 @@ def _among_ties(tied: int, place: int, many: int) -> FloatArray:
     return np.asarray(np.exp(before + after - log_ways(tied + many, tied)))
 
 
-def _extremes(values: FloatArray, of: Metric, protocol: Protocol) -> tuple[float, float]:
-    """Smallest and largest bias that a user's value can have, over all true ranks."""
-    pool, relevant = int(protocol.pool), protocol.n_relevant
-    above = np.arange(pool + 1)
-    law = all_ranks(pool, protocol.n_negatives, protocol.replacement)
-    low = high = 0.0
-    for j, row in enumerate(values, start=1):
-        exact = of.term(above + j, j, relevant, protocol.n_items)
-        bias = law.expected(row) - exact
-        low, high = low + float(bias.min()), high + float(bias.max())
-    return low, high
+def _is_exact(values: FloatArray, of: Metric, protocol: Protocol) -> bool:
+    """Whether a metric's values for the sampled ranks are it in expectation, at all true ranks.
+
+    The expectation is a polynomial in the rank, of degree m: it is looked at where two
+    of these that differ do so, at both ends, and where the metric has a jump.
+    """
+    pool, relevant, m = int(protocol.pool), protocol.n_relevant, protocol.n_negatives
+    angles = np.linspace(0.0, np.pi, int(4 * np.pi * np.sqrt(m)) + 2)
+    jump = np.clip([(of.k or 1) - 1, of.k or 1], 0, pool)
+    above = np.unique(np.append(np.round(0.5 * pool * (1.0 - np.cos(angles))), jump))
+    above = above.astype(np.int64)
+    found = values @ law(m, above, pool, protocol.replacement).T
+    exact = (of.term(above + j, j, relevant, protocol.n_items) for j in range(1, relevant + 1))
+    return all(np.abs(f - e).max() < _UNBIASED for f, e in zip(found, exact, strict=True))
 
 
 def _student(found: _Found, level: float) -> tuple[float, float, float, float]:

@@ -14,7 +14,7 @@ solver did.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -38,7 +38,7 @@ _CELL = 0.75
 #: the next, are judged together; so are groups with a smaller share of the users than the last.
 _ALIKE, _ALIKE_SETS, _FEW = 1.1, 2.0, 0.03
 #: Ranks in a programme: per unit of the angle between ranks, and over the head.
-_TAIL, _HEAD = 4, 40
+_TAIL, _HEAD = 2, 24
 #: Ranks that the bounds look at: all up to the first number, then so many per column.
 _EVERY, _FINER = 4_096, 8
 #: Deviances that a profile is drawn at.
@@ -664,7 +664,7 @@ def _at_ranks(pool: int, m: int, replacement: bool) -> tuple[IntArray, FloatArra
     """Irrelevant items above, as many as a bound looks at, and the law in cells there."""
     above = np.arange(min(pool, _EVERY) + 1)
     if pool > _EVERY:
-        angles = np.linspace(0.0, np.pi, int(_FINER * _TAIL * np.pi * np.sqrt(m)) + 2)
+        angles = np.linspace(0.0, np.pi, int(32 * np.pi * np.sqrt(m)) + 2)
         even = 0.5 * pool * (1.0 - np.cos(angles))
         ratios = np.geomspace(_EVERY, pool, int(50 * np.log(pool / _EVERY)) + 2)
         above = np.append(above, np.round(np.concatenate([even, ratios])).astype(np.int64))
@@ -828,29 +828,8 @@ class Programme:
     def __init__(self, partition: Partition, columns: list[_Columns]) -> None:
         self.partition, self.columns = partition, columns
         self.shares = np.array([part.share for part in partition.parts])
-        if columns:
-            self._stack([one.first for one in columns])
-
-    def _stack(self, chosen: list[IntArray]) -> None:
-        """Put the chosen columns of all parts into arrays of one size."""
-        self.chosen = chosen
-        k = max(at.size for at in chosen)
-        cells_ = max(one.laws.shape[1] for one in self.columns)
-        r = max(len(one.falls) for one in self.columns)
-        parts = len(chosen)
-        self.at = np.stack([np.pad(at, (0, k - at.size), mode="edge") for at in chosen])
-        # A cell that a part lacks holds everything, and nobody is observed in it.
-        self.laws = np.ones((parts, cells_, k + r))
-        self.laws[:, :, k:] = 0.0
-        self.rows, self.right = np.zeros((parts, 1 + r, k + r)), np.zeros((parts, 1 + r))
-        self.rows[:, 0, :k], self.right[:, 0] = 1.0, 1.0
-        self.rows[:, 1 + np.arange(r), k + np.arange(r)] = -1.0
-        self.right[:, 1:] = -1.0  # for rows that a part lacks
-        for i, (one, at) in enumerate(zip(self.columns, self.at, strict=True)):
-            self.laws[i, : one.laws.shape[1], :k] = one.laws[at].T
-            self.rows[i, 1 : 1 + len(one.falls), :k] = one.falls[:, at]
-            self.right[i, 1 : 1 + len(one.falls)] = 0.0
-        self.k = k
+        #: Sides of samples, with the best mixtures of both where the metric costs nothing.
+        self._bases: dict[int, tuple[list[FloatArray], list[list[FloatArray]], _Solved]] = {}
 
     def profiles(
         self, samples: Sequence[list[FloatArray]], levels: Sequence[float] = LEVELS
@@ -859,28 +838,26 @@ class Programme:
         if not self.columns:
             fit, none = Fit(0.0, 0), np.empty(0)
             return [Profile(none, none, self.partition.range, 0.0, fit, []) for _ in samples]
-        sides = [self._sides(sample) for sample in samples]
-        every = [counts for pair in sides for counts in pair]  # low, high, low, high, ...
+        every, base = self._based([(sample, side) for sample in samples for side in (0, 1)])
         signs = np.tile([1.0, -1.0], len(samples))
-        base = self._on_chosen(every, np.zeros(len(every)))
         units = _units(every)
         # Lines at the deviance of a level: it grows with the square of their slope, roughly.
         middle = float(np.median(levels))
         low, high = self.partition.range
         spread = np.sqrt(np.maximum(base.value - low, (high - low) / units) * (high - low) / units)
         slope = signs * np.sqrt(middle) / spread
-        deviance = np.full(len(every), middle)
-        for _ in range(2):
+        found, deviance = base, np.full(len(every), middle)
+        for rounds in (1, _ROUNDS):
             slope = slope * np.clip(np.sqrt(middle / np.maximum(deviance, 1e-3 * middle)), 0.03, 30)
-            found = self._on_chosen(every, slope / (2.0 * units))
+            found = self._solved(every, slope / (2.0 * units), found.chosen, rounds)
             deviance = 2.0 * units * np.maximum(base.likelihood - found.likelihood, 0.0)
-        rounds = []
+        lines = []
         for level in levels:
             ratio = level / np.maximum(deviance, 1e-3 * middle)
             at = slope * np.sqrt(np.minimum(ratio, 1e3))
-            rounds.append((at, self._solved(every, at / (2.0 * units))))
-        base = self._solved(every, np.zeros(len(every)))
-        return [self._profile(i, sample, units, base, rounds) for i, sample in enumerate(samples)]
+            found = self._solved(every, at / (2.0 * units), found.chosen)
+            lines.append((at, found))
+        return [self._profile(i, every[2 * i], units, base, lines) for i in range(len(samples))]
 
     def apart(
         self, pairs: Sequence[tuple[list[FloatArray], list[FloatArray]]], slopes: FloatArray
@@ -896,14 +873,29 @@ class Programme:
         scores : list of list of list of ndarray
             As :attr:`Profile.scores`, for both samples of each pair.
         """
-        every = [self._sides(one)[i] for pair in pairs for i, one in enumerate(pair)]
+        every, base = self._based([(one, i) for pair in pairs for i, one in enumerate(pair)])
         units = _units(every)
         signed = np.repeat(slopes, 2) * np.tile([1.0, -1.0], len(pairs))
-        found = self._solved(every, signed / (2.0 * units))
-        base = self._on_chosen(every, np.zeros(len(every)))
+        found = self._solved(every, signed / (2.0 * units), base.chosen)
         bounds = 2.0 * units * (found.bound + base.likelihood)
         both = [_scores(sample, base, found, i) for i, sample in enumerate(every)]
         return bounds[::2] + bounds[1::2], [both[i : i + 2] for i in range(0, len(both), 2)]
+
+    def _based(
+        self, sides: Sequence[tuple[list[FloatArray], int]]
+    ) -> tuple[list[list[FloatArray]], _Solved]:
+        """The counts of sides of samples, and their best mixtures where the metric is free."""
+        new = {id(sample): sample for sample, _ in sides if id(sample) not in self._bases}
+        if new:
+            both = [side for sample in new.values() for side in self._sides(sample)]
+            found = self._solved(both, np.zeros(len(both)))
+            for i, (key, sample) in enumerate(new.items()):
+                at = slice(2 * i, 2 * i + 2)
+                self._bases[key] = sample, both[at], found.part(range(2 * i, 2 * i + 2))
+        bases = [self._bases[id(sample)] for sample, _ in sides]
+        every = [counts[side] for (_, counts, _), (_, side) in zip(bases, sides, strict=True)]
+        parts = [one.part([side]) for (*_, one), (_, side) in zip(bases, sides, strict=True)]
+        return every, _Solved.joined(parts)
 
     def _sides(self, sample: list[FloatArray]) -> tuple[list[FloatArray], list[FloatArray]]:
         """The counts with one user fewer at the first sampled ranks, and with one more."""
@@ -914,84 +906,118 @@ class Programme:
         fewer[most] -= np.clip(1.0 - before, 0.0, sample[most])
         return (fewer if fewer[most].sum() > 0 else [c.copy() for c in sample]), more
 
-    def _solved(self, samples: list[list[FloatArray]], slopes: FloatArray) -> _Solved:
-        """The likeliest mixtures of each sample where the metric costs so much a user."""
-        units = _units(samples)
-        for left in range(_ROUNDS, -1, -1):
-            found = self._on_chosen(samples, slopes)
-            short = found.short.sum(axis=1) * 2.0 * units > _NEAR
-            if not left or not short.any() or not self._grown(found, short, units):
-                break
-        return found
+    def _solved(
+        self,
+        samples: Sequence[list[FloatArray]],
+        slopes: FloatArray,
+        begin: Sequence[list[IntArray]] | None = None,
+        rounds: int = _ROUNDS,
+    ) -> _Solved:
+        """The likeliest mixtures of each sample where the metric costs so much a user.
 
-    def _on_chosen(self, samples: list[list[FloatArray]], slopes: FloatArray) -> _Solved:
-        parts, cells_ = len(self.columns), self.laws.shape[1]
-        units = _units(samples)
-        shares = np.zeros((len(samples), parts, cells_))
+        Each part of each sample is a problem of its own, of few columns: from those in `begin` on
+        the ones that its bound lacks are added.
+        """
+        parts, cells_ = len(self.columns), max(one.laws.shape[1] for one in self.columns)
+        units, size = _units(samples), (len(samples), parts)
+        near = np.maximum(1e-2 * _NEAR / (2.0 * units * parts), _ROUNDING)
+        shares = np.zeros((*size, cells_))
         for i, counts in enumerate(samples):
             for g, c in enumerate(counts):
                 shares[i, g, : c.size] = c / units[i]
-        cost = np.zeros((len(samples), parts, self.laws.shape[2]))
         # The side that is sought: the least metric where it costs, else the most.
         down = np.arange(len(samples)) % 2 == 0
-        for g, (one, at) in enumerate(zip(self.columns, self.at, strict=True)):
-            target = np.where(down[:, np.newaxis], one.low[at], one.high[at])
-            cost[:, g, : self.k] = slopes[:, np.newaxis] * self.shares[g] * target
-        sample, part = (a.ravel() for a in np.indices((len(samples), parts)))
-        weights = np.empty((sample.size, self.laws.shape[2]))
-        multipliers = np.empty((sample.size, self.right.shape[1]))
-        for start in range(0, sample.size, _BATCH):
-            b = slice(start, start + _BATCH)
-            s, p = sample[b], part[b]
-            weights[b], multipliers[b] = likeliest(
-                self.laws[p],
-                shares[s, p],
-                cost[s, p],
-                self.rows[p],
-                self.right[p],
-                np.maximum(1e-2 * _NEAR / (2.0 * units[s] * parts), _ROUNDING),
-            )
-        weights = weights[:, : self.k]
-        weights = (weights / weights.sum(axis=1, keepdims=True)).reshape(-1, parts, self.k)
-        prices = np.maximum(multipliers[:, 1:], 0.0).reshape(len(samples), parts, -1)
-        expected = np.einsum("gck,sgk->sgc", self.laws[:, :, : self.k], weights)
-        value, likelihood, bound = (np.zeros(len(samples)) for _ in range(3))
-        short, reduced = np.zeros((len(samples), parts)), []
-        for g, one in enumerate(self.columns):
-            seen = one.laws.shape[1]
-            c, e = shares[:, g, :seen], expected[:, g, :seen]
-            target = np.where(down[:, np.newaxis], one.low, one.high)
-            logs = (c * np.log(e)).sum(axis=1)
-            gradient = slopes[:, np.newaxis] * self.shares[g] * target - (c / e) @ one.laws.T
-            gradient -= prices[:, g, : len(one.falls)] @ one.falls
-            value += self.shares[g] * (target[:, self.at[g]] * weights[:, g]).sum(axis=1)
-            likelihood += logs
-            least = gradient.min(axis=1)
-            bound += -logs + c.sum(axis=1) + least
-            short[:, g] = gradient[:, self.at[g]].min(axis=1) - least
-            reduced.append(gradient)
+        first = [one.first for one in self.columns]
+        chosen = [[*first] for _ in samples] if begin is None else [[*each] for each in begin]
+        weights: list[list[FloatArray]] = [[np.empty(0)] * parts for _ in samples]
+        value, likelihood, bound, short = np.zeros((4, *size))
+        expected, todo = np.ones((*size, cells_)), list(np.ndindex(size))
+        for left in range(rounds, -1, -1):
+            found = self._mixtures(todo, chosen, shares, slopes, down, near)
+            lacking = []
+            for (i, g), (w, prices) in zip(todo, found, strict=True):
+                one, at, c = self.columns[g], chosen[i][g], shares[i, g]
+                seen = one.laws.shape[1]
+                c, e = c[:seen], w @ one.laws[at]
+                target = one.low if down[i] else one.high
+                gradient = slopes[i] * self.shares[g] * target - one.laws @ (c / e)
+                if prices.size:
+                    gradient -= prices[: len(one.falls)] @ one.falls
+                least, logs = gradient.min(), float(c @ np.log(e))
+                weights[i][g], expected[i, g, :seen] = w, e
+                value[i, g], likelihood[i, g] = self.shares[g] * (w @ target[at]), logs
+                bound[i, g] = c.sum() - logs + least
+                short[i, g] = gradient[at].min() - least
+                enough = gradient[at].min() - 0.1 * _NEAR / (2.0 * units[i] * parts)
+                lacking.append(local_maxima(-gradient, -enough, _MORE))
+            far = short.sum(axis=1) * 2.0 * units > _NEAR
+            if not left or not far.any():
+                break
+            todo, before = [], todo
+            for (i, g), more in zip(before, lacking, strict=True):
+                if far[i] and more.size:
+                    at = chosen[i][g]
+                    if left == rounds:
+                        at = self._needed(g, at, weights[i][g], units[i])
+                    chosen[i][g] = np.union1d(at, more)
+                    todo.append((i, g))
+            if not todo:
+                break
+        value, likelihood, bound = (x.sum(axis=1) for x in (value, likelihood, bound))
+        needed = [
+            [self._needed(g, at, weights[i][g], units[i]) for g, at in enumerate(each)]
+            for i, each in enumerate(chosen)
+        ]
         return _Solved(
-            value + self.partition.rest, likelihood, bound, weights, expected, short, reduced
+            value + self.partition.rest, likelihood, bound, expected, chosen, weights, needed
         )
 
-    def _grown(self, found: _Solved, short: np.ndarray, units: FloatArray) -> bool:
-        """Add the ranks that the bounds of some samples lack; whether there were any."""
-        chosen = []
-        for at, reduced in zip(self.chosen, found.reduced, strict=True):
-            more = [at]
-            for i in np.flatnonzero(short):
-                least = reduced[i][at].min() - 0.1 * _NEAR / (2.0 * units[i] * len(self.chosen))
-                more.append(local_maxima(-reduced[i], -least, _MORE))
-            chosen.append(np.unique(np.concatenate(more)))
-        grown = any(a.size > b.size for a, b in zip(chosen, self.chosen, strict=True))
-        if grown:
-            self._stack(chosen)
-        return grown
+    def _needed(self, g: int, at: IntArray, weights: FloatArray, units: float) -> IntArray:
+        """Columns that hold a hundredth of a user or more, and some that show all cells."""
+        return np.union1d(at[weights * units > 1e-1], self.columns[g].first[::12])
+
+    def _mixtures(
+        self,
+        todo: Sequence[tuple[int, ...]],
+        chosen: Sequence[list[IntArray]],
+        shares: FloatArray,
+        slopes: FloatArray,
+        down: np.ndarray,
+        near: FloatArray,
+    ) -> list[tuple[FloatArray, FloatArray]]:
+        """Weights of the chosen columns, and prices of their falls, for parts of samples."""
+        r = max(len(one.falls) for one in self.columns)
+        found = []
+        for start in range(0, len(todo), _BATCH):
+            some = todo[start : start + _BATCH]
+            k = max(chosen[i][g].size for i, g in some)
+            # A cell that a part lacks holds everything, and nobody is observed in it.
+            laws = np.ones((len(some), shares.shape[2], k + r))
+            laws[:, :, k:] = 0.0
+            cost = np.zeros((len(some), k + r))
+            rows, right = np.zeros((len(some), 1 + r, k + r)), np.zeros((len(some), 1 + r))
+            rows[:, 0, :k], right[:, 0] = 1.0, 1.0
+            rows[:, 1 + np.arange(r), k + np.arange(r)] = -1.0
+            right[:, 1:] = -1.0  # for rows that a part lacks
+            for p, (i, g) in enumerate(some):
+                one = self.columns[g]
+                at = np.pad(chosen[i][g], (0, k - chosen[i][g].size), mode="edge")
+                laws[p, : one.laws.shape[1], :k] = one.laws[at].T
+                rows[p, 1 : 1 + len(one.falls), :k] = one.falls[:, at]
+                right[p, 1 : 1 + len(one.falls)] = 0.0
+                cost[p, :k] = slopes[i] * self.shares[g] * (one.low if down[i] else one.high)[at]
+            sample, part = np.array(some).T
+            weights, prices = likeliest(laws, shares[sample, part], cost, rows, right, near[sample])
+            for (i, g), w, price in zip(some, weights[:, :k], prices, strict=True):
+                last = chosen[i][g].size - 1
+                w = np.append(w[:last], w[last:].sum())
+                found.append((w / w.sum(), np.maximum(price[1:], 0.0)))
+        return found
 
     def _profile(
         self,
         i: int,
-        sample: list[FloatArray],
+        fewer: list[FloatArray],
         units: FloatArray,
         base: _Solved,
         rounds: list[tuple[FloatArray, _Solved]],
@@ -1006,9 +1032,9 @@ class Programme:
                 best = 2.0 * units[side] * (found.bound[side] + base.likelihood[side])
                 intercepts.append(best + slope[side] * rest)
                 slopes.append(-slope[side])
-                scores.append(_scores(sample, base, found, side))
+                scores.append(_scores(fewer, base, found, side))
         gap = float((np.array(gaps) / np.abs(slopes)).max())
-        fit = self._fit(self._sides(sample)[0], base.expected[2 * i])
+        fit = self._fit(fewer, base.expected[2 * i])
         ends = self.partition.range
         return Profile(np.array(intercepts), np.array(slopes), ends, gap, fit, scores)
 
@@ -1019,13 +1045,14 @@ class Programme:
         # The lower end, whose lines fall, is that of the first side.
         both, side = self._sides(sample), int(slope > 0)
         units = _units(both)
-        weights = self._solved([*both], np.array([-slope, -slope]) / (2.0 * units)).weights[side]
+        solved = self._solved(both, np.array([-slope, -slope]) / (2.0 * units))
         found: dict[int, float] = {}
         for g, one in enumerate(self.columns):
             position = self.partition.parts[g].corners[0][0]
-            for k in np.flatnonzero(weights[g] > 1e-7):
-                at = self.at[g, k]
-                last, mass = int(one.last[at]), self.shares[g] * float(weights[g, k])
+            for at, weight in zip(solved.at[side][g], solved.weights[side][g], strict=True):
+                if weight <= 1e-7:
+                    continue
+                last, mass = int(one.last[at]), self.shares[g] * float(weight)
                 ranks = range(last + 1) if one.head[at] else (last,)
                 for above in ranks:
                     found[above + position] = found.get(above + position, 0.0) + mass / len(ranks)
@@ -1068,7 +1095,25 @@ class _Solved:
     value: FloatArray
     likelihood: FloatArray
     bound: FloatArray
-    weights: FloatArray
     expected: FloatArray
-    short: FloatArray
-    reduced: list[FloatArray]
+    at: list[list[IntArray]]
+    weights: list[list[FloatArray]]
+    chosen: list[list[IntArray]]
+
+    def part(self, samples: Iterable[int]) -> _Solved:
+        """What was found for some of the samples."""
+        each = list(samples)
+        arrays = (self.value, self.likelihood, self.bound, self.expected)
+        lists = (self.at, self.weights, self.chosen)
+        return _Solved(*(x[each] for x in arrays), *([x[i] for i in each] for x in lists))
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Solved]) -> _Solved:
+        """What was found for several samples, one after the other."""
+        arrays = (
+            [getattr(p, x) for p in parts] for x in ("value", "likelihood", "bound", "expected")
+        )
+        lists = (
+            [x for p in parts for x in getattr(p, name)] for name in ("at", "weights", "chosen")
+        )
+        return cls(*map(np.concatenate, arrays), *lists)

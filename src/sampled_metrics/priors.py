@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import nnls
 
 from ._validate import FloatArray, IntArray, as_written, integer
 from .identification import checked_counts
@@ -139,6 +138,8 @@ def _newton(rows: FloatArray, mass: FloatArray, seen: FloatArray) -> FloatArray 
     # and so is, at the best masses, the slope of the likelihood.
     system = (root / np.where(seen > 0, q, 1.0))[:, np.newaxis] * rows.T
     try:
+        from scipy.optimize import nnls  # takes as long to import as all the rest
+
         best, _ = nnls(
             np.concatenate([system, np.ones((1, mass.size))]),
             np.append(2.0 * root, 0.0),

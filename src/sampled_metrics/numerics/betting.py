@@ -11,7 +11,6 @@ order of the values, and the values need not have the same expectation.
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import logsumexp
 
 from .._validate import FloatArray
@@ -129,6 +128,8 @@ def _lower(values: FloatArray, lowest: float, highest: float, error: float) -> f
 
     if average <= lowest + near or above(lowest + near) <= 0:
         return lowest
+    from scipy.optimize import brentq  # takes as long to import as all the rest
+
     return max(float(brentq(above, lowest + near, average, xtol=near)) - near, lowest)
 
 

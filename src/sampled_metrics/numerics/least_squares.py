@@ -8,19 +8,20 @@ equations, which take a fifth of the time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import nnls
 
 from .._validate import FloatArray
 from .distributions import law
 
 #: Entries of the weighted law held in memory at once.
 _BLOCK = 1 << 19
+#: Entries of a law that is kept for other targets.
+_FEW = 1 << 18
 #: Weights of the variance for which normal equations are formed. The scaled law has singular values
 #: of at most 1, so their condition is 1 over the weight, and 12 digits are left at the least one.
 _WELL_CONDITIONED = (1e-4, 10.0)
@@ -31,8 +32,8 @@ class IllConditionedError(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class System:
-    """The problem of fitting the law times x to a target over a prior on the true ranks.
+class Law:
+    """The law over a prior on the true ranks, which the problems of all targets share.
 
     Attributes
     ----------
@@ -40,8 +41,6 @@ class System:
         True ranks.
     weights : ndarray of float, shape (k,)
         Their prior.
-    at_nodes : ndarray of float, shape (k,)
-        The target there.
     pool, m : int
         Items that the negatives are drawn from, and negatives.
     replacement : bool
@@ -49,56 +48,87 @@ class System:
 
     nodes: FloatArray
     weights: FloatArray
-    at_nodes: FloatArray
     pool: int
     m: int
     replacement: bool
 
-    def _blocks(self) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
-        """Weights, law and target of some ranks at a time."""
+    def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
+        """The law of some ranks at a time."""
         step = max(self.m + 2, _BLOCK // (self.m + 2))
         for start in range(0, self.nodes.size, step):
             part = slice(start, start + step)
-            rows = law(self.m, self.nodes[part] - 1.0, self.pool, self.replacement)
-            yield self.weights[part], rows, self.at_nodes[part]
+            yield part, law(self.m, self.nodes[part] - 1.0, self.pool, self.replacement)
 
     @cached_property
-    def _triangle(self) -> tuple[FloatArray, FloatArray]:
-        """Triangular factor of the weighted law, the target its last column; and the marginal."""
-        triangle, marginal = np.empty((0, self.m + 2)), np.zeros(self.m + 1)
-        for weights, rows, target in self._blocks():
-            marginal += weights @ rows
-            block = np.sqrt(weights)[:, np.newaxis] * np.column_stack([rows, target])
+    def _kept(self) -> dict[str, FloatArray]:
+        """What was computed before: the sum of the law times itself, and few rows."""
+        return {}
+
+    @cached_property
+    def marginal(self) -> FloatArray:
+        """Probability of each sampled rank."""
+        found = np.zeros(self.m + 1)
+        for part, rows in self.blocks():
+            found += self.weights[part] @ rows
+        return found
+
+    def products(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Sums over the prior of the law times itself, and times each target; the marginal too."""
+        kept, roots = self._kept, np.sqrt(self.weights)
+        if "rows" in kept:
+            return kept["squares"], (roots * targets) @ kept["rows"]
+        squares, marginal = np.zeros((self.m + 1, self.m + 1)), np.zeros(self.m + 1)
+        found = np.zeros((len(targets), self.m + 1))
+        for part, rows in self.blocks():
+            marginal += self.weights[part] @ rows
+            rows *= roots[part, np.newaxis]
+            found += (roots[part] * targets[:, part]) @ rows
+            if "squares" not in kept:
+                squares += rows.T @ rows
+        self.__dict__.setdefault("marginal", marginal)
+        if rows.size <= _FEW and len(rows) == self.nodes.size:
+            kept["rows"] = rows
+        return kept.setdefault("squares", squares), found
+
+
+@dataclass(frozen=True, eq=False)
+class System:
+    """The problem of fitting the law times x to a target over a prior on the true ranks.
+
+    Attributes
+    ----------
+    of : Law
+    at_nodes : ndarray of float, shape (k,)
+        The target at its true ranks.
+    """
+
+    of: Law
+    at_nodes: FloatArray
+
+    @cached_property
+    def _triangle(self) -> FloatArray:
+        """Triangular factor of the weighted law, the target its last column."""
+        triangle = np.empty((0, self.of.m + 2))
+        for part, rows in self.of.blocks():
+            block = np.column_stack([rows, self.at_nodes[part]])
+            block *= np.sqrt(self.of.weights[part])[:, np.newaxis]
             triangle = np.asarray(np.linalg.qr(np.concatenate([triangle, block]), mode="r"))
-        return triangle, marginal
+        return triangle
 
     @property
     def law(self) -> FloatArray:
         """Triangular factor of the law, each row weighted by the root of the prior."""
-        return self._triangle[0][:, :-1]
+        return self._triangle[:, :-1]
 
     @property
     def target(self) -> FloatArray:
         """The target in the same coordinates."""
-        return self._triangle[0][:, -1]
+        return self._triangle[:, -1]
 
-    @cached_property
-    def _products(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Sums over the prior of the law times itself, and times the target; and the marginal."""
-        squares = np.zeros((self.m + 1, self.m + 1))
-        with_target, marginal = np.zeros(self.m + 1), np.zeros(self.m + 1)
-        for weights, rows, target in self._blocks():
-            marginal += weights @ rows
-            with_target += (weights * target) @ rows
-            rows *= np.sqrt(weights)[:, np.newaxis]
-            squares += rows.T @ rows
-        return squares, with_target, marginal
-
-    @cached_property
+    @property
     def marginal(self) -> FloatArray:
         """Probability of each sampled rank under the prior."""
-        # The same sum, to the last digit, whichever of the two is there.
-        return (self._products if "_products" in self.__dict__ else self._triangle)[-1]
+        return self.of.marginal
 
     @cached_property
     def possible(self) -> np.ndarray:
@@ -128,10 +158,6 @@ class System:
         IllConditionedError
             If rounding may move the values by more than a hundredth of their size.
         """
-        if _WELL_CONDITIONED[0] <= gamma <= _WELL_CONDITIONED[1]:
-            solution = self._by_normal_equations(gamma)
-            if solution is not None:
-                return solution
         products, s, right = self._svd
         gain = self._least_bias_gain()[0] if gamma == 0 else s / ((1.0 - gamma) * s * s + gamma)
         solution = right.T @ (gain * products)
@@ -149,26 +175,6 @@ class System:
                 "40) or a monotone estimator"
             )
         return self._filled(solution / self._scale)
-
-    def _by_normal_equations(self, gamma: float) -> FloatArray | None:
-        """What `solve` returns, unless it could be an error."""
-        squares, with_target, _ = self._products
-        if not self.possible.all():
-            squares = squares[np.ix_(self.possible, self.possible)]
-        matrix = (1.0 - gamma) * (squares / self._scale / self._scale[:, np.newaxis])
-        matrix.flat[:: len(matrix) + 1] += gamma
-        factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-        right = with_target[self.possible] / self._scale
-        solution = cho_solve(factor, right, overwrite_b=True, check_finite=False)
-        # As in `solve`, with the largest that the gain and the products can be.
-        gain = 0.5 / np.sqrt(gamma * (1.0 - gamma)) if gamma < 0.5 else 1.0
-        size = np.sqrt(self.weights @ self.at_nodes**2)
-        noise = np.finfo(float).eps * len(matrix) * (gain**2 + gain) * size
-        return (
-            self._filled(solution / self._scale)
-            if noise <= 0.01 * np.linalg.norm(solution)
-            else None
-        )
 
     def _least_bias_gain(self) -> tuple[FloatArray, bool]:
         """Reciprocals of the singular values, zeros beyond those that leave no bias; if any do.
@@ -193,6 +199,8 @@ class System:
             fallen = np.minimum.accumulate(np.maximum(free, 0.0) if nonnegative else free)
             if np.abs(fallen - free).max() <= 1e-6 * np.abs(free).max():
                 return np.asarray(fallen)
+        from scipy.optimize import nnls  # takes as long to import as all the rest
+
         law = np.where(self.possible, self.law, 0.0)
         # Column i of `steps` is what a step of 1 down after sampled rank i adds: ones up to i.
         steps = np.cumsum(law, axis=1)
@@ -216,3 +224,29 @@ class System:
         at = np.arange(self.possible.size)
         nearest = np.abs(at[:, np.newaxis] - at[self.possible]).argmin(axis=1)
         return np.asarray(known[nearest])
+
+
+def solve(systems: Sequence[System], gamma: float) -> list[FloatArray]:
+    """What :meth:`System.solve` returns for each of some systems with the same law."""
+    if not _WELL_CONDITIONED[0] <= gamma <= _WELL_CONDITIONED[1]:
+        return [system.solve(gamma) for system in systems]
+    targets = np.stack([system.at_nodes for system in systems])
+    one = systems[0]
+    squares, with_targets = one.of.products(targets)
+    if not one.possible.all():
+        squares = squares[np.ix_(one.possible, one.possible)]
+    matrix = (1.0 - gamma) * (squares / one._scale / one._scale[:, np.newaxis])
+    matrix.flat[:: len(matrix) + 1] += gamma
+    factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+    right = (with_targets[:, one.possible] / one._scale).T
+    solutions = cho_solve(factor, right, overwrite_b=True, check_finite=False).T
+    # As in `solve`, with the largest that the gain and the products can be.
+    gain = 0.5 / np.sqrt(gamma * (1.0 - gamma)) if gamma < 0.5 else 1.0
+    noise = np.finfo(float).eps * len(matrix) * (gain**2 + gain)
+    noise = noise * np.sqrt(targets**2 @ one.of.weights)
+    return [
+        system._filled(solution / one._scale)
+        if rounding <= 0.01 * np.linalg.norm(solution)
+        else system.solve(gamma)
+        for system, solution, rounding in zip(systems, solutions, noise, strict=True)
+    ]

@@ -103,36 +103,33 @@ def _step(
     theta = w / z
     # With H the Hessian, (H + Z/W)^-1 by Woodbury: only a system over the cells is solved.
     root: FloatArray = laws * (np.sqrt(shares) / expected)[:, :, np.newaxis]
-    system = np.matmul(root * theta[:, np.newaxis], root.transpose(0, 2, 1))
-    # Rounding may leave a matrix of this size a little short of positive definite.
+    scaled = root * theta[:, np.newaxis]
+    system = np.matmul(scaled, root.transpose(0, 2, 1))
     diagonal = np.arange(system.shape[1])
-    system[:, diagonal, diagonal] += 1.0 + 1e-15 * np.trace(system, axis1=1, axis2=2)[:, np.newaxis]
-    factor: FloatArray = np.asarray(np.linalg.inv(np.linalg.cholesky(system)), dtype=float)
-    weighted = rows * theta[:, np.newaxis]
-    across = np.matmul(factor, np.matmul(root, weighted.transpose(0, 2, 1)))
-    schur = np.matmul(weighted, rows.transpose(0, 2, 1)) - np.matmul(
-        across.transpose(0, 2, 1), across
-    )
-    # Nor need this one, where all weight is at one rank.
+    system[:, diagonal, diagonal] += 1.0
+
+    def inverse(v: FloatArray) -> FloatArray:
+        seen = np.linalg.solve(system, np.matmul(scaled, v.transpose(0, 2, 1)))
+        return np.asarray(theta[:, np.newaxis] * v - np.matmul(seen.transpose(0, 2, 1), scaled))
+
+    force = -dual - z
+    pushed = inverse(np.concatenate([rows, force[:, np.newaxis]], axis=1))
+    across = pushed[:, :-1]
+    schur = np.matmul(across, rows.transpose(0, 2, 1))
+    # Rounding may leave it a little short of positive definite, where all weight is at one rank.
     diagonal = np.arange(schur.shape[1])
     schur[:, diagonal, diagonal] += 1e-15 * np.trace(schur, axis1=1, axis2=2)[:, np.newaxis]
     inner = np.linalg.inv(schur)
 
-    def inverse(v: FloatArray) -> FloatArray:
-        scaled = theta * v
-        seen = _times(_along(factor, _along(root, scaled)), factor)
-        return np.asarray(scaled - theta * _times(seen, root))
-
-    def direction(target: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        force = -dual - target / w
-        dy = _along(inner, -primal - _along(rows, inverse(force)))
-        dw = inverse(force + _times(dy, rows))
+    def direction(pushed: FloatArray, target: FloatArray) -> tuple[FloatArray, ...]:
+        dy = _along(inner, -primal - _along(rows, pushed))
+        dw = pushed + _times(dy, across)
         return dw, dy, -(target + z * dw) / w
 
-    dw, _, dz = direction(w * z)
+    dw, _, dz = direction(pushed[:, -1], w * z)
     ahead = ((w + _far(w, dw) * dw) * (z + _far(z, dz) * dz)).sum(axis=1)
-    centre = (np.minimum(1.0, ahead / gap) ** 3 * gap / k)[:, np.newaxis]
-    dw, dy, dz = direction(w * z + dw * dz - centre)
+    more = dw * dz - (np.minimum(1.0, ahead / gap) ** 3 * gap / k)[:, np.newaxis]
+    dw, dy, dz = direction(inverse((force - more / w)[:, np.newaxis])[:, 0], w * z + more)
     far = np.minimum(_far(w, dw), _far(z, dz))
     far = np.where(far < 1.0, _SHORT * far, 1.0)
     far[done] = 0.0

@@ -16,7 +16,7 @@ from scipy.linalg import eigh_tridiagonal
 from .._validate import FloatArray
 
 #: Ranks at either end that are summed one by one, beyond the m at which the law has its corners.
-_MARGIN = 17
+MARGIN = 17
 
 
 def gauss(low: int, high: int, count: int) -> tuple[FloatArray, FloatArray]:
@@ -36,8 +36,16 @@ def gauss(low: int, high: int, count: int) -> tuple[FloatArray, FloatArray]:
         return np.arange(low, high + 1, dtype=float), np.ones(max(size, 0))
     k = np.arange(1.0, count)
     beside = 0.5 * k * np.sqrt((size - k) * (size + k) / (4 * k * k - 1))
-    offsets, vectors = eigh_tridiagonal(np.zeros(count), beside)
-    return np.asarray((low + high) / 2 + offsets), np.asarray(size * vectors[0] ** 2)
+    # The nodes lie symmetrically: the matrix's square falls apart, and the half that holds the
+    # first row has the squares of their distances from the middle.
+    squares = np.append(0.0, beside**2) + np.append(beside**2, 0.0)
+    squares, vectors = eigh_tridiagonal(squares[::2], beside[::2][: k.size // 2] * beside[1::2])
+    offsets, weights = np.sqrt(np.maximum(squares, 0.0)), 0.5 * size * vectors[0] ** 2
+    if count % 2:
+        offsets[0], weights[0] = 0.0, 2.0 * weights[0]
+    both = slice(count % 2, None)
+    offsets = np.append(-offsets[both][::-1], offsets)
+    return np.asarray((low + high) / 2 + offsets), np.append(weights[both][::-1], weights)
 
 
 def all_ranks(n: int, m: int, breaks: tuple[int, ...] = ()) -> tuple[FloatArray, FloatArray]:
@@ -63,7 +71,7 @@ def all_ranks(n: int, m: int, breaks: tuple[int, ...] = ()) -> tuple[FloatArray,
     >>> nodes.size < 1_000, bool(np.isclose(weights.sum(), 1e9, rtol=1e-14))
     (True, True)
     """
-    margin = m + _MARGIN
+    margin = m + MARGIN
     if n <= 4 * margin:
         return np.arange(1.0, n + 1), np.ones(n)
     ends = sorted({0, *_panel_ends(n, margin), *(end for end in breaks if end < n), n})
