@@ -323,10 +323,9 @@ def naive(metric: Metric | str, protocol: Protocol) -> Estimator:
     """
     metric = parsed(metric)
     m, relevant = protocol.n_negatives, protocol.n_relevant
-    above = np.arange(m + 1)
-    rows = [metric.term(above + j, j, relevant, m + relevant) for j in range(1, relevant + 1)]
-    values = rows[0] if relevant == 1 else np.stack(rows)
-    return _Naive(metric, protocol, values, "naive")
+    j = np.arange(1, relevant + 1)[:, np.newaxis]
+    values = metric.term(np.arange(m + 1) + j, j, relevant, m + relevant)
+    return _Naive(metric, protocol, values[0] if relevant == 1 else values, "naive")
 
 
 def expected_average_precision(rank: ArrayLike, protocol: Protocol) -> FloatArray:
@@ -812,32 +811,39 @@ def _systems(metric: Metric, protocol: Protocol, prior: Prior) -> list[System]:
     """The least-squares problem of each position among the relevant items."""
     ranks = one_size(protocol) - protocol.n_relevant + 1
     points = None if prior is None else _checked_prior(prior, ranks)
-    return [_system(metric, protocol, j, points) for j in range(1, protocol.n_relevant + 1)]
+    return [system for group in _by_law(metric, protocol, points) for system in group]
 
 
 def _solved(metric: Metric, protocol: Protocol, prior: Prior, gamma: float) -> list[FloatArray]:
     """The values of each position that minimise squared bias plus gamma times variance."""
-    systems = _systems(metric, protocol, prior)
-    together = [[s for s in systems if s.of is law] for law in dict.fromkeys(s.of for s in systems)]
-    return [row for some in together for row in least_squares.solve(some, gamma)]
-
-
-@lru_cache(maxsize=64)
-def _system(
-    metric: Metric,
-    protocol: Protocol,
-    j: int,
-    prior: tuple[tuple[int, ...], tuple[float, ...]] | None,
-) -> System:
-    """The least-squares problem of the j-th relevant item, ranked among the irrelevant ones."""
-    items, relevant, m = one_size(protocol), protocol.n_relevant, protocol.n_negatives
-    cut = 0 if metric.k is None or metric.k < j else metric.k - j + 1
-    # All ranks near both ends are summed one by one, so that a jump there is none to heed.
-    cut = cut if m + MARGIN < cut < items - relevant + 1 - (m + MARGIN) else 0
-    of = _law(items - relevant + 1, m, protocol.replacement, prior or cut)
-    return System(
-        of, metric.term_between(of.nodes + (j - 1), np.array(j), relevant, np.array(items))
+    points = (
+        None
+        if prior is None
+        else _checked_prior(prior, one_size(protocol) - protocol.n_relevant + 1)
     )
+    found = (least_squares.solve(group, gamma) for group in _by_law(metric, protocol, points))
+    return [row for rows in found for row in rows]
+
+
+@lru_cache(maxsize=16)
+def _by_law(
+    metric: Metric, protocol: Protocol, prior: tuple[tuple[int, ...], tuple[float, ...]] | None
+) -> list[list[System]]:
+    """The systems of positions, in order, those together that have the same sums over the ranks."""
+    items, relevant, m = one_size(protocol), protocol.n_relevant, protocol.n_negatives
+    positions = np.arange(1, relevant + 1)
+    cuts = np.full(relevant, 0) if metric.k is None else np.maximum(metric.k - positions + 1, 0)
+    # All ranks near both ends are summed one by one, so that a jump there is none to heed.
+    near = (cuts <= m + MARGIN) | (cuts >= items - relevant + 1 - (m + MARGIN))
+    cuts = np.where(near | (prior is not None), 0, cuts)
+    groups = []
+    for some in np.split(positions, np.flatnonzero(np.diff(cuts)) + 1):
+        cut = int(cuts[some[0] - 1])
+        of = _law(items - relevant + 1, m, protocol.replacement, prior or cut)
+        j = some[:, np.newaxis]
+        targets = metric.term_between(of.nodes + (j - 1), j, relevant, np.array(items))
+        groups.append([System(of, target) for target in targets])
+    return groups
 
 
 @lru_cache(maxsize=16)
@@ -854,6 +860,12 @@ def _law(
     else:
         nodes, weights = np.array(prior[0], dtype=float), np.array(prior[1])
     return Law(nodes, weights, ranks - 1, m, replacement)
+
+
+def forget() -> None:
+    """Drop what was kept of earlier estimators, as before a measurement."""
+    _by_law.cache_clear()
+    _law.cache_clear()
 
 
 def _checked_prior(prior: Prior, ranks: int) -> tuple[tuple[int, ...], tuple[float, ...]]:

@@ -25,7 +25,7 @@ from . import _progress, identification, priors
 from . import estimators as corrections
 from ._validate import FloatArray, IntArray, as_written, shortened
 from .identification import Shape
-from .io.logs import Log, read_log
+from .io.logs import Log, Rows, read_log
 from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics import betting
@@ -219,7 +219,7 @@ def _one_row_each(
                 error = _student(one, level)[0]
                 low, high = ends.get(name, (np.nan, np.nan))
                 row = naive[name].value, one.value, error, low, high
-                users = one.per_user.size
+                users = one.users
                 rows.append((name, of.name, *row, _quote(one.value, error, low, high), users))
     columns = ["recommender", "metric", "reported", "estimate", "standard_error"]
     columns += ["possible_low", "possible_high", "quote", "users"]
@@ -249,7 +249,7 @@ def _row_for_each(
                     )
                 for recommender, one in found.items():
                     row = (one.value, *_student(one, level)[:3])
-                    rows.append((recommender, of.name, name, *row, one.per_user.size))
+                    rows.append((recommender, of.name, name, *row, one.users))
                 bar.update()
     columns = ["recommender", "metric", "estimator", "value", "standard_error", "low", "high"]
     return pd.DataFrame(rows, columns=[*columns, "users"]), notes
@@ -397,7 +397,7 @@ def compare(
     for one, two in pairs:
         a, b, judgement = corrected[one], corrected[two], judged[one, two]
         difference = _difference(a.value, b.value)
-        paired = _Found(difference, _difference(a.per_user, b.per_user), a.build)
+        paired = _Found.over(_difference(a.per_user, b.per_user), difference)
         error, low, high, _ = _student(paired, level)
         reported = _difference(naive[one].value, naive[two].value)
         likely = "" if low <= 0 <= high or judgement.sign else one if difference > 0 else two
@@ -563,12 +563,89 @@ def _holm(
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """The estimate for one recommender, its users' values, and the estimator that gave them."""
+    """The estimate for one recommender, its standard error, and a way to its users' values."""
 
     value: float
-    per_user: FloatArray
-    build: _Build
-    error: float | None = None  # where it is not that of the mean of `per_user`
+    users: int
+    error: float
+    values: Callable[[], FloatArray]
+
+    @property
+    def per_user(self) -> FloatArray:
+        return self.values()
+
+    @classmethod
+    def over(cls, per_user: FloatArray, value: float) -> _Found:
+        """An estimate whose users' values vary as these do."""
+        return cls(value, per_user.size, _error(per_user), lambda: per_user)
+
+    @classmethod
+    def of(cls, sample: _Sample, recommender: str, worth: FloatArray) -> _Found:
+        """The mean of a recommender's users, from the value of a row of each cell."""
+        if not sample.alone:
+            per_user = sample.by_user(recommender, worth)
+            return cls.over(per_user, float(per_user.mean()))
+        counts, users = sample.counts[recommender], sample.users[recommender].size
+        value = float(counts @ worth) / users
+        error = _error(worth, counts)
+        return cls(value, users, error, lambda: sample.by_user(recommender, worth))
+
+
+def _error(values: FloatArray, counts: FloatArray | float = 1.0) -> float:
+    """Standard error of the mean of values that stand for so many users each; rounding is none."""
+    counts = np.broadcast_to(counts, values.shape)
+    users = counts.sum()
+    mean = (counts @ values) / users
+    error = float(np.sqrt(counts @ (values - mean) ** 2 / (users - 1) / users))
+    return 0.0 if error <= _ROUNDING * float(np.abs(values[counts > 0]).max()) else error
+
+
+def _alike(columns: Sequence[IntArray]) -> tuple[IntArray, list[IntArray]]:
+    """Which of the different rows of columns each row is, and these rows as columns."""
+    kinds, code = 1, np.zeros(1, dtype=np.int64)
+    for column in columns:
+        low, span = int(column.min()), int(column.max()) - int(column.min()) + 1
+        if span == 1:
+            continue
+        if kinds * span >= 2**62:
+            code, different = pd.factorize(np.broadcast_to(code, column.size), sort=True)
+            kinds = different.size
+        code = code * span + (column - low) if kinds > 1 else column - low
+        kinds *= span
+    code = np.broadcast_to(code, columns[0].size)
+    if kinds <= 1 << 16:  # then nothing has to be sorted, however many rows there are
+        first = np.full(kinds, -1)
+        for at in range(0, code.size, _BLOCK):
+            some = code[at : at + _BLOCK]
+            first[some] = np.arange(at, at + some.size)
+        there = first >= 0
+        first = first[there]
+        code = (np.cumsum(there, dtype=np.int32) - 1)[code] if not there.all() else code
+    else:
+        code, different = pd.factorize(code, sort=True)
+        first = np.empty(different.size, dtype=np.int64)
+        first[code] = np.arange(code.size)
+    return code, [column[first].astype(np.int64) for column in columns]
+
+
+def _among_relevant(rows: Rows) -> tuple[IntArray, IntArray]:
+    """For items tied with negatives and other relevant items: their place, and how many; else 0.
+
+    Two relevant items with the same negatives above and level have the same score.
+    """
+    better, tied, instance = (rows.columns[x] for x in ("n_better", "n_tied", "instance"))
+    if rows.columns["n_relevant"].max() == 1 or tied.max() == 0:
+        return (np.broadcast_to(np.int64(0), better.size),) * 2
+    same = np.zeros(better.size + 1, dtype=bool)
+    alike = [np.diff(column) == 0 for column in (instance, better, tied)]
+    same[1:-1] = np.logical_and.reduce([*alike, tied[1:] > 0])
+    place, many = np.zeros((2, better.size), dtype=np.int64)
+    together = np.flatnonzero(same[1:] | same[:-1])
+    run = np.cumsum(~same[together]) - 1
+    starts = np.flatnonzero(~same[together])
+    place[together] = np.arange(together.size) - starts[run] + 1
+    many[together] = np.bincount(run)[run] if together.size else run
+    return place, many
 
 
 @dataclass(frozen=True, eq=False)
@@ -593,8 +670,29 @@ class _Class:
     size: IntArray
 
 
+#: What a cell of a sample holds: rows that agree in all of these are judged alike.
+_CELL = ("n_better", "n_tied", "position", "n_relevant", "n_items", "n_negatives")
+
+
 class _Sample:
-    """The rows of a log as arrays, the users they belong to, and their classes."""
+    """The rows of a log as counts: users of each recommender in each cell of rows that are alike.
+
+    Attributes
+    ----------
+    better, tied, position, relevant, items, negatives : ndarray of int, shape (cells,)
+        What the rows of a cell share.
+    place, many : ndarray of int, shape (cells,)
+        Where several relevant items are tied with negatives and each other: the row's place among
+        these, and how many they are; else 0.
+    cell : ndarray of int, shape (rows,)
+        The cell of each row of the log.
+    counts : dict of str to ndarray of float, shape (cells,)
+        Users of each recommender; a user's instances have a share of the user each.
+    mean_items : int
+        Size of the catalogue, over the rows.
+    alone : bool
+        Whether every user of a recommender has one row.
+    """
 
     @classmethod
     def of(cls, log: Log | str | Path | pd.DataFrame, replacement: bool | None) -> _Sample:
@@ -608,65 +706,43 @@ class _Sample:
 
     def __init__(self, log: Log) -> None:
         rows, self.names, self.replacement = log.rows, log.recommenders, log.replacement
-        self.better, self.tied, self.position, self.relevant, self.items, self.negatives = (
-            rows.columns[name]
-            for name in ("n_better", "n_tied", "position", "n_relevant", "n_items", "n_negatives")
-        )
         self.instance, self.user, self.labels = rows.columns["instance"], rows.user, rows.users
         ends = rows.starts.tolist()
         self.rows = {name: slice(*at) for name, at in zip(self.names, pairwise(ends), strict=True)}
-        self.users = {
-            name: np.flatnonzero(np.bincount(self.user[rows])) for name, rows in self.rows.items()
-        }
-        for name, users in self.users.items():
-            if users.size < 2:
+        self.users, self.alone = {}, True
+        for name, span in self.rows.items():
+            user = self.user[span]
+            each = np.bincount(user)
+            self.users[name] = np.flatnonzero(each)
+            if self.users[name].size < 2:
                 raise ValueError(
                     f"users must be 2 or more for a standard error, got 1 of {shortened(name)}"
                 )
+            self.alone &= user.size == self.users[name].size and bool((user[1:] > user[:-1]).all())
+        columns = [rows.columns[name] for name in _CELL]
+        self.cell, cells = _alike([*columns, *_among_relevant(rows)])
+        self.better, self.tied, self.position, self.relevant, self.items, self.negatives = cells[:6]
+        self.place, self.many = cells[6:]
+        self.mean_items = round(float(np.bincount(self.cell) @ self.items) / self.cell.size)
+        self.counts = {
+            name: np.bincount(
+                self.cell[span],
+                None if self.alone else self.instance_weights(name),
+                self.better.size,
+            ).astype(float)
+            for name, span in self.rows.items()
+        }
 
     @cached_property
     def classes(self) -> list[_Class]:
         """A class for each number of negatives and of relevant items."""
-        alike = (v.min() == v.max() for v in (self.negatives, self.relevant, self.items))
-        if all(alike):  # then nothing has to be sorted, however many rows there are
-            same = np.broadcast_to(np.int64(0), self.items.size)
-            size = self.items[:1].astype(np.int64)
-            m, relevant = int(self.negatives[0]), int(self.relevant[0])
-            return [_Class(m, relevant, np.arange(same.size), size, same)]
-        kind = self.negatives * (int(self.relevant.max()) + 1) + self.relevant
-        codes, kinds = pd.factorize(kind, sort=True)
         found = []
-        for code in range(len(kinds)):
-            rows = np.flatnonzero(codes == code) if len(kinds) > 1 else np.arange(kind.size)
+        for m, relevant in np.unique(np.stack([self.negatives, self.relevant]), axis=1).T.tolist():
+            rows = np.flatnonzero((self.negatives == m) & (self.relevant == relevant))
             sizes, size = np.unique(self.items[rows], return_inverse=True)
-            if sizes.size > 1:
-                order = np.argsort(size, kind="stable")
-                rows, size = rows[order], size[order]
-            first = rows[0]
-            m, relevant = int(self.negatives[first]), int(self.relevant[first])
-            found.append(_Class(m, relevant, rows, sizes, size))
+            order = np.argsort(size, kind="stable")
+            found.append(_Class(m, relevant, rows[order], sizes, size[order]))
         return found
-
-    @cached_property
-    def shared(self) -> tuple[IntArray, IntArray, IntArray]:
-        """Rows whose item is tied with negatives and other relevant items; place, and how many.
-
-        Two relevant items with the same negatives above and level have the same score.
-        """
-        if self.relevant.max() == 1 or self.tied.max() == 0:
-            return (np.empty(0, dtype=np.int64),) * 3
-        same = np.zeros(self.instance.size + 1, dtype=bool)
-        same[1:-1] = (
-            (np.diff(self.instance) == 0)
-            & (np.diff(self.better) == 0)
-            & (np.diff(self.tied) == 0)
-            & (self.tied[1:] > 0)
-        )
-        rows = np.flatnonzero(same[1:] | same[:-1])
-        run = np.cumsum(~same[rows]) - 1
-        many = np.bincount(run)[run] if rows.size else run
-        starts = np.flatnonzero(~same[rows])
-        return rows, np.arange(rows.size) - starts[run] + 1, many
 
     def protocol(self, of: _Class, size: int) -> Protocol:
         """The protocol of the instances of a class that have a size of the catalogue."""
@@ -675,13 +751,13 @@ class _Sample:
         )
 
     def by_user(self, recommender: str, values: FloatArray) -> FloatArray:
-        """Mean over each user's instances of the sum of the rows' values."""
+        """Mean over each user's instances of the sum of the rows' values, given by cell."""
         rows = self.rows[recommender]
-        users = self.users[recommender]
-        if users.size == values.size and (np.diff(self.user[rows]) > 0).all():
-            return values
-        weights = self.instance_weights(recommender)
-        return np.asarray(np.bincount(self.user[rows], values * weights)[users])
+        each = values[self.cell[rows]]
+        if self.alone:
+            return np.asarray(each)
+        weighted = each * self.instance_weights(recommender)
+        return np.asarray(np.bincount(self.user[rows], weighted)[self.users[recommender]])
 
     def instance_weights(self, recommender: str) -> FloatArray:
         """For each row 1 over the number of instances of its user."""
@@ -690,12 +766,9 @@ class _Sample:
         instances = np.bincount(self.user[rows][first])
         return np.asarray(1.0 / instances[self.user[rows]])
 
-    def counts(self, recommender: str, of: _Class) -> FloatArray:
+    def at_ranks(self, recommender: str, of: _Class) -> FloatArray:
         """Users of a class with one relevant item at each sampled rank; shape (m + 1,)."""
-        span = self.rows[recommender]
-        rows = of.rows[(of.rows >= span.start) & (of.rows < span.stop)]
-        weights = self.instance_weights(recommender)[rows - span.start]
-        return self._spread(rows, weights, of.n_negatives)
+        return self._spread(of.rows, self.counts[recommender], of.n_negatives)
 
     @cached_property
     def kinds(self) -> tuple[IntArray, IntArray]:
@@ -714,39 +787,33 @@ class _Sample:
         """The parts of the sample whose likelihoods say what a metric may be."""
         kinds, of_row = self.kinds
         weights = np.zeros(len(kinds))
-        for name, rows in self.rows.items():
-            weights += np.bincount(of_row[rows], self.instance_weights(name), len(kinds))
+        for counts in self.counts.values():
+            weights += np.bincount(of_row, counts, len(kinds))
         return identification.partition(kinds, weights, of, self.replacement)
 
     def cells(self, parts: identification.Partition) -> dict[str, list[FloatArray]]:
         """Users of each recommender in each part's cells of sampled ranks."""
         part = parts.part[self.kinds[1]]
-        found = {}
-        for name, span in self.rows.items():
-            vectors, kinds = [], []
-            weights = self.instance_weights(name)
-            for g in range(len(parts.parts)):
-                inside = np.flatnonzero(part[span] == g) + span.start
-                for m in np.unique(self.negatives[inside]).tolist():
-                    rows = inside[self.negatives[inside] == m]
-                    vectors.append(self._spread(rows, weights[rows - span.start], m))
-                    kinds.append((g, m))
-            found[name] = parts.counts(vectors, kinds)
-        return found
+        of_part = [np.flatnonzero(part == g) for g in range(len(parts.parts))]
+        groups = [
+            (g, m, inside[self.negatives[inside] == m])
+            for g, inside in enumerate(of_part)
+            for m in np.unique(self.negatives[inside]).tolist()
+        ]
+        kinds = [(g, m) for g, m, _ in groups]
+        return {
+            name: parts.counts([self._spread(at, counts, m) for _, m, at in groups], kinds)
+            for name, counts in self.counts.items()
+        }
 
-    def _spread(self, rows: IntArray, weights: FloatArray, m: int) -> FloatArray:
-        """Users at each sampled rank, ties spread evenly; shape (m + 1,)."""
-        better, tied = self.better[rows], self.tied[rows]
+    def _spread(self, at: IntArray, counts: FloatArray, m: int) -> FloatArray:
+        """Users of some cells at each sampled rank, ties spread evenly; shape (m + 1,)."""
+        better, tied, users = self.better[at], self.tied[at], counts[at]
         if not tied.any():
-            return np.bincount(better, weights, m + 1).astype(float)
-        each = weights / (tied + 1)
+            return np.bincount(better, users, m + 1).astype(float)
+        each = users / (tied + 1)
         steps = np.bincount(better, each, m + 2) - np.bincount(better + tied + 1, each, m + 2)
         return np.asarray(np.maximum(np.cumsum(steps)[:-1], 0.0))
-
-    @cached_property
-    def alone(self) -> bool:
-        """Whether every user of a recommender has one row."""
-        return all(rows.stop - rows.start == self.users[n].size for n, rows in self.rows.items())
 
     def design(
         self, parts: identification.Partition, scores: Mapping[str, list[FloatArray]]
@@ -760,17 +827,15 @@ class _Sample:
         part = parts.part[self.kinds[1]]
         users, alone = np.zeros(len(self.labels)), 0.0
         for name, by_part in scores.items():
-            span = self.rows[name]
-            weights = self.instance_weights(name)
+            values, counts = np.zeros(self.better.size), self.counts[name]
             for g, of_cells in enumerate(by_part):
-                inside = np.flatnonzero(part[span] == g)
-                if not inside.size:
-                    continue
-                values = self._scored(inside + span.start, of_cells, parts.parts[g].m)
-                own = weights[inside]
-                values = values - (own @ values) / own.sum()
-                alone += float(own @ values**2)
-                users += np.bincount(self.user[span][inside], own * values, users.size)
+                inside = np.flatnonzero((part == g) & (counts > 0))
+                if inside.size:
+                    found = self._scored(inside, of_cells, parts.parts[g].m)
+                    found = found - (counts[inside] @ found) / counts[inside].sum()
+                    values[inside] = found
+                    alone += float(counts[inside] @ found**2)
+            users[self.users[name]] += self.by_user(name, values)
         return float(users @ users) / alone if alone > 0 else 1.0
 
     def _scored(self, rows: IntArray, of_cells: FloatArray, fewest: int) -> FloatArray:
@@ -861,11 +926,7 @@ class _Values:
             if leave_out:
                 return {}
             raise
-        found = {}
-        for recommender, rows in self.sample.rows.items():
-            per_user = self.sample.by_user(recommender, worth[rows])
-            found[recommender] = _Found(float(per_user.mean()), per_user, build)
-        return found
+        return {recommender: _Found.of(self.sample, recommender, worth) for recommender in names}
 
     def _build(self, of: Metric, name: str) -> tuple[_Build, str]:
         """How the estimator is made, and how it depends on the size of the catalogue."""
@@ -888,14 +949,12 @@ class _Values:
         assert isinstance(protocol.n_items, int)
         value = priors.plug_in(fit, of, protocol.n_items)
         if name == "maximum likelihood":  # jumps from a few ranks to others: nothing to expand
-            build = _constant(np.full((1, protocol.n_negatives + 1), value))
-            return _Found(value, np.full(self.sample.users[recommender].size, np.nan), build)
+            users = self.sample.users[recommender].size
+            return _Found(value, users, np.nan, lambda: np.full(users, np.nan))
         moves = self._expansion(recommender)
         found = value + moves.influence(of.term(moves.ranks, 1, 1, protocol.n_items))
-        build = self._of_thinned(found)
-        rows = self.sample.rows[recommender]
-        per_user = self.sample.by_user(recommender, self.worth(build, "constant", rows))
-        return _Found(value, per_user, build)
+        worth = self.worth(self._of_thinned(found), "constant")
+        return replace(_Found.of(self.sample, recommender, worth), value=value)
 
     def _with_fitted_prior(self, of: Metric) -> dict[str, _Found]:
         """Bias-variance with the maximum entropy fit to all recommenders together as its prior.
@@ -912,7 +971,7 @@ class _Values:
             protocol = self._mean_protocol(one.n_negatives)
             values = corrections.bias_variance(of, protocol, self.gamma, prior).values
             tables[one.n_negatives] = values[np.newaxis]
-            shares = [sample.counts(r, one) / sample.users[r].size for r in names]
+            shares = [sample.at_ranks(r, one) / sample.users[r].size for r in names]
             leads = moves.rows
             if one.n_negatives + 1 > leads.shape[1]:
                 leads = law(one.n_negatives, moves.ranks - 1, protocol.pool, protocol.replacement)
@@ -925,18 +984,18 @@ class _Values:
         worth, pulls = self.worth(build, "constant"), moves.influence(slopes)
         total = sum(users.size for users in sample.users.values())
         found = {}
-        for i, (recommender, rows) in enumerate(sample.rows.items()):
-            users, per_user = sample.users[recommender], sample.by_user(recommender, worth[rows])
+        for i, recommender in enumerate(names):
+            users, per_user = sample.users[recommender], sample.by_user(recommender, worth)
             pull = self.worth(self._of_thinned(pulls[:, i]), "constant")
             changes = np.zeros(len(sample.labels))
-            for other, at in sample.rows.items():
-                changes[sample.users[other]] += sample.by_user(other, pull[at]) / total
+            for other in names:
+                changes[sample.users[other]] += sample.by_user(other, pull) / total
             value = float(per_user.mean())
             changes[users] += (per_user - value) / users.size
-            error = None
+            found[recommender] = _Found.over(value + users.size * changes[users], value)
             if users.size < len(sample.labels):  # other recommenders' users count too
                 error = float(np.sqrt(changes @ changes * users.size / (users.size - 1)))
-            found[recommender] = _Found(value, value + users.size * changes[users], build, error)
+                found[recommender] = replace(found[recommender], error=error)
         return found
 
     def _fit(self, name: str, *recommenders: str) -> tuple[priors.FittedPrior, Protocol]:
@@ -964,12 +1023,12 @@ class _Values:
         fewest, sample = int(self.sample.negatives.min()), self.sample
         found = np.zeros(fewest + 1)
         for one in sample.classes:
-            counts = np.sum([sample.counts(r, one) for r in recommenders], axis=0)
+            counts = np.sum([sample.at_ranks(r, one) for r in recommenders], axis=0)
             found += counts @ thinned(one.n_negatives, fewest)
         return found
 
     def _mean_protocol(self, n_negatives: int) -> Protocol:
-        items = round(float(self.sample.items.mean()))
+        items = self.sample.mean_items
         return Protocol(items, n_negatives, replacement=self.sample.replacement)
 
     def _of_thinned(self, values: FloatArray) -> _Build:
@@ -977,45 +1036,35 @@ class _Values:
         fewest = values.size - 1
         return lambda protocol: (thinned(protocol.n_negatives, fewest) @ values)[np.newaxis]
 
-    def worth(self, build: _Build, way: str, span: slice = slice(None)) -> FloatArray:
-        """The value of each row in `span`."""
-        sample = self.sample
-        out = np.empty(sample.better.size)
-        for one in sample.classes:
-            for part, at, table in _tables(build, way, one, sample):
+    def worth(self, build: _Build, way: str) -> FloatArray:
+        """The value of a row of each cell."""
+        out = np.empty(self.sample.better.size)
+        for one in self.sample.classes:
+            for part, at, table in _tables(build, way, one, self.sample):
                 rows = one.rows[part]
-                if span != slice(None):
-                    inside = (rows >= span.start) & (rows < span.stop)
-                    rows, at = rows[inside], at[inside]
                 out[rows] = self._looked_up(table, at, rows)
-        return out[span]
+        return out
 
     def _looked_up(self, table: FloatArray, at: IntArray, rows: IntArray) -> FloatArray:
-        """Values of rows from a table for their sizes, (sizes, n_relevant, m + 1)."""
-        sample, (sizes, relevant, columns) = self.sample, table.shape
-        if sizes * relevant == 1 and sample.tied.max() == 0:
-            return np.asarray(table[0, 0][sample.better[rows]])
-        start = at * relevant + sample.position[rows] - 1
-        first = sample.better[rows]
-        out: FloatArray = table.ravel()[start * columns + first]
-        tied = np.flatnonzero(sample.tied[rows])
-        if tied.size:
-            sums = np.zeros((*table.shape[:2], columns + 1))
-            np.cumsum(table, axis=2, out=sums[:, :, 1:])
-            begin = start[tied] * (columns + 1) + first[tied]
-            more = sample.tied[rows[tied]]
-            out[tied] = (sums.ravel()[begin + more + 1] - sums.ravel()[begin]) / (more + 1)
-        where, place, many = sample.shared
-        if where.size and (both := np.isin(rows, where)).any():
-            at_row = np.searchsorted(where, rows[both])
-            kinds = np.column_stack([sample.tied[rows[both]], place[at_row], many[at_row]])
-            kinds, kind = np.unique(kinds, axis=0, return_inverse=True)
-            for i, (length, *order) in enumerate(kinds.tolist()):
-                here = np.flatnonzero(both)[kind.ravel() == i]
-                among = _among_ties(length, *order)
-                entries = (start[here] * columns + first[here])[:, np.newaxis]
-                out[here] = table.ravel()[entries + np.arange(length + 1)] @ among
-        return out
+        """Values of cells from a table for their sizes, (sizes, n_relevant, m + 1)."""
+        sample, (_, relevant, columns) = self.sample, table.shape
+        start, tied = at * relevant + sample.position[rows] - 1, sample.tied[rows]
+        sums = np.zeros((*table.shape[:2], columns + 1))
+        np.cumsum(table, axis=2, out=sums[:, :, 1:])
+        first, begin = sample.better[rows], start * (columns + 1) + sample.better[rows]
+        out = (sums.ravel()[begin + tied + 1] - sums.ravel()[begin]) / (tied + 1)
+        out = np.where(tied == 0, table.ravel()[start * columns + first], out)
+        together = sample.many[rows] > 0
+        kinds = np.column_stack(
+            [x[rows[together]] for x in (sample.tied, sample.place, sample.many)]
+        )
+        kinds, kind = np.unique(kinds, axis=0, return_inverse=True)
+        for i, (length, *order) in enumerate(kinds.tolist()):
+            here = np.flatnonzero(together)[kind.ravel() == i]
+            entries = (start[here] * columns + first[here])[:, np.newaxis]
+            chances = _among_ties(length, *order)
+            out[here] = table.ravel()[entries + np.arange(length + 1)] @ chances
+        return np.asarray(out)
 
     def by_size(self, of: Metric, name: str) -> Iterator[tuple[_Class, IntArray, FloatArray]]:
         """Sizes of the catalogue, and the values for each or for all of them."""
@@ -1101,11 +1150,6 @@ def _slopes(
     left = exact - (1.0 - gamma) * (rows @ values)
     spread = gamma * (rows @ (back * values[:, np.newaxis]))
     return np.asarray((rows @ back) * left[:, np.newaxis] - spread)
-
-
-def _constant(values: FloatArray) -> _Build:
-    """The same values, a row for each position, whatever the protocol."""
-    return lambda protocol: values
 
 
 def _tables(
@@ -1221,18 +1265,14 @@ def _is_exact(values: FloatArray, of: Metric, protocol: Protocol) -> bool:
     above = np.unique(np.append(np.round(0.5 * pool * (1.0 - np.cos(angles))), jump))
     above = above.astype(np.int64)
     found = values @ law(m, above, pool, protocol.replacement).T
-    exact = (of.term(above + j, j, relevant, protocol.n_items) for j in range(1, relevant + 1))
-    return all(np.abs(f - e).max() < _UNBIASED for f, e in zip(found, exact, strict=True))
+    j = np.arange(1, relevant + 1)[:, np.newaxis]
+    exact = of.term(above + j, j, relevant, protocol.n_items)
+    return bool(np.abs(found - exact).max() < _UNBIASED)
 
 
 def _student(found: _Found, level: float) -> tuple[float, float, float, float]:
     """Standard error of a mean over users, Student's interval and two-sided p-value against 0."""
-    users, value = found.per_user.size, found.value
-    error = found.error
-    if error is None:
-        error = float(np.std(found.per_user, ddof=1) / np.sqrt(users))
-        if error <= _ROUNDING * float(np.abs(found.per_user).max()):
-            error = 0.0
+    users, value, error = found.users, found.value, found.error
     reach = float(stdtrit(users - 1, 0.5 + level / 2)) * error
     if error == 0:
         return error, value, value, float(value == 0)
@@ -1311,7 +1351,7 @@ def _estimators(given: Sequence[str] | str, sample: _Sample) -> list[str]:
 
 def _unfit(sample: _Sample) -> str:
     """Why no distribution of true ranks can be fitted to a log, or nothing."""
-    mean, most = round(float(sample.items.mean())), int(sample.negatives.max())
+    mean, most = sample.mean_items, int(sample.negatives.max())
     if int(sample.relevant.max()) > 1:
         return f"a user has {int(sample.relevant.max())} relevant items, and a fit is of one"
     if int(sample.items.max()) > MOST_ITEMS:

@@ -530,9 +530,11 @@ def partition(kinds: IntArray, weights: FloatArray, metric: Metric, replacement:
     # Whether a position counts does not depend on the size of the catalogue.
     pairs, pair = np.unique(kinds[:, 1:3], axis=0, return_inverse=True)
     largest = int(items.max())
-    first = np.array(
-        [metric.term(np.array([0, largest - r]) + j, j, r, largest) for r, j in pairs.tolist()]
-    )[pair.ravel()]
+    first = np.empty((len(pairs), 2))
+    for r in np.unique(pairs[:, 0]).tolist():
+        j = pairs[pairs[:, 0] == r, 1:]
+        first[pairs[:, 0] == r] = metric.term(np.array([0, largest - r]) + j, j, r, largest)
+    first = first[pair.ravel()]
     constant = first[:, 0] == first[:, 1]
     code = np.zeros(len(kinds), dtype=np.int64)
     columns = (

@@ -98,6 +98,7 @@ def _step(
     primal = _along(rows, w) - right
     gap = (w * z).sum(axis=1)
     done = (gap <= near) & (np.abs(primal).max(axis=1) <= 1e-9)
+    done &= np.abs(dual).max(axis=1) <= 3.0 * near
     if done.all():
         return done, (w, y, z)
     theta = w / z
