@@ -14,9 +14,9 @@ solver did.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -128,8 +128,15 @@ class Interval:
     high: float
     confidence: float
     gap: float
-    at_low: dict[int, float] = field(repr=False)
-    at_high: dict[int, float] = field(repr=False)
+    _masses: Callable[[float], dict[int, float]] = field(repr=False)
+
+    @cached_property
+    def at_low(self) -> dict[int, float]:
+        return self._masses(-1.0)
+
+    @cached_property
+    def at_high(self) -> dict[int, float]:
+        return self._masses(1.0)
 
     @property
     def certified(self) -> bool:
@@ -390,8 +397,12 @@ def interval(
     (found,) = programme.profiles([sample], (threshold,))
     check_fit(found.fit, shape)
     low, high = found.interval(threshold)
-    masses = [programme.masses(sample, slope) for slope in found.slopes] or [{}, {}]
-    return Interval(low, high, float(confidence), found.gap, *masses)
+
+    def masses(side: float) -> dict[int, float]:
+        slope = found.slopes[found.slopes * side > 0]
+        return programme.masses(sample, float(slope[0])) if slope.size else {}
+
+    return Interval(low, high, float(confidence), found.gap, masses)
 
 
 def check_fit(fit: Fit, shape: Shape | None, whose: str = "counts") -> None:

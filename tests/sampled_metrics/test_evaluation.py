@@ -492,16 +492,15 @@ def test_nothing_beside_a_verdict_contradicts_it(population, of):
     assert of == "recall@10" or verdicts == {False, True}
 
 
-def test_the_worst_bias_of_every_size_is_that_of_the_definition():
+@pytest.mark.parametrize("name", ["auc", "ap", "recall@1", "recall@28", "recall@44", "recall@45"])
+def test_a_metric_is_unbiased_if_it_is_so_by_the_definition_at_every_rank_and_size(name):
     rng, users = np.random.default_rng(2), 300
-    sizes = rng.integers(30, 45, users)
+    sizes = rng.integers(30, 46, users)
     table = pd.DataFrame({"user": range(users), "n_items": sizes, "rank": 1})
     log = read_log(table, n_negatives=28, replacement=False)
     values = evaluation._Values(evaluation._Sample(log), 0.1)
-    ends = [naive_bias(size, 28, metric("ap")) for size in np.unique(sizes)]
-    worst = max(high for _, high in ends) - min(low for low, _ in ends)
-    assert values.worst_bias(metric("ap"), "naive", every=True) == pytest.approx(worst)
-    assert 0 < values.worst_bias(metric("ap"), "naive") <= worst + 1e-12
+    ends = np.array([naive_bias(size, 28, metric(name)) for size in np.unique(sizes)])
+    assert values.unbiased(metric(name)) == (np.abs(ends).max() < 1e-9)
 
 
 def naive_bias(n_items, n_negatives, of):
@@ -539,26 +538,16 @@ def test_users_must_be_the_same():
         compare(two([1, 2], [1, 2]), "ap", estimator="maximum likelihood")
 
 
-@pytest.mark.parametrize("relevant", [1, 2])
-def test_the_worst_bias_is_that_of_the_worst_users(relevant):
-    protocol = Protocol(30, 5, n_relevant=relevant)
-    table = pd.DataFrame({"user": np.repeat([1, 2], relevant), "rank": [3, 4][:relevant] * 2})
-    table["item"] = table["rank"]
-    values = evaluation._Values(
-        evaluation._Sample(read_log(table, n_items=30, n_negatives=5, replacement=True)), 0.1
-    )
-    for name in ("naive", "bias-variance"):
-        made = {
-            "naive": estimators.naive,
-            "bias-variance": lambda *a: estimators.bias_variance(*a, 0.1),
-        }[name](metric("recall@2"), protocol)
-        sets = list(combinations(range(1, 31), relevant))
-        bias = [made.expected_of_set(r) - metric("recall@2").of_set(r, 30) for r in sets]
-        worst = values.worst_bias(metric("recall@2"), name)
-        # With several items the bound lets each be where its own bias is the worst.
-        assert worst >= max(bias) - min(bias) - 1e-12
-        if relevant == 1:
-            assert worst == pytest.approx(max(bias) - min(bias), rel=1e-9)
+@pytest.mark.parametrize("name", ["auc", "recall@2", "precision@9"])
+def test_a_metric_of_several_items_is_unbiased_if_it_is_so_for_every_set(name):
+    protocol, of = Protocol(14, 5, n_relevant=2), metric(name)
+    table = pd.DataFrame({"user": [1, 1, 2, 2], "rank": [3, 4, 3, 4], "item": [3, 4, 3, 4]})
+    log = read_log(table, n_items=14, n_negatives=5, replacement=True)
+    values = evaluation._Values(evaluation._Sample(log), 0.1)
+    naive = estimators.naive(of, protocol)
+    sets = combinations(range(1, 15), 2)
+    bias = [naive.expected_of_set(ranks) - of.of_set(ranks, 14) for ranks in sets]
+    assert values.unbiased(of) == (np.abs(bias).max() < 1e-9)
 
 
 @pytest.fixture(scope="module")
@@ -824,11 +813,10 @@ def test_the_design_is_that_of_the_covariances_of_scores_by_user(kind, names):
         rows = log.frame[log.frame["recommender"] == name].reset_index(drop=True)
         instances = rows.groupby("user")["instance"].nunique()
         weight = 1.0 / rows["user"].map(instances).to_numpy()
-        position = sample.position[sample.rows[name]]
-        relevant = sample.relevant[sample.rows[name]]
-        kinds, of_row = sample.kinds
-        part = parts.part[of_row[sample.rows[name]]]
-        assert (kinds[of_row[sample.rows[name]], 1:3] == np.c_[relevant, position]).all()
+        kinds, of_cell = sample.kinds
+        of_row = of_cell[sample.cell[sample.rows[name]]]
+        part = parts.part[of_row]
+        assert (kinds[of_row, 1:3] == rows[["n_relevant", "position"]].to_numpy()).all()
         for g in range(len(parts.parts)):
             value = np.zeros(len(rows))
             for i, row in enumerate(rows.itertuples()):
