@@ -602,17 +602,17 @@ def _error(values: FloatArray, counts: FloatArray | float = 1.0) -> float:
 
 def _alike(columns: Sequence[IntArray]) -> tuple[IntArray, list[IntArray]]:
     """Which of the different rows of columns each row is, and these rows as columns."""
-    kinds, code = 1, np.zeros(1, dtype=np.int64)
+    kinds, code = 1, np.zeros(columns[0].size, dtype=np.int64)
     for column in columns:
         low, span = int(column.min()), int(column.max()) - int(column.min()) + 1
         if span == 1:
             continue
+        places = column - low
         if kinds * span >= 2**62:
-            code, different = pd.factorize(np.broadcast_to(code, column.size), sort=True)
-            kinds = different.size
-        code = code * span + (column - low) if kinds > 1 else column - low
+            (code, some), (places, others) = (pd.factorize(x, sort=True) for x in (code, places))
+            kinds, span = some.size, others.size
+        code = places if kinds == 1 else code * np.int64(span) + places
         kinds *= span
-    code = np.broadcast_to(code, columns[0].size)
     if kinds <= 1 << 16:  # then nothing has to be sorted, however many rows there are
         first = np.full(kinds, -1)
         for at in range(0, code.size, _BLOCK):

@@ -40,7 +40,7 @@ _ALIKE, _ALIKE_SETS, _FEW = 1.1, 2.0, 0.03
 #: Ranks in a programme: per unit of the angle between ranks, and over the head.
 _TAIL, _HEAD = 2, 24
 #: Ranks that the bounds look at: all up to the first number, then so many per column.
-_EVERY, _FINER = 4_096, 8
+_EVERY, _FINER = 4_096, 16
 #: Deviances that a profile is drawn at.
 LEVELS = (2.5, 8.0)
 #: Deviance that a bound may lie below a profile before ranks are added, how often they are, and
@@ -677,7 +677,7 @@ def _at_ranks(pool: int, m: int, replacement: bool) -> tuple[IntArray, FloatArra
     """Irrelevant items above, as many as a bound looks at, and the law in cells there."""
     above = np.arange(min(pool, _EVERY) + 1)
     if pool > _EVERY:
-        angles = np.linspace(0.0, np.pi, int(32 * np.pi * np.sqrt(m)) + 2)
+        angles = np.linspace(0.0, np.pi, int(_FINER * _TAIL * np.pi * np.sqrt(m)) + 2)
         even = 0.5 * pool * (1.0 - np.cos(angles))
         ratios = np.geomspace(_EVERY, pool, int(50 * np.log(pool / _EVERY)) + 2)
         above = np.append(above, np.round(np.concatenate([even, ratios])).astype(np.int64))

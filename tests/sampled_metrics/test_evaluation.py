@@ -837,6 +837,16 @@ def test_the_design_is_that_of_the_covariances_of_scores_by_user(kind, names):
     assert sample.design(parts, scores) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize("most", [1, 40, 2**20, 2**61])
+def test_rows_are_of_one_cell_if_they_agree_in_all_columns(most):
+    rng = np.random.default_rng(3)
+    kinds = [*rng.integers(0, 5, (2, 6)), *rng.integers(0, most, (3, 6)), np.full(6, 7)]
+    columns = np.array(kinds)[:, rng.integers(0, 6, 500)]
+    cell, cells = evaluation._alike(list(columns))
+    assert (np.array(cells)[:, cell] == columns).all()
+    assert len(cells[0]) == len(np.unique(columns, axis=1).T)
+
+
 def test_items_of_a_user_that_move_together_widen_what_is_possible():
     # Two items of a user that are above each other's negatives alike say as much as one does.
     rng, users, rows = np.random.default_rng(3), 150, []
