@@ -1063,7 +1063,7 @@ class Programme:
         for g, one in enumerate(self.columns):
             position = self.partition.parts[g].corners[0][0]
             for at, weight in zip(solved.at[side][g], solved.weights[side][g], strict=True):
-                if weight <= 1e-7:
+                if weight <= 1e-6:
                     continue
                 last, mass = int(one.last[at]), self.shares[g] * float(weight)
                 ranks = range(last + 1) if one.head[at] else (last,)
