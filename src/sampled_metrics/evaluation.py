@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.special import chdtrc, chdtri, gammaln, stdtr, stdtrit
 
 from . import _progress, identification, priors
@@ -602,7 +603,8 @@ def _error(values: FloatArray, counts: FloatArray | float = 1.0) -> float:
 
 def _alike(columns: Sequence[IntArray]) -> tuple[IntArray, list[IntArray]]:
     """Which of the different rows of columns each row is, and these rows as columns."""
-    kinds, code = 1, np.zeros(columns[0].size, dtype=np.int64)
+    kinds = 1
+    code: NDArray[Any] = np.zeros(columns[0].size, dtype=np.int64)
     for column in columns:
         low, span = int(column.min()), int(column.max()) - int(column.min()) + 1
         if span == 1:

@@ -971,14 +971,14 @@ class Programme:
                 if far[i] and more.size:
                     at = chosen[i][g]
                     if left == rounds:
-                        at = self._needed(g, at, weights[i][g], units[i])
+                        at = self._needed(g, at, weights[i][g], float(units[i]))
                     chosen[i][g] = np.union1d(at, more)
                     todo.append((i, g))
             if not todo:
                 break
         value, likelihood, bound = (x.sum(axis=1) for x in (value, likelihood, bound))
         needed = [
-            [self._needed(g, at, weights[i][g], units[i]) for g, at in enumerate(each)]
+            [self._needed(g, at, weights[i][g], float(units[i])) for g, at in enumerate(each)]
             for i, each in enumerate(chosen)
         ]
         return _Solved(
@@ -1116,17 +1116,25 @@ class _Solved:
     def part(self, samples: Iterable[int]) -> _Solved:
         """What was found for some of the samples."""
         each = list(samples)
-        arrays = (self.value, self.likelihood, self.bound, self.expected)
-        lists = (self.at, self.weights, self.chosen)
-        return _Solved(*(x[each] for x in arrays), *([x[i] for i in each] for x in lists))
+        return _Solved(
+            self.value[each],
+            self.likelihood[each],
+            self.bound[each],
+            self.expected[each],
+            [self.at[i] for i in each],
+            [self.weights[i] for i in each],
+            [self.chosen[i] for i in each],
+        )
 
     @classmethod
     def joined(cls, parts: Sequence[_Solved]) -> _Solved:
         """What was found for several samples, one after the other."""
-        arrays = (
-            [getattr(p, x) for p in parts] for x in ("value", "likelihood", "bound", "expected")
+        return cls(
+            np.concatenate([p.value for p in parts]),
+            np.concatenate([p.likelihood for p in parts]),
+            np.concatenate([p.bound for p in parts]),
+            np.concatenate([p.expected for p in parts]),
+            [x for p in parts for x in p.at],
+            [x for p in parts for x in p.weights],
+            [x for p in parts for x in p.chosen],
         )
-        lists = (
-            [x for p in parts for x in getattr(p, name)] for name in ("at", "weights", "chosen")
-        )
-        return cls(*map(np.concatenate, arrays), *lists)
