@@ -31,6 +31,7 @@ from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics import betting
 from .numerics.all_ranks import MOST_ITEMS, all_ranks
+from .planning import steps
 from .protocol import Protocol, thinned
 from .results import Comparison, Estimates
 
@@ -42,6 +43,8 @@ ESTIMATORS = (*corrections.NAMES, *FITTED)
 DEFAULT_METRICS = ("recall@10", "ndcg@10", "ap", "auc")
 #: The verdict where neither recommender is known to beat the other.
 UNKNOWN = "unknown"
+#: The most negatives that are tried for a verdict, short of all.
+_MOST_NEGATIVES = 500
 #: How much steeper and steeper a fall of the users is tried for a verdict.
 _STEEPNESS = (2.0, 3.0, 4.0, 8.0)
 
@@ -331,7 +334,13 @@ def compare(
         leaves no doubt, which is no verdict, since its bias is not in it; shown: the smallest
         difference that this log could have shown under `shape`, roughly; users_needed: how many
         users of the same kind would give a verdict under `shape`, missing where no number would
-        and more negatives are needed. Its notes say what was refused.
+        and more negatives are needed; negatives_needed: how many negatives would, roughly, as
+        text, if the true ranks were those of :func:`~sampled_metrics.priors.maximum_entropy` and
+        the evaluation showed what it does on average. 1, 2, 5, 10, ... up to 500 are tried;
+        ">500" says that ranking all items would do, "all" that nothing less would, and "none"
+        that not even that. It is empty beside a verdict, where the metric needs no correction,
+        and where users have several relevant items.
+        Its notes say what was refused.
 
     Raises
     ------
@@ -392,6 +401,7 @@ def compare(
         else:
             judged, said = _ladder(sample, of, pairs, assumed, level, bar)
             notes += said
+        settling = {} if unbiased else _negatives_needed(values, of, judged, assumed, level)
         bar.update(bar.total - bar.n)
     rows = []
     for one, two in pairs:
@@ -405,10 +415,11 @@ def compare(
         rung = judgement.rung if judgement.sign else ""
         steepness = judgement.steepness if judgement.sign else np.nan
         verdict = _verdict(judgement.sign, one, two)
-        more = judgement.shown, judgement.users_needed
+        more = judgement.shown, judgement.users_needed, settling.get((one, two), "")
         rows.append((*row, verdict, rung, steepness, likely, *more))
     columns = ["first", "second", "reported", "estimate", "standard_error", "possible_low"]
     columns += ["possible_high", "verdict", "rung", "steepness", "likely", "shown", "users_needed"]
+    columns += ["negatives_needed"]
     table = pd.DataFrame(rows, columns=columns)
     table["users_needed"] = table["users_needed"].astype("Int64")
     settings = {"metric": of.name, "estimator": name, "gamma": values.gamma, "confidence": level}
@@ -426,6 +437,7 @@ class _Judged:
     ends: tuple[float, float]
     shown: float
     users_needed: int | None
+    design: float = 1.0  # how much more the pair's deviance varies than that of independent rows
 
 
 def _ladder(
@@ -457,6 +469,82 @@ def _ladder(
         # What contradicts a fall so gentle may still allow a steeper one.
         left = [pair for pair in left if pair not in found or found[pair].sign]
     return judged, notes
+
+
+def _negatives_needed(
+    values: _Values,
+    of: Metric,
+    judged: Mapping[tuple[str, str], _Judged],
+    assumed: Shape | None,
+    level: float,
+) -> dict[tuple[str, str], str]:
+    """How many negatives would decide the pairs that are not, if a fit to each sample were true.
+
+    By the profiles of the expected counts, as a verdict is found: half of the evaluations that
+    have so many negatives decide, roughly. From one negative to all, fits and users stay.
+    """
+    sample = values.sample
+    left = [pair for pair, one in judged.items() if not one.sign]
+    if not left or _unfit(sample):
+        return {}
+    names = [name for name in sample.names if any(name in pair for pair in left)]
+    fits = {name: priors.condensed(values._fit("maximum entropy", name)[0].mass) for name in names}
+    n_items = int(values._mean_protocol(1).n_items)
+    wanted = float(chdtri(1, (1.0 - level) / len(judged)))
+    means, variances = {}, {}
+    for name, (ranks, mass) in fits.items():
+        exact = of.term(ranks, 1, 1, n_items)
+        means[name] = float(mass @ exact)
+        variances[name] = float(mass @ exact**2 - means[name] ** 2) / sample.users[name].size
+    more = "all" if n_items - 2 <= _MOST_NEGATIVES else f">{_MOST_NEGATIVES}"
+    needed = {}
+    for a, b in left:
+        spread = (variances[a] + variances[b]) * judged[a, b].design
+        needed[a, b] = more if (means[a] - means[b]) ** 2 >= wanted * spread else "none"
+    for m in steps(min(_MOST_NEGATIVES, n_items - 2)):
+        for shape in dict.fromkeys((None, assumed)):
+            pairs = [p for p in left if needed[p] == more and judged[p].rung == _rung(shape)]
+            if m > int(sample.negatives.min()) and pairs:
+                protocol = values._mean_protocol(m)
+                counts = {
+                    name: sample.users[name].size * (mass @ protocol.pmf(ranks))
+                    for name, (ranks, mass) in fits.items()
+                    if any(name in pair for pair in pairs)
+                }
+                designs = {pair: judged[pair].design for pair in pairs}
+                for pair in _decided(counts, protocol, of, designs, shape, wanted):
+                    needed[pair] = str(m)
+    return needed
+
+
+def _decided(
+    counts: Mapping[str, FloatArray],
+    protocol: Protocol,
+    of: Metric,
+    designs: Mapping[tuple[str, str], float],
+    shape: Shape | None,
+    wanted: float,
+) -> list[tuple[str, str]]:
+    """The pairs that counts of sampled ranks tell apart under one protocol."""
+    assert isinstance(protocol.n_items, int)
+    kinds = np.array([[protocol.n_negatives, 1, 1, protocol.n_items]])
+    users = np.array([sum(float(each.sum()) for each in counts.values())])
+    parts = identification.partition(kinds, users, of, protocol.replacement)
+    cells = {name: parts.counts([each]) for name, each in counts.items()}
+    programme = parts.programme(shape)
+    profiles = dict(zip(cells, programme.profiles(list(cells.values()), (wanted,)), strict=True))
+    ways = [
+        (pair, order, slope)
+        for pair in designs
+        for order in (pair, pair[::-1])
+        if (slope := identification.meeting(*(profiles[name] for name in order))) > 0
+    ]
+    if not ways:
+        return []
+    both = [(cells[a], cells[b]) for _, (a, b), _ in ways]
+    falls, _ = programme.apart(both, np.array([slope for _, _, slope in ways]))
+    found = zip(ways, falls.tolist(), strict=True)
+    return [pair for (pair, _, _), fall in found if fall >= wanted * designs[pair]]
 
 
 def _rung(shape: Shape | None) -> str:
@@ -496,13 +584,14 @@ class _Judge:
             and (slope := identification.meeting(profiles[order[0]], profiles[order[1]])) > 0
         ]
         deviance: dict[tuple[str, str], float] = {}
+        designs: dict[tuple[str, str], float] = {}
         if ways:
             slopes = np.array([slope for _, _, slope in ways])
             both = [(self.counts[a], self.counts[b]) for a, b, _ in ways]
             falls, scores = programme.apart(both, slopes)
             for (a, b, _), fall, score in zip(ways, falls.tolist(), scores, strict=True):
-                design = self.sample.design(self.parts, {a: score[0], b: score[1]})
-                deviance[a, b] = max(fall, 0.0) / design
+                designs[a, b] = self.sample.design(self.parts, {a: score[0], b: score[1]})
+                deviance[a, b] = max(fall, 0.0) / designs[a, b]
         signs, apart = {}, {}
         for a, b in pairs:
             ahead, behind = deviance.get((a, b), 0.0), deviance.get((b, a), 0.0)
@@ -522,8 +611,9 @@ class _Judge:
             users = self.sample.users[pair[0]].size
             needed = int(np.ceil(users * wanted / apart[pair])) if apart[pair] > 0 else None
             steepness = np.inf if shape is None else shape.steepness
+            design = designs.get(pair, designs.get(pair[::-1], 1.0))
             judged[pair] = _Judged(
-                sign, _rung(shape), steepness, ends, shown, None if sign else needed
+                sign, _rung(shape), steepness, ends, shown, None if sign else needed, design
             )
         return judged, notes
 

@@ -300,13 +300,15 @@ class Comparison(Result):
                 f"users{fall}."
             )
         pair = f"{printable(row['first'])} and {printable(row['second'])}"
-        users = row["users_needed"]
-        more = "more negatives"
-        if not pd.isna(users):
-            more += f", or about {users:,} users,"
+        users, negatives = row["users_needed"], row["negatives_needed"]
+        ways = {"": "more negatives", "none": "", "all": "ranking all items"}
+        about = f"about {negatives} negatives".replace("about >", "more than ")
+        more = [ways.get(negatives, about)]
+        more += [] if pd.isna(users) else [f"about {users:,} users"]
+        said = " or ".join(filter(None, more)) or "only more of both users and negatives"
         likely = f" The estimate favours {printable(row['likely'])}." if row["likely"] else ""
         return (
-            f"{pair} {on}: unknown; {more} would settle it. The log can show a difference of about "
+            f"{pair} {on}: unknown; {said} would settle it. The log can show a difference of about "
             f"{row['shown']:.3f}.{likely}"
         )
 
