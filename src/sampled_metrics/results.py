@@ -388,10 +388,10 @@ class Plan(Result):
         """A table for each pair, and the notes, as the command line prints them."""
         said, table = [], self.frame.drop(columns="ties")  # a tie is hardly ever likely
         if "first" not in table:
-            return formatted(table) + _as_notes(self.notes)
+            return _plan_tables(table) + _as_notes(self.notes)
         for (first, second), rows in table.groupby(["first", "second"], sort=False):
             pair = printable(f"{first} and {second}")
-            said.append(f"{pair}:\n" + formatted(rows.drop(columns=["first", "second"])))
+            said.append(f"{pair}:\n" + _plan_tables(rows.drop(columns=["first", "second"])))
         return "\n".join(said) + _as_notes(self.notes)
 
     def plot(self) -> Figure:
@@ -405,6 +405,13 @@ class Plan(Result):
         from . import html
 
         return html.plan_figure(self.frame)
+
+
+def _plan_tables(rows: pd.DataFrame) -> str:
+    """A plan as text, and how a budget is best divided below it."""
+    best = [name for name in rows if str(name).startswith("best_")]
+    below = formatted(rows[["estimator", *best]]) if best else ""
+    return formatted(rows.drop(columns=best)) + below
 
 
 @dataclass(frozen=True, eq=False, repr=False)
