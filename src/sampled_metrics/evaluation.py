@@ -105,7 +105,7 @@ def estimate(
     shape : Shape or {"decreasing"}, optional
         What is assumed of the first true ranks for what is possible: by default that deeper ranks
         have fewer users, and nothing if None, if the sample contradicts it (a note says so), or
-        where users have several relevant items.
+        where users have several relevant items and the metric looks at more than the best.
     gamma : float, optional
         Weight of the variance in "bias-variance", with either prior: above 0, and finite. If
         omitted :func:`~sampled_metrics.estimators.default_gamma` of the number of users.
@@ -171,7 +171,7 @@ def estimate(
     sample = _Sample.of(log, replacement)
     wanted, level = _metrics(metrics), _confidence(confidence)
     values = _Values(sample, _gamma(gamma, sample))
-    assumed = _shape(shape, sample)
+    assumed = {of: _shape(shape, sample, of) for of in wanted}
     if estimators is None:
         table, notes = _one_row_each(
             sample, values, wanted, level, assumed, identification, progress
@@ -184,8 +184,8 @@ def estimate(
     table = table.iloc[np.lexsort(order)].reset_index(drop=True)
     settings: dict[str, Any] = {"gamma": values.gamma, "confidence": level}
     if estimators is None and identification:
-        settings["assumed"] = _said(assumed)
-        known = [of.name for of in wanted if values.unbiased(of)]
+        settings["assumed"] = _said(next(filter(None, assumed.values()), None))
+        known = [of.name for of in wanted if assumed[of] is None or values.unbiased(of)]
         if known and settings["assumed"] != "nothing":
             settings["assumed"] += f"; nothing for {', '.join(known)}"
     return Estimates(table, settings, tuple(dict.fromkeys(notes)))
@@ -196,7 +196,7 @@ def _one_row_each(
     values: _Values,
     wanted: list[Metric],
     level: float,
-    shape: Shape | None,
+    shapes: Mapping[Metric, Shape | None],
     identification: bool,
     progress: bool,
 ) -> tuple[pd.DataFrame, list[str]]:
@@ -215,7 +215,7 @@ def _one_row_each(
                     for name, one in naive.items()
                 }
             elif identification:
-                ends, said = sample.possible(of, None if unbiased else shape, level)
+                ends, said = sample.possible(of, None if unbiased else shapes[of], level)
                 notes += said
             bar.update()
             for name, one in found.items():
@@ -375,7 +375,7 @@ def compare(
         raise ValueError(
             f"estimator must have a standard error for differences, got {as_written(name)}"
         )
-    assumed, notes = _shape(shape, sample), _notes([name], sample, [name])
+    assumed, notes = _shape(shape, sample, of), _notes([name], sample, [name])
     pairs = list(combinations(sample.names, 2))
     with _progress.bar(total=3, desc="compare", unit="step", show=progress) as bar:
         naive = values.of(of, "naive")
@@ -496,15 +496,18 @@ def _negatives_needed(
         exact = of.term(ranks, 1, 1, n_items)
         means[name] = float(mass @ exact)
         variances[name] = float(mass @ exact**2 - means[name] ** 2) / sample.users[name].size
+    fewest = int(sample.negatives.min())
     more = "all" if n_items - 2 <= _MOST_NEGATIVES else f">{_MOST_NEGATIVES}"
     needed = {}
     for a, b in left:
         spread = (variances[a] + variances[b]) * judged[a, b].design
-        needed[a, b] = more if (means[a] - means[b]) ** 2 >= wanted * spread else "none"
+        apart = abs(_difference(means[a], means[b]))
+        enough = apart > 0 and apart**2 >= wanted * spread and fewest < n_items - 1
+        needed[a, b] = more if enough else "none"
     for m in steps(min(_MOST_NEGATIVES, n_items - 2)):
         for shape in dict.fromkeys((None, assumed)):
             pairs = [p for p in left if needed[p] == more and judged[p].rung == _rung(shape)]
-            if m > int(sample.negatives.min()) and pairs:
+            if m > fewest and pairs:
                 protocol = values._mean_protocol(m)
                 counts = {
                     name: sample.users[name].size * (mass @ protocol.pmf(ranks))
@@ -532,7 +535,7 @@ def _decided(
     parts = identification.partition(kinds, users, of, protocol.replacement)
     cells = {name: parts.counts([each]) for name, each in counts.items()}
     programme = parts.programme(shape)
-    profiles = dict(zip(cells, programme.profiles(list(cells.values()), (wanted,)), strict=True))
+    profiles = dict(zip(cells, programme.profiles(list(cells.values()), (0.5 * wanted,)), strict=True))
     ways = [
         (pair, order, slope)
         for pair in designs
@@ -1354,11 +1357,12 @@ def _metrics(given: Sequence[str | Metric]) -> list[Metric]:
     return list(wanted)
 
 
-def _shape(given: Shape | str | None, sample: _Sample) -> Shape | None:
-    """What is assumed of the first true ranks; nothing where users have several relevant items."""
+def _shape(given: Shape | str | None, sample: _Sample, of: Metric) -> Shape | None:
+    """What is assumed of the first true ranks; nothing of other relevant items than the best."""
     if not (given is None or isinstance(given, Shape) or given == "decreasing"):
         raise ValueError(f"shape must be a Shape, 'decreasing' or None, got {as_written(given)}")
-    if given is None or int(sample.relevant.max()) > 1:
+    best_alone = of.kind in ("hit", "rr", "accuracy")
+    if given is None or (int(sample.relevant.max()) > 1 and not best_alone):
         return None
     return given if isinstance(given, Shape) else Shape()
 
@@ -1388,7 +1392,10 @@ def _unfit(sample: _Sample) -> str:
     """Why no distribution of true ranks can be fitted to a log, or nothing."""
     mean, most = round(float(sample.items.mean())), int(sample.negatives.max())
     if int(sample.relevant.max()) > 1:
-        return f"a user has {int(sample.relevant.max())} relevant items, and a fit is of one"
+        return (
+            f"a user has {int(sample.relevant.max())} relevant items, and each position among so "
+            "many would need a fit, and enough users, of its own"
+        )
     if int(sample.items.max()) > MOST_ITEMS:
         return (
             f"a user has {int(sample.items.max()):,} items, and a fit is of {MOST_ITEMS:,} at most"

@@ -303,12 +303,13 @@ class Comparison(Result):
         users, negatives = row["users_needed"], row["negatives_needed"]
         ways = {"": "more negatives", "none": "", "all": "ranking all items"}
         about = f"about {negatives} negatives".replace("about >", "more than ")
-        more = [ways.get(negatives, about)]
-        more += [] if pd.isna(users) else [f"about {users:,} users"]
-        said = " or ".join(filter(None, more)) or "only more of both users and negatives"
+        more = [ways.get(negatives, about), "" if pd.isna(users) else f"about {users:,} users"]
+        said = f"{' or '.join(filter(None, more))} would settle it"
+        if not any(more):
+            said = "with these users no number of negatives would settle it"
         likely = f" The estimate favours {printable(row['likely'])}." if row["likely"] else ""
         return (
-            f"{pair} {on}: unknown; {said} would settle it. The log can show a difference of about "
+            f"{pair} {on}: unknown; {said}. The log can show a difference of about "
             f"{row['shown']:.3f}.{likely}"
         )
 

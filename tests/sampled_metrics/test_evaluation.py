@@ -11,7 +11,7 @@ from scipy import stats
 
 from sampled_book.bundled_log import simulate
 from sampled_book.datasets import bundled_ranks
-from sampled_metrics import Protocol, estimators, evaluation, metric
+from sampled_metrics import Protocol, estimators, evaluation, metric, priors
 from sampled_metrics.evaluation import ESTIMATORS, FITTED, UNKNOWN
 from sampled_metrics.identification import Shape
 from sampled_metrics.io.logs import Log, read_log
@@ -529,7 +529,43 @@ def test_equal_recommenders_have_no_verdict(of):
         assert (row.verdict, row.rung, row.likely) == (UNKNOWN, "", "")
         assert pd.isna(row.users_needed)
         assert row.possible_low < 0 < row.possible_high
-        assert found.sentences[0].count("more negatives would settle it") == 1
+        settles = {"ap": "with these users no number of", "auc": "more"}[of]
+        assert f"unknown; {settles} negatives would settle it" in found.sentences[0]
+        assert row.negatives_needed == {"ap": "none", "auc": ""}[of]
+
+
+def as_fitted(fits, users, n, m, rng):
+    """A log that shows what is expected of m negatives at some distributions of true ranks."""
+    protocol, tables = Protocol(n, m), []
+    for name, mass in fits.items():
+        expected = users * np.cumsum(mass @ protocol.pmf(np.arange(1, n + 1)))
+        counts = np.diff(np.round(expected), prepend=0).astype(int)
+        ranks = rng.permutation(np.repeat(np.arange(1, m + 2), counts))
+        tables.append(pd.DataFrame({"recommender": name, "user": range(users), "rank": ranks}))
+    return read_log(pd.concat(tables), n_items=n, n_negatives=m, replacement=True)
+
+
+@pytest.mark.parametrize(("shape", "needed"), [("decreasing", "50"), (None, "200")])
+def test_so_many_negatives_settle_what_fewer_do_not(shape, needed):
+    rng, users, n, m = np.random.default_rng(3), 1_500, 300, 10
+    protocol, of = Protocol(n, m), "recall@10"
+    true = {"A": {3: 0.3, 40: 0.3, 200: 0.4}, "B": {5: 0.1, 40: 0.5, 200: 0.4}}
+    fits = {}
+    for name, masses in true.items():
+        law = np.array(list(masses.values())) @ protocol.pmf(list(masses))
+        fits[name] = priors.maximum_entropy(np.round(users * law), protocol).mass
+    found = evaluation.compare(as_fitted(fits, users, n, m, rng), of, shape=shape)
+    (row,) = found.frame.itertuples()
+    decided = {
+        m: compare(as_fitted(fits, users, n, m, rng), of, shape=shape)["verdict"][0] != UNKNOWN
+        for m in (20, 50, 100, 200)
+    }
+    print(row.verdict, row.negatives_needed, decided)
+    assert row.verdict == UNKNOWN
+    assert row.negatives_needed == needed
+    assert f"unknown; about {needed} negatives" in found.sentences[0]
+    assert decided == {m: m >= int(needed) for m in decided}
+    assert all(len(line) <= 100 for line in found.summary().splitlines())
 
 
 def test_users_must_be_the_same():
