@@ -535,7 +535,9 @@ def _decided(
     parts = identification.partition(kinds, users, of, protocol.replacement)
     cells = {name: parts.counts([each]) for name, each in counts.items()}
     programme = parts.programme(shape)
-    profiles = dict(zip(cells, programme.profiles(list(cells.values()), (0.5 * wanted,)), strict=True))
+    profiles = dict(
+        zip(cells, programme.profiles(list(cells.values()), (0.5 * wanted,)), strict=True)
+    )
     ways = [
         (pair, order, slope)
         for pair in designs
