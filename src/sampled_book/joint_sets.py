@@ -58,7 +58,8 @@ def sets_and_laws(protocol: Protocol) -> tuple[Counts, Counts, Array]:
 def exact_values(of: Metric, sets: Counts, n_items: int) -> Array:
     """The exact metric of each set of true ranks, given as irrelevant items above."""
     k = sets.shape[1]
-    return np.sum([of.term(sets[:, j] + j + 1, j + 1, k, n_items) for j in range(k)], axis=0)
+    terms = [of.term(sets[:, j] + j + 1, j + 1, k, n_items) for j in range(k)]
+    return np.asarray(np.sum(terms, axis=0))
 
 
 def joint_interval(

@@ -488,7 +488,8 @@ def _negatives_needed(
     if not left or _unfit(sample):
         return {}
     names = [name for name in sample.names if any(name in pair for pair in left)]
-    fits = {name: priors.condensed(values._fit("maximum entropy", name)[0].mass) for name in names}
+    masses = {name: np.asarray(values._fit("maximum entropy", name)[0].mass) for name in names}
+    fits = {name: priors.condensed(mass) for name, mass in masses.items()}
     n_items = int(values._mean_protocol(1).n_items)
     wanted = float(chdtri(1, (1.0 - level) / len(judged)))
     means, variances = {}, {}

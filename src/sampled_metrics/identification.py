@@ -330,8 +330,8 @@ def interval(
     shape : Shape, optional
         What is assumed of the first true ranks; nothing if omitted. With several relevant items
         it is of the best one's, for metrics that look at no other, such as "hit@10" and "rr": the
-        second best is rarer at rank 2 than further down even where each item is likeliest at the
-        top.
+        second best may well be rarer at rank 2 than further down where each item is likeliest at
+        the top.
 
     Returns
     -------

@@ -179,9 +179,9 @@ def plan(
     if paid is not None:
         each = min(paid // pair.n_items, _MOST_USERS)
         splits.append((None, each or None, pair.exact(each).probability if each else None))
-        for i, column in enumerate(("best_negatives", "best_users", "best_probability")):
-            kind = "Float64" if i == 2 else "Int64"
-            frame[column] = pd.array([split[i] for split in splits], dtype=kind)
+        counts = dict.fromkeys(("best_negatives", "best_users"), "Int64")
+        best = pd.DataFrame(splits, columns=[*counts, "best_probability"])
+        frame = frame.join(best.astype(counts | {"best_probability": "Float64"}))
     return Plan(frame, {"metric": metric.name, "n_items": pair.n_items, "confidence": confidence})
 
 
