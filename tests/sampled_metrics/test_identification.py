@@ -354,14 +354,14 @@ def test_a_shape_is_of_the_best_item_alone():
 def test_intervals_of_the_best_of_several_hold_where_each_item_is_likeliest_at_the_top():
     # Three items of each user by falling weights: the best one's rank falls, the next one's rises.
     rng, n, m, of = np.random.default_rng(5), N, 20, metric("hit@10")
-    keys = -0.5 * np.log(np.arange(1, n + 1)) + rng.gumbel(size=(20_000, n))
+    keys = -0.5 * np.log(np.arange(1, n + 1)) + rng.gumbel(size=(10_000, n))
     ranks = np.sort(np.argpartition(-keys, 3, axis=1)[:, :3], axis=1) + 1
     best, second = (np.bincount(ranks[:, j], minlength=n + 1)[1:] for j in (0, 1))
     assert best[0] > best[1] > best[3]
     assert second[1] < second[5]
     mass = best[: n - 2] / best.sum()
     law = mass @ Protocol(n - 2, m).pmf(np.arange(1, n - 1))
-    counts = rng.multinomial(2_000, law / law.sum(), size=120).astype(float)
+    counts = rng.multinomial(2_000, law / law.sum(), size=60).astype(float)
     kinds = np.array([[m, 3, j, n] for j in (1, 2, 3)])
     parts = identification.partition(kinds, np.full(3, 2_000.0), of, True)
     samples = [parts.counts([c, c, c]) for c in counts]
@@ -369,7 +369,7 @@ def test_intervals_of_the_best_of_several_hold_where_each_item_is_likeliest_at_t
         found = parts.programme(shape).profiles(samples, (THRESHOLD,))
         ends = np.array([profile.interval(THRESHOLD) for profile in found])
         exact = mass[:10].sum()
-        assert ((ends[:, 0] > exact) | (ends[:, 1] < exact)).sum() < 12
+        assert ((ends[:, 0] > exact) | (ends[:, 1] < exact)).sum() < 9  # 5% of 60 are 3
         assert np.median(ends[:, 1] - ends[:, 0]) < widest
 
 
