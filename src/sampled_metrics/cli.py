@@ -248,6 +248,7 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
 
     def plans() -> pd.DataFrame:
         levels = {"confidence": arguments.confidence, "max_negatives": most}
+        levels["budget"] = arguments.budget
         return planning.for_pairs(planning.plan, ranks, of, protocol, users, **levels, **options)
 
     def curves() -> pd.DataFrame:
@@ -632,6 +633,11 @@ def _add_plan_options(plan: argparse.ArgumentParser) -> None:
     plan.add_argument(
         "--max-negatives", type=_whole, metavar="M",
         help="most negatives to consider; default: 1000",
+    )  # fmt: skip
+    plan.add_argument(
+        "--budget", type=_whole, metavar="S",
+        help="scores that may be computed for each recommender: also show how they are best "
+        "divided into users and negatives",
     )  # fmt: skip
     plan.add_argument(
         "--curve", action="store_true",

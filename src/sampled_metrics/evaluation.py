@@ -32,6 +32,7 @@ from .metrics import metric as parsed
 from .numerics import betting
 from .numerics.all_ranks import MOST_ITEMS
 from .numerics.distributions import law
+from .planning import steps
 from .protocol import Protocol, thinned
 from .results import Comparison, Estimates
 
@@ -43,6 +44,8 @@ ESTIMATORS = (*corrections.NAMES, *FITTED)
 DEFAULT_METRICS = ("recall@10", "ndcg@10", "ap", "auc")
 #: The verdict where neither recommender is known to beat the other.
 UNKNOWN = "unknown"
+#: The most negatives that are tried for a verdict, short of all.
+_MOST_NEGATIVES = 500
 #: How much steeper and steeper a fall of the users is tried for a verdict.
 _STEEPNESS = (2.0, 3.0, 4.0, 8.0)
 
@@ -103,7 +106,7 @@ def estimate(
     shape : Shape or {"decreasing"}, optional
         What is assumed of the first true ranks for what is possible: by default that deeper ranks
         have fewer users, and nothing if None, if the sample contradicts it (a note says so), or
-        where users have several relevant items.
+        where users have several relevant items and the metric looks at more than the best.
     gamma : float, optional
         Weight of the variance in "bias-variance", with either prior: above 0, and finite. If
         omitted :func:`~sampled_metrics.estimators.default_gamma` of the number of users.
@@ -169,7 +172,7 @@ def estimate(
     sample = _Sample.of(log, replacement)
     wanted, level = _metrics(metrics), _confidence(confidence)
     values = _Values(sample, _gamma(gamma, sample), wanted)
-    assumed = _shape(shape, sample)
+    assumed = {of: _shape(shape, sample, of) for of in wanted}
     if estimators is None:
         table, notes = _one_row_each(
             sample, values, wanted, level, assumed, identification, progress
@@ -182,8 +185,8 @@ def estimate(
     table = table.iloc[np.lexsort(order)].reset_index(drop=True)
     settings: dict[str, Any] = {"gamma": values.gamma, "confidence": level}
     if estimators is None and identification:
-        settings["assumed"] = _said(assumed)
-        known = [of.name for of in wanted if values.unbiased(of)]
+        settings["assumed"] = _said(next(filter(None, assumed.values()), None))
+        known = [of.name for of in wanted if assumed[of] is None or values.unbiased(of)]
         if known and settings["assumed"] != "nothing":
             settings["assumed"] += f"; nothing for {', '.join(known)}"
     return Estimates(table, settings, tuple(dict.fromkeys(notes)))
@@ -194,7 +197,7 @@ def _one_row_each(
     values: _Values,
     wanted: list[Metric],
     level: float,
-    shape: Shape | None,
+    shapes: Mapping[Metric, Shape | None],
     identification: bool,
     progress: bool,
 ) -> tuple[pd.DataFrame, list[str]]:
@@ -213,7 +216,7 @@ def _one_row_each(
                     for name, one in naive.items()
                 }
             elif identification:
-                ends, said = sample.possible(of, None if unbiased else shape, level)
+                ends, said = sample.possible(of, None if unbiased else shapes[of], level)
                 notes += said
             bar.update()
             for name, one in found.items():
@@ -332,7 +335,13 @@ def compare(
         leaves no doubt, which is no verdict, since its bias is not in it; shown: the smallest
         difference that this log could have shown under `shape`, roughly; users_needed: how many
         users of the same kind would give a verdict under `shape`, missing where no number would
-        and more negatives are needed. Its notes say what was refused.
+        and more negatives are needed; negatives_needed: how many negatives would, roughly, as
+        text, if the true ranks were those of :func:`~sampled_metrics.priors.maximum_entropy` and
+        the evaluation showed what it does on average. 1, 2, 5, 10, ... up to 500 are tried;
+        ">500" says that ranking all items would do, "all" that nothing less would, and "none"
+        that not even that. It is empty beside a verdict, where the metric needs no correction,
+        and where users have several relevant items.
+        Its notes say what was refused.
 
     Raises
     ------
@@ -367,7 +376,7 @@ def compare(
         raise ValueError(
             f"estimator must have a standard error for differences, got {as_written(name)}"
         )
-    assumed, notes = _shape(shape, sample), _notes([name], sample, [name])
+    assumed, notes = _shape(shape, sample, of), _notes([name], sample, [name])
     pairs = list(combinations(sample.names, 2))
     with _progress.bar(total=3, desc="compare", unit="step", show=progress) as bar:
         naive = values.of(of, "naive")
@@ -393,6 +402,7 @@ def compare(
         else:
             judged, said = _ladder(sample, of, pairs, assumed, level, bar)
             notes += said
+        settling = {} if unbiased else _negatives_needed(values, of, judged, assumed, level)
         bar.update(bar.total - bar.n)
     rows = []
     for one, two in pairs:
@@ -406,10 +416,11 @@ def compare(
         rung = judgement.rung if judgement.sign else ""
         steepness = judgement.steepness if judgement.sign else np.nan
         verdict = _verdict(judgement.sign, one, two)
-        more = judgement.shown, judgement.users_needed
+        more = judgement.shown, judgement.users_needed, settling.get((one, two), "")
         rows.append((*row, verdict, rung, steepness, likely, *more))
     columns = ["first", "second", "reported", "estimate", "standard_error", "possible_low"]
     columns += ["possible_high", "verdict", "rung", "steepness", "likely", "shown", "users_needed"]
+    columns += ["negatives_needed"]
     table = pd.DataFrame(rows, columns=columns)
     table["users_needed"] = table["users_needed"].astype("Int64")
     settings = {"metric": of.name, "estimator": name, "gamma": values.gamma, "confidence": level}
@@ -427,6 +438,7 @@ class _Judged:
     ends: tuple[float, float]
     shown: float
     users_needed: int | None
+    design: float = 1.0  # how much more the pair's deviance varies than that of independent rows
 
 
 def _ladder(
@@ -458,6 +470,88 @@ def _ladder(
         # What contradicts a fall so gentle may still allow a steeper one.
         left = [pair for pair in left if pair not in found or found[pair].sign]
     return judged, notes
+
+
+def _negatives_needed(
+    values: _Values,
+    of: Metric,
+    judged: Mapping[tuple[str, str], _Judged],
+    assumed: Shape | None,
+    level: float,
+) -> dict[tuple[str, str], str]:
+    """How many negatives would decide the pairs that are not, if a fit to each sample were true.
+
+    By the profiles of the expected counts, as a verdict is found: half of the evaluations that
+    have so many negatives decide, roughly. From one negative to all, fits and users stay.
+    """
+    sample = values.sample
+    left = [pair for pair, one in judged.items() if not one.sign]
+    if not left or _unfit(sample):
+        return {}
+    names = [name for name in sample.names if any(name in pair for pair in left)]
+    masses = {name: np.asarray(values._fit("maximum entropy", name)[0].mass) for name in names}
+    fits = {name: priors.condensed(mass) for name, mass in masses.items()}
+    n_items = int(values._mean_protocol(1).n_items)
+    wanted = float(chdtri(1, (1.0 - level) / len(judged)))
+    means, variances = {}, {}
+    for name, (ranks, mass) in fits.items():
+        exact = of.term(ranks, 1, 1, n_items)
+        means[name] = float(mass @ exact)
+        variances[name] = float(mass @ exact**2 - means[name] ** 2) / sample.users[name].size
+    fewest = int(sample.negatives.min())
+    more = "all" if n_items - 2 <= _MOST_NEGATIVES else f">{_MOST_NEGATIVES}"
+    needed = {}
+    for a, b in left:
+        spread = (variances[a] + variances[b]) * judged[a, b].design
+        apart = abs(_difference(means[a], means[b]))
+        enough = apart > 0 and apart**2 >= wanted * spread and fewest < n_items - 1
+        needed[a, b] = more if enough else "none"
+    for m in steps(min(_MOST_NEGATIVES, n_items - 2)):
+        for shape in dict.fromkeys((None, assumed)):
+            pairs = [p for p in left if needed[p] == more and judged[p].rung == _rung(shape)]
+            if m > fewest and pairs:
+                protocol = values._mean_protocol(m)
+                counts = {
+                    name: sample.users[name].size * (mass @ protocol.pmf(ranks))
+                    for name, (ranks, mass) in fits.items()
+                    if any(name in pair for pair in pairs)
+                }
+                designs = {pair: judged[pair].design for pair in pairs}
+                for pair in _decided(counts, protocol, of, designs, shape, wanted):
+                    needed[pair] = str(m)
+    return needed
+
+
+def _decided(
+    counts: Mapping[str, FloatArray],
+    protocol: Protocol,
+    of: Metric,
+    designs: Mapping[tuple[str, str], float],
+    shape: Shape | None,
+    wanted: float,
+) -> list[tuple[str, str]]:
+    """The pairs that counts of sampled ranks tell apart under one protocol."""
+    assert isinstance(protocol.n_items, int)
+    kinds = np.array([[protocol.n_negatives, 1, 1, protocol.n_items]])
+    users = np.array([sum(float(each.sum()) for each in counts.values())])
+    parts = identification.partition(kinds, users, of, protocol.replacement)
+    cells = {name: parts.counts([each]) for name, each in counts.items()}
+    programme = parts.programme(shape)
+    profiles = dict(
+        zip(cells, programme.profiles(list(cells.values()), (0.5 * wanted,)), strict=True)
+    )
+    ways = [
+        (pair, order, slope)
+        for pair in designs
+        for order in (pair, pair[::-1])
+        if (slope := identification.meeting(*(profiles[name] for name in order))) > 0
+    ]
+    if not ways:
+        return []
+    both = [(cells[a], cells[b]) for _, (a, b), _ in ways]
+    falls, _ = programme.apart(both, np.array([slope for _, _, slope in ways]))
+    found = zip(ways, falls.tolist(), strict=True)
+    return [pair for (pair, _, _), fall in found if fall >= wanted * designs[pair]]
 
 
 def _rung(shape: Shape | None) -> str:
@@ -497,13 +591,14 @@ class _Judge:
             and (slope := identification.meeting(profiles[order[0]], profiles[order[1]])) > 0
         ]
         deviance: dict[tuple[str, str], float] = {}
+        designs: dict[tuple[str, str], float] = {}
         if ways:
             slopes = np.array([slope for _, _, slope in ways])
             both = [(self.counts[a], self.counts[b]) for a, b, _ in ways]
             falls, scores = programme.apart(both, slopes)
             for (a, b, _), fall, score in zip(ways, falls.tolist(), scores, strict=True):
-                design = self.sample.design(self.parts, {a: score[0], b: score[1]})
-                deviance[a, b] = max(fall, 0.0) / design
+                designs[a, b] = self.sample.design(self.parts, {a: score[0], b: score[1]})
+                deviance[a, b] = max(fall, 0.0) / designs[a, b]
         signs, apart = {}, {}
         for a, b in pairs:
             ahead, behind = deviance.get((a, b), 0.0), deviance.get((b, a), 0.0)
@@ -523,8 +618,9 @@ class _Judge:
             users = self.sample.users[pair[0]].size
             needed = int(np.ceil(users * wanted / apart[pair])) if apart[pair] > 0 else None
             steepness = np.inf if shape is None else shape.steepness
+            design = designs.get(pair, designs.get(pair[::-1], 1.0))
             judged[pair] = _Judged(
-                sign, _rung(shape), steepness, ends, shown, None if sign else needed
+                sign, _rung(shape), steepness, ends, shown, None if sign else needed, design
             )
         return judged, notes
 
@@ -1321,11 +1417,12 @@ def _metrics(given: Sequence[str | Metric]) -> list[Metric]:
     return list(wanted)
 
 
-def _shape(given: Shape | str | None, sample: _Sample) -> Shape | None:
-    """What is assumed of the first true ranks; nothing where users have several relevant items."""
+def _shape(given: Shape | str | None, sample: _Sample, of: Metric) -> Shape | None:
+    """What is assumed of the first true ranks; nothing of other relevant items than the best."""
     if not (given is None or isinstance(given, Shape) or given == "decreasing"):
         raise ValueError(f"shape must be a Shape, 'decreasing' or None, got {as_written(given)}")
-    if given is None or int(sample.relevant.max()) > 1:
+    best_alone = of.kind in ("hit", "rr", "accuracy")
+    if given is None or (int(sample.relevant.max()) > 1 and not best_alone):
         return None
     return given if isinstance(given, Shape) else Shape()
 
@@ -1355,7 +1452,10 @@ def _unfit(sample: _Sample) -> str:
     """Why no distribution of true ranks can be fitted to a log, or nothing."""
     mean, most = sample.mean_items, int(sample.negatives.max())
     if int(sample.relevant.max()) > 1:
-        return f"a user has {int(sample.relevant.max())} relevant items, and a fit is of one"
+        return (
+            f"a user has {int(sample.relevant.max())} relevant items, and each position among so "
+            "many would need a fit, and enough users, of its own"
+        )
     if int(sample.items.max()) > MOST_ITEMS:
         return (
             f"a user has {int(sample.items.max()):,} items, and a fit is of {MOST_ITEMS:,} at most"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations, product
 from typing import Any
 
@@ -22,12 +22,19 @@ from numpy.typing import ArrayLike
 from . import _progress
 from . import estimators as corrections
 from ._validate import FloatArray, IntArray, integer, integers
+from .consistency import sign
+from .estimators import Estimator
 from .io.logs import Log
 from .metrics import Metric
 from .metrics import metric as parsed
-from .protocol import Protocol, by_negatives, thinned
+from .protocol import Protocol, by_negatives, one_size, thinned
+from .ranking import RankIntervals
+from .relevant_sets import RelevantSets
 from .results import Plan
 from .verdicts import Ranks, Verdict, _Pair, negatives_needed
+
+#: What is known of a recommender: a distribution of true ranks, or the same users' exact ranks.
+Known = Ranks | RankIntervals | RelevantSets | Sequence[RelevantSets]
 
 #: What a plan compares if nothing is named. Gamma of bias-variance is that of
 #: :func:`~sampled_metrics.estimators.default_gamma`, as in
@@ -45,8 +52,8 @@ EXACT = "exact"
 
 
 def plan(
-    first: Ranks,
-    second: Ranks,
+    first: Known,
+    second: Known,
     metric: Metric | str,
     protocol: Protocol,
     n_users: int,
@@ -54,6 +61,7 @@ def plan(
     estimators: str | Sequence[str] = ESTIMATORS,
     confidence: float = 0.95,
     max_negatives: int | None = None,
+    budget: int | None = None,
     progress: bool = False,
 ) -> Plan:
     """How many negatives, or how many users, until the verdict on two recommenders is right.
@@ -62,11 +70,17 @@ def plan(
     ----------
     first, second : array_like of int, or mapping of int to float
         Distributions of true ranks in 1..n_items, as for
-        :func:`~sampled_metrics.verdicts.verdict`.
+        :func:`~sampled_metrics.verdicts.verdict`. Or what an exact evaluation of the same users
+        found for both: :class:`~sampled_metrics.ranking.RankIntervals`, or for several relevant
+        items :class:`~sampled_metrics.relevant_sets.RelevantSets`, one or a list of them for
+        users with different numbers of items. Users are then drawn from these at random, each
+        with its own candidates; expectations and variances are exact, and the average is taken
+        to be normal.
     metric : Metric or str
     protocol : Protocol
-        How the evaluation samples; one catalogue size, one relevant item. Its `n_negatives` are
-        what the evaluation has if only users are added.
+        How the evaluation samples, and what corrections are made for; one catalogue size. Its
+        `n_negatives` are what the evaluation has if only users are added. Its `n_relevant` must
+        be 1, and gives way to that of sets.
     n_users : int
         Users of the evaluation, at least 1.
     estimators : str or sequence of str
@@ -74,8 +88,13 @@ def plan(
     confidence : float
         Probability of the right verdict to reach, in [0.5, 1).
     max_negatives : int, optional
-        Most negatives to consider; by default 1,000, or ``n_items - 1`` if that is less. The time
-        that a correction takes grows with the cube of this number.
+        Most negatives to consider; by default 1,000, or 100 for sets, or all of a user's
+        candidates if they are fewer. The time that a correction takes grows with the cube of this
+        number.
+    budget : int, optional
+        Scores that may be computed for one recommender, at least 1: who pays for each of them, as
+        for the calls of a language model, has many users with few candidates or few users with
+        many.
     progress : bool
         Show a progress bar on the error stream.
 
@@ -98,6 +117,8 @@ def plan(
           bias-variance falls with the users; for it, these are the fewest from which on
           `confidence` is kept, found in the same way.
         - *scores_by_users*: the same with these users
+        - *best_negatives*, *best_users*, *best_probability*, with a `budget`: how it is best
+          divided, of 1, 2, 5, 10, ... negatives, and how often the verdict is then right
 
         Counts above 2**62 are NA.
 
@@ -125,30 +146,48 @@ def plan(
     2       monotone         1.00                49            14
     3  bias-variance         1.00                33             8
     4          exact         1.00              <NA>             9
+
+    Who can pay for 2,000 scores takes 19 users with 100 negatives each:
+
+    >>> sample = Protocol(1_000, 20)
+    >>> found = plan(better, worse, "ndcg@10", sample, 50, estimators="rank estimate", budget=2_000)
+    >>> found.frame[["estimator", "best_negatives", "best_users", "best_probability"]].round(3)
+           estimator  best_negatives  best_users  best_probability
+    0  rank estimate             100          19             0.979
+    1          exact            <NA>           2              0.51
     """
     metric = parsed(metric)
-    pair = _Pair.of(first, second, metric, protocol)
+    pair = _known(first, second, metric, protocol)
     users = integer(n_users, "n_users", 1, _MOST_USERS)
-    most = None if protocol.replacement else pair.n_items - 1
+    several = isinstance(pair, _Sets) and pair.n_relevant > 1
+    most = None if protocol.replacement else pair.pool
     drawn = protocol.n_negatives
-    last = min(1_000, pair.n_items - 1) if max_negatives is None else max_negatives
+    last = min(100 if several else 1_000, pair.pool) if max_negatives is None else max_negatives
     grid = steps(integer(last, "max_negatives", 1, most))
     names = _names(estimators)
-    rows = []
+    paid = None if budget is None else integer(budget, "budget", 1, _MOST_USERS)
+    rows, splits = [], []
     for name in _progress.bar(names, desc="plan", unit="estimator", show=progress):
         at = _Judged(pair, name, protocol)
         now = at(drawn, users)
         fewest = _kept_from(partial(at, n_users=users), grid, confidence)
         rows.append((name, now, fewest, at.users_needed(now, drawn, confidence)))
+        splits.append(_best_split(at, grid, paid, pair.n_relevant))
     full = pair.exact(users)
     rows.append((EXACT, full, None, full.users(confidence)))
-    frame = _frame(rows, users, drawn, pair.n_items)
+    frame = _frame(rows, users, drawn, pair.n_items, pair.n_relevant)
+    if paid is not None:
+        each = min(paid // pair.n_items, _MOST_USERS)
+        splits.append((None, each or None, pair.exact(each).probability if each else None))
+        counts = dict.fromkeys(("best_negatives", "best_users"), "Int64")
+        best = pd.DataFrame(splits, columns=[*counts, "best_probability"])
+        frame = frame.join(best.astype(counts | {"best_probability": "Float64"}))
     return Plan(frame, {"metric": metric.name, "n_items": pair.n_items, "confidence": confidence})
 
 
 def curve(
-    first: Ranks,
-    second: Ranks,
+    first: Known,
+    second: Known,
     metric: Metric | str,
     protocol: Protocol | Sequence[Protocol],
     n_users: ArrayLike,
@@ -194,7 +233,7 @@ def curve(
     """
     metric = parsed(metric)
     protocols = by_negatives(protocol)
-    pair = _Pair.of(first, second, metric, protocols[0])
+    pair = _known(first, second, metric, protocols[0])
     users = np.unique(integers(n_users, "n_users", 1, _MOST_USERS)).tolist()
     negatives = [each.n_negatives for each in protocols]
     rows: list[tuple[str, int | None, int, float, float, int]] = []
@@ -202,7 +241,8 @@ def curve(
         at = _Judged(pair, name, protocols[0])
         for u, m in product(users, negatives):
             found = at(m, u)
-            rows.append((name, m, u, found.probability, found.ties, u * (m + 1)))
+            scores = round(u * (m + pair.n_relevant))
+            rows.append((name, m, u, found.probability, found.ties, scores))
     for u in users:
         found = pair.exact(u)
         rows.append((EXACT, None, u, found.probability, found.ties, u * pair.n_items))
@@ -292,7 +332,10 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
 
     rows = log.frame
     if (rows["n_relevant"] > 1).any():
-        raise ValueError("a plan needs a log with one relevant item for each user")
+        raise ValueError(
+            "a fit needs one relevant item for each user, and this log has users with "
+            f"{int(rows['n_relevant'].max())}: give plan the RelevantSets of an exact evaluation"
+        )
     negatives = int(rows["n_negatives"].min())
     least = 2 if log.replacement else negatives + 1
     protocol = Protocol(integer(n_items, "n_items", least), negatives, replacement=log.replacement)
@@ -335,7 +378,7 @@ def _condensed(mass: FloatArray, grid: IntArray) -> FloatArray:
 
 def for_pairs(
     of: Callable[..., pd.DataFrame | Plan],
-    ranks: Mapping[str, Ranks],
+    ranks: Mapping[str, Known],
     metric: Metric | str,
     protocol: Protocol | Sequence[Protocol],
     *arguments: Any,
@@ -347,8 +390,8 @@ def for_pairs(
     ----------
     of : callable
         One of the two.
-    ranks : mapping of str to array_like of int or mapping of int to float
-        Distribution of each recommender, such as from :func:`fitted`.
+    ranks : mapping of str to array_like of int, mapping of int to float, RankIntervals or sets
+        Of each recommender, such as from :func:`fitted`.
     metric, protocol, *arguments, **options
         As for `of`.
 
@@ -387,7 +430,7 @@ def for_pairs(
         raise ValueError(f"a plan needs two recommenders or more, got {len(ranks)}")
     tables = []
     for one, two in combinations(ranks, 2):
-        if _Pair.of(ranks[one], ranks[two], metric, sample).difference == 0:
+        if _known(ranks[one], ranks[two], metric, sample).difference == 0:
             warnings.warn(
                 f"{one} and {two} have the same {metric.label} in the distributions given: there "
                 "is no order to plan for",
@@ -408,21 +451,155 @@ def for_pairs(
 class _Judged:
     """The verdict of one estimator by the numbers of negatives and of users."""
 
-    pair: _Pair
+    pair: _Pair | _Sets
     name: str
     protocol: Protocol
 
     def __call__(self, n_negatives: int, n_users: int) -> Verdict:
         protocol = replace(self.protocol, n_negatives=n_negatives)
         gamma = corrections.default_gamma(n_users)
-        estimator = corrections.by_name(self.name, self.pair.metric, protocol, gamma=gamma)
-        return self.pair.verdict(estimator, n_users)
+
+        def made(n_relevant: int) -> Estimator:
+            of = replace(protocol, n_relevant=n_relevant)
+            return corrections.by_name(self.name, self.pair.metric, of, gamma=gamma)
+
+        if isinstance(self.pair, _Sets):
+            return self.pair.verdict(made, n_users)
+        return self.pair.verdict(made(1), n_users)
 
     def users_needed(self, now: Verdict, n_negatives: int, confidence: float) -> int | None:
         """Fewest users for the confidence, where the estimator may depend on their number."""
         if self.name not in _BY_USERS:
             return now.users(confidence)
         return _kept_from(partial(self, n_negatives), steps(_MOST_USERS), confidence)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sets:
+    """The exact ranks of the same users under two recommenders, in classes of as many items."""
+
+    metric: Metric
+    n_items: int
+    classes: list[tuple[RelevantSets, RelevantSets]]
+
+    @classmethod
+    def of(cls, first: Known, second: Known, metric: Metric, protocol: Protocol) -> _Sets:
+        n_items = one_size(protocol)
+        if protocol.n_relevant != 1:
+            raise ValueError(
+                f"protocol must be for n_relevant = 1, which gives way to that of the sets, got "
+                f"{protocol.n_relevant}"
+            )
+        one, two = _listed(first, "first"), _listed(second, "second")
+        shapes = [[each.n_better.shape for each in given] for given in (one, two)]
+        if shapes[0] != shapes[1] or any(
+            (a.n_irrelevant != b.n_irrelevant).any() for a, b in zip(one, two, strict=True)
+        ):
+            raise ValueError(
+                "first and second must hold the same users, with as many items and candidates, "
+                f"got shapes {shapes[0]} and {shapes[1]}"
+            )
+        return cls(metric, n_items, list(zip(one, two, strict=True)))
+
+    @property
+    def pool(self) -> int:
+        """The most negatives that every user has."""
+        return min(int(one.n_irrelevant.min()) for one, _ in self.classes)
+
+    @cached_property
+    def n_relevant(self) -> float:
+        """Relevant items of a user, on average."""
+        users, items = np.sum(
+            [(len(one.n_better), one.n_better.size) for one, _ in self.classes], axis=0
+        )
+        return float(items / users)
+
+    @cached_property
+    def _exact(self) -> FloatArray:
+        """Each user's difference of the exact metric."""
+        return np.concatenate(
+            [one.evaluate(self.metric) - two.evaluate(self.metric) for one, two in self.classes]
+        )
+
+    @property
+    def difference(self) -> float:
+        """Difference of the averages of the exact metric; 0 where it is only rounding."""
+        found = float(self._exact.mean())
+        return found if sign(found, 0.0) else 0.0
+
+    def verdict(self, made: Callable[[int], Estimator], n_users: int) -> Verdict:
+        """The verdict by estimators, made for a number of relevant items, of users drawn."""
+        means, variances = [], []
+        for pair in self.classes:
+            estimator = made(pair[0].n_better.shape[1])
+            moments = [_moments(each, estimator) for each in pair]
+            means.append(moments[0][0] - moments[1][0])
+            variances.append(moments[0][1] + moments[1][1])
+        mean = np.concatenate(means)
+        variance = float(mean.var() + np.concatenate(variances).mean())
+        return self._judged(float(mean.mean()), variance, n_users)
+
+    def exact(self, n_users: int) -> Verdict:
+        """The verdict by the exact metric, of users drawn."""
+        return self._judged(float(self._exact.mean()), float(self._exact.var()), n_users)
+
+    def _judged(self, mean: float, variance: float, n_users: int) -> Verdict:
+        return Verdict(self.difference, mean, float(np.sqrt(variance / n_users)), n_users)
+
+
+def _moments(sets: RelevantSets, estimator: Estimator) -> tuple[FloatArray, FloatArray]:
+    """Expectation and variance of each user's value."""
+    of = estimator.protocol
+    mean = sets.expected(estimator, of.n_negatives, replacement=of.replacement)
+    if sets.n_better.shape[1] > 1:
+        return mean, sets.variance(estimator, of.n_negatives, replacement=of.replacement)
+    # Of one item the square is a value of the sampled rank like any other.
+    squared = replace(estimator, values=estimator.values**2)
+    square = sets.expected(squared, of.n_negatives, replacement=of.replacement)
+    return mean, np.maximum(square - mean**2, 0.0)
+
+
+def _known(first: Known, second: Known, metric: Metric, protocol: Protocol) -> _Pair | _Sets:
+    """Two recommenders by their distributions of ranks, or by the ranks of their users."""
+    if _are_sets(first) or _are_sets(second):
+        return _Sets.of(first, second, metric, protocol)
+    return _Pair.of(first, second, metric, protocol)  # type: ignore[arg-type]
+
+
+def _are_sets(given: Known) -> bool:
+    listed = isinstance(given, Sequence) and len(given) and isinstance(given[0], RelevantSets)
+    return bool(listed) or isinstance(given, (RankIntervals, RelevantSets))
+
+
+def _listed(given: Known, name: str) -> list[RelevantSets]:
+    """The classes of users of one recommender."""
+    if isinstance(given, RankIntervals):
+        above, tied = given.n_better[:, np.newaxis], given.n_tied[:, np.newaxis]
+        return [RelevantSets(above, tied, np.zeros_like(above), given.n_candidates - 1)]
+    if isinstance(given, RelevantSets):
+        return [given]
+    if isinstance(given, Sequence) and all(isinstance(each, RelevantSets) for each in given):
+        return list(given)
+    raise ValueError(
+        f"{name} must be RankIntervals or RelevantSets as the other one, got {given!r:.60}"
+    )
+
+
+def _best_split(
+    at: _Judged, grid: list[int], budget: int | None, n_relevant: float
+) -> tuple[int | None, int | None, float | None]:
+    """Negatives and users that cost a budget and make the verdict the surest."""
+    best: tuple[int | None, int | None, float | None] = (None, None, None)
+    surest = (-np.inf, -np.inf)
+    for m in grid if budget is not None else []:
+        assert budget is not None
+        users = int(budget / (m + n_relevant))
+        if users:
+            found = at(m, users)
+            if (round(found.probability, 9), found.z) > surest:
+                surest = round(found.probability, 9), found.z
+                best = m, users, found.probability
+    return best
 
 
 def _kept_from(at: Callable[[int], Verdict], grid: list[int], confidence: float) -> int | None:
@@ -441,16 +618,17 @@ def _frame(
     users: int,
     negatives: int,
     n_items: int,
+    n_relevant: float = 1,
 ) -> pd.DataFrame:
     """The table of a plan; `rows` hold the negatives and the users that are needed last."""
     table = []
     for name, now, needed, more in rows:
         more = None if more is None or more > _MOST_USERS else more
-        each = n_items if name == EXACT else negatives + 1
-        by_negatives = None if needed is None else users * (needed + 1)
+        each = n_items if name == EXACT else negatives + n_relevant
+        by_negatives = None if needed is None else round(users * (needed + n_relevant))
         if name == EXACT:
             by_negatives = users * n_items
-        by_users = None if more is None else more * each
+        by_users = None if more is None else round(more * each)
         found = (needed, by_negatives, more, by_users)
         shown = (None if c is None or c > _MOST_COUNT else c for c in found)
         table.append((name, now.probability, now.ties, *shown))

@@ -300,13 +300,16 @@ class Comparison(Result):
                 f"users{fall}."
             )
         pair = f"{printable(row['first'])} and {printable(row['second'])}"
-        users = row["users_needed"]
-        more = "more negatives"
-        if not pd.isna(users):
-            more += f", or about {users:,} users,"
+        users, negatives = row["users_needed"], row["negatives_needed"]
+        ways = {"": "more negatives", "none": "", "all": "ranking all items"}
+        about = f"about {negatives} negatives".replace("about >", "more than ")
+        more = [ways.get(negatives, about), "" if pd.isna(users) else f"about {users:,} users"]
+        said = f"{' or '.join(filter(None, more))} would settle it"
+        if not any(more):
+            said = "with these users no number of negatives would settle it"
         likely = f" The estimate favours {printable(row['likely'])}." if row["likely"] else ""
         return (
-            f"{pair} {on}: unknown; {more} would settle it. The log can show a difference of about "
+            f"{pair} {on}: unknown; {said}. The log can show a difference of about "
             f"{row['shown']:.3f}.{likely}"
         )
 
@@ -386,10 +389,10 @@ class Plan(Result):
         """A table for each pair, and the notes, as the command line prints them."""
         said, table = [], self.frame.drop(columns="ties")  # a tie is hardly ever likely
         if "first" not in table:
-            return formatted(table) + _as_notes(self.notes)
+            return _plan_tables(table) + _as_notes(self.notes)
         for (first, second), rows in table.groupby(["first", "second"], sort=False):
             pair = printable(f"{first} and {second}")
-            said.append(f"{pair}:\n" + formatted(rows.drop(columns=["first", "second"])))
+            said.append(f"{pair}:\n" + _plan_tables(rows.drop(columns=["first", "second"])))
         return "\n".join(said) + _as_notes(self.notes)
 
     def plot(self) -> Figure:
@@ -403,6 +406,13 @@ class Plan(Result):
         from . import html
 
         return html.plan_figure(self.frame)
+
+
+def _plan_tables(rows: pd.DataFrame) -> str:
+    """A plan as text, and how a budget is best divided below it."""
+    best = [name for name in rows if str(name).startswith("best_")]
+    below = formatted(rows[["estimator", *best]]) if best else ""
+    return formatted(rows.drop(columns=best)) + below
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -391,6 +391,14 @@ class _Pair:
             together = (one, two)
         return cls(metric, n_items, ranks, masses, together)
 
+    #: Relevant items of a user.
+    n_relevant = 1
+
+    @property
+    def pool(self) -> int:
+        """The most negatives that a user can have without replacement."""
+        return self.n_items - 1
+
     @cached_property
     def values(self) -> tuple[FloatArray, FloatArray]:
         """The exact metric at the ranks of each."""

@@ -528,7 +528,58 @@ def test_equal_recommenders_have_no_verdict(of):
         assert (row.verdict, row.rung, row.likely) == (UNKNOWN, "", "")
         assert pd.isna(row.users_needed)
         assert row.possible_low < 0 < row.possible_high
-        assert found.sentences[0].count("more negatives would settle it") == 1
+        settles = {"ap": "with these users no number of", "auc": "more"}[of]
+        assert f"unknown; {settles} negatives would settle it" in found.sentences[0]
+        assert row.negatives_needed == {"ap": "none", "auc": ""}[of]
+
+
+#: Of 100 ranks, and further and further apart as more negatives are drawn.
+FALLING = {name: fall ** np.arange(100.0) for name, fall in (("A", 0.94), ("B", 0.975))}
+
+
+def as_expected(users, m, replacement=True):
+    """Counts that m negatives lead to at `FALLING` on average, and a log that shows them."""
+    protocol, rng = Protocol(100, m, replacement=replacement), np.random.default_rng(3)
+    expected, tables = {}, []
+    for name, mass in FALLING.items():
+        expected[name] = users * (mass / mass.sum()) @ protocol.pmf(np.arange(1, 101))
+        counts = np.diff(np.round(np.cumsum(expected[name])), prepend=0).astype(int)
+        ranks = rng.permutation(np.repeat(np.arange(1, m + 2), counts))
+        tables.append(pd.DataFrame({"recommender": name, "user": range(users), "rank": ranks}))
+    log = read_log(pd.concat(tables), n_items=100, n_negatives=m, replacement=replacement)
+    return expected, protocol, log
+
+
+@pytest.mark.parametrize("shape", [None, Shape()])
+def test_what_is_said_to_decide_on_average_decides_as_a_log(shape):
+    of, found = metric("recall@10"), {}
+    for m in (5, 20):
+        counts, protocol, log = as_expected(250, m)
+        said = evaluation._decided(counts, protocol, of, {("A", "B"): 1.0}, shape, 3.8415)
+        rung = evaluation.compare(log, of, shape=shape).frame["rung"][0]
+        found[m] = bool(said)
+        assert found[m] == (rung in ("proven", "if decreasing"))
+    assert found == {5: False, 20: shape is not None}
+
+
+def test_negatives_that_would_settle_a_pair():
+    # Nothing assumed: ten ranks of a hundred are hardly seen, and all of them decide.
+    found = evaluation.compare(as_expected(250, 20)[2], "recall@10", shape=None)
+    (row,) = found.frame.itertuples()
+    assert (row.verdict, row.negatives_needed) == (UNKNOWN, "all")
+    assert "unknown; ranking all items would settle it" in found.sentences[0]
+    exact = evaluation.compare(as_expected(250, 99, False)[2], "recall@10", shape=None)
+    assert exact.verdicts == {("A", "B"): "A beats B"}
+    # Few users with few negatives: more of them do, under the shape.
+    found = evaluation.compare(as_expected(120, 3)[2], "recall@10")
+    (row,) = found.frame.itertuples()
+    assert row.verdict == UNKNOWN
+    assert row.negatives_needed in ("5", "10", "20", "50")
+    assert f"unknown; about {row.negatives_needed} negatives" in found.sentences[0]
+    assert all(len(line) <= 100 for line in found.summary().splitlines())
+    # So few that even their exact ranks would not.
+    found = evaluation.compare(as_expected(12, 3)[2], "recall@10")
+    assert found.frame["negatives_needed"][0] == "none"
 
 
 def test_users_must_be_the_same():

@@ -295,7 +295,9 @@ def test_every_comparison_of_a_log_in_order_is_one_or_a_sentence(log, metric):
         # Only these say nothing where there is nothing to say; any fall may be allowed.
         for name in ("steepness", "rung"):
             assert ((table[name] != "") == decided).all(), out
-        assert (table.loc[decided, ["likely", "users_needed"]] == "").all(axis=None), out
+        assert (table.loc[decided, ["likely", "users_needed", "negatives_needed"]] == "").all(
+            axis=None
+        ), out
         kept = ["reported", "estimate", "standard_error", "possible_low", "possible_high", "shown"]
         numbers = table[kept].astype(float)
         assert np.isfinite(numbers.to_numpy()).all(), out

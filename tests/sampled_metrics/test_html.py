@@ -59,7 +59,7 @@ def pair_of(first: str, second: str) -> pd.DataFrame:
         "first": first, "second": second, "reported": 0.02, "estimate": -0.01,
         "standard_error": 0.004, "possible_low": -0.02, "possible_high": -0.002,
         "verdict": f"{second} beats {first}", "rung": "if decreasing", "steepness": np.inf,
-        "likely": "", "shown": 0.009, "users_needed": pd.NA,
+        "likely": "", "shown": 0.009, "users_needed": pd.NA, "negatives_needed": "",
     }  # fmt: skip
     return pd.DataFrame([row])
 

@@ -337,9 +337,59 @@ def test_a_metric_that_sees_only_the_best_item_is_as_of_that_item_alone():
     assert [found.low, found.high] == pytest.approx([alone.low, alone.high], abs=1e-9)
 
 
-def test_a_shape_is_of_one_relevant_item():
-    with pytest.raises(ValueError, match="shape must be None where users have several relevant"):
-        interval(np.ones((2, 6)), Protocol(60, 5, n_relevant=2), "ap", shape=Shape())
+def test_a_shape_is_of_the_best_item_alone():
+    protocol = Protocol(60, 5, n_relevant=2)
+    counts = np.array([[70, 20, 6, 2, 1, 1], [10, 20, 30, 20, 10, 10]])
+    found = interval(counts, protocol, "rr", shape=Shape())
+    alone = interval(counts[0], Protocol(59, 5), "rr", shape=Shape())
+    assert [found.low, found.high] == pytest.approx([alone.low, alone.high], abs=1e-9)
+    # All of the best at one deep rank contradict it.
+    with pytest.raises(identification.IncompatibleError, match="the assumption that deeper"):
+        interval([[0, 0, 9_000, 0, 0, 0]] * 2, Protocol(60_000, 5, n_relevant=2), "rr",
+                 shape=Shape())  # fmt: skip
+    with pytest.raises(ValueError, match="deeper ranks may well have more users for item 2 of 2"):
+        interval(counts, protocol, "ap", shape=Shape())
+
+
+def test_intervals_of_the_best_of_several_hold_where_each_item_is_likeliest_at_the_top():
+    # Three items of each user by falling weights: the best one's rank falls, the next one's rises.
+    rng, n, m, of = np.random.default_rng(5), N, 20, metric("hit@10")
+    keys = -0.5 * np.log(np.arange(1, n + 1)) + rng.gumbel(size=(10_000, n))
+    ranks = np.sort(np.argpartition(-keys, 3, axis=1)[:, :3], axis=1) + 1
+    best, second = (np.bincount(ranks[:, j], minlength=n + 1)[1:] for j in (0, 1))
+    assert best[0] > best[1] > best[3]
+    assert second[1] < second[5]
+    mass = best[: n - 2] / best.sum()
+    law = mass @ Protocol(n - 2, m).pmf(np.arange(1, n - 1))
+    counts = rng.multinomial(2_000, law / law.sum(), size=60).astype(float)
+    kinds = np.array([[m, 3, j, n] for j in (1, 2, 3)])
+    parts = identification.partition(kinds, np.full(3, 2_000.0), of, True)
+    samples = [parts.counts([c, c, c]) for c in counts]
+    for shape, widest in ((None, 0.5), (Shape(), 0.2)):
+        found = parts.programme(shape).profiles(samples, (THRESHOLD,))
+        ends = np.array([profile.interval(THRESHOLD) for profile in found])
+        exact = mass[:10].sum()
+        assert ((ends[:, 0] > exact) | (ends[:, 1] < exact)).sum() < 9  # 5% of 60 are 3
+        assert np.median(ends[:, 1] - ends[:, 0]) < widest
+
+
+@pytest.mark.parametrize("shape", [None, Shape()])
+def test_intervals_by_chance_hold_the_exact_metric_of_many_users_with_few_negatives(shape):
+    # As benchmarks/coverage.py, which also tries 1,000 negatives, and populations that break more.
+    rng, sizes, m, of = np.random.default_rng(6), (2_000, 6_000, 20_000), 10, metric("ndcg@10")
+    kinds, exact, laws = np.array([[m, 1, 1, n] for n in sizes]), 0.0, []
+    for n in sizes:
+        mass = np.arange(1, n + 1) ** -0.8
+        mass /= mass.sum()
+        exact += mass @ of.vector(n) / 3
+        laws.append(mass @ Protocol(n, m).pmf(np.arange(1, n + 1)))
+    drawn = [rng.multinomial(33_000, law / law.sum(), size=20).astype(float) for law in laws]
+    parts = identification.partition(kinds, np.full(3, 33_000.0), of, True)
+    samples = [parts.counts(list(each)) for each in zip(*drawn, strict=True)]
+    found = parts.programme(shape).profiles(samples, (THRESHOLD,))
+    ends = np.array([profile.interval(THRESHOLD) for profile in found])
+    # 5% of 20 are 1; 5 or more are there once in 400 times where exactly 5% are wrong.
+    assert ((ends[:, 0] > exact) | (ends[:, 1] < exact)).sum() < 5
 
 
 def test_a_metric_that_is_the_same_for_every_rank_is_a_point():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 from math import comb, prod
 from operator import mul
 
@@ -12,11 +13,12 @@ import pandas as pd
 import pytest
 
 from sampled_book.enumeration import exact_law
-from sampled_metrics import Protocol, estimators, metric, planning
+from sampled_metrics import Protocol, RelevantSets, estimators, metric, planning
 from sampled_metrics.consistency import sign
 from sampled_metrics.io.logs import read_log
 from sampled_metrics.planning import ESTIMATORS, EXACT, curve, fitted, for_pairs
 from sampled_metrics.protocol import thinned
+from sampled_metrics.ranking import RankIntervals
 from sampled_metrics.verdicts import Verdict, _Pair, verdict
 
 
@@ -307,6 +309,106 @@ def test_the_confidence_is_kept_by_every_later_step() -> None:
     samples = with_negatives(100, *range(needed, 100))
     later = curve(first, second, metric("ap"), samples, 10**4, estimators=["naive"])
     assert (later["probability"] >= 0.95).all()
+
+
+def of_sets(ranks: list[list[int]], n: int) -> RelevantSets:
+    """Sets without ties from the true ranks of their items."""
+    true = np.array(ranks)
+    size = true.shape[1]
+    above = true - np.arange(1, size + 1)
+    levels = np.tile(np.arange(size), (len(true), 1))
+    return RelevantSets(above, np.zeros_like(above), levels, np.full(len(true), n - size))
+
+
+@pytest.mark.parametrize("name", ["ap", "ndcg@2", "recall@2"])
+def test_sets_have_the_mean_and_variance_of_all_their_samples(name: str) -> None:
+    # Two users with two items and one with three; every user, and every pair of samples.
+    n, m, of = 8, 2, metric(name)
+    first, second = [[[1, 4], [2, 7]], [[1, 2, 8]]], [[[3, 4], [1, 8]], [[4, 5, 6]]]
+
+    def reported(ranks: list[int]) -> list[float]:
+        others = [r for r in range(1, n + 1) if r not in ranks]
+        return [
+            of.of_set([j + sum(s < r for s in drawn) for j, r in enumerate(ranks, 1)], m + 3)
+            for drawn in combinations(others, m)
+        ]
+
+    pairs = [(a, b) for one, two in zip(first, second, strict=True)
+             for a, b in zip(one, two, strict=True)]  # fmt: skip
+    each = [[x - y for x, y in product(reported(a), reported(b))] for a, b in pairs]
+    mean = np.mean([np.mean(values) for values in each])
+    square = np.mean([np.mean(np.square(values)) for values in each])
+    sets = [[of_sets(ranks, n) for ranks in one] for one in (first, second)]
+    pair = planning._known(*sets, of, Protocol(n, m, replacement=False))
+    at = planning._Judged(pair, "naive", Protocol(n, m, replacement=False))
+    found = at(m, 7)
+    assert found.expected == pytest.approx(mean, abs=1e-12)
+    assert found.sd == pytest.approx(np.sqrt((square - mean**2) / 7))
+    exact = np.array([of.of_set(a) - of.of_set(b) for a, b in pairs])
+    assert found.exact == pytest.approx(exact.mean())
+    full = pair.exact(7)
+    assert full.sd == pytest.approx(exact.std() / np.sqrt(7))
+    # Users, and 2 or 3 items each beside the negatives.
+    table = plan(*sets, of, Protocol(n, m, replacement=False), 9, estimators="naive")
+    assert set(table["scores_by_negatives"].dropna()) <= {21 + 9 * k for k in range(1, 6)} | {72}
+
+
+def test_intervals_of_ranks_are_planned_for_as_their_ranks() -> None:
+    rng = np.random.default_rng(SEED)
+    first, second = rng.integers(1, 40, 60), rng.integers(1, 80, 60)
+    intervals = [RankIntervals(r - 1, 0 * r, np.full(60, 100)) for r in (first, second)]
+    given = metric("ndcg@10"), Protocol(100, 20, replacement=False)
+    of_arrays = planning._known(first, second, *given)
+    of_intervals = planning._known(*intervals, *given)
+    assert of_intervals.difference == pytest.approx(of_arrays.difference)
+    for name in ESTIMATORS:
+        one, two = (planning._Judged(pair, name, given[1])(20, 50)
+                    for pair in (of_arrays, of_intervals))  # fmt: skip
+        assert (two.expected, two.sd) == pytest.approx((one.expected, one.sd), rel=1e-9)
+        assert two.probability == pytest.approx(one.probability, abs=0.01)
+    # Ties are in random order: the two places of an item are as two users with one each.
+    tied = RankIntervals(np.zeros(2, int), np.ones(2, int), np.full(2, 9))
+    both = RankIntervals(np.array([0, 1]), np.zeros(2, int), np.full(2, 9))
+    other = RankIntervals(np.full(2, 5), np.zeros(2, int), np.full(2, 9))
+    spread = [planning._known(one, other, metric("ap"), Protocol(9, 4)).difference
+              for one in (tied, both)]  # fmt: skip
+    assert spread[0] == pytest.approx(spread[1])
+
+
+def test_sets_must_be_of_the_same_users() -> None:
+    one, two = of_sets([[1, 4], [2, 7]], 8), of_sets([[3, 4]], 8)
+    protocol = Protocol(8, 2, replacement=False)
+    with pytest.raises(ValueError, match=r"same users, .* \[\(2, 2\)\] and \[\(1, 2\)\]"):
+        plan(one, two, "ap", protocol, 5)
+    with pytest.raises(ValueError, match="second must be RankIntervals or RelevantSets as the oth"):
+        plan(one, [3, 4], "ap", protocol, 5)
+    with pytest.raises(ValueError, match="n_relevant = 1, which gives way"):
+        plan(one, one, "ap", replace(protocol, n_relevant=2), 5)
+    with pytest.raises(ValueError, match="exact must not be 0"):
+        plan(one, one, "ap", protocol, 5)
+
+
+def test_a_budget_is_divided_as_the_surest_of_all_divisions() -> None:
+    given = BETTER, WORSE, metric("ndcg@10")
+    names = ["rank estimate", "bias-variance"]
+    found = plan(*given, Protocol(1_000, 20), 50, estimators=names, max_negatives=200, budget=1_500)
+    for name in names:
+        chances = {
+            m: curve(*given, Protocol(1_000, m), 1_500 // (m + 1), estimators=[name])
+            for m in planning.steps(200)
+        }
+        surest = max(chances, key=lambda m: chances[m]["probability"][0])
+        row = found.set_index("estimator").loc[name]
+        assert row["best_negatives"] == surest
+        assert row["best_users"] == 1_500 // (surest + 1)
+        assert row["best_probability"] == pytest.approx(chances[surest]["probability"][0])
+    exact = found.iloc[-1]
+    assert exact["best_users"] == 1
+    assert exact["best_probability"] == pytest.approx(_Pair.of(
+        *given, Protocol(1_000, 20)).exact(1).probability)  # fmt: skip
+    none = plan(*given, Protocol(1_000, 20), 50, estimators=names, max_negatives=20, budget=1)
+    assert none[["best_negatives", "best_users", "best_probability"]].isna().all(axis=None)
+    assert "best_users" not in plan(*given, Protocol(1_000, 20), 50, estimators="naive")
 
 
 def test_counts_of_scores() -> None:

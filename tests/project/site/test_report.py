@@ -31,7 +31,7 @@ def comparison() -> Comparison:
         "first": NAMES[0], "second": NAMES[1], "reported": 0.02, "estimate": -0.01,
         "standard_error": 0.004, "possible_low": -0.02, "possible_high": 0.003,
         "verdict": "unknown", "rung": "", "steepness": float("nan"), "likely": NAMES[1],
-        "shown": 0.012, "users_needed": 12_345,
+        "shown": 0.012, "users_needed": 12_345, "negatives_needed": "",
     }  # fmt: skip
     return Comparison(pd.DataFrame([pair]), {"metric": "auc"})
 

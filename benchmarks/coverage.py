@@ -1,0 +1,135 @@
+"""How often what is possible holds the exact metric, where the true ranks are chosen to break it.
+
+    .venv/bin/python benchmarks/coverage.py [--draws 20] [--users 50 2000 100000]
+                                            [--sizes 10 100 1000] [--items 20000] [--seed 1]
+
+Users are drawn from each population, and negatives for each user, with replacement. A miss is a
+95% interval of :func:`sampled_metrics.identification.interval` that does not hold the population's
+metric, or a sample that is refused. The assumption that deeper ranks have fewer users is tried
+where it is true.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from scipy.special import chdtri
+
+from sampled_metrics.identification import REFUTED, Shape, partition
+from sampled_metrics.metrics import Metric, metric
+from sampled_metrics.protocol import Protocol
+
+CONFIDENCE = 0.95
+#: A population: the users' share, their catalogue's size, and the probabilities of its ranks.
+Population = list[tuple[float, int, np.ndarray]]
+
+
+def spikes(n: int, shares: dict[int, float]) -> np.ndarray:
+    """Some ranks with a share of the users each, and the others evenly spread."""
+    found = np.full(n, (1.0 - sum(shares.values())) / n)
+    found[np.array(list(shares)) - 1] += list(shares.values())
+    return found
+
+
+def falling(n: int, power: float) -> np.ndarray:
+    found = np.arange(1, n + 1) ** -power
+    return found / found.sum()
+
+
+def populations(n: int) -> dict[str, tuple[Population, bool]]:
+    """By name, and whether deeper ranks have fewer users."""
+    sizes = np.geomspace(n / 10, n, 4).astype(int).tolist()
+    # Who has few candidates has the item first, who has many has it last; and the other way round.
+    apart = [spikes(s, {10 if i % 2 else s: 0.5}) for i, s in enumerate(sizes)]
+    each = 1.0 / len(sizes)
+    alone = {
+        "spike at 1": ({1: 0.1}, True),
+        "all at 1": ({1: 1.0}, True),
+        "spike at 10": ({10: 0.1}, False),
+        "spike at 11": ({11: 0.2}, False),
+        "all at n": ({n: 1.0}, False),
+        "two modes": ({5: 0.3, 3 * n // 4: 0.7}, False),
+        "few at 1, the rest at n": ({1: 0.02, n: 0.98}, False),
+    }
+    return {
+        **{name: ([(1.0, n, spikes(n, at))], falls) for name, (at, falls) in alone.items()},
+        "power law": ([(1.0, n, falling(n, 0.8))], True),
+        "mixed n, power law": ([(each, s, falling(s, 0.8)) for s in sizes], True),
+        "mixed n, 10 or n": ([(each, s, p) for s, p in zip(sizes, apart, strict=True)], False),
+    }
+
+
+def samples(
+    population: Population, m: int, users: int, draws: int, rng: np.random.Generator
+) -> Iterator[list[np.ndarray]]:
+    """Users at each sampled rank, an array for each size of the catalogue."""
+    for _ in range(draws):
+        found = []
+        for share, n, p in population:
+            ranks = rng.choice(n, size=round(share * users), p=p) + 1
+            drawn = Protocol(n, m, replacement=True).draw(ranks, rng)
+            found.append(np.bincount(drawn - 1, minlength=m + 1).astype(float))
+        yield found
+
+
+def missed(
+    population: Population,
+    of: Metric,
+    m: int,
+    drawn: list[list[np.ndarray]],
+    shape: Shape | None,
+) -> int:
+    """How many of the intervals do not hold the exact metric, or are refused."""
+    exact = sum(share * float(p @ of.vector(n)) for share, n, p in population)
+    threshold = float(chdtri(1, 1.0 - CONFIDENCE))
+    kinds = np.array([[m, 1, 1, n] for _, n, _ in population])
+    users = np.array([counts.sum() for counts in drawn[0]])
+    parts = partition(kinds, users, of, replacement=True)
+    made = parts.programme(shape).profiles([parts.counts(one) for one in drawn], (threshold,))
+    ends = [profile.interval(threshold) for profile in made]
+    return sum(
+        not low - 1e-9 <= exact <= high + 1e-9 or profile.fit.p_value < REFUTED
+        for (low, high), profile in zip(ends, made, strict=True)
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--users", type=int, nargs="+", default=[50, 2_000, 100_000])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10, 100, 1_000])
+    parser.add_argument("--metrics", nargs="+", default=["recall@10", "ndcg@10"])
+    parser.add_argument("--items", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    rows = []
+    for name, (population, falls) in populations(given.items).items():
+        start = time.process_time()
+        for users, m in ((users, m) for users in given.users for m in given.sizes):
+            rng = np.random.default_rng([given.seed, users, m])
+            drawn = list(samples(population, m, users, given.draws, rng))
+            for of, shape in (
+                (metric(of), shape)
+                for of in given.metrics
+                for shape in (None, *([Shape()] if falls else []))
+            ):
+                wrong = missed(population, of, m, drawn, shape)
+                assumed = "decreasing" if shape else "nothing"
+                rows.append((name, assumed, users, m, wrong, given.draws))
+        print(f"{name}: {time.process_time() - start:.0f} s", flush=True)
+    frame = pd.DataFrame(rows, columns=["population", "assumed", "users", "m", "missed", "of"])
+    table = frame.groupby(["assumed", "population", "users", "m"], sort=False)[["missed", "of"]]
+    shown = table.sum().apply(lambda row: f"{row['missed']}/{row['of']}", axis=1)
+    print("\nMisses, of how many intervals; 5% are to be expected at most:")
+    print(shown.unstack(["users", "m"]).to_string())
+    total = frame.groupby(["assumed", "users"])[["missed", "of"]].sum()
+    print("\nAll of them:")
+    print(total.to_string())
+
+
+if __name__ == "__main__":
+    main()
