@@ -6,7 +6,6 @@ The numbers are in ``data/published``, whose README names the sources. S3-Rec's 
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,6 @@ INTERACTIONS = {"Beauty": 198_502, "Sports": 296_337, "Toys": 167_597, "Yelp": 3
 OURS = "S3Rec"
 
 
-@lru_cache(maxsize=8)
 def cells(name: str = "s3rec") -> pd.DataFrame:
     """The printed numbers of a file, as text, a row each."""
     return pd.read_csv(DATA / f"{name}.csv", dtype=str, keep_default_na=False)

@@ -290,7 +290,7 @@ def test_the_suffix_of_the_output_is_its_format(
         (["estimate", "log.csv", *SIZES, "--estimators", "nave"], "nave"),
         (["estimate", "log.csv", *SIZES, "--format", "xml"], "invalid choice: 'xml'"),
         (["compare", "log.csv", *SIZES], "required: --metric"),
-        (["published", "log.csv", *SIZES], "one of the arguments --replacement --no-replacement"),
+        (["published", "log.csv"], "one of the arguments --replacement --no-replacement"),
         (["published", "log.csv", *SIZES, "--replacement"], "log.csv needs a column of a metric"),
         (["published", "none.csv", *SIZES, "--replacement"], "none.csv cannot be read"),
         (["published", "log.csv", "--replacement", "-o", "log.csv"], "would be overwritten"),
