@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .io.readers import rank_files as rank
     from .metrics import Metric, metric
     from .planning import plan
+    from .printed import published
     from .protocol import Protocol
     from .relevant_sets import RelevantSets
 
@@ -40,6 +41,7 @@ __all__ = [
     "estimators",
     "metric",
     "plan",
+    "published",
     "rank",
     "read_log",
 ]
@@ -56,6 +58,7 @@ _HOMES = {
     "estimate": ("evaluation", "estimate"),
     "metric": ("metrics", "metric"),
     "plan": ("planning", "plan"),
+    "published": ("printed", "published"),
     "rank": ("io.readers", "rank_files"),
     "read_log": ("io.logs", "read_log"),
 }

@@ -1,4 +1,4 @@
-"""The command line: estimate, compare, plan, rank and audit.
+"""The command line: estimate, compare, published, plan, rank and audit.
 
 Tables go to standard output or to files, which appear under their names only when complete.
 Progress, warnings and notes of what a table leaves out go to the error stream, and so does the one
@@ -47,6 +47,16 @@ COMMANDS = {
         "wrong where its assumption holds.",
         "sampled-metrics compare bundled --metric ndcg@10",
     ),
+    "published": (
+        "Read a published table: what its averages leave possible, and whether they can be.",
+        "The table has for each method and metric what is printed, and all exact values that the "
+        "printed numbers leave possible, their digits and the draws of the negatives counted: "
+        "without assumption, if near the top deeper ranks have fewer users, and if there are at "
+        "most 4 times fewer from one doubling of the rank to the next. The last column is a guess. "
+        "A row that cannot be is named.",
+        "sampled-metrics example toy\nsampled-metrics published toy/table.csv --n-items 480 "
+        "--n-negatives 50 --users 300 --no-replacement",
+    ),
     "plan": (
         "Find how many negatives or users an evaluation needs.",
         "Needed are as many as make the verdict on two recommenders right with the given "
@@ -90,6 +100,13 @@ Metrics are auc, recall@K, precision@K, hit@K, ndcg@K, ap@K and rr@K (the last t
 items, hit and rr look at the best of them; ap@K divides by min(R, K) as RecBole does, where
 trec_eval, ranx and RecTools divide by R; and the ideal of ndcg@K has min(R, K) items, where that
 of RecTools has K by default, so that its ndcg@10 is 4.54 times smaller for one relevant item.
+"""
+
+_TABLE = """\
+TABLE is a CSV file with a row for each method: columns method, dataset where there are several, and
+one for each metric, named as papers do (HR@10, Recall@10, NDCG@10, MRR). Numbers are taken as they
+are printed, 0.250 or 25.0%, since the last digit says how far they were rounded. Columns n_items,
+n_negatives and users may say what differs from row to row. Each user has one held-out item.
 """
 
 
@@ -221,6 +238,27 @@ def _compare(arguments: argparse.Namespace, files: _Files) -> None:
         (name,) = estimates.frame["metric"].unique()
         _write_report(page, estimates, {name: found}, log, arguments)
     _show(found, table, arguments)
+
+
+def _published(arguments: argparse.Namespace, files: _Files) -> None:
+    from .printed import published
+    from .results import Result
+
+    _kind(arguments)
+    table = None
+    if arguments.output is not None:
+        table = files.add(Path(arguments.output), [arguments.table])
+    found = published(
+        arguments.table,
+        n_items=arguments.n_items,
+        n_negatives=arguments.n_negatives,
+        users=arguments.users,
+        replacement=arguments.replacement,
+        metrics=arguments.metrics,
+        shape=_assumed(arguments),
+        confidence=arguments.confidence,
+    )
+    _show(Result(found.orders, notes=found.notes) if arguments.orders else found, table, arguments)
 
 
 def _plan(arguments: argparse.Namespace, files: _Files) -> None:
@@ -364,8 +402,10 @@ def _example(arguments: argparse.Namespace, files: _Files) -> None:
         table = {"recommender": name, "user": users, "n_better": found.n_better}
         rows.append(pd.DataFrame(table | {"n_tied": found.n_tied}))
     known = np.column_stack([test, train])
+    log = pd.concat(rows)
     tables = {
-        "log.csv": pd.concat(rows),
+        "log.csv": log,
+        "table.csv": _printed(log),
         "test.csv": pd.DataFrame({"user": users, "item": test}),
         "negatives.csv": pd.DataFrame({"user": np.repeat(users, m), "item": np.concatenate(rest)}),
         "positives.csv": pd.DataFrame({"user": np.repeat(users, 21), "item": known.ravel()}),
@@ -381,6 +421,20 @@ def _example(arguments: argparse.Namespace, files: _Files) -> None:
         sp.save_npz(part / "train.npz", seen)
         part.rename(target)
     print(f"{folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
+
+
+def _printed(log: pd.DataFrame) -> pd.DataFrame:
+    """The table that a paper would print of a log without ties to speak of."""
+    import pandas as pd
+
+    from .metrics import metric
+
+    table = {"method": list(log["recommender"].unique())}
+    for name in ("HR@1", "HR@5", "HR@10", "NDCG@5", "NDCG@10", "MRR"):
+        values = metric(name)(log["n_better"] + 1)
+        means = pd.Series(values).groupby(log["recommender"].to_numpy(), sort=False).mean()
+        table[name] = [f"{value:.4f}" for value in means]
+    return pd.DataFrame(table)
 
 
 def _opened(arguments: argparse.Namespace, files: _Files) -> tuple[Log, Path | None, Path | None]:
@@ -531,6 +585,7 @@ def _parser() -> _Parser:
     for name, (what, more, example) in COMMANDS.items():
         shown = "".join(f"  {line}\n" for line in example.splitlines())
         log = _LOG + "\n" if name in ("estimate", "compare", "plan") else ""
+        log = _TABLE + "\n" if name == "published" else log
         made[name] = commands.add_parser(
             name, help=what, description=textwrap.fill(f"{what} {more}", 78),
             epilog=f"{log}example:\n{shown}", formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -538,12 +593,13 @@ def _parser() -> _Parser:
         made[name].set_defaults(run=globals()[f"_{name}"])
     _add_estimation(made["estimate"], made["compare"], made["plan"])
     _add_estimate_options(made["estimate"], made["compare"])
+    _add_published_options(made["published"])
     _add_plan_options(made["plan"])
     _add_rank_options(made["rank"])
     _add_audit_options(made["audit"])
     made["example"].add_argument("folder", metavar="FOLDER", help="folder to make")
     made["example"].add_argument("--seed", type=_whole, default=1, help="default: 1")
-    for name in ("estimate", "compare", "plan", "rank", "audit"):
+    for name in ("estimate", "compare", "published", "plan", "rank", "audit"):
         made[name].add_argument("--quiet", action="store_true", help="show no progress")
     return parser
 
@@ -605,11 +661,7 @@ def _add_estimate_options(
         help="a row for every estimator that the log allows and that has an interval",
     )  # fmt: skip
     for parser in (estimate, compare):
-        parser.add_argument(
-            "--assume", choices=("decreasing", "nothing"), default="decreasing",
-            help="what may be assumed of the true ranks near the top: that deeper ranks have fewer "
-            "users, which is the default, or nothing",
-        )  # fmt: skip
+        _add_assume(parser)
     estimate.add_argument(
         "--no-identification", action="store_true",
         help="leave out what is possible, which takes the longest",
@@ -618,6 +670,47 @@ def _add_estimate_options(
     compare.add_argument(
         "--estimator", metavar="NAME", help="what the corrected difference is computed with"
     )
+
+
+def _add_assume(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--assume", choices=("decreasing", "nothing"), default="decreasing",
+        help="what may be assumed of the true ranks near the top: that deeper ranks have fewer "
+        "users, which is the default, or nothing",
+    )  # fmt: skip
+
+
+def _add_published_options(published: argparse.ArgumentParser) -> None:
+    published.add_argument("table", metavar="TABLE", help="a CSV file")
+    for name, metavar, what in (
+        ("--n-items", "N", "candidates of each user, the held-out item included"),
+        ("--n-negatives", "M", "sampled negatives of each user"),
+        ("--users", "U", "users that are averaged over"),
+    ):
+        said = f"{what}, if the table has no column of this name"
+        published.add_argument(name, type=_whole, metavar=metavar, help=said)
+    drawn = published.add_mutually_exclusive_group(required=True)
+    drawn.add_argument(
+        "--replacement", action="store_true", help="negatives were drawn with replacement"
+    )
+    drawn.add_argument(
+        "--no-replacement", dest="replacement", action="store_false",
+        help="negatives were drawn without replacement, or duplicates were removed",
+    )  # fmt: skip
+    published.add_argument(
+        "--metrics", nargs="+", metavar="NAME",
+        help="exact metrics to bound; default: those of the table",
+    )  # fmt: skip
+    published.add_argument(
+        "--orders", action="store_true",
+        help="show instead, for each two methods, whether the table tells which is better",
+    )  # fmt: skip
+    _add_assume(published)
+    published.add_argument(
+        "--confidence", type=_number, default=0.95, metavar="P",
+        help="how often, at least, all that is said of a data set is right; default: 0.95",
+    )  # fmt: skip
+    _add_output_options(published)
 
 
 def _add_plan_options(plan: argparse.ArgumentParser) -> None:

@@ -282,6 +282,38 @@ def estimates_figures(estimates: pd.DataFrame) -> Figure:
     return _drawn(*(_estimates_panel(rows, metric(str(name)).label) for name, rows in groups))
 
 
+def published_figure(rows: pd.DataFrame, label: str) -> Figure:
+    """What is printed and guessed in each row, before all that is possible.
+
+    Examples
+    --------
+    >>> columns = "method printed low high low_decreasing high_decreasing guess".split()
+    >>> row = ("A", 0.5, 0.0, 0.2, 0.01, 0.1, 0.03)
+    >>> len(published_figure(pd.DataFrame([row], columns=columns), "NDCG@10").axes)
+    1
+    """
+    joined = rows["dataset"] + ": " + rows["method"] if "dataset" in rows else rows["method"]
+    names = list(_figure_names(joined).values())
+
+    def draw(ax: Axes) -> None:
+        from . import plots
+
+        values = rows[["printed", "guess"]].to_numpy(dtype=float)
+        found = {
+            name: {"printed": (a, np.nan, np.nan), "guess": (b, np.nan, np.nan)}
+            for name, (a, b) in zip(names, values, strict=True)
+        }
+        bars = [
+            dict(zip(names, zip(rows[f"low{rung}"], rows[f"high{rung}"], strict=True), strict=True))
+            for rung in ("", "_decreasing")
+            if f"low{rung}" in rows
+        ]
+        plots.intervals(ax, found, *bars)
+        ax.set_xlabel(label)
+
+    return _drawn((draw, 1.0 + 0.75 * len(names)))
+
+
 def _comparison_panel(comparison: pd.DataFrame, label: str) -> _Panel:
     """The corrected difference of each pair, and all that the sample leaves possible."""
     shown = _figure_names(comparison[["first", "second"]].to_numpy().ravel())

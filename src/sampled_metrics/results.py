@@ -355,6 +355,13 @@ def _range(low: float, high: float) -> str:
     return "" if np.isnan(low) else f"{low:.3f} to {high:.3f}"
 
 
+def _finely(low: float, high: float) -> str:
+    """A range with four digits, as papers print them: without the zero in front."""
+    if np.isnan(low):
+        return ""
+    return " to ".join(f"{end:.4f}".removeprefix("0") for end in (low, high))
+
+
 def _signed(value: float, digits: int) -> str:
     """A difference with its sign, and zero without one."""
     written = f"{value:+.{digits}f}"
@@ -501,3 +508,85 @@ class Ranks(Result):
         )
         found = estimate(read_log(log, replacement=False), names, estimators=["naive"]).frame
         return Result(found[["metric", "value", "standard_error", "users"]], self.settings)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Published(Result):
+    """What :func:`~sampled_metrics.printed.published` returns.
+
+    Attributes
+    ----------
+    orders, checks : pandas.DataFrame
+        What is known of each two methods, and whether each row can be; described there.
+
+    Examples
+    --------
+    NDCG@5 is at least HR@1, whatever the sampled ranks are:
+
+    >>> import sampled_metrics as sm
+    >>> rows = pd.DataFrame({"method": ["A"], "HR@1": ["0.300"], "NDCG@5": ["0.250"]})
+    >>> sm.published(rows, n_items=500, n_negatives=99, users=1_000, replacement=False)
+    method  metric  printed  any ranks  decreasing  at most 4x  guess
+    A       hit@1    0.3000
+    A       ndcg@5   0.2500
+    decreasing: assuming that deeper ranks have fewer users among those with fewer than 10 negatives
+    above them
+    note: A: no list of sampled ranks has Hit@1 0.3 and NDCG@5 0.25 at once
+    """
+
+    orders: pd.DataFrame = field(default_factory=pd.DataFrame)
+    checks: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    @property
+    def shown(self) -> pd.DataFrame:
+        """The table as it is printed, with both ends of what is possible in one column."""
+        table, at = self.frame.copy(), list(self.frame).index("low")
+        steeper = f"at most {self.settings.get('steepness'):g}x" if "low_steep" in table else ""
+        heads = {"": "any ranks", "_decreasing": "decreasing", "_steep": steeper}
+        for end, head in heads.items():
+            if f"low{end}" in table:
+                ends = zip(table.pop(f"low{end}"), table.pop(f"high{end}"), strict=True)
+                table.insert(at, head, [_finely(low, high) for low, high in ends])
+                at += 1
+        return table
+
+    @property
+    def sentences(self) -> list[str]:
+        """How many orders of two methods are settled, by data set and metric."""
+        if self.orders.empty:
+            return []
+        keys = [key for key in ("dataset", "metric") if key in self.orders]
+        said = []
+        for of, rows in self.orders.groupby(keys, sort=False):
+            where = ", ".join(printable(str(key)) for key in of)
+            settled = rows.loc[rows["rung"] != "", "rung"].value_counts(sort=False)
+            by_rung = ", ".join(f"{count} {rung}" for rung, count in settled.items())
+            many = f"{settled.sum()} of {len(rows)} orders of two methods settled"
+            said.append(f"{where}: {many}" + (f" ({by_rung})" if by_rung else ""))
+        return said
+
+    def summary(self) -> str:
+        """The table, how many orders are known, and the notes, as the command line prints them."""
+        said = "".join(map(_wrapped, self.sentences))
+        if "assumed" in self.settings:
+            said = _wrapped(f"decreasing: assuming {self.settings['assumed']}") + said
+        return formatted(self.shown) + said + _as_notes(self.notes)
+
+    def plot(self, metric: str | None = None) -> Figure:
+        """What is printed and what is possible for one metric, the first if none is named.
+
+        Raises
+        ------
+        ValueError
+            If the table has no such metric.
+        ImportError
+            If matplotlib is not installed.
+        """
+        from . import html
+        from .metrics import metric as parsed
+
+        of = self.frame["metric"].iloc[0] if metric is None else parsed(metric).name
+        rows = self.frame[self.frame["metric"] == of]
+        if rows.empty:
+            raise ValueError(f"metric must be one of the table, got {as_written(metric)}")
+        return html.published_figure(rows, parsed(of).label)

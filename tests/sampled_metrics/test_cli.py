@@ -290,6 +290,10 @@ def test_the_suffix_of_the_output_is_its_format(
         (["estimate", "log.csv", *SIZES, "--estimators", "nave"], "nave"),
         (["estimate", "log.csv", *SIZES, "--format", "xml"], "invalid choice: 'xml'"),
         (["compare", "log.csv", *SIZES], "required: --metric"),
+        (["published", "log.csv"], "one of the arguments --replacement --no-replacement"),
+        (["published", "log.csv", *SIZES, "--replacement"], "log.csv needs a column of a metric"),
+        (["published", "none.csv", *SIZES, "--replacement"], "none.csv cannot be read"),
+        (["published", "log.csv", "--replacement", "-o", "log.csv"], "would be overwritten"),
         (["plan", "--metric", "ap"], "required: --from"),
         (["plan", "--from", "log.csv", *SIZES, "--metric", "ap", "--users", "0"], "n_users must"),
         (
@@ -449,6 +453,8 @@ def test_compare_assumes_as_little_as_it_is_told(
         "estimate toy/log.csv TOY", "estimate toy/log.csv TOY --all",
         "compare toy/log.csv TOY --metric recall@10", "compare toy/log.csv TOY --metric auc",
         "plan --from toy/log.csv TOY --metric ndcg@10",
+        "published toy/table.csv --users 300 TOY",
+        "published toy/table.csv --users 300 TOY --orders",
         "audit toy/negatives.csv --n-items 500 --positives toy/positives.csv",
         "rank --users toy/U.npy --items toy/V.npy --train toy/train.npz --test toy/test.csv",
     ],
@@ -462,6 +468,8 @@ def test_a_table_fits_a_terminal(
     assert main(["example", "toy"]) == 0
     toy = pd.read_csv("toy/log.csv")
     toy.assign(recommender=toy["recommender"].map(names)).to_csv("toy/log.csv", index=False)
+    printed = pd.read_csv("toy/table.csv", dtype=str)
+    printed.assign(method=printed["method"].map(names)).to_csv("toy/table.csv", index=False)
     bundled = read_log("bundled").frame
     bundled = bundled.assign(recommender=bundled["recommender"].map(names))
     bundled.drop(columns=["position", "n_relevant"]).to_csv("log.csv", index=False)
@@ -614,6 +622,24 @@ def test_the_example_fits_together(folder: Path, capsys: pytest.CaptureFixture[s
     assert "exists already" in refused(["example", "toy"], capsys)
 
 
+def test_the_example_prints_a_table_of_its_log(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["example", "toy"]) == 0
+    shown = pd.read_csv("toy/table.csv", index_col="method")
+    log = pd.read_csv("toy/log.csv")
+    hits = (log["n_better"] < 10).groupby(log["recommender"]).mean()
+    assert (shown["HR@10"] - hits).abs().max() <= 5e-5
+    sizes = ["--n-items", "480", "--n-negatives", "50", "--users", "300", "--no-replacement"]
+    capsys.readouterr()
+    assert main(["published", "toy/table.csv", *sizes, "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert len(rows) == 12
+    assert all(row["low"] <= row["guess"] <= row["high"] for row in rows)
+    assert main(["published", "toy/table.csv", *sizes, "--orders"]) == 0
+    assert "if decreasing, at most 4 times" in capsys.readouterr().out
+
+
 def test_names_that_the_terminal_cannot_show_are_no_error(log: Path) -> None:
     text = log.read_text(encoding="utf-8").replace("A,", "Ä,")
     log.write_text(text, encoding="utf-8")
@@ -629,6 +655,6 @@ def test_every_command_is_listed_once(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["--help"]) == 0
     out = capsys.readouterr().out
     for command in COMMANDS:
-        assert re.search(rf"^    {command} ", out, flags=re.M)
+        assert re.search(rf"^    {command}( |$)", out, flags=re.M)
         assert callable(getattr(cli, f"_{command}"))
     assert set(FORMATS) == {"table", "json", "csv", "markdown"}

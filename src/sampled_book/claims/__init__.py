@@ -9,7 +9,18 @@ from typing import Any
 
 import yaml
 
-from . import corrected, corrections, curves, decoys, formulas, movielens, popularity, survey, toy
+from . import (
+    corrected,
+    corrections,
+    curves,
+    decoys,
+    formulas,
+    movielens,
+    popularity,
+    published,
+    survey,
+    toy,
+)
 from .finding import CONTRADICTED, NOT_HERE, REPRODUCED, STATUSES, UNSTATED, Finding
 
 __all__ = [
@@ -36,6 +47,7 @@ MODULES = {
         formulas,
         movielens,
         popularity,
+        published,
         survey,
         toy,
     )

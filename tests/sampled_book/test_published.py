@@ -1,0 +1,77 @@
+"""Tables that are printed twice: what is bundled, and what follows from it."""
+
+import csv
+
+import numpy as np
+import pytest
+
+import sampled_metrics as sm
+from sampled_book import published
+
+HALVES = ("sampled", "all")
+
+
+def by_hand():
+    """The printed numbers by data set, metric and half, then by method."""
+    found = {}
+    with (published.DATA / "s3rec.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            cell = found.setdefault((row["dataset"], row["metric"], row["protocol"]), {})
+            cell[row["method"]] = float(row["value"])
+    return found
+
+
+def test_the_tables_are_whole():
+    cells = by_hand()
+    assert {half: sum(len(v) for k, v in cells.items() if k[2] == half) for half in HALVES} == {
+        "sampled": 6 * 6 * 12, "all": 6 * 6 * 10,
+    }  # fmt: skip
+    assert len(published.cells("s3rec_improvements")) == 72
+
+
+def test_orders_and_baselines_agree_with_a_count_by_hand():
+    cells, reversed_, best = by_hand(), 0, 0
+    for dataset, metric, half in cells:
+        if half != "all" or metric not in published.BOTH:
+            continue
+        one, other = (cells[dataset, metric, h] for h in HALVES)
+        names = sorted(other)
+        x, y = (np.array([half[name] for name in names]) for half in (one, other))
+        signs = np.sign(x[:, np.newaxis] - x) * np.sign(y[:, np.newaxis] - y)
+        reversed_ += int((signs < 0).sum()) // 2
+        tops = [max((n for n in names if n != "S3Rec"), key=half.get) for half in (one, other)]
+        best += tops[0] != tops[1]
+    assert int(published.orders()["reversed"].sum()) == reversed_
+    rows = published.best_baselines()
+    assert int((rows["sampled"] != rows["all"]).sum()) == best
+
+
+@pytest.mark.parametrize("dataset", published.INTERACTIONS)
+def test_every_row_can_be_one_list_of_ranks(dataset):
+    found = sm.published(published.as_printed(dataset), **published.settings(dataset),
+                         replacement=False, metrics=["hit@1"], shape=None)  # fmt: skip
+    assert len(found.checks) == 10
+    assert found.checks["possible"].all()
+
+
+def test_the_row_that_is_two_models():
+    rows = published.as_printed("Yelp").query("method in ('BERT4Rec', 'SASRec')")
+    found = sm.published(rows, **published.settings("Yelp"), replacement=False,
+                         metrics=["hit@10"]).frame.set_index("method")  # fmt: skip
+    exact = by_hand()["Yelp", "HR@10", "all"]
+    inside = {
+        name: row["low_decreasing"] <= exact[name] <= row["high_decreasing"]
+        for name, row in found.iterrows()
+    }
+    assert inside == {"SASRec": True, "BERT4Rec": False}
+    assert (found["low"] <= [exact[name] for name in found.index]).all()
+
+
+def test_one_model_each_and_a_reversal():
+    found = published.twins().set_index(["metric", "method"])
+    for rung in ("", "_decreasing", "_steep"):
+        assert (found[f"low{rung}"] <= found["exact"]).all()
+        assert (found["exact"] <= found[f"high{rung}"]).all()
+    for metric in ("hit@10", "ndcg@10"):
+        gap = found.loc[(metric, "SASRec")] - found.loc[(metric, "Attention")]
+        assert gap["printed"] > 0 > gap["exact"]
