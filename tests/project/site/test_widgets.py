@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import gzip
 import json
-from pathlib import Path
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from checks import faults, visit
+from scipy.optimize import brentq, linprog
+from scipy.special import xlogy
 
 from sampled_book import widgets
 from sampled_book.datasets import bundled_ranks
 from sampled_metrics import Protocol, consistency, estimators, metric
 
 SCRIPTS = widgets.FOLDER
-NAMES = ["podium", "reversal", "draw", "line", "ties", "correct", "assume"]
+NAMES = ["podium", "reversal", "draw", "line", "ties", "correct", "assume", "table"]
 PAGE = """<!doctype html>
 <html lang="en"><head><title>Widgets</title><link rel="icon" href="data:,">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -40,9 +42,7 @@ def address(serve, tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(context, address):
     with visit(context, address) as found:
-        found.page.wait_for_function(
-            f"document.querySelectorAll('[data-ready]').length == {len(NAMES)}"
-        )
+        ready(found.page)
         yield found.page
         assert found.heard == []
 
@@ -51,6 +51,15 @@ def computed(page, function, *cases):
     """What a function of the scripts returns for each tuple of arguments."""
     call = f"cases => cases.map(c => sampledMetrics.{function}(...c))"
     return page.evaluate(call, [list(case) for case in cases])
+
+
+def ready(page):
+    """All widgets are there, and have said what they compute."""
+    page.wait_for_function(f"document.querySelectorAll('[data-ready]').length == {len(NAMES)}")
+    page.wait_for_function(
+        """() => [...document.querySelectorAll('.sm-said')].every(
+            e => e.textContent && !e.textContent.startsWith('Calculating'))"""
+    )
 
 
 def protocols():
@@ -166,6 +175,110 @@ def test_a_reversal_is_one_and_auc_has_none(page):
     )
 
 
+def by_definition(case, target, head=0, steepness=np.inf):
+    """The ends of a target over all true ranks, by SciPy's programmes on every one of them."""
+    n, m, users = case["n"], case["m"], case["users"]
+    protocol, ranks = Protocol(n, m, replacement=case["replacement"]), np.arange(1, n + 1)
+    named = {metric(name): text for name, text in case["cells"].items()}
+    # A mixture of even distributions over the first 1, ..., head ranks, and of single ranks.
+    parts = np.eye(n)
+    parts[:head, :head] = np.triu(1.0 / np.arange(1, head + 1) * np.ones((head, 1)))
+    low, high, above, rows = [], [], [], []
+    for of, text in named.items():
+        value, half = float(text), 0.5 * 10.0 ** -len(text.partition(".")[2])
+        pair = max(value - half, 0), min(value + half, 1)
+        if of.kind in ("recall", "hit"):
+            pair = np.ceil(pair[0] * users - 1e-9) / users, np.floor(pair[1] * users + 1e-9) / users
+        low.append(pair[0])
+        high.append(pair[1])
+        above.append(of.vector(m + 1))
+        rows.append(estimators.naive(of, protocol).expected(ranks) @ parts)
+    kinds = [(of.kind.replace("hit", "recall"), of.k) for of in named]
+    for i, one in enumerate(kinds):
+        for j, two in enumerate(kinds):
+            between = (
+                [k for kind, k in kinds if kind == one[0] and k and one[1] < k < two[1]]
+                if (one[1] and two[1] and one[0] == two[0])
+                else []
+            )
+            neighbours = one[0] == two[0] and one[1] and two[1] and one[1] < two[1] and not between
+            if neighbours or (one[0] == "ndcg" and two == ("recall", one[1])):
+                low.append(low[j] - high[i])
+                high.append(high[j] - low[i])
+                above.append(above[j] - above[i])
+                rows.append(rows[j] - rows[i])
+    nats = np.log(2 * len(rows) / 0.05)
+
+    def entropy(a, b):
+        return users * float(xlogy(a, a / b) + xlogy(1 - a, (1 - a) / (1 - b)))
+
+    for i, values in enumerate(above):
+        least, width = values.min(), np.ptp(values)
+        a, b = np.clip((np.array([low[i], high[i]]) - least) / width, 0, 1)
+        tiny = 1e-300
+        down = brentq(lambda q: entropy(a, q) - nats, tiny, a) if a > 0 else 0.0
+        up = brentq(lambda q: entropy(b, q) - nats, b, 1 - 1e-16) if b < 1 else 1.0
+        low[i], high[i] = least + width * down, least + width * up
+    matrix, right = np.vstack([np.array(rows), -np.array(rows)]), np.append(high, -np.array(low))
+    if np.isfinite(steepness):
+        ends = 2 ** np.arange(int(np.log2(head + 1)) + 1) - 1
+        doublings = [parts[a:b].mean(axis=0) for a, b in pairwise(ends)]
+        falls = [one - steepness * two for one, two in pairwise(doublings)]
+        matrix, right = np.vstack([matrix, *falls]), np.append(right, np.zeros(len(falls)))
+    found = []
+    for sign in (1, -1):
+        cost = sign * metric(target)(ranks, n) @ parts
+        tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+        done = linprog(cost, matrix, right, np.ones((1, n)), [1.0], method="highs", options=tight)
+        if done.status == 2:
+            return None
+        found.append(sign * done.fun)
+    return found
+
+
+CASES = [
+    {"n": 400, "m": 20, "users": 5_000, "cells": {"recall@1": "0.31", "recall@10": "0.915"}},
+    {"n": 400, "m": 99, "users": 943, "cells": {"recall@10": "0.470", "ndcg@10": "0.291"}},
+    {"n": 300, "m": 50, "users": 10**6, "cells": {"mrr": "0.351", "ndcg@5": "0.362"}},
+]
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(case["cells"]))
+def test_bounds_of_printed_metrics_are_those_of_all_ranks(page, case, replacement):
+    case = case | {"replacement": replacement, "targets": ["recall@10", "ndcg@10", "mrr"]}
+    ((found),) = computed(page, "published", (case,))
+    assert found["together"]
+    head = min(int(10 * case["n"] / case["m"]), case["n"])
+    for bounds, shape in zip(
+        found["bounds"], [{}, {"head": head}, {"head": head, "steepness": 4.0}], strict=True
+    ):
+        for name in case["targets"]:
+            wanted = by_definition(case, name, **shape)
+            if wanted is None:
+                assert bounds is None
+            else:
+                np.testing.assert_allclose(bounds[name], wanted, atol=2e-9)
+
+
+def test_numbers_that_cannot_be_are_refused(page):
+    sizes = {"n": 1_000, "m": 99, "users": 2_000, "replacement": False, "targets": ["recall@10"]}
+    cases = [
+        ({"recall@10": "0.400", "ndcg@10": "0.402"}, False),  # more NDCG than hits
+        ({"recall@1": "0.500", "recall@10": "0.498"}, False),
+        ({"recall@1": "0.900", "recall@10": "0.999"}, True),
+        # Half of the users at sampled rank 1 and none in the next nine: no true ranks do that.
+        ({"recall@1": "0.500", "recall@10": "0.500"}, True),
+    ]
+    found = computed(page, "published", *[(sizes | {"cells": cells},) for cells, _ in cases])
+    assert [each["together"] for each in found] == [whether for _, whether in cases]
+    assert [each["bounds"][0] is not None for each in found] == [False, False, True, True]
+    impossible = sizes | {"m": 5, "cells": {"recall@1": "0.010", "recall@3": "0.990"}}
+    ((found),) = computed(page, "published", (impossible,))
+    assert found["together"]
+    assert found["bounds"] == [None, None, None]
+
+
 @pytest.mark.parametrize("way", [True, False])
 def test_negatives_are_drawn_from_all_others_alike(page, way):
     places = page.evaluate(
@@ -199,9 +312,7 @@ def test_scripts_are_small():
 
 def test_the_widgets_have_no_fault(context, address):
     with visit(context, address) as found:
-        found.page.wait_for_function(
-            f"document.querySelectorAll('[data-ready]').length == {len(NAMES)}"
-        )
+        ready(found.page)
         assert faults(found) == []
 
 
@@ -212,7 +323,7 @@ def said(page, name):
     return page.locator(f"[data-widget={name}] .sm-said").inner_text()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES[:-1])
 def test_a_widget_works_by_keyboard(page, name):
     """Every control can be reached by Tab, and the keys of each change what is said."""
     root = page.locator(f"[data-widget={name}]")
@@ -237,6 +348,27 @@ def test_a_widget_works_by_keyboard(page, name):
         choice.locator("input:checked").focus()
         page.keyboard.press("ArrowRight")
     assert said(page, name) != before
+
+
+def test_a_table_is_typed(page):
+    root = page.locator("[data-widget=table]")
+    root.get_by_label("Items n").focus()
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    assert page.evaluate("() => document.activeElement.type") == "radio"
+    field = root.get_by_label("HR@10", exact=True)
+    field.focus()
+    for typed, answer in (
+        ("0.1", "Not plausible"),
+        ("much", "must be as printed"),
+        ("47%", "Plausible"),
+    ):
+        page.keyboard.press("Control+A")
+        page.keyboard.type(typed)
+        page.wait_for_function(
+            "answer => document.querySelector('[data-widget=table] .sm-said').textContent.includes(answer)",
+            arg=answer,
+        )
 
 
 def test_ranks_are_moved_by_keyboard_and_by_touch(page):
@@ -268,7 +400,7 @@ def test_nothing_moves_while_a_widget_fills(browser, address):
         before = page.evaluate(heights)
         page.unroute("**/load.js")
         page.goto(address)
-        page.wait_for_function(f"document.querySelectorAll('[data-ready]').length == {len(NAMES)}")
+        ready(page)
         page.wait_for_timeout(300)
         after = page.evaluate(heights)
         page.close()
