@@ -70,8 +70,8 @@
       body: [drawn],
       said,
       note: "Coloured: the exact metrics that agree with the log and the assumption at 95% confidence; grey: " +
-        "with nothing assumed and 6,040 users; line: the exact metric. Computed beforehand by the package, as each " +
-        "end takes a convex programme. compare judges pairs together and decides a little earlier.",
+        "with nothing assumed and 6,040 users; line: the exact metric. The ranges were computed beforehand by the " +
+        "package, as each end takes a convex programme.",
     });
     update();
   };

@@ -52,8 +52,8 @@
       const m = negatives.value, name = metric.value;
       const reported = values(name, m), truth = values(name, null);
       const label = labels.find(([key]) => key === name)[1];
-      sampled.set(reported, `Reported with ${number(m)} negative${m === 1 ? "" : "s"}`);
-      exact.set(truth, "Exact: all candidates ranked");
+      sampled.set(reported, `With ${number(m)} negative${m === 1 ? "" : "s"}`);
+      exact.set(truth, "Exact");
       const orders = [reported, truth].map((v) => sm.order(v));
       const [first] = orders[0], last = orders[1].at(-1);
       said.textContent = orders[0] === orders[1]

@@ -111,7 +111,7 @@
     const metric = choice({ label: "Metric", options: LABELS, value: "ap", change: update });
     const table = el("table", { class: "sm-table" },
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Recommender"),
-        el("th", { scope: "col" }, "Exact"), el("th", { scope: "col" }, "Expected in a sample"))),
+        el("th", { scope: "col" }, "Exact"), el("th", { scope: "col" }, "In a sample"))),
       el("tbody", {}, ...names.map((k) => el("tr", {}, el("th", { scope: "row" }, k), ...cells[k])),
         el("tr", {}, el("th", { scope: "row" }, "Order"), ...orders)));
     build(root, {
@@ -122,7 +122,7 @@
       body: [drawn, table],
       said,
       note: "Each mark is a user: drag it, or move it by the arrow keys (Page Up and Down: by a " +
-        `tenth). ${number(N)} items; negatives drawn with replacement.`,
+        `tenth). ${number(N)} items; in a sample: expected, with replacement.`,
     });
     update();
   };

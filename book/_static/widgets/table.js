@@ -78,7 +78,7 @@
       const { together, bounds } = found;
       rows.forEach((row, i) => row.forEach((cell, j) => {
         const pair = bounds[j]?.[TARGETS[i][0]];
-        cell.textContent = pair ? `${number(pair[0], 3)} to ${number(pair[1], 3)}` : "none";
+        cell.textContent = pair ? `${number(pair[0], 3)}–${number(pair[1], 3)}` : "none";
       }));
       said.textContent = !together
         ? "Not plausible: no list of sampled ranks has these averages at once."

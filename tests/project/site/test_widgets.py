@@ -209,15 +209,14 @@ def by_definition(case, target, head=0, steepness=np.inf):
                 rows.append(rows[j] - rows[i])
     nats = np.log(2 * len(rows) / 0.05)
 
-    def entropy(a, b):
-        return users * float(xlogy(a, a / b) + xlogy(1 - a, (1 - a) / (1 - b)))
+    def entropy(b, a):
+        return users * float(xlogy(a, a / b) + xlogy(1 - a, (1 - a) / (1 - b))) - nats
 
     for i, values in enumerate(above):
         least, width = values.min(), np.ptp(values)
         a, b = np.clip((np.array([low[i], high[i]]) - least) / width, 0, 1)
-        tiny = 1e-300
-        down = brentq(lambda q: entropy(a, q) - nats, tiny, a) if a > 0 else 0.0
-        up = brentq(lambda q: entropy(b, q) - nats, b, 1 - 1e-16) if b < 1 else 1.0
+        down = brentq(entropy, 1e-300, a, (a,)) if a > 0 else 0.0
+        up = brentq(entropy, b, 1 - 1e-16, (b,)) if b < 1 else 1.0
         low[i], high[i] = least + width * down, least + width * up
     matrix, right = np.vstack([np.array(rows), -np.array(rows)]), np.append(high, -np.array(low))
     if np.isfinite(steepness):
@@ -282,8 +281,11 @@ def test_numbers_that_cannot_be_are_refused(page):
 @pytest.mark.parametrize("way", [True, False])
 def test_negatives_are_drawn_from_all_others_alike(page, way):
     places = page.evaluate(
-        """way => { const random = sampledMetrics.generator(5);
-            return Array.from({length: 4000}, () => sampledMetrics.drawn(4, 10, 3, way, random)); }""",
+        """way => {
+            const random = sampledMetrics.generator(5);
+            const draw = () => sampledMetrics.drawn(4, 10, 3, way, random);
+            return Array.from({length: 4000}, draw);
+        }""",
         way,
     )
     counts = np.bincount(np.ravel(places), minlength=11)
@@ -330,7 +332,8 @@ def test_a_widget_works_by_keyboard(page, name):
     first = root.locator("input, button, [tabindex]").first
     first.focus()
     reached = page.evaluate(
-        """name => [...document.querySelectorAll(`[data-widget=${name}] :is(input, button, [tabindex])`)]
+        """name => [...document.querySelector(`[data-widget=${name}]`)
+            .querySelectorAll('input, button, [tabindex]')]
             .filter(e => e.type !== 'radio' || e.checked).length""",
         name,
     )
@@ -366,7 +369,8 @@ def test_a_table_is_typed(page):
         page.keyboard.press("Control+A")
         page.keyboard.type(typed)
         page.wait_for_function(
-            "answer => document.querySelector('[data-widget=table] .sm-said').textContent.includes(answer)",
+            """answer => document.querySelector('[data-widget=table] .sm-said').textContent
+                .includes(answer)""",
             arg=answer,
         )
 
