@@ -25,6 +25,7 @@ PAGE = """<!doctype html>
 <style>* {{ box-sizing: border-box }} body {{ margin: 0; color: #000; background: #fff }}
 main {{ max-width: 720px; margin: 0 auto }}</style>
 </head><body><main><h1>Widgets</h1>{roots}</main></body></html>"""
+FIND = "sampledMetrics.reversal(name, 10000, m, true, sampledMetrics.generator(3), 500)"
 METRICS = ["auc", "ap", "ndcg", "recall@1", "recall@10", "ndcg@10", "ap@5"]
 
 
@@ -159,7 +160,7 @@ def test_what_no_line_explains_is_as_a_fit_leaves_it(page, m):
 def test_a_reversal_is_one_and_auc_has_none(page):
     for name, m in (("ap", 99), ("recall@10", 99), ("ndcg", 20)):
         case = page.evaluate(
-            "([name, m]) => sampledMetrics.reversal(name, 10000, m, true, sampledMetrics.generator(3))",
+            f"([name, m]) => {FIND}",
             [name, m],
         )
         pair = {"better": case["better"], "worse": case["worse"]}
@@ -167,12 +168,7 @@ def test_a_reversal_is_one_and_auc_has_none(page):
         found = consistency.order_by_negatives(pair, name, protocol)
         assert found.exact == "better > worse"
         assert found.at(m) == "worse > better"
-    assert (
-        page.evaluate(
-            "() => sampledMetrics.reversal('auc', 10000, 99, true, sampledMetrics.generator(3), 300)"
-        )
-        is None
-    )
+    assert page.evaluate(f"([name, m]) => {FIND}", ["auc", 99]) is None
 
 
 def by_definition(case, target, head=0, steepness=np.inf):
