@@ -127,9 +127,13 @@
 
   /** A metric of one relevant item from its name: {kind, k}. */
   function metric(name) {
-    const [kind, k] = name.toLowerCase().split("@");
-    return { kind: NAMES[kind] ?? kind, k: k === undefined ? Infinity : Number(k) };
+    if (!known.has(name)) {
+      const [kind, k] = name.toLowerCase().split("@");
+      known.set(name, { kind: NAMES[kind] ?? kind, k: k === undefined ? Infinity : Number(k) });
+    }
+    return known.get(name);
   }
+  const known = new Map();
 
   /** M(r): the value of a ranking whose relevant item is at a rank of n. */
   function value(name, rank, n) {

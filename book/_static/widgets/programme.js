@@ -28,19 +28,20 @@
   }
 
   /**
-   * The simplex method for variables between ends: least cost with sum of columns x = right, from a
-   * basis of one more variable for each row. Each column is an array of a row's entries. Returns
-   * the prices of the rows, and whether the rows can be met.
+   * The simplex method for variables between ends: least cost with sum of columns x = right. It
+   * starts from one more variable for each row, which come first, or from what it returned for fewer
+   * columns or another cost. Each column is an array of a row's entries. Returns the prices of the
+   * rows, and whether the rows can be met.
    */
-  function simplex(columns, cost, low, high, right) {
-    const rows = right.length, some = columns.length;
-    const start = low.map((l) => (Number.isFinite(l) ? l : 0));
-    const rest = right.map((r, i) => r - columns.reduce((sum, a, j) => sum + a[i] * start[j], 0));
-    columns = [...columns, ...rest.map((r, i) => rest.map((_, k) => (i === k ? (r < 0 ? -1 : 1) : 0)))];
-    low = [...low, ...rest.map(() => 0)];
-    high = [...high, ...rest.map(() => Infinity)];
-    const basis = rest.map((_, i) => some + i);
-    const value = [...start, ...rest.map(Math.abs)];
+  function simplex(columns, cost, low, high, right, from) {
+    const rows = right.length;
+    const ends = low.map((l) => (Number.isFinite(l) ? l : 0));
+    const rest = right.map((r, i) => r - columns.reduce((sum, a, j) => sum + a[i] * ends[j], 0));
+    columns = [...rest.map((r, i) => rest.map((_, k) => (i === k ? (r < 0 ? -1 : 1) : 0))), ...columns];
+    low = [...rest.map(() => 0), ...low];
+    high = [...rest.map(() => (from ? 0 : Infinity)), ...high];
+    const basis = from ? from.basis : rest.map((_, i) => i);
+    const value = from ? [...from.value, ...low.slice(from.value.length)] : [...rest.map(Math.abs), ...ends];
     const within = (all) => basis.map((_, i) => basis.map((j) => all[j][i]));
     let prices = null;
     const run = (worth) => {
@@ -82,17 +83,22 @@
         basic.add(enter);
         basis[leave] = enter;
         // What rounding has moved is put right: the basis meets the rows.
-        const now = right.map((r, i) => r - columns.reduce(
-          (sum, a, j) => (basic.has(j) || !value[j] ? sum : sum + a[i] * value[j]), 0));
+        const now = Float64Array.from(right);
+        for (let j = 0; j < columns.length; j++) {
+          if (value[j] === 0 || basic.has(j)) continue;
+          for (let i = 0; i < rows; i++) now[i] -= columns[j][i] * value[j];
+        }
         solved(within(columns), now).forEach((v, i) => { value[basis[i]] = v; });
       }
     };
-    run([...cost.map(() => 0), ...rest.map(() => 1)]);
-    const short = rest.reduce((sum, _, i) => sum + Math.max(value[some + i], 0), 0);
-    if (short > 1e-9) return { met: false, prices };
-    for (let i = 0; i < rows; i++) high[some + i] = 0;
-    run([...cost, ...rest.map(() => 0)]);
-    return { met: true, prices };
+    if (!from) {
+      run([...rest.map(() => 1), ...cost.map(() => 0)]);
+      const short = rest.reduce((sum, _, i) => sum + Math.max(value[i], 0), 0);
+      if (short > 1e-9) return { met: false, prices };
+      high.fill(0, 0, rows);
+    }
+    run([...rest.map(() => 0), ...cost]);
+    return { met: true, prices, from: { basis, value } };
   }
 
   /** Programmes over mixtures of columns: rows of values at all of them, each between two ends. */
@@ -109,22 +115,22 @@
       for (let round = 0; round < 60; round++) {
         const at = [...this.chosen];
         const columns = [
-          ...at.map((j) => [...rows.map((row) => row[j]), 1]),
           ...rows.map((_, i) => [...rows.map((_, k) => (i === k ? -1 : 0)), 0]),
+          ...at.map((j) => [...rows.map((row) => row[j]), 1]),
         ];
         const found = simplex(
-          columns, [...at.map((j) => target[j]), ...rows.map(() => 0)],
-          [...at.map(() => 0), ...low], [...at.map(() => Infinity), ...high],
-          [...rows.map(() => 0), 1],
+          columns, [...rows.map(() => 0), ...at.map((j) => target[j])],
+          [...low, ...at.map(() => 0)], [...high, ...at.map(() => Infinity)],
+          [...rows.map(() => 0), 1], this.from,
         );
+        this.from = found.from;
         const y = Array.from(found.prices).slice(0, c)
           .map((v, i) => (high[i] === Infinity ? Math.max(v, 0) : v));
-        const reduced = new Float64Array(size);
-        for (let j = 0; j < size; j++) {
-          let sum = found.met ? target[j] : 0;
-          for (let i = 0; i < c; i++) sum -= y[i] * rows[i][j];
-          reduced[j] = sum;
-        }
+        const reduced = found.met ? Float64Array.from(target) : new Float64Array(size);
+        rows.forEach((row, i) => {
+          const price = y[i];
+          if (price) for (let j = 0; j < size; j++) reduced[j] -= price * row[j];
+        });
         const floor = reduced.reduce((a, b) => Math.min(a, b), Infinity);
         const worth = y.reduce((sum, v, i) => sum + (v > 0 ? v * low[i] : v ? v * high[i] : 0), 0);
         if (!found.met && worth + floor > 1e-10) return Infinity; // the dual proves it
