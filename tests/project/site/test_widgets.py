@@ -1,0 +1,407 @@
+"""The widgets: what they compute is what the package computes, and they work by keyboard."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from checks import faults, visit
+from scipy.optimize import brentq, linprog
+from scipy.special import xlogy
+
+from sampled_book import widgets
+from sampled_book.datasets import bundled_ranks
+from sampled_metrics import Protocol, consistency, estimators, metric
+
+SCRIPTS = widgets.FOLDER
+NAMES = ["podium", "reversal", "draw", "line", "ties", "correct", "assume", "table"]
+PAGE = """<!doctype html>
+<html lang="en"><head><title>Widgets</title><link rel="icon" href="data:,">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="stylesheet" href="/widgets.css"><script src="/load.js"></script>
+<style>* {{ box-sizing: border-box }} body {{ margin: 0; color: #000; background: #fff }}
+main {{ max-width: 720px; margin: 0 auto }}</style>
+</head><body><main><h1>Widgets</h1>{roots}</main></body></html>"""
+FIND = "sampledMetrics.reversal(name, 10000, m, true, sampledMetrics.generator(3), 500)"
+METRICS = ["auc", "ap", "ndcg", "recall@1", "recall@10", "ndcg@10", "ap@5"]
+
+
+@pytest.fixture(scope="module")
+def address(serve, tmp_path_factory):
+    """A page with every widget, and the scripts beside it."""
+    folder = tmp_path_factory.mktemp("widgets")
+    for path in SCRIPTS.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    roots = "".join(f'<div class="sm-widget" data-widget="{name}"></div>' for name in NAMES)
+    (folder / "page.html").write_text(PAGE.format(roots=roots), encoding="utf-8")
+    return f"{serve(folder)}/page.html"
+
+
+@pytest.fixture(scope="module")
+def page(context, address):
+    with visit(context, address) as found:
+        ready(found.page)
+        yield found.page
+        assert found.heard == []
+
+
+def computed(page, function, *cases):
+    """What a function of the scripts returns for each tuple of arguments."""
+    call = f"cases => cases.map(c => sampledMetrics.{function}(...c))"
+    return page.evaluate(call, [list(case) for case in cases])
+
+
+def ready(page):
+    """All widgets are there, and have said what they compute."""
+    page.wait_for_function(f"document.querySelectorAll('[data-ready]').length == {len(NAMES)}")
+    page.wait_for_function(
+        """() => [...document.querySelectorAll('.sm-said')].every(
+            e => e.textContent && !e.textContent.startsWith('Calculating'))"""
+    )
+
+
+def protocols():
+    sizes = [(2, 1), (5, 2), (12, 11), (300, 99), (10_000, 99), (10_000, 1_000), (10**9, 200)]
+    return [Protocol(n, m, replacement=way) for n, m in sizes for way in (True, False)]
+
+
+def some_ranks(n):
+    return np.unique([1, 2, 3, n // 3 + 1, n // 2 + 1, n - 1, n][: 7 if n > 3 else 2])
+
+
+@pytest.mark.parametrize("protocol", protocols(), ids=str)
+def test_the_distribution_and_expectations_are_those_of_the_package(page, protocol):
+    n, m, way = protocol.n_items, protocol.n_negatives, protocol.replacement
+    ranks = some_ranks(n)
+    for rank, found in zip(
+        ranks.tolist(),
+        page.evaluate(
+            "c => c.map(a => [...sampledMetrics.pmf(...a)])",
+            [[r, n, m, way] for r in ranks.tolist()],
+        ),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, protocol.pmf(rank), rtol=1e-9, atol=1e-280)
+    for name in METRICS:
+        naive = estimators.naive(metric(name), protocol)
+        found = computed(page, "expected", *[(name, r, n, m, way) for r in ranks.tolist()])
+        np.testing.assert_allclose(found, naive.expected(ranks), rtol=1e-9, atol=1e-12)
+        exact = computed(page, "value", *[(name, r, n) for r in ranks.tolist()])
+        np.testing.assert_allclose(exact, metric(name)(ranks, n), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["recall@10", "ndcg@10", "auc"])
+def test_metrics_of_the_bundled_recommenders_are_those_of_the_package(page, name):
+    for recommender, intervals in bundled_ranks().items():
+        for m in (3, 100, 1_392):
+            protocol = Protocol(intervals.n_candidates, m, replacement=False)
+            naive = estimators.naive(metric(name), protocol)
+            mean = (intervals.sampled_pmf(m) @ naive.values).mean()
+            ends = [
+                naive.expected(intervals.ranks(t)).mean() for t in ("optimistic", "pessimistic")
+            ]
+            found = page.evaluate(
+                """([name, k, m]) => ["mean", "optimistic", "pessimistic"].map(
+                    ties => sampledMetrics.ofTied(name, sampledMetrics.bundled()[k], ties, m))""",
+                [name, recommender, m],
+            )
+            np.testing.assert_allclose(found, [mean, *ends], rtol=1e-9)
+        found = page.evaluate(
+            """([name, k]) => ["mean", "optimistic", "pessimistic"].map(
+                ties => sampledMetrics.ofTied(name, sampledMetrics.bundled()[k], ties))""",
+            [name, recommender],
+        )
+        wanted = [intervals.evaluate(name, t).mean() for t in ("mean", "optimistic", "pessimistic")]
+        np.testing.assert_allclose(found, wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["ap", "recall@10", "ndcg@10"])
+@pytest.mark.parametrize(("n", "m", "way"), [(400, 20, True), (400, 20, False), (2_000, 100, True)])
+def test_corrections_are_those_of_the_package(page, name, n, m, way):
+    protocol, ranks = Protocol(n, m, replacement=way), np.arange(1, n + 1)
+    found = page.evaluate(
+        """([name, n, m, way, gammas]) => {
+            const system = sampledMetrics.system(name, n, m, way);
+            return gammas.map(gamma => {
+                const values = sampledMetrics.biasVariance(system, gamma);
+                const both = sampledMetrics.moments(system, values);
+                const { bias, noise } = sampledMetrics.errors(system, both);
+                return [[...values], [...both.mean], [...both.variance], bias, noise];
+            });
+        }""",
+        [name, n, m, way, [1.0, 0.03, 1e-4]],
+    )
+    for gamma, (values, mean, variance, bias, noise) in zip([1.0, 0.03, 1e-4], found, strict=True):
+        built = estimators.bias_variance(metric(name), protocol, gamma)
+        # Values of rare sampled ranks have as many digits as the system is well-conditioned.
+        np.testing.assert_allclose(values, built.values, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(mean, built.expected(ranks), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(variance, built.variance(ranks), rtol=1e-9, atol=1e-9)
+        assert bias == pytest.approx(np.sqrt((built.bias(ranks) ** 2).mean()), rel=1e-9, abs=1e-9)
+        assert noise == pytest.approx(np.sqrt(built.variance(ranks).mean()), rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("m", [1, 2, 10, 100])
+def test_what_no_line_explains_is_as_a_fit_leaves_it(page, m):
+    ranks, n = np.arange(1, 1_001), 1_000
+    for name in ("ap", "ndcg", "recall@1", "recall@10"):
+        values = estimators.naive(metric(name), Protocol(n, m, replacement=True)).expected(ranks)
+        (found,) = computed(page, "unlinear", (values.tolist(),))
+        if np.ptp(values) < 1e-12:
+            assert found is None or np.isnan(found)
+            continue
+        residual = values - np.polynomial.Polynomial.fit(ranks, values, 1)(ranks)
+        assert found == pytest.approx(residual.var() / values.var(), rel=1e-9, abs=1e-14)
+
+
+def test_a_reversal_is_one_and_auc_has_none(page):
+    for name, m in (("ap", 99), ("recall@10", 99), ("ndcg", 20)):
+        case = page.evaluate(
+            f"([name, m]) => {FIND}",
+            [name, m],
+        )
+        pair = {"better": case["better"], "worse": case["worse"]}
+        protocol = Protocol(10_000, m, replacement=True)
+        found = consistency.order_by_negatives(pair, name, protocol)
+        assert found.exact == "better > worse"
+        assert found.at(m) == "worse > better"
+    assert page.evaluate(f"([name, m]) => {FIND}", ["auc", 99]) is None
+
+
+def by_definition(case, target, head=0, steepness=np.inf):
+    """The ends of a target over all true ranks, by SciPy's programmes on every one of them."""
+    n, m, users = case["n"], case["m"], case["users"]
+    protocol, ranks = Protocol(n, m, replacement=case["replacement"]), np.arange(1, n + 1)
+    named = {metric(name): text for name, text in case["cells"].items()}
+    # A mixture of even distributions over the first 1, ..., head ranks, and of single ranks.
+    parts = np.eye(n)
+    parts[:head, :head] = np.triu(1.0 / np.arange(1, head + 1) * np.ones((head, 1)))
+    low, high, above, rows = [], [], [], []
+    for of, text in named.items():
+        value, half = float(text), 0.5 * 10.0 ** -len(text.partition(".")[2])
+        pair = max(value - half, 0), min(value + half, 1)
+        if of.kind in ("recall", "hit"):
+            pair = np.ceil(pair[0] * users - 1e-9) / users, np.floor(pair[1] * users + 1e-9) / users
+        low.append(pair[0])
+        high.append(pair[1])
+        above.append(of.vector(m + 1))
+        rows.append(estimators.naive(of, protocol).expected(ranks) @ parts)
+    kinds = [(of.kind.replace("hit", "recall"), of.k) for of in named]
+    for i, one in enumerate(kinds):
+        for j, two in enumerate(kinds):
+            between = (
+                [k for kind, k in kinds if kind == one[0] and k and one[1] < k < two[1]]
+                if (one[1] and two[1] and one[0] == two[0])
+                else []
+            )
+            neighbours = one[0] == two[0] and one[1] and two[1] and one[1] < two[1] and not between
+            if neighbours or (one[0] == "ndcg" and two == ("recall", one[1])):
+                low.append(low[j] - high[i])
+                high.append(high[j] - low[i])
+                above.append(above[j] - above[i])
+                rows.append(rows[j] - rows[i])
+    nats = np.log(2 * len(rows) / 0.05)
+
+    def entropy(b, a):
+        return users * float(xlogy(a, a / b) + xlogy(1 - a, (1 - a) / (1 - b))) - nats
+
+    for i, values in enumerate(above):
+        least, width = values.min(), np.ptp(values)
+        a, b = np.clip((np.array([low[i], high[i]]) - least) / width, 0, 1)
+        down = brentq(entropy, 1e-300, a, (a,)) if a > 0 else 0.0
+        up = brentq(entropy, b, 1 - 1e-16, (b,)) if b < 1 else 1.0
+        low[i], high[i] = least + width * down, least + width * up
+    matrix, right = np.vstack([np.array(rows), -np.array(rows)]), np.append(high, -np.array(low))
+    if np.isfinite(steepness):
+        ends = 2 ** np.arange(int(np.log2(head + 1)) + 1) - 1
+        doublings = [parts[a:b].mean(axis=0) for a, b in pairwise(ends)]
+        falls = [one - steepness * two for one, two in pairwise(doublings)]
+        matrix, right = np.vstack([matrix, *falls]), np.append(right, np.zeros(len(falls)))
+    found = []
+    for sign in (1, -1):
+        cost = sign * metric(target)(ranks, n) @ parts
+        tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+        done = linprog(cost, matrix, right, np.ones((1, n)), [1.0], method="highs", options=tight)
+        if done.status == 2:
+            return None
+        found.append(sign * done.fun)
+    return found
+
+
+CASES = [
+    {"n": 400, "m": 20, "users": 5_000, "cells": {"recall@1": "0.31", "recall@10": "0.915"}},
+    {"n": 400, "m": 99, "users": 943, "cells": {"recall@10": "0.470", "ndcg@10": "0.291"}},
+    {"n": 300, "m": 50, "users": 10**6, "cells": {"mrr": "0.351", "ndcg@5": "0.362"}},
+]
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(case["cells"]))
+def test_bounds_of_printed_metrics_are_those_of_all_ranks(page, case, replacement):
+    case = case | {"replacement": replacement, "targets": ["recall@10", "ndcg@10", "mrr"]}
+    ((found),) = computed(page, "published", (case,))
+    assert found["together"]
+    head = min(int(10 * case["n"] / case["m"]), case["n"])
+    for bounds, shape in zip(
+        found["bounds"], [{}, {"head": head}, {"head": head, "steepness": 4.0}], strict=True
+    ):
+        for name in case["targets"]:
+            wanted = by_definition(case, name, **shape)
+            if wanted is None:
+                assert bounds is None
+            else:
+                np.testing.assert_allclose(bounds[name], wanted, atol=2e-9)
+
+
+def test_numbers_that_cannot_be_are_refused(page):
+    sizes = {"n": 1_000, "m": 99, "users": 2_000, "replacement": False, "targets": ["recall@10"]}
+    cases = [
+        ({"recall@10": "0.400", "ndcg@10": "0.402"}, False),  # more NDCG than hits
+        ({"recall@1": "0.500", "recall@10": "0.498"}, False),
+        ({"recall@1": "0.900", "recall@10": "0.999"}, True),
+        # Half of the users at sampled rank 1 and none in the next nine: no true ranks do that.
+        ({"recall@1": "0.500", "recall@10": "0.500"}, True),
+    ]
+    found = computed(page, "published", *[(sizes | {"cells": cells},) for cells, _ in cases])
+    assert [each["together"] for each in found] == [whether for _, whether in cases]
+    assert [each["bounds"][0] is not None for each in found] == [False, False, True, True]
+    impossible = sizes | {"m": 5, "cells": {"recall@1": "0.010", "recall@3": "0.990"}}
+    ((found),) = computed(page, "published", (impossible,))
+    assert found["together"]
+    assert found["bounds"] == [None, None, None]
+
+
+@pytest.mark.parametrize("way", [True, False])
+def test_negatives_are_drawn_from_all_others_alike(page, way):
+    places = page.evaluate(
+        """way => {
+            const random = sampledMetrics.generator(5);
+            const draw = () => sampledMetrics.drawn(4, 10, 3, way, random);
+            return Array.from({length: 4000}, draw);
+        }""",
+        way,
+    )
+    counts = np.bincount(np.ravel(places), minlength=11)
+    assert counts[[0, 4]].tolist() == [0, 0]
+    assert np.abs(np.delete(counts[1:], 3) - 12_000 / 9).max() < 5 * np.sqrt(12_000 / 9)
+    assert way or all(len(set(each)) == 3 for each in places)
+
+
+def test_the_bundled_data_are_those_of_the_package():
+    def held(name):
+        text = (SCRIPTS / f"{name}.js").read_text(encoding="utf-8")
+        return json.loads(
+            text.removeprefix(f"window.sampledMetrics.{name} = ").rstrip().rstrip(";")
+        )
+
+    assert held("ranks") == widgets.ranks()
+    ranges = held("possible")
+    assert list(ranges) == list(widgets.METRICS)
+    assert [list(each) for each in ranges.values()] == [list(map(str, widgets.NEGATIVES))] * 2
+
+
+def test_scripts_are_small():
+    packed = [len(gzip.compress(path.read_bytes(), 9)) for path in SCRIPTS.glob("*.js")]
+    assert sum(packed) < 150_000
+
+
+def test_the_widgets_have_no_fault(context, address):
+    with visit(context, address) as found:
+        ready(found.page)
+        assert faults(found) == []
+
+
+def said(page, name):
+    page.evaluate(
+        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
+    return page.locator(f"[data-widget={name}] .sm-said").inner_text()
+
+
+@pytest.mark.parametrize("name", NAMES[:-1])
+def test_a_widget_works_by_keyboard(page, name):
+    """Every control can be reached by Tab, and the keys of each change what is said."""
+    root = page.locator(f"[data-widget={name}]")
+    first = root.locator("input, button, [tabindex]").first
+    first.focus()
+    reached = page.evaluate(
+        """name => [...document.querySelector(`[data-widget=${name}]`)
+            .querySelectorAll('input, button, [tabindex]')]
+            .filter(e => e.type !== 'radio' || e.checked).length""",
+        name,
+    )
+    seen = 1
+    for _ in range(reached - 1):
+        page.keyboard.press("Tab")
+        seen += page.evaluate(f"() => !!document.activeElement.closest('[data-widget={name}]')")
+    assert seen == reached
+    before = said(page, name)
+    for slider in root.locator("input[type=range]").all():
+        slider.focus()
+        for _ in range(3):
+            page.keyboard.press("ArrowRight")
+    for choice in root.locator("fieldset").all():
+        choice.locator("input:checked").focus()
+        page.keyboard.press("ArrowRight")
+    assert said(page, name) != before
+
+
+def test_a_table_is_typed(page):
+    root = page.locator("[data-widget=table]")
+    root.get_by_label("Items n").focus()
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    assert page.evaluate("() => document.activeElement.type") == "radio"
+    field = root.get_by_label("HR@10", exact=True)
+    field.focus()
+    for typed, answer in (
+        ("0.1", "Not plausible"),
+        ("much", "must be as printed"),
+        ("47%", "Plausible"),
+    ):
+        page.keyboard.press("Control+A")
+        page.keyboard.type(typed)
+        page.wait_for_function(
+            """answer => document.querySelector('[data-widget=table] .sm-said').textContent
+                .includes(answer)""",
+            arg=answer,
+        )
+
+
+def test_ranks_are_moved_by_keyboard_and_by_touch(page):
+    root = page.locator("[data-widget=reversal]")
+    dot = root.locator("[role=slider]").first
+    dot.focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    said(page, "reversal")
+    assert dot.get_attribute("aria-valuenow") == "2"
+    dot.scroll_into_view_if_needed()
+    box = dot.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 200, y)
+    page.mouse.up()
+    said(page, "reversal")
+    assert int(dot.get_attribute("aria-valuenow")) > 10
+
+
+def test_nothing_moves_while_a_widget_fills(browser, address):
+    """The place of each widget is kept before its script has run."""
+    for width in (1_280, 390):
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.route("**/load.js", lambda route: route.abort())
+        page.goto(address)
+        heights = "() => [...document.querySelectorAll('.sm-widget')].map(e => e.offsetHeight)"
+        before = page.evaluate(heights)
+        page.unroute("**/load.js")
+        page.goto(address)
+        ready(page)
+        page.wait_for_timeout(300)
+        after = page.evaluate(heights)
+        page.close()
+        assert dict(zip(NAMES, after, strict=True)) == dict(zip(NAMES, before, strict=True)), width
