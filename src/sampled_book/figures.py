@@ -220,16 +220,16 @@ def on_curves(ax: Axes, heights: Mapping[str, float]) -> Axes:
     --------
     >>> figure, ax = panels()
     >>> ax = on_curves(by_negatives(ax, [1, 2, 3], {9: [1, 0.4, 0]}, [1, 0, 0]), {"m = 9": 0.5})
-    >>> [(text.get_text(), text.get_position()) for text in ax.texts]
-    [('m = 9', (2, 0.4))]
+    >>> [(text.get_text(), tuple(map(float, text.get_position()))) for text in ax.texts]
+    [('m = 9', (2.0, 0.4))]
     >>> plt.close(figure)
     """
     for line in ax.lines:
-        below = np.flatnonzero(np.asarray(line.get_ydata()) <= heights.get(line.get_label(), -1))
+        name, points = str(line.get_label()), np.asarray(line.get_xydata())
+        below = points[points[:, 1] <= heights.get(name, -np.inf)]
         if below.size:
-            at = line.get_xdata()[below[0]], line.get_ydata()[below[0]]
             box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
-            ax.text(*at, line.get_label(), ha="center", va="center", fontsize=10, bbox=box)
+            ax.text(*below[0], name, ha="center", va="center", fontsize=10, bbox=box)
     return ax
 
 

@@ -6,14 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from sampled_metrics import Metric, Protocol, metric
 from sampled_metrics.consistency import OrderByNegatives, order_by_negatives, sign
 from sampled_metrics.estimators import naive
 from sampled_metrics.ranking import RankIntervals, Ties
+
+from . import figures
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,48 @@ def course(
             if sign(before[a], before[b]) * sign(after[a], after[b]) < 0:
                 crossings.append((m, (after[a] + after[b]) / 2))
     return Course(orders, expected, exact, crossings)
+
+
+def draw(found: Mapping[str, Course], n_negatives: int, relative: bool = False) -> Figure:
+    """Draw a panel for each metric: curves, circles where they cross, black exact values.
+
+    Parameters
+    ----------
+    found : mapping of str to Course
+        Under the name of each metric.
+    n_negatives : int
+        A dotted line.
+    relative : bool
+        Draw multiples of the mean of all recommenders, on an axis of their own for each metric.
+
+    Examples
+    --------
+    >>> toy = {"A": [100] * 5, "C": [212, 2, 743, 5342, 1548]}
+    >>> whole = Protocol(10_000, 9_999, replacement=True)
+    >>> figure = draw({"NDCG": course(toy, "ndcg", whole, points=5)}, 99)
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['A', 'C']
+    >>> plt.close(figure)
+    """
+    shape = -(-len(found) // 2), min(2, len(found))
+    figure, axes = figures.panels(*shape, height=2.9, squeeze=False)
+    for ax, (label, each) in zip(axes.flat, found.items(), strict=False):
+        of = each.relative() if relative else each
+        ax.axvline(n_negatives, color="#5b5b5b", linestyle=":", linewidth=1)
+        curves = {str(name): of.expected[name] for name in of.expected}
+        figures.expected_curves(ax, of.expected.index, curves, of.exact)
+        for m, height in of.crossings:
+            ax.plot(m, height, "o", ms=9, mfc="none", mec="black", mew=1.5)
+        ax.set(title=label, xlabel="")
+        if not relative:
+            ax.set_ylim(-0.06, 1.06)
+        figures.beside(ax, of.exact, x=1.07, gap=0.12)
+    for ax in axes.flat[len(found) :]:
+        ax.remove()
+    figure.supxlabel("negatives m", fontsize=12)
+    if relative:
+        figure.supylabel("multiple of the mean", fontsize=12)
+    return figure
 
 
 def not_linear(values: ArrayLike) -> float:

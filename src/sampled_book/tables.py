@@ -49,7 +49,7 @@ class Table:
         """The table's text, row by row; a missing value is an empty cell."""
         columns = [
             [
-                "" if pd.isna(value) else format(value, self.formats.get(str(name), ""))
+                "" if pd.isna(value) else _cell(value, self.formats.get(str(name), ""))
                 for value in self.frame[name]
             ]
             for name in self.frame.columns
@@ -74,15 +74,22 @@ class Table:
         return html.replace("<thead>", f"<caption>{self.caption}</caption><thead>", 1)
 
 
+def _cell(value: object, form: str) -> str:
+    """A number with its true minus sign; text as it is."""
+    text = format(value, form)
+    return text if isinstance(value, str) else text.replace("-", "\N{MINUS SIGN}")
+
+
 def scientific(value: float, digits: int = 1) -> str:
     """Print a number as a decimal times a power of ten, to so many significant digits.
 
     Examples
     --------
     >>> scientific(2.9e-8), scientific(-0.01234, 3), scientific(1.2)
-    ('3 × 10⁻⁸', '-1.23 × 10⁻²', '1')
+    ('3 × 10⁻⁸', '−1.23 × 10⁻²', '1')
     """
     factor, power = f"{value:.{digits - 1}e}".split("e")
+    factor = factor.replace("-", "\N{MINUS SIGN}")
     if int(power) == 0:
         return factor
     raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
