@@ -229,7 +229,7 @@ def on_curves(ax: Axes, heights: Mapping[str, float]) -> Axes:
         below = points[points[:, 1] <= heights.get(name, -np.inf)]
         if below.size:
             box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
-            ax.text(*below[0], name, ha="center", va="center", fontsize=10, bbox=box)
+            ax.text(below[0, 0], below[0, 1], name, ha="center", va="center", fontsize=10, bbox=box)
     return ax
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -107,6 +106,7 @@ def draw(found: Mapping[str, Course], n_negatives: int, relative: bool = False) 
 
     Examples
     --------
+    >>> import matplotlib.pyplot as plt
     >>> toy = {"A": [100] * 5, "C": [212, 2, 743, 5342, 1548]}
     >>> whole = Protocol(10_000, 9_999, replacement=True)
     >>> figure = draw({"NDCG": course(toy, "ndcg", whole, points=5)}, 99)
