@@ -18,9 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "_build" / "html"
 HIDDEN = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
 CHROMIUM = "/usr/bin/chromium"
-FIRST = """() => Math.round(Math.min(...[...document.querySelectorAll(
-    'article figure img, article figure svg, article [data-widget]')].map(
-    e => e.getBoundingClientRect().top + scrollY)))"""
+FIGURES = "article figure img, article .sm-widget, article .cell_output img"
+FIRST = "all => Math.min(...all.map(e => e.getBoundingClientRect().top + scrollY))"
 
 
 class Size(NamedTuple):
@@ -79,7 +78,7 @@ def first_figures(names: list[str]) -> dict[str, int]:
         found = {}
         for name, path in pages.items():
             page.goto(path.as_uri())
-            found[name] = page.evaluate(FIRST)
+            found[name] = page.eval_on_selector_all(FIGURES, FIRST)
         browser.close()
     return {name: y for name, y in found.items() if y is not None}
 
@@ -94,7 +93,7 @@ def main() -> None:
     print(f"{'':22}" + "".join(f"{head:>9}" for head in Size._fields) + "  figure at")
     for name, found in sizes.items():
         row = "".join(f"{value:9,}" for value in found)
-        print(f"{name:22}{row}" + (f"{first[name]:6,} px" if name in first else ""))
+        print(f"{name:22}{row}" + (f"{first[name]:8,.0f} px" if name in first else ""))
     numbered = [found for name, found in sizes.items() if name[0].isdigit()]
     total = [sum(column) for column in zip(*numbered, strict=True)]
     print(f"{'numbered chapters':22}" + "".join(f"{value:9,}" for value in total))
