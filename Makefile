@@ -9,6 +9,7 @@
 #   make test-lowest  some tests on the lowest versions that the library takes, on Python 3.11
 #   make test-peers the readers on results of the libraries themselves, on Python 3.11 and Linux
 #   make chapter    run one chapter with other parameters   (CHAPTER=03 ARGS='-p n_negatives 500')
+#   make measure    words, code, tables and figures of each chapter, and where its first figure is
 #   make figure     write the README's figure anew
 #   make serve      serve the site on this machine          (PORT=8000)
 #   make lab        open the chapters in JupyterLab; what is saved there changes text and notebook
@@ -26,10 +27,13 @@ PORT ?= 8000
 RUN := $(VENV)/bin/python
 MAKEFLAGS += --no-print-directory
 
-.PHONY: book figure test test-lowest test-peers chapter lab serve lint sync ranks fits test-site benchmarks constraints clean
+.PHONY: book measure figure test test-lowest test-peers chapter lab serve lint sync ranks fits test-site benchmarks constraints clean
 
 book: $(VENV)/book.installed
 	@$(RUN) book/build.py site
+
+measure: $(VENV)/book.installed
+	@$(RUN) book/measure.py
 
 figure: book
 	@$(RUN) book/figure.py

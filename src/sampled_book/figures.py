@@ -111,7 +111,7 @@ def expected_curves(
     expected : mapping of str to array_like, shape (p,)
         Expected sampled metric of each recommender.
     exact : mapping of str to float
-        Exact metric of each recommender: a wedge on the right edge.
+        Exact metric of each recommender: a black wedge on the right edge.
     flips : iterable of (int, float)
         Number of negatives at which two curves have just crossed, and their height there: a
         circle over a dotted line.
@@ -126,13 +126,110 @@ def expected_curves(
     >>> plt.close(figure)
     """
     curves(ax, n_negatives, expected)
-    for name, mark in marks(expected).items():
-        edge = {**mark, "linestyle": "none", "marker": "<", "ms": 8, "clip_on": False}
-        ax.plot(1.02, exact[name], transform=ax.get_yaxis_transform(), **edge)
+    for name in expected:
+        at: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "clip_on": False}
+        ax.plot(1.02, exact[name], "<", color="black", ms=8, **at)
     for m, height in flips:
         ax.axvline(m, color="#5b5b5b", linestyle=":", linewidth=1)
         ax.plot(m, height, "o", ms=10, mfc="none", mec="black", mew=1.5)
     ax.set(xscale="log", xlabel="negatives $m$")
+    return ax
+
+
+def beside(
+    ax: Axes, heights: Mapping[str, float], x: float = 1.05, gap: float = 0.075, **style: Any
+) -> Axes:
+    """Write each name beside the axes at its height, moved apart where two would overlap.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+        Its limits and scales are final.
+    heights : mapping of str to float
+        In units of the vertical axis; the names take their colours from the order they come in.
+    x : float
+        Where the names begin, as a share of the width.
+    gap : float
+        Least distance of two names, as a share of the height.
+    **style
+        Passed on to ``text``; ``color`` overrides the colours.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = beside(ax, {"A": 0.50, "B": 0.51})
+    >>> [(text.get_text(), round(text.get_position()[1], 2)) for text in ax.texts]
+    [('A', 0.5), ('B', 0.57)]
+    >>> plt.close(figure)
+    """
+    to_axes = ax.transAxes.inverted()
+    left = ax.get_xlim()[0]
+    at = {
+        name: float(to_axes.transform(ax.transData.transform((left, height)))[1])
+        for name, height in heights.items()
+    }
+    colours = marks(heights)
+    lowest = -np.inf
+    for name in sorted(at, key=at.__getitem__):
+        lowest = max(at[name], lowest + gap)
+        drawn = {"color": colours[name]["color"], "va": "center", "fontsize": 11} | style
+        ax.text(x, lowest, name, transform=ax.transAxes, **drawn)
+    return ax
+
+
+def by_negatives(
+    ax: Axes, x: ArrayLike, sampled: Mapping[int, ArrayLike], exact: ArrayLike
+) -> Axes:
+    """Draw a metric for several numbers of negatives, and the exact one in solid black.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    x : array_like, shape (p,)
+    sampled : mapping of int to array_like, shape (p,)
+        Ordinates for each number of negatives, in a colour the darker the more they are.
+    exact : array_like, shape (p,)
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = by_negatives(ax, [1, 2], {10: [1.0, 0.9], 1_000: [1.0, 0.6]}, [1.0, 0.5])
+    >>> [line.get_label() for line in ax.lines], ax.lines[-1].get_color()
+    (['m = 10', 'm = 1,000', 'exact'], 'black')
+    >>> plt.close(figure)
+    """
+    shades = plt.get_cmap("plasma")(np.linspace(0.85, 0.25, len(sampled)))
+    styles = cycle(((0, (1, 1)), (0, (3, 1, 1, 1)), (0, (5, 1.5)), (0, (8, 2)), "-."))
+    for (m, values), shade, line in zip(sampled.items(), shades, styles, strict=False):
+        ax.plot(x, values, color=shade, linestyle=line, label=f"m = {m:,}")
+    ax.plot(x, exact, color="black", linewidth=2.2, label="exact")
+    return ax
+
+
+def on_curves(ax: Axes, heights: Mapping[str, float]) -> Axes:
+    """Write names into falling curves, each where its curve has come down to a height.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+        Its curves have labels.
+    heights : mapping of str to float
+        For the labels of some curves; a curve that never comes down so far gets no name.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = on_curves(by_negatives(ax, [1, 2, 3], {9: [1, 0.4, 0]}, [1, 0, 0]), {"m = 9": 0.5})
+    >>> [(text.get_text(), tuple(map(float, text.get_position()))) for text in ax.texts]
+    [('m = 9', (2.0, 0.4))]
+    >>> plt.close(figure)
+    """
+    for line in ax.lines:
+        name, points = str(line.get_label()), np.asarray(line.get_xydata())
+        below = points[points[:, 1] <= heights.get(name, -np.inf)]
+        if below.size:
+            box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+            ax.text(below[0, 0], below[0, 1], name, ha="center", va="center", fontsize=10, bbox=box)
     return ax
 
 

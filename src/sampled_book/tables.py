@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import floor, log10
+from numbers import Integral
+from typing import Any
 
 import pandas as pd
 
@@ -46,7 +49,7 @@ class Table:
         """The table's text, row by row; a missing value is an empty cell."""
         columns = [
             [
-                "" if pd.isna(value) else format(value, self.formats.get(str(name), ""))
+                "" if pd.isna(value) else _cell(value, self.formats.get(str(name), ""))
                 for value in self.frame[name]
             ]
             for name in self.frame.columns
@@ -71,16 +74,66 @@ class Table:
         return html.replace("<thead>", f"<caption>{self.caption}</caption><thead>", 1)
 
 
+def _cell(value: object, form: str) -> str:
+    """A number with its true minus sign; text as it is."""
+    text = format(value, form)
+    return text if isinstance(value, str) else text.replace("-", "\N{MINUS SIGN}")
+
+
 def scientific(value: float, digits: int = 1) -> str:
     """Print a number as a decimal times a power of ten, to so many significant digits.
 
     Examples
     --------
     >>> scientific(2.9e-8), scientific(-0.01234, 3), scientific(1.2)
-    ('3 × 10⁻⁸', '-1.23 × 10⁻²', '1')
+    ('3 × 10⁻⁸', '−1.23 × 10⁻²', '1')
     """
     factor, power = f"{value:.{digits - 1}e}".split("e")
+    factor = factor.replace("-", "\N{MINUS SIGN}")
     if int(power) == 0:
         return factor
     raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     return f"{factor} × 10{raised}"
+
+
+def glued(**values: object) -> None:
+    """Hand numbers to the text of a chapter, which shows each as ``{glue:text}`name` ``.
+
+    Parameters
+    ----------
+    **values : object
+        Text is shown as it is, a whole number with its thousands apart, any other number to three
+        digits. A pair of a number and a format specification says otherwise. Minus signs are true
+        ones. An underscore in a name is a hyphen in the text.
+
+    Examples
+    --------
+    >>> spelled(9_999), spelled(0.01234), spelled((-0.0127, "+.1%")), spelled(2.9e-8)
+    ('9,999', '0.0123', '−1.3%', '2.90 × 10⁻⁸')
+    """
+    from myst_nb import glue  # not everyone who makes a table has the book's tools
+
+    for name, value in values.items():
+        glue(name.replace("_", "-"), spelled(value), display=False)
+
+
+def spelled(value: object) -> str:
+    """A value as :func:`glued` shows it.
+
+    Examples
+    --------
+    >>> spelled("A > B"), spelled(1234.5), spelled((7, "d"))
+    ('A > B', '1,234', '7')
+    """
+    number: Any
+    number, form = value if isinstance(value, tuple) else (value, "")
+    if isinstance(number, str):
+        return number
+    if form or isinstance(number, Integral):
+        text = format(number, form or ",d")
+    elif number != 0 and not 1e-4 <= abs(number) < 1e7:
+        text = scientific(number, 3)
+    else:
+        digits = max(2 - floor(log10(abs(number))), 0) if number else 0
+        text = f"{number:,.{digits}f}"
+    return text.replace("-", "\N{MINUS SIGN}")

@@ -56,7 +56,10 @@ def test_the_answer_is_what_the_command_prints(capsys: pytest.CaptureFixture[str
 def test_make_chapter(tmp_path: Path) -> None:
     arguments = run_by(command("make chapter"))
     assert arguments[1:] == ["book/build.py", "chapter", "03", "-p", "n_negatives", "500"]
-    kept, folders = {"index", "03_rank_law"}, {"chapters", "notebooks"}  # of a book of two pages
+    kept, folders = (
+        {"index", "03_sampled_rank"},
+        {"chapters", "notebooks"},
+    )  # of a book of two pages
 
     def others(folder: str, names: list[str]) -> list[str]:
         return [n for n in names if Path(folder).name in folders and Path(n).stem not in kept]

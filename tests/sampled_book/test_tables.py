@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from markdown_it import MarkdownIt
 
-from sampled_book.tables import Table
+from sampled_book.tables import Table, glued
 
 FRAME = pd.DataFrame({"Name": ["A", "B|C"], "AP": [0.25, np.nan]})
 
@@ -26,3 +26,23 @@ def test_html_shows_the_caption_and_no_index():
     html = Table(FRAME, "tbl-x", "Caption.")._repr_html_()
     assert html.count("<caption>Caption.</caption>") == 1
     assert html.count("<th>") == 2
+
+
+def test_glued_numbers_get_hyphens_in_their_names_and_true_signs(monkeypatch):
+    seen = {}
+    monkeypatch.setattr("myst_nb.glue", lambda name, value, display: seen.update({name: value}))
+    glued(n_items=10_000, bias=(-0.0127, "+.1%"), none=0.0, tiny=np.float64(-2.9e-8), who="A-B")
+    assert seen == {
+        "n-items": "10,000",
+        "bias": "−1.3%",
+        "none": "0",
+        "tiny": "−2.90 × 10⁻⁸",
+        "who": "A-B",
+    }
+
+
+def test_a_table_has_true_minus_signs_and_leaves_text_alone():
+    frame = pd.DataFrame({"Name": ["rank-based"], "z": [-1.5]})
+    assert (
+        "| rank-based | −1.5 |" in Table(frame, "tbl-x", "Caption.", {"z": ".1f"})._repr_markdown_()
+    )

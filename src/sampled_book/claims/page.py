@@ -26,26 +26,6 @@ LABELS = {
     UNSTATED: "Reproduced under an unstated setting",
     REPRODUCED: "Reproduced",
 }
-CHAPTERS = (
-    "ch-metrics",
-    "ch-inconsistency",
-    "ch-rank-law",
-    "ch-closed-forms",
-    "ch-one-negative",
-    "ch-movielens",
-    "ch-rank-and-least-squares",
-    "ch-bias-variance",
-    "ch-corrected-movielens",
-    "ch-verdicts",
-    "ch-several-items",
-    "ch-decoys",
-    "ch-popularity",
-    "ch-instead",
-    "ch-your-log",
-    "ch-identification",
-    "ch-published",
-    "ch-all-corrections",
-)
 
 Findings = Mapping[str, Finding]
 
@@ -142,12 +122,11 @@ def _card(claim: Claim, finding: Finding, named: bool = True) -> str:
         said.append(f"**{LABELS[finding.status]}**.")
     said.append(_plain(finding.evidence))
     places = "; also ".join([_place(claim.source), *map(_place, claim.also)])
-    chapter = CHAPTERS.index(claim.chapter) + 1
     return "\n".join(
         [
             f'<span id="{claim.id}"></span>{_plain(claim.claim)}',
             f": {' '.join(said).rstrip()}",
-            f": {places}. {{ref}}`Chapter {chapter} <{claim.chapter}>`.",
+            f": {places}. {{ref}}`{claim.chapter}`.",
         ]
     )
 

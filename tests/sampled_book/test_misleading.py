@@ -1,0 +1,94 @@
+"""What the first chapters compute, against enumeration and independent definitions."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sampled_book.enumeration import by_items, chi_square, exact_law, ndcg_by_integral
+from sampled_book.misleading import course, not_linear, under_ties
+from sampled_metrics import Protocol, metric
+from sampled_metrics.ranking import RankIntervals
+
+TOY = {"A": [4, 4, 4], "B": [2, 11, 12], "C": [1, 9, 8]}
+
+
+def mean_by_enumeration(name: str, ranks: list[int], n: int, m: int) -> float:
+    values = metric(name)(np.arange(1, m + 2), m + 1)
+    return float(np.mean([np.array(exact_law(n, m, r, False), float) @ values for r in ranks]))
+
+
+@pytest.mark.parametrize("name", ["ap", "recall@2"])
+def test_a_course_has_every_expectation_and_every_crossing(name: str) -> None:
+    found = course(TOY, name, Protocol(12, 11, replacement=False), points=50)
+    assert found.expected.index.tolist() == list(range(1, 12))
+    slowly = {m: [mean_by_enumeration(name, r, 12, m) for r in TOY.values()] for m in range(1, 12)}
+    assert found.expected.to_numpy() == pytest.approx(np.array(list(slowly.values())), rel=1e-12)
+    assert found.exact == pytest.approx({k: metric(name)(r).mean() for k, r in TOY.items()})
+    crossed = set()
+    for before, after in pairwise(slowly):
+        for i, j in ((0, 1), (0, 2), (1, 2)):
+            gaps = [np.round(slowly[m][i] - slowly[m][j], 12) for m in (before, after)]
+            if gaps[0] * gaps[1] < 0:
+                crossed.add((after, round((slowly[after][i] + slowly[after][j]) / 2, 10)))
+    assert crossed
+    assert {(m, round(height, 10)) for m, height in found.crossings} == crossed
+
+
+def test_relative_courses_average_one_and_keep_their_order() -> None:
+    whole = course(TOY, "ndcg", Protocol(12, 11, replacement=False))
+    found = whole.relative()
+    assert found.expected.mean(axis=1).to_numpy() == pytest.approx(1)
+    assert np.mean(list(found.exact.values())) == pytest.approx(1)
+    for (m, height), (_, before) in zip(found.crossings, whole.crossings, strict=True):
+        assert height == pytest.approx(before / whole.expected.loc[m].mean())
+
+
+def test_what_a_line_leaves_is_that_of_a_regression() -> None:
+    values = metric("ndcg")(np.arange(1, 41))
+    r = stats.linregress(np.arange(40), values).rvalue
+    assert not_linear(values) == pytest.approx(1 - r**2, rel=1e-12)
+
+
+def test_mean_over_ties_is_that_of_every_place() -> None:
+    intervals = RankIntervals([1, 0], [3, 0], [9, 9])
+    found = under_ties(intervals, ["ap", "auc"], 4, seed=1)
+    places, alone = range(2, 6), [1]
+    for name, column in (("ap", "AP"), ("auc", "AUC")):
+        exact = [np.mean([metric(name)(r, 9) for r in ranks]) for ranks in (places, alone)]
+        sampled = [
+            np.mean([mean_by_enumeration(name, [r], 9, 4) for r in ranks])
+            for ranks in (places, alone)
+        ]
+        assert found.loc[("mean", "exact"), column] == pytest.approx(100 * np.mean(exact))
+        assert found.loc[("mean", "sampled"), column] == pytest.approx(100 * np.mean(sampled))
+    best = [mean_by_enumeration("ap", [r], 9, 4) for r in (2, 1)]
+    assert found.loc[("optimistic", "sampled"), "AP"] == pytest.approx(100 * np.mean(best))
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_items_are_drawn_as_said_and_the_test_tells_the_ways_apart(replacement: bool) -> None:
+    drawn = by_items(30, 10, 7, replacement, 4_000, seed=1)
+    p = {
+        way: chi_square(drawn, Protocol(30, 10, replacement=way).pmf(7))[2] for way in (True, False)
+    }
+    assert p[replacement] > 1e-3
+    assert p[not replacement] < 1e-6
+
+
+def test_without_pooling_chi_square_is_that_of_scipy() -> None:
+    law = np.array([0.2, 0.3, 0.5])
+    counts = np.array([25, 28, 47])
+    found = stats.chisquare(counts, 100 * law)
+    statistic, cells, p = chi_square(np.repeat([1, 2, 3], counts), law)
+    assert (statistic, p) == pytest.approx((found.statistic, found.pvalue))
+    assert cells == 3
+
+
+def test_the_integral_is_the_sum() -> None:
+    law = exact_law(9, 4, 5, False)
+    summed = sum(float(q) / np.log2(x + 2) for x, q in enumerate(law))
+    assert float(ndcg_by_integral(law)) == pytest.approx(summed, rel=1e-14)
