@@ -9,6 +9,7 @@ import argparse
 import json
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def at_equal_cost(
     >>> found = at_equal_cost([2, 300], [40, 80], "ndcg@10", 1_000, 20_000, [19])
     >>> found[["estimator", "n_negatives", "n_users", "probability"]].round(3)
            estimator  n_negatives  n_users  probability
-    0          naive           19     1000          1.0
+    0          naive           19     1000          0.0
     1  bias-variance           19     1000          1.0
     2          exact          999       20          1.0
     """
@@ -106,23 +107,17 @@ def at_equal_cost(
             f"budget must be >= {per_user + n_items - 1}, one user among all items, got {budget}"
         )
     of, rows = metric(of), []
-    for m in sizes:
+    for name, m in product(estimators, sizes):
         users, protocol = budget // (per_user + m), Protocol(n_items, m, replacement=False)
-        for name in estimators:
-            found = verdict(first, second, name, of, protocol, n_users=users)
-            rows.append((name, m, users, found.expected, found.sd, found.probability))
+        found = verdict(first, second, name, of, protocol, n_users=users)
+        rows.append((name, m, users, found.expected, found.sd, found.probability))
     gaps = of(np.asarray(first), n_items) - of(np.asarray(second), n_items)
     one = Protocol(n_items, 1, replacement=False)
     chance = curve(first, second, of, one, exact_users, estimators="naive")["probability"].iloc[-1]
     sd = float(gaps.std() / np.sqrt(exact_users))
     rows.append(("exact", n_items - 1, exact_users, float(gaps.mean()), sd, chance))
     names = ["estimator", "n_negatives", "n_users", "expected", "sd", "probability"]
-    return pd.DataFrame(rows, columns=names).sort_values("estimator", key=_given(estimators))
-
-
-def _given(estimators: Sequence[str]) -> Any:
-    """Sort by the order in which estimators were given, the exact evaluation last."""
-    return lambda names: names.map([*estimators, "exact"].index)
+    return pd.DataFrame(rows, columns=names)
 
 
 def share_ranked(
@@ -174,6 +169,46 @@ def share_ranked(
         weights = inverse - np.append(inverse[1:], 0.0)  # of each value in the sum of blocks
         ends.append(float(weights @ v + sign * half_unit * np.abs(weights).sum()))
     return ends[0], ends[1]
+
+
+def printed() -> pd.DataFrame:
+    """What hou2024 print: NDCG of rankers of 20 candidates, from the pictures of their repository.
+
+    Returns
+    -------
+    DataFrame of str
+        Columns picture (of the README at commit 5ec1154: "tab-2" and "tab-3" with the test item
+        among 19 random ones, "tab-4" with 21 candidates of seven retrievers), dataset, method,
+        users (lines of the candidate lists that their scripts name), n_negatives (empty for
+        "tab-4") and NDCG@1, NDCG@5, NDCG@10, NDCG@20 as printed, in percent.
+
+    Examples
+    --------
+    >>> rows = printed().set_index(["picture", "dataset", "method"])
+    >>> rows.loc[("tab-3", "ML-1M", "GPT-4"), ["NDCG@1", "NDCG@20"]].tolist()
+    ['15.50%', '48.42%']
+    """
+    path = BUNDLE / "published" / "llmrank.csv"
+    return pd.read_csv(path, dtype=str, keep_default_na=False)
+
+
+def ranked_of_printed(rows: pd.DataFrame, cutoffs: Sequence[int] = (1, 5, 10, 20)) -> pd.DataFrame:
+    """Add to rows of :func:`printed` the ends of :func:`share_ranked`, columns least and most.
+
+    Examples
+    --------
+    >>> rows = printed().query("picture == 'tab-3' and dataset == 'Games'")
+    >>> ranked_of_printed(rows)[["method", "least", "most"]].round(2).iloc[2:5]
+                  method  least  most
+    27         Alpaca-7B   0.65  0.85
+    28        Vicuna-13B   0.67  0.88
+    29  LLaMA-2-70B-Chat   0.69  0.87
+    """
+    ends = [
+        share_ranked([float(row[f"NDCG@{k}"].rstrip("%")) / 100 for k in cutoffs], cutoffs, 5e-5)
+        for row in rows.to_dict("records")
+    ]
+    return rows.assign(least=[low for low, _ in ends], most=[high for _, high in ends])
 
 
 def read_lists(name: str) -> tuple[IntArray, IntArray]:

@@ -9,7 +9,18 @@ from typing import Any
 
 import yaml
 
-from . import corrected, corrections, curves, decoys, formulas, movielens, popularity, survey, toy
+from . import (
+    candidates,
+    corrected,
+    corrections,
+    curves,
+    decoys,
+    formulas,
+    movielens,
+    popularity,
+    survey,
+    toy,
+)
 from .finding import CONTRADICTED, NOT_HERE, REPRODUCED, STATUSES, UNSTATED, Finding
 
 __all__ = [
@@ -29,6 +40,7 @@ PATH = Path(__file__).resolve().parents[3] / "book" / "claims.yml"
 MODULES = {
     module.__name__.rpartition(".")[2]: module
     for module in (
+        candidates,
         corrected,
         corrections,
         curves,

@@ -17,6 +17,7 @@ PAPERS = {
     "krichene2022": "CACM 2022",
     "rendle2019": "arXiv 2019",
     "ekstrand2017": "FLAIRS 2017",
+    "hou2024": "ECIR 2024",
 }
 #: Statuses as a card shows them.
 LABELS = {
@@ -42,6 +43,7 @@ CHAPTERS = (
     "ch-instead",
     "ch-your-log",
     "ch-identification",
+    "ch-twenty",
     "ch-all-corrections",
 )
 

@@ -42,6 +42,7 @@ ROOT = Path(__file__).resolve().parents[3]
 #: Every claim that is not plainly reproduced. A change here is a change of what the book says of
 #: a paper: look at the claim's evidence before editing it.
 EXPECTED = {
+    "llmrank-twenty-models": UNSTATED,
     "decoys-contains-good": CONTRADICTED,
     "decoys-goodness-1000": CONTRADICTED,
     "decoys-one-in-1000": UNSTATED,
@@ -212,6 +213,12 @@ def test_every_numbered_equation_is_there() -> None:
 #: For each check a claim of the ledger and how to make it wrong: another printed value (or None
 #: for the same) and other arguments.
 WRONG: dict[str, list[tuple[str, str | None, dict[str, object]]]] = {
+    "candidates.challenged": [("llmrank-challenge", "Pop, BPRMF, SASRec", {})],
+    "candidates.drawn_at_random": [("llmrank-random", "20", {}),
+                                   ("llmrank-random", None, {"name": "pop"})],
+    "candidates.ranked_among": [("llmrank-twenty-prompts", "10", {}),
+                                ("llmrank-twenty-models", "5", {})],
+    "candidates.users_listed": [("llmrank-users", "200", {})],
     "corrected.agree_on_the_wrong": [("intro-low-variance-misleads", "8", {}),
                                      ("intro-low-variance-misleads", "1", {"kinds": ["auc"]})],
     "corrected.best_gamma": [("lower-gamma-preferable", "1", {})],
