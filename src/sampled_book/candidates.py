@@ -272,6 +272,7 @@ def count_lists() -> dict[str, Any]:
         seen = own[users[:, None], items[:, :NEGATIVES]].toarray()
         hit = items == split.held_out[users][:, None]
         checks = audit(items, n_items, n_negatives=items.shape[1], replacement=False).frame
+        checks["p_value"] = checks["p_value"].round(6)
         facts[name] = {
             "users": int(np.unique(users).size),
             "listed": int(items.shape[1]),
@@ -284,10 +285,7 @@ def count_lists() -> dict[str, Any]:
             "users with own": int(seen.any(axis=1).sum()),
             "positions": hit.sum(axis=0).tolist(),
             "positions, single": hit[np.isin(users, single)].sum(axis=0).tolist(),
-            "audit": {
-                row.check: {"p_value": round(row.p_value, 6), "finding": row.finding}
-                for row in checks.itertuples()
-            },
+            "audit": checks.set_index("check")[["p_value", "finding"]].to_dict("index"),
         }
     return facts
 

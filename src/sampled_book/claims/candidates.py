@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from ..candidates import bundled_lists, printed, ranked_of_printed
 from .finding import Finding, Trial, judge, listed, read_list
 
@@ -39,7 +41,7 @@ def ranked_among(published: str, picture: str) -> Finding:
     Otherwise some test items had no rank, and they can be if these count as 0.
     """
     found = ranked_of_printed(printed().query("picture == @picture"))
-    found = found.set_index(["method", "dataset"])
+    found.index = pd.Index(found["method"] + " on " + found["dataset"])
     columns = {k: f"NDCG@{k}" for k in (1, 5, 10, 20)}
     last = max(k for k in columns if k <= _count(published))
     longer = any((found[columns[k]] != found[columns[last]]).any() for k in columns if k > last)
@@ -49,7 +51,7 @@ def ranked_among(published: str, picture: str) -> Finding:
     if longer:
         text = f"some ranks are beyond {published}"
     elif len(short):
-        rows = ", ".join(f"{' on '.join(row)} {most:.0%}" for row, most in short.items())
+        rows = ", ".join(f"{row} {most:.0%}" for row, most in short.items())
         text = f"of the test items at most so many had a rank: {rows}"
     return judge(
         Trial(text, possible and short.empty),
