@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.optimize import linprog
 
 from sampled_book import candidates, datasets
-from sampled_metrics import metric
+from sampled_metrics import metric, published
 from tests.data import needs_data
 
 CUTOFFS = [1, 5, 10, 20]
@@ -88,6 +88,16 @@ def test_printed_averages_rise_with_the_cutoff_and_no_row_exceeds_all_users():
     # What stands in two pictures is printed alike in both.
     twice = rows[rows["method"].isin(["BM25", "UniSRec"]) & (rows["n_negatives"] == "19")]
     assert (twice.groupby(["dataset", "method"]).nunique()[list(values)] == 1).all(axis=None)
+
+
+def test_rows_with_items_that_have_no_rank_are_those_that_no_list_of_ranks_has():
+    rows = candidates.printed().query("picture == 'tab-3' and dataset == 'ML-1M'")
+    columns = ["method", *(f"NDCG@{k}" for k in CUTOFFS)]
+    sizes = {"n_items": 3_706, "n_negatives": 19, "users": 10**9, "replacement": False}
+    together = published(rows[columns], **sizes, metrics=["auc"]).checks["together"]
+    most = candidates.ranked_of_printed(rows)["most"]
+    assert together.tolist() == (most >= 1).tolist()
+    assert not together.all()
 
 
 def test_lists_that_are_missing_or_altered_are_refused(tmp_path, monkeypatch):
