@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Sequence
-from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -291,7 +290,6 @@ def count_lists() -> dict[str, Any]:
     return facts
 
 
-@cache
 def bundled_lists() -> dict[str, Any]:
     """Facts of the candidate lists of hou2024 for MovieLens 1M.
 
