@@ -285,7 +285,7 @@ def count_lists() -> dict[str, Any]:
             "users with own": int(seen.any(axis=1).sum()),
             "positions": hit.sum(axis=0).tolist(),
             "positions, single": hit[np.isin(users, single)].sum(axis=0).tolist(),
-            "audit": checks.set_index("check")[["p_value", "finding"]].to_dict("index"),
+            "audit": checks.set_index("check")["p_value"].to_dict(),
         }
     return facts
 
@@ -308,7 +308,7 @@ def bundled_lists() -> dict[str, Any]:
         - ``own``, ``users with own``: among the first 19, items of the user's own training set
         - ``positions``: users whose held-out item is at place 1, 2, ... of their list;
           ``positions, single``: of the users ``single``
-        - ``audit``: p-value and finding of each check of :func:`sampled_metrics.audit`, where
+        - ``audit``: p-value of each check of :func:`sampled_metrics.audit`, where
           lists are held to be drawn from the whole catalogue without replacement
 
     Examples

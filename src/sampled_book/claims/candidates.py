@@ -25,7 +25,7 @@ def drawn_at_random(published: str, name: str, level: float = 0.05) -> Finding:
     is divided by their number.
     """
     found, tests = bundled_lists()[name], ("items", "order")
-    p_values = {test: found["audit"][test]["p_value"] for test in tests}
+    p_values = {test: found["audit"][test] for test in tests}
     text = (
         f"{found['listed']} candidates, {found['repeated']:,} of them twice in a list, "
         f"p-values of uniformity {listed(p_values, '.2g')}"
