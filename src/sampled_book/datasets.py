@@ -592,6 +592,43 @@ def _ncf_file(name: str) -> Path:
     return _retrieve(_NCF_URL, name, git_blob=_NCF_FILES[name][0])
 
 
+def published_file(folder_url: str, name: str, local: str, git_blob: str) -> bytes:
+    """A file that others publish, from the local folder or downloaded, checked by its git blob id.
+
+    Parameters
+    ----------
+    folder_url : str
+        Where it is published, with a slash at the end.
+    name : str
+    local : str
+        Its place in the folder that `SAMPLED_METRICS_DATA` names.
+    git_blob : str
+        Its git blob id.
+
+    Returns
+    -------
+    bytes
+
+    Raises
+    ------
+    FileNotFoundError
+        If `SAMPLED_METRICS_DATA` is set and has no such file.
+    ValueError
+        If the file is truncated or altered.
+
+    Examples
+    --------
+    >>> published_file(
+    ...     "https://example.org/", "lists.txt", "lists", "5ec1154"
+    ... )  # doctest: +SKIP
+    """
+    folder = _local_folder()
+    path = folder / local / name if folder else _retrieve(folder_url, name, git_blob=git_blob)
+    content = _read(path, f"{name} of {folder_url}")
+    _check_blob(content, git_blob, path)
+    return content
+
+
 def _downloads() -> Any:
     """The library that downloads; where the data are at hand nobody needs it."""
     with warnings.catch_warnings():

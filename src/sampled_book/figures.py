@@ -583,6 +583,43 @@ def rows_of_dots(ax: Axes, rows: Mapping[str, Mapping[str, float]]) -> Axes:
     return ax
 
 
+def slopes(ax: Axes, columns: Mapping[str, Mapping[str, float]]) -> Axes:
+    """Connect each thing's values in two columns, each column from its lowest to its highest.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    columns : mapping of str to mapping of str to float
+        Two columns, left and right; name -> value, the same names in both. Values stand beside
+        the ends; at least two of them differ in each column.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = slopes(ax, {"exact": {"A": 0.1, "B": 0.3}, "sampled": {"A": 0.5, "B": 0.4}})
+    >>> [line.get_ydata().tolist() for line in ax.lines]
+    [[0.0, 1.0], [1.0, 0.0]]
+    >>> plt.close(figure)
+    """
+    ends = [(min(column.values()), max(column.values())) for column in columns.values()]
+    for name, mark in marks(next(iter(columns.values()))).items():
+        values = [column[name] for column in columns.values()]
+        at = [(v - low) / (high - low) for v, (low, high) in zip(values, ends, strict=True)]
+        ax.plot([0, 1], at, ms=7, **mark)
+        sides = ((-0.06, "right", f"{name} {values[0]:.3f}"), (1.06, "left", f"{values[1]:.3f}"))
+        for (x, align, text), y in zip(sides, at, strict=True):
+            ax.annotate(text, (x, y), ha=align, va="center", fontsize=11, color=mark["color"])
+    ax.set(xlim=(-0.6, 1.5), ylim=(-0.08, 1.08), yticks=[], xticks=[0, 1])
+    ax.set_xticklabels([name.replace(" ", "\n", 1) for name in columns])
+    ax.spines["left"].set_visible(False)
+    ax.grid(visible=False)
+    return ax
+
+
 def shrinking(
     ax: Axes,
     users: ArrayLike,

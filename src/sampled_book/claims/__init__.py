@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from . import (
+    candidates,
     corrected,
     corrections,
     curves,
@@ -40,6 +41,7 @@ PATH = Path(__file__).resolve().parents[3] / "book" / "claims.yml"
 MODULES = {
     module.__name__.rpartition(".")[2]: module
     for module in (
+        candidates,
         corrected,
         corrections,
         curves,

@@ -18,6 +18,7 @@ PAPERS = {
     "rendle2019": "arXiv 2019",
     "ekstrand2017": "FLAIRS 2017",
     "zhou2020": "CIKM 2020",
+    "hou2024": "ECIR 2024",
 }
 #: Statuses as a card shows them.
 LABELS = {

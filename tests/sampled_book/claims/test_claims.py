@@ -46,6 +46,7 @@ EXPECTED = {
     "s3rec-improvements-all-toys": UNSTATED,
     "s3rec-improvements-all-lastfm": UNSTATED,
     "s3rec-second-run-sports": CONTRADICTED,
+    "llmrank-twenty-models": UNSTATED,
     "decoys-contains-good": CONTRADICTED,
     "decoys-goodness-1000": CONTRADICTED,
     "decoys-one-in-1000": UNSTATED,
@@ -216,6 +217,12 @@ def test_every_numbered_equation_is_there() -> None:
 #: For each check a claim of the ledger and how to make it wrong: another printed value (or None
 #: for the same) and other arguments.
 WRONG: dict[str, list[tuple[str, str | None, dict[str, object]]]] = {
+    "candidates.challenged": [("llmrank-challenge", "Pop, BPRMF, SASRec", {})],
+    "candidates.drawn_at_random": [("llmrank-random", "20", {}),
+                                   ("llmrank-random", None, {"name": "pop"})],
+    "candidates.ranked_among": [("llmrank-twenty-prompts", "10", {}),
+                                ("llmrank-twenty-models", "5", {})],
+    "candidates.users_listed": [("llmrank-users", "200", {})],
     "corrected.agree_on_the_wrong": [("intro-low-variance-misleads", "8", {}),
                                      ("intro-low-variance-misleads", "1", {"kinds": ["auc"]})],
     "corrected.best_gamma": [("lower-gamma-preferable", "1", {})],

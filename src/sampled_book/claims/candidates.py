@@ -1,0 +1,69 @@
+"""Checks of what is said of LLMRank's candidate lists, and of its printed averages of NDCG."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ..candidates import bundled_lists, printed, ranked_of_printed
+from .finding import Finding, Trial, judge, listed, read_list
+
+
+def _count(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def users_listed(published: str, name: str) -> Finding:
+    """How many users have a list of their own."""
+    users = bundled_lists()[name]["users"]
+    return judge(Trial(f"{users:,} users with a list", users == _count(published)))
+
+
+def drawn_at_random(published: str, name: str, level: float = 0.05) -> Finding:
+    """Whether a list has so many candidates, drawn uniformly from all items without replacement.
+
+    No list may have an item twice, and no test of uniformity may raise the alarm at `level`, which
+    is divided by their number.
+    """
+    found, tests = bundled_lists()[name], ("items", "order")
+    p_values = {test: found["audit"][test] for test in tests}
+    text = (
+        f"{found['listed']} candidates, {found['repeated']:,} of them twice in a list, "
+        f"p-values of uniformity {listed(p_values, '.2g')}"
+    )
+    uniform = min(p_values.values()) > level / len(tests)
+    same = found["listed"] == _count(published)
+    return judge(Trial(text, same and uniform and not found["repeated"]))
+
+
+def ranked_among(published: str, picture: str) -> Finding:
+    """Whether a picture's averages can be of lists of so many, each with its test item in it.
+
+    Otherwise some test items had no rank, and they can be if these count as 0.
+    """
+    found = ranked_of_printed(printed().query("picture == @picture"))
+    found.index = pd.Index(found["method"] + " on " + found["dataset"])
+    columns = {k: f"NDCG@{k}" for k in (1, 5, 10, 20)}
+    last = max(k for k in columns if k <= _count(published))
+    longer = any((found[columns[k]] != found[columns[last]]).any() for k in columns if k > last)
+    possible = not longer and not (found["least"] > 1).any()
+    short = found.loc[found["most"] < 1, "most"]
+    text = "every test item may have had a rank"
+    if longer:
+        text = f"some ranks are beyond {published}"
+    elif len(short):
+        rows = ", ".join(f"{row} {most:.0%}" for row, most in short.items())
+        text = f"of the test items at most so many had a rank: {rows}"
+    return judge(
+        Trial(text, possible and short.empty),
+        Trial(text, possible, "a test item that an answer leaves out counts as 0"),
+        note="The published code ranks what an answer leaves out behind all items.",
+    )
+
+
+def challenged(published: str, picture: str, method: str, others: list[str]) -> Finding:
+    """Which of the others a method leads by some printed average on every data set."""
+    rows = printed().query("picture == @picture").set_index(["dataset", "method"])
+    values = rows.filter(like="NDCG").apply(lambda column: column.str.rstrip("%").astype(float))
+    own = values.xs(method, level="method")
+    led = [other for other in others if (own > values.xs(other, level="method")).any(axis=1).all()]
+    return judge(Trial(f"ahead of {', '.join(led) or 'none'}", led == read_list(published)))

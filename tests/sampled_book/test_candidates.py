@@ -1,0 +1,131 @@
+"""Rankers of few candidates: costs, missing answers, and LLMRank's lists and tables."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.optimize import linprog
+
+from sampled_book import candidates, datasets
+from sampled_metrics import metric, published
+from tests.data import needs_data
+
+CUTOFFS = [1, 5, 10, 20]
+
+
+def test_verdicts_at_equal_cost_have_the_moments_of_their_definition():
+    first, second, n = np.array([1, 4, 9, 30]), np.array([2, 2, 20, 11]), 40
+    found = candidates.at_equal_cost(
+        first, second, "ndcg@3", n, 1_000, [3, 9], estimators=["naive"], per_user=11
+    )
+    assert found["n_users"].tolist() == [1_000 // 14, 1_000 // 20, 1_000 // 50]
+    assert found["n_negatives"].tolist() == [3, 9, 39]
+    for m, row in zip((3, 9), found.itertuples(), strict=False):
+        value = np.where(np.arange(m + 1) < 3, 1 / np.log2(np.arange(m + 1) + 2), 0.0)
+        mean, square = [], []
+        for one, other in zip(first, second, strict=True):
+            a, b = (stats.hypergeom(n - 1, r - 1, m).pmf(np.arange(m + 1)) for r in (one, other))
+            joint, gap = np.outer(a, b), value[:, None] - value
+            mean.append((joint * gap).sum())
+            square.append((joint * gap**2).sum())
+        variance = np.mean(square) - np.mean(mean) ** 2
+        assert row.expected == pytest.approx(np.mean(mean))
+        assert row.sd == pytest.approx(np.sqrt(variance / row.n_users))
+    gaps = metric("ndcg@3")(first) - metric("ndcg@3")(second)
+    exact = found.iloc[-1]
+    assert exact["expected"] == pytest.approx(gaps.mean())
+    assert exact["sd"] == pytest.approx(gaps.std() / np.sqrt(20))
+
+
+def test_an_exact_evaluation_has_the_chance_that_counting_users_gives():
+    # One user of three is better by the first recommender's list, two by nobody's.
+    found = candidates.at_equal_cost([1, 9, 9], [9, 9, 9], "recall@3", 10, 50, [2])
+    assert found["n_users"].iloc[-1] == 5
+    assert found["probability"].iloc[-1] == pytest.approx(1 - (2 / 3) ** 5)
+
+
+def test_a_budget_must_pay_for_a_user_among_all_items():
+    with pytest.raises(ValueError, match=r"budget must be >= 40, one user among all items, got 39"):
+        candidates.at_equal_cost([1], [2], "ap", 40, 39, [3])
+
+
+@pytest.mark.parametrize("half_unit", [0.0, 5e-5, 5e-3])
+def test_the_share_ranked_is_what_a_linear_programme_finds(half_unit):
+    rng = np.random.default_rng(3)
+    gain = 1 / np.log2(np.arange(1, 21) + 1)
+    rows = np.array([np.where(np.arange(1, 21) <= k, gain, 0) for k in CUTOFFS])
+    for _ in range(20):
+        q = rng.dirichlet(np.full(20, 0.5)) * rng.uniform(0.3, 1)
+        values = rows @ q
+        low, high = candidates.share_ranked(values, CUTOFFS, half_unit)
+        assert low <= q.sum() <= high
+        limits = {"A_ub": np.vstack([rows, -rows])}
+        limits["b_ub"] = np.concatenate([values + half_unit, half_unit - values])
+        ends = [sign * linprog(np.full(20, sign), **limits).fun for sign in (1, -1)]
+        if (np.diff(values, prepend=0) > 2 * half_unit).all():  # else an end need not be reached
+            assert [low, high] == pytest.approx(ends, abs=1e-7)
+        else:
+            assert low <= ends[0] + 1e-7
+            assert ends[1] <= high + 1e-7
+
+
+def test_values_and_cutoffs_must_fit():
+    with pytest.raises(ValueError, match="one number for each cutoff, got 1 for 2"):
+        candidates.share_ranked([0.5], [1, 5])
+    with pytest.raises(ValueError, match=r"cutoffs must increase from 1 on, got \[5, 5\]"):
+        candidates.share_ranked([0.5, 0.5], [5, 5])
+    with pytest.raises(ValueError, match=r"cutoffs must increase from 1 on, got \[0, 5\]"):
+        candidates.share_ranked([0.5, 0.5], [0, 5])
+
+
+def test_printed_averages_rise_with_the_cutoff_and_no_row_exceeds_all_users():
+    rows = candidates.printed()
+    values = rows[[f"NDCG@{k}" for k in CUTOFFS]].map(lambda cell: float(cell.rstrip("%")))
+    assert values.shape == (46, 4)
+    assert (values.diff(axis=1).iloc[:, 1:] >= 0).all(axis=None)
+    assert (candidates.ranked_of_printed(rows)["least"] <= 1).all()
+    # What stands in two pictures is printed alike in both.
+    twice = rows[rows["method"].isin(["BM25", "UniSRec"]) & (rows["n_negatives"] == "19")]
+    assert (twice.groupby(["dataset", "method"]).nunique()[list(values)] == 1).all(axis=None)
+
+
+def test_rows_with_items_that_have_no_rank_are_those_that_no_list_of_ranks_has():
+    rows = candidates.printed().query("picture == 'tab-3' and dataset == 'ML-1M'")
+    columns = ["method", *(f"NDCG@{k}" for k in CUTOFFS)]
+    sizes = {"n_items": 3_706, "n_negatives": 19, "users": 10**9, "replacement": False}
+    together = published(rows[columns], **sizes, metrics=["auc"]).checks["together"]
+    most = candidates.ranked_of_printed(rows)["most"]
+    assert together.tolist() == (most >= 1).tolist()
+    assert not together.all()
+
+
+def test_lists_that_are_missing_or_altered_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv(datasets.FOLDER_VARIABLE, str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=r"ml-1m-full.pop is missing"):
+        candidates.read_lists("pop")
+    (tmp_path / "llmrank").mkdir()
+    (tmp_path / "llmrank" / "ml-1m-full.pop").write_text("1\t2 3\n")
+    with pytest.raises(ValueError, match="truncated or altered"):
+        candidates.read_lists("pop")
+
+
+@needs_data
+def test_the_bundled_counts_are_those_of_the_data(tmp_path, capsys):
+    assert candidates.main(["--output", str(tmp_path)]) == 0
+    written = tmp_path / "llmrank.json"
+    assert capsys.readouterr().out == f"{written}\n"
+    assert json.loads(written.read_text()) == candidates.bundled_lists()
+
+
+@needs_data
+def test_random_lists_are_a_sample_of_all_items_without_replacement():
+    users, items = candidates.read_lists("random")
+    split = datasets.ncf_split()
+    assert sorted(users) == list(range(6040))
+    assert items.shape == (6040, 100)
+    own = split.train.toarray()
+    seen = own[users[:, None], items].sum()
+    # Each of a user's own items is in a uniform list with probability 100 / 3,706.
+    expected = split.train.nnz * 100 / split.n_items
+    assert abs(seen - expected) < 4 * np.sqrt(expected)
