@@ -16,6 +16,8 @@ from .._validate import FloatArray
 _STEPS = 60
 #: How much of the way to the boundary a step goes.
 _SHORT = 0.995
+#: What is aimed at, as a part of how far above its optimum a programme may stay.
+_AIM = 0.1
 
 
 def likeliest(
@@ -106,8 +108,9 @@ def _step(
     root: FloatArray = laws * (np.sqrt(shares) / expected)[:, :, np.newaxis]
     scaled = root * theta[:, np.newaxis]
     system = np.matmul(scaled, root.transpose(0, 2, 1))
+    # Rounding may leave a matrix of this size a little short of positive definite.
     diagonal = np.arange(system.shape[1])
-    system[:, diagonal, diagonal] += 1.0
+    system[:, diagonal, diagonal] += 1.0 + 1e-15 * np.trace(system, axis1=1, axis2=2)[:, np.newaxis]
 
     def inverse(v: FloatArray) -> FloatArray:
         seen = np.linalg.solve(system, np.matmul(scaled, v.transpose(0, 2, 1)))
@@ -117,7 +120,7 @@ def _step(
     pushed = inverse(np.concatenate([rows, force[:, np.newaxis]], axis=1))
     across = pushed[:, :-1]
     schur = np.matmul(across, rows.transpose(0, 2, 1))
-    # Rounding may leave it a little short of positive definite, where all weight is at one rank.
+    # Nor need this one be, where all weight is at one rank.
     diagonal = np.arange(schur.shape[1])
     schur[:, diagonal, diagonal] += 1e-15 * np.trace(schur, axis1=1, axis2=2)[:, np.newaxis]
     inner = np.linalg.inv(schur)
@@ -129,7 +132,9 @@ def _step(
 
     dw, _, dz = direction(pushed[:, -1], w * z)
     ahead = ((w + _far(w, dw) * dw) * (z + _far(z, dz) * dz)).sum(axis=1)
-    more = dw * dz - (np.minimum(1.0, ahead / gap) ** 3 * gap / k)[:, np.newaxis]
+    # Never aimed much below what is wanted: rounding would have no room left.
+    centre = np.maximum(np.minimum(1.0, ahead / gap) ** 3 * gap, _AIM * near) / k
+    more = dw * dz - centre[:, np.newaxis]
     dw, dy, dz = direction(inverse((force - more / w)[:, np.newaxis])[:, 0], w * z + more)
     far = np.minimum(_far(w, dw), _far(z, dz))
     far = np.where(far < 1.0, _SHORT * far, 1.0)
