@@ -1,4 +1,4 @@
-"""What the chapters on corrections compute: what a sample keeps, errors, verdicts, Tables 3 and 4."""
+"""What the chapters on corrections compute: what samples keep, errors, verdicts, Tables 3 and 4."""
 
 from __future__ import annotations
 
@@ -218,8 +218,8 @@ def verdicts(found: pd.DataFrame, n_users: int) -> pd.Series:
     0.841
     """
     made = {}
-    for label, column in dict.fromkeys(key[:2] for key in found.index):
-        rows = found.loc[(label, column)]
+    for (label, column), cell in found.groupby(level=[0, 1], sort=False):
+        rows = cell.droplevel([0, 1])
         for a, b in combinations(rows.index, 2):
             gap = rows.loc[a] - rows.loc[b]
             sd = float(np.hypot(rows.at[a, "sd"], rows.at[b, "sd"]))
@@ -330,6 +330,39 @@ def distances(found: pd.DataFrame, printed: pd.DataFrame, starts: pd.DataFrame) 
     of_sd = np.hypot(found["sd"] / np.sqrt(198), rounding)
     apart = {"mean": (told["mean"] - centre) / error, "sd": (told["sd"] - found["sd"]) / of_sd}
     return pd.DataFrame(apart)
+
+
+def in_order(found: pd.DataFrame, starts: pd.DataFrame) -> pd.DataFrame:
+    """Share of the starts of X with which the expected order, or its best, is the exact one.
+
+    Parameters
+    ----------
+    found, starts : pandas.DataFrame
+        As for :func:`distances`; without starts X is the one of `found`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns order and best, a row for each (metric, column).
+
+    Examples
+    --------
+    >>> rows = pd.MultiIndex.from_tuples([("AP", "CLS", "A"), ("AP", "CLS", "B")])
+    >>> toy = pd.DataFrame([(0.5, 0.3), (0.4, 0.35)], rows, ["exact", "mean"])
+    >>> in_order(toy, toy.iloc[:0]).loc[("AP", "CLS")].tolist()
+    [0.0, 0.0]
+    """
+    rows = {}
+    for (label, column), cell in found.groupby(level=[0, 1], sort=False):
+        ours = cell.droplevel([0, 1])
+        trials = [ours]
+        if len(starts):
+            others = starts.loc[label].loc[column]
+            trials = [pd.concat([x.to_frame("X").T, ours.drop("X")]) for _, x in others.iterrows()]
+        ends = [[t[by].sort_values().index.to_list() for by in ("exact", "mean")] for t in trials]
+        held = [(exact == mean, exact[-1] == mean[-1]) for exact, mean in ends]
+        rows[label, column] = np.mean(held, axis=0)
+    return pd.DataFrame(rows, index=["order", "best"]).T
 
 
 def _printed(check: str) -> list[tuple[str, Mapping[str, str]]]:

@@ -335,9 +335,10 @@ def heat_map(
         dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
         style = {"ha": "center", "va": "center", "fontsize": 11, "linespacing": 1.05}
         ax.text(j + 0.5, i + 0.5, text, color="white" if dark else "black", **style)
-    ax.set_xticks(np.arange(table.shape[1]) + 0.5, [name.replace(" ", "\n") for name in columns])
+    names = [name.replace("uncorr", "un-\ncorr").replace(" ", "\n") for name in columns]
+    ax.set_xticks(np.arange(table.shape[1]) + 0.5, names, fontsize=10)
     ax.set_yticks(np.arange(table.shape[0]) + 0.5, list(rows))
-    ax.tick_params(length=0, labelsize=11)
+    ax.tick_params(length=0)
     ax.xaxis.tick_top()
     ax.invert_yaxis()
     ax.grid(False)
