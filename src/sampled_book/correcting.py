@@ -34,11 +34,12 @@ def methods(gammas: Iterable[float], nonnegative: bool = False) -> Makers:
     >>> list(methods([1, 0.1]))
     ['uncorrected', 'rank estimate', 'CLS', 'BV 1', 'BV 0.1']
     """
-    return {
+    made: dict[str, Callable[[Metric, Protocol], Estimator]] = {
         "uncorrected": estimators.naive,
         "rank estimate": estimators.rank_estimate,
         "CLS": partial(estimators.monotone, nonnegative=nonnegative),
-    } | {f"BV {g:g}": partial(estimators.bias_variance, gamma=g) for g in gammas}
+    }
+    return made | {f"BV {g:g}": partial(estimators.bias_variance, gamma=g) for g in gammas}
 
 
 # --- what a sample keeps --------------------------------------------------------------------------
@@ -222,7 +223,7 @@ def verdicts(found: pd.DataFrame, n_users: int) -> pd.Series:
         rows = cell.droplevel([0, 1])
         for a, b in combinations(rows.index, 2):
             gap = rows.loc[a] - rows.loc[b]
-            sd = float(np.hypot(rows.at[a, "sd"], rows.at[b, "sd"]))
+            sd = float(np.sqrt((rows.loc[[a, b], "sd"] ** 2).sum()))
             judged = Verdict(float(gap["exact"]), float(gap["mean"]), sd, n_users)
             made[f"{a}, {b}", label, column] = judged
     series = pd.Series(made)
@@ -353,15 +354,16 @@ def in_order(found: pd.DataFrame, starts: pd.DataFrame) -> pd.DataFrame:
     [0.0, 0.0]
     """
     rows = {}
-    for (label, column), cell in found.groupby(level=[0, 1], sort=False):
+    others = dict(list(starts.groupby(level=[0, 1], sort=False)))
+    for key, cell in found.groupby(level=[0, 1], sort=False):
         ours = cell.droplevel([0, 1])
         trials = [ours]
-        if len(starts):
-            others = starts.loc[label].loc[column]
-            trials = [pd.concat([x.to_frame("X").T, ours.drop("X")]) for _, x in others.iterrows()]
+        if key in others:
+            rest = ours.drop("X")
+            trials = [pd.concat([x.to_frame("X").T, rest]) for _, x in others[key].iterrows()]
         ends = [[t[by].sort_values().index.to_list() for by in ("exact", "mean")] for t in trials]
         held = [(exact == mean, exact[-1] == mean[-1]) for exact, mean in ends]
-        rows[label, column] = np.mean(held, axis=0)
+        rows[key] = np.mean(held, axis=0)
     return pd.DataFrame(rows, index=["order", "best"]).T
 
 

@@ -249,22 +249,25 @@ def of_estimators(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     Parameters
     ----------
     names : iterable of str
-        Keys of :data:`ESTIMATORS`; any other name is a bias-variance correction, and "exact" is
-        solid black.
+        Keys of :data:`ESTIMATORS`; "BV" and a weight, for a bias-variance correction; or "exact",
+        which is solid black.
 
     Examples
     --------
     >>> of_estimators(["CLS", "BV 1", "exact"])["exact"]["color"]
     'black'
     """
-    rest = cycle(_LESS_AND_LESS)
     known = ESTIMATORS | {"exact": {"color": "black", "linestyle": "-", "linewidth": 2.2}}
     found = {}
+    free = list(range(len(_LESS_AND_LESS)))
     for name in names:
         if name in known:
             found[name] = known[name]
         else:
-            colour, line = next(rest)
+            weight = float(name.removeprefix("BV "))
+            at = min(free or range(4), key=lambda i: abs(i + np.log10(weight)))
+            free = [i for i in free if i != at]
+            colour, line = _LESS_AND_LESS[at]
             found[name] = {"color": colour, "linestyle": line, "marker": "o"}
     return found
 
@@ -333,8 +336,8 @@ def heat_map(
         share = np.clip((table[i, j] - low) / (high - low), 0, 1)
         red, green, blue, _ = shades(share if np.isfinite(share) else np.nan)
         dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-        style = {"ha": "center", "va": "center", "fontsize": 11, "linespacing": 1.05}
-        ax.text(j + 0.5, i + 0.5, text, color="white" if dark else "black", **style)
+        drawn = ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=11)
+        drawn.set(color="white" if dark else "black", linespacing=1.05)
     names = [name.replace("uncorr", "un-\ncorr").replace(" ", "\n") for name in columns]
     ax.set_xticks(np.arange(table.shape[1]) + 0.5, names, fontsize=10)
     ax.set_yticks(np.arange(table.shape[0]) + 0.5, list(rows))

@@ -173,8 +173,9 @@ def test_shrinking_draws_both_ends_and_infinity_apart(ax):
 
 
 def test_each_estimator_keeps_its_colour_and_exact_is_black(ax):
-    few = figures.of_estimators(["CLS", "BV 1", "BV 0.1"])
-    more = figures.of_estimators(["uncorrected", "BV 1", "CLS", "BV 0.1"])
+    few = figures.of_estimators(["CLS", "BV 0.1"])
+    more = figures.of_estimators(["uncorrected", "BV 1", "CLS", "BV 0.1", "BV 0.09"])
+    assert len({mark["color"] for mark in more.values()}) == 5
     assert all(few[name] == more[name] for name in few)
     figures.by_estimator(ax, [1, 2], {"exact": [1, 0], "CLS": [np.nan, np.nan]})
     assert [line.get_color() for line in ax.lines] == ["black", few["CLS"]["color"]]
