@@ -233,6 +233,122 @@ def on_curves(ax: Axes, heights: Mapping[str, float]) -> Axes:
     return ax
 
 
+#: Colour, line style and marker of each way to report a sampled metric; those of the bias-variance
+#: correction are darker the less the variance weighs.
+ESTIMATORS: dict[str, dict[str, Any]] = {
+    "uncorrected": {"color": "#b3123c", "linestyle": "--", "marker": "X"},
+    "rank estimate": {"color": "#7a5c00", "linestyle": "-.", "marker": "P"},
+    "CLS": {"color": "#00798c", "linestyle": (0, (5, 1, 1, 1, 1, 1)), "marker": "d"},
+}
+_LESS_AND_LESS = (("#b58ad8", ":"), ("#8b4fc0", (0, (3, 1))), ("#5f2496", "-"), ("#33084f", "--"))
+
+
+def of_estimators(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Give each estimator the colour, line style and marker that it has all through the book.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Keys of :data:`ESTIMATORS`; "BV" and a weight, for a bias-variance correction; or "exact",
+        which is solid black.
+
+    Examples
+    --------
+    >>> of_estimators(["CLS", "BV 1", "exact"])["exact"]["color"]
+    'black'
+    """
+    known = ESTIMATORS | {"exact": {"color": "black", "linestyle": "-", "linewidth": 2.2}}
+    found = {}
+    free = list(range(len(_LESS_AND_LESS)))
+    for name in names:
+        if name in known:
+            found[name] = known[name]
+        else:
+            weight = float(name.removeprefix("BV "))
+            at = min(free or range(4), key=lambda i: abs(i + np.log10(weight)))
+            free = [i for i in free if i != at]
+            colour, line = _LESS_AND_LESS[at]
+            found[name] = {"color": colour, "linestyle": line, "marker": "o"}
+    return found
+
+
+def by_estimator(ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike]) -> Axes:
+    """Draw a curve for each estimator, in its own colour and style; "exact" is solid black.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    x : array_like, shape (p,)
+    lines : mapping of str to array_like, shape (p,)
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = by_estimator(ax, [1, 2], {"exact": [1.0, 0.5], "uncorrected": [1.0, 0.9]})
+    >>> [line.get_color() for line in ax.lines]
+    ['black', '#b3123c']
+    >>> plt.close(figure)
+    """
+    for i, (name, mark) in enumerate(of_estimators(lines).items()):
+        every = (0.03 + 0.03 * i, 0.25) if np.isfinite(np.asarray(lines[name])).any() else None
+        ax.plot(x, lines[name], label=name, markevery=every, ms=5, **mark)
+    return ax
+
+
+def heat_map(
+    ax: Axes,
+    values: ArrayLike,
+    texts: ArrayLike,
+    rows: Iterable[str],
+    columns: Iterable[str],
+    scale: tuple[float, float] = (0.0, 1.0),
+    colours: str = "RdYlBu",
+) -> Axes:
+    """Draw a table whose cells are coloured by values and hold texts of one or two lines.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+    values : array_like of float, shape (p, q)
+        Grey where NaN.
+    texts : array_like of str, shape (p, q)
+    rows, columns : iterable of str
+    scale : tuple of two float
+        Values of the first and the last colour.
+    colours : str
+        A colour map of matplotlib.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = heat_map(ax, [[0.1, 0.9]], [["10", "90"]], ["AP"], ["naive", "BV"])
+    >>> [text.get_text() for text in ax.texts]
+    ['10', '90']
+    >>> plt.close(figure)
+    """
+    table, said = np.asarray(values, dtype=float), np.asarray(texts)
+    shades = plt.get_cmap(colours).with_extremes(bad="#e8e8e8")
+    low, high = scale
+    ax.pcolormesh(
+        np.ma.masked_invalid(table), cmap=shades, vmin=low, vmax=high, edgecolors="w", linewidth=1
+    )
+    for (i, j), text in np.ndenumerate(said):
+        share = np.clip((table[i, j] - low) / (high - low), 0, 1)
+        red, green, blue, _ = shades(share if np.isfinite(share) else np.nan)
+        dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+        drawn = ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=11)
+        drawn.set(color="white" if dark else "black", linespacing=1.05)
+    names = [name.replace("uncorr", "un-\ncorr").replace(" ", "\n") for name in columns]
+    ax.set_xticks(np.arange(table.shape[1]) + 0.5, names, fontsize=10)
+    ax.set_yticks(np.arange(table.shape[0]) + 0.5, list(rows))
+    ax.tick_params(length=0)
+    ax.xaxis.tick_top()
+    ax.invert_yaxis()
+    ax.grid(False)
+    ax.spines[:].set_visible(False)
+    return ax
+
+
 def rank_buckets(ax: Axes, ranks: Mapping[str, ArrayLike], edges: ArrayLike) -> Axes:
     """Draw how many of each recommender's ranks fall into each bucket, bars side by side.
 
@@ -275,44 +391,6 @@ def rank_buckets(ax: Axes, ranks: Mapping[str, ArrayLike], edges: ArrayLike) -> 
     ax.set_xticks(places, [*names, f"{first[-1]:,}+"], rotation=45, ha="right")
     ax.set(ylabel="instances")
     ax.grid(False, axis="x")
-    return ax
-
-
-def spectrum(
-    ax: Axes,
-    formula: Mapping[str, ArrayLike],
-    computed: Mapping[str, tuple[ArrayLike, ArrayLike]],
-) -> Axes:
-    """Draw singular values by degree: formulas as lines, computed ones as circles and crosses.
-
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes
-    formula : mapping of str to array_like, shape (k,)
-        Singular values under each name, the largest first.
-    computed : mapping of str to pair of array_like, shape (k,)
-        Under the same names, those computed without replacement (circles) and with (crosses). At
-        most 12 of each are drawn.
-
-    Examples
-    --------
-    >>> figure, ax = panels()
-    >>> ax = spectrum(ax, {"m = 1": [1.0, 0.6]}, {"m = 1": ([1.0, 0.6], [1.0, 0.5])})
-    >>> ax.get_yscale(), len(ax.lines)
-    ('log', 4)
-    >>> plt.close(figure)
-    """
-    for name, mark in marks(formula).items():
-        values = np.asarray(formula[name])
-        line = {"color": mark["color"], "linestyle": mark["linestyle"]}
-        ax.plot(np.arange(values.size), values, label=name, **line)
-        some = np.unique(np.linspace(0, values.size - 1, 12).round().astype(int))
-        for found, marker, size in zip(computed[name], "ox", (9, 5), strict=True):
-            drawn = {"color": mark["color"], "mfc": "none", "mew": 1.5, "ms": size}
-            ax.plot(some, np.asarray(found)[some], marker, **drawn)
-    ax.axhline(np.finfo(float).eps, color="black", linestyle="--", linewidth=1)
-    ax.set(yscale="log", ylim=(1e-18, 3), xlabel="degree", ylabel="singular value")
-    ax.legend(loc="upper right")
     return ax
 
 
@@ -374,7 +452,7 @@ def estimates(
         (a bar to both sides), and a value published elsewhere, NaN for none (an open marker with
         a cross in it).
     exact : mapping of str to float
-        Exact value of each recommender: a line across.
+        Exact value of each recommender: a solid black line across.
 
     Examples
     --------
@@ -389,47 +467,13 @@ def estimates(
     for i, (name, mark) in enumerate(marks(found).items()):
         mean, sd, published = (np.asarray(v, dtype=float) for v in found[name])
         colour, shift = mark["color"], 0.24 * (i - (len(found) - 1) / 2)
-        ax.axhline(exact[name], color=colour, linestyle=mark["linestyle"], linewidth=1.2)
+        ax.axhline(exact[name], color="black", linewidth=1.2, zorder=1)
         at = places + shift
         ax.errorbar(at, mean, sd, fmt=mark["marker"], color=colour, ms=6, label=name)
         ax.plot(at + 0.09, published, mark["marker"], mfc="none", mec=colour, ms=8)
         ax.plot(at + 0.09, published, "x", color=colour, ms=5)
     ax.set_xticks(places, labels)
     ax.grid(False, axis="x")
-    return ax
-
-
-def agreement(
-    ax: Axes, probability: ArrayLike, counted: Mapping[str, ArrayLike], runs: int
-) -> Axes:
-    """Draw counts out of so many runs against their probabilities, with what chance allows.
-
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes
-    probability : array_like of float, shape (p,)
-    counted : mapping of str to array_like, shape (p,)
-        Under each name the share of the runs, in [0, 1], that goes with each probability; NaN for
-        none.
-    runs : int
-        Runs behind each share: the band is three standard deviations of a share to both sides.
-
-    Examples
-    --------
-    >>> figure, ax = panels()
-    >>> ax = agreement(ax, [0.2, 0.9], {"runs": [0.25, 0.88]}, 100)
-    >>> ax.lines[1].get_ydata().tolist()
-    [0.25, 0.88]
-    >>> plt.close(figure)
-    """
-    level = np.linspace(0, 1, 201)
-    spread = 3 * np.sqrt(level * (1 - level) / runs)
-    ax.fill_between(level, level - spread, level + spread, color="#dddddd", linewidth=0)
-    ax.plot(level, level, color="#5b5b5b", linewidth=1)
-    for name, mark in marks(counted).items():
-        points = {"marker": mark["marker"], "color": mark["color"], "mfc": "none"}
-        ax.plot(probability, counted[name], linestyle="none", label=name, ms=7, **points)
-    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     return ax
 
 

@@ -68,20 +68,6 @@ def test_expected_curves_mark_flips_and_exact_values(ax):
     assert ax.get_legend_handles_labels()[1] == ["A", "B"]
 
 
-def test_spectrum_draws_formulas_as_lines_and_some_computed_values(ax):
-    values = 0.5 ** np.arange(30.0)
-    figures.spectrum(ax, {"m = 29": values}, {"m = 29": (values, 0.9 * values)})
-    line, circles, crosses, rounding = ax.lines
-    assert np.array_equal(line.get_ydata(), values)
-    assert (circles.get_marker(), crosses.get_marker()) == ("o", "x")
-    at = circles.get_xdata()
-    assert at.size == 12
-    assert (at[0], at[-1]) == (0, 29)
-    assert np.array_equal(circles.get_ydata(), values[at])
-    assert np.array_equal(crosses.get_ydata(), 0.9 * values[at])
-    assert set(rounding.get_ydata()) == {np.finfo(float).eps}
-
-
 def test_errors_by_gamma_star_the_least_of_each_curve(ax):
     errors = {"N = 1": [3.0, 2.0, 1.0], "N = 9": [0.5, 0.2, 0.9]}
     figures.errors_by_gamma(ax, [0.01, 0.1, 1.0], errors, {"N = 9": (0.05, 0.3)})
@@ -108,17 +94,6 @@ def test_estimates_draw_means_spreads_and_exact_values(ax):
     assert [label.get_text() for label in ax.get_xticklabels()] == ["CLS", "BV 1"]
     middle = [line.get_xdata()[0] for line in (ax.lines[1], ax.lines[5])]
     assert middle[0] < 0 < middle[1]  # side by side
-
-
-def test_agreement_draws_shares_over_their_band(ax):
-    figures.agreement(ax, [0.1, 0.5], {"runs": [0.0, 0.6], "paper": [np.nan, 0.4]}, runs=25)
-    assert ax.lines[1].get_xdata().tolist() == [0.1, 0.5]
-    assert ax.lines[1].get_ydata().tolist() == [0.0, 0.6]
-    assert ax.lines[1].get_marker() != ax.lines[2].get_marker()
-    band = ax.collections[0].get_paths()[0].vertices
-    at_half = band[np.isclose(band[:, 0], 0.5), 1]
-    assert at_half.min() == pytest.approx(0.5 - 0.3)
-    assert at_half.max() == pytest.approx(0.5 + 0.3)
 
 
 def test_clean_region_draws_limits_and_marks_what_is_printed(ax):
@@ -195,3 +170,21 @@ def test_shrinking_draws_both_ends_and_infinity_apart(ax):
     assert (np.asarray(edge.get_xdata()) > 100).all()
     assert ax.lines[5].get_xdata()[0] > edge.get_xdata()[0]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["A", "B"]
+
+
+def test_each_estimator_keeps_its_colour_and_exact_is_black(ax):
+    few = figures.of_estimators(["CLS", "BV 0.1"])
+    more = figures.of_estimators(["uncorrected", "BV 1", "CLS", "BV 0.1", "BV 0.09"])
+    assert len({mark["color"] for mark in more.values()}) == 5
+    assert all(few[name] == more[name] for name in few)
+    figures.by_estimator(ax, [1, 2], {"exact": [1, 0], "CLS": [np.nan, np.nan]})
+    assert [line.get_color() for line in ax.lines] == ["black", few["CLS"]["color"]]
+    assert ax.lines[0].get_linestyle() == "-"
+
+
+def test_a_heat_map_writes_light_on_dark_and_leaves_gaps_grey(ax):
+    figures.heat_map(ax, [[0.0, np.nan], [0.5, 1.0]], [["a", "b"], ["c", "d"]], "XY", ["P", "Q R"])
+    assert [text.get_text() for text in ax.texts] == ["a", "b", "c", "d"]
+    assert [text.get_color() for text in ax.texts] == ["white", "black", "black", "white"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["P", "Q\nR"]
+    assert ax.yaxis_inverted()

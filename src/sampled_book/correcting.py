@@ -1,0 +1,373 @@
+"""What the chapters on corrections compute: what samples keep, errors, verdicts, Tables 3 and 4."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from sampled_metrics import Metric, Protocol, estimators, metric
+from sampled_metrics.estimators import Estimator
+from sampled_metrics.ranking import RankIntervals
+from sampled_metrics.verdicts import Verdict
+
+FloatArray = NDArray[np.float64]
+Makers = Mapping[str, Callable[[Metric, Protocol], Estimator]]
+
+
+def methods(gammas: Iterable[float], nonnegative: bool = False) -> Makers:
+    """The columns of tables 3 and 4 of krichene2020: how each estimator is made.
+
+    Parameters
+    ----------
+    gammas : iterable of float
+        Weights of the variance, a column for each.
+    nonnegative : bool
+        Whether constrained least squares (CLS) must not report values below 0.
+
+    Examples
+    --------
+    >>> list(methods([1, 0.1]))
+    ['uncorrected', 'rank estimate', 'CLS', 'BV 1', 'BV 0.1']
+    """
+    made: dict[str, Callable[[Metric, Protocol], Estimator]] = {
+        "uncorrected": estimators.naive,
+        "rank estimate": estimators.rank_estimate,
+        "CLS": partial(estimators.monotone, nonnegative=nonnegative),
+    }
+    return made | {f"BV {g:g}": partial(estimators.bias_variance, gamma=g) for g in gammas}
+
+
+# --- what a sample keeps --------------------------------------------------------------------------
+
+
+def visible(n_items: int, n_negatives: int) -> FloatArray:
+    """Share of a metric's component of each degree, 0 to m, that a sample shows.
+
+    The squares of the singular values of the distribution of the sampled rank, for a uniform prior
+    and negatives drawn without replacement.
+
+    Examples
+    --------
+    >>> visible(10_000, 3).round(3)
+    array([1.   , 0.6  , 0.2  , 0.029])
+    """
+    k, m, n = np.arange(1, n_negatives + 1), n_negatives, n_items
+    steps = (m + 1 - k) * (n + k) / ((m + 1 + k) * (n - k))
+    return np.cumprod(np.append(1.0, steps))
+
+
+def components(of: Metric | str, n_items: int, degree: int) -> FloatArray:
+    """Components of a metric along the Gram polynomials of degree 0 to `degree`.
+
+    The polynomials are orthogonal over the ranks 1 to n and have mean square 1.
+
+    Examples
+    --------
+    >>> components("auc", 10_000, 2).round(6)
+    array([0.5     , 0.288704, 0.      ])
+    """
+    ranks = np.arange(1, n_items + 1)
+    basis = np.polynomial.legendre.legvander(2 * (ranks - 1) / (n_items - 1) - 1, degree)
+    gram = np.linalg.qr(basis)[0] * np.sqrt(n_items)
+    found = gram.T @ metric(of)(ranks, n_items) / n_items
+    return np.asarray(np.abs(found))
+
+
+def passed(share: ArrayLike, gamma: float) -> FloatArray:
+    """Share of each component that is left in the expectation of a bias-variance correction.
+
+    Examples
+    --------
+    >>> passed([1.0, 0.5], 1.0), passed([1.0, 0.5], 0.0)
+    (array([1. , 0.5]), array([1., 1.]))
+    """
+    share = np.asarray(share, dtype=float)
+    return np.asarray(share / ((1 - gamma) * share + gamma))
+
+
+def root_mean_square(estimator: Estimator) -> tuple[float, float]:
+    """Bias and standard deviation for one user, root mean squares over all true ranks.
+
+    Examples
+    --------
+    >>> auc = estimators.naive(metric("auc"), Protocol(100, 5, replacement=True))
+    >>> tuple(round(each, 3) for each in root_mean_square(auc))
+    (0.0, 0.182)
+    """
+    assert isinstance(estimator.protocol.n_items, int)
+    ranks = np.arange(1, estimator.protocol.n_items + 1)
+    bias, variance = estimator.bias(ranks), estimator.variance(ranks)
+    return float(np.sqrt((bias**2).mean())), float(np.sqrt(variance.mean()))
+
+
+# --- errors of an average -------------------------------------------------------------------------
+
+
+def errors_by_gamma(
+    of: Metric | str,
+    protocol: Protocol,
+    ranks: Mapping[str, ArrayLike],
+    n_users: Iterable[int],
+    gammas: ArrayLike,
+) -> pd.DataFrame:
+    """Root mean squared error of the average of N users with ranks like those given.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each gamma, a column for each (recommender, N).
+
+    Examples
+    --------
+    >>> protocol = Protocol(1_000, 20, replacement=True)
+    >>> found = errors_by_gamma("ap", protocol, {"A": [1, 5, 30]}, [10, 1_000], [0.01, 1])
+    >>> found["A", 1_000].round(3).to_dict()
+    {0.01: 0.23, 1.0: 0.34}
+    """
+    weights = np.asarray(gammas, dtype=float)
+    made = [estimators.bias_variance(metric(of), protocol, g) for g in weights]
+    vectors = np.stack([each.values for each in made])
+    columns = {}
+    for name, found in ranks.items():
+        at, count = np.unique(np.asarray(found), return_counts=True)
+        law, share = protocol.pmf(at), count / count.sum()
+        mean = law @ vectors.T
+        bias = share @ mean - share @ metric(of)(at, protocol.n_items)
+        noise = share @ (law @ vectors.T**2 - mean**2)
+        for users in n_users:
+            columns[name, users] = np.sqrt(bias**2 + noise / users)
+    frame = pd.DataFrame(columns, index=pd.Index(weights, name="gamma"))
+    frame.columns.names = ["recommender", "users"]
+    return frame
+
+
+# --- one evaluation and its verdict ---------------------------------------------------------------
+
+
+def one_evaluation(
+    intervals: Mapping[str, RankIntervals],
+    metrics: Iterable[str],
+    makers: Makers,
+    protocol: Protocol,
+) -> pd.DataFrame:
+    """Exact metric, and mean and standard deviation of what one evaluation reports.
+
+    Negatives are drawn anew for each user and recommender, without replacement and from the user's
+    own candidates; ties are broken at random. Nothing is simulated.
+
+    Parameters
+    ----------
+    intervals : mapping of str to RankIntervals
+    metrics : iterable of str
+    makers : mapping of str to callable
+        As from :func:`methods`.
+    protocol : Protocol
+        What the corrections are made for.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns exact, mean, sd; a row for each (metric, column, recommender).
+
+    Examples
+    --------
+    >>> toy = {"A": RankIntervals(n_better=[0, 9], n_tied=[0, 0], n_candidates=[50, 50])}
+    >>> found = one_evaluation(toy, ["auc"], methods([]), Protocol(50, 5, replacement=True))
+    >>> found.loc[("AUC", "rank estimate", "A")].round(3).to_dict()
+    {'exact': 0.908, 'mean': 0.913, 'sd': 0.081}
+    """
+    chosen = [metric(name) for name in metrics]
+    keys = [(of.label, column) for of in chosen for column in makers]
+    vectors = np.array([make(of, protocol).values for of in chosen for make in makers.values()]).T
+    rows = {}
+    for name, found in intervals.items():
+        law = found.sampled_pmf(protocol.n_negatives)
+        mean = law @ vectors
+        sd = np.sqrt((law @ vectors**2 - mean**2).clip(0).sum(axis=0)) / len(law)
+        exact = {of.label: float(found.evaluate(of, "mean").mean()) for of in chosen}
+        for (label, column), *values in zip(keys, mean.mean(axis=0), sd, strict=True):
+            rows[label, column, name] = (exact[label], *values)
+    frame = pd.DataFrame(rows, index=["exact", "mean", "sd"]).T
+    frame.index.names = ["Metric", "Column", "Of"]
+    return frame
+
+
+def verdicts(found: pd.DataFrame, n_users: int) -> pd.Series:
+    """The verdict on each pair of recommenders, samples independent for the two.
+
+    Parameters
+    ----------
+    found : pandas.DataFrame
+        As from :func:`one_evaluation`.
+    n_users : int
+
+    Returns
+    -------
+    pandas.Series of Verdict
+        By pair ("A, B"), metric and column.
+
+    Examples
+    --------
+    >>> rows = pd.MultiIndex.from_tuples([("AP", "CLS", "A"), ("AP", "CLS", "B")])
+    >>> toy = pd.DataFrame([(0.5, 0.4, 0.03), (0.4, 0.35, 0.04)], rows, ["exact", "mean", "sd"])
+    >>> round(verdicts(toy, 100)["A, B", "AP", "CLS"].probability, 3)
+    0.841
+    """
+    made = {}
+    for (label, column), cell in found.groupby(level=[0, 1], sort=False):
+        rows = cell.droplevel([0, 1])
+        for a, b in combinations(rows.index, 2):
+            gap = rows.loc[a] - rows.loc[b]
+            sd = float(np.sqrt((rows.loc[[a, b], "sd"] ** 2).sum()))
+            judged = Verdict(float(gap["exact"]), float(gap["mean"]), sd, n_users)
+            made[f"{a}, {b}", label, column] = judged
+    series = pd.Series(made)
+    series.index.names = ["Pair", "Metric", "Column"]
+    return series
+
+
+def simulated(
+    intervals: Mapping[str, RankIntervals],
+    metrics: Iterable[str],
+    makers: Makers,
+    protocol: Protocol,
+    repetitions: int,
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """What so many evaluations report: a row for each, a column as in :func:`one_evaluation`.
+
+    Examples
+    --------
+    >>> toy = {"A": RankIntervals(n_better=[0, 9], n_tied=[0, 0], n_candidates=[50, 50])}
+    >>> arguments = ["auc"], methods([]), Protocol(50, 5, replacement=True)
+    >>> simulated(toy, *arguments, 3, np.random.default_rng(1)).shape
+    (3, 3)
+    """
+    chosen = {of.label: of for of in map(metric, metrics)}
+    columns = {}
+    for name, found in intervals.items():
+        shape = repetitions, found.n_candidates.size
+        above = found.n_better + rng.integers(found.n_tied + 1, size=shape)
+        below = found.n_candidates - 1 - above
+        drawn = rng.hypergeometric(above, below, protocol.n_negatives)
+        for label, of in chosen.items():
+            for column, make in makers.items():
+                columns[label, column, name] = make(of, protocol).values[drawn].mean(axis=1)
+    return pd.DataFrame(columns)
+
+
+def printed_table_3() -> pd.DataFrame:
+    """Table 3 of krichene2020, in percent: mean and sd of 100 evaluations, as the ledger has them.
+
+    Examples
+    --------
+    >>> printed_table_3().loc[("Recall@10", "BV 0.1", "Z")].tolist()
+    [7.44, 0.24]
+    """
+    rows = {
+        (metric(of["kind"]).label, of["column"], of["recommender"]): [*map(float, text.split("±"))]
+        for text, of in _printed("sampled_cell")
+    }
+    return pd.DataFrame(rows, index=["mean", "sd"]).T
+
+
+def printed_table_4() -> pd.Series:
+    """Table 4 of krichene2020: of 100 evaluations those in the exact order, by pair.
+
+    Examples
+    --------
+    >>> int(printed_table_4()["X, Y", "AP", "BV 0.1"])
+    68
+    """
+    return pd.Series(
+        {
+            (f"{of['first']}, {of['second']}", metric(of["kind"]).label, of["column"]): int(text)
+            for text, of in _printed("runs_in_order")
+        }
+    )
+
+
+def distances(found: pd.DataFrame, printed: pd.DataFrame, starts: pd.DataFrame) -> pd.DataFrame:
+    """How far printed means and spreads of 100 evaluations are from exact ones, in standard errors.
+
+    Parameters
+    ----------
+    found : pandas.DataFrame
+        As from :func:`one_evaluation`, in percent.
+    printed : pandas.DataFrame
+        As from :func:`printed_table_3`.
+    starts : pandas.DataFrame
+        As `found`, of recommender X from other random starts: the printed X is one more of them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns mean and sd, the rows of `found`; NaN where nothing is printed.
+
+    Examples
+    --------
+    >>> key = pd.MultiIndex.from_tuples([("AP", "CLS", "Y")])
+    >>> found, printed = (
+    ...     pd.DataFrame([row], key, ["mean", "sd"]) for row in ([3.5, 0.07], [3.54, 0.06])
+    ... )
+    >>> distances(found, printed, found.iloc[:0]).round(1).iloc[0].tolist()
+    [5.3, -1.7]
+    """
+    rounding = 0.01 / np.sqrt(12)
+    told = printed.reindex(found.index)
+    error, centre = np.hypot(found["sd"] / 10, rounding), found["mean"].copy()
+    if len(starts):
+        others = starts["mean"].groupby(level=[0, 1])
+        size = others.size().iloc[0]
+        x = found.index[found.index.get_level_values(2) == "X"]
+        centre[x] = others.mean()[[key[:2] for key in x]].to_numpy()
+        spread = others.std()[[key[:2] for key in x]].to_numpy() * np.sqrt(1 + 1 / size)
+        error[x] = np.hypot(error[x], spread)
+    of_sd = np.hypot(found["sd"] / np.sqrt(198), rounding)
+    apart = {"mean": (told["mean"] - centre) / error, "sd": (told["sd"] - found["sd"]) / of_sd}
+    return pd.DataFrame(apart)
+
+
+def in_order(found: pd.DataFrame, starts: pd.DataFrame) -> pd.DataFrame:
+    """Share of the starts of X with which the expected order, or its best, is the exact one.
+
+    Parameters
+    ----------
+    found, starts : pandas.DataFrame
+        As for :func:`distances`; without starts X is the one of `found`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns order and best, a row for each (metric, column).
+
+    Examples
+    --------
+    >>> rows = pd.MultiIndex.from_tuples([("AP", "CLS", "A"), ("AP", "CLS", "B")])
+    >>> toy = pd.DataFrame([(0.5, 0.3), (0.4, 0.35)], rows, ["exact", "mean"])
+    >>> in_order(toy, toy.iloc[:0]).loc[("AP", "CLS")].tolist()
+    [0.0, 0.0]
+    """
+    rows = {}
+    others = dict(list(starts.groupby(level=[0, 1], sort=False)))
+    for key, cell in found.groupby(level=[0, 1], sort=False):
+        ours = cell.droplevel([0, 1])
+        trials = [ours]
+        if key in others:
+            rest = ours.drop("X")
+            trials = [pd.concat([x.to_frame("X").T, rest]) for _, x in others[key].iterrows()]
+        ends = [[t[by].sort_values().index.to_list() for by in ("exact", "mean")] for t in trials]
+        held = [(exact == mean, exact[-1] == mean[-1]) for exact, mean in ends]
+        rows[key] = np.mean(held, axis=0)
+    return pd.DataFrame(rows, index=["order", "best"]).T
+
+
+def _printed(check: str) -> list[tuple[str, Mapping[str, str]]]:
+    from .claims import load
+
+    return [(c.published, c.args) for c in load() if c.check == f"corrected.{check}"]
