@@ -454,7 +454,7 @@ def plan_figure(plans: pd.DataFrame) -> Figure:
     >>> from . import Protocol, planning
     >>> found = planning.plan({1: 1.0}, {9: 1.0}, "ap", Protocol(100, 5), 5, estimators=["naive"])
     >>> [text.get_text() for text in plan_figure(found.frame).axes[0].texts]
-    ['6 negatives', '6 users', 'users as planned', '1 user']
+    ['8 negatives', '8 users', 'users as planned', '1 user']
     """
     if "first" not in plans:
         return _drawn(_needs_panel(plans, ""))

@@ -429,7 +429,8 @@ class Audit(Result):
     Examples
     --------
     >>> import sampled_metrics as sm
-    >>> "duplicates" in sm.audit([[1, 2], [2, 2]], 80).alarms  # an item twice
+    >>> lists = [[1, 2], [2, 2]]  # an item twice
+    >>> "duplicates" in sm.audit(lists, 80, replacement=False).alarms
     True
     """
 
