@@ -67,7 +67,7 @@ DENSE: dict[tuple[str, str], Callable[[Protocol], np.ndarray]] = {
 def test_build(measure: Callable[..., None], name: str, n: int, m: int) -> None:
     call = partial(OURS[name], NDCG, Protocol(n, m))
     # Nothing of an earlier round, or of another estimator, may be left to build upon.
-    clear = estimators.forget
+    clear = estimators._forget
     rounds = 7 if m == 100 else 3
     measure("estimators", f"{name}, m = {m}", "ours", n, call, clear, rounds)
 

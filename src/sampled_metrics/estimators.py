@@ -862,7 +862,7 @@ def _law(
     return Law(nodes, weights, ranks - 1, m, replacement)
 
 
-def forget() -> None:
+def _forget() -> None:
     """Drop what was kept of earlier estimators, as before a measurement."""
     _by_law.cache_clear()
     _law.cache_clear()

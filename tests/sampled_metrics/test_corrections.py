@@ -164,11 +164,11 @@ def test_few_nodes_are_enough_for_large_catalogues(
     few = bias_variance(metric(name), protocol, 1e-3).values
     more = quadrature._count
     monkeypatch.setattr(quadrature, "_count", lambda *args: 2 * more(*args) + 15)
-    estimators.forget()
+    estimators._forget()
     assert few == pytest.approx(
         bias_variance(metric(name), protocol, 1e-3).values, rel=0, abs=1e-9 * np.abs(few).max()
     )
-    estimators.forget()
+    estimators._forget()
 
 
 @pytest.mark.parametrize("n", [7, 60, 1_000, 10**9])
@@ -316,9 +316,9 @@ def test_a_prior_may_miss_one_by_rounding_alone() -> None:
 def test_blocks_of_ranks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = bias_variance(metric("ap"), Protocol(900, 20), 0.1).values
     monkeypatch.setattr(least_squares, "_BLOCK", 100)
-    estimators.forget()
+    estimators._forget()
     assert bias_variance(metric("ap"), Protocol(900, 20), 0.1).values == pytest.approx(whole)
-    estimators.forget()
+    estimators._forget()
 
 
 @pytest.mark.parametrize("replacement", LAWS)

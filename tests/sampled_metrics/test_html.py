@@ -22,7 +22,6 @@ from sampled_metrics.html import (
     of_plan,
 )
 from sampled_metrics.ranking import RankIntervals
-from sampled_metrics.relevant_sets import RelevantSets
 from sampled_metrics.results import Audit, Comparison, Estimates, Result, printable, text
 
 NASTY = '<script>alert("x")</script> $\\frac{1}{0}$ & \x1b\x00 "quoted"'
@@ -272,8 +271,6 @@ def test_a_plan_draws_what_each_estimator_needs_and_what_it_costs() -> None:
 def test_what_holds_arrays_prints_in_one_line() -> None:
     ranks = RankIntervals([0, 3, 1], [0, 2, 0], [9, 9, 8])
     assert repr(ranks) == "RankIntervals(instances=3, tied=1, n_candidates=<8 to 9>)"
-    sets = RelevantSets([[0, 3]], [[0, 1]], [[0, 1]], [8])
-    assert repr(sets) == "RelevantSets(rankings=1, relevant=2, n_irrelevant=8)"
 
 
 def test_an_audit_draws_its_evidence_and_where_the_alarm_begins() -> None:

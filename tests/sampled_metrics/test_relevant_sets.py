@@ -575,3 +575,8 @@ def test_bad_rankings_are_refused(change, said):
 def test_bad_arguments_are_refused(call, said):
     with pytest.raises(ValueError, match=re.escape(said)):
         call(RelevantSets(**GOOD))
+
+
+def test_sets_print_in_one_line():
+    sets = RelevantSets([[0, 3]], [[0, 1]], [[0, 1]], [8])
+    assert repr(sets) == "RelevantSets(rankings=1, relevant=2, n_irrelevant=8)"
