@@ -16,6 +16,8 @@
 #   make lint       check format, types, and the pairs of text and notebook
 #   make sync       bring each chapter's text and notebook into step, the newer one leading
 #   make ranks      recompute the ranks that come with the package  (ARGS=--check to compare only)
+#   make benchmark-ranks  recompute the ranks of the benchmark, an hour on two cores; resumes
+#                   (ARGS='--data FOLDER --output ranks' for data sets of your own)
 #   make fits       simulate the corrections fitted to samples anew (half an hour)
 #   make test-site  open every page of the site in a Chromium and check it
 #   make benchmarks time and memory, beside the plain formulas: see benchmarks/README.md
@@ -28,6 +30,7 @@ RUN := $(VENV)/bin/python
 MAKEFLAGS += --no-print-directory
 
 .PHONY: book measure figure test test-lowest test-peers chapter lab serve lint sync ranks fits test-site benchmarks constraints clean
+.PHONY: book figure test test-lowest test-peers chapter lab serve lint sync ranks benchmark-ranks fits test-site benchmarks constraints clean
 
 book: $(VENV)/book.installed
 	@$(RUN) book/build.py site
@@ -78,6 +81,9 @@ sync: $(VENV)/book.installed
 ranks: .venv-study/study.installed
 	.venv-study/bin/python -m sampled_book.recommenders $(ARGS)
 	.venv-study/bin/python -m sampled_book.study $(ARGS)
+
+benchmark-ranks: .venv-study/study.installed
+	OPENBLAS_NUM_THREADS=2 .venv-study/bin/python -m sampled_book.benchmark $(ARGS)
 
 fits: $(VENV)/book.installed
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m sampled_book.fits $(ARGS)
