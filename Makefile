@@ -18,7 +18,7 @@
 #   make ranks      recompute the ranks that come with the package  (ARGS=--check to compare only)
 #   make benchmark-ranks  recompute the ranks of the benchmark, an hour on two cores; resumes
 #                   (ARGS='--data FOLDER --output ranks' for data sets of your own)
-#   make fits       simulate the corrections fitted to samples anew (half an hour)
+#   make evidence   what each correction makes of the benchmark's ranks, anew; resumes
 #   make test-site  open every page of the site in a Chromium and check it
 #   make benchmarks time and memory, beside the plain formulas: see benchmarks/README.md
 #   make clean      remove what was built, .venv excepted
@@ -31,6 +31,7 @@ MAKEFLAGS += --no-print-directory
 
 .PHONY: book measure figure test test-lowest test-peers chapter lab serve lint sync ranks fits test-site benchmarks constraints clean
 .PHONY: book figure test test-lowest test-peers chapter lab serve lint sync ranks benchmark-ranks fits test-site benchmarks constraints clean
+.PHONY: book figure test test-lowest test-peers chapter lab serve lint sync ranks benchmark-ranks evidence test-site benchmarks constraints clean
 
 book: $(VENV)/book.installed
 	@$(RUN) book/build.py site
@@ -85,8 +86,8 @@ ranks: .venv-study/study.installed
 benchmark-ranks: .venv-study/study.installed
 	OPENBLAS_NUM_THREADS=2 .venv-study/bin/python -m sampled_book.benchmark $(ARGS)
 
-fits: $(VENV)/book.installed
-	OPENBLAS_NUM_THREADS=1 $(RUN) -m sampled_book.fits $(ARGS)
+evidence: $(VENV)/book.installed
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m sampled_book.evidence $(ARGS)
 
 test-site: $(VENV)/site.installed book
 	$(RUN) -m pytest tests/project/site -n logical --maxprocesses=4 $(ARGS)

@@ -221,6 +221,7 @@ def test_the_citation_names_this_version_and_the_papers():
 #: (A plan takes a Protocol, whose numbers no linear algebra goes into.)
 NUMERICAL = {
     "consistency", "estimators", "fits", "identification", "printed", "priors", "protocol",
+    "consistency", "estimators", "evidence", "identification", "priors", "protocol",
     "recommenders", "relevant_sets", "study", "verdicts",
 }  # fmt: skip
 
