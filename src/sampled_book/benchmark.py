@@ -30,9 +30,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from scipy.sparse.linalg import svds
 
-from sampled_metrics._validate import FloatArray, IntArray, as_written
+from sampled_metrics._validate import IntArray, as_written
 from sampled_metrics.io.files import put
 from sampled_metrics.ranking import RankIntervals, exact_ranks
 
@@ -48,7 +49,7 @@ EASE_ITEMS = 6_000
 TOLERANCE = 1e-11
 
 #: Scores of some users (by number) for all items.
-Scores = Callable[[IntArray], FloatArray]
+Scores = Callable[[IntArray], NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +264,7 @@ def ease(data: Sequences, l2: float) -> Scores:
     if learnt.size == data.n_items:
         return _linear(histories, model.weights)
 
-    def scores(of: IntArray) -> FloatArray:
+    def scores(of: IntArray) -> NDArray[np.float32]:
         found = np.zeros((of.size, data.n_items), np.float32)
         found[:, learnt] = histories[of] @ model.weights
         return found
@@ -380,7 +381,7 @@ RECOMMENDERS: dict[str, Entry] = {
 }
 
 
-#: Recall@10 among all items as zhou2020 print it: Popular, SASRec, and their own method, which knows
+#: Recall@10 among all items as zhou2020 print it: Popular, SASRec, and their own method, which has
 #: attributes of items too.
 REPORTED = {
     "lastfm": {"PopRec": 0.0440, "SASRec": 0.0688, "S3-Rec": 0.0743},

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def moments(
 
 
 def corrections(
-    of: str, protocol: Protocol, n_users: int, prior: Mapping[int, float]
+    of: str, protocol: Protocol, n_users: int, prior: estimators.Prior
 ) -> dict[str, Estimator]:
     """The corrections of a metric that are vectors, by the names that `estimate` prints.
 
@@ -297,12 +298,12 @@ def falls(ranks: Mapping[str, RankIntervals]) -> pd.DataFrame:
         unscaled = RankIntervals(each.n_better, each.n_tied, size)
         below = np.concatenate([[0.0], np.cumsum(_histogram(unscaled, items))])  # up to a rank
         before = np.nan
-        for first in 2 ** np.arange(int(np.log2(items)) + 1):
+        for first in (1 << power for power in range(items.bit_length())):
             last = min(2 * first - 1, items)
             users = below[last] - below[first - 1]
             per_rank = users / (last - first + 1)
             ratio = before / per_rank if per_rank > 0 else np.inf
-            rows.append((name, int(first), users, per_rank, ratio))
+            rows.append((name, first, users, per_rank, ratio))
             before = per_rank
     return pd.DataFrame(rows, columns=["recommender", "first", "users", "per_rank", "ratio"])
 
@@ -491,28 +492,33 @@ def run(
     parts: list[tuple[dict[str, Any], tuple[str, ...], Callable[[], Any]]] = []
     for m in within:
         for again in (False, True):
-            cell = {"m": m, "replacement": again}
-            parts.append((cell, KINDS[:2], partial(exact, ranks, m, again)))
+            by_draw = {"m": m, "replacement": again}
+            parts.append((by_draw, KINDS[:2], partial(exact, ranks, m, again)))
     for m in within:
-        parts.append(({"m": m}, KINDS[4:], lambda m=m: [fitted(ranks, m)]))
+        parts.append(({"m": m}, KINDS[4:], partial(_alone, fitted, ranks, m)))
         for of in JUDGED:
-            cell = {"m": m, "metric": of}
-            parts.append((cell, KINDS[2:4], partial(drawn, ranks, m, of)))
+            parts.append(({"m": m, "metric": of}, KINDS[2:4], partial(drawn, ranks, m, of)))
     for cell, kinds, made in parts:
-        kept = {kind: _kept(folder / f"{name}.{kind}.csv.gz") for kind in kinds}
-        known = [table for table in kept.values() if not table.empty]
-        if known and all(
-            (table[list(cell)] == pd.Series(cell)).all(axis=1).any() for table in known
-        ):
+        kept = {kind: _kept(folder / f"{name}.{kind}.csv.gz", cell) for kind in kinds}
+        if all(known for _, known in kept.values()):
             continue
         tell(", ".join(f"{key} {value}" for key, value in cell.items()))
         for kind, table in zip(kinds, made(), strict=True):
-            whole = pd.concat([kept[kind], table.assign(**cell)], ignore_index=True)
+            whole = pd.concat([kept[kind][0], table.assign(**cell)], ignore_index=True)
             write(folder / f"{name}.{kind}.csv.gz", whole)
 
 
-def _kept(path: Path) -> pd.DataFrame:
-    return pd.read_csv(path) if path.exists() else pd.DataFrame()
+def _alone(made: Callable[..., pd.DataFrame], *given: Any) -> list[pd.DataFrame]:
+    return [made(*given)]
+
+
+def _kept(path: Path, cell: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
+    """What a file has of other cells, and whether it has this one."""
+    if not path.exists():
+        return pd.DataFrame(), False
+    table = pd.read_csv(path)
+    inside = np.logical_and.reduce([table[key] == value for key, value in cell.items()])
+    return table[~inside], bool(inside.any())
 
 
 def write(path: Path, table: pd.DataFrame) -> Path:
@@ -670,7 +676,7 @@ def best_correction(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
     rows = []
     for (of, m), cell in summary.groupby(["metric", "m"], sort=False):
         table = cell.pivot(index="data", columns="estimator", values=measure)
-        scores = -np.log(table.clip(lower=1e-12)) if measure == "rmse" else table
+        scores = -table.clip(lower=1e-12).map(log) if measure == "rmse" else table
         for data in table.index:
             chosen = scores.drop(index=data).mean().idxmax()
             best = scores.loc[data].idxmax()
@@ -741,29 +747,28 @@ def lookup(
     errors, pairs, verdicts = (bundled(kind, data, folder) for kind in KINDS[:3])
     errors, pairs = (table[~table["replacement"]] for table in (errors, pairs))
     keys = ["data", "metric", "m"]
-    orders = naive_orders(pairs).set_index(keys)
+    orders = {tuple(row[k] for k in keys): row for row in naive_orders(pairs).to_dict("records")}
     decided = rungs(verdicts).groupby(keys)
-    tables = {}
+    tables: dict[tuple[str, ...], Table] = {}
     for key, rows in by_correction(errors, pairs).groupby(keys, sort=False):
-        of = metric(key[1]).label
-        order = orders.loc[key]
+        place, kind, m = map(str, key)
+        order = orders[tuple(key)]
+        of = metric(kind).label
         caption = (
-            f"{key[0]}, {of}, {key[2]} negatives. The reported order is the wrong one in "
-            f"expectation for {order['reversed']} of {order['pairs']} pairs."
+            f"{place}, {of}, {m} negatives. The reported order is the wrong one in expectation "
+            f"for {order['reversed']} of {order['pairs']} pairs."
         )
         if key in decided.groups:
             said = decided.get_group(key).set_index("rung")
-            caption += " Verdicts on one log: " + ", ".join(
-                f"{count} {rung}" for rung, count in said["pairs"].items()
-            )
-            caption += f"; {said['wrong'].sum()} of them wrong."
+            counts = ", ".join(f"{count} {rung}" for rung, count in said["pairs"].items())
+            caption += f" Verdicts on one log: {counts}; {said['wrong'].sum()} of them wrong."
         chances = {"Order": 1.0 - rows["wrong"], "Right": rows["said_right"]}
         columns = {"Correction": rows["estimator"], "RMSE": rows["rmse"], "Bias": rows["bias"]}
         columns |= {"Covers": rows["covered"], **chances, "Wrong": rows["said_wrong"]}
         formats = {"RMSE": ".4f", "Bias": ".4f"} | dict.fromkeys(
             ["Covers", "Order", "Right", "Wrong"], ".0%"
         )
-        tables[key[0], of, str(key[2])] = Table(pd.DataFrame(columns), "", caption, formats)
+        tables[place, of, m] = Table(pd.DataFrame(columns), "", caption, formats)
     return Lookup(name, ["Data set", "Metric", "Negatives"], tables)
 
 
