@@ -658,14 +658,14 @@ def rungs(verdicts: pd.DataFrame) -> pd.DataFrame:
 def best_correction(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
     """The correction to use for each metric and number of negatives, checked on data left out.
 
-    For each data set the correction is chosen on all the others: the one whose measure is least on
-    geometric average, or, for a chance, the one with the largest mean.
+    For each data set the correction is chosen on all the others: the one whose error is least on
+    geometric average, or whose chance has the best mean.
 
     Parameters
     ----------
     summary : DataFrame
         Of :func:`by_correction`, of one kind of replacement.
-    measure : {"rmse", "said_right"}
+    measure : {"rmse", "wrong", "said_right", "said_wrong"}
 
     Returns
     -------
@@ -676,7 +676,10 @@ def best_correction(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
     rows = []
     for (of, m), cell in summary.groupby(["metric", "m"], sort=False):
         table = cell.pivot(index="data", columns="estimator", values=measure)
-        scores = -table.clip(lower=1e-12).map(log) if measure == "rmse" else table
+        if measure == "rmse":
+            scores = -table.clip(lower=1e-12).map(log)
+        else:
+            scores = table if measure == "said_right" else -table
         for data in table.index:
             chosen = scores.drop(index=data).mean().idxmax()
             best = scores.loc[data].idxmax()
