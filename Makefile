@@ -29,9 +29,7 @@ PORT ?= 8000
 RUN := $(VENV)/bin/python
 MAKEFLAGS += --no-print-directory
 
-.PHONY: book measure figure test test-lowest test-peers chapter lab serve lint sync ranks fits test-site benchmarks constraints clean
-.PHONY: book figure test test-lowest test-peers chapter lab serve lint sync ranks benchmark-ranks fits test-site benchmarks constraints clean
-.PHONY: book figure test test-lowest test-peers chapter lab serve lint sync ranks benchmark-ranks evidence test-site benchmarks constraints clean
+.PHONY: book measure figure test test-lowest test-peers chapter lab serve lint sync ranks benchmark-ranks evidence test-site benchmarks constraints clean
 
 book: $(VENV)/book.installed
 	@$(RUN) book/build.py site

@@ -141,11 +141,14 @@ def read_sequences(path: Path) -> Sequences:
     ...     read_sequences(path).n_items
     6
     """
-    lines = path.read_text(encoding="utf-8").splitlines()
+    return _parsed(path.read_text(encoding="utf-8"), str(path))
+
+
+def _parsed(text: str, source: str) -> Sequences:
     try:
-        return Sequences.of([[int(item) for item in line.split()[1:]] for line in lines])
+        return Sequences.of([[int(i) for i in line.split()[1:]] for line in text.splitlines()])
     except ValueError as problem:
-        raise ValueError(f"{path} must hold a user and items on each line: {problem}") from None
+        raise ValueError(f"{source} must hold a user and items on each line: {problem}") from None
 
 
 def sequence_files(path: Path) -> dict[str, Path]:
@@ -161,8 +164,19 @@ def sequence_files(path: Path) -> dict[str, Path]:
     return found
 
 
+#: Sequences of S3-Rec (zhou2020): name, git blob id.
+_S3REC_URL = "https://raw.githubusercontent.com/RUCAIBox/CIKM2020-S3Rec/master/data/"
+_S3REC_FILES = {
+    "Beauty.txt": "a29773026846d857ec8176cb25f37b23ecf20155",
+    "LastFM.txt": "3c46bd58d4c8582d0496fe42570af06d977b58db",
+    "Sports_and_Outdoors.txt": "50a7023ca502b42eb0e840c603abda6e851b2018",
+    "Yelp.txt": "d0f642c11487b3bcb515249d676aa1e37a1bb99e",
+}
+
+
 def _s3rec(name: str) -> Sequences:
-    return read_sequences(datasets.s3rec_file(f"{name}.txt"))
+    content = datasets.published_file(_S3REC_URL, name, "s3rec", _S3REC_FILES[name])
+    return _parsed(content.decode(), name)
 
 
 def _movielens_100k() -> Sequences:
@@ -185,11 +199,11 @@ def _movielens_1m() -> Sequences:
 #: Name of each data set, and what reads it.
 DATA: dict[str, Callable[[], Sequences]] = {
     "ml-100k": _movielens_100k,
-    "lastfm": partial(_s3rec, "LastFM"),
+    "lastfm": partial(_s3rec, "LastFM.txt"),
     "ml-1m": _movielens_1m,
-    "beauty": partial(_s3rec, "Beauty"),
-    "sports": partial(_s3rec, "Sports_and_Outdoors"),
-    "yelp": partial(_s3rec, "Yelp"),
+    "beauty": partial(_s3rec, "Beauty.txt"),
+    "sports": partial(_s3rec, "Sports_and_Outdoors.txt"),
+    "yelp": partial(_s3rec, "Yelp.txt"),
 }
 
 

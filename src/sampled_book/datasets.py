@@ -62,14 +62,6 @@ _NCF_FILES = {  # name: (git blob id, what it holds)
         "99 negatives for each of 6,040 users",
     ),
 }
-# Sequences of S3-Rec (Zhou et al., 2020): name, git blob id.
-_S3REC_URL = "https://raw.githubusercontent.com/RUCAIBox/CIKM2020-S3Rec/master/data/"
-_S3REC_FILES = {
-    "Beauty.txt": "a29773026846d857ec8176cb25f37b23ecf20155",
-    "LastFM.txt": "3c46bd58d4c8582d0496fe42570af06d977b58db",
-    "Sports_and_Outdoors.txt": "50a7023ca502b42eb0e840c603abda6e851b2018",
-    "Yelp.txt": "d0f642c11487b3bcb515249d676aa1e37a1bb99e",
-}
 _NCF_PAIRS_SHA256 = "3936bdbc79d13e58eee5f1f82ef438d4c594b33fd4d1e06378176e54837052a2"
 
 _NCF_MOVIES_SHA256 = "88b3ad7930dc74b80b16b2618d95490d4933b4d8b0e62e63ee9b29eea36fae40"
@@ -636,25 +628,6 @@ def published_file(folder_url: str, name: str, local: str, git_blob: str) -> byt
     content = _read(path, f"{name} of {folder_url}")
     _check_blob(content, git_blob, path)
     return content
-def s3rec_file(name: str) -> Path:
-    """Path of a file of S3-Rec's sequences (Zhou et al., 2020), one user a line.
-
-    Parameters
-    ----------
-    name : str
-        Such as "Beauty.txt"; of those that the benchmark reads the content is checked.
-
-    Returns
-    -------
-    Path
-        In the folder s3rec of the local folder, or in the cache after a download.
-    """
-    folder = _local_folder()
-    if folder is None:
-        return _retrieve(_S3REC_URL, name, git_blob=_S3REC_FILES[name])
-    path = folder / "s3rec" / name
-    _check_blob(_read(path, "sequences of S3-Rec"), _S3REC_FILES[name], path)
-    return path
 
 
 def _downloads() -> Any:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from math import floor, log10
 from numbers import Integral
 from typing import Any
-from html import escape
 
 import pandas as pd
 
@@ -79,6 +79,8 @@ def _cell(value: object, form: str) -> str:
     """A number with its true minus sign; text as it is."""
     text = format(value, form)
     return text if isinstance(value, str) else text.replace("-", "\N{MINUS SIGN}")
+
+
 @dataclass(frozen=True)
 class Lookup:
     """Tables of which a reader chooses one; all are shown where no script runs.
