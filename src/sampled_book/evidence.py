@@ -329,7 +329,7 @@ def shapes(ranks: Mapping[str, RankIntervals], n_negatives: int) -> pd.DataFrame
     --------
     >>> found = shapes(benchmark.ranks("lastfm"), 100)
     >>> int(found["head"].iloc[0])
-    361
+    359
     """
     rows = []
     for name, table in falls(ranks).groupby("recommender", sort=False):
