@@ -16,7 +16,9 @@
 #   make lint       check format, types, and the pairs of text and notebook
 #   make sync       bring each chapter's text and notebook into step, the newer one leading
 #   make ranks      recompute the ranks that come with the package  (ARGS=--check to compare only)
-#   make fits       simulate the corrections fitted to samples anew (half an hour)
+#   make benchmark-ranks  recompute the ranks of the benchmark, an hour on two cores; resumes
+#                   (ARGS='--data FOLDER --output ranks' for data sets of your own)
+#   make evidence   what each correction makes of the benchmark's ranks, anew; resumes
 #   make test-site  open every page of the site in a Chromium and check it
 #   make benchmarks time and memory, beside the plain formulas: see benchmarks/README.md
 #   make clean      remove what was built, .venv excepted
@@ -27,7 +29,7 @@ PORT ?= 8000
 RUN := $(VENV)/bin/python
 MAKEFLAGS += --no-print-directory
 
-.PHONY: book measure figure test test-lowest test-peers chapter lab serve lint sync ranks fits test-site benchmarks constraints clean
+.PHONY: book measure figure test test-lowest test-peers chapter lab serve lint sync ranks benchmark-ranks evidence test-site benchmarks constraints clean
 
 book: $(VENV)/book.installed
 	@$(RUN) book/build.py site
@@ -79,8 +81,11 @@ ranks: .venv-study/study.installed
 	.venv-study/bin/python -m sampled_book.recommenders $(ARGS)
 	.venv-study/bin/python -m sampled_book.study $(ARGS)
 
-fits: $(VENV)/book.installed
-	OPENBLAS_NUM_THREADS=1 $(RUN) -m sampled_book.fits $(ARGS)
+benchmark-ranks: .venv-study/study.installed
+	OPENBLAS_NUM_THREADS=2 .venv-study/bin/python -m sampled_book.benchmark $(ARGS)
+
+evidence: $(VENV)/book.installed
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m sampled_book.evidence $(ARGS)
 
 test-site: $(VENV)/site.installed book
 	$(RUN) -m pytest tests/project/site -n logical --maxprocesses=4 $(ARGS)

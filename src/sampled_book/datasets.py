@@ -6,6 +6,7 @@ file that is missing, truncated or altered is refused. The layout of the folder 
 
     ncf-ml-1m/ml-1m.train.rating, ml-1m.test.rating, ml-1m.test.negative
     ml-100k/u.data    ml-1m/ratings.dat    ml-10m/ratings.dat
+    s3rec/Beauty.txt, s3rec/LastFM.txt, s3rec/Sports_and_Outdoors.txt, s3rec/Yelp.txt
 
 MovieLens may not be redistributed, so none of it is bundled; ranks computed from it are.
 """

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from math import floor, log10
 from numbers import Integral
 from typing import Any
@@ -78,6 +79,64 @@ def _cell(value: object, form: str) -> str:
     """A number with its true minus sign; text as it is."""
     text = format(value, form)
     return text if isinstance(value, str) else text.replace("-", "\N{MINUS SIGN}")
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Tables of which a reader chooses one; all are shown where no script runs.
+
+    Attributes
+    ----------
+    name : str
+        Of the element, unlike that of any other on the page.
+    asked : sequence of str
+        What is chosen, as in ("Data set", "Metric").
+    tables : mapping of tuple of str to Table
+        By what is chosen; the first is shown first. Their captions are plain text.
+
+    Examples
+    --------
+    >>> toy = Table(pd.DataFrame({"m": [20]}), "", "Beauty with 20 negatives.")
+    >>> html = Lookup("look", ["Data set"], {("beauty",): toy})._repr_html_()
+    >>> html.count("<option"), html.count("<table"), "20 negatives" in html
+    (1, 1, True)
+    """
+
+    name: str
+    asked: Sequence[str]
+    tables: Mapping[tuple[str, ...], Table]
+
+    def _repr_html_(self) -> str:
+        choices = []
+        for place, label in enumerate(self.asked):
+            values = dict.fromkeys(key[place] for key in self.tables)
+            options = "".join(f"<option>{escape(value)}</option>" for value in values)
+            choices.append(f"<label>{escape(label)} <select>{options}</select></label>")
+        parts = [
+            f'<div data-chosen="{escape("|".join(key))}">{table._repr_html_()}</div>'
+            for key, table in self.tables.items()
+        ]
+        script = _CHOOSE.replace("NAME", self.name)
+        form = f"<form hidden>{' '.join(choices)}</form>"
+        return f'<div class="lookup" id="{self.name}">{form}{"".join(parts)}</div>{script}'
+
+
+#: Shows the choices, and of the tables the chosen one.
+_CHOOSE = """<script>
+(() => {
+  const all = document.getElementById("NAME"), form = all.querySelector("form");
+  const choose = () => {
+    const chosen = [...form.querySelectorAll("select")].map((each) => each.value).join("|");
+    all.querySelectorAll("[data-chosen]").forEach((each) => {
+      each.hidden = each.dataset.chosen !== chosen;
+    });
+  };
+  form.addEventListener("change", choose);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.hidden = false;
+  choose();
+})();
+</script>"""
 
 
 def scientific(value: float, digits: int = 1) -> str:

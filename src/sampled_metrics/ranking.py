@@ -196,19 +196,25 @@ class RankIntervals:
         sums = np.concatenate(([0.0], np.cumsum(metric(np.arange(1, last.max(initial=1) + 1)))))
         return np.asarray((sums[last] - sums[first - 1]) / (self.n_tied + 1))
 
-    def sampled_pmf(self, n_negatives: int) -> FloatArray:
+    def sampled_pmf(self, n_negatives: int, replacement: bool = False) -> FloatArray:
         """Probabilities of the number of sampled negatives above the item, ties broken at random.
 
-        Negatives are drawn without replacement. The rank is uniform on first..last, so this is the
-        mean of :meth:`Protocol.pmf <sampled_metrics.Protocol.pmf>` over these ranks. Of the
+        Without replacement the rank is uniform on first..last, so this is the mean of
+        :meth:`Protocol.pmf <sampled_metrics.Protocol.pmf>` over these ranks. Of the
         subsets of m + 1 of the n candidates, C(r - 1, k) C(n - r, m - k) have their (k + 1)-th
         best item at rank r. Summed over r these are the subsets with at most k items above first
         and more than k in the first `last`. So the mean is a difference of two tails.
 
+        With replacement the order of ties is drawn anew for each negative, also for one that comes
+        back: the share of candidates above is uniform between its two ends, and the mean of the
+        binomial distribution over them is again a difference of two tails, with m + 1 negatives.
+
         Parameters
         ----------
         n_negatives : int
-            m, in [1, n_candidates - 1].
+            m, at least 1; without replacement at most n_candidates - 1.
+        replacement : bool
+            Whether a negative may come back.
 
         Returns
         -------
@@ -228,13 +234,15 @@ class RankIntervals:
                [0.3333, 0.6667, 0.    ]])
         """
         first, last = self.ranks("optimistic"), self.ranks("pessimistic")
-        law = Protocol(self.n_candidates, n_negatives, replacement=False).pmf(first)
+        law = Protocol(self.n_candidates, n_negatives, replacement=replacement).pmf(first)
         tied = self.n_tied > 0
         if tied.any():
-            candidates = self.n_candidates[tied]
-            wider = Protocol(candidates + 1, n_negatives + 1, replacement=False)
-            tails = wider.sf(last[tied] + 1) - wider.sf(first[tied])
-            scale = candidates / ((n_negatives + 1.0) * (self.n_tied[tied] + 1))
+            # Without replacement one more candidate, the item itself, and one more place to be in.
+            candidates, more = self.n_candidates[tied], 0 if replacement else 1
+            wider = Protocol(candidates + more, n_negatives + 1, replacement=replacement)
+            tails = wider.sf(last[tied] + more) - wider.sf(first[tied])
+            places = (n_negatives + 1.0) * (self.n_tied[tied] + more)
+            scale = (candidates - 1 + more) / places
             law[tied] = np.maximum(scale[:, np.newaxis] * tails[:, :-1], 0.0)
         return law
 

@@ -220,7 +220,7 @@ def test_the_citation_names_this_version_and_the_papers():
 #: The modules that solve, integrate or sum; the commands and the page only show what these find.
 #: (A plan takes a Protocol, whose numbers no linear algebra goes into.)
 NUMERICAL = {
-    "consistency", "estimators", "fits", "identification", "printed", "priors", "protocol",
+    "consistency", "estimators", "evidence", "identification", "printed", "priors", "protocol",
     "recommenders", "relevant_sets", "study", "verdicts",
 }  # fmt: skip
 

@@ -70,6 +70,21 @@ def test_ties_broken_in_the_catalogue_or_in_the_sample_are_one_law():
     assert np.allclose(given_law, [float(p) for p in law], rtol=1e-13)
 
 
+@pytest.mark.parametrize(
+    ("n", "b", "t", "m"), [(9, 2, 4, 3), (5, 0, 4, 4), (30, 29, 0, 5), (7, 3, 1, 1)]
+)
+def test_with_replacement_every_draw_has_its_place_among_the_ties(n, b, t, m):
+    law = [Fraction(0)] * (m + 1)
+    for x in range(m + 1):
+        for k in range(m - x + 1):
+            ways = comb(m, x) * comb(m - x, k)
+            chance = Fraction(b**x * t**k * (n - 1 - b - t) ** (m - x - k), (n - 1) ** m)
+            for place in range(k + 1):
+                law[x + place] += ways * chance / (k + 1)
+    given_law = RankIntervals([b], [t], [n]).sampled_pmf(m, replacement=True)[0]
+    assert np.allclose(given_law, [float(p) for p in law], rtol=0, atol=1e-14)
+
+
 @pytest.mark.parametrize("m", [0, 3, 1.5])
 def test_sampled_law_refuses_more_negatives_than_the_smallest_catalogue_has(m):
     with pytest.raises(ValueError, match="n_negatives must be"):

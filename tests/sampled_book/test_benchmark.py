@@ -1,0 +1,197 @@
+"""The benchmark's recommenders against their definitions on small data, and what is bundled."""
+
+import json
+import math
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from sampled_book import benchmark
+from sampled_book.benchmark import DATA, RECOMMENDERS, Entry, Sequences
+from sampled_metrics.ranking import RankIntervals
+
+USERS = [[4, 2, 7, 1], [2, 7, 9, 4, 1], [7, 2, 1], [9, 4, 2, 1], [1, 9, 7]]
+
+
+def small(seed=3, users=40, items=15):
+    rng = np.random.default_rng(seed)
+    return Sequences.of([rng.permutation(items)[: rng.integers(3, 9)] for _ in range(users)])
+
+
+def test_a_repeated_item_counts_once_and_short_users_are_left_out():
+    data = Sequences.of([[5, 5, 6, 5, 8], [1, 1, 2], [8, 6, 5]])
+    assert data.items.tolist() == [0, 1, 2, 2, 1, 0]
+    assert data.starts.tolist() == [0, 3, 6]
+    with pytest.raises(ValueError, match="three items"):
+        Sequences.of([[1, 2], [3, 3, 4]])
+
+
+def test_last_items_are_cut_off_and_the_first_of_them_is_held_out():
+    data = Sequences.of(USERS)
+    numbers = {item: i for i, item in enumerate(sorted({i for user in USERS for i in user}))}
+    for n in (1, 2):
+        shorter, held_out = data.without_last(n)
+        assert held_out.tolist() == [numbers[user[-n]] for user in USERS]
+        rows = [shorter.items[a:b].tolist() for a, b in zip(*_ends(shorter), strict=True)]
+        assert rows == [[numbers[item] for item in user[:-n]] for user in USERS]
+
+
+def _ends(data):
+    return data.starts[:-1], data.starts[1:]
+
+
+def test_items_can_be_chosen_and_older_ones_weigh_less():
+    data = Sequences.of(USERS)  # items 1, 2, 4, 7, 9
+    part = data.among(np.array([1, 3]))
+    assert part.items.tolist() == [0, 1, 0, 1, 1, 0, 0, 1]
+    assert np.diff(part.starts).tolist() == [2, 2, 2, 1, 1]
+    assert data.aged(0.5).toarray()[1].tolist() == [1.0, 0.0625, 0.5, 0.125, 0.25]
+    assert (data.matrix.toarray() > 0).sum() == data.items.size
+
+
+def brute_force(name, data, settings):
+    """Scores of all users for all items from the definition, in loops."""
+    histories = [data.items[a:b].tolist() for a, b in zip(*_ends(data), strict=True)]
+    items = range(data.n_items)
+    count = Counter(item for history in histories for item in history)
+    if name == "Popular":
+        return [[count[i] for i in items] for _ in histories]
+    if name == "Markov chain":
+        steps = Counter(step for h in histories for step in pairwise(h))
+        share = settings["smoothing"] / sum(count.values())
+        return [[steps[h[-1], i] + share * count[i] for i in items] for h in histories]
+    assert name == "RP3beta"
+    alpha, beta = settings["alpha"], settings["beta"]
+
+    def walk(j, i):
+        through = sum((1 / len(h)) ** alpha for h in histories if i in h and j in h)
+        return (1 / count[j]) ** alpha * through / count[i] ** beta if count[i] else 0.0
+
+    return [[sum(walk(j, i) for j in h) for i in items] for h in histories]
+
+
+@pytest.mark.parametrize("name", ["Popular", "Markov chain", "RP3beta"])
+def test_scores_are_those_of_the_definition(name):
+    data, entry = small(), RECOMMENDERS[name]
+    for settings in benchmark.settings_of(entry):
+        scores = entry.learn(data, **settings)(np.arange(data.n_users))
+        assert np.allclose(scores, brute_force(name, data, settings), rtol=1e-12)
+
+
+def test_pure_svd_of_full_rank_gives_the_matrix_back():
+    data = small(items=6)
+    users = np.arange(data.n_users)
+    full = RECOMMENDERS["PureSVD"].learn(data, factors=100)(users)  # one less than full
+    values = np.linalg.svd(data.matrix.toarray(), compute_uv=False)
+    error = np.linalg.norm(full - data.matrix.toarray())
+    assert math.isclose(error, values[-1], rel_tol=1e-9)
+
+
+def test_ranks_are_those_of_the_test_items_among_items_that_are_not_the_users_own():
+    data = small()
+    learnt, held_out = data.without_last(1)
+    found, _ = benchmark.compute(RECOMMENDERS["Popular"], data)
+    counts = np.bincount(learnt.items, minlength=data.n_items)
+    for row, user in enumerate(np.random.default_rng(benchmark.SEED).permutation(data.n_users)):
+        own = set(learnt.items[learnt.starts[user] : learnt.starts[user + 1]])
+        others = [counts[i] for i in range(data.n_items) if i not in own and i != held_out[user]]
+        mine = counts[held_out[user]]
+        assert found.n_better[row] == sum(other > mine for other in others)
+        assert found.n_tied[row] == sum(other == mine for other in others)
+        assert found.n_candidates[row] == len(others) + 1
+
+
+def test_the_setting_that_ranks_the_validation_items_best_is_taken():
+    data = small()
+
+    def known_or_not(train, good):
+        _, validation = data.without_last(2)
+        if train.items.size == data.items.size - data.n_users:  # the validation items are in it
+            return lambda users: np.zeros((users.size, data.n_items))
+        hot = np.eye(data.n_items)[validation]
+        return lambda users: hot[users] * (good - 1)
+
+    entry = Entry(known_or_not, {"good": (0.0, 2.0, 1.0)})
+    _, told = benchmark.compute(entry, data)
+    assert told["settings"] == {"good": 2.0}
+    assert told["validation ndcg@10"]["good 2"] == 1.0
+
+
+def test_a_file_or_folder_of_sequences_is_a_data_set(tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "given"
+    folder.mkdir()
+    rng = np.random.default_rng(5)
+    lines = [" ".join(map(str, [u, *(1 + rng.permutation(12)[:5])])) for u in range(30)]
+    (folder / "Shop.txt").write_text("\n".join(lines))
+    (folder / "Shop_sample.txt").write_text("0 1 2")
+    names = ("Popular", "Markov chain")
+    monkeypatch.setattr(benchmark, "RECOMMENDERS", {n: RECOMMENDERS[n] for n in names})
+    monkeypatch.setattr(benchmark, "version", lambda _: "0")
+    arguments = ["--data", str(folder), "--output", str(tmp_path / "out")]
+    assert benchmark.main(arguments) == 0
+    found = benchmark.ranks("shop", tmp_path / "out")
+    assert list(found) == list(names)
+    assert found["Popular"].n_better.size == 30
+    assert capsys.readouterr().out.count("shop, ") == 2
+    assert benchmark.main(arguments) == 0  # all is there
+    assert capsys.readouterr().out == ""
+    assert benchmark.facts("shop", tmp_path / "out")["interactions"] == 150
+
+
+def test_paths_and_names_that_lead_nowhere(tmp_path, capsys):
+    with pytest.raises(FileNotFoundError, match="must be a file of sequences"):
+        benchmark.sequence_files(tmp_path / "none.txt")
+    with pytest.raises(FileNotFoundError, match="must be one of"):
+        benchmark.ranks("lastfn")
+    (tmp_path / "bad.txt").write_text("1 2 x")
+    with pytest.raises(ValueError, match="a user and items on each line"):
+        benchmark.read_sequences(tmp_path / "bad.txt")
+    with pytest.raises(SystemExit):
+        benchmark.main(["--data", str(tmp_path / "bad.txt")])
+    assert "--output" in capsys.readouterr().err
+
+
+# --- what is bundled ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_bundled_ranks_are_whole(name):
+    ranks, told = benchmark.ranks(name), benchmark.facts(name)
+    assert set(ranks) == set(told["recommenders"])
+    missing = set() if told["in order"] else {"Markov chain", "Recent cosine"}
+    assert set(ranks) == set(RECOMMENDERS) - missing
+    for each in ranks.values():
+        assert each.n_better.size == told["users"]
+        assert each.n_candidates.max() < told["items"]
+    own = (told["items"] - next(iter(ranks.values())).n_candidates + 1).sum()
+    assert own == told["interactions"]
+
+
+def test_bundle_is_small_and_holds_no_items():
+    files = [*benchmark.BUNDLE.iterdir()]
+    assert sum(path.stat().st_size for path in files) < 6e6
+    for path in benchmark.BUNDLE.glob("*.json"):
+        assert path.stem in DATA
+        assert json.loads(path.read_text())["command"].startswith(
+            "python -m sampled_book.benchmark"
+        )
+
+
+def test_a_moved_rank_is_told(tmp_path):
+    data = small()
+    kept, told = benchmark.compute(RECOMMENDERS["Popular"], data)
+    moved = RankIntervals(kept.n_better + (np.arange(40) == 7), kept.n_tied, kept.n_candidates + 1)
+    facts = benchmark.shape(data) | {"recommenders": {"Popular": told}}
+    benchmark.write("toy", {"Popular": kept}, facts, tmp_path)
+    assert benchmark.differences("toy", data, ["Popular"], tmp_path) == []
+    benchmark.write("toy", {"Popular": moved}, facts, tmp_path)
+    assert benchmark.differences("toy", data, ["Popular"], tmp_path) == [
+        "toy, Popular: ranks differ for 1 users"
+    ]
+    facts["users"] = 41
+    benchmark.write("toy", {"Popular": kept}, facts, tmp_path)
+    assert benchmark.differences("toy", data, ["Popular"], tmp_path) == [
+        "toy: users must be 41, got 40"
+    ]

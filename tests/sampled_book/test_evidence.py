@@ -1,0 +1,243 @@
+"""What follows from the benchmark's ranks, against enumeration and simulation, and the bundle."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sampled_book import benchmark, evidence
+from sampled_book.tables import Lookup
+from sampled_metrics import Protocol
+from sampled_metrics.ranking import RankIntervals
+
+
+@pytest.fixture(scope="module")
+def toy():
+    """Three recommenders, two alike, and a random one; 300 users, some ties, unequal catalogues."""
+    rng = np.random.default_rng(8)
+    items = rng.integers(150, 200, 300)
+
+    def ranks(power, tied):
+        better = np.minimum((items * rng.random(300) ** power).astype(int), items - 1)
+        return RankIntervals(
+            better, np.minimum(tied * rng.integers(0, 4, 300), items - 1 - better), items
+        )
+
+    return {
+        "Good": ranks(3, 0),
+        "Near": ranks(2.7, 1),
+        "Poor": ranks(1.5, 3),
+        "Random": ranks(1, 0),
+    }
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_moments_are_those_of_every_users_distribution(replacement):
+    ranks = [
+        RankIntervals([0, 4, 9], [0, 3, 0], [10, 12, 10]),
+        RankIntervals([2, 0, 5], [1, 0, 0], [10, 12, 10]),
+    ]
+    vectors = np.random.default_rng(2).normal(size=(5, 3))
+    found = evidence.moments(ranks, vectors, 4, replacement)
+    means = np.zeros((2, 3, 3))
+    within = np.zeros((2, 3))
+    for row, each in enumerate(ranks):
+        for user in range(3):
+            law = RankIntervals(
+                *([getattr(each, name)[user]] for name in ("n_better", "n_tied", "n_candidates"))
+            )
+            law = law.sampled_pmf(4, replacement)[0]
+            for k in range(3):
+                mean = math.fsum(law * vectors[:, k])
+                means[row, user, k] = mean
+                within[row, k] += math.fsum(law * (vectors[:, k] - mean) ** 2) / 3
+    assert np.allclose(found.mean, means.mean(axis=1))
+    assert np.allclose(found.within, within)
+    for k in range(3):
+        assert np.allclose(found.between[k], np.cov(means[:, :, k], bias=True))
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_errors_and_orders_are_those_of_simulated_evaluations(toy, replacement):
+    m, of, draws = 20, "ndcg@10", 1_500
+    errors, pairs = evidence.exact(toy, m, replacement, [of])
+    rng = np.random.default_rng(3)
+    items = toy["Good"].n_candidates
+    protocol = Protocol(round(items.mean()), m, replacement=replacement)
+    made = evidence.corrections(of, protocol, items.size, {1: 0.5, 40: 0.5})
+    averages = {}
+    for name, each in toy.items():
+        above = np.array([each.ranks("random", rng) - 1 for _ in range(draws)])
+        if replacement:
+            drawn = rng.binomial(m, above / (items - 1))
+        else:
+            drawn = rng.hypergeometric(above, items - 1 - above, m)
+        for by in ("naive", "bias-variance", "monotone"):
+            averages[name, by] = made[by].values[drawn].mean(axis=1)
+    for row in errors.to_dict("records"):
+        if (row["recommender"], row["estimator"]) not in averages:
+            continue
+        reported = averages[row["recommender"], row["estimator"]]
+        assert abs(reported.mean() - row["exact"] - row["bias"]) < 5 * row["sd"] / math.sqrt(draws)
+        assert math.isclose(reported.std(), row["sd"], rel_tol=0.1)
+        rmse = math.sqrt(((reported - row["exact"]) ** 2).mean())
+        assert math.isclose(rmse, row["rmse"], rel_tol=0.1)
+    for row in pairs[pairs["estimator"] != "rank estimate"].to_dict("records"):
+        if (row["first"], row["estimator"]) not in averages:
+            continue
+        gap = averages[row["first"], row["estimator"]] - averages[row["second"], row["estimator"]]
+        assert abs((np.sign(gap) != np.sign(row["exact"])).mean() - row["wrong"]) < 0.05
+
+
+def test_the_interval_holds_the_metric_of_users_like_these_as_often_as_it_says(toy):
+    errors, _ = evidence.exact(toy, 20, False, ["recall@10"])
+    chosen = errors[(errors["estimator"] == "bias-variance") & (errors["recommender"] == "Near")]
+    row = chosen.iloc[0]
+    rng = np.random.default_rng(4)
+    each = toy["Near"]
+    protocol = Protocol(round(each.n_candidates.mean()), 20, replacement=False)
+    values = evidence.corrections("recall@10", protocol, 300, {1: 1.0})["bias-variance"].values
+    held = 0
+    for _ in range(2_000):
+        users = rng.integers(300, size=300)
+        items = each.n_candidates[users]
+        above = each.n_better[users] + rng.integers(each.n_tied[users] + 1)
+        got = values[rng.hypergeometric(above, items - 1 - above, 20)]
+        held += abs(got.mean() - row["exact"]) < 1.96 * got.std() / math.sqrt(300)
+    assert abs(held / 2_000 - row["covered"]) < 0.02
+
+
+def test_what_is_always_level_is_no_order(toy):
+    _, pairs = evidence.exact(toy, 20, False, ["recall@50"])
+    naive = pairs[pairs["estimator"] == "naive"]  # everybody is among the best 50 of 21
+    assert naive["expected"].eq(0).all()
+    assert naive["wrong"].eq(0.5).all()
+    assert naive[["said_right", "said_wrong"]].eq(0).all(axis=None)
+
+
+def test_falls_spread_ties_and_miss_nobody():
+    ranks = {"A": RankIntervals([0, 1, 3, 3], [0, 2, 0, 3], [9, 9, 9, 8])}
+    found = evidence.falls(ranks).set_index("first")["users"]
+    # The second user is at 2, 3 or 4; the last one at 4, 5, 6 or 7.
+    assert found.to_dict() == pytest.approx({1: 1, 2: 2 / 3, 4: 1 / 3 + 2, 8: 0})
+
+
+def test_a_rise_is_told_in_standard_errors():
+    better = np.repeat([0, 1, 2, 3, 5, 6], [100, 10, 10, 20, 45, 30])
+    ranks = {"A": RankIntervals(better, np.zeros_like(better), np.full_like(better, 1_000))}
+    row = evidence.shapes(ranks, 1_000).iloc[0]  # of the first ten ranks
+    assert not row["decreasing"]
+    assert row["head"] == 10
+    per_rank = 95 / 4
+    error = math.sqrt(95 / 16 + 20 / 4)
+    assert row["rise"] == pytest.approx((per_rank - 10) / error)
+    assert row["steepest"] == math.inf  # nobody at the ranks from 8 on
+    assert row["gentlest"] == pytest.approx(10 / per_rank)
+    falling = {"B": RankIntervals([0, 0, 0, 1], [0] * 4, [40] * 4)}
+    assert evidence.shapes(falling, 100)["decreasing"].tolist() == [True]
+
+
+def toy_errors():
+    rows = [
+        (data, "recall@10", 20, name, value)
+        for data, values in {"a": (4, 1, 2), "b": (5, 1, 3), "c": (2, 6, 1)}.items()
+        for name, value in zip(("naive", "one", "two"), values, strict=True)
+    ]
+    return pd.DataFrame(rows, columns=["data", "metric", "m", "estimator", "rmse"])
+
+
+def test_a_correction_is_chosen_on_all_data_but_one():
+    found = evidence.best_correction(toy_errors(), "rmse").set_index("data")
+    # Without c: one is 1 and 1, two 2 and 3. Without a: one 1 and 6, two 3 and 1; without b alike.
+    assert found["chosen"].to_dict() == {"a": "two", "b": "two", "c": "one"}
+    assert found["best"].to_dict() == {"a": "one", "b": "one", "c": "two"}
+    assert found["value"].to_dict() == {"a": 2, "b": 3, "c": 6}
+    assert found["naive"].to_dict() == {"a": 4, "b": 5, "c": 2}
+    right = toy_errors().rename(columns={"rmse": "said_right"})
+    chosen = evidence.best_correction(right, "said_right")["chosen"]
+    assert chosen.tolist() == ["naive", "one", "naive"]  # means 3.5, 3.5 for one, and 4.5
+
+
+def test_enough_negatives_are_checked_where_they_were_not_chosen():
+    rows = [
+        ("a", "ap", 20, 0.30), ("a", "ap", 200, 0.01),
+        ("b", "ap", 20, 0.20), ("b", "ap", 200, 0.04),
+        ("c", "ap", 20, 0.02), ("c", "ap", 200, 0.06),
+    ]  # fmt: skip
+    orders = pd.DataFrame(rows, columns=["data", "metric", "m", "wrong"])
+    found = evidence.enough_negatives(orders, {"a": 1_000, "b": 500, "c": 100}).set_index("data")
+    # Without c: too few at 0.04 (b, 20), enough from 0.2 (a, 200); of c's two cells one breaks it.
+    assert found.loc["c", ["share", "cells", "broken"]].tolist() == [0.2, 2, 1]
+    # With c there is no share from which on the others are right: its largest is wrong.
+    assert found.loc[["a", "b"], "share"].isna().all()
+    assert found.loc[["a", "b"], "cells"].tolist() == [0, 0]
+
+
+def test_a_table_can_be_looked_up_by_what_it_is_about():
+    cell = {"metric": "recall@10", "m": 20, "replacement": False}
+    html = evidence.lookup("look", ["lastfm"])._repr_html_()
+    assert isinstance(evidence.lookup("look", ["lastfm"]), Lookup)
+    assert html.count("<table") == len(evidence.METRICS) * len(evidence.SIZES)
+    errors = evidence.bundled("errors", ["lastfm"])
+    rows = errors[(errors[list(cell)] == pd.Series(cell)).all(axis=1)]
+    naive = rows[rows["estimator"] == "naive"]
+    rmse = math.sqrt((naive["rmse"] ** 2).mean())
+    assert f"{rmse:.4f}" in html
+
+
+# --- the bundle -----------------------------------------------------------------------------------
+
+
+def test_the_bundle_has_every_cell():
+    for kind in evidence.KINDS:
+        table = evidence.bundled(kind)
+        assert list(dict.fromkeys(table["data"])) == list(benchmark.DATA)
+        metrics = evidence.JUDGED if kind in ("verdicts", "possible") else evidence.METRICS
+        drawn = ["replacement"] * (kind in ("errors", "pairs"))
+        cells = table.groupby(["data", "m", "metric", *drawn]).ngroups
+        assert cells == len(benchmark.DATA) * len(evidence.SIZES) * len(metrics) * 2 ** len(drawn)
+    with pytest.raises(ValueError, match="kind must be one of"):
+        evidence.bundled("pair")
+    with pytest.raises(FileNotFoundError, match="no evidence of 'lastfn'"):
+        evidence.bundled("pairs", ["lastfn"])
+
+
+def test_a_cell_of_the_bundle_is_what_is_computed():
+    ranks = benchmark.ranks("lastfm")
+    kept = {kind: evidence.bundled(kind, ["lastfm"]) for kind in evidence.KINDS}
+    for kind, table in zip(evidence.KINDS, evidence.exact(ranks, 20, True), strict=False):
+        rows = kept[kind][(kept[kind]["m"] == 20) & kept[kind]["replacement"]]
+        same(rows, table)
+    for kind, table in zip(
+        evidence.KINDS[2:], evidence.drawn(ranks, 20, "recall@10"), strict=False
+    ):
+        rows = kept[kind][(kept[kind]["m"] == 20) & (kept[kind]["metric"] == "recall@10")]
+        same(rows, table)
+
+
+def same(rows, table):
+    assert len(rows) == len(table) > 0
+    for column in table:
+        if pd.api.types.is_numeric_dtype(table[column]) and table[column].dtype != bool:
+            given, found = rows[column].to_numpy(float), table[column].to_numpy(float)
+            # What is possible is searched for, to about a percent.
+            close = {"rtol": 0.01, "atol": 2e-4} if column in ("low", "high") else {"rtol": 2e-4}
+            assert np.allclose(given, found, equal_nan=True, **({"atol": 1e-6} | close)), column
+        else:
+            assert rows[column].astype(str).tolist() == table[column].astype(str).tolist(), column
+
+
+def test_evidence_of_a_folder_of_ranks(tmp_path, toy, capsys):
+    few = {name: toy[name] for name in ("Good", "Poor", "Random")}
+    benchmark.write("toy", few, {}, tmp_path)
+    assert evidence.main(["--ranks", str(tmp_path), "--sizes", "20"]) == 0
+    assert "toy, m 20, metric ndcg@10" in capsys.readouterr().out
+    assert evidence.main(["--ranks", str(tmp_path), "--sizes", "20"]) == 0
+    assert capsys.readouterr().out == ""  # all is there
+    pairs = evidence.bundled("pairs", folder=tmp_path / "evidence")
+    assert set(zip(pairs["first"], pairs["second"], strict=True)) == {("Good", "Poor")}
+    assert evidence.naive_orders(pairs)["reversed"].sum() == 0
+    verdicts = evidence.rungs(evidence.bundled("verdicts", folder=tmp_path / "evidence"))
+    assert verdicts["pairs"].sum() == len(evidence.JUDGED)
+    assert evidence.main(["--data", "none"]) == 2
