@@ -663,7 +663,7 @@ def default_gamma(n_users: int) -> float:
     the average would be ``bias**2 + variance / n_users``, and the best weight ``1 / n_users``. If
     they were independent draws from the estimator's prior, their biases would cancel, and the best
     weight would be 1. Real users are neither: for the recommenders of MovieLens the best weight
-    falls about like the square root (chapters 6 and 17 of the book).
+    falls about like the square root (chapters 6 and 16 of the book).
 
     Parameters
     ----------
