@@ -372,7 +372,7 @@ def interval(
     >>> drawn = np.bincount(protocol.draw(np.minimum(true, 1_000), 1) - 1, minlength=100)
     >>> found = interval(drawn, protocol, "recall@10")
     >>> round(found.low, 3), round(found.high, 3)  # the exact one is 0.096
-    (0.032, 0.183)
+    (0.032, 0.184)
     >>> found = interval(drawn, protocol, "recall@10", shape=Shape())
     >>> round(found.low, 3), round(found.high, 3)
     (0.088, 0.119)
@@ -665,7 +665,9 @@ class _Columns:
     head : ndarray of bool, shape (k,)
         Whether it is spread evenly over all ranks down to there, or at that rank alone.
     first : ndarray of int
-        Those that a programme begins with.
+        Those that a programme begins with, `cover` among them.
+    cover : ndarray of int
+        Those where each cell is likeliest, so that none is impossible.
     """
 
     laws: FloatArray
@@ -675,6 +677,7 @@ class _Columns:
     last: IntArray
     head: np.ndarray
     first: IntArray
+    cover: IntArray
 
 
 @lru_cache(maxsize=64)
@@ -699,15 +702,19 @@ def _columns(part: _Part, shape: Shape | None) -> _Columns:
     near = 10.0 * (part.pools[-1] + 1) / part.m
     firsts = [found[0].first, *(one.first[one.last[one.first] < near] for one in found[1:])]
     falls = max(len(one.falls) for one in found)
+    laws = np.concatenate([one.laws for one in found])
+    cover = np.unique(laws.argmax(axis=0))
+    begin = [first + at for first, at in zip(firsts, starts, strict=False)]
     return _Columns(
-        np.concatenate([one.laws for one in found]),
+        laws,
         np.concatenate([one.low for one in found]),
         np.concatenate([one.high for one in found]),
         # Catalogues of one part are alike, but one may have a doubling more among its first ranks.
         np.concatenate([np.pad(o.falls, ((0, falls - len(o.falls)), (0, 0))) for o in found], 1),
         np.concatenate([one.last for one in found]),
         np.concatenate([one.head for one in found]),
-        np.concatenate([first + at for first, at in zip(firsts, starts, strict=False)]),
+        np.unique(np.concatenate([*begin, cover])),
+        cover,
     )
 
 
@@ -723,7 +730,8 @@ def _of_pool(part: _Part, pool: int, shape: Shape | None) -> _Columns:
     if last < 2:
         first = np.searchsorted(above, np.unique(np.round(few)))
         single = np.zeros(above.size, dtype=bool)
-        return _Columns(laws, low, high, np.zeros((0, above.size)), above, single, np.unique(first))
+        none = np.zeros((0, above.size))
+        return _Columns(laws, low, high, none, above, single, np.unique(first), first[:0])
     inside = above < last
     ends = above[inside]  # of stretches of ranks, whose middle stands for them
     widths = np.diff(ends, prepend=-1)
@@ -759,6 +767,7 @@ def _of_pool(part: _Part, pool: int, shape: Shape | None) -> _Columns:
         above,
         inside,
         np.unique(np.concatenate([head_first, ends.size + tail_first]).astype(np.int64)),
+        ends[:0],
     )
 
 
@@ -993,7 +1002,7 @@ class Programme:
 
     def _needed(self, g: int, at: IntArray, weights: FloatArray, units: float) -> IntArray:
         """Columns that hold a hundredth of a user or more, and some that show all cells."""
-        return np.union1d(at[weights * units > 1e-1], self.columns[g].first[::12])
+        return np.union1d(at[weights * units > 1e-1], self.columns[g].cover)
 
     def _mixtures(
         self,
