@@ -2,8 +2,8 @@
 
 For recommenders whose true ranks are known (:mod:`sampled_book.benchmark`) the expectation and the
 variance of every correction that is a fixed vector are sums over users, so nothing is simulated:
-:func:`exact`. The verdicts of :func:`~sampled_metrics.evaluation.compare` and the corrections that are fitted
-to the sample are taken from one drawn log for each number of negatives: :func:`drawn`.
+:func:`exact`. The verdicts of :func:`~sampled_metrics.evaluation.compare` and the corrections that
+are fitted to the sample are taken from one drawn log for each number of negatives: :func:`drawn`.
 ``python -m sampled_book.evidence`` computes all of it for data sets that the benchmark has ranked.
 """
 
