@@ -625,7 +625,7 @@ def by_correction(errors: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         By data, metric, m, replacement and estimator: bias, mean size over recommenders; rmse, the
         root of the mean square; share, rmse as a part of the mean exact metric; covered; wrong,
-        said_right and said_wrong, means over the pairs that are :func:`told_apart`.
+        said_right and said_wrong, means over the pairs that are `told_apart`.
     """
     keys = ["data", "metric", "m", "replacement", "estimator"]
     squares = errors.assign(bias=errors["bias"].abs(), square=errors["rmse"] ** 2)
