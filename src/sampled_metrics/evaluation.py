@@ -25,7 +25,7 @@ from scipy.special import chdtrc, chdtri, gammaln, stdtr, stdtrit
 from . import _progress, identification, priors
 from . import estimators as corrections
 from ._validate import FloatArray, IntArray, as_written, shortened
-from .identification import Shape
+from .identification import Shape, _rung
 from .io.logs import Log, Rows, read_log
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -552,13 +552,6 @@ def _decided(
     falls, _ = programme.apart(both, np.array([slope for _, _, slope in ways]))
     found = zip(ways, falls.tolist(), strict=True)
     return [pair for (pair, _, _), fall in found if fall >= wanted * designs[pair]]
-
-
-def _rung(shape: Shape | None) -> str:
-    if shape is None:
-        return "proven"
-    steepness = shape.steepness
-    return "if decreasing" + (f", at most {steepness:g} times" if np.isfinite(steepness) else "")
 
 
 class _Judge:

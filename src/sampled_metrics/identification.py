@@ -101,6 +101,14 @@ class Shape:
         )
 
 
+def _rung(shape: Shape | None) -> str:
+    """The name of a rung of the ladder, as a verdict gives it."""
+    if shape is None:
+        return "proven"
+    steepness = shape.steepness
+    return "if decreasing" + (f", at most {steepness:g} times" if np.isfinite(steepness) else "")
+
+
 @dataclass(frozen=True, eq=False)
 class Interval:
     """The exact metrics that are compatible with a sample.
@@ -1001,7 +1009,7 @@ class Programme:
         )
 
     def _needed(self, g: int, at: IntArray, weights: FloatArray, units: float) -> IntArray:
-        """Columns that hold a hundredth of a user or more, and some that show all cells."""
+        """Columns that hold a tenth of a user or more, and those that show all cells."""
         return np.union1d(at[weights * units > 1e-1], self.columns[g].cover)
 
     def _mixtures(

@@ -28,7 +28,7 @@ import pandas as pd
 from scipy.optimize import linprog
 
 from ._validate import FloatArray, IntArray, as_written, integer
-from .identification import Shape
+from .identification import Shape, _rung
 from .metrics import CUTOFF, Metric
 from .metrics import metric as parsed
 from .numerics.all_ranks import AllRanks, all_ranks, local_maxima
@@ -746,11 +746,3 @@ def _orders(same: list[_Judged], rungs: list[Shape | None]) -> list[tuple[str, .
                     break
             found.append((one.row.dataset, of.name, *names, verdict, rung))
     return found
-
-
-def _rung(shape: Shape | None) -> str:
-    """As the rungs of :func:`~sampled_metrics.evaluation.compare` are called."""
-    if shape is None:
-        return "proven"
-    steep = shape.steepness
-    return "if decreasing" + (f", at most {steep:g} times" if np.isfinite(steep) else "")
