@@ -38,14 +38,14 @@ _CELL = 0.75
 #: the next, are judged together; so are groups with a smaller share of the users than the last.
 _ALIKE, _ALIKE_SETS, _FEW = 1.1, 2.0, 0.03
 #: Ranks in a programme: per unit of the angle between ranks, and over the head.
-_TAIL, _HEAD = 2, 24
+_TAIL, _HEAD = 4, 48
 #: Ranks that the bounds look at: all up to the first number, then so many per column.
 _EVERY, _FINER = 4_096, 16
 #: Deviances that a profile is drawn at.
 LEVELS = (2.5, 8.0)
 #: Deviance that a bound may lie below a profile before ranks are added, how often they are, and
 #: how many for one part.
-_NEAR, _ROUNDS, _MORE = 0.1, 8, 6
+_NEAR, _ROUNDS, _MORE = 0.1, 8, 20
 #: Nearer to its optimum rounding lets no programme come, in nats per user.
 _ROUNDING = 3e-11
 #: Problems solved at once.
@@ -994,23 +994,30 @@ class Programme:
                 if far[i] and more.size:
                     at = chosen[i][g]
                     if left == rounds:
-                        at = self._needed(g, at, weights[i][g], float(units[i]))
+                        at = self._needed(g, at, weights[i][g], shares[i, g], float(units[i]))
                     chosen[i][g] = np.union1d(at, more)
                     todo.append((i, g))
             if not todo:
                 break
         value, likelihood, bound = (x.sum(axis=1) for x in (value, likelihood, bound))
         needed = [
-            [self._needed(g, at, weights[i][g], float(units[i])) for g, at in enumerate(each)]
+            [
+                self._needed(g, at, weights[i][g], shares[i, g], float(units[i]))
+                for g, at in enumerate(each)
+            ]
             for i, each in enumerate(chosen)
         ]
         return _Solved(
             value + self.partition.rest, likelihood, bound, expected, chosen, weights, needed
         )
 
-    def _needed(self, g: int, at: IntArray, weights: FloatArray, units: float) -> IntArray:
-        """Columns that hold a tenth of a user or more, and those that show all cells."""
-        return np.union1d(at[weights * units > 1e-1], self.columns[g].cover)
+    def _needed(
+        self, g: int, at: IntArray, weights: FloatArray, shares: FloatArray, units: float
+    ) -> IntArray:
+        """Columns that hold a tenth of a user or more, or most of those in an observed cell."""
+        held = weights[:, np.newaxis] * self.columns[g].laws[at]
+        most = held[:, shares[: held.shape[1]] > 0].argmax(axis=0)
+        return np.union1d(at[weights * units > 1e-1], at[most])
 
     def _mixtures(
         self,

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import beta, binom
 
 from ._validate import FloatArray, IntArray, as_written, floats, generator, integer, integers, span
 from .estimators import Estimator
@@ -782,6 +781,8 @@ def _mixed_repeats(
     probabilities are polynomials in it, which a Gauss rule integrates. Its error falls at least
     as ``(e * expected / (4 * nodes)) ** (2 * nodes)``, `expected` of the tied being drawn.
     """
+    from scipy.stats import beta  # takes as long to import as all the rest
+
     law = np.zeros((draws.size, size, width))
     for part in _blocks(np.full(draws.size, size * width)):
         given = draws[part], better[part], tied[part], pool[part]
@@ -921,6 +922,8 @@ def _group_moment(
     left = np.maximum(draws[:, np.newaxis] - np.arange(width), 0)
     tied, behind = tied[:, np.newaxis], (own.total - better)[:, np.newaxis]
     if own.repeat:  # a share of the draws so small that it adds nothing to 16 digits is left out
+        from scipy.stats import binom
+
         share = float((tied / np.maximum(behind, 1)).max())
         most = min(most, int(binom.isf(1e-20, int(draws.max()), min(share, 1.0))) + 1)
     else:

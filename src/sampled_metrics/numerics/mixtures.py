@@ -103,23 +103,29 @@ def _step(
     done &= np.abs(dual).max(axis=1) <= 3.0 * near
     if done.all():
         return done, (w, y, z)
-    theta = w / z
-    # With H the Hessian, (H + Z/W)^-1 by Woodbury: only a system over the cells is solved.
-    root: FloatArray = laws * (np.sqrt(shares) / expected)[:, :, np.newaxis]
-    scaled = root * theta[:, np.newaxis]
-    system = np.matmul(scaled, root.transpose(0, 2, 1))
+    # With H the Hessian, (H + Z/W)^-1 = R (I + S'S)^-1 R, where R'R = W/Z and S S' is over the cells.
+    root = np.sqrt(w / z)[:, np.newaxis]
+    scaled = laws * (np.sqrt(shares) / expected)[:, :, np.newaxis] * root
+    across = scaled.transpose(0, 2, 1)
+    few = k <= laws.shape[1]
+    system = np.matmul(across, scaled) if few else np.matmul(scaled, across)
     # Rounding may leave a matrix of this size a little short of positive definite.
     diagonal = np.arange(system.shape[1])
     system[:, diagonal, diagonal] += 1.0 + 1e-15 * np.trace(system, axis1=1, axis2=2)[:, np.newaxis]
 
     def inverse(v: FloatArray) -> FloatArray:
-        seen = np.linalg.solve(system, np.matmul(scaled, v.transpose(0, 2, 1)))
-        return np.asarray(theta[:, np.newaxis] * v - np.matmul(seen.transpose(0, 2, 1), scaled))
+        turned = (root * v).transpose(0, 2, 1)
+        if few:
+            found = np.linalg.solve(system, turned)
+        else:  # (I + S'S)^-1 = I - S' (I + S S')^-1 S
+            seen = np.linalg.solve(system, np.matmul(scaled, turned))
+            found = turned - np.matmul(across, seen)
+        return np.asarray(root * found.transpose(0, 2, 1))
 
     force = -dual - z
     pushed = inverse(np.concatenate([rows, force[:, np.newaxis]], axis=1))
-    across = pushed[:, :-1]
-    schur = np.matmul(across, rows.transpose(0, 2, 1))
+    moved = pushed[:, :-1]
+    schur = np.matmul(moved, rows.transpose(0, 2, 1))
     # Nor need this one be, where all weight is at one rank.
     diagonal = np.arange(schur.shape[1])
     schur[:, diagonal, diagonal] += 1e-15 * np.trace(schur, axis1=1, axis2=2)[:, np.newaxis]
@@ -127,7 +133,7 @@ def _step(
 
     def direction(pushed: FloatArray, target: FloatArray) -> tuple[FloatArray, ...]:
         dy = _along(inner, -primal - _along(rows, pushed))
-        dw = pushed + _times(dy, across)
+        dw = pushed + _times(dy, moved)
         return dw, dy, -(target + z * dw) / w
 
     dw, _, dz = direction(pushed[:, -1], w * z)
