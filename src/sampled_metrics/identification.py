@@ -882,11 +882,13 @@ class Programme:
         low, high = self.partition.range
         spread = np.sqrt(np.maximum(base.value - low, (high - low) / units) * (high - low) / units)
         slope = signs * np.sqrt(middle) / spread
-        found, deviance = base, np.full(len(every), middle)
-        for rounds in (1, _ROUNDS):
+        # The first slope may ask for quite other ranks than the likeliest mixture has.
+        begin, deviance = None, np.full(len(every), middle)
+        for rounds in (0, 1):
             slope = slope * np.clip(np.sqrt(middle / np.maximum(deviance, 1e-3 * middle)), 0.03, 30)
-            found = self._solved(every, slope / (2.0 * units), found.chosen, rounds)
+            found = self._solved(every, slope / (2.0 * units), begin, rounds)
             deviance = 2.0 * units * np.maximum(base.likelihood - found.likelihood, 0.0)
+            begin = found.chosen
         lines = []
         for level in levels:
             ratio = level / np.maximum(deviance, 1e-3 * middle)
@@ -993,6 +995,7 @@ class Programme:
             for (i, g), more in zip(before, lacking, strict=True):
                 if far[i] and more.size:
                     at = chosen[i][g]
+                    more = _around(more, at)
                     if left == rounds:
                         at = self._needed(g, at, weights[i][g], shares[i, g], float(units[i]))
                     chosen[i][g] = np.union1d(at, more)
@@ -1069,9 +1072,12 @@ class Programme:
         rest = self.partition.rest
         for side in (2 * i, 2 * i + 1):
             for slope, found in rounds:
-                # What the bound lacks of the programme's own value, as a deviance.
+                # What the bound lacks of the programme's own value, and the best mixture of being
+                # the best, as a deviance.
                 own = slope[side] / (2.0 * units[side]) * (found.value[side] - rest)
-                gaps.append(2.0 * units[side] * (own - found.likelihood[side] - found.bound[side]))
+                lacks = own - found.likelihood[side] - found.bound[side]
+                lacks -= base.likelihood[side] + base.bound[side]
+                gaps.append(2.0 * units[side] * lacks)
                 best = 2.0 * units[side] * (found.bound[side] + base.likelihood[side])
                 intercepts.append(best + slope[side] * rest)
                 slopes.append(-slope[side])
@@ -1117,6 +1123,13 @@ class Programme:
             deviance += 2.0 * float((seen[some] * np.log(seen[some] / wanted[some])).sum())
             cells_ += seen.size - 1
         return Fit(max(deviance, 0.0), cells_)
+
+
+def _around(peaks: IntArray, among: IntArray) -> IntArray:
+    """Peaks, and where one is halfway to its neighbours, so that they are a quarter as far apart."""
+    after = np.searchsorted(among, peaks)
+    near = np.stack([among[np.maximum(after - 1, 0)], among[np.minimum(after, among.size - 1)]])
+    return np.unique(np.append(peaks, (peaks + near) // 2))
 
 
 def _units(samples: Sequence[list[FloatArray]]) -> FloatArray:
