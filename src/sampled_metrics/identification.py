@@ -46,6 +46,8 @@ LEVELS = (2.5, 8.0)
 #: Deviance that a bound may lie below a profile before ranks are added, how often they are, and
 #: how many for one part.
 _NEAR, _ROUNDS, _MORE = 0.1, 8, 20
+#: How often a slope is mended that leads to another deviance than was sought.
+_TRIES = 3
 #: Nearer to its optimum rounding lets no programme come, in nats per user.
 _ROUNDING = 3e-11
 #: Problems solved at once.
@@ -703,6 +705,22 @@ def _at_ranks(pool: int, m: int, replacement: bool) -> tuple[IntArray, FloatArra
     return above, found
 
 
+@lru_cache(maxsize=64)
+def _evenly(pool: int, m: int, replacement: bool, last: int) -> FloatArray:
+    """The law in cells of ranks that are spread evenly down to each of those below `last`."""
+    above, laws = _at_ranks(pool, m, replacement)
+    inside = above < last
+    ends = above[inside]  # of stretches of ranks, whose middle stands for them
+    widths = np.diff(ends, prepend=-1)
+    of_stretch = laws[inside]
+    if (widths > 1).any():
+        middles = ends - (widths - 1) // 2
+        of_stretch = np.add.reduceat(law(m, middles, pool, replacement), cells(m), axis=1)
+    found = np.cumsum(of_stretch * widths[:, np.newaxis], axis=0) / (ends + 1.0)[:, np.newaxis]
+    found.setflags(write=False)
+    return np.asarray(found)
+
+
 def _columns(part: _Part, shape: Shape | None) -> _Columns:
     found = [_of_pool(part, pool, shape) for pool in part.pools]
     starts = np.cumsum([0, *(one.last.size for one in found)])
@@ -741,18 +759,10 @@ def _of_pool(part: _Part, pool: int, shape: Shape | None) -> _Columns:
         none = np.zeros((0, above.size))
         return _Columns(laws, low, high, none, above, single, np.unique(first), first[:0])
     inside = above < last
-    ends = above[inside]  # of stretches of ranks, whose middle stands for them
-    widths = np.diff(ends, prepend=-1)
-    if (widths > 1).any():
-        middles = ends - (widths - 1) // 2
-        of_stretch = np.add.reduceat(
-            law(part.m, middles, pool, part.replacement), cells(part.m), axis=1
-        )
-    else:
-        of_stretch = laws[inside]
+    ends = above[inside]
+    even = _evenly(pool, part.m, part.replacement, last)
     every = np.arange(last)
     means = [(np.cumsum(term) / (every + 1.0))[ends] for term in part.terms(pool, every)]
-    even = np.cumsum(of_stretch * widths[:, np.newaxis], axis=0) / (ends + 1.0)[:, np.newaxis]
     steps = np.geomspace(1, last, _HEAD)
     head_first = np.searchsorted(
         ends, np.clip([*range(12), *steps - 1, *above[drops]], 0, ends[-1])
@@ -868,9 +878,15 @@ class Programme:
         self._bases: dict[int, tuple[list[FloatArray], list[list[FloatArray]], _Solved]] = {}
 
     def profiles(
-        self, samples: Sequence[list[FloatArray]], levels: Sequence[float] = LEVELS
+        self,
+        samples: Sequence[list[FloatArray]],
+        levels: Sequence[float] = LEVELS,
+        rounds: int = _ROUNDS,
     ) -> list[Profile]:
-        """The profile of each sample, from :meth:`Partition.counts`, and lines near the levels."""
+        """The profile of each sample, from :meth:`Partition.counts`, and lines near the levels.
+
+        With fewer rounds the lines may lie further below it.
+        """
         if not self.columns:
             fit, none = Fit(0.0, 0), np.empty(0)
             return [Profile(none, none, self.partition.range, 0.0, fit, []) for _ in samples]
@@ -884,17 +900,32 @@ class Programme:
         slope = signs * np.sqrt(middle) / spread
         # The first slope may ask for quite other ranks than the likeliest mixture has.
         begin, deviance = None, np.full(len(every), middle)
-        for rounds in (0, 1):
+        for few in (0, 1):
             slope = slope * np.clip(np.sqrt(middle / np.maximum(deviance, 1e-3 * middle)), 0.03, 30)
-            found = self._solved(every, slope / (2.0 * units), begin, rounds)
+            found = self._solved(every, slope / (2.0 * units), begin, few)
             deviance = 2.0 * units * np.maximum(base.likelihood - found.likelihood, 0.0)
             begin = found.chosen
         lines = []
         for level in levels:
-            ratio = level / np.maximum(deviance, 1e-3 * middle)
-            at = slope * np.sqrt(np.minimum(ratio, 1e3))
-            found = self._solved(every, at / (2.0 * units), found.chosen)
-            lines.append((at, found))
+            todo = np.arange(len(every))
+            for _ in range(_TRIES if rounds == _ROUNDS else 1):
+                ratio = level / np.maximum(deviance[todo], 1e-3 * middle)
+                slope[todo] *= np.sqrt(np.minimum(ratio, 1e3))
+                some = [every[i] for i in todo]
+                again = self._solved(
+                    some, slope[todo] / (2.0 * units[todo]), found.part(todo).chosen, rounds
+                )
+                found = again if todo.size == len(every) else found.updated(todo, again)
+                deviance = 2.0 * units * np.maximum(base.likelihood - found.likelihood, 0.0)
+                # A line there leaves out less than a hundredth of the way to the level; there is
+                # none where the metric has no further to go.
+                far = np.abs(np.log(np.maximum(deviance, 1e-9) / level)) > 0.25
+                left = np.minimum(found.value - low, high - found.value)
+                far &= left > 1e-6 * (high - low)
+                todo = np.flatnonzero(far.reshape(-1, 2).any(axis=1).repeat(2))
+                if not todo.size:
+                    break
+            lines.append((slope.copy(), found))
         return [self._profile(i, every[2 * i], units, base, lines) for i in range(len(samples))]
 
     def apart(
@@ -1017,10 +1048,10 @@ class Programme:
     def _needed(
         self, g: int, at: IntArray, weights: FloatArray, shares: FloatArray, units: float
     ) -> IntArray:
-        """Columns that hold a tenth of a user or more, or most of those in an observed cell."""
+        """Columns that hold a user or more, or most of those in an observed cell."""
         held = weights[:, np.newaxis] * self.columns[g].laws[at]
         most = held[:, shares[: held.shape[1]] > 0].argmax(axis=0)
-        return np.union1d(at[weights * units > 1e-1], at[most])
+        return np.union1d(at[weights * units > 1.0], at[most])
 
     def _mixtures(
         self,
@@ -1168,6 +1199,13 @@ class _Solved:
             [self.weights[i] for i in each],
             [self.chosen[i] for i in each],
         )
+
+    def updated(self, samples: IntArray, again: _Solved) -> _Solved:
+        """What was found, where some of the samples have been solved again."""
+        parts = [self.part([i]) for i in range(len(self.chosen))]
+        for place, i in enumerate(samples.tolist()):
+            parts[i] = again.part([place])
+        return _Solved.joined(parts)
 
     @classmethod
     def joined(cls, parts: Sequence[_Solved]) -> _Solved:
