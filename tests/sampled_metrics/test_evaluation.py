@@ -893,7 +893,7 @@ def test_rows_are_of_one_cell_if_they_agree_in_all_columns(most):
     rng = np.random.default_rng(3)
     kinds = [*rng.integers(0, 5, (2, 6)), *rng.integers(0, most, (3, 6)), np.full(6, 7)]
     columns = np.array(kinds)[:, rng.integers(0, 6, 500)]
-    cell, cells = evaluation._alike(list(columns))
+    cell, cells = evaluation.alike(list(columns))
     assert (np.array(cells)[:, cell] == columns).all()
     assert len(cells[0]) == len(np.unique(columns, axis=1).T)
 
