@@ -68,7 +68,7 @@ _Between = Callable[[IntArray], FloatArray]
 
 
 def estimate(
-    log: Log | str | Path | pd.DataFrame,
+    log: Log | str | Path | Sequence[str | Path] | pd.DataFrame,
     metrics: Sequence[str | Metric] = DEFAULT_METRICS,
     *,
     replacement: bool | None = None,
@@ -87,7 +87,7 @@ def estimate(
 
     Parameters
     ----------
-    log : Log, str, Path or pandas.DataFrame
+    log : Log, or what read_log takes
         From :func:`~sampled_metrics.io.logs.read_log`, or what that reads without being told
         more than `replacement`; two users or more for each recommender.
     metrics : sequence of str or Metric
@@ -269,7 +269,7 @@ def _quote(value: float, error: float, low: float, high: float) -> str:
 
 
 def compare(
-    log: Log | str | Path | pd.DataFrame,
+    log: Log | str | Path | Sequence[str | Path] | pd.DataFrame,
     metric: str | Metric,
     *,
     replacement: bool | None = None,
@@ -303,7 +303,7 @@ def compare(
 
     Parameters
     ----------
-    log : Log, str, Path or pandas.DataFrame
+    log : Log, or what read_log takes
         As for :func:`estimate`, with the same users for every recommender.
     metric : str or Metric
     replacement : bool
@@ -757,7 +757,9 @@ class _Sample:
     """
 
     @classmethod
-    def of(cls, log: Log | str | Path | pd.DataFrame, replacement: bool | None) -> _Sample:
+    def of(
+        cls, log: Log | str | Path | Sequence[str | Path] | pd.DataFrame, replacement: bool | None
+    ) -> _Sample:
         """The sample of a log, or of what is read as one."""
         if not isinstance(log, Log):
             return cls(read_log(log, replacement=replacement))

@@ -243,7 +243,7 @@ class Builder:
         if np.min_scalar_type(len(self._kinds)) != self._type:
             self._type = np.min_scalar_type(len(self._kinds))
             self._kind = [kind.astype(self._type) for kind in self._kind]
-        return np.array(numbers, dtype=self._type)[own]
+        return np.asarray(np.array(numbers, dtype=self._type)[own])
 
     @property
     def kinds(self) -> dict[str, IntArray]:

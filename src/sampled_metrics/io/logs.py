@@ -67,6 +67,8 @@ BUNDLED_NEGATIVES = 100
 #: Files of at least so many bytes are read in parts, and so many rows of them at once.
 _LARGE = 1 << 24
 _ROWS = 1 << 19
+#: Partitions of a data frame of Dask that are computed at once.
+_PARTITIONS = 4
 _PARQUET = (".parquet", ".pq")
 _PATTERN = re.compile(r"[*?\[]")
 #: What is said where nobody says how the negatives were drawn.
@@ -121,11 +123,12 @@ class Rows:
         recommender, names = pd.factorize(frame["recommender"])
         starts = np.append(0, np.cumsum(np.bincount(recommender)))
         columns = {name: frame[name].to_numpy(dtype=np.int64) for name in COLUMNS[2:]}
-        user, users, counts = user.astype(np.int32), np.asarray(users), None
+        counts = None
         if "count" in frame:
-            counts = np.ones(users.size)
+            counts = np.ones(len(users))
             counts[user] = frame["count"]
-        return cls(tuple(names), starts, user, users, columns, counts=counts)
+        found = user.astype(np.int32), np.asarray(users)
+        return cls(tuple(names), starts, *found, columns, counts=counts)
 
     @classmethod
     def of_grid(cls, grid: Grid) -> Rows:
@@ -239,15 +242,15 @@ class Log:
                 own = slice(start, end)
                 each = None if rows.counts is None else rows.counts[rows.user[own]]
                 many.append(np.bincount(kind[own], each, found[0].size).astype(np.int64))
-        tables = []
+        tables: list[pd.DataFrame] = []
         for name, count in zip(self.recommenders, many, strict=True):
             table = pd.DataFrame({"recommender": name, **kinds, "count": count})
-            tables.append(table[count > 0])
+            tables.append(table.loc[count > 0])
         return pd.concat(tables, ignore_index=True)
 
 
 def read_log(
-    source: str | Path | pd.DataFrame,
+    source: str | Path | Sequence[str | Path] | pd.DataFrame,
     *,
     n_items: int | None = None,
     n_negatives: int | None = None,
@@ -257,9 +260,11 @@ def read_log(
 
     Parameters
     ----------
-    source : str, Path or pandas.DataFrame
-        A CSV file (also .csv.gz), a Parquet file, a data frame, or "bundled" for the log that
-        comes with the package. A row for each held-out item, with the columns
+    source : str, Path, sequence of these, pandas.DataFrame or dask.dataframe.DataFrame
+        A CSV file (also .csv.gz), a Parquet file, several of them (a list, a folder, or a pattern
+        such as "log/*.parquet"), a data frame, or "bundled" for the log that comes with the
+        package. Folders named as in recommender=ALS say a column. A row for each held-out item,
+        with the columns
 
         - recommender: its name; may be missing if there is one only;
         - user: number or text;
@@ -388,7 +393,7 @@ def _in_parts(
     UnusualError
         If the log is another one, which is then read, or refused, in one piece.
     """
-    files = _files(source)
+    files = _Partitions(source) if _is_dask(source) else _files(source)
     if files is None or not files.large:
         raise UnusualError
     with warnings.catch_warnings(record=True) as said:
@@ -419,7 +424,7 @@ def _say(warned: Iterable[warnings.WarningMessage]) -> None:
 
 
 def _gridded(
-    files: _Files,
+    files: _Files | _Partitions,
     taken: Mapping[str, str],
     sizes: Mapping[str, tuple[int | None, int]],
     replacement: bool,
@@ -495,20 +500,23 @@ def _bundled(n_items: int | None, n_negatives: int | None, replacement: bool | N
     return read_log(rows, n_items=n_items, n_negatives=n_negatives, replacement=False)
 
 
-def _loaded(source: object, name: str, lean: bool = False) -> tuple[pd.DataFrame, str]:
+def _loaded(source: Any, name: str, lean: bool = False) -> tuple[pd.DataFrame, str]:
     """The rows of files or a data frame as they are, and what to call them: a file by its path.
 
     If `lean`, names of recommenders in a large file are categories, and numbers of a small type.
     """
     if isinstance(source, pd.DataFrame):
         return source, name
+    if _is_dask(source):
+        return source.compute().reset_index(drop=True), name
     files = _files(source)
     if files is None:
         argument = name.removeprefix("the ")
         raise ValueError(f"{argument} must be a file or a data frame, got {type(source).__name__}")
     if len(files.paths) == 1 and not files.keys[0]:
         return _of_file(files.paths[0], lean), files.name
-    frames, starts, rows = [], [], 0
+    frames: list[pd.DataFrame] = []
+    starts, rows = [], 0
     for path, keys in zip(files.paths, files.keys, strict=True):
         frame = _of_file(path, lean).assign(**keys)
         if frames and set(frame.columns) != set(frames[0].columns):
@@ -582,7 +590,7 @@ class _Files:
                         raise UnusualError
                     rows += size
                     for key, value in keys.items():
-                        batch[key] = pd.Categorical.from_codes(np.zeros(size, dtype=int), [value])
+                        batch[key] = pd.Categorical([value]).repeat(size)
                     yield batch
             except UnusualError:
                 raise
@@ -610,6 +618,42 @@ class _Files:
         if not ends or not all(isinstance(end, int) for end in ends):
             raise UnusualError
         return min(ends), max(ends), rows
+
+
+def _is_dask(source: object) -> bool:
+    """Whether this is a data frame of Dask, which is not imported here."""
+    return hasattr(source, "partitions") and hasattr(source, "compute")
+
+
+class _Partitions:
+    """A data frame of Dask, a few of whose partitions are computed at once."""
+
+    name, large = "the log", True
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self.starts = [(self.name, 0)]
+
+    def header(self) -> pd.DataFrame:
+        return pd.DataFrame(self._frame.head(0, npartitions=1))
+
+    def batches(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+        frame = self._frame[list(names)]
+        for start in range(0, frame.npartitions, _PARTITIONS):
+            part = frame.partitions[start : start + _PARTITIONS].compute().reset_index(drop=True)
+            for begin in range(0, len(part), _ROWS):
+                some = part.iloc[begin : begin + _ROWS].reset_index(drop=True)
+                yield {name: _plain(some[name], name) for name in names}
+
+    def bounds(self, names: Sequence[str]) -> tuple[int, int, int]:
+        return 0, -1, 0
+
+
+def _plain(column: pd.Series, name: str) -> Any:
+    """A column of whole numbers as NumPy's, in a small type; others as they are."""
+    if pd.api.types.is_integer_dtype(column.dtype) and not column.hasnans:
+        return _small(column.to_numpy(dtype=np.int64), name)
+    return column
 
 
 def _files(source: object) -> _Files | None:
