@@ -270,12 +270,13 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
     log, table, page = _opened(arguments, files)
     n_items, users, most = arguments.n_items, arguments.users, arguments.max_negatives
     if n_items is None:
-        n_items = round(log.frame["n_items"].mean())
+        rows = log.counts["count"]
+        n_items = round(float((log.counts["n_items"] * rows).sum() / rows.sum()))
     if users is None:
-        users = int(log.frame.groupby("recommender")["user"].nunique().max())
+        users = log.n_users
     if most is None:
         most = max(1, min(1_000, n_items - 1))
-    negatives = int(log.frame["n_negatives"].min())
+    negatives = int(log.counts["n_negatives"].min())
     ranks = planning.fitted(log, n_items, progress=arguments.progress)
     of = metric(arguments.metric)
     options: dict[str, Any] = {
@@ -298,7 +299,7 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
         return pd.concat(parts).drop_duplicates(ignore_index=True)
 
     frame = curves() if arguments.curve else plans()
-    most_drawn = int(log.frame["n_negatives"].max())
+    most_drawn = int(log.counts["n_negatives"].max())
     notes: tuple[str, ...] = ()
     if negatives < most_drawn:
         notes = (
@@ -477,13 +478,13 @@ def _facts(log: Log, arguments: argparse.Namespace) -> dict[str, object]:
     """What a report says that it was made from."""
     from .results import printable
 
-    sizes = {name: sorted({int(log.frame[name].min()), int(log.frame[name].max())})
+    sizes = {name: sorted({int(log.counts[name].min()), int(log.counts[name].max())})
              for name in ("n_items", "n_negatives")}  # fmt: skip
     return {
         "log": arguments.log,
         "recommenders": ", ".join(map(printable, log.recommenders)),
-        "users": int(log.frame["user"].nunique()),
-        "rows": len(log.frame),
+        "users": log.n_users,
+        "rows": int(log.counts["count"].sum()),
         "items": " to ".join(f"{size:,}" for size in sizes["n_items"]),
         "negatives": " to ".join(f"{size:,}" for size in sizes["n_negatives"])
         + (", with replacement" if log.replacement else ", without replacement"),

@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.special import chdtrc, chdtri, gammaln, stdtr, stdtrit
 
 from . import _progress, identification, priors
 from . import estimators as corrections
 from ._validate import FloatArray, IntArray, as_written, shortened
 from .identification import Shape, _rung
-from .io.logs import Log, Rows, read_log
+from .io.grids import Grid, alike
+from .io.logs import KIND, Log, Rows, read_log
 from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics import betting
@@ -68,7 +68,7 @@ _Between = Callable[[IntArray], FloatArray]
 
 
 def estimate(
-    log: Log | str | Path | pd.DataFrame,
+    log: Log | str | Path | Sequence[str | Path] | pd.DataFrame,
     metrics: Sequence[str | Metric] = DEFAULT_METRICS,
     *,
     replacement: bool | None = None,
@@ -87,7 +87,7 @@ def estimate(
 
     Parameters
     ----------
-    log : Log, str, Path or pandas.DataFrame
+    log : Log, or what read_log takes
         From :func:`~sampled_metrics.io.logs.read_log`, or what that reads without being told
         more than `replacement`; two users or more for each recommender.
     metrics : sequence of str or Metric
@@ -211,10 +211,9 @@ def _one_row_each(
             ends = {}
             if unbiased and int(sample.relevant.max()) > 1:
                 low, high = values.range(of, "naive")
-                ends = {
-                    name: betting.interval(one.per_user, low, high, 1.0 - level)
-                    for name, one in naive.items()
-                }
+                for name, one in naive.items():
+                    each, counts = sample.tally(one.parts)
+                    ends[name] = betting.interval(each, low, high, 1.0 - level, counts=counts)
             elif identification:
                 ends, said = sample.possible(of, None if unbiased else shapes[of], level)
                 notes += said
@@ -270,7 +269,7 @@ def _quote(value: float, error: float, low: float, high: float) -> str:
 
 
 def compare(
-    log: Log | str | Path | pd.DataFrame,
+    log: Log | str | Path | Sequence[str | Path] | pd.DataFrame,
     metric: str | Metric,
     *,
     replacement: bool | None = None,
@@ -304,7 +303,7 @@ def compare(
 
     Parameters
     ----------
-    log : Log, str, Path or pandas.DataFrame
+    log : Log, or what read_log takes
         As for :func:`estimate`, with the same users for every recommender.
     metric : str or Metric
     replacement : bool
@@ -408,7 +407,7 @@ def compare(
     for one, two in pairs:
         a, b, judgement = corrected[one], corrected[two], judged[one, two]
         difference = _difference(a.value, b.value)
-        paired = _Found.over(_difference(a.per_user, b.per_user), difference)
+        paired = _Found.over(sample, _less(a, b), a.users, difference)
         error, low, high, _ = _student(paired, level)
         reported = _difference(naive[one].value, naive[two].value)
         likely = "" if low <= 0 <= high or judgement.sign else one if difference > 0 else two
@@ -497,7 +496,7 @@ def _negatives_needed(
     for name, (ranks, mass) in fits.items():
         exact = of.term(ranks, 1, 1, n_items)
         means[name] = float(mass @ exact)
-        variances[name] = float(mass @ exact**2 - means[name] ** 2) / sample.users[name].size
+        variances[name] = float(mass @ exact**2 - means[name] ** 2) / sample.users[name]
     fewest = int(sample.negatives.min())
     more = "all" if n_items - 2 <= _MOST_NEGATIVES else f">{_MOST_NEGATIVES}"
     needed = {}
@@ -512,7 +511,7 @@ def _negatives_needed(
             if m > fewest and pairs:
                 protocol = values._mean_protocol(m)
                 counts = {
-                    name: sample.users[name].size * (mass @ protocol.pmf(ranks))
+                    name: sample.users[name] * (mass @ protocol.pmf(ranks))
                     for name, (ranks, mass) in fits.items()
                     if any(name in pair for pair in pairs)
                 }
@@ -608,7 +607,7 @@ class _Judge:
             ends = identification.difference(one, two, wanted * self._dependence(pair, one, two))
             shown, sign = 0.5 * (ends[1] - ends[0]), verdicts[pair]
             ends = _agreeing(ends, sign)
-            users = self.sample.users[pair[0]].size
+            users = self.sample.users[pair[0]]
             needed = int(np.ceil(users * wanted / apart[pair])) if apart[pair] > 0 else None
             steepness = np.inf if shape is None else shape.steepness
             design = designs.get(pair, designs.get(pair[::-1], 1.0))
@@ -653,70 +652,42 @@ def _holm(
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """The estimate for one recommender, its standard error, and a way to its users' values."""
+    """The estimate for one recommender, its standard error, and what users' values are made of.
+
+    A user's value is the sum over recommenders of its rows' values, which `parts` has by cell.
+    """
 
     value: float
     users: int
     error: float
-    values: Callable[[], FloatArray]
-
-    @property
-    def per_user(self) -> FloatArray:
-        return self.values()
+    parts: Mapping[str, FloatArray]
 
     @classmethod
-    def over(cls, per_user: FloatArray, value: float) -> _Found:
-        """An estimate whose users' values vary as these do."""
-        return cls(value, per_user.size, _error(per_user), lambda: per_user)
+    def over(
+        cls,
+        sample: _Sample,
+        parts: Mapping[str, FloatArray],
+        users: int,
+        value: float | None = None,
+    ) -> _Found:
+        """An estimate whose users' values vary as these do; their mean if no value is given."""
+        mean = sample.mean(parts, users)
+        error = sample.error(parts, users, mean)
+        return cls(mean if value is None else value, users, error, parts)
 
     @classmethod
     def of(cls, sample: _Sample, recommender: str, worth: FloatArray) -> _Found:
         """The mean of a recommender's users, from the value of a row of each cell."""
-        if not sample.alone:
-            per_user = sample.by_user(recommender, worth)
-            return cls.over(per_user, float(per_user.mean()))
-        counts, users = sample.counts[recommender], sample.users[recommender].size
-        value = float(counts @ worth) / users
-        error = _error(worth, counts)
-        return cls(value, users, error, lambda: sample.by_user(recommender, worth))
+        return cls.over(sample, {recommender: worth}, sample.users[recommender])
 
 
-def _error(values: FloatArray, counts: FloatArray | float = 1.0) -> float:
-    """Standard error of the mean of values that stand for so many users each; rounding is none."""
-    counts = np.broadcast_to(counts, values.shape)
-    users = counts.sum()
-    mean = (counts @ values) / users
-    error = float(np.sqrt(counts @ (values - mean) ** 2 / (users - 1) / users))
-    return 0.0 if error <= _ROUNDING * float(np.abs(values[counts > 0]).max()) else error
-
-
-def _alike(columns: Sequence[IntArray]) -> tuple[IntArray, list[IntArray]]:
-    """Which of the different rows of columns each row is, and these rows as columns."""
-    kinds = 1
-    code: NDArray[Any] = np.zeros(columns[0].size, dtype=np.int64)
-    for column in columns:
-        low, span = int(column.min()), int(column.max()) - int(column.min()) + 1
-        if span == 1:
-            continue
-        places = column - low
-        if kinds * span >= 2**62:
-            (code, some), (places, others) = (pd.factorize(x, sort=True) for x in (code, places))
-            kinds, span = some.size, others.size
-        code = places if kinds == 1 else code * np.int64(span) + places
-        kinds *= span
-    if kinds <= 1 << 16:  # then nothing has to be sorted, however many rows there are
-        first = np.full(kinds, -1)
-        for at in range(0, code.size, _BLOCK):
-            some = code[at : at + _BLOCK]
-            first[some] = np.arange(at, at + some.size)
-        there = first >= 0
-        first = first[there]
-        code = (np.cumsum(there, dtype=np.int32) - 1)[code] if not there.all() else code
-    else:
-        code, different = pd.factorize(code, sort=True)
-        first = np.empty(different.size, dtype=np.int64)
-        first[code] = np.arange(code.size)
-    return code, [column[first].astype(np.int64) for column in columns]
+def _less(first: _Found, second: _Found) -> dict[str, FloatArray]:
+    """The parts of the users' differences."""
+    names = dict.fromkeys([*first.parts, *second.parts])
+    return {
+        name: np.asarray(first.parts.get(name, 0.0) - second.parts.get(name, np.float64(0.0)))
+        for name in names
+    }
 
 
 def _among_relevant(rows: Rows) -> tuple[IntArray, IntArray]:
@@ -761,10 +732,6 @@ class _Class:
     size: IntArray
 
 
-#: What a cell of a sample holds: rows that agree in all of these are judged alike.
-_CELL = ("n_better", "n_tied", "position", "n_relevant", "n_items", "n_negatives")
-
-
 class _Sample:
     """The rows of a log as counts: users of each recommender in each cell of rows that are alike.
 
@@ -779,6 +746,10 @@ class _Sample:
         The cell of each row of the log.
     counts : dict of str to ndarray of float, shape (cells,)
         Users of each recommender; a user's instances have a share of the user each.
+    weights : ndarray of float, shape (labels,)
+        How many users each of the log's users stands for.
+    users : dict of str to int
+        How many users each recommender has.
     mean_items : int
         Size of the catalogue, over the rows.
     alone : bool
@@ -786,7 +757,9 @@ class _Sample:
     """
 
     @classmethod
-    def of(cls, log: Log | str | Path | pd.DataFrame, replacement: bool | None) -> _Sample:
+    def of(
+        cls, log: Log | str | Path | Sequence[str | Path] | pd.DataFrame, replacement: bool | None
+    ) -> _Sample:
         """The sample of a log, or of what is read as one."""
         if not isinstance(log, Log):
             return cls(read_log(log, replacement=replacement))
@@ -796,33 +769,55 @@ class _Sample:
         return cls(log)
 
     def __init__(self, log: Log) -> None:
-        rows, self.names, self.replacement = log.rows, log.recommenders, log.replacement
+        self.names, self.replacement, self.grid = log.recommenders, log.replacement, log.grid
+        if self.grid is not None:
+            self._take_grid(self.grid)
+        else:
+            self._take_rows(log.rows)
+        for name, users in self.users.items():
+            if users < 2:
+                raise ValueError(
+                    f"users must be 2 or more for a standard error, got 1 of {shortened(name)}"
+                )
+
+    def _take_grid(self, grid: Grid) -> None:
+        self.alone, self.paired = True, True
+        self._take_cells([grid.kinds[name] for name in KIND])
+        self.place, self.many = np.zeros((2, self.better.size), dtype=np.int64)
+        found = zip(self.names, grid.counts.astype(float), strict=True)
+        self.counts = dict(found)
+        self.users = {name: int(counts.sum()) for name, counts in self.counts.items()}
+        each = grid.counts.sum(axis=0)
+        self.mean_items = round(float(each @ self.items) / float(each.sum()))
+
+    def _take_rows(self, rows: Rows) -> None:
         self.instance, self.user, self.labels = rows.columns["instance"], rows.user, rows.users
+        self.paired = rows.paired
+        self.weights = np.ones(self.labels.size) if rows.counts is None else rows.counts
         ends = rows.starts.tolist()
         self.rows = {name: slice(*at) for name, at in zip(self.names, pairwise(ends), strict=True)}
         self.users, self.alone = {}, True
         for name, span in self.rows.items():
             user = self.user[span]
-            each = np.bincount(user)
-            self.users[name] = np.flatnonzero(each)
-            if self.users[name].size < 2:
-                raise ValueError(
-                    f"users must be 2 or more for a standard error, got 1 of {shortened(name)}"
-                )
-            self.alone &= user.size == self.users[name].size and bool((user[1:] > user[:-1]).all())
-        columns = [rows.columns[name] for name in _CELL]
-        self.cell, cells = _alike([*columns, *_among_relevant(rows)])
-        self.better, self.tied, self.position, self.relevant, self.items, self.negatives = cells[:6]
+            there = np.bincount(user) > 0
+            self.users[name] = int(self.weights[: there.size][there].sum())
+            self.alone &= user.size == np.count_nonzero(there)
+        columns = [rows.columns[name] for name in KIND]
+        self.cell, cells = alike([*columns, *_among_relevant(rows)])
+        self._take_cells(cells[:6])
         self.place, self.many = cells[6:]
-        self.mean_items = round(float(np.bincount(self.cell) @ self.items) / self.cell.size)
+        size, plain = self.better.size, self.alone and rows.counts is None
         self.counts = {
             name: np.bincount(
-                self.cell[span],
-                None if self.alone else self.instance_weights(name),
-                self.better.size,
+                self.cell[span], None if plain else self.row_weights(name), size
             ).astype(float)
             for name, span in self.rows.items()
         }
+        each = np.bincount(self.cell, None if rows.counts is None else rows.counts[self.user])
+        self.mean_items = round(float(each @ self.items) / float(each.sum()))
+
+    def _take_cells(self, columns: Sequence[IntArray]) -> None:
+        self.better, self.tied, self.position, self.relevant, self.items, self.negatives = columns
 
     @cached_property
     def classes(self) -> list[_Class]:
@@ -841,21 +836,85 @@ class _Sample:
             size, of.n_negatives, replacement=self.replacement, n_relevant=of.n_relevant
         )
 
-    def by_user(self, recommender: str, values: FloatArray) -> FloatArray:
-        """Mean over each user's instances of the sum of the rows' values, given by cell."""
-        rows = self.rows[recommender]
-        each = values[self.cell[rows]]
-        if self.alone:
-            return np.asarray(each)
-        weighted = each * self.instance_weights(recommender)
-        return np.asarray(np.bincount(self.user[rows], weighted)[self.users[recommender]])
+    def values(self, parts: Mapping[str, FloatArray]) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Values of users, and how many users have each.
 
-    def instance_weights(self, recommender: str) -> FloatArray:
+        A user's value is the sum over recommenders of the mean over the user's instances of the
+        sum of the rows' values, which `parts` has by cell.
+        """
+        if self.alone and len(parts) == 1:
+            ((name, worth),) = parts.items()
+            there = self.counts[name] > 0
+            yield worth[there], self.counts[name][there]
+            return
+        if self.grid is not None:
+            absent = {name: np.append(0.0, worth) for name, worth in parts.items()}
+            of = (self.names.index(name) for name in parts)
+            for kinds, counts in self.grid.together(*of):
+                found = sum(w[kind] for w, kind in zip(absent.values(), kinds, strict=True))
+                yield np.asarray(found), counts.astype(float)
+            return
+        found, there = np.zeros(self.labels.size), np.zeros(self.labels.size, dtype=bool)
+        for name, worth in parts.items():
+            rows = self.rows[name]
+            user, each = self.user[rows], worth[self.cell[rows]]
+            if self.alone:
+                found[user] += each
+            else:
+                found += np.bincount(user, each * self.shares(name), found.size)
+            there[user] = True
+        yield found[there], self.weights[there]
+
+    def mean(self, parts: Mapping[str, FloatArray], users: int) -> float:
+        """Sum of users' values over so many users."""
+        return sum(float(self.counts[name] @ worth) for name, worth in parts.items()) / users
+
+    def error(self, parts: Mapping[str, FloatArray], users: int, mean: float) -> float:
+        """Standard error of the mean of users' values; rounding is none."""
+        scale = max(float(np.abs(worth).max()) for worth in parts.values())
+        squares = largest = 0.0
+        for values, counts in self.values(parts):
+            values = _rounded(values, scale)
+            squares += float(counts @ (values - mean) ** 2)
+            largest = max(largest, float(np.abs(values).max()))
+        error = float(np.sqrt(squares / (users - 1) / users))
+        return 0.0 if error <= _ROUNDING * largest else error
+
+    def tally(self, parts: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Different values of users, in order, and how many users have each."""
+        scale = max(float(np.abs(worth).max()) for worth in parts.values())
+        found = [
+            betting.tally(_rounded(values, scale), counts) for values, counts in self.values(parts)
+        ]
+        return betting.tally(*(np.concatenate(each) for each in zip(*found, strict=True)))
+
+    def shares(self, recommender: str) -> FloatArray:
         """For each row 1 over the number of instances of its user."""
         rows = self.rows[recommender]
         first = np.append(True, np.diff(self.instance[rows]) != 0)
         instances = np.bincount(self.user[rows][first])
         return np.asarray(1.0 / instances[self.user[rows]])
+
+    def row_weights(self, recommender: str) -> FloatArray:
+        """For each row how many users it is of, shared among their instances."""
+        weights = self.weights[self.user[self.rows[recommender]]]
+        return weights if self.alone else weights * self.shares(recommender)
+
+    def apart(self, first: str, second: str) -> tuple[int, object]:
+        """How many users only one of two recommenders has, and one of them."""
+        if self.grid is not None:
+            return self.grid.apart(*(self.names.index(name) for name in (first, second)))
+        there = np.zeros((2, self.labels.size), dtype=bool)
+        for own, name in zip(there, (first, second), strict=True):
+            own[self.user[self.rows[name]]] = True
+        apart = np.flatnonzero(there[0] != there[1])
+        return int(self.weights[apart].sum()), self.labels[apart[0]] if apart.size else None
+
+    @cached_property
+    def same_users(self) -> bool:
+        """Whether every recommender has all users."""
+        users = self.weights.sum() if self.grid is None else self.grid.users
+        return all(count == users for count in self.users.values())
 
     def at_ranks(self, recommender: str, of: _Class) -> FloatArray:
         """Users of a class with one relevant item at each sampled rank; shape (m + 1,)."""
@@ -916,7 +975,7 @@ class _Sample:
         if self.alone and len(scores) == 1:
             return 1.0
         part = parts.part[self.kinds[1]]
-        users, alone = np.zeros(len(self.labels)), 0.0
+        parts_of, alone = {}, 0.0
         for name, by_part in scores.items():
             values, counts = np.zeros(self.better.size), self.counts[name]
             for g, of_cells in enumerate(by_part):
@@ -926,8 +985,10 @@ class _Sample:
                     found = found - (counts[inside] @ found) / counts[inside].sum()
                     values[inside] = found
                     alone += float(counts[inside] @ found**2)
-            users[self.users[name]] += self.by_user(name, values)
-        return float(users @ users) / alone if alone > 0 else 1.0
+            parts_of[name] = values
+        if alone <= 0:
+            return 1.0
+        return sum(float(counts @ users**2) for users, counts in self.values(parts_of)) / alone
 
     def _scored(self, rows: IntArray, of_cells: FloatArray, fewest: int) -> FloatArray:
         """Scores of rows from those of the cells for the fewest negatives of a part."""
@@ -1040,8 +1101,7 @@ class _Values:
         assert isinstance(protocol.n_items, int)
         value = priors.plug_in(fit, of, protocol.n_items)
         if name == "maximum likelihood":  # jumps from a few ranks to others: nothing to expand
-            users = self.sample.users[recommender].size
-            return _Found(value, users, np.nan, lambda: np.full(users, np.nan))
+            return _Found(value, self.sample.users[recommender], np.nan, {})
         moves = self._expansion(recommender)
         found = value + moves.influence(of.term(moves.ranks, 1, 1, protocol.n_items))
         worth = self.worth(self._of_thinned(found), "constant")
@@ -1062,7 +1122,7 @@ class _Values:
             protocol = self._mean_protocol(one.n_negatives)
             values = corrections.bias_variance(of, protocol, self.gamma, prior).values
             tables[one.n_negatives] = values[np.newaxis]
-            shares = [sample.at_ranks(r, one) / sample.users[r].size for r in names]
+            shares = [sample.at_ranks(r, one) / sample.users[r] for r in names]
             leads = moves.rows
             if one.n_negatives + 1 > leads.shape[1]:
                 leads = law(one.n_negatives, moves.ranks - 1, protocol.pool, protocol.replacement)
@@ -1073,20 +1133,20 @@ class _Values:
             return tables[protocol.n_negatives]
 
         worth, pulls = self.worth(build, "constant"), moves.influence(slopes)
-        total = sum(users.size for users in sample.users.values())
+        total = sum(sample.users.values())
         found = {}
         for i, recommender in enumerate(names):
-            users, per_user = sample.users[recommender], sample.by_user(recommender, worth)
+            users = sample.users[recommender]
+            value = sample.mean({recommender: worth}, users)
             pull = self.worth(self._of_thinned(pulls[:, i]), "constant")
-            changes = np.zeros(len(sample.labels))
-            for other in names:
-                changes[sample.users[other]] += sample.by_user(other, pull) / total
-            value = float(per_user.mean())
-            changes[users] += (per_user - value) / users.size
-            found[recommender] = _Found.over(value + users.size * changes[users], value)
-            if users.size < len(sample.labels):  # other recommenders' users count too
-                error = float(np.sqrt(changes @ changes * users.size / (users.size - 1)))
-                found[recommender] = replace(found[recommender], error=error)
+            parts = dict.fromkeys(names, pull * (users / total))
+            if sample.same_users:
+                parts[recommender] = parts[recommender] + worth
+                found[recommender] = _Found.over(sample, parts, users, value)
+            else:  # other recommenders' users count too
+                parts[recommender] = parts[recommender] + (worth - value)
+                error = sample.error(parts, users, 0.0)
+                found[recommender] = _Found(value, users, error, parts)
         return found
 
     def _fit(self, name: str, *recommenders: str) -> tuple[priors.FittedPrior, Protocol]:
@@ -1187,12 +1247,12 @@ class _Values:
         self, of: Metric, found: Mapping[str, _Found], pair: tuple[str, str], error: float
     ) -> _Bet:
         """What the users' differences, without bias, say of the exact one."""
-        first, second = (found[name].per_user for name in pair)
+        values, counts = self.sample.tally(_less(*(found[name] for name in pair)))
         low, high = self.range(of, "naive")
-        per_user, span = _difference(first, second), high - low
-        sign, p = betting.against(per_user, -span, span)
+        span = high - low
+        sign, p = betting.against(values, -span, span, counts=counts)
         many = len(self.sample.names) * (len(self.sample.names) - 1) // 2
-        low, high = betting.interval(per_user, -span, span, error / many)
+        low, high = betting.interval(values, -span, span, error / many, counts=counts)
         return _Bet(sign, p, (low, high), 0.5 * (high - low))
 
 
@@ -1371,11 +1431,14 @@ def _student(found: _Found, level: float) -> tuple[float, float, float, float]:
     return error, value - reach, value + reach, p
 
 
-def _difference(first: Any, second: Any) -> Any:
+def _difference(first: float, second: float) -> Any:
     """First less second, and exactly 0 where they differ by rounding."""
-    scale = max(float(np.abs(first).max()), float(np.abs(second).max()))
-    found = np.subtract(first, second)
-    return np.where(np.abs(found) <= _ROUNDING * scale, 0.0, found)[()]
+    return _rounded(np.subtract(first, second), max(abs(first), abs(second)))[()]
+
+
+def _rounded(values: Any, scale: float) -> Any:
+    """The values, and exactly 0 where they are rounding of values so large."""
+    return np.where(np.abs(values) <= _ROUNDING * scale, 0.0, values)
 
 
 def _verdict(sign: int, first: str, second: str) -> str:
@@ -1391,13 +1454,18 @@ def _same_users(sample: _Sample) -> None:
         raise ValueError(
             f"recommenders must be 2 or more to be compared, got {', '.join(sample.names)} only"
         )
-    first = sample.names[0]
-    for name in sample.names[1:]:
-        apart = np.setxor1d(sample.users[first], sample.users[name])
-        if apart.size:
+    if not sample.paired:
+        raise ValueError(
+            "recommenders of a log with a column count are compared if the same users can be told: "
+            "add a column user, one value for all rows of the users that a count is of"
+        )
+    first, *others = sample.names
+    for name in others:
+        apart, label = sample.apart(first, name)
+        if apart:
             raise ValueError(
                 f"recommenders must have the same users to be compared, but {first} and {name} "
-                f"differ in {apart.size}, such as {sample.labels[apart[0]]}"
+                f"differ in {apart}, such as {label}"
             )
 
 
@@ -1475,7 +1543,7 @@ def _notes(given: Sequence[str] | str, sample: _Sample, names: Sequence[str]) ->
 
 def _gamma(given: float | None, sample: _Sample) -> float:
     if given is None:
-        return corrections.default_gamma(max(users.size for users in sample.users.values()))
+        return corrections.default_gamma(max(sample.users.values()))
     if not isinstance(given, numbers.Real) or not 0 < given < np.inf:
         raise ValueError(f"gamma must be a finite number > 0, got {as_written(given)}")
     return float(given)

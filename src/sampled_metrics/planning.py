@@ -330,7 +330,7 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
     """
     from . import priors  # no other function here needs its solvers
 
-    rows = log.frame
+    rows = log.counts
     if (rows["n_relevant"] > 1).any():
         raise ValueError(
             "a fit needs one relevant item for each user, and this log has users with "
@@ -353,9 +353,10 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
 def _counts(rows: pd.DataFrame, m: int) -> FloatArray:
     """Users with 0, 1, ..., m negatives above their item, averaged over the order of ties."""
     above, tied = rows["n_better"].to_numpy(), rows["n_tied"].to_numpy()
+    each = rows["count"].to_numpy() / (tied + 1.0)
     changes = np.zeros(m + 2)
-    np.add.at(changes, above, 1 / (tied + 1.0))
-    np.add.at(changes, above + tied + 1, -1 / (tied + 1.0))
+    np.add.at(changes, above, each)
+    np.add.at(changes, above + tied + 1, -each)
     return np.asarray(np.maximum(np.cumsum(changes)[:-1], 0.0))
 
 

@@ -888,16 +888,6 @@ def test_the_design_is_that_of_the_covariances_of_scores_by_user(kind, names):
     assert sample.design(parts, scores) == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("most", [1, 40, 2**20, 2**61])
-def test_rows_are_of_one_cell_if_they_agree_in_all_columns(most):
-    rng = np.random.default_rng(3)
-    kinds = [*rng.integers(0, 5, (2, 6)), *rng.integers(0, most, (3, 6)), np.full(6, 7)]
-    columns = np.array(kinds)[:, rng.integers(0, 6, 500)]
-    cell, cells = evaluation._alike(list(columns))
-    assert (np.array(cells)[:, cell] == columns).all()
-    assert len(cells[0]) == len(np.unique(columns, axis=1).T)
-
-
 def test_items_of_a_user_that_move_together_widen_what_is_possible():
     # Two items of a user that are above each other's negatives alike say as much as one does.
     rng, users, rows = np.random.default_rng(3), 150, []
@@ -1095,3 +1085,49 @@ def test_a_log_at_the_edge_has_numbers_and_no_warning(edge, of):
         # What was sampled is what there is, and users who differ in the metric tell.
         assert row.verdict == "B beats A"
         assert row.estimate == row.reported == -0.5
+
+
+def kinds_of_users(items):
+    """A log of kinds of users who are alike under every recommender, and of each user alone."""
+    rng, users = np.random.default_rng(11), 120
+    kinds = pd.DataFrame(
+        {
+            "recommender": np.repeat(["A", "B", "C"], users * items),
+            "user": np.tile(np.repeat(np.arange(users), items), 3),
+            "item": np.tile(np.arange(items), 3 * users),
+            "n_better": rng.binomial(9, rng.beta(0.5, 2.0, 3 * users * items)),
+            "n_tied": 0,
+        }
+    )
+    kinds["count"] = rng.integers(1, 4, users)[kinds["user"]]
+    each = kinds.loc[np.repeat(kinds.index, kinds["count"])].drop(columns="count")
+    copy = each.groupby(["recommender", "user", "item"]).cumcount()
+    return kinds, each.assign(user=1_000 * each["user"] + copy)
+
+
+@pytest.mark.parametrize("items", [1, 2])
+@pytest.mark.parametrize("way", ["one row", "all", "compare", "compare by bets"])
+def test_a_count_is_so_many_rows(items, way):
+    calls = {
+        "one row": lambda log: evaluation.estimate(log, ["ndcg@3", "auc"]),
+        "all": lambda log: evaluation.estimate(log, ["ndcg@3", "auc"], estimators="all"),
+        "compare": lambda log: evaluation.compare(log, "ndcg@3"),
+        "compare by bets": lambda log: evaluation.compare(log, "auc"),
+    }
+    counted, each = kinds_of_users(items)
+    sizes = {"n_items": 50, "n_negatives": 9, "replacement": True}
+    found, expected = (calls[way](read_log(table, **sizes)) for table in (counted, each))
+    assert found.notes == expected.notes
+    pd.testing.assert_frame_equal(found.frame, expected.frame, rtol=1e-9)
+    assert (found.frame.select_dtypes("number").sum() != 0).any()
+
+
+def test_counts_without_users_are_estimated_and_not_compared():
+    counted, each = kinds_of_users(1)
+    sizes = {"n_items": 50, "n_negatives": 9, "replacement": True}
+    alike = counted.groupby(["recommender", "n_better", "n_tied"], as_index=False)["count"].sum()
+    log = read_log(alike, **sizes)
+    found, expected = (estimate(x, ["ndcg@3", "auc"]) for x in (log, read_log(each, **sizes)))
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-9)
+    with pytest.raises(ValueError, match="add a column user, one value for all rows of the users"):
+        compare(log, "auc")

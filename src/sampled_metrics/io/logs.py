@@ -7,12 +7,13 @@ how many the same. All that later modules need to know of an evaluation is in th
 from __future__ import annotations
 
 import difflib
+import glob
 import io
 import math
 import numbers
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
@@ -20,6 +21,7 @@ from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pandas as pd
@@ -27,6 +29,7 @@ from numpy.typing import NDArray
 from pandas.api.types import infer_dtype, union_categoricals
 
 from .._validate import FloatArray, IntArray, as_written, integer, shortened, span
+from .grids import Builder, Grid, UnusualError, alike
 
 #: The columns of :class:`Log`, in their order.
 COLUMNS = (
@@ -40,9 +43,11 @@ COLUMNS = (
     "n_items",
     "n_negatives",
 )
-_INPUT = (*COLUMNS[:5], "n_items", "n_negatives", "rank", "item")
+_INPUT = (*COLUMNS[:5], "n_items", "n_negatives", "rank", "item", "count")
 #: Those of them that are read as whole numbers, of whatever type.
-_NUMBERS = ("n_better", "n_tied", "n_items", "n_negatives", "rank")
+_NUMBERS = ("n_better", "n_tied", "n_items", "n_negatives", "rank", "count")
+#: What rows that are alike share.
+KIND = COLUMNS[3:]
 #: What files of exact ranks have besides.
 _EXACT = ("n_candidates", "n_relevant", "n_better", "n_tied", "user")
 #: What other libraries call these columns, without upper case, blanks, "_" and "-".
@@ -62,6 +67,10 @@ BUNDLED_NEGATIVES = 100
 #: Files of at least so many bytes are read in parts, and so many rows of them at once.
 _LARGE = 1 << 24
 _ROWS = 1 << 19
+#: Partitions of a data frame of Dask that are computed at once.
+_PARTITIONS = 4
+_PARQUET = (".parquet", ".pq")
+_PATTERN = re.compile(r"[*?\[]")
 #: What is said where nobody says how the negatives were drawn.
 _UNSAID = (
     "replacement is missing: say whether one user's negatives may repeat (replacement=True, "
@@ -92,6 +101,10 @@ class Rows:
         written to.
     written : ndarray or None
         The users of the rows as they were written, where `users` merges some, such as 1 and 1.0.
+    counts : ndarray of float, shape (users,), or None
+        How many users each of `users` stands for; one if None.
+    paired : bool
+        Whether one of `users` has its own rows with each recommender; else each row has its own.
     """
 
     recommenders: tuple[str, ...]
@@ -100,6 +113,8 @@ class Rows:
     users: NDArray[Any]
     columns: Mapping[str, NDArray[Any]]
     written: NDArray[Any] | None = None
+    counts: FloatArray | None = None
+    paired: bool = True
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> Rows:
@@ -108,7 +123,30 @@ class Rows:
         recommender, names = pd.factorize(frame["recommender"])
         starts = np.append(0, np.cumsum(np.bincount(recommender)))
         columns = {name: frame[name].to_numpy(dtype=np.int64) for name in COLUMNS[2:]}
-        return cls(tuple(names), starts, user.astype(np.int32), np.asarray(users), columns)
+        counts = None
+        if "count" in frame:
+            counts = np.ones(len(users))
+            counts[user] = frame["count"]
+        found = user.astype(np.int32), np.asarray(users)
+        return cls(tuple(names), starts, *found, columns, counts=counts)
+
+    @classmethod
+    def of_grid(cls, grid: Grid) -> Rows:
+        """The rows of a grid, an instance each."""
+        places = [np.flatnonzero(kind).astype(np.int32) for kind in grid.kind]
+        ends = np.cumsum([own.size for own in places])
+        there = np.zeros(grid.kind[0].size, dtype=bool)
+        for own in places:
+            there[own] = True
+        number = np.cumsum(there, dtype=np.int32) - 1
+        users = np.flatnonzero(there) + grid.first
+        user, users = _in_order_of_rows(number[np.concatenate(places)], users, ends)
+        kind = np.concatenate([k[own] for k, own in zip(grid.kind, places, strict=True)])
+        columns: dict[str, NDArray[Any]] = {"instance": np.arange(kind.size, dtype=np.int32)}
+        for name, values in grid.kinds.items():
+            own = _lean(values, small=name not in ("n_items", "n_negatives"))
+            columns[name] = np.broadcast_to(own, kind.size) if own.size == 1 else own[kind - 1]
+        return cls(grid.recommenders, np.append(0, ends), user, users, columns)
 
     def frame(self) -> pd.DataFrame:
         """A frame with the columns of `COLUMNS`."""
@@ -116,6 +154,8 @@ class Rows:
         user = self.users[self.user] if self.written is None else self.written
         columns = {name: np.array(self.columns[name], dtype=np.int64) for name in COLUMNS[2:]}
         labels = {"recommender": np.repeat(names, np.diff(self.starts)), "user": user}
+        if self.counts is not None:
+            columns["count"] = self.counts[self.user].astype(np.int64)
         return pd.DataFrame(labels | columns)
 
 
@@ -130,7 +170,8 @@ class Log:
         sampled negatives that scored above the item, and the same), position (int; the item's
         place among the relevant ones of the instance, 1 the best), n_relevant (int; how many
         these are), n_items (int; candidates of the instance, the relevant ones included) and
-        n_negatives (int; how many were sampled). Made when it is first asked for.
+        n_negatives (int; how many were sampled); and count (int; how many users have this row) if
+        the log has one. Made when it is first asked for.
     rows : Rows
         The same as arrays, which take about a sixth of the memory.
     replacement : bool
@@ -145,9 +186,17 @@ class Log:
     Log(recommenders=1, users=2, rows=2, n_items=<3578 to 3654>, n_negatives=100, replacement=True)
     """
 
-    def __init__(self, rows: pd.DataFrame | Rows, replacement: bool) -> None:
+    def __init__(self, rows: pd.DataFrame | Rows | Grid, replacement: bool) -> None:
         self.replacement = replacement
-        self.rows = Rows.of(rows) if isinstance(rows, pd.DataFrame) else rows
+        self.grid = rows if isinstance(rows, Grid) else None
+        if not isinstance(rows, Grid):
+            self.rows = Rows.of(rows) if isinstance(rows, pd.DataFrame) else rows
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows as arrays."""
+        assert self.grid is not None
+        return Rows.of_grid(self.grid)
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -155,22 +204,53 @@ class Log:
         return self.rows.frame()
 
     def __repr__(self) -> str:
-        rows = self.rows
+        counts = self.counts
         held: dict[str, object] = {"recommenders": len(self.recommenders)}
-        held |= {"users": rows.users.size, "rows": rows.user.size}
+        held |= {"users": self.n_users, "rows": int(counts["count"].sum())}
         for name in ("n_items", "n_negatives"):
-            held[name] = span(rows.columns[name])
+            held[name] = span(counts[name].to_numpy())
         held["replacement"] = self.replacement
         return f"Log({', '.join(f'{name}={value}' for name, value in held.items())})"
 
     @property
     def recommenders(self) -> tuple[str, ...]:
         """Their names, in the order of the log."""
-        return self.rows.recommenders
+        return self.rows.recommenders if self.grid is None else self.grid.recommenders
+
+    @property
+    def n_users(self) -> int:
+        """How many users there are; the most that a recommender has, if they are not paired."""
+        if self.grid is not None:
+            return self.grid.users
+        if self.rows.counts is None:
+            return int(self.rows.users.size)
+        if self.rows.paired:
+            return int(self.rows.counts.sum())
+        return int(self.counts.groupby("recommender")["count"].sum().max())
+
+    @cached_property
+    def counts(self) -> pd.DataFrame:
+        """How many rows are alike: recommender, the columns of `KIND`, and count."""
+        if self.grid is not None:
+            kinds: Mapping[str, IntArray] = self.grid.kinds
+            many = list(self.grid.counts)
+        else:
+            rows = self.rows
+            kind, found = alike([rows.columns[name] for name in KIND])
+            kinds, many = dict(zip(KIND, found, strict=True)), []
+            for start, end in pairwise(rows.starts.tolist()):
+                own = slice(start, end)
+                each = None if rows.counts is None else rows.counts[rows.user[own]]
+                many.append(np.bincount(kind[own], each, found[0].size).astype(np.int64))
+        tables: list[pd.DataFrame] = []
+        for name, count in zip(self.recommenders, many, strict=True):
+            table = pd.DataFrame({"recommender": name, **kinds, "count": count})
+            tables.append(table.loc[count > 0])
+        return pd.concat(tables, ignore_index=True)
 
 
 def read_log(
-    source: str | Path | pd.DataFrame,
+    source: str | Path | Sequence[str | Path] | pd.DataFrame,
     *,
     n_items: int | None = None,
     n_negatives: int | None = None,
@@ -180,9 +260,11 @@ def read_log(
 
     Parameters
     ----------
-    source : str, Path or pandas.DataFrame
-        A CSV file (also .csv.gz), a Parquet file, a data frame, or "bundled" for the log that
-        comes with the package. A row for each held-out item, with the columns
+    source : str, Path, sequence of these, pandas.DataFrame or dask.dataframe.DataFrame
+        A CSV file (also .csv.gz), a Parquet file, several of them (a list, a folder, or a pattern
+        such as "log/*.parquet"), a data frame, or "bundled" for the log that comes with the
+        package. Folders named as in recommender=ALS say a column. A row for each held-out item,
+        with the columns
 
         - recommender: its name; may be missing if there is one only;
         - user: number or text;
@@ -194,7 +276,10 @@ def read_log(
           same instance, if there is such a column) are the relevant items of one instance, ranked
           together among the same negatives; where each item was ranked among negatives of its
           own, number them here;
-        - n_items, n_negatives, optional: as below, where they differ from user to user.
+        - n_items, n_negatives, optional: as below, where they differ from user to user;
+        - count, optional: how many users have this row. All rows of one `user` have the same count
+          then, so that `user` is a kind of users who are alike under every recommender. If there
+          is no user, each row is of users of its own, and recommenders cannot be compared.
 
         The names that other libraries give these columns are understood: RecTools' user_id and
         model, RecBole's user_id:token, trec_eval's qid and run, also in upper case. Other columns
@@ -247,6 +332,9 @@ def read_log(
         return _bundled(n_items, n_negatives, replacement)
     if not isinstance(replacement, (bool, np.bool_, type(None))):
         raise ValueError(f"replacement must be True or False, got {as_written(replacement)}")
+    sizes = {"n_items": (n_items, 2), "n_negatives": (n_negatives, 1)}
+    with suppress(UnusualError):
+        return _in_parts(source, sizes, replacement)
     frame, name = _loaded(source, "the log", lean=True)
     if set(_EXACT) <= set(frame.columns):
         frame, replacement = _of_exact_ranks(frame, name, replacement), False
@@ -263,7 +351,6 @@ def read_log(
     _name_ignored(frame, name, {*_INPUT, *COLUMNS})
     if frame.empty:
         raise ValueError(f"{name} must hold one row or more, got none")
-    sizes = {"n_items": (n_items, 2), "n_negatives": (n_negatives, 1)}
     columns = {
         key: _size_column(frame, key, option, low, name) for key, (option, low) in sizes.items()
     }
@@ -274,12 +361,16 @@ def read_log(
         columns["rank"] = _lean(_whole(frame, "rank", 1, name))
     else:
         columns |= {key: _lean(_whole(frame, key, 0, name)) for key in ("n_better", "n_tied")}
-    told = bool({"item", "instance", "position"} & set(frame.columns))
+    if "count" in frame:
+        columns["count"] = _lean(_whole(frame, "count", 1, name), small=False)
+        _check_total(columns["count"], len(frame), name)
+    paired = "user" in frame
+    told = bool({"item", "instance", "position"} & set(frame.columns)) or not paired
     if not told:
         _check_pooling(frame, keys, name)
     size = len(frame)
     del frame  # of a large file nobody else has it
-    rows = _canonical(keys, columns, size, replacement, name)
+    rows = _canonical(keys, columns, size, replacement, name, paired)
     most = rows.columns["n_relevant"].max()
     if most > 1 and not told:
         warnings.warn(
@@ -290,6 +381,89 @@ def read_log(
             stacklevel=2,
         )
     return Log(rows, replacement)
+
+
+def _in_parts(
+    source: object, sizes: Mapping[str, tuple[int | None, int]], replacement: bool | None
+) -> Log:
+    """The log of large files with one row for each recommender and user, who are numbers.
+
+    Raises
+    ------
+    UnusualError
+        If the log is another one, which is then read, or refused, in one piece.
+    """
+    files = _Partitions(source) if _is_dask(source) else _files(source)
+    if files is None or not files.large:
+        raise UnusualError
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        header = files.header()
+        if set(_EXACT) <= set(header.columns):
+            raise UnusualError
+        if replacement is None:
+            raise ValueError(_UNSAID)
+        names = header.columns
+        header = _understood(header, files.name, _INPUT)
+        _check_columns(list(header.columns), files.name)
+        _name_ignored(header, files.name, {*_INPUT, *COLUMNS})
+    if {"count", "item", "instance"} & set(header.columns) or "user" not in header:
+        raise UnusualError
+    try:
+        grid = _gridded(files, dict(zip(names, header.columns, strict=True)), sizes, replacement)
+    except ValueError:
+        _say(said)
+        raise
+    _say(said)
+    return Log(grid, replacement)
+
+
+def _say(warned: Iterable[warnings.WarningMessage]) -> None:
+    for warning in warned:
+        warnings.warn(str(warning.message), UserWarning, stacklevel=4)
+
+
+def _gridded(
+    files: _Files | _Partitions,
+    taken: Mapping[str, str],
+    sizes: Mapping[str, tuple[int | None, int]],
+    replacement: bool,
+) -> Grid:
+    """The grid of a log's files, whose columns are `taken` for others, checked."""
+    names, header = list(taken), set(taken.values())
+    by_rank = "rank" in header
+    ranks = {"rank": 1} if by_rank else {"n_better": 0, "n_tied": 0}
+    builder = Builder(*files.bounds([name for name in names if taken[name] == "user"]))
+    for batch in files.batches([name for name in names if taken[name] in _INPUT]):
+        frame = pd.DataFrame({taken[name]: column for name, column in batch.items()}, copy=False)
+        begun = [(name, first - builder.read) for name, first in files.starts]
+        part = _Place(files.name, begun)
+        columns = {
+            key: _size_column(frame, key, option, low, part) for key, (option, low) in sizes.items()
+        }
+        recommender, user = _key(frame, "recommender", part), frame["user"]
+        if not isinstance(user.dtype, np.dtype) or user.dtype.kind not in "iu":
+            raise UnusualError
+        columns |= {key: _lean(_whole(frame, key, low, part)) for key, low in ranks.items()}
+        builder.add(recommender.values.tolist(), recommender.codes, user.to_numpy(), columns)
+    if not builder.read:
+        raise ValueError(f"{files.name} must hold one row or more, got none")
+    kinds = builder.kinds
+    one = np.ones(len(builder.rows_of), dtype=np.int64)
+    if by_rank:
+        kinds |= {"n_better": kinds["rank"] - 1, "n_tied": one - 1}
+    grid = builder.grid({name: kinds.get(name, one) for name in KIND})
+    part = _Place(files.name, files.starts)
+    first = np.array(builder.rows_of)
+    order = np.argsort(first)  # the first one that is wrong, as in the files
+
+    def where(bad: NDArray[np.bool_]) -> tuple[int, str]:
+        at = int(np.argmax(bad))
+        return at, _line(part, int(first[order][at]))
+
+    ordered = {name: column[order] for name, column in kinds.items()}
+    _check_ranges(ordered, one, one, replacement, one.size, where)
+    return grid
 
 
 def _of_exact_ranks(frame: pd.DataFrame, name: str, replacement: bool | None) -> pd.DataFrame:
@@ -326,22 +500,46 @@ def _bundled(n_items: int | None, n_negatives: int | None, replacement: bool | N
     return read_log(rows, n_items=n_items, n_negatives=n_negatives, replacement=False)
 
 
-def _loaded(source: object, name: str, lean: bool = False) -> tuple[pd.DataFrame, str]:
-    """The rows of a file or data frame as they are, and what to call them: a file by its path.
+def _loaded(source: Any, name: str, lean: bool = False) -> tuple[pd.DataFrame, str]:
+    """The rows of files or a data frame as they are, and what to call them: a file by its path.
 
     If `lean`, names of recommenders in a large file are categories, and numbers of a small type.
     """
     if isinstance(source, pd.DataFrame):
         return source, name
-    if not isinstance(source, (str, Path)):
+    if _is_dask(source):
+        return source.compute().reset_index(drop=True), name
+    files = _files(source)
+    if files is None:
         argument = name.removeprefix("the ")
         raise ValueError(f"{argument} must be a file or a data frame, got {type(source).__name__}")
-    path = Path(source)
-    parquet = path.suffix.lower() in (".parquet", ".pq")
+    if len(files.paths) == 1 and not files.keys[0]:
+        return _of_file(files.paths[0], lean), files.name
+    frames: list[pd.DataFrame] = []
+    starts, rows = [], 0
+    for path, keys in zip(files.paths, files.keys, strict=True):
+        frame = _of_file(path, lean).assign(**keys)
+        if frames and set(frame.columns) != set(frames[0].columns):
+            raise ValueError(
+                f"files of a log must have the same columns, got {_listed(frame.columns)} in "
+                f"{path} and {_listed(frames[0].columns)} in {files.paths[0]}"
+            )
+        starts.append((str(path), rows))
+        frames.append(frame)
+        rows += len(frame)
+    for column in frames[0].columns:  # of one type, or of numbers and text as they are
+        if any(isinstance(frame[column].dtype, pd.CategoricalDtype) for frame in frames):
+            frames = [frame.astype({column: object}) for frame in frames]
+    return pd.concat(frames, ignore_index=True), _Place(files.name, starts)
+
+
+def _of_file(path: Path, lean: bool) -> pd.DataFrame:
+    """The rows of a file as they are."""
+    parquet = path.suffix.lower() in _PARQUET
     if lean and _is_large(path):
         with suppress(Exception):  # anything unusual: it is read, or refused, in one piece
-            parts = (_parquet_parts if parquet else _csv_parts)(path)
-            return pd.DataFrame(parts, copy=False), str(path)
+            batches = (_parquet_batches if parquet else _csv_batches)(path)
+            return pd.DataFrame(_joined(batches), copy=False)
     try:
         content = path.read_bytes()
     except (OSError, ValueError) as problem:  # ValueError: a path with a null character
@@ -349,7 +547,156 @@ def _loaded(source: object, name: str, lean: bool = False) -> tuple[pd.DataFrame
         raise ValueError(f"{path} cannot be read: {reason}") from None
     if not content:
         raise ValueError(f"{path} must hold one row or more, got an empty file")
-    return (_parquet if parquet else _csv)(content, path), str(path)
+    return (_parquet if parquet else _csv)(content, path)
+
+
+@dataclass(eq=False)
+class _Files:
+    """The files of a log, in order, and the columns that the names of their folders say."""
+
+    name: str
+    paths: list[Path]
+    keys: list[dict[str, str]]
+    #: The files that were begun, and their first rows.
+    starts: list[tuple[str, int]]
+
+    @property
+    def large(self) -> bool:
+        return sum(path.stat().st_size for path in self.paths if path.is_file()) >= _LARGE
+
+    def header(self) -> pd.DataFrame:
+        """The first rows of the first file."""
+        batches: Iterator[dict[str, Any]] = self.batches(None)
+        try:
+            return pd.DataFrame(next(batches)).head(0)
+        except (StopIteration, OSError):
+            raise UnusualError from None
+        finally:
+            self.starts.clear()
+
+    def batches(self, names: Sequence[str] | None) -> Iterator[dict[str, Any]]:
+        """Columns of some rows after the other; of all names if None."""
+        rows, first = 0, None
+        for path, keys in zip(self.paths, self.keys, strict=True):
+            self.starts.append((str(path), rows))
+            wanted = None if names is None else [name for name in names if name not in keys]
+            parquet = path.suffix.lower() in _PARQUET
+            own = _parquet_batches(path, wanted) if parquet else _csv_batches(path, wanted)
+            try:
+                for batch in own:
+                    first = set(batch) if first is None else first
+                    size = len(next(iter(batch.values())))
+                    if set(batch) != first or not size:
+                        raise UnusualError
+                    rows += size
+                    for key, value in keys.items():
+                        batch[key] = pd.Categorical([value]).repeat(size)
+                    yield batch
+            except UnusualError:
+                raise
+            except Exception as problem:  # read, or refused, in one piece
+                raise UnusualError from problem
+
+    def bounds(self, names: Sequence[str]) -> tuple[int, int, int]:
+        """The least and the largest number of a column, and how many rows; as far as is known."""
+        if len(names) != 1 or any(path.suffix.lower() not in _PARQUET for path in self.paths):
+            return 0, -1, 0
+        from pyarrow import parquet
+
+        ends, rows = [], 0
+        for path in self.paths:
+            told = parquet.read_metadata(path)
+            rows += told.num_rows
+            for group in range(told.num_row_groups):
+                columns = (told.row_group(group).column(i) for i in range(told.num_columns))
+                for column in columns:
+                    if column.path_in_schema == names[0]:
+                        known = column.statistics
+                        if known is None or not known.has_min_max:
+                            return 0, -1, rows
+                        ends += [known.min, known.max]
+        if not ends or not all(isinstance(end, int) for end in ends):
+            raise UnusualError
+        return min(ends), max(ends), rows
+
+
+def _is_dask(source: object) -> bool:
+    """Whether this is a data frame of Dask, which is not imported here."""
+    return hasattr(source, "partitions") and hasattr(source, "compute")
+
+
+class _Partitions:
+    """A data frame of Dask, a few of whose partitions are computed at once."""
+
+    name, large = "the log", True
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self.starts = [(self.name, 0)]
+
+    def header(self) -> pd.DataFrame:
+        return pd.DataFrame(self._frame.head(0, npartitions=1))
+
+    def batches(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+        frame = self._frame[list(names)]
+        for start in range(0, frame.npartitions, _PARTITIONS):
+            part = frame.partitions[start : start + _PARTITIONS].compute().reset_index(drop=True)
+            for begin in range(0, len(part), _ROWS):
+                some = part.iloc[begin : begin + _ROWS].reset_index(drop=True)
+                yield {name: _plain(some[name], name) for name in names}
+
+    def bounds(self, names: Sequence[str]) -> tuple[int, int, int]:
+        return 0, -1, 0
+
+
+def _plain(column: pd.Series, name: str) -> Any:
+    """A column of whole numbers as NumPy's, in a small type; others as they are."""
+    if pd.api.types.is_integer_dtype(column.dtype) and not column.hasnans:
+        return _small(column.to_numpy(dtype=np.int64), name)
+    return column
+
+
+def _files(source: object) -> _Files | None:
+    """The files that a path, a folder, a pattern or a list of these names; None if it is none."""
+    if isinstance(source, (str, Path)):
+        name, given = str(source), [source]
+    elif isinstance(source, Sequence) and source:
+        given = list(source)
+        if not all(isinstance(one, (str, Path)) for one in given):
+            return None
+        name = _listed(given)
+    else:
+        return None
+    paths: list[Path] = []
+    for one in given:
+        path, found = Path(one), [Path(one)]
+        if "\0" in str(one) or path.is_file():
+            pass
+        elif path.is_dir():
+            found = sorted(p for p in path.rglob("*") if p.is_file() and _is_part(p, path))
+        elif _PATTERN.search(str(one)):
+            found = sorted(Path(p) for p in glob.glob(str(one), recursive=True))
+            found = [p for p in found if p.is_file()]
+        if not found:
+            raise ValueError(f"{path} must hold files .parquet, .csv or .csv.gz, got none")
+        paths += found
+    roots = [Path(one) for one in given]
+    return _Files(name, paths, [_keys(path, roots) for path in paths], [])
+
+
+def _is_part(path: Path, folder: Path) -> bool:
+    """Whether a file in a folder is a part of a log; engines begin the names of others so."""
+    if any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts):
+        return False
+    return path.suffix.lower() in (*_PARQUET, ".csv") or path.name.lower().endswith(".csv.gz")
+
+
+def _keys(path: Path, roots: Sequence[Path]) -> dict[str, str]:
+    """The columns that folders between a root and a file name, as in recommender=ALS."""
+    if path in roots:
+        return {}
+    pairs = (part.split("=", 1) for part in path.parent.parts if "=" in part)
+    return {key: unquote(value) for key, value in pairs}
 
 
 def _need_pyarrow() -> None:
@@ -411,10 +758,6 @@ def _is_large(path: Path) -> bool:
         return False
 
 
-class _UnusualError(Exception):
-    """A large file is none that can be read in parts."""
-
-
 class _Text(io.RawIOBase):
     """The bytes of a file, as long as `_check_text` has nothing to say of them but of UTF-8."""
 
@@ -427,14 +770,14 @@ class _Text(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         found: bytes = self._source.read(len(buffer))
         if b"\0" in found or (not found and self._last not in (b"\r", b"\n")):
-            raise _UnusualError
+            raise UnusualError
         self._last = found[-1:] or self._last
         buffer[: len(found)] = found
         return len(found)
 
 
-def _csv_parts(path: Path) -> dict[str, Any]:
-    """The columns of a CSV file, with any error if a part does not have the types of the first."""
+def _csv_batches(path: Path, names: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+    """Columns of a CSV file, with any error if a part does not have the types of the first."""
     import gzip
 
     with path.open("rb") as file:
@@ -445,7 +788,7 @@ def _csv_parts(path: Path) -> dict[str, Any]:
         begin = file.read(1 << 16).lstrip()
         file.seek(0)
         if b"," not in re.split(rb"[\r\n]", begin, maxsplit=1)[0]:
-            raise _UnusualError
+            raise UnusualError
         # A column that begins as text is text. If the rest of one that begins as numbers is not
         # alike, the parser raises an error.
         types: dict[str, Any] = {}
@@ -457,72 +800,71 @@ def _csv_parts(path: Path) -> dict[str, Any]:
             elif column.dtype in (np.int64, np.float64):
                 types[str(name)] = column.dtype
             else:
-                raise _UnusualError
-    parts: dict[str, list[Any]] = {name: [] for name in types}
+                raise UnusualError
     with warnings.catch_warnings(), opened(path, "rb") as file:
         warnings.simplefilter("error")
         text = io.BufferedReader(_Text(file), 1 << 20)
         for frame in pd.read_csv(text, dtype=types, chunksize=_ROWS, **options):
-            for name, some in parts.items():
+            batch = {}
+            for name in types if names is None else names:
                 column = frame[name]
                 if types[name] == "category" and not _is_text(column):
-                    raise _UnusualError  # names that are numbers, which pandas writes in its way
+                    raise UnusualError  # names that are numbers, which pandas writes in its way
                 numbers = isinstance(types[name], np.dtype)
-                some.append(_small(column.to_numpy(), name) if numbers else column)
+                batch[name] = _small(column.to_numpy(), name) if numbers else column
+            yield batch
+
+
+def _parquet_batches(path: Path, names: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+    """Columns of a Parquet file, with an error if they are not of plain types without gaps."""
+    _need_pyarrow()
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        schema = file.schema_arrow
+    kinds = pa.types
+    text = [f.name for f in schema if kinds.is_string(f.type) or kinds.is_large_string(f.type)]
+    labels = [name for name in text if _meaning(name) == "recommender"]
+    plain = all(f.name in text or kinds.is_integer(f.type) or kinds.is_float64(f.type)
+                for f in schema)  # fmt: skip
+    if not plain or len(set(schema.names)) < len(schema):
+        raise UnusualError
+    wanted = list(schema.names if names is None else names)
+    with parquet.ParquetFile(path, read_dictionary=labels) as file:
+        for batch in file.iter_batches(_ROWS, columns=wanted):
+            found: dict[str, Any] = {}
+            for name in wanted:
+                column = batch.column(name)
+                if column.null_count:
+                    raise UnusualError
+                if name in labels:
+                    values = pd.Index(column.dictionary.to_pylist(), dtype=object)
+                    found[name] = pd.Categorical.from_codes(column.indices.to_numpy(), values)
+                elif name in text:
+                    found[name] = column.to_pandas()
+                else:
+                    found[name] = _small(column.to_numpy(zero_copy_only=False), name)
+            yield found
+    pa.default_memory_pool().release_unused()
+
+
+def _joined(batches: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    """All rows of a file."""
+    parts: dict[str, list[Any]] = {}
+    for batch in batches:
+        for name, some in batch.items():
+            parts.setdefault(name, []).append(some)
     joined: dict[str, Any] = {}
-    for name in types:  # one column at a time stands twice in memory
+    for name in list(parts):  # one column at a time stands twice in memory
         some = parts.pop(name)
-        if types[name] == "category":
+        if isinstance(some[0], pd.Categorical) or some[0].dtype == "category":
             joined[name] = union_categoricals(some, sort_categories=True)
-        elif types[name] is str:
+        elif isinstance(some[0], pd.Series):
             joined[name] = pd.concat(some, ignore_index=True)
         else:
             joined[name] = np.concatenate(some)
     return joined
-
-
-def _parquet_parts(path: Path) -> dict[str, Any]:
-    """The columns of a Parquet file, with an error if they are not of plain types without gaps."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    schema = parquet.read_schema(path)
-    kinds = pa.types
-    text = [f.name for f in schema if kinds.is_string(f.type) or kinds.is_large_string(f.type)]
-    names = [name for name in text if _meaning(name) == "recommender"]
-    plain = all(f.name in text or kinds.is_integer(f.type) or kinds.is_float64(f.type)
-                for f in schema)  # fmt: skip
-    if not plain or len(set(schema.names)) < len(schema):
-        raise _UnusualError
-    with parquet.ParquetFile(path, read_dictionary=names) as file:
-        size, done = file.metadata.num_rows, 0
-        joined: dict[str, Any] = {f.name: [] for f in schema}
-        for batch in file.iter_batches(_ROWS):
-            for name, column in zip(schema.names, batch.columns, strict=True):
-                if column.null_count:
-                    raise _UnusualError
-                if name in text:
-                    joined[name].append(column)
-                    continue
-                values = _small(column.to_numpy(zero_copy_only=False), name)
-                if not done:
-                    joined[name] = np.empty(size, dtype=values.dtype)
-                elif not np.can_cast(values.dtype, joined[name].dtype):
-                    joined[name] = joined[name].astype(values.dtype)
-                joined[name][done : done + values.size] = values
-            done += batch.num_rows
-    for name in text:
-        whole = pa.chunked_array(joined.pop(name))
-        if name in names:
-            whole = whole.unify_dictionaries()
-            labels = pd.Index(whole.chunk(0).dictionary.to_pylist(), dtype=object)
-            codes = np.concatenate([chunk.indices.to_numpy() for chunk in whole.chunks])
-            joined[name] = pd.Categorical.from_codes(codes, labels)
-        else:
-            joined[name] = whole.to_pandas()
-        del whole  # before the next is made
-    pa.default_memory_pool().release_unused()
-    return {name: joined[name] for name in schema.names}
 
 
 def _small(column: Any, name: str) -> NDArray[Any]:
@@ -663,7 +1005,8 @@ def _check_columns(names: list[Any], source: str) -> None:
         raise ValueError(
             f"{source} must have either a column rank or n_better and n_tied, got {shown}"
         )
-    lacking = [] if "user" in names else ["user"]
+    alone = "count" in names and not {"item", "instance"} & set(names)
+    lacking = [] if "user" in names or alone else ["user"]
     if "rank" not in names:
         lacking += [n for n in ("n_better", "n_tied") if n not in names] if counts else ["rank"]
     if lacking:
@@ -674,8 +1017,22 @@ def _check_columns(names: list[Any], source: str) -> None:
         )
 
 
+class _Place(str):
+    """What several files are called together, and where the rows of each begin."""
+
+    def __new__(cls, name: str, starts: Sequence[tuple[str, int]]) -> _Place:
+        found = super().__new__(cls, name)
+        found.starts = list(starts)
+        return found
+
+    starts: list[tuple[str, int]]
+
+
 def _line(source: str, row: int) -> str:
-    """Where a row is: a line of a file, whose first holds the names, or a row of a frame."""
+    """Where a row is: a row of a file, not counting the names, or of a frame."""
+    if isinstance(source, _Place):
+        source, first = [(name, first) for name, first in source.starts if first <= row][-1]
+        row -= first
     return f"row {row + 1} of {source}"
 
 
@@ -774,6 +1131,8 @@ class _Key:
 
 def _key(frame: pd.DataFrame, key: str, source: str) -> _Key:
     """A column of names or numbers without gaps, by numbers; zeros if there is none."""
+    if key not in frame and key == "user":
+        return _Key(np.arange(len(frame), dtype=np.int32), np.arange(len(frame)))
     if key not in frame:
         return _Key(np.zeros(1, dtype=np.int32), np.array(["recommender"], dtype=object))
     column = frame[key]
@@ -781,7 +1140,11 @@ def _key(frame: pd.DataFrame, key: str, source: str) -> _Key:
         codes, numbers = _ranked(column.to_numpy())
         values = np.asarray(pd.Series(numbers).astype(str) if key == "recommender" else numbers)
     elif isinstance(column.dtype, pd.CategoricalDtype) and _is_text(column):
-        codes, used = _ranked(column.cat.codes.to_numpy())
+        codes, used = column.cat.codes.to_numpy(), None
+        if (codes == codes[0]).all():
+            codes, used = np.zeros(1, dtype=np.int32), codes[:1]
+        else:
+            codes, used = _ranked(codes)
         values = np.array(column.cat.categories, dtype=object)[used]
         if used[0] < 0 or any(not name.strip() for name in values):
             _labels(frame, key, source)  # says where
@@ -875,6 +1238,7 @@ def _canonical(
     size: int,
     replacement: bool,
     source: str,
+    paired: bool,
 ) -> Rows:
     """The rows sorted, with positions, and checked against one another.
 
@@ -908,6 +1272,18 @@ def _canonical(
                     f"{key} must be the same for all rows of an instance, got {whole[key][at]} "
                     f"and {first[at]} in {line}"
                 )
+    counts = None
+    if "count" in columns:
+        count, of = np.broadcast_to(columns["count"], size), np.broadcast_to(codes["user"], size)
+        counts = np.ones(keys["user"].values.size)
+        counts[of] = count
+        mixed = counts[of] != count
+        if mixed.any():
+            at, line = where(mixed)
+            raise ValueError(
+                f"count must be the same for all rows of a user, got {count[at]} and "
+                f"{counts[of[at]]:.0f} in {line}"
+            )
     if "rank" in columns:
         columns["n_better"] = columns["rank"] - position
         columns["n_tied"] = np.zeros(1, dtype=np.int32)
@@ -916,7 +1292,13 @@ def _canonical(
     each = np.bincount(codes["recommender"], minlength=keys["recommender"].values.size)
     ends = np.cumsum(each if codes["recommender"].size == size else [size])
     named, written = keys["user"], keys["user"].written
-    user, users = _in_order_of_rows(np.broadcast_to(codes["user"], size), named.values, ends)
+    if counts is not None:  # users as numbers, whose counts go where they go
+        user, order_of = _in_order_of_rows(
+            np.broadcast_to(codes["user"], size), np.arange(named.values.size), ends
+        )
+        users, counts = named.values[order_of], counts[order_of]
+    else:
+        user, users = _in_order_of_rows(np.broadcast_to(codes["user"], size), named.values, ends)
     return Rows(
         tuple(keys["recommender"].values),
         np.append(0, ends),
@@ -924,7 +1306,16 @@ def _canonical(
         users,
         {key: np.broadcast_to(columns[key], size) for key in COLUMNS[2:]},
         None if written is None else _taken(written, order),
+        counts,
+        paired,
     )
+
+
+def _check_total(count: NDArray[Any], size: int, source: str) -> None:
+    """Refuse more users than numbers in double precision can count."""
+    total = float(np.broadcast_to(count, size).sum(dtype=float))
+    if total > 2**53:
+        raise ValueError(f"counts must sum to <= 2**53, got {total:.4g} in {source}")
 
 
 def _taken(column: NDArray[Any], order: NDArray[Any] | None) -> NDArray[Any]:

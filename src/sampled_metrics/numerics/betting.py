@@ -55,18 +55,25 @@ def log_e_value(values: FloatArray, counts: FloatArray, lowest: float, mean: flo
 
 
 def against(
-    values: FloatArray, lowest: float, highest: float, bias: float = 0.0
+    values: FloatArray,
+    lowest: float,
+    highest: float,
+    bias: float = 0.0,
+    *,
+    counts: FloatArray | None = None,
 ) -> tuple[int, float]:
     """Test whether a mean is 0, where the values may be wrong by up to `bias` on average.
 
     Parameters
     ----------
-    values : ndarray of float, shape (users,)
-        Independent.
+    values : ndarray of float, shape (k,)
+        Of independent users.
     lowest, highest : float
         The least and the most that a value can be.
     bias : float
         The mean of the values' expectations lies within this of the one that is tested.
+    counts : ndarray of float, shape (k,), optional
+        How many users have each value; one if omitted.
 
     Returns
     -------
@@ -78,12 +85,12 @@ def against(
 
     Examples
     --------
-    >>> sign, p = against(np.repeat([0.0, 1.0], [80, 20]), -1.0, 1.0)
+    >>> sign, p = against(np.array([0.0, 1.0]), -1.0, 1.0, counts=np.array([80.0, 20.0]))
     >>> sign, round(p, 5)
     (1, 6e-05)
     """
     logs = [
-        log_e_value(*_tally(side, low, high), low, bias)
+        log_e_value(*_coarse(side, counts, low, high), low, bias)
         for side, low, high in ((values, lowest, highest), (-values, -highest, -lowest))
     ]
     most = max(logs)
@@ -92,13 +99,18 @@ def against(
 
 
 def interval(
-    values: FloatArray, lowest: float, highest: float, error: float
+    values: FloatArray,
+    lowest: float,
+    highest: float,
+    error: float,
+    *,
+    counts: FloatArray | None = None,
 ) -> tuple[float, float]:
     """Find the means that :func:`against` would not reject at the level `error`.
 
     Parameters
     ----------
-    values, lowest, highest
+    values, lowest, highest, counts
         As for :func:`against`.
     error : float
         Probability, at most, that the mean of the expectations is outside.
@@ -109,22 +121,24 @@ def interval(
 
     Examples
     --------
-    >>> low, high = interval(np.repeat([0.0, 1.0], [80, 20]), 0.0, 1.0, 0.05)
+    >>> low, high = interval(np.array([0.0, 1.0]), 0.0, 1.0, 0.05, counts=np.array([80.0, 20.0]))
     >>> round(low, 3), round(high, 3)
     (0.096, 0.341)
     """
-    low = _lower(values, lowest, highest, error / 2)
-    return low, -_lower(-values, -highest, -lowest, error / 2)
+    low = _lower(values, counts, lowest, highest, error / 2)
+    return low, -_lower(-values, counts, -highest, -lowest, error / 2)
 
 
-def _lower(values: FloatArray, lowest: float, highest: float, error: float) -> float:
+def _lower(
+    values: FloatArray, counts: FloatArray | None, lowest: float, highest: float, error: float
+) -> float:
     """A bound that is above the mean with at most probability `error`."""
-    different, counts = _tally(values, lowest, highest)
+    different, each = _coarse(values, counts, lowest, highest)
     near = _NEAR * (highest - lowest)
-    average = float(different @ counts) / values.size
+    average = float(different @ each / each.sum())
 
     def above(mean: float) -> float:
-        return log_e_value(different, counts, lowest, mean) + float(np.log(error))
+        return log_e_value(different, each, lowest, mean) + float(np.log(error))
 
     if average <= lowest + near or above(lowest + near) <= 0:
         return lowest
@@ -133,11 +147,35 @@ def _lower(values: FloatArray, lowest: float, highest: float, error: float) -> f
     return max(float(brentq(above, lowest + near, average, xtol=near)) - near, lowest)
 
 
-def _tally(values: FloatArray, lowest: float, highest: float) -> tuple[FloatArray, FloatArray]:
-    """Different values, in order, and how often each is there."""
-    different, counts = np.unique(values, return_counts=True)
+def tally(values: FloatArray, counts: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+    """Different values, in order, and how often each is there.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (k,)
+    counts : ndarray of float, shape (k,), optional
+        How often each is there; once if omitted.
+
+    Returns
+    -------
+    different, counts : ndarray of float
+
+    Examples
+    --------
+    >>> different, counts = tally(np.array([0.5, 0.0, 0.5]), np.array([1.0, 2.0, 3.0]))
+    >>> different.tolist(), counts.tolist()
+    ([0.0, 0.5], [2.0, 4.0])
+    """
+    different, which = np.unique(values, return_inverse=True)
+    return different, np.bincount(which, counts, different.size).astype(float)
+
+
+def _coarse(
+    values: FloatArray, counts: FloatArray | None, lowest: float, highest: float
+) -> tuple[FloatArray, FloatArray]:
+    """Different values, rounded down where they are many, and how often each is there."""
+    different, each = tally(values, counts)
     if different.size > _DISTINCT:  # down is the worse side of a bet on more
         step = (highest - lowest) / _DISTINCT
-        down = lowest + step * np.floor((values - lowest) / step)
-        different, counts = np.unique(down, return_counts=True)
-    return different, counts.astype(float)
+        different, each = tally(lowest + step * np.floor((different - lowest) / step), each)
+    return different, each

@@ -395,7 +395,7 @@ def test_parquet_without_its_library_is_one_sentence(tmp_path, monkeypatch):
         read_log(tmp_path / "log.parquet", **SIZES)
 
 
-@pytest.mark.parametrize("name", ["missing.csv", ".", "null\0.csv"])
+@pytest.mark.parametrize("name", ["missing.csv", "null\0.csv"])
 def test_an_unreadable_path_is_refused(tmp_path, name):
     with pytest.raises(ValueError, match="cannot be read"):
         read_log(f"{tmp_path}/{name}", **SIZES)
@@ -508,53 +508,71 @@ PLAIN = pd.DataFrame(
         "rank": np.arange(12) % 10 + 1,
     }
 )
-#: What is read in parts, and what is left to be read, or refused, in one piece; None where that
-#: depends on pandas.
+#: What is held as a grid, what is read in parts, and what is left to be read, or refused, in one
+#: piece; None where that depends on pandas.
 PARTS = {
-    "in order": (PLAIN, True),
-    "mixed up": (PLAIN.sample(frac=1, random_state=1), True),
-    "several items": (PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2, item=range(12)), True),
-    "an item twice": (PLAIN.assign(user=1, item=[*range(11), 7]), True),
-    "the same rank": (PLAIN.assign(user=1, rank=5), True),
-    "counts": (PLAIN.drop(columns="rank").assign(n_better=2, n_tied=[0, 1, 3] * 4), True),
-    "text": (PLAIN.assign(user=[*"abcdef"] * 2), True),
-    "sizes": (PLAIN.assign(n_items=[50, 60, 70, 80, 90, 99] * 2), True),
-    "rank 0": (PLAIN.assign(rank=range(12)), True),
-    "beyond": (PLAIN.assign(rank=range(1, 13)), True),
-    "no name": (PLAIN.assign(user=[*"abcde", " "] * 2), True),
-    "another column": (PLAIN.assign(note=range(12)), True),
-    "numbers, then text": (PLAIN.assign(user=[*range(11), "x"]), False),
-    "numbers, then a fraction": (PLAIN.assign(rank=[*range(1, 10), 1, 1, "2.5"]), False),
+    "in order": (PLAIN, "grid"),
+    "mixed up": (PLAIN.sample(frac=1, random_state=1), "grid"),
+    "other users": (PLAIN.assign(user=[3, 2, 40, 5, 6, 7, 1, 2, 41, 5, 6, 0]), "grid"),
+    "large numbers": (PLAIN.assign(user=PLAIN["user"] + 2**40), None),
+    "several items": (PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2, item=range(12)), "parts"),
+    "several rows": (PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2), "parts"),
+    "an item twice": (PLAIN.assign(user=1, item=[*range(11), 7]), "parts"),
+    "the same rank": (PLAIN.assign(user=1, rank=5), "parts"),
+    "counts": (PLAIN.drop(columns="rank").assign(n_better=2, n_tied=[0, 1, 3] * 4), "grid"),
+    "text": (PLAIN.assign(user=[*"abcdef"] * 2), "parts"),
+    "sizes": (PLAIN.assign(n_items=[50, 60, 70, 80, 90, 99] * 2), "grid"),
+    "rank 0": (PLAIN.assign(rank=range(12)), "grid"),
+    "beyond": (PLAIN.assign(rank=range(1, 13)), "grid"),
+    "few items": (PLAIN.assign(n_items=[50, 60, 70, 1, 90, 99] * 2), "grid"),
+    "no name": (PLAIN.assign(user=[*"abcde", " "] * 2), "parts"),
+    "another column": (PLAIN.assign(note=range(12)), "grid"),
+    "numbers, then text": (PLAIN.assign(user=[*range(11), "x"]), "whole"),
+    "numbers, then a fraction": (PLAIN.assign(rank=[*range(1, 10), 1, 1, "2.5"]), "whole"),
     "names that are numbers": (PLAIN.assign(recommender=["007"] * 6 + ["7"] * 6), None),
-    "truth values": (PLAIN.assign(user=[True, False] * 6, item=range(12)), False),
+    "truth values": (PLAIN.assign(user=[True, False] * 6, item=range(12)), "whole"),
 }
 
 
 @pytest.mark.parametrize("case", PARTS)
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
 def test_a_large_file_is_read_in_parts_as_in_one_piece(tmp_path, monkeypatch, case, suffix):
-    table, in_parts = PARTS[case]
+    table, expected_way = PARTS[case]
     path = tmp_path / f"log.{suffix}"
     if suffix == "parquet":
         pytest.importorskip("pyarrow")
         if case in ("numbers, then text", "numbers, then a fraction"):
             table = table.astype({"user": object, "rank": object}).astype(str)
-            in_parts = True
+            expected_way = "parts"
         table.to_parquet(path, index=False, row_group_size=5)
     else:
         table.to_csv(path, index=False)
     options = {"n_items": None if "n_items" in table else 50, "n_negatives": 9}
     expected, refusal = attempt(path, **options)
-    kept = []
-    way = "_parquet_parts" if suffix == "parquet" else "_csv_parts"
-    parts = getattr(logs, way)
-    monkeypatch.setattr(logs, way, lambda path: kept.append(parts(path)) or kept[-1])
+    ways = []
+    for name, way in (("_gridded", "grid"), ("_joined", "parts")):
+        own = getattr(logs, name)
+
+        def noted(*given, own=own, way=way):
+            try:
+                found = own(*given)
+            except ValueError:
+                if way == "grid":
+                    ways.append(way)  # refused
+                raise
+            ways.append(way)
+            return found
+
+        monkeypatch.setattr(logs, name, noted)
     monkeypatch.setattr(logs, "_LARGE", 0)
     monkeypatch.setattr(logs, "_ROWS", 5)
     found, again = attempt(path, **options)
     assert again == refusal
-    assert in_parts is None or bool(kept) == in_parts
+    assert expected_way is None or (ways or ["whole"])[-1] == expected_way
     if expected is not None:
+        assert expected_way is None or (found.grid is not None) == (expected_way == "grid")
+        pd.testing.assert_frame_equal(found.counts, expected.counts)
+        assert repr(found) == repr(expected)
         pd.testing.assert_frame_equal(found.frame, expected.frame)
         assert found.recommenders == expected.recommenders
 
@@ -591,3 +609,137 @@ def test_rows_are_the_frame_as_arrays():
     for name, column in rows.columns.items():
         assert column.tolist() == again.columns[name].tolist(), name
     assert rows.columns["n_items"].strides == (0,)
+
+
+COUNTED = pd.DataFrame(
+    {"user": [5, 5, 3], "item": [1, 2, 1], "rank": [1, 4, 2], "count": [7, 7, 2]}
+)
+
+
+def test_counts_belong_to_users():
+    log = read_log(COUNTED, **SIZES)
+    assert log.frame[["user", "count"]].to_numpy().tolist() == [[3, 2], [5, 7], [5, 7]]
+    assert log.counts[["n_better", "position", "count"]].to_numpy().tolist() == [
+        [0, 1, 7],
+        [1, 1, 2],
+        [2, 2, 7],
+    ]
+    assert log.n_users == 9
+    assert repr(log).startswith("Log(recommenders=1, users=9, rows=16,")
+    again = read_log(log.frame.drop(columns="instance").assign(item=[1, 1, 2]), **SIZES)
+    pd.testing.assert_frame_equal(again.frame, log.frame)
+
+
+def test_rows_without_users_have_users_of_their_own():
+    alike = pd.DataFrame({"recommender": [*"aab"], "rank": [1, 4, 1], "count": [3, 1, 2]})
+    log = read_log(alike, **SIZES)
+    assert log.frame["n_relevant"].tolist() == [1, 1, 1]
+    assert log.n_users == 4
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        (COUNTED.assign(count=[7, 6, 2]), "count must be the same for all rows of a user, got "),
+        (COUNTED.assign(count=[7, 7, 0]), "count must be >= 1, got 0 in row 3 of the log"),
+        (COUNTED.assign(count=[7, 7, 1.5]), "count must be a whole number >= 1, got 1.5 in row 3"),
+        (COUNTED.assign(count=2**52), r"counts must sum to <= 2\*\*53, got 1.351e\+16 in the log"),
+        (COUNTED.drop(columns="user"), "there is no user"),
+    ],
+)
+def test_counts_that_cannot_be_are_refused(table, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        read_log(table, **SIZES)
+
+
+#: Rows of two recommenders in several files, and of which file the third one's row 2 is.
+FILES = ("recommender=a/x", "recommender=a/y", "recommender=b/x")
+
+
+def partitioned(folder, table, suffix):
+    """A table as engines write it: a folder for each recommender, with parts and a mark."""
+    parts = (table.iloc[:3], table.iloc[3:6], table.iloc[6:])
+    for name, part in zip(FILES, parts, strict=True):
+        path = folder / f"{name}.{suffix}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        own = part.drop(columns="recommender")
+        own.to_parquet(path, index=False) if suffix == "parquet" else own.to_csv(path, index=False)
+    (folder / "_SUCCESS").touch()
+    return folder
+
+
+@pytest.mark.parametrize("large", [True, False])
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
+def test_a_folder_a_pattern_and_a_list_are_one_log(tmp_path, monkeypatch, suffix, large):
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow")
+    if large:
+        monkeypatch.setattr(logs, "_LARGE", 0)
+        monkeypatch.setattr(logs, "_ROWS", 2)
+    table = PLAIN.assign(recommender=np.repeat(["a", "b"], 6), rank=[*range(1, 10), 3, 2, 1])
+    folder = partitioned(tmp_path / "log", table, suffix)
+    expected = read_log(table, **SIZES)
+    found = read_log(folder, **SIZES)
+    assert (found.grid is not None) == large
+    pd.testing.assert_frame_equal(found.frame, expected.frame)
+    whole = [tmp_path / f"{i}.{suffix}" for i in range(2)]
+    for path, part in zip(whole, (table.iloc[:7], table.iloc[7:]), strict=True):
+        (part.to_parquet if suffix == "parquet" else part.to_csv)(path, index=False)
+    for source in (f"{tmp_path}/?.{suffix}", whole, list(map(str, whole))):
+        pd.testing.assert_frame_equal(read_log(source, **SIZES).frame, expected.frame)
+    named = [folder / f"{name}.{suffix}" for name in FILES]  # without what the folders say
+    with pytest.raises(ValueError, match="a user's relevant items must have different ranks"):
+        read_log([named[0], named[0]], **SIZES)
+    partitioned(folder, table.assign(rank=[*range(1, 8), -1, *[1] * 4]), suffix)
+    with pytest.raises(ValueError, match=r"rank must be >= 1, got -1 in row 2 of .*b.x\."):
+        read_log(folder, **SIZES)
+    partitioned(folder, table.assign(rank=[*range(1, 8), 11, *[1] * 4]), suffix)
+    with pytest.raises(ValueError, match=r"rank must be <= 10, .* got 11 in row 2 of .*b.x\."):
+        read_log(folder, **SIZES)
+
+
+def test_files_without_rows_or_with_other_columns_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"must hold files .parquet, .csv or .csv.gz, got none"):
+        read_log(tmp_path, **SIZES)
+    with pytest.raises(ValueError, match=r"must hold files .parquet, .csv or .csv.gz, got none"):
+        read_log(f"{tmp_path}/*.csv", **SIZES)
+    rows().to_csv(tmp_path / "a.csv", index=False)
+    rows(note=1).to_csv(tmp_path / "b.csv", index=False)
+    with pytest.raises(ValueError, match="files of a log must have the same columns, got"):
+        read_log(tmp_path, **SIZES)
+    with pytest.raises(ValueError, match="cannot be read"):
+        read_log([tmp_path / "a.csv", tmp_path / "c.csv"], **SIZES)
+    with pytest.raises(ValueError, match="a file or a data frame, got list"):
+        read_log([1, 2], **SIZES)
+
+
+#: Frames of Dask that are held as a grid, and others.
+DASK = {
+    "in order": (PLAIN, True),
+    "mixed up": (PLAIN.sample(frac=1, random_state=1), True),
+    "categories": (PLAIN.astype({"recommender": "category"}), True),
+    "pandas' integers": (PLAIN.astype({"user": "Int64", "rank": "Int32"}), True),
+    "another column": (PLAIN.assign(note=[*"abcdef"] * 2), True),
+    "text": (PLAIN.assign(user=[*"abcdef"] * 2), False),
+    "several items": (PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2, item=range(12)), False),
+    "counts": (PLAIN.assign(count=3), False),
+    "rank 0": (PLAIN.assign(rank=[*range(1, 12), 0]), False),
+    "beyond": (PLAIN.assign(rank=range(1, 13)), False),
+}
+
+
+@pytest.mark.parametrize("case", DASK)
+@pytest.mark.parametrize("rows_at_once", [2, 100])
+def test_a_frame_of_dask_is_read_as_one_of_pandas(monkeypatch, case, rows_at_once):
+    dask = pytest.importorskip("dask.dataframe")
+    monkeypatch.setattr(logs, "_PARTITIONS", 2)
+    monkeypatch.setattr(logs, "_ROWS", rows_at_once)
+    table, in_parts = DASK[case]
+    table = table.reset_index(drop=True)
+    expected, refusal = attempt(table, n_items=50, n_negatives=9)
+    found, again = attempt(dask.from_pandas(table, npartitions=5), n_items=50, n_negatives=9)
+    assert again == refusal
+    if expected is not None:
+        assert (found.grid is not None) == in_parts
+        pd.testing.assert_frame_equal(found.frame, expected.frame)
+        pd.testing.assert_frame_equal(found.counts, expected.counts)

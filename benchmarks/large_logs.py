@@ -1,0 +1,83 @@
+"""Estimates and verdicts from logs of 1e7 to 1e9 rows: processor seconds and peak memory.
+
+Each log is a folder of Parquet files, which is deleted after use: as many users as there are rows
+for each of two recommenders. Every command is a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+from scipy import stats
+
+#: Rows of a file.
+FILE = 10_000_000
+NEGATIVES = 100
+SIZES = ["--n-items", "100000", "--n-negatives", str(NEGATIVES), "--replacement"]
+COMMANDS = {
+    "estimate": ["--metrics", "ndcg@10", "auc"],
+    "compare": ["--metric", "ndcg@10"],
+}
+
+
+def write(folder: Path, rows: int, seed: int = 1) -> None:
+    """Two recommenders' logs: one folder each, users in order in one and not in the other."""
+    users = rows // 2
+    part = min(FILE, users)
+    for strength, name in enumerate(("A", "B")):
+        own = folder / f"recommender={name}"
+        own.mkdir(parents=True)
+        for number in range(users // part):
+            rng = np.random.default_rng([seed, strength, number])
+            shares = stats.betabinom.pmf(np.arange(NEGATIVES + 1), NEGATIVES, 0.4, 1 + 2 * strength)
+            ranks = np.repeat(np.arange(1, NEGATIVES + 2), rng.multinomial(part, shares))
+            user = np.arange(number * part, (number + 1) * part, dtype=np.int64)
+            table = pa.table(
+                {
+                    "user": user if strength == 0 else rng.permutation(user),
+                    "rank": rng.permutation(ranks.astype(np.int32)),
+                }
+            )
+            parquet.write_table(table, own / f"part-{number:03}.parquet")
+
+
+def measured(*arguments: str) -> tuple[float, float, float]:
+    """Processor seconds, seconds and gigabytes at the peak of one command."""
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sampled_metrics", *arguments], stdout=subprocess.DEVNULL
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{arguments[0]} failed")
+    seconds = time.perf_counter() - start
+    return used.ru_utime + used.ru_stime, seconds, used.ru_maxrss / 2**20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rows", nargs="*", type=float, default=[1e7, 1e8])
+    parser.add_argument("--folder", help="where to write the logs; a temporary one if omitted")
+    arguments = parser.parse_args()
+    print("| rows | command | processor seconds | ns a row | seconds | GiB |")
+    print("|---:|---|---:|---:|---:|---:|")
+    for rows in map(int, arguments.rows):
+        with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+            write(Path(folder) / "log", rows)
+            for command, options in COMMANDS.items():
+                used, seconds, peak = measured(command, f"{folder}/log", *SIZES, *options)
+                line = f"| {rows:,} | {command} | {used:.1f} | {1e9 * used / rows:.0f} |"
+                print(f"{line} {seconds:.0f} | {peak:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
