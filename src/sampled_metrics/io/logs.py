@@ -40,7 +40,7 @@ COLUMNS = (
     "n_items",
     "n_negatives",
 )
-_INPUT = (*COLUMNS[:5], "n_items", "n_negatives", "rank", "item")
+_INPUT = (*COLUMNS[:5], "n_items", "n_negatives", "rank", "item", "n_above")
 #: Those of them that are read as whole numbers, of whatever type.
 _NUMBERS = ("n_better", "n_tied", "n_items", "n_negatives", "rank")
 #: What files of exact ranks have besides.
@@ -92,6 +92,8 @@ class Rows:
         written to.
     written : ndarray or None
         The users of the rows as they were written, where `users` merges some, such as 1 and 1.0.
+    above : ndarray of float, shape (rows,), or None
+        The column n_above, where the log has one.
     """
 
     recommenders: tuple[str, ...]
@@ -100,6 +102,7 @@ class Rows:
     users: NDArray[Any]
     columns: Mapping[str, NDArray[Any]]
     written: NDArray[Any] | None = None
+    above: FloatArray | None = None
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> Rows:
@@ -108,7 +111,10 @@ class Rows:
         recommender, names = pd.factorize(frame["recommender"])
         starts = np.append(0, np.cumsum(np.bincount(recommender)))
         columns = {name: frame[name].to_numpy(dtype=np.int64) for name in COLUMNS[2:]}
-        return cls(tuple(names), starts, user.astype(np.int32), np.asarray(users), columns)
+        above = frame["n_above"].to_numpy(dtype=float) if "n_above" in frame else None
+        return cls(
+            tuple(names), starts, user.astype(np.int32), np.asarray(users), columns, above=above
+        )
 
     def frame(self) -> pd.DataFrame:
         """A frame with the columns of `COLUMNS`."""
@@ -116,6 +122,8 @@ class Rows:
         user = self.users[self.user] if self.written is None else self.written
         columns = {name: np.array(self.columns[name], dtype=np.int64) for name in COLUMNS[2:]}
         labels = {"recommender": np.repeat(names, np.diff(self.starts)), "user": user}
+        if self.above is not None:
+            columns["n_above"] = np.array(self.above)
         return pd.DataFrame(labels | columns)
 
 
@@ -194,6 +202,9 @@ def read_log(
           same instance, if there is such a column) are the relevant items of one instance, ranked
           together among the same negatives; where each item was ranked among negatives of its
           own, number them here;
+        - n_above, optional, >= 0: an estimate of how many irrelevant items of the catalogue are
+          above the item, from negatives that are not drawn alike, as
+          :func:`~sampled_metrics.weighting.counts_above` makes it;
         - n_items, n_negatives, optional: as below, where they differ from user to user.
 
         The names that other libraries give these columns are understood: RecTools' user_id and
@@ -274,6 +285,8 @@ def read_log(
         columns["rank"] = _lean(_whole(frame, "rank", 1, name))
     else:
         columns |= {key: _lean(_whole(frame, key, 0, name)) for key in ("n_better", "n_tied")}
+    if "n_above" in frame:
+        columns["n_above"] = _real(frame, "n_above", name)
     told = bool({"item", "instance", "position"} & set(frame.columns))
     if not told:
         _check_pooling(frame, keys, name)
@@ -734,6 +747,19 @@ def _float(value: object) -> float:
         return np.inf
 
 
+def _real(frame: pd.DataFrame, key: str, source: str) -> FloatArray:
+    """A column of finite numbers >= 0."""
+    values = pd.to_numeric(frame[key], errors="coerce").to_numpy(dtype=float)
+    bad = ~(np.isfinite(values) & (values >= 0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(
+            f"{key} must hold numbers >= 0, got {as_written(frame[key].iloc[row])} in "
+            f"{_line(source, row)}"
+        )
+    return values
+
+
 def _are_scalars(column: pd.Series) -> NDArray[np.bool_]:
     if column.dtype.kind != "O":
         return np.ones(len(column), dtype=bool)
@@ -924,6 +950,7 @@ def _canonical(
         users,
         {key: np.broadcast_to(columns[key], size) for key in COLUMNS[2:]},
         None if written is None else _taken(written, order),
+        columns.get("n_above"),
     )
 
 

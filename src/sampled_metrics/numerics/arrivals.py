@@ -2,14 +2,14 @@
 
 Without replacement, each next item is drawn from those left in proportion to its weight. That is
 the order in which items arrive that wait for independent exponential times with the weights as
-rates (rosen1972). At a given time arrivals are independent trials, so that the number of the first m that
-belong to some items is one integral over the time of the m-th arrival. Its integrand is a sum of
-products of positive terms, and smooth in the logarithm of the time: the trapezoidal rule has 13
-digits with some fifty nodes.
+rates (rosen1972). At a given time arrivals are independent trials, so that the number of the first
+m that belong to some items is one integral over the time of the m-th arrival. Its integrand is a
+sum of products of positive terms, and smooth in the logarithm of the time: the trapezoidal rule has
+13 digits with some fifty nodes.
 
-With replacement and duplicates collapsed, the generating function of the numbers of distinct
-items over all numbers of draws is a product over the items. The coefficient of m draws is an
-integral over a circle through the saddle point, where the trapezoidal rule is exact but for rounding.
+With replacement and duplicates collapsed, the generating function of the numbers of distinct items
+over all numbers of draws is a product over the items. The coefficient of m draws is an integral
+over a circle through the saddle point, where the trapezoidal rule is exact but for rounding.
 """
 
 from __future__ import annotations
