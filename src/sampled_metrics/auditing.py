@@ -13,6 +13,8 @@ whatever their number. So one Kolmogorov-Smirnov test serves all users, and keep
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
+from scipy.optimize import brentq
 
 from ._validate import FloatArray, IntArray, as_written, generator, integer, integers
 from .io.logs import _labels, _loaded, _name_ignored, _need, _numbers, _understood
@@ -29,6 +32,12 @@ from .results import Audit
 #: Seed of the numbers that spread each place, where no generator is given.
 SEED = 20_260
 _DRAWS_PER_BIN = 10
+#: Lists of fewer negatives may well be alike.
+_LONG = 5
+#: What share of a list another one must hold to be nearly the same.
+_ALIKE = 0.8
+#: Random orders of the items by which lists that are alike are found.
+_ORDERS = 8
 
 
 def audit(
@@ -77,6 +86,9 @@ def audit(
           the alarm.
         - *duplicates*: draws of an item that the user had already; with replacement the pairs of
           equal draws of one user, by their Poisson law.
+        - *lists*: users whose negatives are those of another user, but for what is left out of
+          one of them: shared or recycled lists, and negatives from the same batch. From five
+          negatives on; by the probability of so large an overlap (Chernoff).
         - *numbers*: users who have another number of negatives than `n_negatives`, or than most
           users where that is not given. One raises the alarm. But without replacement, where no
           number is given, users may have fewer as duplicates were dropped: the p-value then
@@ -87,6 +99,10 @@ def audit(
           negatives; below 1 draws avoid one another. Two-sided.
         - *order*: Kolmogorov-Smirnov distance of the places in the order of item numbers.
         - *popularity*: the same in the order of the number of positives, where these are given.
+          Its finding has the power of that number that the draws are in proportion to, with a 95%
+          interval.
+
+        Its property `sampler` says in words what the negatives look like, from these findings.
 
         A p-value of 0 or 1 stands where the claim excludes what was found, or not. The Poisson
         and the chi-square distribution, and so `level`, are for many draws.
@@ -104,11 +120,14 @@ def audit(
     >>> audit(draws, 80).frame[["check", "alarm"]]
             check  alarm
     0  duplicates  False
-    1     numbers  False
-    2       items   True
-    3       order   True
-    >>> audit(draws, 80).frame["finding"].iloc[3]
+    1       lists  False
+    2     numbers  False
+    3       items   True
+    4       order   True
+    >>> audit(draws, 80).frame["finding"].iloc[4]
     'half of the draws are among the first 24.5% of the candidates in the order of their numbers'
+    >>> audit(draws, 80).sampler
+    'distinct negatives, low item numbers preferred'
     """
     n_items = integer(n_items, "n_items", 2, 2**40)
     if n_negatives is not None:
@@ -129,19 +148,26 @@ def audit(
     if replacement is None:
         replacement = _distinct(keys).size < keys.size
     checks.append(_duplicates(user, keys, n_candidates, replacement))
-    checks.append(_number(user, n_candidates, n_negatives, replacement))
+    shared = _lists(user, item, n_items)
+    checks += [shared.check, _number(user, n_candidates, n_negatives, replacement)]
     drawn = keys[~is_positive]
+    power, median = None, 0.5
     if drawn.size:
         checks.append(_items(drawn, known, n_items, n_candidates, replacement))
         place = _places(drawn, known, n_items, n_candidates, lambda item: item, rng)
+        median = float(np.median(place))
         checks.append(_order("order", place, "in the order of their numbers"))
         if known.size:
             by_popularity = _by_popularity(known % n_items)
             place = _places(drawn, known, n_items, n_candidates, by_popularity, rng)
-            checks.append(_order("popularity", place, "with popular ones first"))
+            *found, finding = _order("popularity", place, "with popular ones first")
+            power = _power(drawn, known, n_items, n_candidates.size, replacement)
+            checks.append((*found, finding + ("" if power is None else f"; {power}")))  # type: ignore[arg-type]
     frame = pd.DataFrame(checks, columns=["check", "statistic", "p_value", "finding"])
     frame.insert(3, "alarm", frame["p_value"] <= level / len(frame))
-    return Audit(frame, {"n_items": n_items, "replacement": replacement, "level": level})
+    sampler = _named(frame.set_index("check"), user, replacement, shared.kind, power, median)
+    settings = {"n_items": n_items, "replacement": replacement, "level": level}
+    return Audit(frame, settings | {"sampler": sampler}, (f"the negatives look like: {sampler}",))
 
 
 Check = tuple[str, float, float, str]
@@ -183,6 +209,186 @@ def _duplicates(user: IntArray, keys: IntArray, n_candidates: IntArray, replacem
         f"{pairs:,} pairs of equal draws of one user, {expected:,.0f} expected with replacement"
     )
     return "duplicates", float(pairs), p_value, finding
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What the check of the lists found, and in words how users share them, if they do."""
+
+    check: Check
+    kind: str
+
+
+def _lists(user: IntArray, item: IntArray, n_items: int) -> _Shared:
+    """Whether users have the lists of others.
+
+    Each is held against the first user that has the same items at the head of two random orders,
+    which lists with much in common have for some of several orders.
+    """
+    keys = _distinct(user * n_items + item)
+    own, code = np.unique(keys // n_items, return_inverse=True)[1], pd.factorize(keys % n_items)[0]
+    sizes = np.bincount(own)
+    starts, many = np.append(0, np.cumsum(sizes)[:-1]), int(code.max()) + 1
+    rng = np.random.default_rng(SEED)
+    heads = [np.minimum.reduceat(rng.permutation(many)[code], starts) for _ in range(_ORDERS)]
+    have = own * many + code
+    have.sort()
+    most, partner = np.zeros(sizes.size, dtype=np.int64), np.arange(sizes.size)
+    for one, two in pairwise(heads):
+        _, first, group = np.unique(one * many + two, return_index=True, return_inverse=True)
+        other = first[group]
+        rows = np.flatnonzero(other[own] != own)
+        wanted = other[own[rows]] * many + code[rows]
+        found = have[np.minimum(np.searchsorted(have, wanted), have.size - 1)] == wanted
+        overlap = np.bincount(own[rows], found, minlength=sizes.size).astype(np.int64)
+        better = overlap > most
+        most[better], partner[better] = overlap[better], other[better]
+    alike = (most >= _ALIKE * sizes) & (sizes >= _LONG)
+    # How often items are in lists, but for those that are nearly the same.
+    apart = ~alike[own]
+    share = np.bincount(code[apart], minlength=many) / max(sizes.size, 1)
+    share = np.maximum(share, sizes.mean() / n_items)
+    mean = np.bincount(own, share[code], minlength=sizes.size)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bound = np.where(most > mean, most * np.log(most / mean) - most + mean, 0.0)
+    bound[sizes < _LONG] = 0.0
+    pairs = sizes.size * (sizes.size - 1) / 2
+    p_value = float(min(1.0, pairs * np.exp(-bound.max())))
+    count = int(alike.sum())
+    if not count:
+        finding = f"no user has {_ALIKE:.0%} of the negatives of another"
+        return _Shared(("lists", 0.0, p_value, finding), "")
+    finding = (
+        f"{count:,} of {sizes.size:,} users have {_ALIKE:.0%} or more of the negatives of another, "
+        "who comes before"
+    )
+    root = np.where(alike, partner, np.arange(sizes.size))
+    while (root[root] != root).any():
+        root = root[root]
+    members = np.bincount(root, minlength=sizes.size)
+    items = np.bincount(_distinct(root[own] * many + code) // many, minlength=sizes.size)
+    groups = np.flatnonzero(members > 1)
+    if groups.size == 1 and members.max() >= 0.95 * sizes.size:
+        kind = "one list for all users"
+    elif np.median(np.abs(items[groups] / members[groups] - 1)) < 0.25:
+        kind = f"in-batch, {groups.size:,} batches of {np.median(members[groups]):,.0f}"
+    else:
+        kind = f"lists shared by {count + groups.size:,} users in {groups.size:,} groups"
+    return _Shared(("lists", float(count), p_value, finding), kind)
+
+
+@dataclass(frozen=True)
+class _Power:
+    """The power of popularity that draws are in proportion to, and its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        ends = f"{self.low:.2f} to {self.high:.2f}"
+        return f"as by popularity to the power {self.value:.2f} ({ends})".replace("-", "\u2212")
+
+
+def _power(
+    drawn: IntArray, known: IntArray, n_items: int, n_users: int, replacement: bool
+) -> _Power | None:
+    """Fit the power: users' draws have the mean log-popularity that it says (a score equation).
+
+    Without replacement an item's chance to be drawn is taken as 1 - exp(-t w), with t such that
+    the chances of a user's candidates add up to the number drawn (rosen1972).
+    """
+    items, counts = np.unique(known % n_items, return_counts=True)
+    kinds, times = np.unique(counts, return_counts=True)
+    if kinds.size < 2:
+        return None
+    if not replacement:
+        n_users = min(n_users, max(200, 400_000 // kinds.size))
+    x = np.log(kinds / kinds.max())
+    of_item = np.searchsorted(kinds, counts)
+
+    def of(keys: IntArray) -> tuple[IntArray, IntArray]:
+        """Users, and kinds of items, of those keys whose item is someone's positive."""
+        keys = keys[keys // n_items < n_users]
+        at = np.minimum(np.searchsorted(items, keys % n_items), items.size - 1)
+        there = items[at] == keys % n_items
+        return keys[there] // n_items, of_item[at[there]]
+
+    (user, kind), (owner, held) = of(drawn), of(known)
+    m = np.bincount(user, minlength=n_users).astype(float)
+    mean = np.bincount(user, x[kind], minlength=n_users)
+    some = m > 0
+    if some.sum() < 2:
+        return None
+
+    def taken(values: FloatArray) -> FloatArray:
+        """Of each user's positives: a sum over them, of values by kind or by positive."""
+        each = values[held] if values.size == x.size else values
+        return np.asarray(np.bincount(owner, each, minlength=n_users))
+
+    def scores(power: float) -> FloatArray:
+        w = np.exp(power * x)
+        if replacement:
+            expected = (times @ (x * w) - taken(x * w)) / np.maximum(times @ w - taken(w), 1e-300)
+            return np.asarray((mean - m * expected)[some])
+        full = m >= times.sum() - np.bincount(owner, minlength=n_users)
+        t = m / np.maximum(times @ w - taken(w), 1e-300)
+        for _ in range(30):
+            stay = np.exp(-np.outer(t, w))
+            left = np.exp(-t[owner] * w[held])
+            gap = (1 - stay) @ times - np.bincount(owner, 1 - left, minlength=n_users) - m
+            slope = stay @ (w * times) - np.bincount(owner, left * w[held], minlength=n_users)
+            # By the logarithm of the rest, which is nearly straight.
+            step = -gap / np.maximum(slope * t, 1e-300)
+            t = np.where(full, t, t * np.exp(np.clip(step, -1, 1)))
+            if np.abs(gap[some & ~full]).max(initial=0.0) < 1e-7 * m.max():
+                break
+        came = (1 - np.exp(-np.outer(t, w))) @ (x * times)
+        came -= np.bincount(owner, (1 - np.exp(-t[owner] * w[held])) * x[held], minlength=n_users)
+        return np.asarray(np.where(full, 0.0, mean - came)[some])
+
+    low, high = -2.0, 4.0
+    if scores(low).sum() <= 0 or scores(high).sum() >= 0:
+        return None
+    value = float(brentq(lambda power: scores(power).sum(), low, high, xtol=1e-4))
+    slope = (scores(value + 1e-3).sum() - scores(value - 1e-3).sum()) / 2e-3
+    reach = 1.96 * float(np.sqrt((scores(value) ** 2).sum()) / abs(slope))
+    return _Power(value, value - reach, value + reach)
+
+
+def _named(
+    checks: pd.DataFrame,
+    user: IntArray,
+    replacement: bool,
+    shared: str,
+    power: _Power | None,
+    median: float,
+) -> str:
+    """What the negatives look like, in words."""
+    alarm, statistic = checks["alarm"], checks["statistic"]
+    draws = np.bincount(user)
+    sizes = np.unique(draws[draws > 0])
+    said = ["negatives with replacement" if replacement else "distinct negatives"]
+    if sizes.size > 1:
+        base = int(np.gcd.reduce(sizes))
+        if base >= _LONG:
+            said.append(f"pooled, {base:,} for each of several positives")
+        elif not replacement and not alarm["lists"]:
+            said.append("of differing numbers, as where duplicates are collapsed")
+    if alarm.get("positives", False):
+        said.append("positives among them")
+    if alarm["lists"]:
+        said.append(shared)
+    elif alarm.get("popularity", False) and statistic["popularity"] >= statistic["order"]:
+        said.append("popular items preferred" if power is None else str(power))
+    elif alarm.get("order", False):
+        said.append(f"{'low' if median < 0.5 else 'high'} item numbers preferred")
+    elif alarm.get("items", False):
+        more = statistic["items"] > 1
+        said.append("some items preferred" if more else "more even than by chance")
+    elif "items" in alarm:
+        said.append("uniform")
+    return ", ".join(said)
 
 
 def _number(user: IntArray, n_candidates: IntArray, said: int | None, replacement: bool) -> Check:

@@ -24,7 +24,7 @@ from .numerics.distributions import log_hypergeometric, log_law
 from .numerics.least_squares import IllConditionedError as IllConditionedError
 from .numerics.least_squares import Law, System
 from .numerics.quadrature import MARGIN, all_ranks
-from .protocol import Protocol, one_size
+from .protocol import Protocol, drawn_alike, one_size
 
 #: A prior over the true ranks; see :func:`least_bias`.
 Prior = ArrayLike | Mapping[int, float] | None
@@ -237,7 +237,7 @@ class Estimator:
         >>> pair.variance_of_set([6, 7]), float(pair.variance(6) + pair.variance(7, position=2))
         (0.0625, 0.03125)
         """
-        ordered = self.protocol.checked_set(ranks)
+        ordered = drawn_alike(self.protocol).checked_set(ranks)
         replacement = self.protocol.replacement
         before, counts, so_far, total = 0, np.arange(1), np.zeros(1), 0.0
         for j, rank in enumerate(ordered, start=1):
@@ -261,6 +261,9 @@ class Estimator:
     def _law_blocks(self, rank: ArrayLike, position: int, counts: IntArray) -> Iterator[FloatArray]:
         """The law at each rank in turn, in blocks of rows of bounded size."""
         self.protocol.above(rank, position)
+        if not self.protocol.uniform:
+            yield self.protocol.pmf(np.ravel(rank), position, counts)
+            return
         ranks, items = np.broadcast_arrays(np.asarray(rank), self.protocol.n_items)
         ranks, items = ranks.ravel(), items.ravel()
         rows = max(1, _BLOCK // counts.size)
@@ -283,6 +286,8 @@ class _Naive(Estimator):
     """The naive estimator: the general sum is replaced by a closed form where there is one."""
 
     def expected(self, rank: ArrayLike, position: int = 1) -> FloatArray:
+        if not self.protocol.uniform:
+            return super().expected(rank, position)
         if self.metric.kind == "auc":
             return self.metric.term(rank, position, self.protocol.n_relevant, self.protocol.n_items)
         whole = self.metric.k is None or self.metric.k > self.protocol.n_negatives
@@ -740,7 +745,7 @@ def choose_gamma(
     """
     metric = parsed(metric)
     users = integer(n_users, "n_users", 1)
-    integer(protocol.n_relevant, "n_relevant", 1, 1)
+    integer(drawn_alike(protocol).n_relevant, "n_relevant", 1, 1)
     if ranks is None:
         return default_gamma(users)
     shares = observed(ranks)

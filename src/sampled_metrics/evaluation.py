@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import chdtrc, chdtri, gammaln, stdtr, stdtrit
 
-from . import _progress, identification, priors
+from . import _progress, identification, priors, weighting
 from . import estimators as corrections
 from ._validate import FloatArray, IntArray, as_written, shortened
 from .identification import Shape, _rung
@@ -141,6 +141,9 @@ def estimate(
         95% asked, where many users are at the first ranks. "maximum likelihood" has a value only:
         its estimate jumps from sample to sample, by more than refits to resampled users show.
 
+        Of a log with a column n_above, AUC is estimated from that, without bias, with Student's
+        interval; other metrics have no estimate, see :mod:`sampled_metrics.weighting`.
+
         The notes say what is left out, and why.
 
     Raises
@@ -169,7 +172,10 @@ def estimate(
     4           Z  recall@10   0.071 to 0.146
     5           Z        auc  0.7481 ± 0.0033
     """
-    sample = _Sample.of(log, replacement)
+    log = _read(log, replacement)
+    if log.weighted:
+        return weighting.estimated(log, _metrics(metrics), _confidence(confidence))
+    sample = _Sample(log)
     wanted, level = _metrics(metrics), _confidence(confidence)
     values = _Values(sample, _gamma(gamma, sample), wanted)
     assumed = {of: _shape(shape, sample, of) for of in wanted}
@@ -340,7 +346,8 @@ def compare(
         ">500" says that ranking all items would do, "all" that nothing less would, and "none"
         that not even that. It is empty beside a verdict, where the metric needs no correction,
         and where users have several relevant items.
-        Its notes say what was refused.
+        Its notes say what was refused. Of a log with a column n_above only AUC is compared, by
+        Student's test of the users' differences, which rests on their number ("large sample").
 
     Raises
     ------
@@ -366,8 +373,11 @@ def compare(
     >>> compare(log, "auc").verdicts, compare(log, "recall@10", shape=None).verdicts
     ({('A', 'B'): 'A beats B'}, {('A', 'B'): 'unknown'})
     """
-    sample = _Sample.of(log, replacement)
+    log = _read(log, replacement)
     (of,), level = _metrics([metric]), _confidence(confidence)
+    if log.weighted:
+        return weighting.compared(log, of, level)
+    sample = _Sample(log)
     values = _Values(sample, _gamma(gamma, sample))
     _same_users(sample)
     (name,) = _estimators([estimator or "bias-variance"], sample)
@@ -425,6 +435,18 @@ def compare(
     settings = {"metric": of.name, "estimator": name, "gamma": values.gamma, "confidence": level}
     settings["assumed"] = _said(assumed)
     return Comparison(table, settings, tuple(dict.fromkeys(notes)))
+
+
+def _read(
+    log: Log | str | Path | Sequence[str | Path] | pd.DataFrame, replacement: bool | None
+) -> Log:
+    """A log, or what is read as one."""
+    if not isinstance(log, Log):
+        return read_log(log, replacement=replacement)
+    if replacement not in (None, log.replacement):
+        said = as_written(replacement)
+        raise ValueError(f"replacement must be {log.replacement} as in the log, got {said}")
+    return log
 
 
 @dataclass(frozen=True)
@@ -756,19 +778,9 @@ class _Sample:
         Whether every user of a recommender has one row.
     """
 
-    @classmethod
-    def of(
-        cls, log: Log | str | Path | Sequence[str | Path] | pd.DataFrame, replacement: bool | None
-    ) -> _Sample:
-        """The sample of a log, or of what is read as one."""
-        if not isinstance(log, Log):
-            return cls(read_log(log, replacement=replacement))
-        if replacement not in (None, log.replacement):
-            said = as_written(replacement)
-            raise ValueError(f"replacement must be {log.replacement} as in the log, got {said}")
-        return cls(log)
-
     def __init__(self, log: Log) -> None:
+        if log.weighted:
+            raise ValueError("the log must have negatives that are drawn alike here, got n_above")
         self.names, self.replacement, self.grid = log.recommenders, log.replacement, log.grid
         if self.grid is not None:
             self._take_grid(self.grid)

@@ -28,7 +28,7 @@ from .metrics import metric as parsed
 from .numerics.all_ranks import MOST_ITEMS, local_maxima
 from .numerics.distributions import law
 from .numerics.mixtures import likeliest
-from .protocol import Protocol, thinned
+from .protocol import Protocol, drawn_alike, thinned
 
 #: A sample is incompatible with its protocol, or with a shape, if it is as unlikely as this.
 REFUTED = 1e-3
@@ -482,6 +482,7 @@ def checked_counts(
             raise ValueError("replacement must be the same for all classes, got both")
     classes = []
     for each, of in zip(given, protocols, strict=True):
+        drawn_alike(of)
         if not isinstance(of.n_items, int):
             raise ValueError(
                 f"n_items must be one number for each class, got shape {of.n_items.shape}"

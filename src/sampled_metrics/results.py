@@ -439,6 +439,11 @@ class Audit(Result):
         """The checks that raise an alarm."""
         return tuple(self.frame.loc[self.frame["alarm"], "check"])
 
+    @property
+    def sampler(self) -> str:
+        """What the negatives look like, in words: how they were drawn, as far as they show it."""
+        return str(self.settings["sampler"])
+
     def summary(self) -> str:
         """The table, what each check found, and the notes, as the command line prints them."""
         found = zip(self.frame["check"], self.frame["finding"], strict=True)

@@ -16,7 +16,7 @@ def audit(*given, **options):
     return auditing.audit(*given, **options).frame
 
 
-CHECKS = ["positives", "duplicates", "numbers", "items", "order", "popularity"]
+CHECKS = ["positives", "duplicates", "lists", "numbers", "items", "order", "popularity"]
 
 
 def by_check(frame):
@@ -55,8 +55,8 @@ def test_false_alarms_come_at_the_stated_rate(replacement):
 def test_few_draws_in_a_large_catalogue_keep_the_level():
     found = [audit(*claimed(seed, n_users=40, n_items=3000, m=3)) for seed in range(120)]
     p = np.array([frame["p_value"] for frame in found])
-    assert ((p[:, 3:] <= 0.05).sum(axis=0) <= stats.binom.ppf(0.9999, 120, 0.05)).all()
-    assert (p[:, 3] <= 0.3).sum() > 20
+    assert ((p[:, 4:] <= 0.05).sum(axis=0) <= stats.binom.ppf(0.9999, 120, 0.05)).all()
+    assert (p[:, 4] <= 0.3).sum() > 20
 
 
 def test_counts_by_hand():
@@ -111,7 +111,7 @@ def test_the_number_of_negatives_is_counted():
     assert said.statistic == 40
     assert said.alarm
     assert said.finding == "each of 40 users has 20 negatives, where 25 are said"
-    assert audit(np.array(lists), 500, n_negatives=25)["alarm"].tolist()[1]
+    assert audit(np.array(lists), 500, n_negatives=25)["alarm"].tolist()[2]
     short = [lists[0][:8], *lists[1:]]
     for options in ({}, {"n_negatives": 20}, {"replacement": True}):
         found = numbers(short, 500, **options)
@@ -220,7 +220,7 @@ def test_preference_for_popular_items_raises_the_alarm():
     allowed = np.where(positives.toarray()[np.arange(300)[:, None], drawn], draws, drawn)
     found = by_check(audit(allowed, n_items, positives, replacement=True))
     assert found["popularity"].alarm
-    assert found["popularity"].finding.endswith("with popular ones first")
+    assert "with popular ones first; as by popularity to the power" in found["popularity"].finding
     assert not found["positives"].alarm
 
 
@@ -238,7 +238,7 @@ def test_tables_are_read_as_arrays_are(tmp_path):
     pd.testing.assert_frame_equal(files, expected)
     shuffled = rows.sample(frac=1, random_state=1)
     again = audit(shuffled, n_items, known)  # users are numbered otherwise, so places are, too
-    assert again["statistic"].tolist()[:4] == pytest.approx(expected["statistic"].tolist()[:4])
+    assert again["statistic"].tolist()[:5] == pytest.approx(expected["statistic"].tolist()[:5])
 
 
 def test_other_names_of_the_columns_are_understood_and_others_named():
@@ -257,7 +257,7 @@ def test_positives_of_users_without_negatives_change_no_count():
 
 def test_nothing_is_said_of_positives_that_were_not_given():
     negatives, n_items, _ = claimed(3, n_users=30, n_items=50)
-    assert audit(negatives, n_items)["check"].tolist() == [*CHECKS[1:4], "order"]
+    assert audit(negatives, n_items)["check"].tolist() == [*CHECKS[1:5], "order"]
     given = sp.csr_array((len(negatives), n_items))
     assert audit(negatives, n_items, given)["check"].iloc[0] == "positives"
 
@@ -265,7 +265,7 @@ def test_nothing_is_said_of_positives_that_were_not_given():
 def test_nothing_is_left_to_test_when_all_draws_are_positives():
     positives = pd.DataFrame({"user": [1], "item": [0]})
     found = audit(pd.DataFrame({"user": [1], "item": [0]}), 10, positives)
-    assert found["check"].tolist() == CHECKS[:3]
+    assert found["check"].tolist() == CHECKS[:4]
     assert not found.isna().any(axis=None)
 
 
@@ -330,3 +330,17 @@ def test_bad_input_is_refused_in_one_sentence(call, message):
     with pytest.raises(ValueError, match=message) as refusal:
         call()
     assert "\n" not in str(refusal.value)
+
+
+def test_lists_that_agree_by_chance_raise_no_alarm():
+    rng = np.random.default_rng(3)
+    for n_items, m in ((12, 6), (40, 30), (1000, 5)):
+        for _ in range(20):
+            lists = [rng.choice(n_items, m, replace=False) for _ in range(60)]
+            assert not by_check(audit(np.array(lists), n_items))["lists"].alarm
+    # Two users of sixty with the same 30 of 1,000 items are found.
+    lists = [rng.choice(1000, 30, replace=False) for _ in range(60)]
+    lists[7] = lists[50]
+    found = by_check(audit(np.array(lists), 1000))["lists"]
+    assert found.alarm
+    assert found.statistic == 1

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sampled_book.enumeration import digits_law, every_sample, exact_law
-from sampled_metrics import Protocol
+from sampled_metrics import Protocol, consistency, estimators, identification, planning, priors
 from sampled_metrics.numerics.distributions import deviance, log_binomial, stirling_error
 
 LAWS = [True, False]
@@ -341,3 +341,186 @@ def test_protocols_are_equal_if_they_sample_alike() -> None:
     assert repr(many[0]) == "Protocol(n_items=<50 to 4999>, n_negatives=9)"
     for found in others[3:6]:
         assert eval(repr(found)) == found
+
+
+SAMPLERS = [(True, False), (True, True), (False, False)]
+WEIGHTS = [[3, 1, 4, 1, 5], [1, 1, 1, 1], [9, 0, 2, 2, 0, 1], [100, 1, 10, 1, 1, 1000]]
+
+
+def drawn_by(weights: list[int], place: int, m: int, replacement: bool, collapsed: bool):
+    """Law of the items above a place among m, over all sequences of draws, in fractions."""
+    law, pool = [Fraction(0)] * (m + 1), [i for i in range(len(weights)) if i != place]
+    for draws in product(pool, repeat=m):
+        chance, left = Fraction(1), {i: Fraction(weights[i]) for i in pool}
+        for i in draws:
+            chance *= left.get(i, Fraction(0)) / sum(left.values()) if sum(left.values()) else 0
+            if not replacement:
+                left.pop(i, None)
+        ranked = set(draws) if collapsed else draws
+        law[sum(i < place for i in ranked)] += chance
+    return [float(p) for p in law]
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize(
+    ("replacement", "collapsed"), [(True, False), (True, True), (False, False)]
+)
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_weighted_laws_equal_an_enumeration(weights, replacement, collapsed, m) -> None:
+    if not replacement and sum(w > 0 for w in weights) <= m:
+        with pytest.raises(ValueError, match="weights must hold more than"):
+            Protocol(len(weights), m, weights=weights, replacement=replacement)
+        return
+    protocol = Protocol(
+        len(weights), m, weights=weights, replacement=replacement, collapsed=collapsed
+    )
+    ranks = np.arange(1, len(weights) + 1)
+    law = protocol.pmf(ranks)
+    for place in range(len(weights)):
+        exact = drawn_by(weights, place, m, replacement, collapsed)
+        np.testing.assert_allclose(law[place], exact, rtol=0, atol=1e-13)
+        counts = np.arange(m + 1)
+        assert protocol.mean(place + 1) == pytest.approx(1 + exact @ counts, abs=1e-12)
+        spread = exact @ (counts - exact @ counts) ** 2
+        assert protocol.variance(place + 1) == pytest.approx(spread, abs=1e-12)
+    np.testing.assert_allclose(law.sum(axis=1), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize(
+    ("replacement", "collapsed"), [(True, False), (True, True), (False, False)]
+)
+def test_inclusion_equals_an_enumeration(weights, replacement, collapsed) -> None:
+    m, place = 2, 1
+    protocol = Protocol(
+        len(weights), m, weights=weights, replacement=replacement, collapsed=collapsed
+    )
+    pool, expected = [i for i in range(len(weights)) if i != place], np.zeros(len(weights))
+    for draws in product(pool, repeat=m):
+        chance, left = 1.0, {i: float(weights[i]) for i in pool}
+        for i in draws:
+            total = sum(left.values())
+            chance *= left.get(i, 0.0) / total if total else 0.0
+            if not replacement:
+                left.pop(i, None)
+        for i in set(draws) if collapsed else draws:
+            expected[i] += chance
+    np.testing.assert_allclose(protocol.inclusion(place + 1), expected, atol=1e-13)
+
+
+def test_equal_weights_draw_alike() -> None:
+    ranks = [1, 2, 40, 2_999, 3_000]
+    for replacement in LAWS:
+        plain = Protocol(3_000, 100, replacement=replacement)
+        weighted = Protocol(3_000, 100, replacement=replacement, weights=np.full(3_000, 0.3))
+        np.testing.assert_allclose(weighted.pmf(ranks), plain.pmf(ranks), atol=1e-12)
+        np.testing.assert_allclose(weighted.mean(ranks), plain.mean(ranks), rtol=1e-11)
+        assert weighted.inclusion(7).sum() == pytest.approx(100, rel=1e-12)
+    collapsed = Protocol(3_000, 100, collapsed=True)
+    weighted = Protocol(3_000, 100, collapsed=True, weights=np.ones(3_000))
+    np.testing.assert_allclose(weighted.pmf(ranks), collapsed.pmf(ranks), atol=1e-12)
+    # 2,999 (1 - (1 - 1 / 2,999)^100) distinct ones are expected, all above the last item.
+    expected = -2_999 * math.expm1(100 * math.log1p(-1 / 2_999))
+    assert collapsed.mean(3_000) == pytest.approx(1 + expected, rel=1e-12)
+
+
+def test_a_pool_of_several_items_lists_collapses() -> None:
+    # Two relevant items, and 2 * 2 draws of which the distinct ones are ranked with both.
+    protocol = Protocol(6, 4, n_relevant=2, collapsed=True)
+    for position, rank in ((1, 2), (2, 5)):
+        law, above = [Fraction(0)] * 5, rank - position
+        for draws in product(range(4), repeat=4):
+            law[sum(i < above for i in set(draws))] += Fraction(1, 4**4)
+        exact = [float(p) for p in law]
+        np.testing.assert_allclose(protocol.pmf(rank, position), exact, atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", ["replacement", "collapsed", "distinct"])
+def test_draws_of_numpy_follow_the_weighted_laws(kind) -> None:
+    n, m, rank, runs = 60, 12, 9, 100_000
+    weights = 1000.0 / np.arange(1, n + 1) ** 1.3
+    rng = np.random.default_rng(5)
+    weights = rng.permutation(weights)
+    pool = np.delete(np.arange(n), rank - 1)
+    p = weights[pool] / weights[pool].sum()
+    protocol = Protocol(
+        n, m, weights=weights, replacement=kind != "distinct", collapsed=kind == "collapsed"
+    )
+    if kind == "distinct":
+        # numpy's own algorithm, on fewer draws than the vectorised kinds
+        runs = 4_000
+        drawn = np.array([rng.choice(pool, m, replace=False, p=p) for _ in range(runs)])
+        found = (drawn < rank - 1).sum(axis=1)
+        keys = rng.exponential(size=(96_000, pool.size)) / p
+        first = np.argpartition(keys, m, axis=1)[:, :m]
+        found = np.append(found, (pool[first] < rank - 1).sum(axis=1))
+        runs = found.size
+    else:
+        drawn = np.sort(pool[rng.choice(pool.size, (runs, m), p=p)], axis=1)
+        new = np.ones(drawn.shape, dtype=bool)
+        if kind == "collapsed":
+            new[:, 1:] = np.diff(drawn, axis=1) != 0
+        found = ((drawn < rank - 1) & new).sum(axis=1)
+    law = protocol.pmf(rank)
+    counts = np.bincount(found, minlength=m + 1)
+    enough = law * runs >= 5
+    seen = np.append(counts[enough], counts[~enough].sum())
+    wanted = np.append(law[enough], law[~enough].sum()) * runs
+    assert stats.chisquare(seen[wanted > 0], wanted[wanted > 0]).pvalue > 1e-3
+    # Its own draws too, by the law.
+    own = np.bincount(protocol.draw(rank, rng, runs) - 1, minlength=m + 1)
+    own = np.append(own[enough], own[~enough].sum())
+    assert stats.chisquare(own[wanted > 0], wanted[wanted > 0]).pvalue > 1e-3
+
+
+def test_one_item_with_most_of_the_weight() -> None:
+    weights = [1e6, *[1.0] * 30]
+    for collapsed, replacement in ((True, True), (False, False)):
+        protocol = Protocol(31, 10, weights=weights, collapsed=collapsed, replacement=replacement)
+        plain = Protocol(30, 10, collapsed=collapsed, replacement=replacement)
+        # The heavy one is relevant at rank 1; without it all are alike.
+        assert protocol.pmf(1)[0] == pytest.approx(1, abs=1e-12)
+        law = Protocol(
+            31, 10, weights=weights[::-1], collapsed=collapsed, replacement=replacement
+        ).pmf(31)
+        alike = Protocol(31, 10, collapsed=collapsed, replacement=replacement).pmf(31)
+        np.testing.assert_allclose(law, alike, atol=1e-12)
+        assert plain.pmf(1)[0] == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"weights": [1, 2]}, r"weights must have shape \(5,\)"),
+        ({"weights": [1, 2, -1, 1, 1]}, "weights must be finite and >= 0, got -1.0"),
+        ({"weights": [1, 0, 0, 0, 0]}, "weights must hold more than 1 above 0, got 1"),
+        ({"weights": [1] * 5, "n_relevant": 2}, "n_relevant must be 1 with weights, got 2"),
+        ({"collapsed": True, "replacement": False}, "collapsed must be False without replacement"),
+        ({"collapsed": "yes"}, "collapsed must be True or False, got 'yes'"),
+    ],
+)
+def test_bad_samplers_are_refused(options, said) -> None:
+    with pytest.raises(ValueError, match=said):
+        Protocol(5, 2, **options)
+
+
+@pytest.mark.parametrize("options", [{"weights": range(1, 51)}, {"collapsed": True}])
+def test_what_is_for_negatives_drawn_alike_refuses_others(options) -> None:
+    protocol = Protocol(50, 5, **{k: list(v) if k == "weights" else v for k, v in options.items()})
+    counts = [1] * 6
+    ranks = {"a": [1, 2], "b": [4, 5]}
+    for use in (
+        lambda: estimators.rank_estimate("ap", protocol),
+        lambda: estimators.bias_variance("ap", protocol, 0.1),
+        lambda: estimators.monotone("ap", protocol),
+        lambda: estimators.choose_gamma("ap", protocol, 10),
+        lambda: priors.maximum_entropy(counts, protocol),
+        lambda: identification.interval(counts, protocol, "ap"),
+        lambda: planning.plan([1, 2], [4, 5], "ap", protocol, 5),
+        lambda: consistency.order_by_negatives(ranks, "ap", protocol),
+        lambda: protocol.draw_set([3], 0),
+        lambda: protocol.pool,
+    ):
+        with pytest.raises(ValueError, match="protocol must have negatives that are drawn alike"):
+            use()
+    assert estimators.naive("recall@3", protocol).expected(1) == 1.0

@@ -43,7 +43,7 @@ COLUMNS = (
     "n_items",
     "n_negatives",
 )
-_INPUT = (*COLUMNS[:5], "n_items", "n_negatives", "rank", "item", "count")
+_INPUT = (*COLUMNS[:5], "n_items", "n_negatives", "rank", "item", "count", "n_above")
 #: Those of them that are read as whole numbers, of whatever type.
 _NUMBERS = ("n_better", "n_tied", "n_items", "n_negatives", "rank", "count")
 #: What rows that are alike share.
@@ -105,6 +105,8 @@ class Rows:
         How many users each of `users` stands for; one if None.
     paired : bool
         Whether one of `users` has its own rows with each recommender; else each row has its own.
+    above : ndarray of float, shape (rows,), or None
+        The column n_above, where the log has one.
     """
 
     recommenders: tuple[str, ...]
@@ -115,6 +117,7 @@ class Rows:
     written: NDArray[Any] | None = None
     counts: FloatArray | None = None
     paired: bool = True
+    above: FloatArray | None = None
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> Rows:
@@ -123,12 +126,13 @@ class Rows:
         recommender, names = pd.factorize(frame["recommender"])
         starts = np.append(0, np.cumsum(np.bincount(recommender)))
         columns = {name: frame[name].to_numpy(dtype=np.int64) for name in COLUMNS[2:]}
+        above = frame["n_above"].to_numpy(dtype=float) if "n_above" in frame else None
         counts = None
         if "count" in frame:
             counts = np.ones(len(users))
             counts[user] = frame["count"]
         found = user.astype(np.int32), np.asarray(users)
-        return cls(tuple(names), starts, *found, columns, counts=counts)
+        return cls(tuple(names), starts, *found, columns, counts=counts, above=above)
 
     @classmethod
     def of_grid(cls, grid: Grid) -> Rows:
@@ -156,6 +160,8 @@ class Rows:
         labels = {"recommender": np.repeat(names, np.diff(self.starts)), "user": user}
         if self.counts is not None:
             columns["count"] = self.counts[self.user].astype(np.int64)
+        if self.above is not None:
+            columns["n_above"] = np.array(self.above)
         return pd.DataFrame(labels | columns)
 
 
@@ -191,6 +197,11 @@ class Log:
         self.grid = rows if isinstance(rows, Grid) else None
         if not isinstance(rows, Grid):
             self.rows = Rows.of(rows) if isinstance(rows, pd.DataFrame) else rows
+
+    @property
+    def weighted(self) -> bool:
+        """Whether its negatives have weights: it has the column n_above."""
+        return self.grid is None and self.rows.above is not None
 
     @cached_property
     def rows(self) -> Rows:
@@ -276,6 +287,9 @@ def read_log(
           same instance, if there is such a column) are the relevant items of one instance, ranked
           together among the same negatives; where each item was ranked among negatives of its
           own, number them here;
+        - n_above, optional, >= 0: an estimate of how many irrelevant items of the catalogue are
+          above the item, from negatives that are not drawn alike, as
+          :func:`~sampled_metrics.weighting.counts_above` makes it;
         - n_items, n_negatives, optional: as below, where they differ from user to user;
         - count, optional: how many users have this row. All rows of one `user` have the same count
           then, so that `user` is a kind of users who are alike under every recommender. If there
@@ -351,7 +365,7 @@ def read_log(
     _name_ignored(frame, name, {*_INPUT, *COLUMNS})
     if frame.empty:
         raise ValueError(f"{name} must hold one row or more, got none")
-    columns = {
+    columns: dict[str, NDArray[Any]] = {
         key: _size_column(frame, key, option, low, name) for key, (option, low) in sizes.items()
     }
     keys = {key: _key(frame, key, name) for key in ("recommender", "user", "instance")}
@@ -366,6 +380,10 @@ def read_log(
         _check_total(columns["count"], len(frame), name)
     paired = "user" in frame
     told = bool({"item", "instance", "position"} & set(frame.columns)) or not paired
+    if "n_above" in frame:
+        if "count" in frame:
+            raise ValueError(f"n_above needs a row for each user, got a column count in {name}")
+        columns["n_above"] = _real(frame, "n_above", name)
     if not told:
         _check_pooling(frame, keys, name)
     size = len(frame)
@@ -407,7 +425,7 @@ def _in_parts(
         header = _understood(header, files.name, _INPUT)
         _check_columns(list(header.columns), files.name)
         _name_ignored(header, files.name, {*_INPUT, *COLUMNS})
-    if {"count", "item", "instance"} & set(header.columns) or "user" not in header:
+    if {"count", "item", "instance", "n_above"} & set(header.columns) or "user" not in header:
         raise UnusualError
     try:
         grid = _gridded(files, dict(zip(names, header.columns, strict=True)), sizes, replacement)
@@ -1091,6 +1109,19 @@ def _float(value: object) -> float:
         return np.inf
 
 
+def _real(frame: pd.DataFrame, key: str, source: str) -> FloatArray:
+    """A column of finite numbers >= 0."""
+    values = pd.to_numeric(frame[key], errors="coerce").to_numpy(dtype=float)
+    bad = ~(np.isfinite(values) & (values >= 0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(
+            f"{key} must hold numbers >= 0, got {as_written(frame[key].iloc[row])} in "
+            f"{_line(source, row)}"
+        )
+    return values
+
+
 def _are_scalars(column: pd.Series) -> NDArray[np.bool_]:
     if column.dtype.kind != "O":
         return np.ones(len(column), dtype=bool)
@@ -1308,6 +1339,7 @@ def _canonical(
         None if written is None else _taken(written, order),
         counts,
         paired,
+        columns.get("n_above"),
     )
 
 

@@ -1,0 +1,191 @@
+"""Negatives as libraries draw them: lists to audit, logs to correct, and what low ids get."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from sampled_metrics import Protocol
+from sampled_metrics.weighting import counts_above
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+#: Ways to draw, each with what an audit should call it.
+WAYS = {
+    "uniform": "uniform",
+    "with replacement": "negatives with replacement, uniform",
+    "popular": "with replacement, as by popularity",
+    "popular, distinct": "distinct negatives, as by popularity",
+    "root of popular, distinct": "distinct negatives, as by popularity",
+    "collapsed": "duplicates are collapsed, uniform",
+    "pooled": "pooled, 40 for each of several positives",
+    "one list": "one list for all users",
+    "recycled": "lists shared by 200 users in 10 groups",
+    "in-batch": "in-batch, 5 batches of 40",
+    "low numbers": "low item numbers preferred",
+}
+
+
+def lists(
+    way: str, seed: int, n_users: int = 200, n_items: int = 900, m: int = 40
+) -> tuple[pd.DataFrame, int, pd.DataFrame]:
+    """Negatives drawn one of `WAYS`, the catalogue's size, and the positives of their users.
+
+    Examples
+    --------
+    >>> negatives, n_items, positives = lists("pooled", seed=1)
+    >>> negatives["user"].value_counts().sort_index().head(3).tolist()
+    [40, 80, 120]
+    """
+    rng = np.random.default_rng(seed)
+    liking = rng.permutation(1 / (1 + np.arange(n_items)))
+    known = rng.random((n_users, n_items)) < np.minimum(20 * liking, 0.8) + 0.005
+    counts = known.sum(axis=0).astype(float)
+    shared = [rng.choice(n_items, m, replace=False) for _ in range(10)]
+    held = np.array([rng.choice(np.flatnonzero(own)) for own in known])
+    drawn = []
+    for u, own in enumerate(known):
+        pool = np.flatnonzero(~own)
+        weight = counts[pool] ** (0.5 if way.startswith("root") else 1.0)
+        if way == "uniform":
+            some = rng.choice(pool, m, replace=False)
+        elif way in ("with replacement", "collapsed"):
+            some = rng.choice(pool, m)
+            some = np.unique(some) if way == "collapsed" else some
+        elif "popular" in way:
+            some = rng.choice(pool, m, replace="distinct" not in way, p=weight / weight.sum())
+        elif way == "pooled":
+            some = rng.choice(pool, m * (1 + u % 3), replace=False)
+        elif way in ("one list", "recycled"):
+            some = shared[u % 10 if way == "recycled" else 0]
+            some = some[~own[some]]
+        elif way == "in-batch":
+            batch = held[u // m * m : u // m * m + m]
+            some = np.unique(batch[batch != held[u]])
+        else:
+            some = lowest(rng.integers(0, n_items, 2 * m), m, own)
+        drawn.append(some)
+    users, items = np.nonzero(known)
+    user = np.repeat(np.arange(n_users), [some.size for some in drawn])
+    negatives = pd.DataFrame({"user": user, "item": np.concatenate(drawn)})
+    return negatives, n_items, pd.DataFrame({"user": users, "item": items})
+
+
+def lowest(draws: IntArray, m: int, known: NDArray[np.bool_]) -> IntArray:
+    """What sorting the distinct unseen of the draws and keeping the first m leaves.
+
+    Examples
+    --------
+    >>> lowest(np.array([7, 2, 7, 0, 5]), 2, np.arange(9) == 0)
+    array([2, 5])
+    """
+    distinct = np.unique(draws)
+    return np.asarray(distinct[~known[distinct]][:m])
+
+
+def lowest_inclusion(n_items: int, m: int) -> FloatArray:
+    """Chance of each item number to be among the m lowest distinct ones of 2 m uniform draws.
+
+    Where fewer than m are distinct, none is added.
+
+    Examples
+    --------
+    >>> lowest_inclusion(4, 1).round(4)  # the lowest of two draws
+    array([0.4375, 0.3125, 0.1875, 0.0625])
+    """
+    lower = np.arange(n_items)
+    different = np.zeros((m + 1, n_items))  # of the lower numbers, so many so far, or more
+    different[0] = 1.0
+    few = [np.ones(n_items)]
+    share = np.arange(m)[:, np.newaxis] / np.maximum(lower, 1)
+    for _ in range(2 * m):
+        moved = different[:m] * np.maximum(1 - share, 0.0)
+        different[:m] *= np.minimum(share, 1.0)
+        different[1:] += moved
+        few.append(different[:m].sum(axis=0))
+    draws = np.arange(2 * m + 1)[:, np.newaxis]
+    chance = np.empty((2 * m + 1, n_items))
+    for i in range(n_items):
+        chance[:, i] = Protocol(n_items + 1, 2 * m).pmf(i + 1)
+    hit = -np.expm1((2 * m - draws) * np.log1p(-np.minimum(1 / (n_items - lower), 1 - 1e-16)))
+    return np.asarray((chance * hit * np.array(few)).sum(axis=0))
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Users of many simulated logs: the AUC of the sampled ranks, and of the estimated ones."""
+
+    exact: float
+    naive: FloatArray
+    estimated: FloatArray
+
+    def covered(self) -> float:
+        """Share of the logs whose 95% interval, from the spread of its users, holds the exact."""
+        users = self.estimated.shape[1]
+        error = self.estimated.std(axis=1, ddof=1) / np.sqrt(users)
+        return float((np.abs(self.estimated.mean(axis=1) - self.exact) < 1.96 * error).mean())
+
+
+def weighted(
+    way: str, n_logs: int, seed: int, n_users: int = 200, n_items: int = 300, m: int = 20
+) -> Weighted:
+    """Logs of users drawn from thirty kinds, each with its ranking and its held-out item.
+
+    Items are drawn by popularity: "replacement", "distinct", "collapsed", or "one list", with
+    replacement, for all users of a log.
+
+    Examples
+    --------
+    >>> logs = weighted("distinct", n_logs=50, seed=1)
+    >>> [round(float(x), 3) for x in (logs.exact, logs.naive.mean(), logs.estimated.mean())]
+    [0.695, 0.563, 0.697]
+    """
+    rng, kinds = np.random.default_rng(seed), 30
+    popularity = np.ceil(400 / (1 + np.arange(n_items)) ** 0.8)
+    kind = rng.integers(0, kinds, (n_logs, n_users))
+    naive, estimated = np.empty(kind.shape), np.empty(kind.shape)
+    together = np.empty((0, 0), dtype=np.int64)
+    if way == "one list":
+        together = rng.choice(n_items, (n_logs, m), p=popularity / popularity.sum())
+    exact = np.empty(kinds)
+    for k in range(kinds):
+        liking = 0.5 * np.log(popularity) + rng.normal(size=n_items)
+        order = np.argsort(-liking, kind="stable")
+        rank = int(rng.integers(1, n_items * 3 // 5))
+        exact[k] = 1 - (rank - 1) / (n_items - 1)
+        own, place = order[rank - 1], np.empty(n_items, dtype=np.int64)
+        place[order] = np.arange(n_items)
+        chance = np.where(np.arange(n_items) == own, 0.0, popularity)
+        rows = np.nonzero(kind == k)
+        size = rows[0].size
+        if way == "distinct":
+            keys = rng.exponential(size=(size, n_items)) / np.maximum(chance, 1e-300)
+            items = np.argpartition(keys, m, axis=1)[:, :m]
+        elif way == "one list":
+            items, chance = together[rows[0]], popularity
+        else:
+            items = rng.choice(n_items, (size, m), p=chance / chance.sum())
+        scores = -place[items].astype(float)
+        if way == "collapsed":
+            items = np.sort(items, axis=1)
+            scores = -place[items].astype(float)
+            scores[:, 1:][np.diff(items, axis=1) == 0] = np.nan
+        if way == "one list":
+            # A draw of the item itself is no draw above it.
+            inclusion = m * popularity / popularity.sum()
+        else:
+            protocol = Protocol(
+                n_items, m, weights=popularity[order], replacement=way != "distinct",
+                collapsed=way == "collapsed",
+            )  # fmt: skip
+            inclusion = protocol.inclusion(rank)[place]
+        position = np.full(size, -float(rank - 1))
+        scores[scores == position[:, np.newaxis]] = np.nan
+        above = counts_above(position, scores, inclusion[items])
+        estimated[rows] = 1 - above / (n_items - 1)
+        naive[rows] = np.nanmean(scores < position[:, np.newaxis], axis=1)
+    return Weighted(float(exact.mean()), naive, estimated)

@@ -1,0 +1,233 @@
+"""Logs of negatives that are not drawn alike: what can be said of the exact ranks.
+
+A negative that had a chance of 1 in 50 to be drawn stands for 50 items. The sum of that over the
+negatives above a held-out item estimates how many irrelevant items of the whole catalogue are
+above it, without bias, whatever the design is, as long as each item that may be above has a chance
+(horvitz1952). So it estimates without bias whatever is linear in the true rank, which of the
+metrics here is AUC alone. A metric of the estimated rank, such as Recall@10, is biased for any
+number of negatives short of all.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from scipy.special import stdtr, stdtrit
+
+from ._validate import FloatArray, floats
+from .io.logs import Log
+from .metrics import Metric
+from .results import Comparison, Estimates
+
+#: What a verdict of :func:`compared` stands on.
+RUNG = "large sample"
+
+
+def counts_above(positive: ArrayLike, negatives: ArrayLike, inclusion: ArrayLike) -> FloatArray:
+    """Estimate how many irrelevant items of the catalogue are above each held-out item.
+
+    Each negative above it counts as one over its inclusion, and a tied one as half of that.
+
+    Parameters
+    ----------
+    positive : array_like of float, shape (rows,)
+        Score of each held-out item.
+    negatives : array_like of float, shape (rows, m)
+        Scores of its negatives; NaN where a row has fewer.
+    inclusion : array_like of float, shape (rows, m)
+        How often each of them is expected among the negatives, above 0, as
+        :meth:`Protocol.inclusion <sampled_metrics.Protocol.inclusion>` says: m times the
+        probability of a draw where an item drawn twice stands in the row twice, and otherwise the
+        probability to be drawn at all.
+
+    Returns
+    -------
+    ndarray of float, shape (rows,)
+        At least 0; the column n_above of :func:`~sampled_metrics.io.logs.read_log`.
+
+    Raises
+    ------
+    ValueError
+        If shapes differ, a positive is NaN, or an inclusion is not above 0.
+
+    See Also
+    --------
+    sampled_metrics.Protocol.inclusion : From the weights of a sampler.
+
+    Examples
+    --------
+    Two negatives are above: a popular item that is drawn 50 times of 100, and one drawn once.
+
+    >>> counts_above([0.7], [[0.9, 0.8, 0.1]], [[0.5, 0.01, 0.2]])
+    array([102.])
+    """
+    own, scores, chance = (
+        floats(values, name)
+        for values, name in (
+            (positive, "positive"), (negatives, "negatives"), (inclusion, "inclusion"),
+        )
+    )  # fmt: skip
+    if scores.ndim != 2 or own.shape != scores.shape[:1] or chance.shape != scores.shape:
+        raise ValueError(
+            "negatives and inclusion must have a row for each positive and the same shape, got "
+            f"{scores.shape}, {chance.shape} and {own.shape}"
+        )
+    if np.isnan(own).any():
+        raise ValueError(f"positive must not be NaN, got one in row {np.isnan(own).argmax()}")
+    there = ~np.isnan(scores)
+    bad = there & ~((chance > 0) & np.isfinite(chance))
+    if bad.any():
+        raise ValueError(f"inclusion must be > 0 where there is a negative, got {chance[bad][0]}")
+    above = (scores > own[:, np.newaxis]) + 0.5 * (scores == own[:, np.newaxis])
+    stands_for = np.divide(1.0, chance, out=np.zeros(chance.shape), where=there)
+    return np.asarray((above * stands_for).sum(axis=1))
+
+
+def estimated(log: Log, metrics: list[Metric], level: float) -> Estimates:
+    """What :func:`~sampled_metrics.evaluation.estimate` says of a log with a column n_above.
+
+    Examples
+    --------
+    >>> from .io.logs import read_log
+    >>> from .metrics import metric
+    >>> rows = {"user": [1, 2], "rank": [3, 1], "n_above": [30.0, 0.0]}
+    >>> log = read_log(pd.DataFrame(rows), n_items=101, n_negatives=5, replacement=True)
+    >>> estimated(log, [metric("auc")], 0.95).frame[["reported", "estimate", "standard_error"]]
+       reported  estimate  standard_error
+    0       0.8      0.85            0.15
+    """
+    rows, notes = [], []
+    for of in metrics:
+        for name in log.recommenders:
+            naive = _of_users(log, name, of, exact=False)
+            row: tuple[float, ...] = (float(naive.mean()), *(np.nan,) * 4)
+            quote = ""
+            if of.kind == "auc":
+                values = _of_users(log, name, of, exact=True)
+                value, error = _mean(values, name)
+                reach = float(stdtrit(values.size - 1, 0.5 + level / 2)) * error
+                row = (row[0], value, error, value - reach, value + reach)
+                quote = f"{value:.4f} \u00b1 {error:.4f}"
+            rows.append((name, of.name, *row, quote, naive.size))
+        if of.kind != "auc":
+            notes.append(
+                f"{of.name} has no estimate: n_above estimates ranks without bias, and {of.name} "
+                "is not linear in them"
+            )
+    columns = ["recommender", "metric", "reported", "estimate", "standard_error"]
+    columns += ["possible_low", "possible_high", "quote", "users"]
+    settings = {"confidence": level, "assumed": "that n_above is without bias"}
+    return Estimates(pd.DataFrame(rows, columns=columns), settings, tuple(notes))
+
+
+def compared(log: Log, of: Metric, level: float) -> Comparison:
+    """What :func:`~sampled_metrics.evaluation.compare` says of a log with a column n_above.
+
+    The users' differences are tested, so that what two recommenders have in common, above all the
+    same negatives, makes the test sharper. The notes have the correlation of the users' values.
+
+    Examples
+    --------
+    >>> from .io.logs import read_log
+    >>> from .metrics import metric
+    >>> rows = {"recommender": [*"AAABBB"], "user": [1, 2, 3] * 2, "rank": [3, 1, 2, 4, 2, 4]}
+    >>> frame = pd.DataFrame(rows | {"n_above": [30.0, 0.0, 9.0, 50.0, 22.0, 30.0]})
+    >>> log = read_log(frame, n_items=101, n_negatives=5, replacement=True)
+    >>> compared(log, metric("auc"), 0.95).verdicts
+    {('A', 'B'): 'A beats B'}
+    """
+    if of.kind != "auc":
+        raise ValueError(f"metric must be auc for a log with n_above, got {of.name!r}")
+    if len(log.recommenders) < 2:
+        raise ValueError(f"recommenders must be 2 or more to be compared, got {log.recommenders}")
+    exact = {name: _of_users(log, name, of, exact=True) for name in log.recommenders}
+    naive = {name: _of_users(log, name, of, exact=False) for name in log.recommenders}
+    first = log.recommenders[0]
+    users = {name: _users(log, name) for name in log.recommenders}
+    for name in log.recommenders[1:]:
+        if not np.array_equal(users[first], users[name]):
+            raise ValueError(
+                f"recommenders must have the same users to be compared, but {first} and {name} "
+                "have not"
+            )
+    pairs = list(combinations(log.recommenders, 2))
+    each, notes = {}, []
+    for one, two in pairs:
+        difference = exact[one] - exact[two]
+        value, error = _mean(difference, one)
+        p = (
+            2.0 * float(stdtr(difference.size - 1, -abs(value) / error))
+            if error
+            else float(not value)
+        )
+        each[one, two] = value, error, p
+        apart = np.hypot(_mean(exact[one], one)[1], _mean(exact[two], two)[1])
+        if apart and exact[one].std() and exact[two].std():
+            rho = np.corrcoef(exact[one], exact[two])[0, 1]
+            notes.append(
+                f"{one} and {two}: users' values have a correlation of {rho:.2f}, so that the "
+                f"difference has a standard error of {error:.4f}, and not {apart:.4f}"
+            )
+    left, verdicts = len(pairs), dict.fromkeys(pairs, "unknown")
+    for pair in sorted(pairs, key=lambda pair: each[pair][2]):
+        if each[pair][2] > (1.0 - level) / left:
+            break
+        better, worse = pair if each[pair][0] > 0 else pair[::-1]
+        verdicts[pair] = f"{better} beats {worse}"
+        left -= 1
+    rows = []
+    for one, two in pairs:
+        value, error, _ = each[one, two]
+        reach = float(stdtrit(exact[one].size - 1, 1 - (1 - level) / (2 * len(pairs)))) * error
+        known = verdicts[one, two] != "unknown"
+        likely = "" if known or abs(value) <= reach else one if value > 0 else two
+        reported = float(naive[one].mean() - naive[two].mean())
+        row = one, two, reported, value, error, value - reach, value + reach, verdicts[one, two]
+        rows.append((*row, RUNG if known else "", np.inf if known else np.nan, likely, reach))
+    columns = ["first", "second", "reported", "estimate", "standard_error", "possible_low"]
+    columns += ["possible_high", "verdict", "rung", "steepness", "likely", "shown"]
+    table = pd.DataFrame(rows, columns=columns)
+    table["users_needed"] = pd.array([None] * len(rows), dtype="Int64")
+    table["negatives_needed"] = ""
+    settings = {"metric": of.name, "estimator": "n_above", "confidence": level}
+    return Comparison(table, settings | {"assumed": "that n_above is without bias"}, tuple(notes))
+
+
+def _users(log: Log, name: str) -> FloatArray:
+    at = log.recommenders.index(name)
+    return np.unique(log.rows.user[slice(*log.rows.starts[at : at + 2])])
+
+
+def _of_users(log: Log, name: str, of: Metric, exact: bool) -> FloatArray:
+    """Metric of each user: of the sampled ranks, or AUC of the estimated ones."""
+    rows, at = log.rows, log.recommenders.index(name)
+    span = slice(*rows.starts[at : at + 2])
+    j, relevant = rows.columns["position"][span], rows.columns["n_relevant"][span]
+    if exact:
+        assert rows.above is not None
+        pool = rows.columns["n_items"][span] - relevant
+        value = (1.0 - rows.above[span] / pool) / relevant
+    else:
+        # The mean over the places that ties with negatives leave it.
+        m, better = rows.columns["n_negatives"][span], rows.columns["n_better"][span]
+        tied, value = rows.columns["n_tied"][span], np.zeros(j.size)
+        for drawn, many, at in np.unique(np.column_stack([m, relevant, j]), axis=0).tolist():
+            here = (m == drawn) & (relevant == many) & (j == at)
+            table = of.term(np.arange(drawn + 1) + at, at, many, drawn + many)
+            sums = np.append(0.0, np.cumsum(table))
+            low, more = better[here], tied[here] + 1
+            value[here] = (sums[low + more] - sums[low]) / more
+    user, instance = rows.user[span], rows.columns["instance"][span]
+    new = np.append(True, instance[1:] != instance[:-1])
+    instances = np.bincount(user[new])
+    total = np.bincount(user, value)
+    return np.asarray(total[instances > 0] / instances[instances > 0])
+
+
+def _mean(values: FloatArray, name: str) -> tuple[float, float]:
+    if values.size < 2:
+        raise ValueError(f"users must be 2 or more for a standard error, got 1 of {name}")
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))

@@ -1,0 +1,77 @@
+"""Negatives as libraries draw them: low ids by enumeration, weighted estimates by simulation."""
+
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import sampled_metrics as sm
+from sampled_book import samplers
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 1), (5, 2), (4, 2), (4, 3)])
+def test_lowest_inclusion_equals_an_enumeration(n, m):
+    found = np.zeros(n)
+    for draws in product(range(n), repeat=2 * m):
+        found[samplers.lowest(np.array(draws), m, np.zeros(n, dtype=bool))] += 1
+    np.testing.assert_allclose(samplers.lowest_inclusion(n, m), found / n ** (2 * m), atol=1e-12)
+
+
+@pytest.mark.parametrize("way", ["replacement", "distinct", "collapsed"])
+def test_weighted_estimates_have_no_bias_and_intervals_their_coverage(way):
+    logs = samplers.weighted(way, n_logs=1_000, seed=11)
+    means = logs.estimated.mean(axis=1)
+    assert abs(means.mean() - logs.exact) < 4 * means.std(ddof=1) / np.sqrt(means.size)
+    assert 0.93 <= logs.covered() <= 0.97
+    # What is not weighted is another number.
+    assert abs(logs.naive.mean() - logs.exact) > 0.05
+
+
+def test_one_list_for_all_users_has_no_bias_but_the_users_do_not_show_its_error():
+    logs = samplers.weighted("one list", n_logs=1_000, seed=12)
+    means = logs.estimated.mean(axis=1)
+    assert abs(means.mean() - logs.exact) < 4 * means.std(ddof=1) / np.sqrt(means.size)
+    assert logs.covered() < 0.8
+
+
+def test_the_library_says_the_same_of_a_log():
+    logs = samplers.weighted("distinct", n_logs=3, seed=13)
+    for naive, estimated in zip(logs.naive, logs.estimated, strict=True):
+        rows = pd.DataFrame({"user": range(naive.size), "rank": np.rint(21 - 20 * naive)})
+        rows["n_above"] = 299 * (1 - estimated)
+        log = sm.read_log(rows, n_items=300, n_negatives=20, replacement=False)
+        found = sm.estimate(log, ["auc", "recall@5"])
+        auc = found.frame.iloc[0]
+        assert auc["reported"] == pytest.approx(naive.mean())
+        assert auc["estimate"] == pytest.approx(estimated.mean())
+        error = estimated.std(ddof=1) / np.sqrt(estimated.size)
+        assert auc["standard_error"] == pytest.approx(error)
+        low, high = stats.t.interval(0.95, estimated.size - 1, estimated.mean(), error)
+        assert (auc["possible_low"], auc["possible_high"]) == pytest.approx((low, high))
+        assert np.isnan(found.frame.iloc[1]["estimate"])
+        assert "recall@5 has no estimate" in found.notes[0]
+
+
+@pytest.mark.parametrize("way", samplers.WAYS)
+def test_the_sampler_is_named(way):
+    for seed in (1, 2):
+        found = sm.audit(*samplers.lists(way, seed))
+        assert samplers.WAYS[way] in found.sampler
+        assert ("lists" in found.alarms) == (way in ("one list", "recycled", "in-batch"))
+    assert f"the negatives look like: {found.sampler}" in " ".join(found.summary().split())
+
+
+@pytest.mark.parametrize(
+    ("way", "power"),
+    [("popular", 1), ("popular, distinct", 1), ("root of popular, distinct", 0.5), ("uniform", 0)],
+)
+def test_the_interval_of_the_power_holds_it(way, power):
+    runs, inside = 25, 0
+    for seed in range(runs):
+        checks = sm.audit(*samplers.lists(way, seed)).frame.set_index("check")
+        finding = checks.loc["popularity", "finding"].replace("\u2212", "-")
+        low, high = finding.rpartition("(")[2].rstrip(")").split(" to ")
+        inside += float(low) - 0.005 <= power <= float(high) + 0.005
+    assert inside >= stats.binom.ppf(0.001, runs, 0.95)

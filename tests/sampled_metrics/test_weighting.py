@@ -1,0 +1,94 @@
+"""Logs with n_above: counts by hand, comparisons by their definition, and what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import sampled_metrics as sm
+from sampled_metrics.weighting import counts_above
+
+
+def test_counts_by_hand():
+    found = counts_above(
+        [2.0, 1.0], [[3.0, 2.0, np.nan], [0.0, 1.5, 1.5]], [[0.5, 0.25, np.nan], [0.1, 0.2, 0.2]]
+    )
+    assert found.tolist() == [2 + 2, 10]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (([1.0], [[2.0, 1.0]], [[0.5]]), "must have a row for each positive and the same shape"),
+        (([np.nan], [[2.0]], [[0.5]]), "positive must not be NaN, got one in row 0"),
+        (([1.0], [[2.0]], [[0.0]]), "inclusion must be > 0 where there is a negative, got 0.0"),
+    ],
+)
+def test_bad_counts_are_refused(given, said):
+    with pytest.raises(ValueError, match=said):
+        counts_above(*given)
+
+
+def log_of(seed, users=80, lead=0.05):
+    """Two recommenders of the same users and negatives, in an order that must be undone."""
+    rng = np.random.default_rng(seed)
+    above = rng.gamma(2.0, 20.0, users)
+    rows = [
+        pd.DataFrame(
+            {
+                "recommender": name, "user": rng.permutation(users),
+                "n_better": rng.integers(0, 5, users), "n_tied": 0,
+            }
+        )
+        for name in "AB"
+    ]  # fmt: skip
+    for frame, more in zip(rows, (0.0, lead), strict=True):
+        noise = rng.normal(0, 2, users)
+        frame["n_above"] = np.maximum(above[frame["user"]] + 400 * more + noise, 0)
+    return pd.concat(rows)
+
+
+def test_a_comparison_is_paired():
+    rows = log_of(1)
+    log = sm.read_log(rows, n_items=401, n_negatives=10, replacement=True)
+    found = sm.compare(log, "auc")
+    assert found.verdicts == {("A", "B"): "A beats B"}
+    one, two = (
+        1 - part.set_index("user")["n_above"].sort_index() / 400
+        for _, part in rows.groupby("recommender")
+    )
+    row = found.frame.iloc[0]
+    assert row["estimate"] == pytest.approx((one - two).mean())
+    assert row["standard_error"] == pytest.approx((one - two).std() / np.sqrt(80))
+    assert row["rung"] == "large sample"
+    assert f"correlation of {np.corrcoef(one, two)[0, 1]:.2f}" in found.notes[0]
+    even = sm.read_log(log_of(2, lead=0.0), n_items=401, n_negatives=10, replacement=True)
+    assert sm.compare(even, "auc").verdicts == {("A", "B"): "unknown"}
+    found.summary(), found.to_html()
+
+
+def test_verdicts_keep_their_level():
+    wrong = 0
+    for seed in range(200):
+        rows = log_of(seed, users=30, lead=0.0)
+        log = sm.read_log(rows, n_items=401, n_negatives=10, replacement=True)
+        wrong += sm.compare(log, "auc").verdicts["A", "B"] != "unknown"
+    assert stats.binom.ppf(0.001, 200, 0.03) <= wrong <= stats.binom.ppf(0.999, 200, 0.05)
+
+
+def test_a_log_keeps_its_column_in_the_order_of_its_rows():
+    rows = log_of(3)
+    log = sm.read_log(rows, n_items=401, n_negatives=10, replacement=True)
+    kept = log.frame.set_index(["recommender", "user"])["n_above"].sort_index()
+    given = rows.set_index(["recommender", "user"])["n_above"].sort_index()
+    pd.testing.assert_series_equal(kept, given)
+    again = sm.read_log(log.frame, n_items=401, n_negatives=10, replacement=True)
+    np.testing.assert_array_equal(again.rows.above, log.rows.above)
+
+
+def test_what_is_for_negatives_drawn_alike_refuses_the_log():
+    log = sm.read_log(log_of(4), n_items=401, n_negatives=10, replacement=True)
+    with pytest.raises(ValueError, match="metric must be auc for a log with n_above"):
+        sm.compare(log, "recall@10")
+    with pytest.raises(ValueError, match="n_above must hold numbers >= 0, got -1"):
+        sm.read_log(log_of(4).assign(n_above=-1.0), n_items=401, n_negatives=10, replacement=True)
