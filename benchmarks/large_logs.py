@@ -54,7 +54,9 @@ def measured(*arguments: str) -> tuple[float, float, float]:
     """Processor seconds, seconds and gigabytes at the peak of one command."""
     start = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "sampled_metrics", *arguments], stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "sampled_metrics", *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     _, status, used = os.wait4(process.pid, 0)
     if status:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _LONGEST = 1_000  # characters of an error or a warning
 _SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".txt": "table"}
 
+#: What a log may be.
+LOG = 'a file, a folder of files, a pattern in quotes such as "log/*.parquet", or "bundled"'
+
 #: For each command what it does, what else is to be said, and an example that works as pasted.
 COMMANDS = {
     "estimate": (
@@ -609,16 +612,14 @@ def _add_estimation(*parsers: argparse.ArgumentParser) -> None:
     """What every command that reads a log takes."""
     for parser in parsers:
         if parser.prog.endswith(" plan"):
-            parser.add_argument(
-                "--from", dest="log", metavar="LOG", required=True, help='a file, or "bundled"'
-            )
+            parser.add_argument("--from", dest="log", metavar="LOG", required=True, help=LOG)
             parser.add_argument(
                 "--n-items", type=_whole, metavar="N",
                 help="candidates of each user in the planned evaluation, the relevant item "
                 "included; also of the log, if it has no column of this name",
             )  # fmt: skip
         else:
-            parser.add_argument("log", metavar="LOG", help='a file, or "bundled"')
+            parser.add_argument("log", metavar="LOG", help=LOG)
             parser.add_argument(
                 "--n-items", type=_whole, metavar="N",
                 help="candidates of each user, the relevant items included, if the log has no "

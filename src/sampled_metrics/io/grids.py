@@ -22,6 +22,8 @@ from .._validate import IntArray
 _BLOCK = 1 << 20
 #: Places for users without a row that are kept free for each row, and those besides.
 _SPARE, _FREE = 4, 1 << 26
+#: Kinds of rows that are looked up one by one.
+_KINDS = 1 << 20
 #: Pairs of kinds that are counted in a table.
 _PAIRS = 1 << 22
 
@@ -210,21 +212,26 @@ class Builder:
         many = len(self.recommenders)
         if low < 0 or many * high > _SPARE * max(self.rows, self.read + user.size) + _FREE:
             raise UnusualError
+        if self.first + high > 2**62 or len(self._kinds) > _KINDS:
+            raise UnusualError
+        user = user.astype(np.int64, copy=False)
         if high >= self.places:
             self.places = max(high + 1, 2 * self.places)
             self._kind = [_longer(kind, self.places) for kind in self._kind]
         while len(self._kind) < many:
             self._kind.append(np.zeros(self.places, dtype=self._type))
         kind, place = self._numbered(columns, user.size), user - self.first
-        if len(numbers) == 1:
-            self._kind[numbers[0]][place] = kind
-        else:
+        ends = np.array([user.size])
+        if len(numbers) > 1:
             small = recommender.astype(np.min_scalar_type(len(names)))
             order = np.argsort(small, kind="stable")
             ends = np.cumsum(np.bincount(small, minlength=len(names)))
             place, kind = place[order], kind[order]
-            for number, start, end in zip(numbers, np.append(0, ends), ends, strict=False):
-                self._kind[number][place[start:end]] = kind[start:end]
+        for number, start, end in zip(numbers, np.append(0, ends), ends, strict=False):
+            own = place[start:end]
+            if not self.read and np.unique(own).size < own.size:
+                raise UnusualError  # as `grid` finds in the end
+            self._kind[number][own] = kind[start:end]
         self.read += user.size
 
     def _numbered(self, columns: Mapping[str, NDArray[Any]], size: int) -> NDArray[Any]:

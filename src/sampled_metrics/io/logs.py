@@ -180,6 +180,13 @@ class Log:
         the log has one. Made when it is first asked for.
     rows : Rows
         The same as arrays, which take about a sixth of the memory.
+    counts : pandas.DataFrame
+        How many rows are alike, in far fewer rows: recommender, n_better, n_tied, position,
+        n_relevant, n_items, n_negatives, and count (int).
+    n_users : int
+        How many users there are.
+    grid : Grid or None
+        What a large log is held as, in a byte or two a row; `rows` are then made if asked for.
     replacement : bool
         Whether negatives were drawn with replacement.
 
@@ -314,6 +321,10 @@ def read_log(
     Returns
     -------
     Log
+        Files of 16 MB or more together, and data frames of Dask, are read part by part. Where each
+        recommender has one row of each user, and users are whole numbers that leave few out, they
+        take a byte a row in memory for up to 255 kinds of rows, two bytes for up to 65,535. Other
+        logs take some fifty bytes a row while they are read.
 
     Raises
     ------
@@ -341,6 +352,13 @@ def read_log(
     0     1         2         1           1
     1     2         0         1           2
     2     2         3         2           2
+
+    Three users whose item was first under A and second under B, and one with the reverse:
+
+    >>> rows = {"user": [1, 1, 2, 2], "recommender": [*"ABAB"], "rank": [1, 2, 2, 1]}
+    >>> rows = pd.DataFrame(rows).assign(count=[3, 3, 1, 1])
+    >>> read_log(rows, n_items=50, n_negatives=9, replacement=True)
+    Log(recommenders=2, users=4, rows=8, n_items=50, n_negatives=9, replacement=True)
     """
     if isinstance(source, str) and source == "bundled":
         return _bundled(n_items, n_negatives, replacement)
@@ -425,7 +443,9 @@ def _in_parts(
         header = _understood(header, files.name, _INPUT)
         _check_columns(list(header.columns), files.name)
         _name_ignored(header, files.name, {*_INPUT, *COLUMNS})
-    if {"count", "item", "instance", "n_above"} & set(header.columns) or "user" not in header:
+    others = {"item", "instance"} & set(header.columns)  # of no consequence in a grid, if numbers
+    whole_log = {"count", "n_above"} & set(header.columns) or "user" not in header
+    if whole_log or not _are_whole(header, others):
         raise UnusualError
     try:
         grid = _gridded(files, dict(zip(names, header.columns, strict=True)), sizes, replacement)
@@ -434,6 +454,12 @@ def _in_parts(
         raise
     _say(said)
     return Log(grid, replacement)
+
+
+def _are_whole(frame: pd.DataFrame, names: Iterable[str]) -> bool:
+    """Whether columns are NumPy's whole numbers."""
+    types = [frame[name].dtype for name in names]
+    return all(isinstance(one, np.dtype) and one.kind in "iu" for one in types)
 
 
 def _say(warned: Iterable[warnings.WarningMessage]) -> None:
@@ -459,11 +485,12 @@ def _gridded(
         columns = {
             key: _size_column(frame, key, option, low, part) for key, (option, low) in sizes.items()
         }
-        recommender, user = _key(frame, "recommender", part), frame["user"]
-        if not isinstance(user.dtype, np.dtype) or user.dtype.kind not in "iu":
+        recommender = _key(frame, "recommender", part)
+        if not _are_whole(frame, {"user", "item", "instance"} & header):
             raise UnusualError
         columns |= {key: _lean(_whole(frame, key, low, part)) for key, low in ranks.items()}
-        builder.add(recommender.values.tolist(), recommender.codes, user.to_numpy(), columns)
+        user = frame["user"].to_numpy()
+        builder.add(recommender.values.tolist(), recommender.codes, user, columns)
     if not builder.read:
         raise ValueError(f"{files.name} must hold one row or more, got none")
     kinds = builder.kinds
@@ -623,7 +650,10 @@ class _Files:
 
         ends, rows = [], 0
         for path in self.paths:
-            told = parquet.read_metadata(path)
+            try:
+                told = parquet.read_metadata(path)
+            except Exception as problem:
+                raise UnusualError from problem
             rows += told.num_rows
             for group in range(told.num_row_groups):
                 columns = (told.row_group(group).column(i) for i in range(told.num_columns))

@@ -68,6 +68,8 @@ def test_counts_are_those_of_the_rows(monkeypatch, kinds, pairs, options):
 
 def test_what_is_no_grid():
     rows = table(np.random.default_rng(1))
+    with pytest.raises(UnusualError):
+        built(pd.concat([rows.iloc[:1], rows]))
     builder = built(pd.concat([rows, rows.iloc[:1]]))
     with pytest.raises(UnusualError):
         builder.grid(builder.kinds)
@@ -75,6 +77,8 @@ def test_what_is_no_grid():
         built(rows, first=10)
     with pytest.raises(UnusualError):
         built(rows.assign(user=rows["user"] * 2**30))
+    with pytest.raises(UnusualError):
+        built(rows.assign(user=rows["user"].astype("uint64") + np.uint64(2**63)), first=2**63)
 
 
 @pytest.mark.parametrize("most", [1, 40, 2**20, 2**61])

@@ -516,6 +516,8 @@ PARTS = {
     "other users": (PLAIN.assign(user=[3, 2, 40, 5, 6, 7, 1, 2, 41, 5, 6, 0]), "grid"),
     "large numbers": (PLAIN.assign(user=PLAIN["user"] + 2**40), None),
     "several items": (PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2, item=range(12)), "parts"),
+    "one item": (PLAIN.assign(item=range(12), instance=1), "grid"),
+    "one item in letters": (PLAIN.assign(item=[*"abcdef"] * 2), "parts"),
     "several rows": (PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2), "parts"),
     "an item twice": (PLAIN.assign(user=1, item=[*range(11), 7]), "parts"),
     "the same rank": (PLAIN.assign(user=1, rank=5), "parts"),
