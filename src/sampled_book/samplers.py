@@ -189,3 +189,33 @@ def weighted(
         estimated[rows] = 1 - above / (n_items - 1)
         naive[rows] = np.nanmean(scores < position[:, np.newaxis], axis=1)
     return Weighted(float(exact.mean()), naive, estimated)
+
+
+def hit_curves(
+    counts: FloatArray, ranks: IntArray, m: int, k: int
+) -> dict[str, dict[str, FloatArray]]:
+    """Chance of an item at each true rank to be among the first k, by ranking and by sampler.
+
+    The rankings are by the counts, the largest first, and in an order that has nothing to do with
+    them.
+
+    Examples
+    --------
+    >>> counts = np.array([40.0, 20.0, 10.0, 5.0, 5.0])
+    >>> {way: at.round(2) for way, at in hit_curves(counts, np.array([2]), 2, 1)["popular"].items()}
+    {'uniform': array([0.5]), 'by ratings': array([0.11]), 'by ratings, distinct': array([0.08])}
+    """
+    orders = {
+        "popular": -np.sort(-counts),
+        "unrelated": np.random.default_rng(7).permutation(counts),
+    }
+    return {
+        name: {
+            "uniform": Protocol(counts.size, m, replacement=False).cdf(ranks)[:, k - 1],
+            "by ratings": Protocol(counts.size, m, weights=w).cdf(ranks)[:, k - 1],
+            "by ratings, distinct": Protocol(
+                counts.size, m, weights=w, replacement=False
+            ).cdf(ranks)[:, k - 1],
+        }
+        for name, w in orders.items()
+    }  # fmt: skip
