@@ -31,6 +31,7 @@ from ._validate import (
 )
 from .metrics import Metric
 from .metrics import metric as parsed
+from .numerics.products import Bounds, exact_band, norms, radius, signs
 from .protocol import Protocol
 
 #: A block of scores on demand: a slice of instances -> array (instances, n_items).
@@ -305,13 +306,16 @@ def exact_ranks(
     masked = _as_csr(train, items.size, n_items)
     size = max(1, _BLOCK_ENTRIES // max(1, n_items))
 
-    def tiles(block: slice) -> tuple[NDArray[Any], Tile]:
+    def tiles(block: slice) -> tuple[_Band, Tile]:
         values = _block(blocks, block, n_items)
         own = values[np.arange(len(values)), items[block]]
-        return own, lambda columns: values[:, columns]
+        return _Band(*_band(own, relative_tolerance)), lambda columns: values[:, columns]
 
-    owners = np.arange(items.size)
-    return _count_blocks(tiles, items, masked, owners, size, relative_tolerance, progress=False)
+    def excluded(block: slice) -> tuple[IntArray, IntArray]:
+        return _excluded(items[block], masked[block])
+
+    better, tied = _count_blocks(tiles, excluded, items.size, size, n_items, progress=False)
+    return RankIntervals(better, tied, n_items - np.diff(masked.indptr))
 
 
 def exact_ranks_from_factors(
@@ -365,25 +369,90 @@ def exact_ranks_from_factors(
     items = _held_out(held_out, len(catalogue), relative_tolerance)
     owners = _owners(users, items.size, len(factors))
     seen = _as_csr(train, len(factors), len(catalogue))
-    product = np.empty((_TILE_ROWS, _TILE_COLUMNS), dtype=factors.dtype)
-    safe = _cannot_overflow(factors, catalogue)
+    better, tied = shard_counts(
+        factors, catalogue, owners, catalogue[items], items, seen, relative_tolerance, progress
+    )
+    return RankIntervals(better, tied, seen.shape[1] - np.diff(seen.indptr)[owners])
 
-    def tiles(block: slice) -> tuple[NDArray[Any], Tile]:
+
+def shard_counts(
+    users: NDArray[Any],
+    shard: NDArray[Any],
+    owners: IntArray,
+    own: NDArray[Any],
+    places: IntArray,
+    seen: sp.csr_array,
+    tolerance: float = 0.0,
+    progress: bool = False,
+) -> IntArray:
+    """How many candidates of a part of the catalogue score above each held-out item, or the same.
+
+    Ranks are counts, so those of the whole catalogue are the sums over its parts.
+
+    Parameters
+    ----------
+    users, shard, own : ndarray of float32, or of float64, shapes (n_users, d), (n_items, d), (k, d)
+        Factors of some users, of the part of the catalogue, and of the k held-out items.
+    owners : ndarray of int, shape (k,)
+        The row of `users` that each held-out item belongs to.
+    places : ndarray of int, shape (k,)
+        The row of `shard` that is the held-out item itself, -1 if it is in another part.
+    seen : scipy.sparse.csr_array, shape (n_users, n_items)
+        Items of the part that are no candidates.
+    tolerance, progress
+        As `relative_tolerance` and `progress` of :func:`exact_ranks_from_factors`.
+
+    Returns
+    -------
+    ndarray of int, shape (2, k)
+        Above, and the same.
+
+    Examples
+    --------
+    One user and one held-out item, of factor 2, against three items of which it is the last:
+
+    >>> users, shard = np.array([[1.0]]), np.array([[3.0], [2.0], [2.0]])
+    >>> none = sp.csr_array((1, 3))
+    >>> shard_counts(users, shard, np.array([0]), shard[2:], np.array([2]), none)
+    array([[1],
+           [1]])
+    """
+    bounds = Bounds.of(users, shard)
+    product = np.empty((_TILE_ROWS, _TILE_COLUMNS), dtype=users.dtype)
+    most = bounds.of_items.max(initial=0.0)
+    exactly = bounds.safe and not tolerance
+
+    def tiles(block: slice) -> tuple[_Band, Tile]:
         distinct, place = np.unique(owners[block], return_inverse=True)
-        rows = factors[distinct]
+        rows = users[distinct]
         in_order = np.array_equal(place, np.arange(len(rows)))
 
         def tile(columns: slice) -> NDArray[Any]:
             out = product[: len(rows), : columns.stop - columns.start]
             with np.errstate(all="ignore"):
-                np.matmul(rows, catalogue[columns].T, out=out)
-            if not safe:
+                np.matmul(rows, shard[columns].T, out=out)
+            if not bounds.safe:
                 real_scores(out, distinct)
             return out if in_order else out[place]
 
-        return _own_scores(rows[place], catalogue[items[block]]), tile
+        if not exactly:
+            return _Band(*_band(_own_scores(rows[place], own[block]), tolerance)), tile
+        margin = np.zeros(len(place))
+        if not bounds.whole:
+            longest = np.maximum(norms(own[block]), most)
+            margin = radius(users.dtype, users.shape[1], bounds.of_users[distinct][place], longest)
+            margin[~rows.any(axis=1)[place]] = 0.0  # all scores of such a user are 0
+        of_users, of_own = rows[place], own[block]
 
-    return _count_blocks(tiles, items, seen, owners, _TILE_ROWS, relative_tolerance, progress)
+        def settle(instance: IntArray, column: IntArray) -> NDArray[np.int8]:
+            return signs(of_users[instance], shard[column], of_own[instance])
+
+        return _Band(*exact_band(of_users, of_own, margin), margin > 0, settle), tile
+
+    def excluded(block: slice) -> tuple[IntArray, IntArray]:
+        return _excluded(places[block], seen[owners[block]])
+
+    return _count_blocks(tiles, excluded, places.size, _TILE_ROWS, len(shard), progress)
 
 
 def _blocks_of(scores: ArrayLike, n_instances: int) -> ScoreBlocks:
@@ -456,13 +525,6 @@ def _factors(users: ArrayLike, items: ArrayLike) -> tuple[NDArray[Any], NDArray[
     return left, right
 
 
-def _cannot_overflow(users: NDArray[Any], items: NDArray[Any]) -> bool:
-    """Whether every score is finite, because the largest sum of products is."""
-    largest = [max(float(f.max(initial=0)), -float(f.min(initial=0))) for f in (users, items)]
-    bound = largest[0] * largest[1] * users.shape[1]
-    return bool(bound < np.finfo(users.dtype).max / 2)  # False for NaN
-
-
 def _own_scores(users: NDArray[Any], items: NDArray[Any]) -> NDArray[Any]:
     """Inner product of each row of the one with that of the other.
 
@@ -505,51 +567,44 @@ def _csr_of_lists(lists: Sequence[ArrayLike], n_items: int) -> sp.csr_array:
 
 
 def _count_blocks(
-    tiles: Callable[[slice], tuple[NDArray[Any], Tile]],
-    items: IntArray,
-    train: sp.csr_array,
-    owners: IntArray,
+    tiles: Callable[[slice], tuple[_Band, Tile]],
+    excluded: Callable[[slice], tuple[IntArray, IntArray]],
+    n_instances: int,
     size: int,
-    tolerance: float,
-    progress: bool,
-) -> RankIntervals:
-    """Rank intervals, `size` instances at a time; `tiles` gives their own scores and all scores.
-
-    `owners` are the rows of `train` that the instances belong to.
-    """
-    counts = []
-    starts = range(0, items.size, size)
-    for start in _progress.bar(starts, desc="ranks", unit="block", show=progress):
-        block = slice(start, min(start + size, items.size))
-        own, tile = tiles(block)
-        excluded = _excluded(items[block], train[owners[block]])
-        counts.append(_count(tile, own, excluded, train.shape[1], tolerance))
-    better, tied = np.concatenate(counts, axis=1)
-    return RankIntervals(better, tied, train.shape[1] - np.diff(train.indptr)[owners])
-
-
-def _excluded(items: IntArray, train: sp.csr_array) -> tuple[IntArray, IntArray]:
-    """Row and column of each score of a block that is not counted: training items and the own."""
-    rows = np.arange(len(items))
-    row, column = np.repeat(rows, np.diff(train.indptr)), train.indices
-    if (column == items[row]).any():
-        item = column[column == items[row]][0]
-        raise ValueError(f"held_out must not be a training item of its own user, got item {item}")
-    return np.concatenate((row, rows)), np.concatenate((column, items))
-
-
-def _count(
-    tile: Tile,
-    own: NDArray[Any],
-    excluded: tuple[IntArray, IntArray],
     n_items: int,
-    tolerance: float,
-) -> tuple[IntArray, IntArray]:
+    progress: bool,
+) -> IntArray:
+    """Both counts of all instances, `size` of them at a time.
+
+    `tiles` gives what counts as tied with them, and all scores; `excluded` what is not counted.
+    """
+    counts = [np.zeros((2, 0), dtype=np.int64)]
+    starts = range(0, n_instances, size)
+    for start in _progress.bar(starts, desc="ranks", unit="block", show=progress):
+        block = slice(start, min(start + size, n_instances))
+        band, tile = tiles(block)
+        counts.append(_count(tile, band, excluded(block), n_items))
+    return np.concatenate(counts, axis=1)
+
+
+def _excluded(places: IntArray, train: sp.csr_array) -> tuple[IntArray, IntArray]:
+    """Row and column of each score of a block that is not counted: training items and the own."""
+    rows = np.flatnonzero(places >= 0)
+    row, column = np.repeat(np.arange(len(places)), np.diff(train.indptr)), train.indices
+    if (column == places[row]).any():
+        item = column[column == places[row]][0]
+        raise ValueError(f"held_out must not be a training item of its own user, got item {item}")
+    return np.concatenate((row, rows)), np.concatenate((column, places[rows]))
+
+
+def _count(tile: Tile, band: _Band, excluded: tuple[IntArray, IntArray], n_items: int) -> IntArray:
     """`n_better` and `n_tied` of a block: comparisons with both ends of what counts as tied."""
-    low, high = _band(own, tolerance)
-    comparisons = ((np.greater, high[:, np.newaxis]), (np.greater_equal, low[:, np.newaxis]))
-    counts = np.zeros((2, len(own)), dtype=np.int64)
-    hits = np.zeros((len(own), _TILE_COLUMNS), dtype=bool)
+    comparisons = (
+        (np.greater, band.high[:, np.newaxis]),
+        (np.greater_equal, band.low[:, np.newaxis]),
+    )
+    counts = np.zeros((2, len(band.low)), dtype=np.int64)
+    hits = np.zeros((2, len(band.low), _TILE_COLUMNS), dtype=bool)
     # NumPy copies the operand that is broadcast, at a third of the speed, while rows are shorter
     # than its buffer.
     buffer = np.setbufsize(_TILE_COLUMNS // 16 * 16)  # must be a multiple of 16
@@ -557,14 +612,45 @@ def _count(
         starts = range(0, n_items, _TILE_COLUMNS)
         for start, out in zip(starts, _by_tile(excluded, len(starts)), strict=True):
             scores = tile(slice(start, min(start + _TILE_COLUMNS, n_items)))
-            hits[:, scores.shape[1] :] = False
-            for count, (compare, bound) in zip(counts, comparisons, strict=True):
-                compare(scores, bound, out=hits[:, : scores.shape[1]])
-                hits[out] = False
-                count += _row_sums(hits)
+            hits[:, :, scores.shape[1] :] = False
+            found = []
+            for above, (compare, bound) in zip(hits, comparisons, strict=True):
+                compare(scores, bound, out=above[:, : scores.shape[1]])
+                above[out] = False
+                found.append(_row_sums(above))
+            counts += band.settled(hits, start, np.array(found))
     finally:
         np.setbufsize(buffer)
-    return counts[0], counts[1] - counts[0]
+    counts[1] -= counts[0]
+    return counts
+
+
+@dataclass(frozen=True, eq=False)
+class _Band:
+    """The lowest and the highest score that may count as tied with each instance's own.
+
+    What is within it is tied, unless `settle` is given: it then says of the pairs of these
+    instances (rows of `unclear`) and columns whether they are above (1), tied (0) or below (-1).
+    """
+
+    low: NDArray[Any]
+    high: NDArray[Any]
+    unclear: NDArray[np.bool_] | None = None
+    settle: Callable[[IntArray, IntArray], NDArray[np.int8]] | None = None
+
+    def settled(self, hits: NDArray[np.bool_], start: int, found: IntArray) -> IntArray:
+        """Counts above, and at least level, of a tile that begins at column `start`."""
+        if self.settle is None:
+            return found
+        rows = np.flatnonzero(self.unclear & (found[0] != found[1]))
+        if rows.size:
+            within = hits[1, rows] & ~hits[0, rows]
+            row, column = np.divmod(np.flatnonzero(within), _TILE_COLUMNS)
+            sign = self.settle(rows[row], start + column)
+            for at, change in ((0, sign > 0), (1, sign < 0)):
+                moved = np.bincount(rows[row[change]], minlength=len(self.low))
+                found[at] += moved if at == 0 else -moved
+        return found
 
 
 def _by_tile(entries: tuple[IntArray, IntArray], n_tiles: int) -> list[tuple[IntArray, IntArray]]:
