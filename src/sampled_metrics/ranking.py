@@ -47,6 +47,8 @@ _BLOCK_ENTRIES = 2**21  # given scores that are checked at a time: 16 MiB in flo
 #: Instances and items whose scores are compared at a time: small enough to be in the cache still
 #: when they have been multiplied, large enough for the product. 255 * 8 items: see `_row_sums`.
 _TILE_ROWS, _TILE_COLUMNS = 256, 255 * 8
+#: Pairs whose order the rounding leaves open that are kept before they are settled.
+_MOST_PAIRS = 2**20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -605,6 +607,7 @@ def _count(tile: Tile, band: _Band, excluded: tuple[IntArray, IntArray], n_items
     )
     counts = np.zeros((2, len(band.low)), dtype=np.int64)
     hits = np.zeros((2, len(band.low), _TILE_COLUMNS), dtype=bool)
+    pairs: list[tuple[IntArray, IntArray]] = []
     # NumPy copies the operand that is broadcast, at a third of the speed, while rows are shorter
     # than its buffer.
     buffer = np.setbufsize(_TILE_COLUMNS // 16 * 16)  # must be a multiple of 16
@@ -618,7 +621,12 @@ def _count(tile: Tile, band: _Band, excluded: tuple[IntArray, IntArray], n_items
                 compare(scores, bound, out=above[:, : scores.shape[1]])
                 above[out] = False
                 found.append(_row_sums(above))
-            counts += band.settled(hits, start, np.array(found))
+            row, column = band.pairs(hits, found)
+            counts += found
+            pairs.append((row, start + column))
+            if sum(len(each[0]) for each in pairs) > _MOST_PAIRS or start == starts[-1]:
+                counts += band.moved(*(np.concatenate(each) for each in zip(*pairs, strict=True)))
+                pairs.clear()
     finally:
         np.setbufsize(buffer)
     counts[1] -= counts[0]
@@ -638,19 +646,23 @@ class _Band:
     unclear: NDArray[np.bool_] | None = None
     settle: Callable[[IntArray, IntArray], NDArray[np.int8]] | None = None
 
-    def settled(self, hits: NDArray[np.bool_], start: int, found: IntArray) -> IntArray:
-        """Counts above, and at least level, of a tile that begins at column `start`."""
-        if self.settle is None:
-            return found
+    def pairs(self, hits: NDArray[np.bool_], found: list[IntArray]) -> tuple[IntArray, IntArray]:
+        """Rows and columns of a tile that are within the band and not yet settled."""
+        if self.unclear is None:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
         rows = np.flatnonzero(self.unclear & (found[0] != found[1]))
-        if rows.size:
-            within = hits[1, rows] & ~hits[0, rows]
-            row, column = np.divmod(np.flatnonzero(within), _TILE_COLUMNS)
-            sign = self.settle(rows[row], start + column)
-            for at, change in ((0, sign > 0), (1, sign < 0)):
-                moved = np.bincount(rows[row[change]], minlength=len(self.low))
-                found[at] += moved if at == 0 else -moved
-        return found
+        words = hits.view(np.uint64)  # above the one end and not above the other: eight at a time
+        within = (words[0, rows] ^ words[1, rows]).view(np.bool_)
+        row, column = np.divmod(np.flatnonzero(within), _TILE_COLUMNS)
+        return rows[row], column
+
+    def moved(self, rows: IntArray, columns: IntArray) -> IntArray:
+        """What is to be added to the counts above, and at least level, of each instance."""
+        if self.settle is None or not rows.size:
+            return np.zeros((2, len(self.low)), dtype=np.int64)
+        sign, n = self.settle(rows, columns), len(self.low)
+        above, below = (np.bincount(rows[sign == at], minlength=n) for at in (1, -1))
+        return np.stack([above, -below])
 
 
 def _by_tile(entries: tuple[IntArray, IntArray], n_tiles: int) -> list[tuple[IntArray, IntArray]]:
