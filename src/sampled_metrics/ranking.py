@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from . import _progress
+from . import _progress, arrays
 from ._validate import (
     FloatArray,
     IntArray,
@@ -271,7 +271,8 @@ def exact_ranks(
         Higher is better; compared as they are, integers of any width without rounding, and
         infinite ones as level with their equals alone. An item that is masked by minus infinity
         is a candidate all the same: name it in `train` if it is none. A callable gets a slice of
-        instances and returns their scores, so that the whole matrix need not exist.
+        instances and returns their scores, so that the whole matrix need not exist. Arrays of
+        PyTorch, CuPy, JAX and others of the array API standard are counted on their own device.
     held_out : array_like of int, shape (n_instances,)
         Item to rank, in [0, n_items). For several held-out items of one user repeat the user.
     train : sparse matrix (n_instances, n_items), sequence of item lists, or None
@@ -303,21 +304,113 @@ def exact_ranks(
     """
     items = _held_out(held_out, None, relative_tolerance)
     blocks = scores if callable(scores) else _blocks_of(scores, items.size)
-    n_items = _block(blocks, slice(0, 1)).shape[1]
+    first = _block(blocks, slice(0, 1))
+    n_items = first.shape[1]
     _held_out(items, n_items, relative_tolerance)
     masked = _as_csr(train, items.size, n_items)
     size = max(1, _BLOCK_ENTRIES // max(1, n_items))
 
     def tiles(block: slice) -> tuple[_Band, Tile]:
         values = _block(blocks, block, n_items)
-        own = values[np.arange(len(values)), items[block]]
+        xp = arrays.namespace(values) or np
+        at = arrays.like(np.arange(values.shape[0]) * n_items + items[block], values)
+        own = arrays.on_host(xp.take(xp.reshape(values, (-1,)), at))
         return _Band(*_band(own, relative_tolerance)), lambda columns: values[:, columns]
 
     def excluded(block: slice) -> tuple[IntArray, IntArray]:
         return _excluded(items[block], masked[block])
 
-    better, tied = _count_blocks(tiles, excluded, items.size, size, n_items, progress=False)
+    count = _counter(first)
+    better, tied = _count_blocks(tiles, excluded, items.size, size, n_items, count=count)
     return RankIntervals(better, tied, n_items - np.diff(masked.indptr))
+
+
+def _counter(example: Any) -> Callable[..., IntArray]:
+    """What counts scores of the library that made an example."""
+    return _count if arrays.namespace(example) is None else arrays.count
+
+
+def score_counts(
+    scores: Callable[[IntArray, slice], Any],
+    own: ArrayLike,
+    owners: IntArray,
+    places: IntArray,
+    seen: sp.csr_array,
+    tolerance: float = 0.0,
+    named: IntArray | None = None,
+) -> IntArray:
+    """:func:`shard_counts` for scores that come from elsewhere.
+
+    Parameters
+    ----------
+    scores : callable
+        Gets rows of users, as an array of k' numbers, and a slice of the shard's items, and returns
+        a matrix of k' rows in the array library and on the device of its choice.
+    own : array_like, shape (k,)
+        Scores of the held-out items, as `scores` gives them.
+    owners, places, seen, tolerance
+        As for :func:`shard_counts`.
+    named : ndarray of int, shape (n_users,), optional
+        Numbers of the users in errors.
+
+    Returns
+    -------
+    ndarray of int, shape (2, k)
+        Above, and the same.
+
+    Examples
+    --------
+    >>> matrix = np.array([[0.9, 0.5, 0.5, 0.1]])
+    >>> zero, none = np.array([0]), sp.csr_array((1, 4))
+    >>> score_counts(lambda rows, items: matrix[rows, items], [0.5], zero, zero + 1, none)
+    array([[1],
+           [1]])
+    """
+    n_items = seen.shape[1]
+    names = np.arange(seen.shape[0]) if named is None else named
+    own = real_scores(np.asarray(own)[:, np.newaxis], names[owners])[:, 0]
+
+    def tiles(block: slice) -> tuple[_Band, Tile]:
+        distinct, place = np.unique(owners[block], return_inverse=True)
+        in_order = np.array_equal(place, np.arange(len(distinct)))
+
+        def tile(columns: slice) -> Any:
+            found = scores(distinct, columns)
+            found = np.asarray(found) if arrays.namespace(found) is None else found
+            shape = (len(distinct), columns.stop - columns.start)
+            if tuple(found.shape) != shape:
+                raise ValueError(
+                    f"scores must have shape {shape} for so many users and items, got "
+                    f"{tuple(found.shape)}"
+                )
+            found = _real(found, names[distinct])
+            if in_order:
+                return found
+            xp = arrays.namespace(found) or np
+            return xp.take(found, arrays.like(place, found), axis=0)
+
+        return _Band(*_band(own[block], tolerance)), tile
+
+    def excluded(block: slice) -> tuple[IntArray, IntArray]:
+        return _excluded(places[block], seen[owners[block]])
+
+    count = _counter(scores(np.arange(1), slice(0, 1)))
+    return _count_blocks(tiles, excluded, places.size, _TILE_ROWS, n_items, count=count)
+
+
+def _real(values: Any, rows: Any) -> Any:
+    """Scores checked as :func:`real_scores` does, wherever they are."""
+    xp = arrays.namespace(values)
+    if xp is None:
+        return real_scores(values, rows)
+    if not xp.isdtype(values.dtype, ("real floating", "integral")):
+        raise ValueError(f"scores must be real numbers, got dtype {values.dtype}")
+    if xp.isdtype(values.dtype, "real floating"):
+        bad = xp.any(xp.isnan(values), axis=1)
+        if bool(xp.any(bad)):
+            row = rows[int(np.argmax(arrays.on_host(bad)))]
+            raise ValueError(f"scores must not be NaN, got one in row {row}")
+    return values
 
 
 def exact_ranks_from_factors(
@@ -342,10 +435,14 @@ def exact_ranks_from_factors(
     ----------
     user_factors : array_like, shape (n_users, n_factors)
     item_factors : array_like, shape (n_items, n_factors)
+        Arrays of PyTorch, CuPy, JAX or another library of the array API standard are multiplied and
+        compared on the device where they are (array-api-compat must be installed). A device that
+        rounds the factors first, as TF32 does, is refused.
     held_out, train, relative_tolerance
-        As in :func:`exact_ranks`, `train` having a row for each row of `user_factors`. Two items
-        with one vector of factors may get scores that differ in the last bit, which a tolerance
-        of about 1e-12 evens out (1e-5 in float32).
+        As in :func:`exact_ranks`, `train` having a row for each row of `user_factors`. Without a
+        tolerance two products are compared as if summed without rounding, so that ranks are the
+        same on every processor, and items of one vector are tied; with one, as they are computed,
+        and where a sum could overflow.
     users : array_like of int, shape (n_instances,), optional
         The row of `user_factors` that each held-out item belongs to, for users with several of
         them or none: best in ascending order. If omitted, each row has one.
@@ -368,13 +465,15 @@ def exact_ranks_from_factors(
     array([1])
     """
     factors, catalogue = _factors(user_factors, item_factors)
-    items = _held_out(held_out, len(catalogue), relative_tolerance)
+    n_items = catalogue.shape[0]
+    items = _held_out(held_out, n_items, relative_tolerance)
     owners = _owners(users, items.size, len(factors))
-    seen = _as_csr(train, len(factors), len(catalogue))
+    seen = _as_csr(train, len(factors), n_items)
+    own = arrays.rows(catalogue, items)
     better, tied = shard_counts(
-        factors, catalogue, owners, catalogue[items], items, seen, relative_tolerance, progress
+        factors, catalogue, owners, own, items, seen, relative_tolerance, progress
     )
-    return RankIntervals(better, tied, seen.shape[1] - np.diff(seen.indptr)[owners])
+    return RankIntervals(better, tied, n_items - np.diff(seen.indptr)[owners])
 
 
 def shard_counts(
@@ -394,7 +493,8 @@ def shard_counts(
     Parameters
     ----------
     users, shard, own : ndarray of float32, or of float64, shapes (n_users, d), (n_items, d), (k, d)
-        Factors of some users, of the part of the catalogue, and of the k held-out items.
+        Factors of some users, of the part of the catalogue, and of the k held-out items. The
+        part may be in an array of another library: it is multiplied and counted on its device.
     owners : ndarray of int, shape (k,)
         The row of `users` that each held-out item belongs to.
     places : ndarray of int, shape (k,)
@@ -420,6 +520,7 @@ def shard_counts(
            [1]])
     """
     bounds = Bounds.of(users, shard)
+    xp = arrays.namespace(shard)
     product = np.empty((_TILE_ROWS, _TILE_COLUMNS), dtype=users.dtype)
     most = bounds.of_items.max(initial=0.0)
     exactly = bounds.safe and not tolerance
@@ -428,6 +529,7 @@ def shard_counts(
         distinct, place = np.unique(owners[block], return_inverse=True)
         rows = users[distinct]
         in_order = np.array_equal(place, np.arange(len(rows)))
+        factors = arrays.like(rows if in_order else rows[place], shard)
 
         def tile(columns: slice) -> NDArray[Any]:
             out = product[: len(rows), : columns.stop - columns.start]
@@ -437,6 +539,12 @@ def shard_counts(
                 real_scores(out, distinct)
             return out if in_order else out[place]
 
+        def elsewhere(columns: slice) -> Any:
+            with np.errstate(all="ignore"):
+                found = xp.matmul(factors, shard[columns, :].T)
+            return found if bounds.safe else _real(found, distinct[place])
+
+        tile = tile if xp is None else elsewhere
         if not exactly:
             return _Band(*_band(_own_scores(rows[place], own[block]), tolerance)), tile
         margin = np.zeros(len(place))
@@ -447,37 +555,56 @@ def shard_counts(
         of_users, of_own = rows[place], own[block]
 
         def settle(instance: IntArray, column: IntArray) -> NDArray[np.int8]:
-            return signs(of_users[instance], shard[column], of_own[instance])
+            return signs(of_users[instance], arrays.rows(shard, column), of_own[instance])
 
-        return _Band(*exact_band(of_users, of_own, margin), margin > 0, settle), tile
+        band = _Band(*exact_band(of_users, of_own, margin), margin > 0, settle)
+        if xp is not None:
+            _refuse_coarse(xp.matmul(factors, arrays.like(of_own, shard).T), band)
+        return band, tile
 
     def excluded(block: slice) -> tuple[IntArray, IntArray]:
         return _excluded(places[block], seen[owners[block]])
 
-    return _count_blocks(tiles, excluded, places.size, _TILE_ROWS, len(shard), progress)
+    count = _counter(shard)
+    n_items = shard.shape[0]
+    return _count_blocks(
+        tiles, excluded, places.size, _TILE_ROWS, n_items, progress=progress, count=count
+    )
+
+
+def _refuse_coarse(products: Any, band: _Band) -> None:
+    """Raise ValueError if a device does not multiply in the precision of its numbers."""
+    found = np.diagonal(arrays.on_host(products))
+    if not ((band.low <= found) & (found <= band.high)).all():
+        raise ValueError(
+            f"item_factors must be multiplied in the precision of {band.low.dtype}, and their "
+            "device rounds further: switch off TF32 or the like"
+        )
 
 
 def _blocks_of(scores: ArrayLike, n_instances: int) -> ScoreBlocks:
     """A whole score matrix as a source of blocks."""
-    matrix = np.asarray(scores)
-    if matrix.ndim != 2 or len(matrix) != n_instances:
+    matrix = np.asarray(scores) if arrays.namespace(scores) is None else scores
+    if matrix.ndim != 2 or matrix.shape[0] != n_instances:
         raise ValueError(
             f"scores must have one row for each of {n_instances} held-out items, got shape "
             f"{matrix.shape}"
         )
-    return lambda block: matrix[block]
+    return lambda block: matrix[block, :]
 
 
-def _block(blocks: ScoreBlocks, block: slice, n_items: int | None = None) -> NDArray[Any]:
+def _block(blocks: ScoreBlocks, block: slice, n_items: int | None = None) -> Any:
     """The scores of a block, checked."""
-    values = np.asarray(blocks(block))
+    values: Any = blocks(block)
+    if arrays.namespace(values) is None:
+        values = np.asarray(values)
     rows = block.stop - block.start
-    if values.ndim != 2 or len(values) != rows or n_items not in (None, values.shape[1]):
+    if values.ndim != 2 or values.shape[0] != rows or n_items not in (None, values.shape[1]):
         raise ValueError(
             f"scores must have shape ({rows}, {n_items or 'n_items'}) for {rows} instances, got "
-            f"{values.shape}"
+            f"{tuple(values.shape)}"
         )
-    return real_scores(values, range(block.start, block.stop))
+    return _real(values, range(block.start, block.stop))
 
 
 def _owners(users: ArrayLike | None, n_instances: int, n_users: int) -> IntArray:
@@ -509,20 +636,24 @@ def _held_out(held_out: ArrayLike, n_items: int | None, tolerance: float) -> Int
     return items
 
 
-def _factors(users: ArrayLike, items: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Both factors in the precision in which scores are summed."""
-    given = [np.asarray(users), np.asarray(items)]
-    single = all(factors.dtype == np.float32 for factors in given)
-    for name, factors in zip(("user_factors", "item_factors"), given, strict=True):
-        if factors.dtype.kind not in "iuf":
-            raise ValueError(f"{name} must be real numbers, got dtype {factors.dtype}")
-    left, right = (
-        factors.astype(np.float32 if single else np.float64, copy=False) for factors in given
-    )
+def _factors(users: ArrayLike, items: Any) -> tuple[NDArray[Any], Any]:
+    """Both factors in the precision in which scores are summed; users' as an array of NumPy."""
+    xp = arrays.namespace(items)
+    left, right = np.asarray(arrays.on_host(users)), np.asarray(items) if xp is None else items
+    kinds = [left.dtype, right.dtype if xp is None else arrays.on_host(right[:1, ...]).dtype]
+    for name, kind in zip(("user_factors", "item_factors"), kinds, strict=True):
+        if kind.kind not in "iuf":
+            raise ValueError(f"{name} must be real numbers, got dtype {kind}")
+    kind = "float32" if kinds == [np.float32, np.float32] else "float64"
+    left = left.astype(kind, copy=False)
+    if xp is None:
+        right = right.astype(kind, copy=False)
+    else:
+        right = xp.astype(right, getattr(xp, kind), copy=False)
     if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[1]:
         raise ValueError(
             "user_factors and item_factors must be matrices of one width, got shapes "
-            f"{left.shape} and {right.shape}"
+            f"{left.shape} and {tuple(right.shape)}"
         )
     return left, right
 
@@ -574,7 +705,9 @@ def _count_blocks(
     n_instances: int,
     size: int,
     n_items: int,
-    progress: bool,
+    *,
+    progress: bool = False,
+    count: Callable[..., IntArray] | None = None,
 ) -> IntArray:
     """Both counts of all instances, `size` of them at a time.
 
@@ -585,7 +718,7 @@ def _count_blocks(
     for start in _progress.bar(starts, desc="ranks", unit="block", show=progress):
         block = slice(start, min(start + size, n_instances))
         band, tile = tiles(block)
-        counts.append(_count(tile, band, excluded(block), n_items))
+        counts.append((count or _count)(tile, band, excluded(block), n_items))
     return np.concatenate(counts, axis=1)
 
 

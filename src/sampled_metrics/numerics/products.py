@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._validate import FloatArray
+from ..arrays import namespace, on_host
 
 _ROWS = (
     4096  # checked for whole numbers at a time: most factors show in the first that they have none
@@ -53,18 +54,19 @@ class Bounds:
     whole: bool
 
     @classmethod
-    def of(cls, users: NDArray[Any], items: NDArray[Any]) -> Bounds:
-        """Look at two matrices of one type and width."""
+    def of(cls, users: NDArray[Any], items: Any) -> Bounds:
+        """Look at two matrices of one type and width; `items` may be of another array library."""
         found = [norms(matrix) for matrix in (users, items)]
         largest = [float(each.max(initial=0.0)) for each in found]
         kind = np.finfo(users.dtype)
         top = largest[0] * largest[1]
         safe = bool(top < kind.max / 4)  # False for NaN
-        whole = top < 2.0**kind.nmant and _whole(users) and _whole(items)
+        whole = isinstance(items, np.ndarray) and top < 2.0**kind.nmant
+        whole = whole and _whole(users) and _whole(items)
         return cls(found[0], found[1], safe, whole)
 
 
-def norms(matrix: NDArray[Any]) -> FloatArray:
+def norms(matrix: Any) -> FloatArray:
     """Euclidean norms of rows, or a little more where squares are too small to add up.
 
     Examples
@@ -72,9 +74,14 @@ def norms(matrix: NDArray[Any]) -> FloatArray:
     >>> norms(np.array([[3.0, 4.0], [0.0, 0.0]])).round(3)
     array([5., 0.])
     """
+    xp = namespace(matrix)
     with np.errstate(all="ignore"):
-        squares = np.einsum("ij,ij->i", matrix, matrix).astype(np.float64)
-        return np.sqrt(squares + matrix.shape[1] * float(np.finfo(matrix.dtype).tiny))
+        if xp is None:
+            squares = np.einsum("ij,ij->i", matrix, matrix)
+        else:
+            squares = on_host(xp.sum(matrix * matrix, axis=1))
+        least = matrix.shape[1] * float(np.finfo(squares.dtype).tiny)
+        return np.sqrt(squares.astype(np.float64) + least)
 
 
 def radius(dtype: Any, width: int, users: FloatArray, items: Any) -> FloatArray:

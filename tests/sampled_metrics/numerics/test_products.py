@@ -1,4 +1,4 @@
-"""Comparisons of products against whole-number arithmetic, and ranks that no order of sums moves."""
+"""Comparisons of products against fractions, and ranks that no order of sums moves."""
 
 from fractions import Fraction
 
