@@ -69,9 +69,9 @@ COMMANDS = {
     ),
     "rank": (
         "Rank held-out items exactly, so that nobody needs to sample.",
-        "Items are ranked by the product of factors, among all items that their user was not "
-        "trained on, in blocks. The user's other held-out items are counted, too, and in columns "
-        "of their own; --among irrelevant leaves them out.",
+        "Items are ranked by factors among all items that their user was not trained on, in "
+        "blocks, by one process or by a cluster. The user's other held-out items are counted, too, "
+        "and in columns of their own; --among irrelevant leaves them out.",
         "sampled-metrics example toy\nsampled-metrics rank --users toy/U.npy --items toy/V.npy "
         "--train toy/train.npz --test toy/test.csv -o toy/ranks.csv",
     ),
@@ -338,8 +338,12 @@ def _rank(arguments: argparse.Namespace, files: _Files) -> None:
         arguments.items,
         arguments.test,
         arguments.train,
+        score=arguments.score,
+        item_bias=arguments.item_bias,
+        relative_tolerance=arguments.tolerance,
         among=arguments.among,
         output=arguments.output,
+        cluster=arguments.cluster,
         progress=arguments.progress,
     )
     several = int((found.frame["n_relevant"] > 1).sum())
@@ -741,7 +745,8 @@ def _add_plan_options(plan: argparse.ArgumentParser) -> None:
 
 
 def _add_rank_options(rank: argparse.ArgumentParser) -> None:
-    rows = "(.npy, .npz or .csv: users and items are the numbers of rows, from 0)"
+    scores = ("dot", "cosine", "euclidean")
+    rows = "(.npy, .npz, .parquet, .zarr or .csv: users and items are the numbers of rows, from 0)"
     rank.add_argument("--users", required=True, metavar="FILE", help=f"factors of users {rows}")
     rank.add_argument("--items", required=True, metavar="FILE", help=f"factors of items {rows}")
     rank.add_argument(
@@ -754,6 +759,24 @@ def _add_rank_options(rank: argparse.ArgumentParser) -> None:
         help="held-out items: a CSV or Parquet file with columns user and item",
     )  # fmt: skip
     rank.add_argument(
+        "--score", choices=scores, default="dot",
+        help="the product of factors, the cosine of their angle, or their distance, the smallest "
+        "of which is the best; default: dot",
+    )  # fmt: skip
+    rank.add_argument(
+        "--item-bias", metavar="FILE", help="what is added to each item's score, one number a row"
+    )
+    rank.add_argument(
+        "--tolerance", type=_number, default=0.0, metavar="T",
+        help="scores that differ by less than this part of the held-out item's are tied; default: "
+        "0, products then being compared without rounding",
+    )  # fmt: skip
+    rank.add_argument(
+        "--cluster", metavar="ADDRESS",
+        help="count on a Dask cluster: the address of its scheduler, or local:N for N processes; "
+        "a command that was killed goes on where it was when it is given again",
+    )  # fmt: skip
+    rank.add_argument(
         "--among", choices=("all", "irrelevant"), default="all",
         help="whether a user's other held-out items are candidates, as they are by default, or "
         "each item is ranked among the irrelevant ones alone",
@@ -764,8 +787,9 @@ def _add_rank_options(rank: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     rank.add_argument("--format", choices=FORMATS, help="default: table, if there is no OUTPUT")
     rank.add_argument(
-        "-o", "--output", metavar="OUTPUT", help="write the ranks to a .csv or .parquet file"
-    )
+        "-o", "--output", metavar="OUTPUT",
+        help="write the ranks to a .csv or .parquet file, or to a folder of Parquet files",
+    )  # fmt: skip
 
 
 def _add_audit_options(audit: argparse.ArgumentParser) -> None:

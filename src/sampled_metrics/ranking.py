@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from . import _progress
+from . import _progress, arrays
 from ._validate import (
     FloatArray,
     IntArray,
@@ -31,6 +31,7 @@ from ._validate import (
 )
 from .metrics import Metric
 from .metrics import metric as parsed
+from .numerics.products import Bounds, exact_band, norms, radius, signs
 from .protocol import Protocol
 
 #: A block of scores on demand: a slice of instances -> array (instances, n_items).
@@ -46,6 +47,8 @@ _BLOCK_ENTRIES = 2**21  # given scores that are checked at a time: 16 MiB in flo
 #: Instances and items whose scores are compared at a time: small enough to be in the cache still
 #: when they have been multiplied, large enough for the product. 255 * 8 items: see `_row_sums`.
 _TILE_ROWS, _TILE_COLUMNS = 256, 255 * 8
+#: Pairs whose order the rounding leaves open that are kept before they are settled.
+_MOST_PAIRS = 2**20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -268,7 +271,8 @@ def exact_ranks(
         Higher is better; compared as they are, integers of any width without rounding, and
         infinite ones as level with their equals alone. An item that is masked by minus infinity
         is a candidate all the same: name it in `train` if it is none. A callable gets a slice of
-        instances and returns their scores, so that the whole matrix need not exist.
+        instances and returns their scores, so that the whole matrix need not exist. Arrays of
+        PyTorch, CuPy, JAX and others of the array API standard are counted on their own device.
     held_out : array_like of int, shape (n_instances,)
         Item to rank, in [0, n_items). For several held-out items of one user repeat the user.
     train : sparse matrix (n_instances, n_items), sequence of item lists, or None
@@ -300,18 +304,113 @@ def exact_ranks(
     """
     items = _held_out(held_out, None, relative_tolerance)
     blocks = scores if callable(scores) else _blocks_of(scores, items.size)
-    n_items = _block(blocks, slice(0, 1)).shape[1]
+    first = _block(blocks, slice(0, 1))
+    n_items = first.shape[1]
     _held_out(items, n_items, relative_tolerance)
     masked = _as_csr(train, items.size, n_items)
     size = max(1, _BLOCK_ENTRIES // max(1, n_items))
 
-    def tiles(block: slice) -> tuple[NDArray[Any], Tile]:
+    def tiles(block: slice) -> tuple[_Band, Tile]:
         values = _block(blocks, block, n_items)
-        own = values[np.arange(len(values)), items[block]]
-        return own, lambda columns: values[:, columns]
+        xp = arrays.namespace(values) or np
+        at = arrays.like(np.arange(values.shape[0]) * n_items + items[block], values)
+        own = arrays.on_host(xp.take(xp.reshape(values, (-1,)), at))
+        return _Band(*_band(own, relative_tolerance)), lambda columns: values[:, columns]
 
-    owners = np.arange(items.size)
-    return _count_blocks(tiles, items, masked, owners, size, relative_tolerance, progress=False)
+    def excluded(block: slice) -> tuple[IntArray, IntArray]:
+        return _excluded(items[block], masked[block])
+
+    count = _counter(first)
+    better, tied = _count_blocks(tiles, excluded, items.size, size, n_items, count=count)
+    return RankIntervals(better, tied, n_items - np.diff(masked.indptr))
+
+
+def _counter(example: Any) -> Callable[..., IntArray]:
+    """What counts scores of the library that made an example."""
+    return _count if arrays.namespace(example) is None else arrays.count
+
+
+def score_counts(
+    scores: Callable[[IntArray, slice], Any],
+    own: ArrayLike,
+    owners: IntArray,
+    places: IntArray,
+    seen: sp.csr_array,
+    tolerance: float = 0.0,
+    named: IntArray | None = None,
+) -> IntArray:
+    """:func:`shard_counts` for scores that come from elsewhere.
+
+    Parameters
+    ----------
+    scores : callable
+        Gets rows of users, as an array of k' numbers, and a slice of the shard's items, and returns
+        a matrix of k' rows in the array library and on the device of its choice.
+    own : array_like, shape (k,)
+        Scores of the held-out items, as `scores` gives them.
+    owners, places, seen, tolerance
+        As for :func:`shard_counts`.
+    named : ndarray of int, shape (n_users,), optional
+        Numbers of the users in errors.
+
+    Returns
+    -------
+    ndarray of int, shape (2, k)
+        Above, and the same.
+
+    Examples
+    --------
+    >>> matrix = np.array([[0.9, 0.5, 0.5, 0.1]])
+    >>> zero, none = np.array([0]), sp.csr_array((1, 4))
+    >>> score_counts(lambda rows, items: matrix[rows, items], [0.5], zero, zero + 1, none)
+    array([[1],
+           [1]])
+    """
+    n_items = seen.shape[1]
+    names = np.arange(seen.shape[0]) if named is None else named
+    own = real_scores(np.asarray(own)[:, np.newaxis], names[owners])[:, 0]
+
+    def tiles(block: slice) -> tuple[_Band, Tile]:
+        distinct, place = np.unique(owners[block], return_inverse=True)
+        in_order = np.array_equal(place, np.arange(len(distinct)))
+
+        def tile(columns: slice) -> Any:
+            found = scores(distinct, columns)
+            found = np.asarray(found) if arrays.namespace(found) is None else found
+            shape = (len(distinct), columns.stop - columns.start)
+            if tuple(found.shape) != shape:
+                raise ValueError(
+                    f"scores must have shape {shape} for so many users and items, got "
+                    f"{tuple(found.shape)}"
+                )
+            found = _real(found, names[distinct])
+            if in_order:
+                return found
+            xp = arrays.namespace(found) or np
+            return xp.take(found, arrays.like(place, found), axis=0)
+
+        return _Band(*_band(own[block], tolerance)), tile
+
+    def excluded(block: slice) -> tuple[IntArray, IntArray]:
+        return _excluded(places[block], seen[owners[block]])
+
+    count = _counter(scores(np.arange(1), slice(0, 1)))
+    return _count_blocks(tiles, excluded, places.size, _TILE_ROWS, n_items, count=count)
+
+
+def _real(values: Any, rows: Any) -> Any:
+    """Scores checked as :func:`real_scores` does, wherever they are."""
+    xp = arrays.namespace(values)
+    if xp is None:
+        return real_scores(values, rows)
+    if not xp.isdtype(values.dtype, ("real floating", "integral")):
+        raise ValueError(f"scores must be real numbers, got dtype {values.dtype}")
+    if xp.isdtype(values.dtype, "real floating"):
+        bad = xp.any(xp.isnan(values), axis=1)
+        if bool(xp.any(bad)):
+            row = rows[int(np.argmax(arrays.on_host(bad)))]
+            raise ValueError(f"scores must not be NaN, got one in row {row}")
+    return values
 
 
 def exact_ranks_from_factors(
@@ -336,10 +435,14 @@ def exact_ranks_from_factors(
     ----------
     user_factors : array_like, shape (n_users, n_factors)
     item_factors : array_like, shape (n_items, n_factors)
+        Arrays of PyTorch, CuPy, JAX or another library of the array API standard are multiplied and
+        compared on the device where they are (array-api-compat must be installed). A device that
+        rounds the factors first, as TF32 does, is refused.
     held_out, train, relative_tolerance
-        As in :func:`exact_ranks`, `train` having a row for each row of `user_factors`. Two items
-        with one vector of factors may get scores that differ in the last bit, which a tolerance
-        of about 1e-12 evens out (1e-5 in float32).
+        As in :func:`exact_ranks`, `train` having a row for each row of `user_factors`. Without a
+        tolerance two products are compared as if summed without rounding, so that ranks are the
+        same on every processor, and items of one vector are tied; with one, as they are computed,
+        and where a sum could overflow.
     users : array_like of int, shape (n_instances,), optional
         The row of `user_factors` that each held-out item belongs to, for users with several of
         them or none: best in ascending order. If omitted, each row has one.
@@ -362,51 +465,146 @@ def exact_ranks_from_factors(
     array([1])
     """
     factors, catalogue = _factors(user_factors, item_factors)
-    items = _held_out(held_out, len(catalogue), relative_tolerance)
+    n_items = catalogue.shape[0]
+    items = _held_out(held_out, n_items, relative_tolerance)
     owners = _owners(users, items.size, len(factors))
-    seen = _as_csr(train, len(factors), len(catalogue))
-    product = np.empty((_TILE_ROWS, _TILE_COLUMNS), dtype=factors.dtype)
-    safe = _cannot_overflow(factors, catalogue)
+    seen = _as_csr(train, len(factors), n_items)
+    own = arrays.rows(catalogue, items)
+    better, tied = shard_counts(
+        factors, catalogue, owners, own, items, seen, relative_tolerance, progress
+    )
+    return RankIntervals(better, tied, n_items - np.diff(seen.indptr)[owners])
 
-    def tiles(block: slice) -> tuple[NDArray[Any], Tile]:
+
+def shard_counts(
+    users: NDArray[Any],
+    shard: NDArray[Any],
+    owners: IntArray,
+    own: NDArray[Any],
+    places: IntArray,
+    seen: sp.csr_array,
+    tolerance: float = 0.0,
+    progress: bool = False,
+) -> IntArray:
+    """How many candidates of a part of the catalogue score above each held-out item, or the same.
+
+    Ranks are counts, so those of the whole catalogue are the sums over its parts.
+
+    Parameters
+    ----------
+    users, shard, own : ndarray of float32, or of float64, shapes (n_users, d), (n_items, d), (k, d)
+        Factors of some users, of the part of the catalogue, and of the k held-out items. The
+        part may be in an array of another library: it is multiplied and counted on its device.
+    owners : ndarray of int, shape (k,)
+        The row of `users` that each held-out item belongs to.
+    places : ndarray of int, shape (k,)
+        The row of `shard` that is the held-out item itself, -1 if it is in another part.
+    seen : scipy.sparse.csr_array, shape (n_users, n_items)
+        Items of the part that are no candidates.
+    tolerance, progress
+        As `relative_tolerance` and `progress` of :func:`exact_ranks_from_factors`.
+
+    Returns
+    -------
+    ndarray of int, shape (2, k)
+        Above, and the same.
+
+    Examples
+    --------
+    One user and one held-out item, of factor 2, against three items of which it is the last:
+
+    >>> users, shard = np.array([[1.0]]), np.array([[3.0], [2.0], [2.0]])
+    >>> none = sp.csr_array((1, 3))
+    >>> shard_counts(users, shard, np.array([0]), shard[2:], np.array([2]), none)
+    array([[1],
+           [1]])
+    """
+    bounds = Bounds.of(users, shard)
+    xp = arrays.namespace(shard)
+    product = np.empty((_TILE_ROWS, _TILE_COLUMNS), dtype=users.dtype)
+    most = bounds.of_items.max(initial=0.0)
+    exactly = bounds.safe and not tolerance
+
+    def tiles(block: slice) -> tuple[_Band, Tile]:
         distinct, place = np.unique(owners[block], return_inverse=True)
-        rows = factors[distinct]
+        rows = users[distinct]
         in_order = np.array_equal(place, np.arange(len(rows)))
+        factors = arrays.like(rows if in_order else rows[place], shard)
 
         def tile(columns: slice) -> NDArray[Any]:
             out = product[: len(rows), : columns.stop - columns.start]
             with np.errstate(all="ignore"):
-                np.matmul(rows, catalogue[columns].T, out=out)
-            if not safe:
+                np.matmul(rows, shard[columns].T, out=out)
+            if not bounds.safe:
                 real_scores(out, distinct)
             return out if in_order else out[place]
 
-        return _own_scores(rows[place], catalogue[items[block]]), tile
+        def elsewhere(columns: slice) -> Any:
+            with np.errstate(all="ignore"):
+                found = xp.matmul(factors, shard[columns, :].T)
+            return found if bounds.safe else _real(found, distinct[place])
 
-    return _count_blocks(tiles, items, seen, owners, _TILE_ROWS, relative_tolerance, progress)
+        tile = tile if xp is None else elsewhere
+        if not exactly:
+            return _Band(*_band(_own_scores(rows[place], own[block]), tolerance)), tile
+        margin = np.zeros(len(place))
+        if not bounds.whole:
+            longest = np.maximum(norms(own[block]), most)
+            margin = radius(users.dtype, users.shape[1], bounds.of_users[distinct][place], longest)
+            margin[~rows.any(axis=1)[place]] = 0.0  # all scores of such a user are 0
+        of_users, of_own = rows[place], own[block]
+
+        def settle(instance: IntArray, column: IntArray) -> NDArray[np.int8]:
+            return signs(of_users[instance], arrays.rows(shard, column), of_own[instance])
+
+        band = _Band(*exact_band(of_users, of_own, margin), margin > 0, settle)
+        if xp is not None:
+            _refuse_coarse(xp.matmul(factors, arrays.like(of_own, shard).T), band)
+        return band, tile
+
+    def excluded(block: slice) -> tuple[IntArray, IntArray]:
+        return _excluded(places[block], seen[owners[block]])
+
+    count = _counter(shard)
+    n_items = shard.shape[0]
+    return _count_blocks(
+        tiles, excluded, places.size, _TILE_ROWS, n_items, progress=progress, count=count
+    )
+
+
+def _refuse_coarse(products: Any, band: _Band) -> None:
+    """Raise ValueError if a device does not multiply in the precision of its numbers."""
+    found = np.diagonal(arrays.on_host(products))
+    if not ((band.low <= found) & (found <= band.high)).all():
+        raise ValueError(
+            f"item_factors must be multiplied in the precision of {band.low.dtype}, and their "
+            "device rounds further: switch off TF32 or the like"
+        )
 
 
 def _blocks_of(scores: ArrayLike, n_instances: int) -> ScoreBlocks:
     """A whole score matrix as a source of blocks."""
-    matrix = np.asarray(scores)
-    if matrix.ndim != 2 or len(matrix) != n_instances:
+    matrix = np.asarray(scores) if arrays.namespace(scores) is None else scores
+    if matrix.ndim != 2 or matrix.shape[0] != n_instances:
         raise ValueError(
             f"scores must have one row for each of {n_instances} held-out items, got shape "
             f"{matrix.shape}"
         )
-    return lambda block: matrix[block]
+    return lambda block: matrix[block, :]
 
 
-def _block(blocks: ScoreBlocks, block: slice, n_items: int | None = None) -> NDArray[Any]:
+def _block(blocks: ScoreBlocks, block: slice, n_items: int | None = None) -> Any:
     """The scores of a block, checked."""
-    values = np.asarray(blocks(block))
+    values: Any = blocks(block)
+    if arrays.namespace(values) is None:
+        values = np.asarray(values)
     rows = block.stop - block.start
-    if values.ndim != 2 or len(values) != rows or n_items not in (None, values.shape[1]):
+    if values.ndim != 2 or values.shape[0] != rows or n_items not in (None, values.shape[1]):
         raise ValueError(
             f"scores must have shape ({rows}, {n_items or 'n_items'}) for {rows} instances, got "
-            f"{values.shape}"
+            f"{tuple(values.shape)}"
         )
-    return real_scores(values, range(block.start, block.stop))
+    return _real(values, range(block.start, block.stop))
 
 
 def _owners(users: ArrayLike | None, n_instances: int, n_users: int) -> IntArray:
@@ -438,29 +636,26 @@ def _held_out(held_out: ArrayLike, n_items: int | None, tolerance: float) -> Int
     return items
 
 
-def _factors(users: ArrayLike, items: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Both factors in the precision in which scores are summed."""
-    given = [np.asarray(users), np.asarray(items)]
-    single = all(factors.dtype == np.float32 for factors in given)
-    for name, factors in zip(("user_factors", "item_factors"), given, strict=True):
-        if factors.dtype.kind not in "iuf":
-            raise ValueError(f"{name} must be real numbers, got dtype {factors.dtype}")
-    left, right = (
-        factors.astype(np.float32 if single else np.float64, copy=False) for factors in given
-    )
+def _factors(users: ArrayLike, items: Any) -> tuple[NDArray[Any], Any]:
+    """Both factors in the precision in which scores are summed; users' as an array of NumPy."""
+    xp = arrays.namespace(items)
+    left, right = np.asarray(arrays.on_host(users)), np.asarray(items) if xp is None else items
+    kinds = [left.dtype, right.dtype if xp is None else arrays.on_host(right[:1, ...]).dtype]
+    for name, kind in zip(("user_factors", "item_factors"), kinds, strict=True):
+        if kind.kind not in "iuf":
+            raise ValueError(f"{name} must be real numbers, got dtype {kind}")
+    kind = "float32" if kinds == [np.float32, np.float32] else "float64"
+    left = left.astype(kind, copy=False)
+    if xp is None:
+        right = right.astype(kind, copy=False)
+    else:
+        right = xp.astype(right, getattr(xp, kind), copy=False)
     if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[1]:
         raise ValueError(
             "user_factors and item_factors must be matrices of one width, got shapes "
-            f"{left.shape} and {right.shape}"
+            f"{left.shape} and {tuple(right.shape)}"
         )
     return left, right
-
-
-def _cannot_overflow(users: NDArray[Any], items: NDArray[Any]) -> bool:
-    """Whether every score is finite, because the largest sum of products is."""
-    largest = [max(float(f.max(initial=0)), -float(f.min(initial=0))) for f in (users, items)]
-    bound = largest[0] * largest[1] * users.shape[1]
-    return bool(bound < np.finfo(users.dtype).max / 2)  # False for NaN
 
 
 def _own_scores(users: NDArray[Any], items: NDArray[Any]) -> NDArray[Any]:
@@ -505,51 +700,47 @@ def _csr_of_lists(lists: Sequence[ArrayLike], n_items: int) -> sp.csr_array:
 
 
 def _count_blocks(
-    tiles: Callable[[slice], tuple[NDArray[Any], Tile]],
-    items: IntArray,
-    train: sp.csr_array,
-    owners: IntArray,
+    tiles: Callable[[slice], tuple[_Band, Tile]],
+    excluded: Callable[[slice], tuple[IntArray, IntArray]],
+    n_instances: int,
     size: int,
-    tolerance: float,
-    progress: bool,
-) -> RankIntervals:
-    """Rank intervals, `size` instances at a time; `tiles` gives their own scores and all scores.
-
-    `owners` are the rows of `train` that the instances belong to.
-    """
-    counts = []
-    starts = range(0, items.size, size)
-    for start in _progress.bar(starts, desc="ranks", unit="block", show=progress):
-        block = slice(start, min(start + size, items.size))
-        own, tile = tiles(block)
-        excluded = _excluded(items[block], train[owners[block]])
-        counts.append(_count(tile, own, excluded, train.shape[1], tolerance))
-    better, tied = np.concatenate(counts, axis=1)
-    return RankIntervals(better, tied, train.shape[1] - np.diff(train.indptr)[owners])
-
-
-def _excluded(items: IntArray, train: sp.csr_array) -> tuple[IntArray, IntArray]:
-    """Row and column of each score of a block that is not counted: training items and the own."""
-    rows = np.arange(len(items))
-    row, column = np.repeat(rows, np.diff(train.indptr)), train.indices
-    if (column == items[row]).any():
-        item = column[column == items[row]][0]
-        raise ValueError(f"held_out must not be a training item of its own user, got item {item}")
-    return np.concatenate((row, rows)), np.concatenate((column, items))
-
-
-def _count(
-    tile: Tile,
-    own: NDArray[Any],
-    excluded: tuple[IntArray, IntArray],
     n_items: int,
-    tolerance: float,
-) -> tuple[IntArray, IntArray]:
+    *,
+    progress: bool = False,
+    count: Callable[..., IntArray] | None = None,
+) -> IntArray:
+    """Both counts of all instances, `size` of them at a time.
+
+    `tiles` gives what counts as tied with them, and all scores; `excluded` what is not counted.
+    """
+    counts = [np.zeros((2, 0), dtype=np.int64)]
+    starts = range(0, n_instances, size)
+    for start in _progress.bar(starts, desc="ranks", unit="block", show=progress):
+        block = slice(start, min(start + size, n_instances))
+        band, tile = tiles(block)
+        counts.append((count or _count)(tile, band, excluded(block), n_items))
+    return np.concatenate(counts, axis=1)
+
+
+def _excluded(places: IntArray, train: sp.csr_array) -> tuple[IntArray, IntArray]:
+    """Row and column of each score of a block that is not counted: training items and the own."""
+    rows = np.flatnonzero(places >= 0)
+    row, column = np.repeat(np.arange(len(places)), np.diff(train.indptr)), train.indices
+    if (column == places[row]).any():
+        item = column[column == places[row]][0]
+        raise ValueError(f"held_out must not be a training item of its own user, got item {item}")
+    return np.concatenate((row, rows)), np.concatenate((column, places[rows]))
+
+
+def _count(tile: Tile, band: _Band, excluded: tuple[IntArray, IntArray], n_items: int) -> IntArray:
     """`n_better` and `n_tied` of a block: comparisons with both ends of what counts as tied."""
-    low, high = _band(own, tolerance)
-    comparisons = ((np.greater, high[:, np.newaxis]), (np.greater_equal, low[:, np.newaxis]))
-    counts = np.zeros((2, len(own)), dtype=np.int64)
-    hits = np.zeros((len(own), _TILE_COLUMNS), dtype=bool)
+    comparisons = (
+        (np.greater, band.high[:, np.newaxis]),
+        (np.greater_equal, band.low[:, np.newaxis]),
+    )
+    counts = np.zeros((2, len(band.low)), dtype=np.int64)
+    hits = np.zeros((2, len(band.low), _TILE_COLUMNS), dtype=bool)
+    pairs: list[tuple[IntArray, IntArray]] = []
     # NumPy copies the operand that is broadcast, at a third of the speed, while rows are shorter
     # than its buffer.
     buffer = np.setbufsize(_TILE_COLUMNS // 16 * 16)  # must be a multiple of 16
@@ -557,14 +748,54 @@ def _count(
         starts = range(0, n_items, _TILE_COLUMNS)
         for start, out in zip(starts, _by_tile(excluded, len(starts)), strict=True):
             scores = tile(slice(start, min(start + _TILE_COLUMNS, n_items)))
-            hits[:, scores.shape[1] :] = False
-            for count, (compare, bound) in zip(counts, comparisons, strict=True):
-                compare(scores, bound, out=hits[:, : scores.shape[1]])
-                hits[out] = False
-                count += _row_sums(hits)
+            hits[:, :, scores.shape[1] :] = False
+            found = []
+            for above, (compare, bound) in zip(hits, comparisons, strict=True):
+                compare(scores, bound, out=above[:, : scores.shape[1]])
+                above[out] = False
+                found.append(_row_sums(above))
+            row, column = band.pairs(hits, found)
+            counts += found
+            pairs.append((row, start + column))
+            if sum(len(each[0]) for each in pairs) > _MOST_PAIRS or start == starts[-1]:
+                counts += band.moved(*(np.concatenate(each) for each in zip(*pairs, strict=True)))
+                pairs.clear()
     finally:
         np.setbufsize(buffer)
-    return counts[0], counts[1] - counts[0]
+    counts[1] -= counts[0]
+    return counts
+
+
+@dataclass(frozen=True, eq=False)
+class _Band:
+    """The lowest and the highest score that may count as tied with each instance's own.
+
+    What is within it is tied, unless `settle` is given: it then says of the pairs of these
+    instances (rows of `unclear`) and columns whether they are above (1), tied (0) or below (-1).
+    """
+
+    low: NDArray[Any]
+    high: NDArray[Any]
+    unclear: NDArray[np.bool_] | None = None
+    settle: Callable[[IntArray, IntArray], NDArray[np.int8]] | None = None
+
+    def pairs(self, hits: NDArray[np.bool_], found: list[IntArray]) -> tuple[IntArray, IntArray]:
+        """Rows and columns of a tile that are within the band and not yet settled."""
+        if self.unclear is None:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        rows = np.flatnonzero(self.unclear & (found[0] != found[1]))
+        words = hits.view(np.uint64)  # above the one end and not above the other: eight at a time
+        within = (words[0, rows] ^ words[1, rows]).view(np.bool_)
+        row, column = np.divmod(np.flatnonzero(within), _TILE_COLUMNS)
+        return rows[row], column
+
+    def moved(self, rows: IntArray, columns: IntArray) -> IntArray:
+        """What is to be added to the counts above, and at least level, of each instance."""
+        if self.settle is None or not rows.size:
+            return np.zeros((2, len(self.low)), dtype=np.int64)
+        sign, n = self.settle(rows, columns), len(self.low)
+        above, below = (np.bincount(rows[sign == at], minlength=n) for at in (1, -1))
+        return np.stack([above, -below])
 
 
 def _by_tile(entries: tuple[IntArray, IntArray], n_tiles: int) -> list[tuple[IntArray, IntArray]]:

@@ -23,8 +23,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .._validate import FloatArray, IntArray, as_written, real_scores, shortened
-from ..ranking import exact_ranks_from_factors
+from ..ranking import _as_csr
 from ..results import Ranks
+from ..sharded import Job, Parts, Score, fingerprint, ranked
 from .files import replacing
 from .logs import _labels, _listed, _loaded, _need, _need_pyarrow, _numbers
 
@@ -379,24 +380,30 @@ def recbole_scores(
 
 
 def rank_files(
-    users: str | Path,
-    items: str | Path,
+    users: Any,
+    items: Any,
     test: Table,
     train: Table | None = None,
     *,
+    score: Score = "dot",
+    item_bias: Any = None,
+    relative_tolerance: float = 0.0,
     among: Among = "all",
     output: str | Path | None = None,
+    cluster: Any = None,
     progress: bool = False,
 ) -> Ranks:
-    """Exact ranks of test items from files of factors.
+    """Exact ranks of test items, from files of factors or by any function that scores.
 
     Parameters
     ----------
-    users, items : str or Path
-        Files with a matrix each, shapes (n_users, n_factors) and (n_items, n_factors): of NumPy
-        (``.npy``, or ``.npz`` with that array alone), or CSV without a head. Those that end in
-        .npy are mapped, not read, so they may be larger than memory where both are float64 or both
-        float32.
+    users, items : file, array_like or int
+        A matrix each, shapes (n_users, n_factors) and (n_items, n_factors), as an array or a file
+        of NumPy (``.npy``, or ``.npz`` with that array alone), Parquet, Zarr (a folder ``.zarr``)
+        or CSV without a head. Files that end in .npy are mapped and those in .zarr read in slices,
+        so that they may be larger than memory where both are float64 or both float32; others are
+        read as a whole. If `items` is None, `users` are the scores themselves, shape (n_users,
+        n_items). A number stands for the numbers below it, where `score` is a function of them.
     test : DataFrame, or CSV or Parquet file
         Columns user and item: rows of the two matrices, counted from 0. A user may have several
         test items; other columns are left out.
@@ -404,12 +411,32 @@ def rank_files(
         Items that are no candidates: a CSV or Parquet file or a data frame with columns user and
         item, others being left out, or a sparse matrix of SciPy (``.npz``), shape
         (n_users, n_items), by its non-zero entries.
+    score : {"dot", "cosine", "euclidean"} or callable
+        The inner product, the cosine of the angle, or the distance, whose smallest is the best. A
+        function gets some rows of `users` and some of `items` and returns a matrix of all their
+        scores, of NumPy, PyTorch, CuPy, JAX or another library of the array API standard. Products
+        are compared without rounding; a function's scores as they are, so give it a tolerance if
+        they depend in the last digits on what else is asked for.
+    item_bias : file or array_like, optional
+        Added to each item's score, shape (n_items,) or (n_items, 1). A user's bias moves no rank.
+    relative_tolerance : float
+        In [0, 1): how far scores may be apart and still count as tied, as in
+        :func:`~sampled_metrics.ranking.exact_ranks`.
     among : {"all", "irrelevant"}
         Whether a user's other test items are candidates: "all" ranks among all items outside the
         user's training items, as in a list that a user would see; "irrelevant" leaves the user's
         other test items out, as evaluations do that rank one held-out item at a time.
     output : str or Path, optional
-        A ``.csv`` or ``.parquet`` file to write the result to. It appears when complete.
+        A ``.csv`` or ``.parquet`` file to write the result to, which appears when complete, or a
+        folder (a name without an ending) of Parquet files, one for each block of users, in order
+        of users.
+    cluster : str or distributed.Client, optional
+        Where to count: a client of Dask, the address of a scheduler, or "local:N" for N processes
+        on this machine. Blocks that are finished are written at once, to the folder or to one named
+        after the output, ``.parts`` added: a call that was killed goes on after them when it is
+        repeated with the same inputs. Each task opens files itself, so paths must hold on all
+        workers, and a script must call this below ``if __name__ == "__main__":``, as processes
+        import it. If omitted, this process counts.
     progress : bool
         Whether to show a progress bar.
 
@@ -428,8 +455,11 @@ def rank_files(
     ------
     ValueError
         If a file is not what it must be, a user or an item is not in the matrices, a row stands
-        twice, a test item is one of the user's training items, `among` is another word, or
-        `output` has another suffix.
+        twice, a test item is one of the user's training items, a factor or a score is NaN, a
+        word is none of those above, `output` has another suffix or holds other blocks, or `cluster`
+        does not answer.
+    ConnectionError
+        If the scheduler of a cluster is lost.
 
     Examples
     --------
@@ -443,33 +473,39 @@ def rank_files(
        item  n_better  n_tied  n_candidates
     0     3         3       0             4
     1     1         1       1             4
+
+    By a function, by which the items with numbers near the user's are the best:
+
+    >>> def scores(users, items):
+    ...     return -np.abs(items[np.newaxis, :] - users[:, np.newaxis])
+    >>> rank_files(3, 500, pd.DataFrame({"user": [2], "item": [4]}), score=scores).frame["n_better"]
+    0    3
+    Name: n_better, dtype: int64
     """
     if among not in ("all", "irrelevant"):
         raise ValueError(f"among must be 'all' or 'irrelevant', got {as_written(among)}")
-    write = _writer(output, [users, items, test, train])
-    factors, catalogue = (_load_factors(path) for path in (users, items))
+    write = _writer(output, [users, items, test, train, item_bias])
+    job = Job.of(users, items, score, item_bias, relative_tolerance)
     rows, source = _loaded(test, "test")
-    shape = len(factors), len(catalogue)
+    shape = job.shape
     user, item = _pairs(rows, source, shape)
     frame = pd.DataFrame({"user": user, "item": item})
     _refuse_twice(frame, ["user", "item"], source)
     order = np.argsort(user, kind="stable")  # a user's scores are needed once
-    found = exact_ranks_from_factors(
-        factors,
-        catalogue,
-        item[order],
-        _load_train(train, shape),
-        users=user[order],
-        progress=progress,
+    given = _load_train(train, shape)
+    seen = None if given is None else _as_csr(given, *shape)
+    by_user = frame.iloc[order].reset_index(drop=True)
+    parts = None
+    if output is not None and (cluster is not None or not Path(output).suffix):
+        folder = Path(output) if not Path(output).suffix else Path(f"{output}.parts")
+        parts = Parts(folder, fingerprint(job, by_user, seen, among))
+    result = ranked(
+        job, by_user, seen, together=among == "all", parts=parts, cluster=cluster, progress=progress
     )
-    for name in ("n_better", "n_tied", "n_candidates"):
-        frame.loc[order, name] = getattr(found, name)
-    result = _with_relevant(frame.astype(np.int64))
-    if among == "irrelevant":
-        result["n_better"] -= result["relevant_better"]
-        result["n_tied"] -= result["relevant_tied"]
-        result["n_candidates"] -= result["n_relevant"] - 1
+    result = result.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
     write(result)
+    if parts is not None and Path(str(output)).suffix:
+        parts.remove()
     return Ranks(result, {"among": among})
 
 
@@ -484,18 +520,6 @@ def _pairs(rows: pd.DataFrame, source: str, shape: tuple[int, int]) -> tuple[Int
                 f"{source}"
             )
     return user, item
-
-
-def _with_relevant(frame: pd.DataFrame) -> pd.DataFrame:
-    """Add how many of the candidates above each test item, and level, are the user's others."""
-    # Of two items of a user the one with fewer candidates above it is above.
-    same = frame.groupby(["user", "n_better"])["item"].transform("size")
-    above = frame.groupby("user")["n_better"].rank(method="min").astype(np.int64) - 1
-    return frame.assign(
-        n_relevant=frame.groupby("user")["item"].transform("size"),
-        relevant_better=above,
-        relevant_tied=same - 1,
-    )
 
 
 def _candidates(rows: pd.DataFrame, source: str) -> pd.DataFrame:
@@ -850,8 +874,10 @@ def _load_factors(path: str | Path) -> NDArray[Any]:
     """A matrix of real numbers in a file of NumPy, mapped."""
     shown = _named(path)
     suffix = Path(path).suffix.lower()
-    if suffix in (".csv", ".npz"):
+    if suffix in (".csv", ".npz", ".parquet"):
         return _read_factors(path, suffix, shown)
+    if suffix == ".zarr":
+        return _open_zarr(path, shown)
     try:
         matrix = np.lib.format.open_memmap(path, mode="r")
     except FileNotFoundError:
@@ -867,10 +893,13 @@ def _load_factors(path: str | Path) -> NDArray[Any]:
 
 def _read_factors(path: str | Path, suffix: str, shown: str) -> NDArray[Any]:
     """A matrix of real numbers in a CSV file without names of columns, or alone in an archive."""
-    wanted = "rows of numbers" if suffix == ".csv" else "one array, a matrix of numbers"
+    wanted = "one array, a matrix of numbers" if suffix == ".npz" else "rows of numbers"
     try:
         if suffix == ".csv":
             matrix = np.loadtxt(path, delimiter=",", ndmin=2)
+        elif suffix == ".parquet":
+            _need_pyarrow()
+            matrix = np.ascontiguousarray(pd.read_parquet(path).to_numpy())
         else:
             with np.load(path) as archive:
                 (matrix,) = archive.values()
@@ -882,6 +911,23 @@ def _read_factors(path: str | Path, suffix: str, shown: str) -> NDArray[Any]:
     if matrix.ndim != 2 or matrix.dtype.kind not in "iuf" or not matrix.size:
         raise ValueError(f"{shown} must hold {wanted}, got shape {matrix.shape}")
     return np.asarray(matrix)
+
+
+def _open_zarr(path: str | Path, shown: str) -> Any:
+    """An array of Zarr, whose rows are read when they are asked for."""
+    try:
+        import zarr
+    except ImportError:
+        raise ImportError(f"{shown} needs Zarr: install zarr, or save an .npy file") from None
+    try:
+        matrix = zarr.open_array(str(path), mode="r")
+    except Exception as problem:
+        found = shortened(str(problem).split("\n")[0], 100)
+        raise ValueError(f"{shown} must be an array of Zarr, got: {found}") from None
+    if matrix.ndim != 2 or matrix.dtype.kind not in "iuf":
+        found = f"shape {matrix.shape} of {matrix.dtype}"
+        raise ValueError(f"{shown} must be an array of Zarr, a matrix of numbers, got {found}")
+    return matrix
 
 
 def _named(path: object) -> str:
@@ -928,18 +974,24 @@ def _writer(output: str | Path | None, inputs: list[Any]) -> Any:
     if output is None:
         return lambda frame: None
     path = Path(output)
-    if path.suffix.lower() not in (".csv", ".parquet"):
-        raise ValueError(f"output must end in .csv or .parquet, got {_named(repr(str(output)))}")
-    if path.suffix.lower() == ".parquet":
+    if path.suffix.lower() not in (".csv", ".parquet", "") or len(path.name) > 240:
+        raise ValueError(
+            "output must end in .csv or .parquet, or name a folder without an ending, got "
+            f"{_named(repr(str(output)))}"
+        )
+    if path.suffix.lower() != ".csv":
         _need_pyarrow()
     if path.resolve() in [Path(i).resolve() for i in inputs if isinstance(i, (str, Path))]:
         raise ValueError(f"{path} is an input, and would be overwritten")
     if not path.parent.is_dir():
         raise ValueError(f"{path} cannot be written: its folder must exist")
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path} must be a file to write to, not a folder or a device")
+    if path.exists() and not (path.is_file() if path.suffix else path.is_dir()):
+        wanted = "a file to write to, not a folder or a device" if path.suffix else "a folder"
+        raise ValueError(f"{path} must be {wanted}")
     if not os.access(path.parent, os.W_OK):
         raise ValueError(f"{path} cannot be written: Permission denied")
+    if not path.suffix:
+        return lambda frame: None  # blocks were written as they came
 
     def write(frame: pd.DataFrame) -> None:
         try:

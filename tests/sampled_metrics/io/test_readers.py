@@ -698,7 +698,7 @@ def test_what_is_shown_of_a_value_fits_a_sentence(call):
 def test_an_output_that_cannot_be_is_refused_before_the_work(
     tmp_path, monkeypatch, output, message
 ):
-    monkeypatch.setattr(readers, "exact_ranks_from_factors", None)
+    monkeypatch.setattr(readers, "ranked", None)
     with pytest.raises(ValueError, match=message):
         rank_files(tmp_path / "U", tmp_path / "V", tmp_path / "t.csv", output=tmp_path / output)
 
