@@ -13,10 +13,10 @@ import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 from scipy.sparse.linalg import svds
 
 from sampled_metrics import Protocol, estimators, metric
@@ -44,7 +44,7 @@ def population(places: RankIntervals) -> FloatArray:
 
     Examples
     --------
-    >>> population(RankIntervals([0, 1], [0, 1], 4))
+    >>> population(RankIntervals([0, 1], [0, 1], [4, 4]))
     array([0.5 , 0.25, 0.25, 0.  ])
     """
     n = int(np.max(places.n_candidates))
@@ -61,7 +61,7 @@ def some_ranks(n_items: int) -> IntArray:
     Examples
     --------
     >>> some_ranks(2_000).size
-    1092
+    1091
     """
     far = np.geomspace(1_024, max(n_items, 1_024), 2 + int(100 * np.log(max(n_items / 1_024, 1))))
     near = np.append(np.arange(1, min(n_items, 1_024) + 1), far.round().astype(np.int64))
@@ -118,9 +118,10 @@ def compared(
     Returns
     -------
     pandas.DataFrame
-        For each metric and recommender: *n_items*, *users*, *exact*, *scores* of a user in the adaptive
-        design, *m* negatives that cost at least as much, and for each design and gamma (none or
-        ``_best`` at the end) *bias* and *sd* of the average and the *ratio* of mean squared errors.
+        For each metric and recommender: *n_items*, *users*, *exact*, *scores* of a user in the
+        adaptive design, *m* negatives that cost at least as much, and for each design and gamma
+        (none or ``_best`` at the end) *bias* and *sd* of the average and the *ratio* of the mean
+        squared errors.
     """
     populations = {name: population(each) for name, each in places.items()}
     n = max(mass.size for mass in populations.values())
@@ -137,7 +138,7 @@ def compared(
     for name, mass in populations.items():
         mass = np.pad(mass, (0, n - mass.size))
         scores = float(mass @ cost)
-        protocol = Protocol(n, int(np.ceil(scores)) - 1, replacement=False)
+        protocol = Protocol(n, int(np.ceil(scores - 1)), replacement=False)
         fixed_rows = protocol.pmf(ranks)
         for of in metrics:
             theirs = np.stack(
@@ -180,8 +181,8 @@ def split_ranks(
 ) -> pd.DataFrame:
     """How many items are above each user's test item, and how many of them in two strata.
 
-    The recommender is the benchmark's PureSVD. Of two items with one score the first in the catalogue
-    is above. Strata have no items of the user's own, nor the test item.
+    The recommender is the benchmark's PureSVD. Of two items with one score the first in the
+    catalogue is above. Strata have no items of the user's own, nor the test item.
 
     Parameters
     ----------
@@ -198,8 +199,8 @@ def split_ranks(
     Returns
     -------
     pandas.DataFrame
-        For each user *above*, *popular* (of them among the most popular) and *search* (of them among
-        those that the search finds first).
+        For each user *above*, *popular* (of them among the most popular) and *search* (of them
+        among those that the search finds first).
     """
     learnt, held_out = data.without_last(1)
     matrix = learnt.matrix
@@ -249,7 +250,7 @@ def spent(above: IntArray, n_items: int, scores: float) -> Adaptive:
     Examples
     --------
     >>> spent(np.array([0, 10, 500, 900]), 1_000, 150.0)
-    Adaptive(n_items=1000, first=23, most=368, replacement=False)
+    Adaptive(n_items=1000, first=25, most=400, replacement=False)
     """
     best = Adaptive(n_items, 1, 16, replacement=False)
     for first in range(1, int(scores)):
@@ -259,6 +260,32 @@ def spent(above: IntArray, n_items: int, scores: float) -> Adaptive:
             break
         best = design
     return best
+
+
+def left_over(rows: FloatArray, values: FloatArray, weights: FloatArray) -> float:
+    """Mean squared error of the best guess of a user's value from what a design recorded.
+
+    The best guess is the mean over the users with the same outcome: who knew the population could
+    do no better. It does not depend on a correction, but tells how much a design sees.
+
+    Parameters
+    ----------
+    rows : ndarray of float, shape (k, outcomes)
+        Distribution of the outcome of some users.
+    values, weights : ndarray of float, shape (k,)
+        What is to be guessed, and the share of such users.
+
+    Examples
+    --------
+    >>> told, alike = np.eye(2), np.ones((2, 1))
+    >>> value, half = np.array([0.0, 1.0]), np.array([0.5, 0.5])
+    >>> left_over(told, value, half), left_over(alike, value, half)
+    (0.0, 0.25)
+    """
+    share = weights @ rows
+    sums = (weights * values) @ rows
+    known = np.divide(sums**2, share, out=np.zeros_like(sums), where=share > 0).sum()
+    return float(max(weights @ values**2 - known, 0.0))
 
 
 def by_design(
@@ -279,37 +306,47 @@ def by_design(
     Returns
     -------
     pandas.DataFrame
-        For each design *scores* of a user, *bias*, *sd* and *rmse* of the average. *search, trusted*
-        spends all on the search and takes what it does not find for below.
+        For each design *scores* of a user; *bias*, *sd* and *rmse* of the average; and *left*, the
+        part of the variance of the users' values that is :func:`left_over`. *search, trusted* takes
+        what the search does not find for below.
     """
     users, total = len(split), 1 + whole + rest
     gamma = estimators.default_gamma(users)
     above = split["above"].to_numpy()
     exact = metric(of)(above + 1, n_items)
-    found = []
+    ranks, back, counts = np.unique(above + 1, return_inverse=True, return_counts=True)
+    values, shares, one = metric(of)(ranks, n_items), counts / users, np.full(users, 1 / users)
+    everything, found = float(exact.var()), []
 
-    def add(name: str, scores: float, mean: ArrayLike, variance: ArrayLike) -> None:
-        bias = float(np.mean(mean - exact))
-        sd = float(np.sqrt(np.mean(variance) / users))
-        found.append((name, scores, bias, sd, float(np.hypot(bias, sd))))
+    def add(name: str, scores: float, mean: FloatArray, variance: float, left: float) -> None:
+        bias, sd = float(np.mean(mean - exact)), float(np.sqrt(variance / users))
+        found.append((name, scores, bias, sd, float(np.hypot(bias, sd)), left / everything))
 
-    fixed = estimators.bias_variance(
-        of, Protocol(n_items, whole + rest, replacement=False), gamma
-    )
-    distinct, back = np.unique(above + 1, return_inverse=True)
-    add("fixed", total, fixed.expected(distinct)[back], fixed.variance(distinct)[back])
+    protocol = Protocol(n_items, whole + rest, replacement=False)
+    fixed = estimators.bias_variance(of, protocol, gamma)
+    left = left_over(protocol.pmf(ranks), values, shares)
+    add("fixed", total, fixed.expected(ranks)[back], float(shares @ fixed.variance(ranks)), left)
     design = spent(above, n_items, total)
     made = bias_variance(of, design, gamma)
-    cost = float(design.cost(above + 1).mean())
-    add("adaptive", cost, made.expected(distinct)[back], made.variance(distinct)[back])
-    stratified = bias_variance(of, Stratified(n_items, whole, rest, replacement=False), gamma)
+    left = left_over(design.pmf(ranks), values, shares)
+    cost = float(shares @ design.cost(ranks))
+    add("adaptive", cost, made.expected(ranks)[back], float(shares @ made.variance(ranks)), left)
+    stratified = Stratified(n_items, whole, rest, replacement=False)
+    made_of = bias_variance(of, stratified, gamma)
     for stratum in ("popular", "search"):
         inside = split[stratum].to_numpy()
         true = inside, above - inside
-        add(stratum, total, stratified.expected(*true), stratified.variance(*true))
-    trusted = metric(of)(split["search"].to_numpy() + 1, n_items)
-    add("search, trusted", 1 + whole, trusted, 0.0)
-    return pd.DataFrame(found, columns=["design", "scores", "bias", "sd", "rmse"])
+        left = 0.0
+        for count in np.unique(inside):
+            same = inside == count
+            rows = stratified.rest.pmf(true[1][same] + 1)
+            left += left_over(rows, exact[same], one[same])
+        add(stratum, total, made_of.expected(*true), float(made_of.variance(*true).mean()), left)
+    groups = pd.Series(exact).groupby(inside)
+    left = float((groups.var(ddof=0) * groups.size()).sum() / users)
+    trusted = metric(of)(inside + 1, n_items)
+    add("search, trusted", 1 + whole, trusted, 0.0, left)
+    return pd.DataFrame(found, columns=["design", "scores", "bias", "sd", "rmse", "left"])
 
 
 # --- the bundle -----------------------------------------------------------------------------------
@@ -334,7 +371,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 text = pd.concat(tables).to_csv(index=False, float_format="%.6g")
                 put(options.output / "compared.csv", text.encode())
     if options.only != "compared":
-        held = {}
+        held: dict[str, Any] = {}
         for name in STRATA:
             data, told = benchmark.DATA[name](), benchmark.facts(name)
             users = np.random.default_rng(benchmark.SEED).permutation(data.n_users)[:USERS]
