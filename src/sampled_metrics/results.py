@@ -408,7 +408,7 @@ class Plan(Result):
         for pair, rows in table.groupby(names, sort=False):
             own = self.designs
             if len(own):
-                own = own[(own[names] == pair).all(axis=1)].drop(columns=names)
+                own = own[(own[names] == list(pair)).all(axis=1)].drop(columns=names)
             tables = _plan_tables(rows.drop(columns=names)) + self._cheapest(own)
             said.append(printable(" and ".join(map(str, pair))) + ":\n" + tables)
         return "\n".join(said) + _as_notes(self.notes)

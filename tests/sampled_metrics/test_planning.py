@@ -621,8 +621,14 @@ def test_designs_of_users_whose_ranks_are_drawn_together() -> None:
     alone = planning.plan(
         {2: 0.5, 500: 0.5}, {4: 0.5, 520: 0.5}, "ap", protocol, 5_000, estimators="bias-variance"
     )
-    users = [each.designs.set_index("design")["users"] for each in (paired, alone)]
+    kinds = ["adaptive", "full ranking"]
+    users = [each.designs.set_index("design").loc[kinds, "users"] for each in (paired, alone)]
     assert (users[0] < users[1]).all()
+    # The normal average against the distribution of the sums, with one rank for each kind.
+    one = planning.plan([2] * 9, [9] * 9, "ap", protocol, 5_000, estimators="naive").designs
+    other = planning.plan({2: 1.0}, {9: 1.0}, "ap", protocol, 5_000, estimators="naive").designs
+    both = [int(each.set_index("design").loc["adaptive", "users"]) for each in (one, other)]
+    assert both[0] == pytest.approx(both[1], rel=0.25)
 
 
 def test_sets_have_no_adaptive_design() -> None:
