@@ -7,12 +7,15 @@ from itertools import combinations, permutations, product
 from math import comb, log
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 from sampled_book.enumeration import exact_law
 from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics.designs import Adaptive, Stratified, bias_variance
+from sampled_metrics.evaluation import estimate
+from sampled_metrics.io.logs import read_log
 
 SEED = 11
 
@@ -251,3 +254,13 @@ def test_a_cut_off_beyond_the_sample() -> None:
 def test_bad_input(make, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         make()
+
+
+def test_no_one_takes_an_adaptive_log_for_a_fixed_one() -> None:
+    # Corrected as a fixed sample it would come out far too low: see the book's chapter on designs.
+    design = Adaptive(1_000, 50, 400, replacement=False)
+    ranks = np.append(np.arange(1, 31).repeat(10), np.arange(31, 1_001))
+    drawn, found = design.draw(ranks, SEED)
+    rows = pd.DataFrame({"user": np.arange(ranks.size), "rank": found + 1, "n_negatives": drawn})
+    with pytest.raises(ValueError, match="contradict the protocol"):
+        estimate(read_log(rows, n_items=1_000, replacement=False), metrics=["recall@10"])
