@@ -11,7 +11,6 @@ import argparse
 import io
 import sys
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +160,6 @@ def compared(
     return pd.DataFrame(found)
 
 
-@lru_cache(maxsize=1)
 def bundled() -> pd.DataFrame:
     """What :func:`compared` found on the benchmark, with columns data, first and most in front.
 
@@ -287,7 +285,6 @@ def split_ranks(
     return pd.DataFrame(np.concatenate(parts), columns=["above", "popular", "search"])
 
 
-@lru_cache(maxsize=8)
 def strata(name: str) -> pd.DataFrame:
     """What :func:`split_ranks` found for PureSVD on a data set of `STRATA`.
 

@@ -12,14 +12,16 @@ above, popular ones or those that an approximate search finds first, and samples
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._validate import FloatArray, IntArray, generator, integer, integers
+from ._validate import FloatArray, IntArray, as_written, generator, integer, integers
 from .estimators import Prior, _checked_gamma, _checked_prior
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -28,6 +30,9 @@ from .numerics.distributions import law, log_hypergeometric, log_law
 from .numerics.least_squares import Law, System
 from .numerics.quadrature import MARGIN, all_ranks
 from .protocol import Protocol
+
+if TYPE_CHECKING:
+    from .priors import FittedPrior
 
 #: Entries of the distribution held in memory at once.
 _BLOCK = 1 << 20
@@ -135,6 +140,37 @@ class Adaptive:
             drawn.append(np.full(counts.size, now))
             above.append(counts)
         return np.concatenate(drawn), np.concatenate(above)
+
+    def places(self, drawn: ArrayLike, above: ArrayLike) -> IntArray:
+        """Where outcomes stand among `outcomes`; any shape.
+
+        Parameters
+        ----------
+        drawn, above : array_like of int, shape (...)
+            Negatives drawn, and how many of them are above the item.
+
+        Raises
+        ------
+        ValueError
+            If there is no such outcome.
+
+        Examples
+        --------
+        >>> Adaptive(n_items=10, first=2, most=5).places([5, 4], [0, 2])
+        array([0, 3])
+        """
+        given = [integers(drawn, "drawn", 0, self.most), integers(above, "above", 0, self.most)]
+        stops, found = np.broadcast_arrays(*given)
+        columns = (each.tolist() for each in self.outcomes)
+        place = {pair: i for i, pair in enumerate(zip(*columns, strict=True))}
+        pairs = list(zip(stops.ravel().tolist(), found.ravel().tolist(), strict=True))
+        wrong = [pair for pair in pairs if pair not in place]
+        if wrong:
+            raise ValueError(
+                f"outcomes must be {self.stages} negatives with one or more above, or "
+                f"{self.most} with none, and no more above than were drawn last, got {wrong[0]}"
+            )
+        return np.array([place[pair] for pair in pairs], dtype=np.int64).reshape(stops.shape)
 
     @property
     def _rounds(self) -> list[tuple[int, int]]:
@@ -382,17 +418,7 @@ class Correction:
             whole = integers(outcome[0], "outcome", 0, design.n_whole)
             found = integers(outcome[1], "outcome", 0, design.n_negatives)
             return self._of(whole, found)
-        drawn, found = (integers(each, "outcome", 0, design.most) for each in outcome)
-        columns = (each.tolist() for each in design.outcomes)
-        place = {pair: i for i, pair in enumerate(zip(*columns, strict=True))}
-        given = list(zip(drawn.ravel().tolist(), found.ravel().tolist(), strict=True))
-        wrong = [pair for pair in given if pair not in place]
-        if wrong:
-            raise ValueError(
-                f"outcome must be one of {design}, with {design.stages} negatives and one or more "
-                f"above unless there are {design.most}, got {wrong[0]}"
-            )
-        return np.asarray(self.values[[place[pair] for pair in given]].reshape(drawn.shape))
+        return np.asarray(self.values[design.places(*outcome)])
 
     def _of(self, whole: IntArray, found: IntArray) -> FloatArray:
         known = whole < len(self.values)
@@ -495,6 +521,98 @@ def _blocks(design: Adaptive | Stratified, above: np.ndarray) -> Iterator[tuple[
         else:
             of = design.rest
             yield part, law(of.n_negatives, above[part], int(of.pool), of.replacement)
+
+
+def maximum_entropy(
+    drawn: ArrayLike, above: ArrayLike, design: Adaptive, weight: float | None = None
+) -> FittedPrior:
+    """The most even distribution of true ranks that makes an adaptive log likely.
+
+    This is :func:`sampled_metrics.priors.maximum_entropy` for the outcomes of the design. Its
+    `marginal` is in the order of :attr:`Adaptive.outcomes`.
+
+    Parameters
+    ----------
+    drawn, above : array_like of int, shape (n_users,)
+        Negatives drawn for each user, and how many of them are above the item.
+    design : Adaptive
+    weight : float, optional
+        Weight of the entropy beside the logarithm of the likelihood, above 0 and finite: the
+        square root of the number of users if omitted.
+
+    Returns
+    -------
+    sampled_metrics.priors.FittedPrior
+        Its `mass` has a probability for each rank.
+
+    Raises
+    ------
+    ValueError
+        If there are no users, the design has no such outcome, or `weight` is not above 0 and
+        finite.
+
+    Warns
+    -----
+    RuntimeWarning
+        If the criterion is not within 1e-6 of its best, per user and in nats.
+
+    See Also
+    --------
+    bias_variance : Takes the mass as its prior.
+
+    Examples
+    --------
+    >>> design = Adaptive(n_items=500, first=5, most=40)
+    >>> ranks = np.array([1, 2, 5, 20, 100, 300]).repeat(100)
+    >>> fitted = maximum_entropy(*design.draw(ranks, rng=0), design)
+    >>> fitted.certified, float(fitted.mass[:10].sum().round(2))
+    (True, 0.5)
+    """
+    from . import priors  # no other function here needs its solvers
+
+    places = design.places(drawn, above)
+    if not places.size:
+        raise ValueError("drawn and above must hold one user or more, got none")
+    counts = np.bincount(places.ravel(), minlength=design.most + 1).astype(float)
+    users = float(counts.sum())
+    strength = float(np.sqrt(users)) if weight is None else weight
+    if not isinstance(strength, numbers.Real) or not 0 < strength < np.inf:
+        raise ValueError(f"weight must be a finite number > 0, got {as_written(weight)}")
+    on = np.flatnonzero(counts)
+    seen, every = counts[on] / users, _Seen(design, on)
+    # As in the fit of a fixed sample: nearly all the way with sums over few ranks.
+    nodes, weights = all_ranks(design.n_items, 3 * design.most)
+    few = priors._Quadrature(design._rows(nodes - 1.0)[:, on], np.log(weights))
+    path = np.geomspace(max(users, strength), strength, int(np.log10(max(users / strength, 1))) + 2)
+    at = np.ones(on.size)
+    for step in path:
+        at, mass, gap = priors._tilted(few, seen, users / float(step), at, 1e-6)
+    at, mass, gap = priors._tilted(every, seen, users / strength, at, 1e-10)
+    marginal = np.zeros(design.most + 1)
+    for part, rows in _blocks(design, np.arange(design.n_items)):
+        marginal += mass[part] @ rows
+    return priors._fitted(mass, counts, marginal, gap * strength / users, "maximum entropy")
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """The distribution of some outcomes at all ranks, in blocks of them."""
+
+    design: Adaptive
+    columns: IntArray
+
+    def _parts(self) -> Iterator[tuple[slice, FloatArray]]:
+        for part, rows in _blocks(self.design, np.arange(self.design.n_items)):
+            yield part, rows[:, self.columns]
+
+    def expected(self, values: FloatArray) -> FloatArray:
+        return np.concatenate([rows @ values for _, rows in self._parts()])
+
+    def marginal(self, mass: FloatArray) -> FloatArray:
+        return np.asarray(sum(mass[part] @ rows for part, rows in self._parts()))
+
+    def products(self, mass: FloatArray) -> FloatArray:
+        return np.asarray(sum((rows.T * mass[part]) @ rows for part, rows in self._parts()))
 
 
 @dataclass(frozen=True, eq=False)

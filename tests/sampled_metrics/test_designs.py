@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from sampled_book.enumeration import exact_law
-from sampled_metrics import Protocol, estimators, metric
-from sampled_metrics.designs import Adaptive, Stratified, bias_variance
+from sampled_metrics import Protocol, estimators, metric, priors
+from sampled_metrics.designs import Adaptive, Stratified, bias_variance, maximum_entropy
 from sampled_metrics.evaluation import estimate
 from sampled_metrics.io.logs import read_log
 
@@ -246,6 +246,8 @@ def test_a_cut_off_beyond_the_sample() -> None:
         (lambda: bias_variance("ap", Adaptive(100, 5, 20), -1.0), "gamma must be"),
         (lambda: bias_variance("ap", Adaptive(100, 5, 20), 0.1, [0.5, 0.5]), "prior must have"),
         (lambda: bias_variance("ap", Adaptive(100, 5, 20), 0.1)(10, 0), r"got \(10, 0\)"),
+        (lambda: maximum_entropy([20], [0], Adaptive(100, 5, 20), 0.0), "weight must be"),
+        (lambda: maximum_entropy([], [], Adaptive(100, 5, 20)), "one user or more"),
         (lambda: bias_variance("ap", Stratified(100, 5, 20), 0.1)(6, 0), "outcome must be"),
         (lambda: bias_variance("ap", Stratified(100, 5, 20), 0.1).bias(6, 0), "stratum above must"),
         (lambda: bias_variance("ap", Stratified(100, 5, 20), 0.1).bias(1, 95), "rest above must"),
@@ -264,3 +266,48 @@ def test_no_one_takes_an_adaptive_log_for_a_fixed_one() -> None:
     rows = pd.DataFrame({"user": np.arange(ranks.size), "rank": found + 1, "n_negatives": drawn})
     with pytest.raises(ValueError, match="contradict the protocol"):
         estimate(read_log(rows, n_items=1_000, replacement=False), metrics=["recall@10"])
+
+
+def test_maximum_entropy_of_a_fixed_sample() -> None:
+    design, protocol = Adaptive(300, 12, 12), Protocol(300, 12)
+    above = protocol.draw(np.arange(1, 301).repeat(2) // 2 + 1, SEED) - 1
+    found = maximum_entropy(np.full(above.size, 12), above, design)
+    counts = np.bincount(above, minlength=13)
+    expected = priors.maximum_entropy(counts, protocol)
+    assert found.mass == pytest.approx(expected.mass, rel=1e-4)
+    assert found.log_likelihood == pytest.approx(expected.log_likelihood, rel=1e-9)
+    assert found.marginal == pytest.approx(expected.marginal, rel=1e-4, abs=1e-9)
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_maximum_entropy_has_the_best_criterion(replacement: bool) -> None:
+    design = Adaptive(200, 4, 30, replacement=replacement)
+    ranks = np.append(np.arange(1, 21).repeat(5), np.arange(21, 201))
+    drawn, above = design.draw(ranks, SEED)
+    fitted = maximum_entropy(drawn, above, design)
+    assert fitted.certified
+    rows = design.pmf(np.arange(1, 201))[:, design.places(drawn, above)]
+    weight = np.sqrt(ranks.size)
+
+    def criterion(mass: np.ndarray) -> float:
+        return float(np.log(mass @ rows).sum() - weight * (mass @ np.log(mass)))
+
+    assert fitted.log_likelihood == pytest.approx(np.log(fitted.mass @ rows).sum())
+    rng, best = np.random.default_rng(SEED), criterion(fitted.mass)
+    for _ in range(50):
+        moved = fitted.mass * np.exp(0.05 * rng.normal(size=200))
+        assert criterion(moved / moved.sum()) < best + ranks.size * 1e-6
+    # The likelihood is that of fixed samples, but for a constant.
+    fixed = sum(
+        np.log(fitted.mass @ Protocol(200, int(m), replacement=replacement).pmf(
+            np.arange(1, 201), counts=[int(x)])).sum()
+        for m, x in zip(drawn, above, strict=True)
+    )  # fmt: skip
+    even = np.full(200, 1 / 200)
+    fixed_even = sum(
+        np.log(even @ Protocol(200, int(m), replacement=replacement).pmf(
+            np.arange(1, 201), counts=[int(x)])).sum()
+        for m, x in zip(drawn, above, strict=True)
+    )  # fmt: skip
+    gained = fitted.log_likelihood - np.log(even @ rows).sum()
+    assert fixed - fixed_even == pytest.approx(gained, rel=1e-9)
