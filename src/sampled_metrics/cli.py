@@ -288,10 +288,10 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
     }
     protocol = Protocol(n_items, negatives, replacement=log.replacement)
 
-    def plans() -> pd.DataFrame:
+    def plans() -> Plan:
         levels = {"confidence": arguments.confidence, "max_negatives": most}
         levels["budget"] = arguments.budget
-        return planning.for_pairs(planning.plan, ranks, of, protocol, users, **levels, **options)
+        return planning.for_all(ranks, of, protocol, users, **levels, **options)
 
     def curves() -> pd.DataFrame:
         import pandas as pd
@@ -301,7 +301,7 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
         parts = [planning.for_pairs(planning.curve, ranks, of, *grid, **options) for grid in grids]
         return pd.concat(parts).drop_duplicates(ignore_index=True)
 
-    frame = curves() if arguments.curve else plans()
+    found = Result(curves()) if arguments.curve else plans()
     most_drawn = int(log.counts["n_negatives"].max())
     notes: tuple[str, ...] = ()
     if negatives < most_drawn:
@@ -317,9 +317,9 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
             "planned": f"{users:,} users, {n_items:,} items, {negatives:,} negatives",
             "confidence": f"{arguments.confidence:g}",
         }
-        both = (plans(), frame) if arguments.curve else (frame, curves())
+        both = (plans().frame, found.frame) if arguments.curve else (found.frame, curves())
         page.write_text(report.of_plan(*both, facts), encoding="utf-8")
-    _show((Result if arguments.curve else Plan)(frame, notes=notes), table, arguments)
+    _show(replace(found, notes=notes), table, arguments)
 
 
 def _rank(arguments: argparse.Namespace, files: _Files) -> None:

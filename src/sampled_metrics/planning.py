@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import combinations, product
 from typing import Any
@@ -23,10 +23,12 @@ from . import _progress
 from . import estimators as corrections
 from ._validate import FloatArray, IntArray, integer, integers
 from .consistency import sign
+from .designs import Adaptive, bias_variance
 from .estimators import Estimator
 from .io.logs import Log
 from .metrics import Metric
 from .metrics import metric as parsed
+from .numerics.differences import Differences
 from .protocol import Protocol, by_negatives, one_size, thinned
 from .ranking import RankIntervals
 from .relevant_sets import RelevantSets
@@ -49,6 +51,10 @@ _MOST_USERS, _MOST_COUNT = 10**12, 2**62
 
 #: Name of the evaluation that ranks all items.
 EXACT = "exact"
+
+#: Negatives of the first round of the adaptive designs that are tried, and how many times as many
+#: a user has at most.
+_FIRST, _TIMES = (10, 20, 50), 16
 
 
 def plan(
@@ -122,6 +128,21 @@ def plan(
 
         Counts above 2**62 are NA.
 
+        Its `designs` are the cheapest evaluations of each kind that reach `confidence` with up to
+        `n_users` users, the cheapest first:
+
+        - *design*: ``fixed``, the same number of negatives for each user; ``adaptive``, see
+          :class:`~sampled_metrics.designs.Adaptive`, of 10, 20 or 50 negatives and up to 16 times
+          as many; or ``full ranking``
+        - *estimator*: the one of `estimators` with which a fixed number is the cheapest,
+          ``bias-variance`` for an adaptive one, and ``exact``; gamma is that for `n_users`
+        - *negatives*, *most*: of a user at first and in the end at most
+        - *users*, *scores*: how many are needed, and the scores for one recommender; the mean of
+          the two where they depend on it. Of two arrays of ranks the average of an adaptive
+          design is taken to be normal.
+
+        All four are NA where no such evaluation was found. For sets there is no adaptive one.
+
     Raises
     ------
     ValueError
@@ -131,7 +152,7 @@ def plan(
     See Also
     --------
     curve : The probabilities at several numbers of negatives and users.
-    for_pairs : A plan for each pair of several recommenders.
+    for_all, for_pairs : A plan for each pair of several recommenders.
     fitted : Distributions of true ranks from a log.
     sampled_metrics.verdicts.verdict : The verdict of one evaluation.
 
@@ -155,6 +176,14 @@ def plan(
            estimator  best_negatives  best_users  best_probability
     0  rank estimate             100          19             0.979
     1          exact            <NA>           2              0.51
+
+    What is the cheapest evaluation that is right 95 times in 100?
+
+    >>> found.designs
+             design      estimator  negatives  most  users  scores
+    0      adaptive  bias-variance         10   160      5     220
+    1         fixed  rank estimate        100   100     14    1414
+    2  full ranking          exact        999   999      9    9000
     """
     metric = parsed(metric)
     pair = _known(first, second, metric, protocol)
@@ -167,8 +196,9 @@ def plan(
     names = _names(estimators)
     paid = None if budget is None else integer(budget, "budget", 1, _MOST_USERS)
     rows, splits = [], []
+    judged = {name: _Judged(pair, name, protocol) for name in names}
     for name in _progress.bar(names, desc="plan", unit="estimator", show=progress):
-        at = _Judged(pair, name, protocol)
+        at = judged[name]
         now = at(drawn, users)
         fewest = _kept_from(partial(at, n_users=users), grid, confidence)
         rows.append((name, now, fewest, at.users_needed(now, drawn, confidence)))
@@ -182,7 +212,9 @@ def plan(
         counts = dict.fromkeys(("best_negatives", "best_users"), "Int64")
         best = pd.DataFrame(splits, columns=[*counts, "best_probability"])
         frame = frame.join(best.astype(counts | {"best_probability": "Float64"}))
-    return Plan(frame, {"metric": metric.name, "n_items": pair.n_items, "confidence": confidence})
+    settings = {"metric": metric.name, "n_items": pair.n_items, "confidence": confidence}
+    cheapest = _cheapest(judged, grid, full, users, confidence)
+    return Plan(frame, settings, designs=cheapest)
 
 
 def curve(
@@ -425,27 +457,101 @@ def for_pairs(
     1     A      B     exact              <NA>
     2     A      C     naive                 2
     """
+    tables = []
+    for one, two, made in _of_pairs(of, ranks, metric, protocol, *arguments, **options):
+        found = made.frame if isinstance(made, Plan) else made
+        tables.append(_named(found, one, two))
+    return pd.concat(tables, ignore_index=True)
+
+
+def for_all(
+    ranks: Mapping[str, Known],
+    metric: Metric | str,
+    protocol: Protocol,
+    n_users: int,
+    **options: Any,
+) -> Plan:
+    """A plan for each pair of recommenders, as one: tables and designs alike.
+
+    Parameters
+    ----------
+    ranks : mapping of str to array_like of int, mapping of int to float, RankIntervals or sets
+        Of each recommender, such as from :func:`fitted`.
+    metric, protocol, n_users, **options
+        As for :func:`plan`.
+
+    Returns
+    -------
+    Plan
+        Its tables have columns first and second, the recommenders, before those of :func:`plan`.
+
+    Raises
+    ------
+    ValueError
+        As :func:`for_pairs`.
+
+    Warns
+    -----
+    UserWarning
+        As :func:`for_pairs`.
+
+    See Also
+    --------
+    for_pairs : The same for curves.
+
+    Examples
+    --------
+    >>> ranks = {"A": {1: 1.0}, "B": {9: 1.0}, "C": {2: 0.5, 70: 0.5}}
+    >>> found = for_all(ranks, "ap", Protocol(100, 10), 500, estimators=["naive"])
+    >>> found.designs[["first", "second", "design", "users", "scores"]].head(3)
+      first second        design  users  scores
+    0     A      B         fixed      2      42
+    1     A      B      adaptive      1      61
+    2     A      B  full ranking      1     100
+    """
+    frames, designs = [], []
+    for one, two, made in _of_pairs(plan, ranks, metric, protocol, n_users, **options):
+        frames.append(_named(made.frame, one, two))
+        designs.append(_named(made.designs, one, two))
+    tables = (pd.concat(each, ignore_index=True) for each in (frames, designs))
+    frame, cheapest = tables
+    return Plan(frame, made.settings, designs=cheapest)
+
+
+def _named(frame: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
+    """The table of one pair, with its names in front."""
+    frame.insert(0, "first", first)
+    frame.insert(1, "second", second)
+    return frame
+
+
+def _of_pairs(
+    of: Callable[..., Any],
+    ranks: Mapping[str, Known],
+    metric: Metric | str,
+    protocol: Protocol | Sequence[Protocol],
+    *arguments: Any,
+    **options: Any,
+) -> list[tuple[str, str, Any]]:
+    """What is found for each pair that has an order."""
     metric = parsed(metric)
     sample = by_negatives(protocol)[0]
     if len(ranks) < 2:
         raise ValueError(f"a plan needs two recommenders or more, got {len(ranks)}")
-    tables = []
+    found = []
     for one, two in combinations(ranks, 2):
         if _known(ranks[one], ranks[two], metric, sample).difference == 0:
             warnings.warn(
                 f"{one} and {two} have the same {metric.label} in the distributions given: there "
                 "is no order to plan for",
-                stacklevel=2,
+                stacklevel=3,
             )
             continue
         made = of(ranks[one], ranks[two], metric, protocol, *arguments, **options)
-        found = made.frame if isinstance(made, Plan) else made
-        found.insert(0, "first", one)
-        found.insert(1, "second", two)
-        tables.append(found)
-    if not tables:
+        found.append((one, two, made))
+    if not found:
         raise ValueError(f"all recommenders have the same {metric.label}: there is no order")
-    return pd.concat(tables, ignore_index=True)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -455,8 +561,14 @@ class _Judged:
     pair: _Pair | _Sets
     name: str
     protocol: Protocol
+    _known: dict[tuple[int, int], Verdict] = field(default_factory=dict)
 
     def __call__(self, n_negatives: int, n_users: int) -> Verdict:
+        if (n_negatives, n_users) not in self._known:
+            self._known[n_negatives, n_users] = self._found(n_negatives, n_users)
+        return self._known[n_negatives, n_users]
+
+    def _found(self, n_negatives: int, n_users: int) -> Verdict:
         protocol = replace(self.protocol, n_negatives=n_negatives)
         gamma = corrections.default_gamma(n_users)
 
@@ -584,6 +696,70 @@ def _listed(given: Known, name: str) -> list[RelevantSets]:
     raise ValueError(
         f"{name} must be RankIntervals or RelevantSets as the other one, got {given!r:.60}"
     )
+
+
+def _cheapest(
+    judged: Mapping[str, _Judged], grid: list[int], full: Verdict, n_users: int, confidence: float
+) -> pd.DataFrame:
+    """The cheapest design of each kind with which the verdict is right often enough."""
+    at = next(iter(judged.values()))
+    pair, protocol = at.pair, at.protocol
+    found: list[tuple[str, str, int, int, int, int]] = []
+    for name, verdict_at in judged.items():
+        for m in grid:
+            if found and m + pair.n_relevant >= min(each[-1] for each in found):
+                break  # one user alone would cost as much
+            users = _fewest(verdict_at(m, n_users), n_users, confidence)
+            if users is not None:
+                scores = round(users * (m + pair.n_relevant))
+                found.append(("fixed", name, m, m, users, scores))
+    if isinstance(pair, _Pair):
+        for first, most in dict.fromkeys(
+            (min(first, grid[-1]), min(_TIMES * first, grid[-1])) for first in _FIRST
+        ):
+            design = Adaptive(pair.n_items, first, most, replacement=protocol.replacement)
+            verdict, each = _adaptive(pair, design, n_users)
+            users = _fewest(verdict, n_users, confidence)
+            if users is not None:
+                scores = int(np.ceil(users * each))
+                found.append(("adaptive", "bias-variance", first, most, users, scores))
+    users = _fewest(full, n_users, confidence)
+    if users is not None:
+        all_negatives = pair.n_items - 1
+        scores = users * pair.n_items
+        found.append(("full ranking", EXACT, all_negatives, all_negatives, users, scores))
+    kinds = ["fixed", *(["adaptive"] if isinstance(pair, _Pair) else []), "full ranking"]
+    best = [min((row for row in found if row[0] == kind), key=lambda row: row[-1], default=None)
+            for kind in kinds]  # fmt: skip
+    rows = [row or (kind, *[None] * 5) for kind, row in zip(kinds, best, strict=True)]
+    rows.sort(key=lambda row: np.inf if row[-1] is None else row[-1])
+    counts = ["negatives", "most", "users", "scores"]
+    frame = pd.DataFrame(rows, columns=["design", "estimator", *counts])
+    return frame.astype(dict.fromkeys(counts, "Int64"))
+
+
+def _fewest(verdict: Verdict, n_users: int, confidence: float) -> int | None:
+    """Users that are enough, if there are as many."""
+    users = verdict.users(confidence)
+    return users if users is not None and users <= n_users else None
+
+
+def _adaptive(pair: _Pair, design: Adaptive, n_users: int) -> tuple[Verdict, float]:
+    """The verdict by an adaptive design, and the scores of a user.
+
+    Of users whose two ranks are drawn together the average is taken to be normal.
+    """
+    made = bias_variance(pair.metric, design, corrections.default_gamma(n_users))
+    cost = sum(m @ design.cost(ranks) for m, ranks in zip(pair.masses, pair.ranks, strict=True))
+    if pair.users is None:
+        law = [mass @ design.pmf(at) for mass, at in zip(pair.masses, pair.ranks, strict=True)]
+        each = Differences(made.values, np.stack(law), np.array([1.0, -1.0]))
+        return pair._judged(each, n_users), float(cost / 2)
+    (one, first), (two, second) = ((made.expected(at), made.variance(at)) for at in pair.ranks)
+    mean = (one[pair.users[0]] - two[pair.users[1]]).astype(float)
+    variance = mean.var() + pair.masses[0] @ first + pair.masses[1] @ second
+    sd = float(np.sqrt(variance / n_users))
+    return Verdict(pair.difference, float(mean.mean()), sd, n_users), float(cost / 2)
 
 
 def _best_split(

@@ -380,6 +380,11 @@ def _as_notes(notes: Sequence[str]) -> str:
 class Plan(Result):
     """What :func:`~sampled_metrics.planning.plan` returns.
 
+    Attributes
+    ----------
+    designs : pandas.DataFrame
+        The cheapest evaluation of each kind with which the verdict is right often enough.
+
     Examples
     --------
     >>> import sampled_metrics as sm
@@ -392,15 +397,26 @@ class Plan(Result):
     1          exact              <NA>             9
     """
 
+    designs: pd.DataFrame = field(default_factory=pd.DataFrame)
+
     def summary(self) -> str:
-        """A table for each pair, and the notes, as the command line prints them."""
+        """Tables for each pair, and the notes, as the command line prints them."""
         said, table = [], self.frame.drop(columns="ties")  # a tie is hardly ever likely
+        names = ["first", "second"]
         if "first" not in table:
-            return _plan_tables(table) + _as_notes(self.notes)
-        for (first, second), rows in table.groupby(["first", "second"], sort=False):
-            pair = printable(f"{first} and {second}")
-            said.append(f"{pair}:\n" + _plan_tables(rows.drop(columns=["first", "second"])))
+            return _plan_tables(table) + self._cheapest(self.designs) + _as_notes(self.notes)
+        for pair, rows in table.groupby(names, sort=False):
+            own = self.designs
+            if len(own):
+                own = own[(own[names] == list(pair)).all(axis=1)].drop(columns=names)
+            tables = _plan_tables(rows.drop(columns=names)) + self._cheapest(own)
+            said.append(printable(" and ".join(map(str, pair))) + ":\n" + tables)
         return "\n".join(said) + _as_notes(self.notes)
+
+    @staticmethod
+    def _cheapest(designs: pd.DataFrame) -> str:
+        """The designs of one pair as text."""
+        return f"cheapest:\n{formatted(designs)}" if len(designs) else ""
 
     def plot(self) -> Figure:
         """What each estimator needs, in negatives or in users, and what that costs in scores.

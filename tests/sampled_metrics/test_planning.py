@@ -15,6 +15,7 @@ import pytest
 from sampled_book.enumeration import exact_law
 from sampled_metrics import Protocol, RelevantSets, estimators, metric, planning
 from sampled_metrics.consistency import sign
+from sampled_metrics.designs import Adaptive, bias_variance
 from sampled_metrics.io.logs import read_log
 from sampled_metrics.planning import ESTIMATORS, EXACT, curve, fitted, for_pairs
 from sampled_metrics.protocol import thinned
@@ -542,3 +543,108 @@ def test_a_name_needs_a_metric_and_a_protocol_and_an_estimator_has_them() -> Non
         verdict([1], [2], "naive", "ap")
     with pytest.raises(ValueError, match="metric and protocol are those of the estimator"):
         verdict([1], [2], estimators.naive("ap", Protocol(9, 4)), "ap")
+
+
+def test_the_cheapest_designs_give_the_verdict_that_was_asked_for() -> None:
+    # Drawn user by user and round by round, each design as it is given, and one user less.
+    protocol = Protocol(1_000, 20)
+    found = planning.plan(BETTER, WORSE, "ndcg@10", protocol, 60, estimators="rank estimate")
+    designs = found.designs.set_index("design")
+    assert designs["scores"].tolist() == sorted(designs["scores"])
+    rng, repetitions = np.random.default_rng(SEED), 20_000
+    gamma = estimators.default_gamma(60)
+    adaptive, fixed = designs.loc["adaptive"], designs.loc["fixed"]
+    design = Adaptive(1_000, int(adaptive["negatives"]), int(adaptive["most"]))
+    made = bias_variance("ndcg@10", design, gamma)
+    drawn_by, above_by = (each.tolist() for each in design.outcomes)
+    table = dict(zip(zip(drawn_by, above_by, strict=True), made.values, strict=True))
+    sample = replace(protocol, n_negatives=int(fixed["negatives"]))
+    rank_estimate = estimators.rank_estimate("ndcg@10", sample)
+
+    def drawn(known: dict[int, float], shape: tuple[int, int]) -> np.ndarray:
+        return rng.choice(list(known), p=list(known.values()), size=shape)
+
+    def right(values: list[np.ndarray]) -> float:
+        one, two = (each.mean(axis=1) for each in values)
+        return float((one > two + 1e-12).mean())
+
+    for fewer in (0, 1):
+        shape = (repetitions, int(adaptive["users"]) - fewer)
+        values, scores = [], 0.0
+        for known in (BETTER, WORSE):
+            negatives, above = design.draw(drawn(known, shape), rng)
+            codes = negatives * 1_000 + above
+            keys, back = np.unique(codes, return_inverse=True)
+            of_keys = np.array([table[divmod(int(key), 1_000)] for key in keys])
+            values.append(of_keys[back].reshape(shape))
+            scores += negatives.mean() / 2 + 0.5
+        share = right(values)
+        assert share > 0.945 if not fewer else share < 0.955
+        if not fewer:
+            assert adaptive["scores"] == pytest.approx(scores * shape[1], rel=0.02)
+        shape = (repetitions, int(fixed["users"]) - fewer)
+        ranks = [sample.draw(drawn(known, shape), rng) for known in (BETTER, WORSE)]
+        share = right([rank_estimate(each) for each in ranks])
+        assert share > 0.945 if not fewer else share < 0.955
+    assert fixed["scores"] == fixed["users"] * (fixed["negatives"] + 1)
+    exact = designs.loc["full ranking"]
+    assert exact["users"] == plan(BETTER, WORSE, "ndcg@10", protocol, 60)["users_needed"].iloc[-1]
+    assert exact["scores"] == exact["users"] * 1_000
+
+
+def test_a_fixed_number_is_the_cheapest_of_those_tried() -> None:
+    protocol = Protocol(300, 10, replacement=False)
+    first, second = {2: 0.3, 250: 0.7}, {30: 0.6, 250: 0.4}
+    found = planning.plan(
+        first, second, "recall@10", protocol, 80, estimators=["naive", "monotone"]
+    ).designs.set_index("design")
+    costs = []
+    for name, m in product(["naive", "monotone"], planning.steps(299)):
+        of = replace(protocol, n_negatives=m)
+        users = verdict(first, second, name, "recall@10", of, n_users=80).users(0.95)
+        if users is not None and users <= 80:
+            costs.append(users * (m + 1))
+    assert found.loc["fixed", "scores"] == min(costs)
+
+
+def test_designs_that_the_users_are_too_few_for() -> None:
+    found = planning.plan({3: 1.0}, {4: 0.9, 2: 0.1}, "ap", Protocol(500, 10), 2)
+    assert found.designs.set_index("design")["scores"].isna().tolist() == [True, True, True]
+    assert "full ranking" in found.summary()
+
+
+def test_designs_of_users_whose_ranks_are_drawn_together() -> None:
+    # As many users of each of two kinds as independence needs: pairing takes out the spread.
+    first, second = [2, 500] * 30, [4, 520] * 30
+    protocol = Protocol(1_000, 50)
+    paired = planning.plan(first, second, "ap", protocol, 5_000, estimators="bias-variance")
+    alone = planning.plan(
+        {2: 0.5, 500: 0.5}, {4: 0.5, 520: 0.5}, "ap", protocol, 5_000, estimators="bias-variance"
+    )
+    kinds = ["adaptive", "full ranking"]
+    users = [each.designs.set_index("design").loc[kinds, "users"] for each in (paired, alone)]
+    assert (users[0] < users[1]).all()
+    # The normal average against the distribution of the sums, with one rank for each kind.
+    one = planning.plan([2] * 9, [9] * 9, "ap", protocol, 5_000, estimators="naive").designs
+    other = planning.plan({2: 1.0}, {9: 1.0}, "ap", protocol, 5_000, estimators="naive").designs
+    both = [int(each.set_index("design").loc["adaptive", "users"]) for each in (one, other)]
+    assert both[0] == pytest.approx(both[1], rel=0.25)
+
+
+def test_sets_have_no_adaptive_design() -> None:
+    one = RankIntervals([0, 40, 3] * 20, [0] * 60, [200] * 60)
+    two = RankIntervals([2, 60, 9] * 20, [0] * 60, [200] * 60)
+    found = planning.plan(one, two, "ap", Protocol(200, 20), 200, estimators="naive").designs
+    assert found["design"].tolist() == ["fixed", "full ranking"]
+
+
+def test_plans_of_all_pairs_keep_their_designs() -> None:
+    ranks = {"A": {1: 1.0}, "B": {9: 1.0}, "C": {2: 0.5, 70: 0.5}}
+    whole = planning.for_all(ranks, "ap", Protocol(100, 10), 500, estimators=["naive"])
+    one = planning.plan(ranks["A"], ranks["C"], "ap", Protocol(100, 10), 500, estimators=["naive"])
+    own = whole.designs.query("first == 'A' and second == 'C'").drop(columns=["first", "second"])
+    pd.testing.assert_frame_equal(own.reset_index(drop=True), one.designs)
+    assert whole.frame.equals(
+        for_pairs(planning.plan, ranks, "ap", Protocol(100, 10), 500, estimators=["naive"])
+    )
+    assert whole.summary().count("cheapest:") == 3

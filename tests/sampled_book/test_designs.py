@@ -1,0 +1,160 @@
+"""Designs at equal cost: against sums over all ranks, loops over items, draws, and the bundle."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sampled_book import benchmark, designs
+from sampled_metrics import Protocol, estimators, metric
+from sampled_metrics.designs import Adaptive, Stratified, bias_variance
+from sampled_metrics.ranking import RankIntervals
+from tests.data import needs_data
+
+SEED = 5
+
+
+def test_population_spreads_ties() -> None:
+    places = RankIntervals([0, 2, 2, 4], [0, 0, 1, 0], [5, 4, 5, 5])
+    assert designs.population(places) == pytest.approx([1 / 4, 0, 3 / 8, 1 / 8, 1 / 4])
+
+
+def some_places(n: int, users: int) -> RankIntervals:
+    rng = np.random.default_rng(SEED)
+    above = np.minimum((rng.pareto(0.3, users) * 3).astype(np.int64), n - 1)
+    return RankIntervals(above, np.zeros(users, dtype=np.int64), np.full(users, n))
+
+
+def test_errors_are_sums_over_all_ranks() -> None:
+    # Ranks are grouped far from the top: against every rank by itself.
+    n, users = 5_000, 400
+    places = some_places(n, users)
+    [row] = designs.compared({"one": places}, 10, 80, ["ndcg@10"], [0.01]).to_dict("records")
+    ranks = places.n_better + 1
+    assert row["exact"] == pytest.approx(metric("ndcg@10")(ranks, n).mean())
+    design = Adaptive(n, 10, 80, replacement=False)
+    assert row["scores"] == pytest.approx(design.cost(ranks).mean(), rel=1e-6)
+    assert row["m"] == int(np.ceil(design.cost(ranks).mean() - 1))
+    protocol = Protocol(n, row["m"], replacement=False)
+    squares: dict[str, list[float]] = {"adaptive": [], "fixed": []}
+    for gamma in (0.05, 0.01):
+        made = bias_variance("ndcg@10", design, gamma)
+        theirs = estimators.bias_variance("ndcg@10", protocol, gamma)
+        for name, of in (("adaptive", made), ("fixed", theirs)):
+            bias, variance = of.bias(ranks).mean(), of.variance(ranks).mean() / users
+            squares[name].append(bias**2 + variance)
+            if gamma == 0.05:
+                assert row[f"{name}_bias"] == pytest.approx(bias, rel=1e-3, abs=1e-6)
+                assert row[f"{name}_sd"] == pytest.approx(np.sqrt(variance), rel=1e-3)
+    wanted = squares["adaptive"][0] / squares["fixed"][0]
+    assert row["ratio"] == pytest.approx(wanted, rel=1e-2)
+    assert row["ratio_best"] == pytest.approx(
+        min(squares["adaptive"]) / min(squares["fixed"]), rel=1e-2
+    )
+
+
+def test_the_bundle_has_every_recommender_and_comes_out_again() -> None:
+    kept = designs.bundled()
+    for name in benchmark.DATA:
+        for first, most in designs.DESIGNS:
+            own = kept[(kept["data"] == name) & (kept["first"] == first) & (kept["most"] == most)]
+            assert set(own["recommender"]) == set(benchmark.ranks(name))
+            assert set(own["metric"]) == set(designs.METRICS)
+    two = {name: benchmark.ranks("lastfm")[name] for name in ("Popular", "EASE")}
+    again = designs.compared(two, 20, 320, gammas=[0.01])
+    old = kept[(kept["data"] == "lastfm") & (kept["first"] == 20)]
+    old = old[old["recommender"].isin(two)].sort_values(["recommender", "metric"])
+    again = again.sort_values(["recommender", "metric"])
+    for column in ("exact", "scores", "adaptive_bias", "adaptive_sd", "fixed_sd", "ratio"):
+        assert again[column].to_numpy() == pytest.approx(old[column].to_numpy(), rel=1e-3, abs=1e-7)
+
+
+def test_split_ranks_item_by_item() -> None:
+    rng = np.random.default_rng(SEED)
+    data = benchmark.Sequences.of([rng.choice(30, 6, replace=False) for _ in range(40)])
+    users = rng.permutation(40)[:25]
+    found = designs.split_ranks(data, 5, users, 8, 2)
+    learnt, held_out = data.without_last(1)
+    scores = benchmark.pure_svd(learnt, 5)(np.arange(40))
+    right = np.linalg.svd(learnt.matrix.toarray(), full_matrices=False)[2]
+    rough = learnt.matrix.toarray() @ right[:2].T @ right[:2]
+    counts = np.bincount(learnt.items, minlength=data.n_items)
+
+    for row, user in zip(found.itertuples(), users, strict=True):
+        own = set(learnt.items[learnt.starts[user] : learnt.starts[user + 1]].tolist())
+        test = int(held_out[user])
+        others = [i for i in range(data.n_items) if i not in own and i != test]
+        above = [i for i in others if scores[user, i] > scores[user, test]]
+        popular = sorted(others, key=lambda i: (-counts[i], i))[:8]
+        near = sorted(others, key=lambda i: -rough[user, i])[:8]
+        assert row.above == len(above)
+        assert row.popular == len(set(above) & set(popular))
+        assert row.search == len(set(above) & set(near))
+
+
+def test_what_is_left_over_by_bayes() -> None:
+    rng = np.random.default_rng(SEED)
+    rows, values = rng.dirichlet(np.ones(4), 6), rng.random(6)
+    weights = rng.dirichlet(np.ones(6))
+    total = 0.0
+    for outcome in range(4):
+        posterior = weights * rows[:, outcome] / (weights @ rows[:, outcome])
+        mean = posterior @ values
+        total += (weights @ rows[:, outcome]) * (posterior @ (values - mean) ** 2)
+    assert designs.left_over(rows, values, weights) == pytest.approx(total)
+
+
+def test_the_design_that_costs_as_much() -> None:
+    above = np.array([0, 3, 20, 400, 900])
+    design = designs.spent(above, 2_000, 200.0)
+    larger = Adaptive(2_000, design.first + 1, 16 * (design.first + 1), replacement=False)
+    assert design.cost(above + 1).mean() <= 200.0 < larger.cost(above + 1).mean()
+
+
+def test_designs_by_draws() -> None:
+    # A thousand evaluations of the same users by each design.
+    n, whole, rest, of, times = 400, 12, 20, "ndcg@10", 1_000
+    rng = np.random.default_rng(SEED)
+    above = np.minimum((rng.pareto(0.5, 60) * 3).astype(int), n - 1 - whole)
+    inside = np.minimum(rng.binomial(above, 0.6), whole)
+    split = pd.DataFrame({"above": above, "popular": inside // 2, "search": inside})
+    found = designs.by_design(split, n, of, whole, rest).set_index("design")
+    exact = metric(of)(above + 1, n).mean()
+    gamma = estimators.default_gamma(60)
+    design = designs.spent(above, n, 33)
+    adaptive = bias_variance(of, design, gamma)
+    stratified = bias_variance(of, Stratified(n, whole, rest, replacement=False), gamma)
+    protocol = Protocol(n, whole + rest, replacement=False)
+    fixed = estimators.bias_variance(of, protocol, gamma)
+    averages: dict[str, list[float]] = {"fixed": [], "adaptive": [], "search": []}
+    rest_of = stratified.design.rest
+    for _ in range(times):
+        averages["fixed"].append(float(fixed(protocol.draw(above + 1, rng)).mean()))
+        averages["adaptive"].append(float(adaptive(*design.draw(above + 1, rng)).mean()))
+        drawn = rest_of.draw(above - inside + 1, rng) - 1
+        averages["search"].append(float(stratified(inside, drawn).mean()))
+    for name, values in averages.items():
+        sd = found.loc[name, "sd"]
+        assert np.mean(values) - exact == pytest.approx(
+            found.loc[name, "bias"], abs=4 * sd / np.sqrt(times)
+        )
+        assert np.std(values) == pytest.approx(sd, rel=0.1)
+    trusted = metric(of)(inside + 1, n).mean() - exact
+    assert found.loc["search, trusted", "bias"] == pytest.approx(trusted)
+    assert found["left"].between(0, 1).all()
+    assert found.loc["search", "left"] <= found.loc["search, trusted", "left"] + 1e-12
+
+
+@needs_data
+def test_strata_come_out_as_they_are_kept() -> None:
+    data, told = benchmark.DATA["ml-100k"](), benchmark.facts("ml-100k")
+    users = np.random.default_rng(benchmark.SEED).permutation(data.n_users)[: designs.USERS]
+    factors = int(told["recommenders"]["PureSVD"]["settings"]["factors"])
+    found = designs.split_ranks(data, factors, users, designs.WHOLE, designs.COARSE)
+    kept = designs.strata("ml-100k")
+    assert (found != kept).any(axis=1).mean() < 0.001  # scores may differ in their last digit
+    # The ranks are those of the benchmark, but for ties.
+    places = benchmark.ranks("ml-100k")["PureSVD"]
+    low, high = places.n_better, places.n_better + places.n_tied
+    assert ((kept["above"] >= low) & (kept["above"] <= high)).mean() > 0.999
