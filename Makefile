@@ -1,6 +1,6 @@
-# The commands of the project; each installs what it needs into .venv first (lab, ranks and
-# test-lowest and test-peers into environments of their own: .venv-lab, .venv-study, .venv-lowest,
-# .venv-peers).
+# The commands of the project; each installs what it needs into .venv first (lab, ranks,
+# test-lowest, test-peers and graphs into environments of their own: .venv-lab, .venv-study,
+# .venv-lowest, .venv-peers, .venv-graphs).
 #
 #   make book       execute the chapters and build the site into _build/html
 #   make test       run the tests and the doctests          (ARGS='-k protocol' for some;
@@ -8,6 +8,7 @@
 #                   VENV=.venv-3.13 PYTHON=python3.13 for another Python)
 #   make test-lowest  some tests on the lowest versions that the library takes, on Python 3.11
 #   make test-peers the readers on results of the libraries themselves, on Python 3.11 and Linux
+#   make test-graphs  those of PyKEEN and OGB, whose PyTorch is newer than RecBole's
 #   make chapter    run one chapter with other parameters   (CHAPTER=03 ARGS='-p n_negatives 500')
 #   make measure    words, code, tables and figures of each chapter, and where its first figure is
 #   make figure     write the README's figure anew
@@ -18,6 +19,7 @@
 #   make ranks      recompute the ranks that come with the package  (ARGS=--check to compare only)
 #   make benchmark-ranks  recompute the ranks of the benchmark, an hour on two cores; resumes
 #                   (ARGS='--data FOLDER --output ranks' for data sets of your own)
+#   make graph-ranks  train the models of links in graphs anew and rank  (ARGS=--check to compare)
 #   make evidence   what each correction makes of the benchmark's ranks, anew; resumes
 #   make test-site  open every page of the site in a Chromium and check it
 #   make benchmarks time and memory, beside the plain formulas: see benchmarks/README.md
@@ -29,7 +31,7 @@ PORT ?= 8000
 RUN := $(VENV)/bin/python
 MAKEFLAGS += --no-print-directory
 
-.PHONY: book measure figure test test-lowest test-peers chapter lab serve lint sync ranks benchmark-ranks evidence test-site benchmarks constraints clean
+.PHONY: book measure figure test test-lowest test-peers test-graphs chapter lab serve lint sync ranks benchmark-ranks graph-ranks evidence test-site benchmarks constraints clean
 
 book: $(VENV)/book.installed
 	@$(RUN) book/build.py site
@@ -56,6 +58,10 @@ test-lowest: .venv-lowest/lowest.installed
 # In an environment of its own: RecBole needs older libraries, among them several gigabytes.
 test-peers: .venv-peers/peers.installed
 	.venv-peers/bin/python -m pytest tests/peers $(ARGS)
+
+# PyTorch for PyKEEN is gigabytes, and newer than the one that RecBole takes.
+test-graphs: .venv-graphs/graphs.installed
+	.venv-graphs/bin/python -m pytest tests/peers/test_pykeen.py tests/peers/test_ogb.py $(ARGS)
 
 chapter: $(VENV)/book.installed
 	@$(RUN) book/build.py chapter $(CHAPTER) $(ARGS)
@@ -84,6 +90,9 @@ ranks: .venv-study/study.installed
 benchmark-ranks: .venv-study/study.installed
 	OPENBLAS_NUM_THREADS=2 .venv-study/bin/python -m sampled_book.benchmark $(ARGS)
 
+graph-ranks: .venv-graphs/graphs.installed
+	OPENBLAS_NUM_THREADS=1 .venv-graphs/bin/python -m sampled_book.graphs $(ARGS)
+
 evidence: $(VENV)/book.installed
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m sampled_book.evidence $(ARGS)
 
@@ -102,11 +111,15 @@ clean:
 .venv-study/study.installed: NAME := study
 .venv-lowest/lowest.installed: NAME := lowest
 .venv-peers/peers.installed: NAME := peers
-.venv-lowest/lowest.installed .venv-peers/peers.installed: PYTHON := python3.11
+.venv-graphs/graphs.installed: NAME := graphs
+.venv-lowest/lowest.installed .venv-peers/peers.installed .venv-graphs/graphs.installed: \
+	PYTHON := python3.11
 .venv-study/study.installed: constraints-study.txt
 .venv-lowest/lowest.installed: constraints-lowest.txt
 .venv-peers/peers.installed: constraints-peers.txt
-.venv-study/study.installed .venv-lowest/lowest.installed .venv-peers/peers.installed: pyproject.toml
+.venv-graphs/graphs.installed: constraints-graphs.txt
+.venv-study/study.installed .venv-lowest/lowest.installed .venv-peers/peers.installed \
+.venv-graphs/graphs.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	@echo "Installing the pinned packages into .venv-$(NAME)"
 	@$(PYTHON) -m venv .venv-$(NAME)

@@ -8,6 +8,8 @@ gigabytes and needs an older pandas, so it has an environment of its own.  const
 for `make test-lowest`: what the library asks for in the lowest versions that it takes.
 constraints-lab.txt is what `make lab` needs besides the first section of constraints.txt.
 constraints-peers.txt is for `make test-peers`: the libraries whose results are read.
+constraints-graphs.txt is for `make graph-ranks` and `make test-graphs`: PyKEEN, whose PyTorch is
+newer than the one that RecBole takes.
 """
 
 import re
@@ -60,6 +62,13 @@ PEERS_HEADER = """\
 PEERS_SYSTEM = ("--no-universal", "--python-platform", "x86_64-manylinux_2_28")
 #: What the Ray and the PyTorch that RecBole takes import without asking for it.
 PEERS_BEFORE = ["setuptools<82", "six"]
+GRAPHS = ["parquet", "graphs"]
+GRAPHS_HEADER = """\
+# Written by `make constraints`; do not edit.  Python 3.11 on Linux (x86-64).
+# For `make graph-ranks` and `make test-graphs`, in an environment of its own, with pip's
+# --require-hashes.
+
+"""
 # One line for a release: its name, version and marker; hashes follow on continuation lines.
 RELEASE = re.compile(r"(?m)^(?=[a-z0-9])")
 
@@ -99,6 +108,11 @@ def peers() -> list[str]:
     return resolve(PEERS, *PEERS_SYSTEM, besides=[*testing(), *PEERS_BEFORE])
 
 
+def graphs() -> list[str]:
+    """Return PyKEEN and OGB, and what tests their readers."""
+    return resolve(GRAPHS, *PEERS_SYSTEM, besides=testing())
+
+
 def lab(pins: Path) -> list[str]:
     """Return what JupyterLab needs beside the book, in the versions that are pinned already."""
     book, both = (resolve(extras, "--constraint", str(pins)) for extras in (["book"], LAB))
@@ -121,6 +135,7 @@ def main() -> None:
     (ROOT / "constraints-study.txt").write_text(STUDY_HEADER + "\n".join(resolve(STUDY)) + "\n")
     (ROOT / "constraints-lowest.txt").write_text(LOWEST_HEADER + "\n".join(lowest()) + "\n")
     (ROOT / "constraints-peers.txt").write_text(PEERS_HEADER + "\n".join(peers()) + "\n")
+    (ROOT / "constraints-graphs.txt").write_text(GRAPHS_HEADER + "\n".join(graphs()) + "\n")
     (ROOT / "constraints-lab.txt").write_text(LAB_HEADER + "\n".join(lab(pins)) + "\n")
 
 

@@ -41,7 +41,7 @@ ItemSets = Any
 #: Scores of a block of instances for a slice of the items.
 Tile = Callable[[slice], NDArray[Any]]
 RankTies = Literal["optimistic", "pessimistic", "random"]
-Ties = Literal["optimistic", "pessimistic", "mean", "random"]
+Ties = Literal["optimistic", "pessimistic", "mean", "random", "realistic"]
 
 _BLOCK_ENTRIES = 2**21  # given scores that are checked at a time: 16 MiB in float64
 #: Instances and items whose scores are compared at a time: small enough to be in the cache still
@@ -160,9 +160,11 @@ class RankIntervals:
         ----------
         metric : Metric or str
             From :func:`sampled_metrics.metric`.
-        ties : {"mean", "optimistic", "pessimistic", "random"}
-            "mean" is the exact expectation of the metric over ties broken uniformly at random,
-            which is not the metric of the mean rank. The others are as in :meth:`ranks`.
+        ties : {"mean", "optimistic", "pessimistic", "random", "realistic"}
+            "mean" is the exact expectation of the metric over ties broken uniformly at random.
+            "realistic" is the metric of the mean of the first and the last rank, which may lie
+            between two ranks, as PyKEEN, OGB and TGB have it; for AUC that is the same. The others
+            are as in :meth:`ranks`.
         rng : int or numpy.random.Generator, optional
             A seed, or where the draws come from. Needed by "random" alone.
 
@@ -173,19 +175,26 @@ class RankIntervals:
         Raises
         ------
         ValueError
-            If `ties` is not one of the four, or if `rng` is missing for "random".
+            If `ties` is not one of the five, or if `rng` is missing for "random".
 
         Examples
         --------
         >>> RankIntervals([0], [1], [10]).evaluate("rr")
         array([0.75])
+        >>> RankIntervals([0], [1], [10]).evaluate("rr", "realistic").round(4)  # 1 over 1.5
+        array([0.6667])
         """
         metric = parsed(metric)
         if ties == "mean":
             return self._mean(metric)
+        if ties == "realistic":
+            if (self.n_candidates < 2).any():
+                raise ValueError("n_candidates must be >= 2 to evaluate ties 'realistic', got 1")
+            middle = self.n_better + 1 + self.n_tied / 2
+            return metric.term_between(middle, np.array(1), 1, self.n_candidates)
         if ties not in ("optimistic", "pessimistic", "random"):
             raise ValueError(
-                "ties must be 'optimistic', 'pessimistic', 'mean' or 'random', got "
+                "ties must be 'optimistic', 'pessimistic', 'mean', 'random' or 'realistic', got "
                 f"{as_written(ties)}"
             )
         return metric(self.ranks(ties, rng), n_items=self.n_candidates)

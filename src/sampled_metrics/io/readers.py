@@ -3,9 +3,10 @@
 A library that ranks sampled candidates knows each candidate's score, and a log needs only how many
 negatives scored above each relevant item and how many the same. :func:`from_scores` counts them;
 :func:`trec`, :func:`ranx`, :func:`rectools`, :func:`recbole` and :func:`recbole_scores` bring what
-their libraries return into its form. None of these libraries is imported. An item that a run does
-not hold has no score, so its rank is unknown: a run cut off at its best items is refused unless
-every relevant item is among them. And :func:`rank_files` ranks all items instead.
+their libraries return into its form, as :mod:`~sampled_metrics.io.links` does for links in graphs.
+None of these libraries is imported. An item that a run does not hold has no score, so its rank is
+unknown: a run cut off at its best items is refused unless every relevant item is among them. And
+:func:`rank_files` ranks all items instead.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ from ..ranking import _as_csr
 from ..results import Ranks
 from ..sharded import Job, Parts, Score, fingerprint, ranked
 from .files import replacing
+from .links import _on_cpu
+from .links import link_prediction as link_prediction
+from .links import pykeen as pykeen
+from .links import pykeen_metrics as pykeen_metrics
 from .logs import _labels, _listed, _loaded, _need, _need_pyarrow, _numbers
 
 Duplicates = Literal["refuse", "keep", "collapse"]
@@ -863,11 +868,6 @@ def _nested(given: Any, name: str, value: str) -> pd.DataFrame:
     numbers = [number for own in table.values() for number in own.values()]
     rows[value] = pd.Series(numbers, dtype=object)  # pandas 2 takes no number beyond all floats
     return rows
-
-
-def _on_cpu(values: Any) -> Any:
-    """The values of a tensor, wherever it is and whatever it takes part in."""
-    return values.detach().cpu().numpy() if hasattr(values, "detach") else values
 
 
 def _load_factors(path: str | Path) -> NDArray[Any]:

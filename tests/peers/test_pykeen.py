@@ -1,0 +1,137 @@
+"""PyKEEN: its evaluators' ranks and metrics, and what we read of them (`make test-graphs`)."""
+
+import logging
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2", reason="RecBole needs an older one")
+pytest.importorskip("pykeen", reason="make test-graphs has it")
+
+from pykeen.datasets import Nations  # noqa: E402
+from pykeen.evaluation import RankBasedEvaluator, SampledRankBasedEvaluator  # noqa: E402
+from pykeen.models import DistMult, MarginalDistributionBaseline  # noqa: E402
+
+import sampled_metrics as sm  # noqa: E402
+from sampled_book import graphs  # noqa: E402
+from sampled_metrics.io import readers  # noqa: E402
+from sampled_metrics.ranking import RankIntervals, exact_ranks  # noqa: E402
+
+logging.getLogger("pykeen").setLevel(logging.ERROR)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return Nations()
+
+
+@pytest.fixture(scope="module", params=["counts", "learns"])
+def model(request, data):
+    """One with many equal scores, and one with none."""
+    if request.param == "counts":
+        made = MarginalDistributionBaseline(triples_factory=data.training)
+        made.register_buffer("none", torch.zeros(0))
+        return made
+    return DistMult(triples_factory=data.training, embedding_dim=8, random_seed=3)
+
+
+def evaluated(evaluator, model, data):
+    known = [data.training.mapped_triples, data.validation.mapped_triples]
+    options = {"additional_filter_triples": known, "batch_size": 64, "use_tqdm": False}
+    return evaluator.evaluate(model, data.testing.mapped_triples, **options)
+
+
+def intervals(rows):
+    return RankIntervals(rows["n_better"], rows["n_tied"], rows["n_negatives"] + 1)
+
+
+NAMES = {"rr": "mrr", "hit@1": "hits@1", "hit@3": "hits@3", "hit@10": "hits@10"}
+
+
+def test_metrics_of_the_ranks_are_those_of_pykeen_under_each_tie_policy(model, data):
+    evaluator = RankBasedEvaluator(clear_on_finalize=False)
+    results = evaluated(evaluator, model, data)
+    places = intervals(readers.pykeen(evaluator))
+    for ties in ("optimistic", "realistic", "pessimistic"):
+        for ours, theirs in NAMES.items():
+            reported = results.get_metric(f"both.{ties}.{theirs}")
+            assert places.evaluate(ours, ties).mean() == pytest.approx(reported, abs=1e-6)
+    mine = graphs.adjustments(places)
+    for ours, theirs in (("AMR", "amr"), ("AMRI", "amri"), ("z", "z_arithmetic_mean_rank")):
+        assert mine[ours] == pytest.approx(results.get_metric(theirs), rel=1e-6), ours
+
+
+def test_ranks_are_those_among_what_is_not_known_to_be_true(model, data):
+    evaluator = RankBasedEvaluator(clear_on_finalize=False)
+    evaluated(evaluator, model, data)
+    rows = readers.pykeen(evaluator)
+    test = data.testing.mapped_triples
+    parts = (data.training, data.validation, data.testing)
+    true = {tuple(t) for part in parts for t in part.mapped_triples.tolist()}
+    for target, column in (("head", 0), ("tail", 2)):
+        scores = model.predict(hrt_batch=test, target=target).detach().numpy()
+        others = []
+        for triple in test.tolist():
+            ends = [[*triple[:column], e, *triple[column + 1 :]] for e in range(data.num_entities)]
+            here = {e for e, end in enumerate(ends) if tuple(end) in true}
+            others.append(sorted(here - {triple[column]}))
+        places = exact_ranks(scores, test[:, column].numpy(), others)
+        own = rows[rows["instance"] == target]
+        assert (own["n_better"].to_numpy() == places.n_better).all()
+        assert (own["n_tied"].to_numpy() == places.n_tied).all()
+        assert (own["n_items"].to_numpy() == places.n_candidates).all()
+
+
+def sampled(data, n_negatives, seed=1):
+    import random
+
+    random.seed(seed)  # PyKEEN draws by it
+    known = [data.training.mapped_triples, data.validation.mapped_triples]
+    return SampledRankBasedEvaluator(
+        evaluation_factory=data.testing,
+        additional_filter_triples=known,
+        num_negatives=n_negatives,
+        clear_on_finalize=False,
+    )
+
+
+def test_a_sampled_evaluation_in_the_three_lines_of_the_how_to(data, naive, shown):
+    model = DistMult(triples_factory=data.training, embedding_dim=8, random_seed=3)
+    evaluator = sampled(data, 1)
+    results = evaluated(evaluator, model, data)
+    known = [data.training.mapped_triples, data.validation.mapped_triples]
+    ran = shown("rows = readers.pykeen", ["rr", "hit@1", "auc"], evaluator=evaluator, known=known)
+    auc = (1 + results.get_metric("amri")) / 2
+    expected = {"rr": results.get_metric("mrr"), "hit@1": results.get_metric("hits@1"), "auc": auc}
+    assert naive(ran["found"]) == pytest.approx(expected, abs=1e-6)
+    full = RankBasedEvaluator(clear_on_finalize=False)
+    evaluated(full, model, data)
+    assert (ran["rows"]["n_items"] == readers.pykeen(full)["n_items"]).all()
+
+
+def test_negatives_that_pykeen_repeats_are_refused(data):
+    model = DistMult(triples_factory=data.training, embedding_dim=8, random_seed=3)
+    evaluator = sampled(data, 10)
+    evaluated(evaluator, model, data)
+    with pytest.raises(ValueError, match="PyKEEN repeats them then"):
+        readers.pykeen(evaluator)
+
+
+def test_averages_become_a_row_that_published_takes(data):
+    model = DistMult(triples_factory=data.training, embedding_dim=8, random_seed=3)
+    results = evaluated(sampled(data, 1), model, data)
+    row = readers.pykeen_metrics(results, method="DistMult")
+    assert float(row["MRR"].item()) == pytest.approx(results.get_metric("mrr"), abs=1e-6)
+    users = 2 * data.testing.num_triples
+    found = sm.published(
+        row[["method", "MRR", "AUC"]], n_items=8, n_negatives=1, users=users, replacement=False
+    )
+    assert found.checks["together"].all()
+
+
+def test_the_bundled_ranks_of_the_baseline_are_those_of_pykeen():
+    for graph in graphs.GRAPHS:
+        fresh, kept = graphs.compute(graph, "Frequency")[0], graphs.ranks(graph)["Frequency"]
+        assert np.array_equal(fresh.n_better, kept.n_better)
+        assert np.array_equal(fresh.n_tied, kept.n_tied)
+        assert np.array_equal(fresh.n_candidates, kept.n_candidates)

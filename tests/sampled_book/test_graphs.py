@@ -1,0 +1,189 @@
+"""Samples of ranks in graphs against enumeration, and the bundle; training is in tests/peers."""
+
+import json
+from itertools import combinations, product
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sampled_book import benchmark, graphs
+from sampled_book.graphs import GRAPHS, MODELS
+from sampled_metrics.metrics import metric
+from sampled_metrics.ranking import RankIntervals
+
+
+def enumerated(better, tied, items, m, name):
+    """Mean of a metric over all samples of m of the other candidates and all orders of ties."""
+    of, values = metric(name), []
+    for sample in combinations(range(items - 1), min(m, items - 1)):
+        above = sum(i < better for i in sample)
+        level = sum(better <= i < better + tied for i in sample)
+        values.append(
+            np.mean([of([above + j + 1], n_items=len(sample) + 1)[0] for j in range(level + 1)])
+        )
+    return np.mean(values)
+
+
+@pytest.mark.parametrize("name", ["rr", "hit@1", "ndcg@3", "auc"])
+def test_expectations_are_those_of_all_samples(name):
+    cases = [(0, 0, 7), (2, 0, 7), (1, 3, 8), (0, 2, 3), (5, 1, 7), (0, 0, 2)]
+    places = RankIntervals(*np.array(cases).T)
+    for m in (1, 3, 5):
+        slow = [enumerated(*case, m, name) for case in cases]
+        assert graphs.expected(places, m, name) == pytest.approx(slow, abs=1e-12)
+
+
+def test_filtering_may_leave_fewer_negatives():
+    places = RankIntervals([0, 1], [0, 0], [4, 90])
+    assert graphs.negatives(places, 10).tolist() == [3, 10]
+    with pytest.raises(ValueError, match="n_negatives must be a whole number >= 1, got 0"):
+        graphs.negatives(places, 0)
+
+
+def test_adjusted_metrics_have_the_moments_of_a_random_order_taken_out():
+    # All ranks of two predictions among 3 and 5 candidates are equally likely.
+    found = [graphs.adjusted([a, b], [2, 4]) for a, b in product(range(3), range(5))]
+    means = {name: np.mean([one[name] for one in found]) for name in found[0]}
+    assert means == pytest.approx({"AMR": 1, "AMRI": 0, "z": 0}, abs=1e-12)
+    assert np.var([one["z"] for one in found]) == pytest.approx(1)
+    assert graphs.adjusted([0, 0], [2, 4])["AMRI"] == 1
+    assert graphs.adjusted([2, 4], [2, 4])["AMRI"] == -1
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_amri_is_auc_stretched_if_all_have_as_many_candidates_and_weighted_else(alike):
+    rng = np.random.default_rng(7)
+    items = np.full(50, 30) if alike else rng.integers(6, 60, 50)
+    better = (rng.random(50) ** 3 * (items - 3)).astype(int)
+    places = RankIntervals(better, rng.integers(0, 3, 50), items)
+    auc = places.evaluate("auc")
+    exact, sampled = graphs.adjustments(places)["AMRI"], graphs.adjustments(places, 5)["AMRI"]
+    assert exact == pytest.approx(2 * np.average(auc, weights=items - 1) - 1)
+    assert sampled == pytest.approx(2 * auc.mean() - 1)
+    assert (abs(exact - sampled) < 1e-12) == alike
+
+
+def test_a_log_has_the_expected_metrics_and_two_instances_of_each_triple():
+    places = graphs.ranks("kinships")
+    log = graphs.sampled_log("kinships", 10)
+    frame = log.frame
+    assert frame.groupby(["recommender", "user"])["instance"].nunique().eq(2).all()
+    for name, each in places.items():
+        own = frame[frame["recommender"] == name]
+        sampled = RankIntervals(own["n_better"], own["n_tied"], own["n_negatives"] + 1)
+        drawn, mean = sampled.evaluate("rr"), graphs.expected(each, 10, "rr").mean()
+        assert abs(drawn.mean() - mean) < 4 * drawn.std() / np.sqrt(drawn.size) + 1e-9
+        # Heads first and then tails, as in the bundle.
+        half = each.n_candidates.size // 2
+        order = own.sort_values(["instance", "user"])
+        assert (order["n_items"].to_numpy()[:half] == each.n_candidates[:half]).all()
+    again = graphs.sampled_log("kinships", 10).frame
+    pd.testing.assert_frame_equal(frame, again)
+
+
+def test_reversed_pairs_are_those_of_both_columns():
+    rows = [("g", name, "rr", 5, exact, sampled) for name, exact, sampled in
+            (("A", 0.5, 0.6), ("B", 0.4, 0.7), ("C", 0.3, 0.5), ("D", 0.2, 0.55))]  # fmt: skip
+    table = pd.DataFrame(rows, columns=["graph", "model", "metric", "m", "exact", "sampled"])
+    found = graphs.reversed_pairs(table).iloc[0]
+    assert (found["pairs"], found["reversed"], found["which"]) == (6, 2, "A and B, C and D")
+
+
+def test_auc_is_the_same_in_expectation_and_mrr_is_not():
+    table = graphs.overview(["auc", "rr"], [5, 50])
+    auc = table[table["metric"] == "auc"]
+    assert auc["sampled"].to_numpy() == pytest.approx(auc["exact"].to_numpy(), abs=1e-12)
+    rr = table[(table["metric"] == "rr") & (table["m"] == 5)]
+    assert (rr["sampled"] > rr["exact"]).all()
+
+
+# --- the bundle and its command -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_bundled_ranks_are_whole(graph):
+    found, told = graphs.ranks(graph), graphs.facts(graph)
+    assert list(found) == list(MODELS)
+    sizes = [places.n_candidates for places in found.values()]
+    assert all(np.array_equal(size, sizes[0]) for size in sizes)
+    assert sizes[0].size == 2 * told["test"]
+    assert 2 <= sizes[0].min() <= sizes[0].max() <= told["entities"]
+    assert set(told["versions"]) == {"numpy", "pykeen", "torch"}
+    for name in MODELS:
+        assert told["models"][name]["settings"] == graphs.settings(graph, name)
+
+
+def test_bundle_is_small():
+    files = [*graphs.BUNDLE.iterdir()]
+    assert sorted(path.stem for path in files) == sorted([*GRAPHS, *GRAPHS])
+    assert sum(path.stat().st_size for path in files) < 2e5
+    for path in graphs.BUNDLE.glob("*.json"):
+        assert json.loads(path.read_text())["command"].startswith("python -m sampled_book.graphs")
+
+
+SHAPE = {"entities": 9, "relations": 2, "training": 30, "validation": 3, "test": 3}
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """Stands for PyKEEN: how often each model was asked for, and ranks that can be moved."""
+    asked = []
+
+    def compute(graph, name):
+        asked.append((graph, name))
+        settings = {"settings": graphs.settings(graph, name)}
+        return RankIntervals([0, 3, 1, 0, 2, 5], [0, 1, 0, 0, 0, 0], [9, 9, 7, 9, 9, 8]), settings
+
+    monkeypatch.setattr(graphs, "compute", compute)
+    monkeypatch.setattr(graphs, "shape", lambda graph: dict(SHAPE))
+    monkeypatch.setattr(graphs, "version", lambda name: "0")
+    return asked
+
+
+def test_what_is_there_is_not_computed_again(trained, tmp_path, capsys):
+    arguments = ["--graphs", "umls", "--output", str(tmp_path)]
+    assert graphs.main(arguments) == 0
+    assert trained == [("umls", name) for name in MODELS]
+    assert capsys.readouterr().out.count("umls, ") == len(MODELS)
+    trained.clear()
+    assert graphs.main(arguments) == 0
+    assert trained == []
+    assert list(graphs.ranks("umls", tmp_path)) == list(MODELS)
+    assert graphs.facts("umls", tmp_path)["command"].endswith(
+        "--graphs umls --output " + str(tmp_path)
+    )
+
+
+def test_the_check_tells_what_moved(trained, tmp_path, capsys, monkeypatch):
+    arguments = ["--graphs", "nations", "--output", str(tmp_path)]
+    assert graphs.main(arguments) == 0
+    assert graphs.main([*arguments, "--check"]) == 0
+    assert "as they are kept" in capsys.readouterr().out
+    kept, told = graphs.ranks("nations", tmp_path), graphs.facts("nations", tmp_path)
+
+    def check(**changes):
+        benchmark.write("nations", kept | changes, told, tmp_path)
+        assert graphs.main([*arguments, "--check"]) == 1
+        return capsys.readouterr().out.strip()
+
+    old = kept["DistMult"]
+    moved = RankIntervals(old.n_better + (np.arange(6) == 1), old.n_tied, old.n_candidates)
+    assert check(Frequency=moved) == "nations, Frequency: ranks differ for 1 predictions"
+    worse = RankIntervals(old.n_better + 1, old.n_tied, old.n_candidates)
+    assert check(DistMult=worse).startswith("nations, DistMult: MRR is 0.")
+    fewer = {name: RankIntervals(old.n_better, old.n_tied, old.n_candidates + 1) for name in kept}
+    assert "other candidates were left" in check(**fewer)
+    monkeypatch.setattr(graphs, "shape", lambda graph: SHAPE | {"test": 4})
+    assert check() == "nations: test must be 3, got 4"
+
+
+def test_without_pykeen_the_command_says_what_to_install(tmp_path, capsys, monkeypatch):
+    def missing(graph):
+        raise ImportError("No module named 'pykeen'")
+
+    monkeypatch.setattr(graphs, "shape", missing)
+    assert graphs.main(["--graphs", "umls", "--output", str(tmp_path)]) == 2
+    assert "install the extra graphs" in capsys.readouterr().err
+    with pytest.raises(FileNotFoundError, match="has no ranks of 'umls'"):
+        graphs.ranks("umls", tmp_path)
