@@ -3,7 +3,7 @@
 For recommenders whose true ranks are known (:mod:`sampled_book.benchmark`) the expectation and the
 variance of every correction that is a fixed vector are sums over users, so nothing is simulated:
 :func:`exact`. The verdicts of :func:`~sampled_metrics.evaluation.compare` and the corrections that
-are fitted to the sample are taken from one drawn log for each number of negatives: :func:`drawn`.
+are fitted to the sample are taken from drawn logs: :func:`drawn`, :func:`fitted`.
 ``python -m sampled_book.evidence`` computes all of it for data sets that the benchmark has ranked.
 """
 
@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
+from itertools import combinations, product
 from math import log
 from pathlib import Path
 from typing import Any
@@ -43,8 +43,9 @@ from .tables import Lookup, Table
 BUNDLE = benchmark.BUNDLE / "evidence"
 METRICS = ("recall@10", "ndcg@10", "ap", "auc", "recall@50")
 SIZES = (20, 100, 500)
-#: Metrics that verdicts are drawn for.
+#: Metrics that verdicts are drawn for, and on how many logs for a number of negatives; else one.
 JUDGED = ("recall@10", "ndcg@10")
+DRAWS = {100: 5}
 #: Least bias has no correct digits with more negatives.
 MOST_LEAST = 20
 FITTED_PRIOR = "bias-variance, fitted prior"
@@ -475,7 +476,8 @@ def run(
     """Compute the tables of a data set, each written again with every part that is added.
 
     What the folder has is not computed again. "errors" and "pairs" are those of :func:`exact`,
-    "verdicts" and "possible" those of :func:`drawn`, "fitted" that of :func:`fitted`.
+    "verdicts" and "possible" those of :func:`drawn`, on `DRAWS` logs, "fitted" that of
+    :func:`fitted`, on the first.
 
     Parameters
     ----------
@@ -496,8 +498,9 @@ def run(
             parts.append((by_draw, KINDS[:2], partial(exact, ranks, m, again)))
     for m in within:
         parts.append(({"m": m}, KINDS[4:], partial(_alone, fitted, ranks, m)))
-        for of in JUDGED:
-            parts.append(({"m": m, "metric": of}, KINDS[2:4], partial(drawn, ranks, m, of)))
+        for of, draw in product(JUDGED, range(DRAWS.get(m, 1))):
+            log = {"m": m, "metric": of, "draw": draw}
+            parts.append((log, KINDS[2:4], partial(drawn, ranks, m, of, SEED + draw)))
     for cell, kinds, made in parts:
         kept = {kind: _kept(folder / f"{name}.{kind}.csv.gz", cell) for kind in kinds}
         if all(known for _, known in kept.values()):
@@ -576,6 +579,33 @@ def bundled(
         table = pd.read_csv(where / f"{name}.{kind}.csv.gz")
         table.insert(0, "data", name)
         tables.append(table)
+    return pd.concat(tables, ignore_index=True)
+
+
+def every(kind: str, folder: str | Path = "") -> pd.DataFrame:
+    """A table of the package's data sets and of those of a folder of ranks.
+
+    Parameters
+    ----------
+    kind : {"errors", "pairs", "verdicts", "possible", "fitted"}
+    folder : str or Path, optional
+        Where ``python -m sampled_book.benchmark --output`` wrote ranks, with their evidence in the
+        folder "evidence" within; none by default.
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    FileNotFoundError
+        If a data set of the folder has no evidence.
+    """
+    tables = [bundled(kind)]
+    if folder:
+        own = [name for name, where in benchmark.every(folder).items() if where == Path(folder)]
+        kept = tables[0][~tables[0]["data"].isin(own)]
+        tables = [kept, bundled(kind, own, Path(folder) / "evidence")]
     return pd.concat(tables, ignore_index=True)
 
 

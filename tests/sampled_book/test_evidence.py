@@ -230,7 +230,7 @@ def same(rows, table):
 
 def test_evidence_of_a_folder_of_ranks(tmp_path, toy, capsys):
     few = {name: toy[name] for name in ("Good", "Poor", "Random")}
-    benchmark.write("toy", few, {}, tmp_path)
+    benchmark.write("toy", few, {}, {}, tmp_path)
     assert evidence.main(["--ranks", str(tmp_path), "--sizes", "20"]) == 0
     assert "toy, m 20, metric ndcg@10" in capsys.readouterr().out
     assert evidence.main(["--ranks", str(tmp_path), "--sizes", "20"]) == 0
