@@ -36,7 +36,7 @@ from sampled_metrics.metrics import metric
 from sampled_metrics.protocol import Protocol
 from sampled_metrics.ranking import RankIntervals
 
-from . import benchmark
+from . import benchmark, protocols
 from .bundled_log import simulate
 from .tables import Lookup, Table
 
@@ -46,13 +46,15 @@ SIZES = (20, 100, 500)
 #: Metrics that verdicts are drawn for, and on how many logs for a number of negatives; else one.
 JUDGED = ("recall@10", "ndcg@10")
 DRAWS = {100: 5}
+#: With more negatives :func:`~sampled_book.protocols.effects` takes minutes and says little more.
+MOST_EFFECTS = 100
 #: Least bias has no correct digits with more negatives.
 MOST_LEAST = 20
 FITTED_PRIOR = "bias-variance, fitted prior"
 #: Bias-variance with a weight of the variance that is larger than the default.
 STEADY, STEADY_GAMMA = "bias-variance, gamma 0.1", 0.1
 #: A random order is no recommender whose place anybody doubts.
-FLOOR = "Random"
+FLOOR = protocols.FLOOR
 SEED = 12
 #: Standard errors on either side of an interval, for 95% of many users.
 _REACH = 1.959963984540054
@@ -463,7 +465,7 @@ def _log(
 
 # --- the bundle -----------------------------------------------------------------------------------
 
-KINDS = ("errors", "pairs", "verdicts", "possible", "fitted")
+KINDS = ("errors", "pairs", "verdicts", "possible", "fitted", "effects", "fewer")
 
 
 def run(
@@ -477,7 +479,7 @@ def run(
 
     What the folder has is not computed again. "errors" and "pairs" are those of :func:`exact`,
     "verdicts" and "possible" those of :func:`drawn`, on `DRAWS` logs, "fitted" that of
-    :func:`fitted`, on the first.
+    :func:`fitted`, on the first, "effects" and "fewer" those of :mod:`sampled_book.protocols`.
 
     Parameters
     ----------
@@ -497,7 +499,10 @@ def run(
             by_draw = {"m": m, "replacement": again}
             parts.append((by_draw, KINDS[:2], partial(exact, ranks, m, again)))
     for m in within:
-        parts.append(({"m": m}, KINDS[4:], partial(_alone, fitted, ranks, m)))
+        parts.append(({"m": m}, KINDS[4:5], partial(_alone, fitted, ranks, m)))
+        if m <= MOST_EFFECTS:
+            parts.append(({"m": m}, KINDS[5:6], partial(_alone, protocols.effects, ranks, m)))
+            parts.append(({"m": m}, KINDS[6:], partial(_alone, protocols.fewer_users, ranks, m)))
         for of, draw in product(JUDGED, range(DRAWS.get(m, 1))):
             log = {"m": m, "metric": of, "draw": draw}
             parts.append((log, KINDS[2:4], partial(drawn, ranks, m, of, SEED + draw)))
@@ -539,8 +544,9 @@ def bundled(
 
     Parameters
     ----------
-    kind : {"errors", "pairs", "verdicts", "possible", "fitted"}
-        The first two are of :func:`exact`, the next two of :func:`drawn`.
+    kind : {"errors", "pairs", "verdicts", "possible", "fitted", "effects", "fewer"}
+        The first two are of :func:`exact`, the next two of :func:`drawn`, the last two of
+        :func:`~sampled_book.protocols.effects` and :func:`~sampled_book.protocols.fewer_users`.
     names : sequence of str, optional
         Data sets; by default all that the folder has.
     folder : str or Path, optional
@@ -587,7 +593,7 @@ def every(kind: str, folder: str | Path = "") -> pd.DataFrame:
 
     Parameters
     ----------
-    kind : {"errors", "pairs", "verdicts", "possible", "fitted"}
+    kind : {"errors", "pairs", "verdicts", "possible", "fitted", "effects", "fewer"}
     folder : str or Path, optional
         Where ``python -m sampled_book.benchmark --output`` wrote ranks, with their evidence in the
         folder "evidence" within; none by default.

@@ -7,7 +7,7 @@ nothing is drawn: all items, uniform negatives, negatives drawn by popularity, f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -16,40 +16,16 @@ from scipy.special import ndtr
 
 from sampled_metrics._validate import FloatArray
 from sampled_metrics.consistency import HANDFUL, users_behind
-from sampled_metrics.metrics import metric
+from sampled_metrics.metrics import Metric, metric
 from sampled_metrics.protocol import Protocol
 from sampled_metrics.ranking import RankIntervals
 
-from . import benchmark, evidence
+from . import benchmark
 
-ALL, POPULAR = "all items", "Popular"
+ALL, POPULAR, FLOOR = "all items", "Popular", "Random"
+#: Part of the users whose test items count as the most popular.
+TOP_PART = 0.2
 _REACH = 1.959963984540054  # standard errors on either side of a 95% interval
-
-
-def reported(ranks: RankIntervals, of: str, n_negatives: int | None = None) -> FloatArray:
-    """Each user's expected report among uniform negatives without replacement, or all items.
-
-    Parameters
-    ----------
-    ranks : RankIntervals
-    of : str
-        Name of a metric.
-    n_negatives : int, optional
-        All items if omitted.
-
-    Returns
-    -------
-    ndarray of float, shape (users,)
-
-    Examples
-    --------
-    >>> one = RankIntervals([3], [0], [31])
-    >>> reported(one, "recall@1"), reported(one, "recall@1", 10).round(4)
-    (array([0.]), array([0.2808]))
-    """
-    if n_negatives is None:
-        return ranks.evaluate(of)
-    return np.asarray(ranks.sampled_pmf(n_negatives) @ _worth(of, n_negatives))
 
 
 def _worth(of: str, n_negatives: int) -> FloatArray:
@@ -76,8 +52,8 @@ def among_popular(shares: pd.DataFrame, of: str, n_negatives: int) -> dict[str, 
     Examples
     --------
     >>> half = pd.DataFrame({"recommender": "A", "share": [0.5, 0.0], "users": [3, 1]})
-    >>> among_popular(half, "recall@1", 2)
-    {'A': 0.4375}
+    >>> round(among_popular(half, "recall@1", 2)["A"], 4)
+    0.4375
     """
     # A catalogue so large that a share of it is a rank to six digits.
     protocol, worth = Protocol(10**7 + 1, n_negatives, replacement=True), _worth(of, n_negatives)
@@ -111,13 +87,14 @@ def means(
 
     Examples
     --------
+    >>> from sampled_book import evidence
     >>> errors = evidence.bundled("errors", ["lastfm"])
     >>> found = means(errors, benchmark.shares_above("lastfm"), "recall@10")
     >>> found.loc["Popular", ["100 uniform", "100 by popularity", "all items"]].round(3).tolist()
-    [0.293, 0.049, 0.029]
+    [0.292, 0.092, 0.044]
     """
     naive = errors[(errors["estimator"] == "naive") & (errors["metric"] == of)]
-    naive = naive[~naive["replacement"] & (naive["recommender"] != evidence.FLOOR)]
+    naive = naive[~naive["replacement"] & (naive["recommender"] != FLOOR)]
     table = {
         f"{m} uniform": (part["exact"] + part["bias"]).set_axis(part["recommender"])
         for m, part in naive.groupby("m")
@@ -151,151 +128,115 @@ def reversed_orders(of_each: pd.DataFrame, pairs: pd.DataFrame, of: str) -> pd.S
     >>> reversed_orders(table, pd.DataFrame(pair), "ap").to_dict()
     {'sample': 1, 'pairs': 1}
     """
-    told = evidence.told_apart(pairs[pairs["metric"] == of])
+    told = pairs[(pairs["metric"] == of) & (pairs["users"] >= HANDFUL)]
     both = set(zip(told["first"], told["second"], strict=True))
     gaps = pd.DataFrame({(a, b): of_each.loc[a] - of_each.loc[b] for a, b in both})
     wrong = (gaps.mul(gaps.loc[ALL]) < 0).sum(axis=1).drop(ALL)
     return pd.concat([wrong, pd.Series({"pairs": len(both)})])
 
 
-def at_depth(ranks: Mapping[str, RankIntervals], length: int, n_negatives: int) -> pd.DataFrame:
-    """A list of some length among negatives beside a longer one among all items.
-
-    Parameters
-    ----------
-    ranks : mapping of str to RankIntervals
-    length : int
-        k, of the list among `n_negatives`.
-    n_negatives : int
-
-    Returns
-    -------
-    DataFrame
-        For each recommender but the random one Recall: sampled; deep, among all items in a list of
-        k n / m of them, n the mean number of candidates; and exact, in a list of k.
-
-    Examples
-    --------
-    >>> at_depth(benchmark.ranks("lastfm"), 10, 100).loc["Popular"].round(3).to_dict()
-    {'sampled': 0.293, 'deep': 0.287, 'exact': 0.029}
-    """
-    rows = {}
-    for name, each in ranks.items():
-        if name != evidence.FLOOR:
-            deep = round(length * float(each.n_candidates.mean()) / n_negatives)
-            sampled = reported(each, f"recall@{length}", n_negatives)
-            exact = [each.evaluate(f"recall@{k}") for k in (deep, length)]
-            rows[name] = [float(values.mean()) for values in (sampled, *exact)]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["sampled", "deep", "exact"])
-
-
-def from_popular_items(
-    ranks: Mapping[str, RankIntervals], of: str, n_negatives: int, part: float = 0.2
+def effects(
+    ranks: Mapping[str, RankIntervals],
+    n_negatives: int,
+    metrics: Sequence[str] = ("recall@10", "ndcg@10"),
+    part: float = TOP_PART,
 ) -> pd.DataFrame:
-    """How much of the report comes from the users whose test items are the most popular.
+    """What uniform negatives do to each recommender but the random one, in expectation.
 
     Parameters
     ----------
     ranks : mapping of str to RankIntervals
-        With "Popular", whose ranks are the places of the test items by popularity.
-    of : str
+        Of the same users, with "Popular", whose ranks are the places of the test items by
+        popularity.
     n_negatives : int
+    metrics : sequence of str
+        With a cut-off.
     part : float
-        What part of the users these are.
+        What part of the users "top" means.
 
     Returns
     -------
     DataFrame
-        For each recommender but the random one the share: sampled and exact.
+        Columns metric, recommender and, each an average over users: sampled; exact; deep, the
+        metric among all items in a list of k n / m of them, n being the mean number of candidates;
+        top_sampled and top_exact, the shares of the first two that come from the users with the
+        most popular test items; first and last, sampled with the test item first and last among
+        its ties.
 
     Examples
     --------
-    >>> from_popular_items(benchmark.ranks("lastfm"), "recall@10", 100).loc["Popular"].round(2)
-    sampled    0.68
-    exact      1.00
-    Name: Popular, dtype: float64
+    >>> found = effects(benchmark.ranks("lastfm"), 100, ["recall@10"]).set_index("recommender")
+    >>> found.loc["Popular", ["sampled", "exact", "deep"]].astype(float).round(3).to_dict()
+    {'sampled': 0.292, 'exact': 0.044, 'deep': 0.301}
     """
     own = ranks[POPULAR]
     place = (own.n_better + own.n_tied / 2) / own.n_candidates
     top = np.argsort(place, kind="stable")[: round(part * place.size)]
-    rows = {}
+    items = float(own.n_candidates.mean())
+    worth = np.column_stack([_worth(of, n_negatives) for of in metrics])
+    rows = []
     for name, each in ranks.items():
-        if name != evidence.FLOOR:
-            values = reported(each, of, n_negatives), each.evaluate(of)
-            rows[name] = [float(value[top].sum() / value.sum()) for value in values]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["sampled", "exact"])
+        if name == FLOOR:
+            continue
+        none = np.zeros_like(each.n_tied)
+        ways = (
+            each,
+            RankIntervals(each.n_better, none, each.n_candidates),
+            RankIntervals(each.n_better + each.n_tied, none, each.n_candidates),
+        )
+        sampled, first, last = (way.sampled_pmf(n_negatives) @ worth for way in ways)
+        for i, of in enumerate(metrics):
+            known = metric(of)
+            exact = each.evaluate(known)
+            deep = Metric(known.kind, max(1, round((known.k or 1) * items / n_negatives)))
+            parts = [values[top].sum() / values.sum() for values in (sampled[:, i], exact)]
+            averages = [values.mean() for values in (sampled[:, i], exact, each.evaluate(deep))]
+            rows.append((of, name, *averages, *parts, first[:, i].mean(), last[:, i].mean()))
+    columns = ["metric", "recommender", "sampled", "exact", "deep", "top_sampled", "top_exact"]
+    return pd.DataFrame(rows, columns=[*columns, "first", "last"])
 
 
-def fewer_users(ranks: Mapping[str, RankIntervals], of: str, n_negatives: int) -> dict[str, float]:
+def fewer_users(
+    ranks: Mapping[str, RankIntervals],
+    n_negatives: int,
+    metrics: Sequence[str] = ("recall@10", "ndcg@10"),
+) -> pd.DataFrame:
     """All items for some users, as many as have the scores that negatives cost for all users.
 
     Parameters
     ----------
     ranks : mapping of str to RankIntervals
-    of : str
     n_negatives : int
-
-    Returns
-    -------
-    dict
-        users: how many; and over the pairs whose order rests on a handful of all users, the mean
-        chances that the order among these users, chosen at random, is "wrong", and that the 95%
-        interval of the difference lies on the wrong side of 0, "said_wrong", or on the right one,
-        "said_right"; by the normal distribution.
-
-    Examples
-    --------
-    >>> found = fewer_users(benchmark.ranks("lastfm"), "recall@10", 100)
-    >>> found["users"], round(found["said_wrong"], 3)
-    (31, 0.008)
-    """
-    judged = {name: each for name, each in ranks.items() if name != evidence.FLOOR}
-    items = float(next(iter(judged.values())).n_candidates.mean())
-    values = {name: each.evaluate(of) for name, each in judged.items()}
-    n_users = next(iter(values.values())).size
-    users = max(2, round(n_users * (n_negatives + 1) / items))
-    wrong, right, said = [], [], []
-    for a, b in combinations(values, 2):
-        if users_behind(values[a], values[b]) < HANDFUL:
-            continue
-        gaps = values[a] - values[b]
-        error = float(np.sqrt(gaps.var() / users))
-        spread = error * np.sqrt((n_users - users) / (n_users - 1))
-        gap, reach = abs(float(gaps.mean())), _REACH * error
-        wrong.append(ndtr(-gap / spread))
-        said.append(ndtr((-gap - reach) / spread))
-        right.append(ndtr((gap - reach) / spread))
-    chances = {"wrong": wrong, "said_wrong": said, "said_right": right}
-    return {"users": users} | {name: float(np.mean(of_pairs)) for name, of_pairs in chances.items()}
-
-
-def by_ties(
-    ranks: Mapping[str, RankIntervals], of: str, n_negatives: int | None = None
-) -> pd.DataFrame:
-    """The expected report with the test item first among its ties, at random, and last.
-
-    Parameters
-    ----------
-    ranks : mapping of str to RankIntervals
-    of : str
-    n_negatives : int, optional
-        Uniform negatives; all items if omitted.
+    metrics : sequence of str
 
     Returns
     -------
     DataFrame
-        A row for each recommender; columns first, random and last.
+        Columns metric; users: how many; and over the pairs whose order rests on a handful of all
+        users, the mean chances that the order among these users, chosen at random, is wrong, and
+        that the 95% interval of the difference lies on the right side of 0, said_right, or on the
+        wrong one, said_wrong; by the normal distribution.
 
     Examples
     --------
-    >>> by_ties({"A": RankIntervals([0, 3], [1, 0], [9, 9])}, "recall@1")
-       first  random  last
-    A    0.5    0.25   0.0
+    >>> fewer_users(benchmark.ranks("lastfm"), 100, ["recall@10"]).round(3).values.tolist()
+    [['recall@10', 31, 0.334, 0.07, 0.009]]
     """
-    rows = {}
-    for name, each in ranks.items():
-        none = np.zeros_like(each.n_tied)
-        first = RankIntervals(each.n_better, none, each.n_candidates)
-        last = RankIntervals(each.n_better + each.n_tied, none, each.n_candidates)
-        rows[name] = [float(reported(way, of, n_negatives).mean()) for way in (first, each, last)]
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["first", "random", "last"])
+    judged = {name: each for name, each in ranks.items() if name != FLOOR}
+    items = float(ranks[POPULAR].n_candidates.mean())
+    n_users = ranks[POPULAR].n_candidates.size
+    users = max(2, round(n_users * (n_negatives + 1) / items))
+    rows = []
+    for of in metrics:
+        values = {name: each.evaluate(of) for name, each in judged.items()}
+        chances = []
+        for a, b in combinations(values, 2):
+            if users_behind(values[a], values[b]) < HANDFUL:
+                continue
+            gaps = values[a] - values[b]
+            error = float(np.sqrt(gaps.var() / users))
+            spread = error * np.sqrt((n_users - users) / (n_users - 1))
+            gap, reach = abs(float(gaps.mean())), _REACH * error
+            chances.append(ndtr(np.array([-gap, gap - reach, -gap - reach]) / spread))
+        rows.append((of, users, *np.mean(chances, axis=0)))
+    return pd.DataFrame(rows, columns=["metric", "users", "wrong", "said_right", "said_wrong"])
