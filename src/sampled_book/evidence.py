@@ -684,11 +684,60 @@ def rungs(verdicts: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        By data, metric, m and rung: pairs and wrong.
+        By data, metric, m and rung: pairs and wrong, of all logs together.
     """
     wrong = verdicts["right"].eq(False)
     groups = verdicts.assign(wrong=wrong).groupby(["data", "metric", "m", "rung"], sort=False)
     return groups.agg(pairs=("wrong", "size"), wrong=("wrong", "sum")).reset_index()
+
+
+def decided(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """What part of the pairs each assumption decides, of all data sets and logs, in words.
+
+    Parameters
+    ----------
+    verdicts : DataFrame
+        Of :func:`bundled`.
+
+    Returns
+    -------
+    DataFrame
+        By metric and m; a column for each rung, with how many verdicts are wrong of how many if
+        any are.
+
+    Examples
+    --------
+    >>> decided(bundled("verdicts")).columns.tolist()
+    ['proven', 'if decreasing', 'at most k times', 'unknown']
+    """
+    counts = rungs(verdicts).groupby(["metric", "m", "rung"])[["pairs", "wrong"]].sum()
+    share = counts["pairs"] / counts.groupby(["metric", "m"])["pairs"].transform("sum")
+    words = [
+        f"{part:.1%}" + (f" ({wrong} of {pairs} wrong)" if wrong else "")
+        for part, pairs, wrong in zip(share, counts["pairs"], counts["wrong"], strict=True)
+    ]
+    order = ["proven", "if decreasing", "at most k times", "unknown"]
+    spelled = pd.Series(words, counts.index).unstack("rung")
+    return spelled.reindex(columns=order).fillna("none").rename_axis(columns=None)
+
+
+def most_wrong(verdicts: pd.DataFrame) -> float:
+    """The largest part of the verdicts on one log that is wrong.
+
+    Parameters
+    ----------
+    verdicts : DataFrame
+        Of :func:`bundled`.
+
+    Examples
+    --------
+    >>> log = {"data": "a", "metric": "ap", "m": 9, "draw": 0}
+    >>> most_wrong(pd.DataFrame([log | {"right": right} for right in (True, False, None)]))
+    0.5
+    """
+    said = verdicts[verdicts["right"].notna()]
+    wrong = said["right"].astype(bool).rsub(1)
+    return float(wrong.groupby([said[key] for key in ("data", "metric", "m", "draw")]).mean().max())
 
 
 def best_correction(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
@@ -726,7 +775,7 @@ def best_correction(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 
 def enough_negatives(
-    orders: pd.DataFrame, items: Mapping[str, int], most_wrong: float = 0.05
+    orders: pd.DataFrame, items: Mapping[str, float], most_wrong: float = 0.05
 ) -> pd.DataFrame:
     """From what share of the catalogue on the reported order may be trusted, by data left out.
 
@@ -734,7 +783,7 @@ def enough_negatives(
     ----------
     orders : DataFrame
         Of :func:`naive_orders`, of one kind of replacement.
-    items : mapping of str to int
+    items : mapping of str to float
         Candidates of each data set.
     most_wrong : float
         Mean chance of a wrong order that is borne.
@@ -760,9 +809,7 @@ def enough_negatives(
     return pd.DataFrame(rows, columns=["metric", "data", "share", "cells", "broken"])
 
 
-def lookup(
-    name: str, data: Sequence[str] | None = None, folder: str | Path | None = None
-) -> Lookup:
+def lookup(name: str, data: Sequence[str] | None = None, folder: str | Path = "") -> Lookup:
     """What each correction makes of a data set, a metric and a number of negatives, to choose from.
 
     Parameters
@@ -772,7 +819,7 @@ def lookup(
     data : sequence of str, optional
         Data sets; by default all.
     folder : str or Path, optional
-        As for :func:`bundled`.
+        As for :func:`every`.
 
     Returns
     -------
@@ -783,24 +830,30 @@ def lookup(
     >>> list(lookup("look", ["lastfm"]).tables)[0]
     ('lastfm', 'Recall@10', '20')
     """
-    errors, pairs, verdicts = (bundled(kind, data, folder) for kind in KINDS[:3])
+    errors, pairs, verdicts = (every(kind, folder) for kind in KINDS[:3])
+    if data is not None:
+        errors, pairs, verdicts = (t[t["data"].isin(data)] for t in (errors, pairs, verdicts))
     errors, pairs = (table[~table["replacement"]] for table in (errors, pairs))
     keys = ["data", "metric", "m"]
     orders = {tuple(row[k] for k in keys): row for row in naive_orders(pairs).to_dict("records")}
-    decided = rungs(verdicts).groupby(keys)
+    judged = rungs(verdicts).groupby(keys)
     tables: dict[tuple[str, ...], Table] = {}
     for key, rows in by_correction(errors, pairs).groupby(keys, sort=False):
         place, kind, m = map(str, key)
-        order = orders[tuple(key)]
         of = metric(kind).label
-        caption = (
-            f"{place}, {of}, {m} negatives. The reported order is the wrong one in expectation "
-            f"for {order['reversed']} of {order['pairs']} pairs."
-        )
-        if key in decided.groups:
-            said = decided.get_group(key).set_index("rung")
+        caption = f"{place}, {of}, {m} negatives."
+        if tuple(key) in orders:  # some pair is told apart
+            order = orders[tuple(key)]
+            caption += (
+                f" The reported order is the wrong one in expectation for {order['reversed']} of "
+                f"{order['pairs']} pairs."
+            )
+        if key in judged.groups:
+            said = judged.get_group(key).set_index("rung")
             counts = ", ".join(f"{count} {rung}" for rung, count in said["pairs"].items())
-            caption += f" Verdicts on one log: {counts}; {said['wrong'].sum()} of them wrong."
+            logs = DRAWS.get(int(m), 1)
+            caption += f" Verdicts on {'one log' if logs == 1 else f'{logs} logs'}: {counts}; "
+            caption += f"{said['wrong'].sum()} of them wrong."
         chances = {"Order": 1.0 - rows["wrong"], "Right": rows["said_right"]}
         columns = {"Correction": rows["estimator"], "RMSE": rows["rmse"], "Bias": rows["bias"]}
         columns |= {"Covers": rows["covered"], **chances, "Wrong": rows["said_wrong"]}

@@ -20,8 +20,6 @@ from sampled_metrics.metrics import Metric, metric
 from sampled_metrics.protocol import Protocol
 from sampled_metrics.ranking import RankIntervals
 
-from . import benchmark
-
 ALL, POPULAR, FLOOR = "all items", "Popular", "Random"
 #: Part of the users whose test items count as the most popular.
 TOP_PART = 0.2
@@ -87,7 +85,7 @@ def means(
 
     Examples
     --------
-    >>> from sampled_book import evidence
+    >>> from sampled_book import benchmark, evidence
     >>> errors = evidence.bundled("errors", ["lastfm"])
     >>> found = means(errors, benchmark.shares_above("lastfm"), "recall@10")
     >>> found.loc["Popular", ["100 uniform", "100 by popularity", "all items"]].round(3).tolist()
@@ -132,7 +130,8 @@ def reversed_orders(of_each: pd.DataFrame, pairs: pd.DataFrame, of: str) -> pd.S
     both = set(zip(told["first"], told["second"], strict=True))
     gaps = pd.DataFrame({(a, b): of_each.loc[a] - of_each.loc[b] for a, b in both})
     wrong = (gaps.mul(gaps.loc[ALL]) < 0).sum(axis=1).drop(ALL)
-    return pd.concat([wrong, pd.Series({"pairs": len(both)})])
+    found: pd.Series[int] = pd.concat([wrong, pd.Series({"pairs": len(both)})])
+    return found
 
 
 def effects(
@@ -165,6 +164,7 @@ def effects(
 
     Examples
     --------
+    >>> from sampled_book import benchmark
     >>> found = effects(benchmark.ranks("lastfm"), 100, ["recall@10"]).set_index("recommender")
     >>> found.loc["Popular", ["sampled", "exact", "deep"]].astype(float).round(3).to_dict()
     {'sampled': 0.292, 'exact': 0.044, 'deep': 0.301}
@@ -219,6 +219,7 @@ def fewer_users(
 
     Examples
     --------
+    >>> from sampled_book import benchmark
     >>> fewer_users(benchmark.ranks("lastfm"), 100, ["recall@10"]).round(3).values.tolist()
     [['recall@10', 31, 0.334, 0.07, 0.009]]
     """

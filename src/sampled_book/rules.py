@@ -89,7 +89,7 @@ def order(bench: Bench) -> Found:
     """Some pairs are in the wrong order in expectation."""
     known = evidence.naive_orders(bench.cell("pairs")).set_index("data")
     return {
-        name: (f"{row['reversed']} of {row['pairs']}", row["reversed"] > 0)
+        str(name): (f"{row['reversed']} of {row['pairs']}", row["reversed"] > 0)
         for name, row in known.to_dict("index").items()
     }
 
@@ -100,7 +100,7 @@ def enough(bench: Bench) -> Found:
     orders = evidence.naive_orders(table[~table["replacement"] & (table["metric"] == bench.of)])
     known = evidence.enough_negatives(orders, bench.candidates).set_index("data")
     return {
-        name: (f"{row['share']:.1%}: {row['broken']} of {row['cells']}", row["broken"] == 0)
+        str(name): (f"{row['share']:.1%}: {row['broken']} of {row['cells']}", row["broken"] == 0)
         for name, row in known.to_dict("index").items()
     }
 
@@ -111,7 +111,7 @@ def verdicts(bench: Bench) -> Found:
     wrong = (~said["right"].astype(bool)).groupby(said["data"]).agg(["sum", "size"])
     wrong = wrong.reindex(list(bench.where), fill_value=0)
     return {
-        name: (f"{row['sum']} of {row['size']}", 20 * row["sum"] <= row["size"])
+        str(name): (f"{row['sum']} of {row['size']}", 20 * row["sum"] <= row["size"])
         for name, row in wrong.to_dict("index").items()
     }
 
@@ -121,7 +121,7 @@ def correction(bench: Bench) -> Found:
     summary = evidence.by_correction(bench.cell("errors"), bench.cell("pairs"))
     known = evidence.best_correction(summary, "rmse").set_index("data")
     return {
-        name: (f"{row['value'] / row['naive']:.2f}", row["value"] < row["naive"])
+        str(name): (f"{row['value'] / row['naive']:.2f}", row["value"] < row["naive"])
         for name, row in known.to_dict("index").items()
     }
 
@@ -142,7 +142,7 @@ def popular(bench: Bench) -> Found:
     found = {}
     for name in bench.where:
         means = bench.means(name)[[f"{bench.n_negatives} uniform", protocols.ALL]]
-        near, far = means.loc[protocols.POPULAR] / means.max()
+        near, far = (means.loc[protocols.POPULAR] / means.max()).to_numpy(float)
         found[name] = f"{near:.2f} / {far:.2f}", near > far
     return found
 
@@ -152,7 +152,7 @@ def ties(bench: Bench) -> Found:
     effects = bench.cell("effects").set_index("data")
     moved = (effects["first"] - effects["last"]) / effects["sampled"]
     most = moved.groupby(level=0, sort=False).max()
-    return {name: (f"{most[name]:.0%}", most[name] > 0.1) for name in bench.where}
+    return {name: (f"{most[name]:.0%}", bool(most[name] > 0.1)) for name in bench.where}
 
 
 #: What each rule says in short, what is shown of a data set, and what tries it.
@@ -161,7 +161,10 @@ RULES: dict[str, tuple[str, Callable[[Bench], Found]]] = {
         "wrong verdicts: fewer users, all items / all users, negatives",
         fewer_users,
     ),
-    "say how negatives are drawn": ("report by popularity, of the uniform one", choice_of_negatives),
+    "say how negatives are drawn": (
+        "report by popularity, of the uniform one",
+        choice_of_negatives,
+    ),
     "do not trust the order": ("pairs in the wrong order in expectation", order),
     "choose the share of the catalogue": ("share, and cells that break it", enough),
     "quote what is possible": ("wrong verdicts of `compare`", verdicts),
@@ -256,7 +259,7 @@ def most_tied(bench: Bench) -> pd.DataFrame:
     rows = []
     for name, at in bench.where.items():
         own = effects[effects["data"] == name]
-        row = own.loc[own["moved"].idxmax()]
+        row = own.sort_values("moved").iloc[-1]
         ranks = benchmark.ranks(name, at)[row["recommender"]]
         ends = [ranks.evaluate(bench.of, ties).mean() for ties in ("optimistic", "pessimistic")]
         among_all = (ends[0] - ends[1]) / ranks.evaluate(bench.of).mean()

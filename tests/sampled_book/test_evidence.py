@@ -214,9 +214,7 @@ def test_a_cell_of_the_bundle_is_what_is_computed():
     for kind, table in zip(KINDS, evidence.exact(ranks, 20, True), strict=False):
         rows = kept[kind][(kept[kind]["m"] == 20) & kept[kind]["replacement"]]
         same(rows, table)
-    for kind, table in zip(
-        KINDS[2:], evidence.drawn(ranks, 20, "recall@10"), strict=False
-    ):
+    for kind, table in zip(KINDS[2:], evidence.drawn(ranks, 20, "recall@10"), strict=False):
         cell = (kept[kind]["m"] == 20) & (kept[kind]["metric"] == "recall@10")
         rows = kept[kind][cell & (kept[kind]["draw"] == 0)]
         same(rows, table)
