@@ -85,8 +85,8 @@ class Sequences:
     in_order: bool = True
 
     @classmethod
-    def of(cls, users: Iterable[Sequence[int]], *, in_order: bool = True) -> Sequences:
-        """From any numbering of items: repeated items and users with fewer than three left out."""
+    def of(cls, users: Iterable[Sequence[Any]], *, in_order: bool = True) -> Sequences:
+        """From numbers or words for items: repeated items and users with fewer than three left out."""
         once = [list(dict.fromkeys(each)) for each in users]
         kept = [each for each in once if len(each) >= 3]
         if not kept:
@@ -135,7 +135,7 @@ class Sequences:
 
 
 def read_sequences(path: Path) -> Sequences:
-    """Sequences of a file: one user a line, the user, then whole-number items in order of time.
+    """Sequences of a file: one user a line, the user, then items in order of time, any words.
 
     Examples
     --------
@@ -150,8 +150,13 @@ def read_sequences(path: Path) -> Sequences:
 
 
 def _parsed(text: str, source: str) -> Sequences:
+    users: list[list[Any]] = [line.split()[1:] for line in text.splitlines()]
     try:
-        return Sequences.of([[int(i) for i in line.split()[1:]] for line in text.splitlines()])
+        users = [[int(item) for item in each] for each in users]
+    except ValueError:  # words: numbered in their order
+        pass
+    try:
+        return Sequences.of(users)
     except ValueError as problem:
         raise ValueError(f"{source} must hold a user and items on each line: {problem}") from None
 
@@ -464,7 +469,7 @@ def popularity_above(
         candidates = np.tile(weights, (some.size, 1))
         candidates[data.matrix[some].nonzero()] = 0.0
         np.put_along_axis(candidates, own[:, np.newaxis], 0.0, axis=1)
-        total = candidates.sum(axis=1)
+        total = np.maximum(candidates.sum(axis=1), 1.0)  # 0 where there are no others
         for row, above in enumerate((given > at + reach, given >= at - reach)):
             found[row, block] = (candidates * above).sum(axis=1) / total
     return np.clip(found, 0.0, 1.0)

@@ -143,7 +143,7 @@ def popular(bench: Bench) -> Found:
     for name in bench.where:
         means = bench.means(name)[[f"{bench.n_negatives} uniform", protocols.ALL]]
         near, far = (means.loc[protocols.POPULAR] / means.max()).to_numpy(float)
-        found[name] = f"{near:.2f} / {far:.2f}", near > far
+        found[name] = f"{near:.2f} / {far:.2f}", bool(near > far)
     return found
 
 
