@@ -721,25 +721,6 @@ def decided(verdicts: pd.DataFrame) -> pd.DataFrame:
     return spelled.reindex(columns=order).fillna("none").rename_axis(columns=None)
 
 
-def most_wrong(verdicts: pd.DataFrame) -> float:
-    """The largest part of the verdicts on one log that is wrong.
-
-    Parameters
-    ----------
-    verdicts : DataFrame
-        Of :func:`bundled`.
-
-    Examples
-    --------
-    >>> log = {"data": "a", "metric": "ap", "m": 9, "draw": 0}
-    >>> most_wrong(pd.DataFrame([log | {"right": right} for right in (True, False, None)]))
-    0.5
-    """
-    said = verdicts[verdicts["right"].notna()]
-    wrong = said["right"].astype(bool).rsub(1)
-    return float(wrong.groupby([said[key] for key in ("data", "metric", "m", "draw")]).mean().max())
-
-
 def best_correction(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
     """The correction to use for each metric and number of negatives, checked on data left out.
 
@@ -760,12 +741,12 @@ def best_correction(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
     """
     rows = []
     for (of, m), cell in summary.groupby(["metric", "m"], sort=False):
-        table = cell.pivot(index="data", columns="estimator", values=measure)
+        table = cell.pivot(index="data", columns="estimator", values=measure).dropna(how="all")
         if measure == "rmse":
             scores = -table.clip(lower=1e-12).map(log)
         else:
             scores = table if measure == "said_right" else -table
-        for data in table.index:
+        for data in table.index if len(table) > 1 else ():
             chosen = scores.drop(index=data).mean().idxmax()
             best = scores.loc[data].idxmax()
             at = table.loc[data]

@@ -239,5 +239,6 @@ def fewer_users(
             spread = error * np.sqrt((n_users - users) / (n_users - 1))
             gap, reach = abs(float(gaps.mean())), _REACH * error
             chances.append(ndtr(np.array([-gap, gap - reach, -gap - reach]) / spread))
-        rows.append((of, users, *np.mean(chances, axis=0)))
+        averages = np.mean(chances, axis=0) if chances else np.full(3, np.nan)
+        rows.append((of, users, *averages))
     return pd.DataFrame(rows, columns=["metric", "users", "wrong", "said_right", "said_wrong"])

@@ -23,6 +23,8 @@ Found = dict[str, tuple[str, bool]]
 class Bench:
     """The bundled ranks and evidence, with those of a folder, for one metric and number.
 
+    Data sets whose users have too few candidates for so many negatives are left out.
+
     Parameters
     ----------
     folder : str or Path, optional
@@ -43,8 +45,10 @@ class Bench:
         self, folder: str | Path = "", of: str = "recall@10", n_negatives: int = 100
     ) -> None:
         self.of, self.n_negatives = metric(of).name, n_negatives
-        self.where = benchmark.every(folder)
-        self.tables = {kind: evidence.every(kind, folder) for kind in evidence.KINDS}
+        tables = {kind: evidence.every(kind, folder) for kind in evidence.KINDS}
+        known = set(tables["errors"].query("m == @n_negatives")["data"])
+        self.where = {name: at for name, at in benchmark.every(folder).items() if name in known}
+        self.tables = {kind: each[each["data"].isin(known)] for kind, each in tables.items()}
         ranks = {name: benchmark.ranks(name, at) for name, at in self.where.items()}
         self.candidates = {
             name: float(each[protocols.POPULAR].n_candidates.mean()) for name, each in ranks.items()
@@ -69,8 +73,8 @@ def fewer_users(bench: Bench) -> Found:
     naive = bench.cell("pairs").query("estimator == 'naive'")
     all_users = evidence.told_apart(naive).groupby("data")["said_wrong"].mean()
     return {
-        name: (f"{few[name]:.1%} / {all_users[name]:.0%}", few[name] < all_users[name])
-        for name in bench.where
+        str(name): (f"{few[name]:.1%} / {chance:.0%}", bool(few[name] < chance))
+        for name, chance in all_users.items()
     }
 
 
@@ -101,7 +105,7 @@ def enough(bench: Bench) -> Found:
     known = evidence.enough_negatives(orders, bench.candidates).set_index("data")
     return {
         str(name): (f"{row['share']:.1%}: {row['broken']} of {row['cells']}", row["broken"] == 0)
-        for name, row in known.to_dict("index").items()
+        for name, row in known[known["cells"] > 0].to_dict("index").items()
     }
 
 
@@ -109,7 +113,6 @@ def verdicts(bench: Bench) -> Found:
     """Of the verdicts that `compare` gives at most one in twenty is wrong."""
     said = bench.cell("verdicts").dropna(subset="right")
     wrong = (~said["right"].astype(bool)).groupby(said["data"]).agg(["sum", "size"])
-    wrong = wrong.reindex(list(bench.where), fill_value=0)
     return {
         str(name): (f"{row['sum']} of {row['size']}", 20 * row["sum"] <= row["size"])
         for name, row in wrong.to_dict("index").items()
@@ -152,7 +155,7 @@ def ties(bench: Bench) -> Found:
     effects = bench.cell("effects").set_index("data")
     moved = (effects["first"] - effects["last"]) / effects["sampled"]
     most = moved.groupby(level=0, sort=False).max()
-    return {name: (f"{most[name]:.0%}", bool(most[name] > 0.1)) for name in bench.where}
+    return {str(name): (f"{size:.0%}", bool(size > 0.1)) for name, size in most.items()}
 
 
 #: What each rule says in short, what is shown of a data set, and what tries it.
@@ -181,14 +184,14 @@ def tried(bench: Bench) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns Rule, Shown (what the cells of the data sets have), one column for each data set,
-        and Holds: on how many of them the rule does.
+        Columns Rule, Shown (what the cells of the data sets have), one column for each data set, a
+        dash where nothing can be said, and Holds: on how many of the others the rule does.
     """
     rows = []
     for rule, (shown, tries) in RULES.items():
         found = tries(bench)
-        told = {name: found[name][0] for name in bench.where}
-        holds = sum(bool(found[name][1]) for name in bench.where)
+        told = {name: found[name][0] if name in found else "–" for name in bench.where}
+        holds = sum(right for _, right in found.values())
         rows.append({"Rule": rule, "Shown": shown} | told | {"Holds": f"{holds} of {len(found)}"})
     return pd.DataFrame(rows)
 
