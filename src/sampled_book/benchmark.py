@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import svds
 
 from sampled_metrics._validate import IntArray, as_written
@@ -47,6 +47,11 @@ TUNED_BY, TUNED_ON = "ndcg@10", 2_000
 EASE_ITEMS = 6_000
 #: Scores closer than this part of each other are level where sums of float64 are compared.
 TOLERANCE = 1e-11
+
+#: Scores that are held at a time.
+_BLOCK_SCORES = 1 << 21
+#: Upper ends of the bins of :func:`in_bins`: 0, and 256 from 10⁻⁶ to 1, each 5.6% above the last.
+_BINS = np.concatenate([[0.0], np.geomspace(1e-6, 1.0, 256)])
 
 #: Scores of some users (by number) for all items.
 Scores = Callable[[IntArray], NDArray[Any]]
@@ -80,8 +85,8 @@ class Sequences:
     in_order: bool = True
 
     @classmethod
-    def of(cls, users: Iterable[Sequence[int]], *, in_order: bool = True) -> Sequences:
-        """From any numbering of items: repeated items and users with fewer than three left out."""
+    def of(cls, users: Iterable[Sequence[Any]], *, in_order: bool = True) -> Sequences:
+        """From numbers or words for items: repeated items and users with fewer than three left out."""
         once = [list(dict.fromkeys(each)) for each in users]
         kept = [each for each in once if len(each) >= 3]
         if not kept:
@@ -130,7 +135,7 @@ class Sequences:
 
 
 def read_sequences(path: Path) -> Sequences:
-    """Sequences of a file: one user a line, the user, then whole-number items in order of time.
+    """Sequences of a file: one user a line, the user, then items in order of time, any words.
 
     Examples
     --------
@@ -145,8 +150,13 @@ def read_sequences(path: Path) -> Sequences:
 
 
 def _parsed(text: str, source: str) -> Sequences:
+    users: list[list[Any]] = [line.split()[1:] for line in text.splitlines()]
     try:
-        return Sequences.of([[int(i) for i in line.split()[1:]] for line in text.splitlines()])
+        users = [[int(item) for item in each] for each in users]
+    except ValueError:  # words: numbered in their order
+        pass
+    try:
+        return Sequences.of(users)
     except ValueError as problem:
         raise ValueError(f"{source} must hold a user and items on each line: {problem}") from None
 
@@ -395,13 +405,28 @@ RECOMMENDERS: dict[str, Entry] = {
 }
 
 
-#: Recall@10 among all items as zhou2020 print it: Popular, SASRec, and their own method, which has
-#: attributes of items too.
-REPORTED = {
-    "lastfm": {"PopRec": 0.0440, "SASRec": 0.0688, "S3-Rec": 0.0743},
-    "beauty": {"PopRec": 0.0152, "SASRec": 0.0605, "S3-Rec": 0.0647},
-    "sports": {"PopRec": 0.0094, "SASRec": 0.0350, "S3-Rec": 0.0385},
-    "yelp": {"PopRec": 0.0099, "SASRec": 0.0274, "S3-Rec": 0.0341},
+#: Recall@10 among all items as printed, by source: key of the bibliography -> method -> text.
+#: shehzad2025 has another split of the same users; in recbole1290 SASRec learns by cross-entropy.
+REPORTED: dict[str, dict[str, dict[str, str]]] = {
+    "ml-100k": {
+        "shehzad2025": {
+            "TopPop": "0.087",
+            "ItemkNN": "0.141",
+            "UserkNN": "0.110",
+            "RP3β": "0.174",
+            "EASE": "0.185",
+        }
+    },
+    "lastfm": {"zhou2020": {"PopRec": "0.0440", "SASRec": "0.0688", "S3-Rec": "0.0743"}},
+    "beauty": {
+        "zhou2020": {"PopRec": "0.0152", "SASRec": "0.0605", "S3-Rec": "0.0647"},
+        "recbole1290": {"SASRec": "0.083"},
+    },
+    "sports": {
+        "zhou2020": {"PopRec": "0.0094", "SASRec": "0.0350", "S3-Rec": "0.0385"},
+        "recbole1290": {"SASRec": "0.048"},
+    },
+    "yelp": {"zhou2020": {"PopRec": "0.0099", "SASRec": "0.0274", "S3-Rec": "0.0341"}},
 }
 
 
@@ -418,6 +443,68 @@ def place(
         data.matrix[users],
         relative_tolerance=entry.tolerance,
     )
+
+
+def popularity_above(
+    entry: Entry, scores: Scores, data: Sequences, held_out: IntArray, users: IntArray
+) -> NDArray[Any]:
+    """How much of the popularity of their candidates stands above some users' held-out items.
+
+    An item weighs as much as it has users. The held-out item itself does not count.
+
+    Returns
+    -------
+    ndarray of float, shape (2, users)
+        Shares in [0, 1], with the ties of the held-out item below it and above it.
+    """
+    weights = np.bincount(data.items, minlength=data.n_items).astype(float)
+    found = np.empty((2, users.size))
+    size = max(1, _BLOCK_SCORES // data.n_items)
+    for block in (slice(start, start + size) for start in range(0, users.size, size)):
+        some = users[block]
+        given = np.asarray(scores(some))
+        own = held_out[some]
+        at = np.take_along_axis(given, own[:, np.newaxis], axis=1)
+        reach = entry.tolerance * np.abs(at)
+        candidates = np.tile(weights, (some.size, 1))
+        candidates[data.matrix[some].nonzero()] = 0.0
+        np.put_along_axis(candidates, own[:, np.newaxis], 0.0, axis=1)
+        total = np.maximum(candidates.sum(axis=1), 1.0)  # 0 where there are no others
+        for row, above in enumerate((given > at + reach, given >= at - reach)):
+            found[row, block] = (candidates * above).sum(axis=1) / total
+    return np.clip(found, 0.0, 1.0)
+
+
+def in_bins(low: ArrayLike, high: ArrayLike) -> pd.DataFrame:
+    """How many users have a share of about so much, a user's share being uniform from low to high.
+
+    Parameters
+    ----------
+    low, high : array_like of float, shape (users,)
+        In [0, 1].
+
+    Returns
+    -------
+    DataFrame
+        For each bin that is not empty: share, the mean in it; and users. The bins are narrow beside
+        their shares, so that a smooth function of the share has the right mean to three digits.
+
+    Examples
+    --------
+    >>> in_bins([0, 0.25, 0], [0, 0.25, 0]).values.tolist()
+    [[0.0, 2.0], [0.25, 1.0]]
+    """
+    first, last = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
+    spread = np.where(last > first, last - first, 1.0)
+    users, sums = np.empty(_BINS.size), np.empty(_BINS.size)
+    for i, edge in enumerate(_BINS):
+        within = np.where(last > first, np.clip((edge - first) / spread, 0, 1), first <= edge)
+        users[i] = within.sum()
+        sums[i] = (within * (first + np.minimum(edge, last)) / 2).sum()
+    held = np.diff(users, prepend=0.0)
+    kept = held > 1e-9
+    shares = np.diff(sums, prepend=0.0)[kept] / held[kept]
+    return pd.DataFrame({"share": shares, "users": held[kept]})
 
 
 def settings_of(entry: Entry) -> list[dict[str, float]]:
@@ -454,10 +541,11 @@ def tune(entry: Entry, data: Sequences) -> tuple[dict[str, float], dict[str, flo
 
 def compute(
     entry: Entry, data: Sequences, settings: Mapping[str, float] | None = None
-) -> tuple[RankIntervals, dict[str, Any]]:
-    """Rank intervals of every user's last item, and how they came about.
+) -> tuple[RankIntervals, dict[str, Any], pd.DataFrame]:
+    """Rank intervals of every user's last item, how they came about, and the shares above.
 
-    Users are in a random order, the same for every recommender. `settings` are tuned if not given.
+    The third is what :func:`shares_above` has. Users are in a random order, the same for every
+    recommender. `settings` are tuned if not given.
     """
     start = time.process_time()
     learnt, held_out = data.without_last(1)
@@ -472,12 +560,13 @@ def compute(
         "training": trained - tuned,
         "ranking": time.process_time() - trained,
     }
-    return found, {
+    told = {
         "settings": chosen,
         f"validation {TUNED_BY}": {name: round(value, 5) for name, value in tried.items()},
         "grid": {name: list(values) for name, values in entry.grid.items()},
         "processor seconds": {name: round(value, 2) for name, value in seconds.items()},
     }
+    return found, told, in_bins(*popularity_above(entry, scores, learnt, held_out, users))
 
 
 # --- the bundle -----------------------------------------------------------------------------------
@@ -537,10 +626,58 @@ def facts(name: str, folder: str | Path | None = None) -> dict[str, Any]:
     return dict(json.loads((where / f"{name}.json").read_text(encoding="utf-8")))
 
 
+def shares_above(name: str, folder: str | Path | None = None) -> pd.DataFrame:
+    """How much of the catalogue's popularity stands above the test items, in bins.
+
+    A negative that is drawn in proportion to the items' users stands above a user's test item with
+    this probability.
+
+    Returns
+    -------
+    DataFrame
+        Columns recommender, share (in [0, 1]) and users.
+
+    Examples
+    --------
+    >>> round(shares_above("lastfm").groupby("recommender")["users"].sum()["Popular"])
+    1090
+    """
+    where = BUNDLE if folder is None else Path(folder)
+    return pd.read_csv(where / f"{name}.shares.csv.gz")
+
+
+def every(folder: str | Path = "") -> dict[str, Path]:
+    """Where the ranks of each data set are: the package's, then those of a folder of one's own.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder has no ranks.
+
+    Examples
+    --------
+    >>> list(every())
+    ['ml-100k', 'lastfm', 'ml-1m', 'beauty', 'sports', 'yelp']
+    """
+    found = dict.fromkeys(DATA, BUNDLE)
+    if folder:
+        own = sorted(path.stem for path in Path(folder).glob("*.npz"))
+        if not own:
+            raise FileNotFoundError(
+                f"{folder} must hold ranks that python -m sampled_book.benchmark wrote, got none"
+            )
+        found |= dict.fromkeys(own, Path(folder))
+    return found
+
+
 def write(
-    name: str, found: Mapping[str, RankIntervals], told: Mapping[str, Any], folder: Path
+    name: str,
+    found: Mapping[str, RankIntervals],
+    told: Mapping[str, Any],
+    shares: Mapping[str, pd.DataFrame],
+    folder: Path,
 ) -> None:
-    """Write what :func:`ranks` and :func:`facts` read."""
+    """Write what :func:`ranks`, :func:`facts` and :func:`shares_above` read."""
     held: dict[str, Any] = {}
     for recommender, places in found.items():
         held["n_candidates"] = places.n_candidates
@@ -553,6 +690,14 @@ def write(
     np.savez_compressed(packed, **small)
     put(folder / f"{name}.json", (json.dumps(told, indent=1) + "\n").encode())
     put(folder / f"{name}.npz", packed.getvalue())
+    if shares:
+        table = pd.concat([part.assign(recommender=of) for of, part in shares.items()])
+        packing: Any = {"method": "gzip", "mtime": 0}
+        packed = io.BytesIO()
+        table[["recommender", "share", "users"]].to_csv(
+            packed, index=False, float_format="%.4g", compression=packing
+        )
+        put(folder / f"{name}.shares.csv.gz", packed.getvalue())
 
 
 def shape(data: Sequences) -> dict[str, int]:
@@ -568,6 +713,7 @@ def run(
     What the folder has of the same data and grids is not computed again.
     """
     found: dict[str, RankIntervals] = {}
+    shares: dict[str, pd.DataFrame] = {}
     told: dict[str, Any] = shape(data) | {
         "command": command,
         "seed": SEED,
@@ -582,15 +728,23 @@ def run(
         if all(old[key] == value for key, value in shape(data).items()):
             known, told["recommenders"] = ranks(name, folder), old["recommenders"]
             found = {each: known[each] for each in told["recommenders"]}
+        if (folder / f"{name}.shares.csv.gz").exists():
+            of_each = shares_above(name, folder).groupby("recommender", sort=False)
+            shares = {str(each): part for each, part in of_each if each in found}
     for recommender, entry in RECOMMENDERS.items():
         if entry.by_time and not data.in_order:
             continue
         grid = {setting: list(values) for setting, values in entry.grid.items()}
-        if told["recommenders"].get(recommender, {}).get("grid") == grid:
+        known_of = told["recommenders"].get(recommender, {})
+        if known_of.get("grid") != grid:
+            found[recommender], known_of, shares[recommender] = compute(entry, data)
+            told["recommenders"][recommender] = known_of
+        elif recommender not in shares:  # the ranks are there
+            shares[recommender] = compute(entry, data, known_of["settings"])[2]
+        else:
             continue
-        found[recommender], told["recommenders"][recommender] = compute(entry, data)
-        write(name, found, told, folder)
-        tell(f"{name}, {recommender}: {told['recommenders'][recommender]}")
+        write(name, found, told, shares, folder)
+        tell(f"{name}, {recommender}: {known_of}")
 
 
 #: What ``--check`` computes again: without a seed and in seconds.
@@ -616,7 +770,7 @@ def differences(name: str, data: Sequences, recommenders: Sequence[str], folder:
     ]
     for recommender in recommenders if not found else ():
         settings = told["recommenders"][recommender]["settings"]
-        fresh, _ = compute(RECOMMENDERS[recommender], data, settings)
+        fresh, *_ = compute(RECOMMENDERS[recommender], data, settings)
         old = kept[recommender]
         moved = (fresh.n_better != old.n_better) | (fresh.n_tied != old.n_tied)
         if moved.any() or (fresh.n_candidates != old.n_candidates).any():

@@ -14,10 +14,12 @@ from math import ceil, comb
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import binom
 
 from sampled_metrics._validate import FloatArray, as_written, floats, integer, integers
 from sampled_metrics.metrics import Metric
 from sampled_metrics.numerics.distributions import log_hypergeometric
+from sampled_metrics.ranking import RankIntervals
 
 PLACEMENTS = ("random", "above")
 
@@ -429,6 +431,49 @@ def loss(law: ArrayLike, values: ArrayLike) -> float:
     if value.shape != probability.shape:
         raise ValueError(f"values must have the law's shape {probability.shape}, got {value.shape}")
     return float(probability[1:] @ (value[0] - value[1:]))
+
+
+def uncounted(ranks: RankIntervals, of: Metric, goodness: float) -> FloatArray:
+    """A metric of real ranks if good items above the test item did not count against it.
+
+    Every item above the test item is good with the same probability, independently, and is taken
+    out of the list. Ties are in random order.
+
+    Parameters
+    ----------
+    ranks : RankIntervals
+        Of one test item each.
+    of : Metric
+        With a cut-off.
+    goodness : float
+        g, in [0, 1].
+
+    Returns
+    -------
+    ndarray of float, shape (users,)
+        Expected value of each user; with a goodness of 0 the metric itself.
+
+    Raises
+    ------
+    ValueError
+        If `goodness` is outside its range, or the metric has no cut-off.
+
+    Examples
+    --------
+    >>> from sampled_metrics import metric
+    >>> second = RankIntervals([1], [0], [10])
+    >>> uncounted(second, metric("recall@1"), 0.25)
+    array([0.25])
+    """
+    g = _share(goodness, "goodness")
+    if of.k is None:
+        raise ValueError(f"of must be a metric with a cut-off, such as recall@10, got {of.label}")
+    most = int((ranks.n_better + ranks.n_tied).max())
+    left, above = np.arange(of.k), np.arange(most + 1)[:, np.newaxis]
+    at_rank = binom.pmf(left, above, 1 - g) @ of(left + 1)  # of an item with so many above it
+    sums = np.concatenate([[0.0], np.cumsum(at_rank)])
+    last = ranks.n_better + ranks.n_tied + 1
+    return np.asarray((sums[last] - sums[ranks.n_better]) / (ranks.n_tied + 1))
 
 
 def _number(value: object, name: str) -> float:

@@ -3,7 +3,7 @@
 For recommenders whose true ranks are known (:mod:`sampled_book.benchmark`) the expectation and the
 variance of every correction that is a fixed vector are sums over users, so nothing is simulated:
 :func:`exact`. The verdicts of :func:`~sampled_metrics.evaluation.compare` and the corrections that
-are fitted to the sample are taken from one drawn log for each number of negatives: :func:`drawn`.
+are fitted to the sample are taken from drawn logs: :func:`drawn`, :func:`fitted`.
 ``python -m sampled_book.evidence`` computes all of it for data sets that the benchmark has ranked.
 """
 
@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
+from itertools import combinations, product
 from math import log
 from pathlib import Path
 from typing import Any
@@ -36,22 +36,25 @@ from sampled_metrics.metrics import metric
 from sampled_metrics.protocol import Protocol
 from sampled_metrics.ranking import RankIntervals
 
-from . import benchmark
+from . import benchmark, protocols
 from .bundled_log import simulate
 from .tables import Lookup, Table
 
 BUNDLE = benchmark.BUNDLE / "evidence"
 METRICS = ("recall@10", "ndcg@10", "ap", "auc", "recall@50")
 SIZES = (20, 100, 500)
-#: Metrics that verdicts are drawn for.
+#: Metrics that verdicts are drawn for, and on how many logs for a number of negatives; else one.
 JUDGED = ("recall@10", "ndcg@10")
+DRAWS = {100: 5}
+#: With more negatives :func:`~sampled_book.protocols.effects` takes minutes and says little more.
+MOST_EFFECTS = 100
 #: Least bias has no correct digits with more negatives.
 MOST_LEAST = 20
 FITTED_PRIOR = "bias-variance, fitted prior"
 #: Bias-variance with a weight of the variance that is larger than the default.
 STEADY, STEADY_GAMMA = "bias-variance, gamma 0.1", 0.1
 #: A random order is no recommender whose place anybody doubts.
-FLOOR = "Random"
+FLOOR = protocols.FLOOR
 SEED = 12
 #: Standard errors on either side of an interval, for 95% of many users.
 _REACH = 1.959963984540054
@@ -462,7 +465,7 @@ def _log(
 
 # --- the bundle -----------------------------------------------------------------------------------
 
-KINDS = ("errors", "pairs", "verdicts", "possible", "fitted")
+KINDS = ("errors", "pairs", "verdicts", "possible", "fitted", "effects", "fewer")
 
 
 def run(
@@ -475,7 +478,8 @@ def run(
     """Compute the tables of a data set, each written again with every part that is added.
 
     What the folder has is not computed again. "errors" and "pairs" are those of :func:`exact`,
-    "verdicts" and "possible" those of :func:`drawn`, "fitted" that of :func:`fitted`.
+    "verdicts" and "possible" those of :func:`drawn`, on `DRAWS` logs, "fitted" that of
+    :func:`fitted`, on the first, "effects" and "fewer" those of :mod:`sampled_book.protocols`.
 
     Parameters
     ----------
@@ -495,9 +499,13 @@ def run(
             by_draw = {"m": m, "replacement": again}
             parts.append((by_draw, KINDS[:2], partial(exact, ranks, m, again)))
     for m in within:
-        parts.append(({"m": m}, KINDS[4:], partial(_alone, fitted, ranks, m)))
-        for of in JUDGED:
-            parts.append(({"m": m, "metric": of}, KINDS[2:4], partial(drawn, ranks, m, of)))
+        parts.append(({"m": m}, KINDS[4:5], partial(_alone, fitted, ranks, m)))
+        if m <= MOST_EFFECTS:
+            parts.append(({"m": m}, KINDS[5:6], partial(_alone, protocols.effects, ranks, m)))
+            parts.append(({"m": m}, KINDS[6:], partial(_alone, protocols.fewer_users, ranks, m)))
+        for of, draw in product(JUDGED, range(DRAWS.get(m, 1))):
+            log = {"m": m, "metric": of, "draw": draw}
+            parts.append((log, KINDS[2:4], partial(drawn, ranks, m, of, SEED + draw)))
     for cell, kinds, made in parts:
         kept = {kind: _kept(folder / f"{name}.{kind}.csv.gz", cell) for kind in kinds}
         if all(known for _, known in kept.values()):
@@ -536,8 +544,9 @@ def bundled(
 
     Parameters
     ----------
-    kind : {"errors", "pairs", "verdicts", "possible", "fitted"}
-        The first two are of :func:`exact`, the next two of :func:`drawn`.
+    kind : {"errors", "pairs", "verdicts", "possible", "fitted", "effects", "fewer"}
+        The first two are of :func:`exact`, the next two of :func:`drawn`, the last two of
+        :func:`~sampled_book.protocols.effects` and :func:`~sampled_book.protocols.fewer_users`.
     names : sequence of str, optional
         Data sets; by default all that the folder has.
     folder : str or Path, optional
@@ -576,6 +585,33 @@ def bundled(
         table = pd.read_csv(where / f"{name}.{kind}.csv.gz")
         table.insert(0, "data", name)
         tables.append(table)
+    return pd.concat(tables, ignore_index=True)
+
+
+def every(kind: str, folder: str | Path = "") -> pd.DataFrame:
+    """A table of the package's data sets and of those of a folder of ranks.
+
+    Parameters
+    ----------
+    kind : {"errors", "pairs", "verdicts", "possible", "fitted", "effects", "fewer"}
+    folder : str or Path, optional
+        Where ``python -m sampled_book.benchmark --output`` wrote ranks, with their evidence in the
+        folder "evidence" within; none by default.
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    FileNotFoundError
+        If a data set of the folder has no evidence.
+    """
+    tables = [bundled(kind)]
+    if folder:
+        own = [name for name, where in benchmark.every(folder).items() if where == Path(folder)]
+        kept = tables[0][~tables[0]["data"].isin(own)]
+        tables = [kept, bundled(kind, own, Path(folder) / "evidence")]
     return pd.concat(tables, ignore_index=True)
 
 
@@ -648,11 +684,41 @@ def rungs(verdicts: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        By data, metric, m and rung: pairs and wrong.
+        By data, metric, m and rung: pairs and wrong, of all logs together.
     """
     wrong = verdicts["right"].eq(False)
     groups = verdicts.assign(wrong=wrong).groupby(["data", "metric", "m", "rung"], sort=False)
     return groups.agg(pairs=("wrong", "size"), wrong=("wrong", "sum")).reset_index()
+
+
+def decided(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """What part of the pairs each assumption decides, of all data sets and logs, in words.
+
+    Parameters
+    ----------
+    verdicts : DataFrame
+        Of :func:`bundled`.
+
+    Returns
+    -------
+    DataFrame
+        By metric and m; a column for each rung, with how many verdicts are wrong of how many if
+        any are.
+
+    Examples
+    --------
+    >>> decided(bundled("verdicts")).columns.tolist()
+    ['proven', 'if decreasing', 'at most k times', 'unknown']
+    """
+    counts = rungs(verdicts).groupby(["metric", "m", "rung"])[["pairs", "wrong"]].sum()
+    share = counts["pairs"] / counts.groupby(["metric", "m"])["pairs"].transform("sum")
+    words = [
+        f"{part:.1%}" + (f" ({wrong} of {pairs} wrong)" if wrong else "")
+        for part, pairs, wrong in zip(share, counts["pairs"], counts["wrong"], strict=True)
+    ]
+    order = ["proven", "if decreasing", "at most k times", "unknown"]
+    spelled = pd.Series(words, counts.index).unstack("rung")
+    return spelled.reindex(columns=order).fillna("none").rename_axis(columns=None)
 
 
 def best_correction(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
@@ -675,12 +741,12 @@ def best_correction(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
     """
     rows = []
     for (of, m), cell in summary.groupby(["metric", "m"], sort=False):
-        table = cell.pivot(index="data", columns="estimator", values=measure)
+        table = cell.pivot(index="data", columns="estimator", values=measure).dropna(how="all")
         if measure == "rmse":
             scores = -table.clip(lower=1e-12).map(log)
         else:
             scores = table if measure == "said_right" else -table
-        for data in table.index:
+        for data in table.index if len(table) > 1 else ():
             chosen = scores.drop(index=data).mean().idxmax()
             best = scores.loc[data].idxmax()
             at = table.loc[data]
@@ -690,7 +756,7 @@ def best_correction(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 
 def enough_negatives(
-    orders: pd.DataFrame, items: Mapping[str, int], most_wrong: float = 0.05
+    orders: pd.DataFrame, items: Mapping[str, float], most_wrong: float = 0.05
 ) -> pd.DataFrame:
     """From what share of the catalogue on the reported order may be trusted, by data left out.
 
@@ -698,7 +764,7 @@ def enough_negatives(
     ----------
     orders : DataFrame
         Of :func:`naive_orders`, of one kind of replacement.
-    items : mapping of str to int
+    items : mapping of str to float
         Candidates of each data set.
     most_wrong : float
         Mean chance of a wrong order that is borne.
@@ -724,9 +790,7 @@ def enough_negatives(
     return pd.DataFrame(rows, columns=["metric", "data", "share", "cells", "broken"])
 
 
-def lookup(
-    name: str, data: Sequence[str] | None = None, folder: str | Path | None = None
-) -> Lookup:
+def lookup(name: str, data: Sequence[str] | None = None, folder: str | Path = "") -> Lookup:
     """What each correction makes of a data set, a metric and a number of negatives, to choose from.
 
     Parameters
@@ -736,7 +800,7 @@ def lookup(
     data : sequence of str, optional
         Data sets; by default all.
     folder : str or Path, optional
-        As for :func:`bundled`.
+        As for :func:`every`.
 
     Returns
     -------
@@ -747,24 +811,30 @@ def lookup(
     >>> list(lookup("look", ["lastfm"]).tables)[0]
     ('lastfm', 'Recall@10', '20')
     """
-    errors, pairs, verdicts = (bundled(kind, data, folder) for kind in KINDS[:3])
+    errors, pairs, verdicts = (every(kind, folder) for kind in KINDS[:3])
+    if data is not None:
+        errors, pairs, verdicts = (t[t["data"].isin(data)] for t in (errors, pairs, verdicts))
     errors, pairs = (table[~table["replacement"]] for table in (errors, pairs))
     keys = ["data", "metric", "m"]
     orders = {tuple(row[k] for k in keys): row for row in naive_orders(pairs).to_dict("records")}
-    decided = rungs(verdicts).groupby(keys)
+    judged = rungs(verdicts).groupby(keys)
     tables: dict[tuple[str, ...], Table] = {}
     for key, rows in by_correction(errors, pairs).groupby(keys, sort=False):
         place, kind, m = map(str, key)
-        order = orders[tuple(key)]
         of = metric(kind).label
-        caption = (
-            f"{place}, {of}, {m} negatives. The reported order is the wrong one in expectation "
-            f"for {order['reversed']} of {order['pairs']} pairs."
-        )
-        if key in decided.groups:
-            said = decided.get_group(key).set_index("rung")
+        caption = f"{place}, {of}, {m} negatives."
+        if tuple(key) in orders:  # some pair is told apart
+            order = orders[tuple(key)]
+            caption += (
+                f" The reported order is the wrong one in expectation for {order['reversed']} of "
+                f"{order['pairs']} pairs."
+            )
+        if key in judged.groups:
+            said = judged.get_group(key).set_index("rung")
             counts = ", ".join(f"{count} {rung}" for rung, count in said["pairs"].items())
-            caption += f" Verdicts on one log: {counts}; {said['wrong'].sum()} of them wrong."
+            logs = DRAWS.get(int(m), 1)
+            caption += f" Verdicts on {'one log' if logs == 1 else f'{logs} logs'}: {counts}; "
+            caption += f"{said['wrong'].sum()} of them wrong."
         chances = {"Order": 1.0 - rows["wrong"], "Right": rows["said_right"]}
         columns = {"Correction": rows["estimator"], "RMSE": rows["rmse"], "Bias": rows["bias"]}
         columns |= {"Covers": rows["covered"], **chances, "Wrong": rows["said_wrong"]}

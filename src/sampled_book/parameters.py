@@ -179,6 +179,22 @@ class File:
 
 
 @dataclass(frozen=True)
+class Folder:
+    """The path of a folder that exists, or an empty string for what the chapter has by itself.
+
+    >>> Folder("ranks of your own").accepts("no such folder")
+    False
+    """
+
+    meaning: str
+    unit: str = ""
+    allowed: str = field(default="the path of a folder, or '' for what is bundled", init=False)
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, str) and (value == "" or Path(value).is_dir())
+
+
+@dataclass(frozen=True)
 class MetricName:
     """A name that `sampled_metrics.metric` understands.
 

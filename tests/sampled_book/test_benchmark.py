@@ -92,7 +92,7 @@ def test_pure_svd_of_full_rank_gives_the_matrix_back():
 def test_ranks_are_those_of_the_test_items_among_items_that_are_not_the_users_own():
     data = small()
     learnt, held_out = data.without_last(1)
-    found, _ = benchmark.compute(RECOMMENDERS["Popular"], data)
+    found, *_ = benchmark.compute(RECOMMENDERS["Popular"], data)
     counts = np.bincount(learnt.items, minlength=data.n_items)
     for row, user in enumerate(np.random.default_rng(benchmark.SEED).permutation(data.n_users)):
         own = set(learnt.items[learnt.starts[user] : learnt.starts[user + 1]])
@@ -114,7 +114,7 @@ def test_the_setting_that_ranks_the_validation_items_best_is_taken():
         return lambda users: hot[users] * (good - 1)
 
     entry = Entry(known_or_not, {"good": (0.0, 2.0, 1.0)})
-    _, told = benchmark.compute(entry, data)
+    _, told, _ = benchmark.compute(entry, data)
     assert told["settings"] == {"good": 2.0}
     assert told["validation ndcg@10"]["good 2"] == 1.0
 

@@ -1,5 +1,7 @@
 """Random decoys: laws against fractions and enumeration, costs against simulation."""
 
+import itertools
+import math
 from __future__ import annotations
 
 from fractions import Fraction
@@ -15,6 +17,7 @@ from scipy import stats
 
 from sampled_book import decoys
 from sampled_metrics import metric
+from sampled_metrics.ranking import RankIntervals
 from sampled_metrics.protocol import Protocol
 
 
@@ -421,3 +424,21 @@ def test_bad_input_is_refused_in_one_sentence(call, sentence):
     with pytest.raises(ValueError, match=r"^\S") as error:
         call()
     assert str(error.value) == sentence
+
+
+def test_good_items_above_that_do_not_count_by_every_choice_of_them():
+    of, goodness = metric("ndcg@2"), 0.3
+    ranks = RankIntervals([3, 1, 0], [0, 2, 0], [9, 9, 9])
+    found = decoys.uncounted(ranks, of, goodness)
+
+    def expected(above):
+        total = 0.0
+        for chosen in itertools.product([True, False], repeat=above):
+            chance = math.prod(goodness if good else 1 - goodness for good in chosen)
+            total += chance * float(of(np.array([1 + above - sum(chosen)]))[0])
+        return total
+
+    assert np.allclose(found, [expected(3), np.mean([expected(x) for x in (1, 2, 3)]), 1.0])
+    assert np.allclose(decoys.uncounted(ranks, of, 0.0), ranks.evaluate(of))
+    with pytest.raises(ValueError, match="with a cut-off, such as recall@10, got AUC"):
+        decoys.uncounted(ranks, metric("auc"), 0.1)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from sampled_book import benchmark, evidence
+from sampled_book.evidence import KINDS
 from sampled_book.tables import Lookup
 from sampled_metrics import Protocol
 from sampled_metrics.ranking import RankIntervals
@@ -190,13 +191,17 @@ def test_a_table_can_be_looked_up_by_what_it_is_about():
 
 
 def test_the_bundle_has_every_cell():
-    for kind in evidence.KINDS:
+    for kind in KINDS:
         table = evidence.bundled(kind)
         assert list(dict.fromkeys(table["data"])) == list(benchmark.DATA)
-        metrics = evidence.JUDGED if kind in ("verdicts", "possible") else evidence.METRICS
+        metrics = evidence.METRICS if kind in ("errors", "pairs", "fitted") else evidence.JUDGED
         drawn = ["replacement"] * (kind in ("errors", "pairs"))
         cells = table.groupby(["data", "m", "metric", *drawn]).ngroups
-        assert cells == len(benchmark.DATA) * len(evidence.SIZES) * len(metrics) * 2 ** len(drawn)
+        sizes = [m for m in evidence.SIZES if kind not in KINDS[5:] or m <= evidence.MOST_EFFECTS]
+        assert cells == len(benchmark.DATA) * len(sizes) * len(metrics) * 2 ** len(drawn)
+        if kind in ("verdicts", "possible"):
+            logs = table.groupby("m")["draw"].nunique()
+            assert logs.to_dict() == {m: evidence.DRAWS.get(m, 1) for m in evidence.SIZES}
     with pytest.raises(ValueError, match="kind must be one of"):
         evidence.bundled("pair")
     with pytest.raises(FileNotFoundError, match="no evidence of 'lastfn'"):
@@ -205,14 +210,13 @@ def test_the_bundle_has_every_cell():
 
 def test_a_cell_of_the_bundle_is_what_is_computed():
     ranks = benchmark.ranks("lastfm")
-    kept = {kind: evidence.bundled(kind, ["lastfm"]) for kind in evidence.KINDS}
-    for kind, table in zip(evidence.KINDS, evidence.exact(ranks, 20, True), strict=False):
+    kept = {kind: evidence.bundled(kind, ["lastfm"]) for kind in KINDS}
+    for kind, table in zip(KINDS, evidence.exact(ranks, 20, True), strict=False):
         rows = kept[kind][(kept[kind]["m"] == 20) & kept[kind]["replacement"]]
         same(rows, table)
-    for kind, table in zip(
-        evidence.KINDS[2:], evidence.drawn(ranks, 20, "recall@10"), strict=False
-    ):
-        rows = kept[kind][(kept[kind]["m"] == 20) & (kept[kind]["metric"] == "recall@10")]
+    for kind, table in zip(KINDS[2:], evidence.drawn(ranks, 20, "recall@10"), strict=False):
+        cell = (kept[kind]["m"] == 20) & (kept[kind]["metric"] == "recall@10")
+        rows = kept[kind][cell & (kept[kind]["draw"] == 0)]
         same(rows, table)
 
 
@@ -229,14 +233,14 @@ def same(rows, table):
 
 
 def test_evidence_of_a_folder_of_ranks(tmp_path, toy, capsys):
-    few = {name: toy[name] for name in ("Good", "Poor", "Random")}
-    benchmark.write("toy", few, {}, tmp_path)
+    few = {"Good": toy["Good"], "Popular": toy["Poor"], "Random": toy["Random"]}
+    benchmark.write("toy", few, {}, {}, tmp_path)
     assert evidence.main(["--ranks", str(tmp_path), "--sizes", "20"]) == 0
     assert "toy, m 20, metric ndcg@10" in capsys.readouterr().out
     assert evidence.main(["--ranks", str(tmp_path), "--sizes", "20"]) == 0
     assert capsys.readouterr().out == ""  # all is there
     pairs = evidence.bundled("pairs", folder=tmp_path / "evidence")
-    assert set(zip(pairs["first"], pairs["second"], strict=True)) == {("Good", "Poor")}
+    assert set(zip(pairs["first"], pairs["second"], strict=True)) == {("Good", "Popular")}
     assert evidence.naive_orders(pairs)["reversed"].sum() == 0
     verdicts = evidence.rungs(evidence.bundled("verdicts", folder=tmp_path / "evidence"))
     assert verdicts["pairs"].sum() == len(evidence.JUDGED)
