@@ -99,10 +99,34 @@ def root_mean_square(estimator: Estimator) -> tuple[float, float]:
     >>> tuple(round(each, 3) for each in root_mean_square(auc))
     (0.0, 0.182)
     """
-    assert isinstance(estimator.protocol.n_items, int)
-    ranks = np.arange(1, estimator.protocol.n_items + 1)
-    bias, variance = estimator.bias(ranks), estimator.variance(ranks)
-    return float(np.sqrt((bias**2).mean())), float(np.sqrt(variance.mean()))
+    (found,) = root_mean_squares([estimator])
+    return found
+
+
+def root_mean_squares(estimators: Iterable[Estimator]) -> list[tuple[float, float]]:
+    """The same of several estimators of one protocol, whose distributions are computed once.
+
+    Examples
+    --------
+    >>> protocol = Protocol(100, 5, replacement=True)
+    >>> both = [estimators.naive(name, protocol) for name in ("auc", "ap")]
+    >>> [tuple(round(each, 3) for each in found) for found in root_mean_squares(both)]
+    [(0.0, 0.182), (0.319, 0.197)]
+    """
+    several = list(estimators)
+    protocol = several[0].protocol
+    assert isinstance(protocol.n_items, int)
+    assert all(each.protocol == protocol for each in several)
+    ranks = np.arange(1, protocol.n_items + 1)
+    bias2, noise = np.zeros(len(several)), np.zeros(len(several))
+    for part in np.array_split(ranks, len(ranks) * (protocol.n_negatives + 1) // 2**20 + 1):
+        law = protocol.pmf(part)
+        for i, each in enumerate(several):
+            mean = law @ each.values
+            bias2[i] += ((mean - each.metric(part, protocol.n_items)) ** 2).sum()
+            noise[i] += (law * (each.values - mean[:, np.newaxis]) ** 2).sum()
+    pairs = zip(np.sqrt(bias2 / ranks.size), np.sqrt(noise / ranks.size), strict=True)
+    return [(float(bias), float(sd)) for bias, sd in pairs]
 
 
 # --- errors of an average -------------------------------------------------------------------------
