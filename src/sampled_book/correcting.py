@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import combinations
+from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from sampled_metrics import Metric, Protocol, estimators, metric
 from sampled_metrics.estimators import Estimator
 from sampled_metrics.ranking import RankIntervals
 from sampled_metrics.verdicts import Verdict
+
+from . import figures
 
 FloatArray = NDArray[np.float64]
 Makers = Mapping[str, Callable[[Metric, Protocol], Estimator]]
@@ -111,7 +116,7 @@ def root_mean_squares(estimators: Iterable[Estimator]) -> list[tuple[float, floa
     >>> protocol = Protocol(100, 5, replacement=True)
     >>> both = [estimators.naive(name, protocol) for name in ("auc", "ap")]
     >>> [tuple(round(each, 3) for each in found) for found in root_mean_squares(both)]
-    [(0.0, 0.182), (0.319, 0.197)]
+    [(0.0, 0.182), (0.401, 0.175)]
     """
     several = list(estimators)
     protocol = several[0].protocol
@@ -168,6 +173,190 @@ def errors_by_gamma(
     frame = pd.DataFrame(columns, index=pd.Index(weights, name="gamma"))
     frame.columns.names = ["recommender", "users"]
     return frame
+
+
+def spread(values: Iterable[float], form: str) -> str:
+    """The least and the largest of some values, in words.
+
+    Examples
+    --------
+    >>> spread([0.25, -1.0, 2.0], "+.1f")
+    '−1.0 to +2.0'
+    """
+    found = list(values)
+    return f"{min(found):{form}} to {max(found):{form}}".replace("-", "\N{MINUS SIGN}")
+
+
+def gamma_told(errors: pd.DataFrame, biases: Mapping[str, float]) -> dict[str, Any]:
+    """How far the rule for gamma, one over the root of the users, is from the best weight.
+
+    Parameters
+    ----------
+    errors : pandas.DataFrame
+        As from :func:`errors_by_gamma`; among its rows are the weights of the rule, and the last
+        of the others is the weight 1.
+    biases : mapping of str to float
+        Of the uncorrected metric, by recommender.
+
+    Examples
+    --------
+    >>> columns = pd.MultiIndex.from_product([["A"], [100, 10_000]])
+    >>> toy = pd.DataFrame([[0.3, 0.1], [0.2, 0.2], [0.4, 0.4]], [0.01, 0.1, 1.0], columns)
+    >>> told = gamma_told(toy, {"A": -0.5})
+    >>> told["rule_errors"], told["over_one"], round(told["slope"][0], 2)
+    ('10.0 to 10.0', (4.0, '.0f'), -0.5)
+    """
+    users = sorted({k for _, k in errors})
+    rules = {k: estimators.default_gamma(k) for k in users}
+    at_rule = pd.Series({(u, k): errors.loc[rules[k], (u, k)].min() for u, k in errors})
+    best = np.log(errors.idxmin()).unstack(level=0).mean(axis=1)
+    most = [100 * at_rule[key] for key in at_rule.index if key[1] == users[-1]]
+    return {
+        "users": users[-1],
+        "naive_errors": spread((100 * abs(each) for each in biases.values()), ".0f"),
+        "rule_errors": spread(most, ".1f"),
+        "slope": (float(np.polyfit(np.log(users), best.loc[users], 1)[0]), ".2f"),
+        "over": (float((at_rule / errors.min()).max()), ".1f"),
+        "over_one": (float((errors.loc[1.0] / errors.min()).max()), ".0f"),
+    }
+
+
+def draw_correction(made: Mapping[str, Estimator], of: Metric, most: int = 15) -> Figure:
+    """Draw what estimators report at the first sampled ranks, and expect at each true rank.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> ap = metric("ap")
+    >>> made = {"uncorrected": estimators.naive(ap, Protocol(1_000, 20, replacement=True))}
+    >>> [len(ax.lines) for ax in draw_correction(made, ap).axes]
+    [1, 2]
+    >>> plt.close("all")
+    """
+    protocol = next(iter(made.values())).protocol
+    n = protocol.n_items
+    assert isinstance(n, int)
+    shown = np.arange(1, min(most, protocol.n_negatives) + 1)
+    grid = np.unique(np.geomspace(1, n, 150).round().astype(int))
+    figure, (above, below) = figures.panels(2, 1, height=2.9)
+    figures.by_estimator(above, shown, {name: e(shown) for name, e in made.items()})
+    expected = {"exact": of(grid, n)} | {name: e.expected(grid) for name, e in made.items()}
+    seen = {k: np.where(v > 0, v, np.nan) for k, v in expected.items()}
+    figures.by_estimator(below, grid, seen)
+    above.set(xlabel="sampled rank", ylabel="value reported", ylim=(-0.6, 1.1))
+    below.set(xscale="log", yscale="log", ylim=(0.5 / n, 1.5))
+    below.set(xlabel="true rank", ylabel="expected value")
+    handles = below.get_legend_handles_labels()
+    figure.legend(*handles, loc="outside upper center", ncols=4, fontsize=10)
+    return figure
+
+
+def draw_resolution(
+    n_items: int, n_negatives: int, sizes: Iterable[int], gammas: Iterable[float]
+) -> Figure:
+    """Draw what samples show of each degree, and what corrections leave of it.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> figure = draw_resolution(1_000, 20, [10, 20], [1.0, 0.1])
+    >>> [text.get_text() for ax in figure.axes for text in ax.texts]
+    ['m = 10', 'm = 20', 'γ = 1', 'γ = 0.1']
+    >>> plt.close(figure)
+    """
+    figure, (left, right) = figures.panels(1, 2, height=3.2, sharey=True)
+    several = sorted(sizes)
+    most = int(3 * np.sqrt(several[-1]))
+    plain = {"fontsize": 10, "ha": "center", "bbox": {"fc": "w", "ec": "none", "pad": 0.5}}
+    shades, heights = plt.get_cmap("plasma")([0.8, 0.6, 0.4, 0.2]), (0.8, 0.6, 0.4, 0.2)
+    for m, shade, height in zip(several, shades, heights, strict=False):
+        share = visible(n_items, m)[: most + 1]
+        left.plot(np.arange(1, share.size), share[1:], color=shade)
+        left.text(max(int(np.searchsorted(-share, -height)), 1), height, f"m = {m}", **plain)
+    share = visible(n_items, n_negatives)[: int(4 * np.sqrt(n_negatives)) + 1]
+    kept = {f"BV {g:g}": passed(share, g) for g in gammas}
+    figures.by_estimator(right, np.arange(share.size), kept)
+    for (name, values), height in zip(kept.items(), heights[::-1], strict=False):
+        at = int(np.searchsorted(-values, -height))
+        right.text(at, height, "γ = " + name[3:], **plain)
+    left.set(xlabel="degree", ylabel="share", title="seen in a sample", xscale="log")
+    right.set(xlabel="degree", title=f"kept, m = {n_negatives}")
+    return figure
+
+
+def draw_gammas(errors: pd.DataFrame) -> Figure:
+    """Draw the error of an average against gamma, a panel for each recommender, the rule circled.
+
+    Parameters
+    ----------
+    errors : pandas.DataFrame
+        As from :func:`errors_by_gamma`, in percent; the weights of the rule are among its rows.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> columns = pd.MultiIndex.from_product([["A"], [100, 10_000]])
+    >>> toy = pd.DataFrame([[0.3, 0.1], [0.2, 0.2], [0.4, 0.4]], [0.01, 0.1, 1.0], columns)
+    >>> draw_gammas(toy).axes[0].get_title()
+    'A'
+    >>> plt.close("all")
+    """
+    users = list(dict.fromkeys(k for _, k in errors))
+    names = list(dict.fromkeys(name for name, _ in errors))
+    figure, axes = figures.panels(len(names), 1, height=2.4, sharex=True, squeeze=False)
+    shown = errors.sort_index()
+    for ax, name in zip(axes.flat, names, strict=True):
+        drawn = {f"N = {k:,}": shown[name, k].to_numpy() for k in users}
+        rules = {k: estimators.default_gamma(k) for k in users}
+        rule = {f"N = {k:,}": (g, shown.loc[g, (name, k)].min()) for k, g in rules.items()}
+        figures.errors_by_gamma(ax, shown.index, drawn, rule)
+        top = 3 * max(each[-1] for each in drawn.values())
+        ax.set(title=name, ylabel="error, points", ylim=(None, top), xlabel="")
+    axes[-1, 0].set_xlabel(r"$\gamma$")
+    handles = axes[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside upper center", ncols=2)
+    return figure
+
+
+def gamma_exercises(of: Metric, protocol: Protocol) -> dict[str, Any]:
+    """Negatives that half resolve degree 10, and twice the negatives against a higher gamma.
+
+    Examples
+    --------
+    >>> told = gamma_exercises(metric("ap"), Protocol(1_000, 20, replacement=True))
+    >>> told["half"], told["twice"], told["bias_low"] < told["bias_more"]
+    (159, 40, True)
+    """
+    n, m = protocol.n_items, protocol.n_negatives
+    half = next(size for size in range(10, 400) if visible(10**9, size)[10] >= 0.5)
+    told: dict[str, Any] = {"half": half, "half_rule": (100 / np.log(2), ".0f"), "twice": 2 * m}
+    for key, size, gamma in (("low", m, 1e-4), ("more", 2 * m, 1e-2)):
+        drawn = Protocol(n, size, replacement=protocol.replacement)
+        corrected = estimators.bias_variance(of, drawn, gamma)
+        told[f"bias_{key}"], told[f"noise_{key}"] = root_mean_square(corrected)
+    return told
+
+
+def own_prior(
+    of: Metric | str, protocol: Protocol, ranks: Mapping[str, ArrayLike]
+) -> dict[str, Any]:
+    """For how many of the recommenders their own ranks, as a prior, put all into the exact order.
+
+    The weight of the variance is 1. The recommender itself is then estimated without bias.
+
+    Examples
+    --------
+    >>> own_prior("ap", Protocol(50, 5, replacement=True), {"A": [1, 2, 30], "B": [3, 40, 50]})
+    {'right': '2 of 2'}
+    """
+    level = {u: float(metric(of)(r, protocol.n_items).mean()) for u, r in ranks.items()}
+    order, right = sorted(level, key=lambda u: level[u]), 0
+    for prior, found in ranks.items():
+        e = estimators.bias_variance(of, protocol, 1.0, estimators.observed(found))
+        means = {u: float(e.expected(r).mean()) for u, r in ranks.items()}
+        assert np.isclose(means[prior], level[prior], rtol=1e-9)
+        right += sorted(means, key=lambda u: means[u]) == order
+    return {"right": f"{right} of {len(ranks)}"}
 
 
 # --- one evaluation and its verdict ---------------------------------------------------------------

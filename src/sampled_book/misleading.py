@@ -83,10 +83,10 @@ def worth_told(means: pd.DataFrame, ranks: Mapping[str, Sequence[int]], n_items:
 
     Examples
     --------
-    >>> means = pd.DataFrame({"AP": {"A": 0.1, "B": 0.3, "C": 0.2}, "NDCG": [0.1, 0.2, 0.3]})
+    >>> means = pd.DataFrame({"AP": [0.1, 0.3, 0.2], "NDCG": [0.1, 0.2, 0.3]}, [*"ABC"])
     >>> told = worth_told(means, {"A": [10], "B": [3], "C": [5]}, 1_000)
-    >>> told["best"], told["c_over_a"]
-    ('B by AP; C by NDCG', (2.0, '.1f'))
+    >>> told["best"], float(told["c_over_a"][0])
+    ('B by AP; C by NDCG', 2.0)
     """
     ap, ndcg = metric("ap"), metric("ndcg")
     tail = {
@@ -344,8 +344,8 @@ def orders_table(found: Mapping[str, Course], n_negatives: int) -> pd.DataFrame:
     --------
     >>> toy = {name: TOY[name] for name in "AC"}
     >>> found = {"NDCG": course(toy, "ndcg", Protocol(10_000, 9_999), points=5)}
-    >>> orders_table(found, 99).iloc[0].tolist()
-    ['NDCG', 'C\\xa0>\\xa0A', 'A\\xa0>\\xa0C', 692]
+    >>> orders_table(found, 99)["Right from m ="].tolist()
+    [692]
     """
     columns = ["Metric", "Exact order", f"With {n_negatives} negatives", "Right from m ="]
     rows = [
@@ -453,10 +453,11 @@ def ties_told(
 
     Examples
     --------
-    >>> two = {"A": RankIntervals([0, 0], [9, 9], [20, 20]), "B": RankIntervals([3] * 2, [0] * 2, [20] * 2)}
-    >>> told = ties_told(two, "A", under_ties(two["A"], ["auc", "recall@10"], 10, seed=1), seed=1)
-    >>> told["auc_high"], told["order_optimistic"], told["many"]
-    ((100.0, '.1f'), 'A > B', 0)
+    >>> two = {"A": RankIntervals([0, 0], [9, 9], [20, 20])}
+    >>> two["B"] = RankIntervals([14, 14], [0, 0], [20, 20])
+    >>> told = ties_told(two, "A", under_ties(two["A"], ["auc", "recall@10"], 12, seed=1), seed=1)
+    >>> told["order_optimistic"], told["many"]
+    ('A > B', 0)
     """
     tied, m = intervals[loose], int(by_ties.attrs["n_negatives"])
     n, many = tied.n_candidates, tied.n_tied > 100
