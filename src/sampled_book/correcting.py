@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -14,6 +15,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from sampled_metrics import Metric, Protocol, estimators, metric
+from sampled_metrics.consistency import sign
 from sampled_metrics.estimators import Estimator
 from sampled_metrics.ranking import RankIntervals
 from sampled_metrics.verdicts import Verdict
@@ -410,6 +412,91 @@ def one_evaluation(
     return frame
 
 
+def expected_by_negatives(
+    of: Metric | str,
+    ranks: Mapping[str, ArrayLike],
+    n_items: ArrayLike,
+    sizes: Iterable[int],
+    gamma: float | None = None,
+) -> pd.DataFrame:
+    """Expected metric, uncorrected or corrected by bias-variance, for numbers of negatives.
+
+    Negatives are drawn without replacement from each user's own candidates; the correction is made
+    for their rounded mean, with replacement, as in krichene2020.
+
+    Parameters
+    ----------
+    of : Metric or str
+    ranks : mapping of str to array_like of int, shape (n_users,)
+    n_items : array_like of int, shape (n_users,)
+    sizes : iterable of int
+    gamma : float, optional
+        Weight of the variance; uncorrected without.
+
+    Examples
+    --------
+    >>> expected_by_negatives("auc", {"A": [1, 6]}, [11, 11], [1, 5])["A"].round(6).tolist()
+    [0.75, 0.75]
+    """
+    chosen, items = metric(of), np.asarray(n_items)
+    rows = {}
+    for size in sizes:
+        sampling = Protocol(items, int(size), replacement=False)
+        made = estimators.naive(chosen, sampling)
+        if gamma is not None:
+            assumed = Protocol(round(items.mean()), int(size), replacement=True)
+            vector = estimators.bias_variance(chosen, assumed, gamma).values
+            made = Estimator(chosen, sampling, vector)
+        rows[int(size)] = {u: float(made.expected(r).mean()) for u, r in ranks.items()}
+    return pd.DataFrame(rows).T
+
+
+def first_right(
+    of: Metric | str,
+    ranks: Mapping[str, ArrayLike],
+    n_items: ArrayLike,
+    expected: pd.DataFrame,
+    gamma: float,
+) -> int | None:
+    """Least number of negatives from which a correction has two recommenders in the exact order.
+
+    Parameters
+    ----------
+    of, ranks, n_items, gamma
+        As for :func:`expected_by_negatives`; the first two recommenders are compared.
+    expected : pandas.DataFrame
+        From there: the numbers of negatives at which it is looked for, and by bisection between
+        two of them. None if not right at the last.
+
+    Examples
+    --------
+    >>> ranks, items = {"A": [1, 30, 40], "B": [2, 3, 50]}, [50] * 3
+    >>> expected = expected_by_negatives("auc", ranks, items, [2, 5], gamma=0.1)
+    >>> first_right("auc", ranks, items, expected, gamma=0.1)
+    2
+    """
+    both = dict(list(ranks.items())[:2])
+    exact = [float(metric(of)(r, np.asarray(n_items)).mean()) for r in both.values()]
+
+    def right(row: pd.Series) -> bool:
+        return sign(*(row[name] for name in both)) == sign(*exact)
+
+    sizes, held = list(expected.index), [right(row) for _, row in expected.iterrows()]
+    if all(held):
+        return int(sizes[0])
+    if not held[-1]:
+        return None
+    wrong = max(i for i, each in enumerate(held) if not each)
+    steps = range(sizes[wrong], sizes[wrong + 1] + 1)
+    return steps[
+        bisect_left(
+            steps,
+            True,
+            key=lambda m: right(expected_by_negatives(of, both, n_items, [m], gamma).iloc[0]),
+        )
+    ]
+
+
 def verdicts(found: pd.DataFrame, n_users: int) -> pd.Series:
     """The verdict on each pair of recommenders, samples independent for the two.
 
@@ -578,6 +665,155 @@ def in_order(found: pd.DataFrame, starts: pd.DataFrame) -> pd.DataFrame:
         held = [(exact == mean, exact[-1] == mean[-1]) for exact, mean in ends]
         rows[key] = np.mean(held, axis=0)
     return pd.DataFrame(rows, index=["order", "best"]).T
+
+
+def table_told(apart: pd.DataFrame, found: pd.DataFrame, shares: pd.DataFrame) -> dict[str, Any]:
+    """How far printed means are from ours, where corrections are nearer, and which orders hold.
+
+    Parameters
+    ----------
+    apart : pandas.DataFrame
+        As from :func:`distances`.
+    found : pandas.DataFrame
+        As from :func:`one_evaluation`, in percent; the columns are in the order of the makers.
+    shares : pandas.DataFrame
+        As from :func:`in_order`.
+
+    Examples
+    --------
+    >>> keys = [("AP", c, u) for c in ("uncorrected", "CLS") for u in "AB"]
+    >>> rows = pd.MultiIndex.from_tuples(keys, names=["Metric", "Column", "Of"])
+    >>> numbers = [(5, 9, 1), (4, 9.5, 1), (5, 5.5, 1), (4, 4.0, 1)]
+    >>> toy = pd.DataFrame(numbers, rows, ["exact", "mean", "sd"])
+    >>> apart = pd.DataFrame({"mean": [4.0, 0, 1, 1], "sd": [0.0, 1, -2, 0]}, rows)
+    >>> told = table_told(apart, toy, in_order(toy, toy.iloc[:0]))
+    >>> told["held"], told["far"], told["far_sd"], told["nearer"], told["wrong_plain"]
+    (4, 1, (2.0, '.1f'), 2, 1)
+    """
+    held = apart.dropna()
+    far, auc = held["mean"].abs(), held.index.get_level_values(0) == "AUC"
+    order, best = shares["order"].unstack(), shares["best"].unstack()
+    corrected = [column for column in order if column != "uncorrected"]
+    off = (found["mean"] - found["exact"]).abs().unstack(level="Column")
+    nearer = off[corrected].lt(off["uncorrected"] - 1e-9, axis=0)
+    of_auc = nearer.index.get_level_values("Metric") == "AUC"
+    return {
+        "wrong_plain": int((order["uncorrected"] < 0.5).sum()),
+        "n_metrics": len(order),
+        "held": len(held),
+        "far": int((far > 3).sum()),
+        "far_auc": int((far > 3)[auc].sum()),
+        "farthest": (float(far[~auc].max()), ".1f"),
+        "others": int((~auc).sum()),
+        "far_sd": (float(held["sd"].abs().max()), ".1f"),
+        "best": (float(100 * best[corrected].drop("AUC", errors="ignore").min().min()), ".0f"),
+        "nearer": int(nearer[~of_auc].to_numpy().sum()),
+        "of_nearer": int(nearer[~of_auc].size),
+        "auc_nearer": int(nearer[of_auc].to_numpy().sum()),
+        "of_auc": int(nearer[of_auc].size),
+    }
+
+
+def draw_estimates(
+    found: pd.DataFrame, printed: pd.DataFrame, columns: Sequence[str], label: str
+) -> Figure:
+    """Draw what corrections say of each recommender by one metric, and what was printed.
+
+    Parameters
+    ----------
+    found, printed : pandas.DataFrame
+        As from :func:`one_evaluation` and :func:`printed_table_3`, in percent, with the same rows.
+    columns : sequence of str
+        The estimators, from left to right.
+    label : str
+        Of the metric.
+
+    Examples
+    --------
+    >>> rows = pd.MultiIndex.from_tuples([("AP", "CLS", "A")])
+    >>> toy = pd.DataFrame([(5.0, 4.0, 1.0)], rows, ["exact", "mean", "sd"])
+    >>> draw_estimates(toy, toy[["mean", "sd"]], ["CLS"], "AP").axes[0].get_ylabel()
+    'AP, percent'
+    >>> plt.close("all")
+    """
+    ours = found.loc[label].unstack(level=0)
+    told = printed.loc[label].unstack(level=0)["mean"]
+    exact = {u: float(ours["exact"].loc[u].dropna().iloc[0]) for u in ours.index}
+    drawn = {
+        u: tuple(
+            part.loc[u].reindex(columns).to_numpy() for part in (ours["mean"], ours["sd"], told)
+        )
+        for u in exact
+    }
+    figure, ax = figures.panels(1, 1, height=3.8)
+    figures.estimates(ax, columns, drawn, exact)
+    figures.beside(ax, exact, x=1.01)
+    ax.set_ylabel(f"{label}, percent")
+    ax.legend(loc="upper left", ncols=3)
+    return figure
+
+
+def draw_table_3(
+    found: pd.DataFrame, printed: pd.DataFrame, apart: pd.DataFrame, columns: Sequence[str]
+) -> Figure:
+    """Draw Table 3: in each cell the printed mean above ours, coloured by their distance.
+
+    Examples
+    --------
+    >>> rows = pd.MultiIndex.from_tuples([("AP", "CLS", "A")])
+    >>> toy = pd.DataFrame([(4.0, 1.0)], rows, ["mean", "sd"])
+    >>> draw_table_3(toy, toy + 0.5, toy, ["CLS"]).axes[0].texts[0].get_text()
+    '4.50\\n4.00'
+    >>> plt.close("all")
+    """
+    keys = list(dict.fromkeys((label, of) for label, _, of in found.index))
+    ours, theirs, z = (
+        np.array([[frame.at[(a, c, u), "mean"] for c in columns] for a, u in keys])
+        for frame in (found, printed, apart)
+    )
+    texts = [
+        [f"{a:.2f}" if np.isnan(b) else f"{b:.2f}\n{a:.2f}" for a, b in zip(*row, strict=True)]
+        for row in zip(ours, theirs, strict=True)
+    ]
+    figure, ax = figures.panels(1, 1, height=0.62 + 0.48 * len(keys))
+    figures.heat_map(ax, z, texts, [f"{a} {u}" for a, u in keys], columns, (-6, 6), "RdBu")
+    return figure
+
+
+def table_exercises(
+    found: pd.DataFrame, n_items: int, n_negatives: int, key: tuple[str, str, str]
+) -> dict[str, Any]:
+    """With or without replacement: CLS over the rank estimate of Recall@10, printed and computed.
+
+    And the evaluations that one cell's mean, `key` of `found`, needs for an error of 0.1 percent.
+
+    Examples
+    --------
+    >>> key = ("Recall@10", "CLS", "Y")
+    >>> toy = pd.DataFrame([(4.0, 0.25)], pd.MultiIndex.from_tuples([key]), ["mean", "sd"])
+    >>> told = table_exercises(toy, 3_659, 100, key)
+    >>> told["two_values"], told["runs"], told["with_"][0] != told["without"][0]
+    (366, 7, True)
+    """
+    with_, without = (
+        estimators.monotone(
+            metric("recall@10"), Protocol(n_items, n_negatives, replacement=way), nonnegative=True
+        ).values[0]
+        for way in (True, False)
+    )
+    told = printed_table_3().loc["Recall@10"]
+    (a, a_sd), (b, b_sd) = told.loc[("CLS", "Y")], told.loc[("rank estimate", "Y")]
+    ratio, noise = a / b, np.hypot(a_sd / a, b_sd / b) / 10
+    sd = float(found.loc[key, "sd"])
+    return {
+        "two_values": (n_items - 1) // 10 + 1,
+        "ratio": (ratio, ".4f"),
+        "with_": (with_, ".4f"),
+        "without": (without, ".4f"),
+        "ratio_z": (abs(without - ratio) / (ratio * noise), ".1f"),
+        "sd": (sd, ".2f"),
+        "runs": int(np.ceil((sd / 0.1) ** 2)),
+    }
 
 
 def _printed(check: str) -> list[tuple[str, Mapping[str, str]]]:
