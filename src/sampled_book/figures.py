@@ -342,7 +342,8 @@ def heat_map(
         dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
         drawn = ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=11)
         drawn.set(color="white" if dark else "black", linespacing=1.05)
-    names = [name.replace("uncorr", "un-\ncorr").replace(" ", "\n") for name in columns]
+    short = {"uncorrected": "un-\ncorr.", "rank estimate": "rank\nestim."}
+    names = [short.get(name, name.replace(" ", "\n")) for name in columns]
     ax.set_xticks(np.arange(table.shape[1]) + 0.5, names, fontsize=10)
     ax.set_yticks(np.arange(table.shape[0]) + 0.5, list(rows))
     ax.tick_params(length=0)
