@@ -239,7 +239,11 @@ ESTIMATORS: dict[str, dict[str, Any]] = {
     "uncorrected": {"color": "#b3123c", "linestyle": "--", "marker": "X"},
     "rank estimate": {"color": "#7a5c00", "linestyle": "-.", "marker": "P"},
     "CLS": {"color": "#00798c", "linestyle": (0, (5, 1, 1, 1, 1, 1)), "marker": "d"},
+    "bias-variance": {"color": "#8b4fc0", "linestyle": (0, (3, 1)), "marker": "o"},
 }
+#: What the same estimators are called elsewhere.
+_ALIASES = {"naive": "uncorrected", "reported": "uncorrected", "monotone": "CLS"}
+_ALIASES |= {"corrected": "bias-variance"}
 _LESS_AND_LESS = (("#b58ad8", ":"), ("#8b4fc0", (0, (3, 1))), ("#5f2496", "-"), ("#33084f", "--"))
 
 
@@ -249,8 +253,8 @@ def of_estimators(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     Parameters
     ----------
     names : iterable of str
-        Keys of :data:`ESTIMATORS`; "BV" and a weight, for a bias-variance correction; or "exact",
-        which is solid black.
+        Keys of :data:`ESTIMATORS`, or what they are called in the library; "BV" and a weight, for
+        a bias-variance correction; or "exact", which is solid black.
 
     Examples
     --------
@@ -261,8 +265,8 @@ def of_estimators(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     found = {}
     free = list(range(len(_LESS_AND_LESS)))
     for name in names:
-        if name in known:
-            found[name] = known[name]
+        if _ALIASES.get(name, name) in known:
+            found[name] = known[_ALIASES.get(name, name)]
         else:
             weight = float(name.removeprefix("BV "))
             at = min(free or range(4), key=lambda i: abs(i + np.log10(weight)))
@@ -338,7 +342,8 @@ def heat_map(
         dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
         drawn = ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=11)
         drawn.set(color="white" if dark else "black", linespacing=1.05)
-    names = [name.replace("uncorr", "un-\ncorr").replace(" ", "\n") for name in columns]
+    short = {"uncorrected": "un-\ncorr.", "rank estimate": "rank\nestim."}
+    names = [short.get(name, name.replace(" ", "\n")) for name in columns]
     ax.set_xticks(np.arange(table.shape[1]) + 0.5, names, fontsize=10)
     ax.set_yticks(np.arange(table.shape[0]) + 0.5, list(rows))
     ax.tick_params(length=0)
@@ -681,7 +686,7 @@ def shrinking(
         Lower and upper ends under each name; the last of them for infinitely many users, drawn
         apart at the right edge.
     exact : float
-        A thin grey line across.
+        A black line across.
 
     Examples
     --------
@@ -700,7 +705,7 @@ def shrinking(
         for j, values in enumerate((high, low)):
             ax.plot(at, values[:-1], label=name if j == 0 else None, ms=6, **mark)
         ax.plot([edge, edge], [low[-1], high[-1]], ms=6, **mark)
-    ax.axhline(exact, color="#8a8a8a", linewidth=1)
+    ax.axhline(exact, color="black", linewidth=2)
     ax.set(xscale="log", xlabel="users")
     ax.set_xticks([*at, end], [*(f"$10^{{{np.log10(u):.3g}}}$" for u in at), "∞"])
     ax.minorticks_off()

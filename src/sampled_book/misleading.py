@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,11 +13,133 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from sampled_metrics import Metric, Protocol, metric
-from sampled_metrics.consistency import OrderByNegatives, order_by_negatives, sign
-from sampled_metrics.estimators import naive
+from sampled_metrics.consistency import (
+    OrderByNegatives,
+    expected_differences,
+    order_by_negatives,
+    sign,
+)
+from sampled_metrics.estimators import expected_average_precision, naive
 from sampled_metrics.ranking import RankIntervals, Ties
 
-from . import figures
+from . import datasets, figures
+
+#: The recommenders of krichene2020, table 1: ranks of the one relevant item among 10,000.
+TOY = {
+    "A": [100, 100, 100, 100, 100],
+    "B": [40, 40, 8437, 9266, 4482],
+    "C": [212, 2, 743, 5342, 1548],
+}
+Told = dict[str, Any]  # numbers for the text, as tables.glued takes them
+
+
+# --- the worth of a rank --------------------------------------------------------------------------
+
+
+def draw_worths(shapes: Iterable[Metric], ranks: Mapping[str, ArrayLike], n_items: int) -> Figure:
+    """Draw each metric over all ranks, and below them where the items of each recommender are.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> figure = draw_worths([metric("auc"), metric("ap")], {"A": [3, 5]}, 100)
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['AUC', 'AP', 'A']
+    >>> plt.close(figure)
+    """
+    figure, ax = figures.panels(height=3.9)
+    grid = np.unique(np.r_[1 : min(301, n_items + 1), np.geomspace(1, n_items, 400).astype(int)])
+    places = {
+        "auc": (n_items // 4, (8, 8), "left"),
+        "ap": (2, (-4, -16), "right"),
+        "ndcg": (30, (4, 8), "left"),
+    }
+    for m in shapes:
+        style = {"drawstyle": "steps-post"} if m.k else {}
+        ax.plot(grid, m(grid, n_items), "k", lw=2, **style)
+        at, up, side = places.get(m.kind, (m.k or 1, (4, 30), "left"))
+        height = float(m(at, n_items))
+        ax.annotate(m.label, (at, height), up, textcoords="offset points", ha=side)
+    for depth, (name, mark) in enumerate(figures.marks(ranks).items(), 1):
+        found = np.asarray(ranks[name])
+        line = np.full(found.size, -0.1 * depth)
+        ax.plot(found, line, mark["marker"], color=mark["color"], ms=7)
+    figures.beside(ax, {name: -0.1 * i for i, name in enumerate(ranks, 1)})
+    ax.set(xscale="log", xlabel="rank of the relevant item", ylabel="worth")
+    ax.set(ylim=(-0.4, 1.15), yticks=[0, 0.5, 1])
+    return figure
+
+
+def worth_told(means: pd.DataFrame, ranks: Mapping[str, Sequence[int]], n_items: int) -> Told:
+    """What the first chapter says of three recommenders and of the worth of their ranks.
+
+    Parameters
+    ----------
+    means : pandas.DataFrame
+        A row for each recommender, a column for each metric, among them AP and NDCG.
+    ranks : mapping of str to sequence of int
+        Of A, B and C; beyond rank 100 lies the tail.
+    n_items : int
+
+    Examples
+    --------
+    >>> means = pd.DataFrame({"AP": [0.1, 0.3, 0.2], "NDCG": [0.1, 0.2, 0.3]}, [*"ABC"])
+    >>> told = worth_told(means, {"A": [10], "B": [3], "C": [5]}, 1_000)
+    >>> told["best"], float(told["c_over_a"][0])
+    ('B by AP; C by NDCG', 2.0)
+    """
+    ap, ndcg = metric("ap"), metric("ndcg")
+    tail = {
+        m.label: sum(float(m(r)) for r in ranks["B"] if r > 100) / len(ranks["B"])
+        for m in (ap, ndcg)
+    }
+    top = means.idxmax()
+    said = {name: [label for label in top.index if top[label] == name] for name in top.unique()}
+    return {
+        "best": "; ".join(f"{name} by {', '.join(labels)}" for name, labels in said.items()),
+        "last": n_items,
+        "ndcg_last": float(ndcg(n_items)),
+        "ndcg_edge": float(ndcg(100)),
+        "ratio_ap": (float(ap(1) / ap(2)), ".0f"),
+        "ratio_ndcg": (float(ndcg(1) / ndcg(2)), ".2f"),
+        "c_over_a": (means["AP"]["C"] / means["AP"]["A"], ".1f"),
+        "ap_a": (means["AP"]["A"], ".6f"),
+        "ap_b": (means["AP"]["B"], ".6f"),
+        "tail_b": (tail["AP"], ".6f"),
+        "share_ap": (tail["AP"] / means["AP"]["B"], ".1%"),
+        "share_ndcg": (tail["NDCG"] / means["NDCG"]["B"], ".0%"),
+    }
+
+
+def worth_exercises(n_items: int) -> Told:
+    """Answers to the exercises on metrics: first ranks of half the worth, and pairs of items.
+
+    Under "half" the first rank worth at most a half; under "steady" the first x at which items at
+    1 and x are worth less than at 3 and 4, 0 if there is none; and means of two recommenders, P
+    and Q, on an instance with one relevant item and one with ten.
+
+    Examples
+    --------
+    >>> told = worth_exercises(1_000)
+    >>> told["half_ap"], told["half_recall"], told["steady_recall"], told["p_recall"]
+    (2, 11, 11, (0.5, '.2f'))
+    """
+    chosen = {name: metric(name) for name in ("auc", "ap", "ndcg", "recall@10")}
+    told: Told = {}
+    for name, m in chosen.items():
+        told[f"half_{m.kind}"] = int(np.argmax(m.vector(n_items) <= 0.5)) + 1
+        value, others = m.of_set([3, 4], n_items), range(5, n_items + 1)
+        if m.of_set([1, n_items], n_items) < value:  # else never: the worth falls with the rank
+            less = (x for x in others if m.of_set([1, x], n_items) < value - 1e-12)
+            told[f"steady_{name.split('@')[0]}"] = next(less)
+    sets = {"p": [[1], [*range(11, 21)]], "q": [[11], [1, 2, 3, 4, *range(11, 17)]]}
+    for who, kind in ((who, kind) for who in sets for kind in ("recall", "precision")):
+        values = [metric(f"{kind}@10").of_set(each) for each in sets[who]]
+        told[f"{who}_{kind}"] = (float(np.mean(values)), ".2f")
+    return told
+
+
+# --- orders by the number of negatives ------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -182,7 +305,7 @@ def under_ties(
     Returns
     -------
     pandas.DataFrame
-        Rows (policy, "exact" or "sampled"), a column for each metric.
+        Rows (policy, "exact" or "sampled"), a column for each metric; `attrs` has `n_negatives`.
 
     Examples
     --------
@@ -204,6 +327,189 @@ def under_ties(
             sample = [naive(m, protocol).expected(ranks).mean() for m in chosen]
         rows[policy, "exact"], rows[policy, "sampled"] = whole, sample
     labels = [m.label for m in chosen]
-    return 100 * pd.DataFrame.from_dict(rows, orient="index", columns=labels).set_axis(
+    found = 100 * pd.DataFrame.from_dict(rows, orient="index", columns=labels).set_axis(
         pd.MultiIndex.from_tuples(rows), axis=0
     )
+    found.attrs["n_negatives"] = n_negatives
+    return found
+
+
+# --- three recommenders on MovieLens --------------------------------------------------------------
+
+
+def orders_table(found: Mapping[str, Course], n_negatives: int) -> pd.DataFrame:
+    """Orders by each metric, best first: exact and sampled, and from how many negatives right.
+
+    Examples
+    --------
+    >>> toy = {name: TOY[name] for name in "AC"}
+    >>> found = {"NDCG": course(toy, "ndcg", Protocol(10_000, 9_999), points=5)}
+    >>> orders_table(found, 99)["Right from m ="].tolist()
+    [692]
+    """
+    columns = ["Metric", "Exact order", f"With {n_negatives} negatives", "Right from m ="]
+    rows = [
+        (label, *(o.replace(" ", "\N{NO-BREAK SPACE}") for o in orders), each.orders.starts[-1])
+        for label, each in found.items()
+        for orders in [(each.orders.exact, each.orders.at(n_negatives))]
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def verdicts_told(
+    ranks: Mapping[str, ArrayLike], found: Mapping[str, Course], protocol: Protocol
+) -> Told:
+    """Which pairs are in the wrong order in expectation, and which metric is right latest.
+
+    Parameters
+    ----------
+    ranks : mapping of str to array_like of int, shape (n_users,)
+    found : mapping of str to Course
+        Under the label of each metric.
+    protocol : Protocol
+
+    Examples
+    --------
+    >>> toy = {name: TOY[name] for name in "AC"}
+    >>> protocol = Protocol(10_000, 99)
+    >>> found = {"NDCG": course(toy, "ndcg", Protocol(10_000, 9_999), points=5)}
+    >>> told = verdicts_told(toy, found, protocol)
+    >>> told["named"], told["slow_from"]
+    ('A and C (NDCG)', 692)
+    """
+    named, judged = [], 0
+    for label in found:
+        pairs = expected_differences(ranks, label, protocol)
+        judged += len(pairs)
+        wrong = pairs[~pairs["consistent"]]
+        named += [f"{row.first} and {row.second} ({label})" for row in wrong.itertuples()]
+    starts = {label: each.orders.starts[-1] for label, each in found.items()}
+    slow = max(starts, key=lambda label: starts[label])
+    n = np.broadcast_to(protocol.n_items, np.shape(next(iter(ranks.values()))))
+    return {
+        "m": protocol.n_negatives,
+        "users": n.size,
+        "n_min": int(n.min()),
+        "n_max": int(n.max()),
+        "slow_metric": slow,
+        "slow_from": starts[slow],
+        "slow_share": (starts[slow] / n.mean(), ".0%"),
+        "wrong": len(named),
+        "judged": judged,
+        "named": ", ".join(named) or "none",
+    }
+
+
+def start_told() -> Told:
+    """How surely X misses the top ten of a large sample, and its starts that do so more than Y.
+
+    From the bundled ranks of MovieLens 1M, negatives drawn without replacement.
+
+    Examples
+    --------
+    >>> told = start_told()
+    >>> 0 <= told["below"] <= told["seeds"]
+    True
+    """
+    bundle, seeds = datasets.bundled_variants(), datasets.bundled_seeds()
+    x, y = (bundle[name, "as reproduced"].n_better + 1 for name in "XY")
+    ten, thousand = (
+        naive("recall@10", Protocol(seeds[0].n_candidates, m, replacement=False))
+        for m in (10, 1_000)
+    )
+    of_y = thousand.expected(y).mean()
+    below = [bool(thousand.expected(each.n_better + 1).mean() < of_y) for each in seeds]
+    missed = {f"miss_{k}": (1 - ten.expected(r).mean(), ".3%") for k, r in (("x", x), ("y", y))}
+    return {"below": sum(below), "seeds": len(seeds), **missed}
+
+
+def tie_spread(intervals: RankIntervals) -> float:
+    """Standard deviation of the mean exact AUC over random breakings of the ties.
+
+    Examples
+    --------
+    >>> round(tie_spread(RankIntervals([0], [1], [3])), 3)
+    0.25
+    """
+    n = intervals.n_candidates
+    variance = ((intervals.n_tied + 1.0) ** 2 - 1) / 12 / (n - 1.0) ** 2
+    return float(np.sqrt(variance.sum()) / n.size)
+
+
+def ties_told(
+    intervals: Mapping[str, RankIntervals], loose: str, by_ties: pd.DataFrame, seed: int
+) -> Told:
+    """What the ties of one recommender do to AUC, to Recall@10 and to the order of all.
+
+    Parameters
+    ----------
+    intervals : mapping of str to RankIntervals
+    loose : str
+        The recommender with the ties.
+    by_ties : pandas.DataFrame
+        As from :func:`under_ties`, of `loose`.
+    seed : int
+        Of the random breaking.
+
+    Examples
+    --------
+    >>> two = {"A": RankIntervals([0, 0], [9, 9], [20, 20])}
+    >>> two["B"] = RankIntervals([14, 14], [0, 0], [20, 20])
+    >>> told = ties_told(two, "A", under_ties(two["A"], ["auc", "recall@10"], 12, seed=1), seed=1)
+    >>> told["order_optimistic"], told["many"]
+    ('A > B', 0)
+    """
+    tied, m = intervals[loose], int(by_ties.attrs["n_negatives"])
+    n, many = tied.n_candidates, tied.n_tied > 100
+    auc, recall = by_ties["AUC"].xs("exact", level=1), by_ties["Recall@10"]
+    share = float((tied.n_tied / n)[many].mean()) if many.any() else 0.0
+    sampled = naive("recall@10", Protocol(n, m, replacement=False))
+    orders = {}
+    ways: tuple[Ties, ...] = ("optimistic", "random")
+    for way in ways:
+        means = {
+            name: sampled.expected(each.ranks(way, np.random.default_rng(seed))).mean()
+            for name, each in intervals.items()
+        }
+        orders[f"order_{way}"] = " > ".join(sorted(means, key=lambda k: -means[k]))
+    return {
+        **orders,
+        "loose": loose,
+        "auc_low": (auc["pessimistic"], ".1f"),
+        "auc_mean": (auc["mean"], ".1f"),
+        "auc_high": (auc["optimistic"], ".1f"),
+        "recall_move": (recall["optimistic", "exact"] - recall["pessimistic", "exact"], ".3f"),
+        "sampled_low": (recall["pessimistic", "sampled"], ".1f"),
+        "sampled_high": (recall["optimistic", "sampled"], ".1f"),
+        "first_many": int((tied.n_better + 1)[many].min()) if many.any() else 1,
+        "many": int(many.sum()),
+        "tied_share": (share, ".0%"),
+        "tie_sd": (100 * tie_spread(tied), ".2f"),
+        "envelope": (100 * share * np.sqrt(many.sum() / 12) / n.size, ".2f"),
+    }
+
+
+def draw_buckets(
+    ranks: Mapping[str, ArrayLike], tied: RankIntervals, name: str, seed: int
+) -> Figure:
+    """Where each recommender's ranks are, and where those of one are under three tie policies.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> figure = draw_buckets({"A": [1, 30]}, RankIntervals([0, 9], [0, 40], [60, 60]), "A", 1)
+    >>> figure.axes[1].get_legend().get_title().get_text()
+    'A, among its ties'
+    >>> plt.close(figure)
+    """
+    most = tied.n_candidates.max()
+    edges = [e for e in (10, 20, 50, 100, 200, 500, 1000, 2000) if e < most]
+    ways: dict[str, Ties] = {"first": "optimistic", "at random": "random", "last": "pessimistic"}
+    drawn = {said: tied.ranks(way, np.random.default_rng(seed)) for said, way in ways.items()}
+    figure, (above, below) = figures.panels(2, 1, height=2.8, sharex=True)
+    figures.rank_buckets(above, ranks, edges).legend(loc="upper left")
+    title = f"{name}, among its ties"
+    figures.rank_buckets(below, drawn, edges).legend(loc="upper left", title=title)
+    above.set_ylabel("users")
+    below.set(xlabel="rank", ylabel="users")
+    return figure

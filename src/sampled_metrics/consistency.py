@@ -26,6 +26,10 @@ from .protocol import Protocol, by_negatives, checked
 #: Two means that differ by less than this share of the larger one are equal up to rounding.
 _TOLERANCE = 1e-12
 
+#: With a cut-off and many users every number of negatives in turn costs less than a search: from
+#: so many counts of all users on, and up to so many counts of all numbers of negatives.
+_MANY, _LONG = 20_000, 100_000
+
 
 def sign(first: float, second: float) -> int:
     """1 if `first` is the larger, -1 if `second` is, 0 if they agree to 12 digits.
@@ -345,7 +349,14 @@ def order_by_negatives(
     def mean(ranks: IntArray, m: int) -> float:
         return float(naive(metric, replace(protocol, n_negatives=m)).expected(ranks).mean())
 
-    means = {name: cache(partial(mean, ranks)) for name, ranks in true.items()}
+    means: dict[str, Callable[[int], float]]
+    depth = metric.k or protocol.n_negatives + 1
+    users = next(iter(true.values())).size
+    if depth * users > _MANY and depth * protocol.n_negatives < _LONG:
+        of_all = {name: _mean_by_negatives(metric, ranks, protocol) for name, ranks in true.items()}
+        means = {name: lambda m, of=of: float(of[m - 1]) for name, of in of_all.items()}
+    else:
+        means = {name: cache(partial(mean, ranks)) for name, ranks in true.items()}
     pairs = list(combinations(true, 2))
     changes = {1}.union(*(_flips(means[a], means[b], protocol.n_negatives) for a, b in pairs))
     starts: list[int] = []
@@ -357,6 +368,30 @@ def order_by_negatives(
             orders.append(order)
     whole = _spelled(list(true), {(a, b): sign(exact[a], exact[b]) for a, b in pairs})
     return OrderByNegatives(tuple(starts), tuple(orders), whole, protocol.n_negatives)
+
+
+def _mean_by_negatives(metric: Metric, ranks: IntArray, protocol: Protocol) -> FloatArray:
+    """Expected sampled metric, averaged, for 1, 2, ... negatives: one more negative at a time.
+
+    The next negative is above the item with the share of those above among all that are left; sums
+    of positive terms, which lose no digits. Only the counts that earn anything are followed.
+    """
+    above, pool = np.broadcast_arrays(protocol.above(ranks), protocol.pool)
+    most = protocol.n_negatives
+    depth = min(metric.k or most + 1, most + 1)
+    law = np.zeros((depth + 1, above.size))  # one row for each count, and one that is always 0
+    law[0] = 1.0
+    counts = np.arange(depth)[:, np.newaxis]
+    found = np.empty(most)
+    for m in range(most):
+        gone, left = (counts, pool - m) if not protocol.replacement else (0, pool)
+        over = (above - gone).clip(0)
+        up = law[:-1] * (over / left)
+        law[:-1] *= (left - over).clip(0) / left
+        law[1:-1] += up[:-1]
+        values = naive(metric, replace(protocol, n_negatives=m + 1)).values[:depth]
+        found[m] = float(values @ law[: values.size].mean(axis=1))
+    return found
 
 
 def _flips(first: Callable[[int], float], second: Callable[[int], float], most: int) -> list[int]:

@@ -31,6 +31,9 @@ Prior = ArrayLike | Mapping[int, float] | None
 
 #: Entries of the law held in memory at once.
 _BLOCK = 1 << 20
+#: From so many counts of negatives on, those that are too rare to matter are left out: those
+#: outside bounds that hold but for 2 exp(-70), about 1e-30.
+_WIDE, _RARE = 200, 70.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -135,6 +138,8 @@ class Estimator:
         array([1.   , 1.   , 0.466, 0.   ])
         """
         row = self._row(position)
+        if row.size > _WIDE and row.all():
+            return self._over_likely(rank, position, lambda law, value: law @ value)
         reach = int(np.max(np.nonzero(row)[0], initial=0)) + 1
         counts = np.arange(reach)
         parts = [law @ row[:reach] for law in self._law_blocks(rank, position, counts)]
@@ -257,6 +262,34 @@ class Estimator:
     def _row(self, position: int) -> FloatArray:
         j = integer(position, "position", 1, self.protocol.n_relevant)
         return self.values if self.values.ndim == 1 else self.values[j - 1]
+
+    def _over_likely(
+        self,
+        rank: ArrayLike,
+        position: int,
+        of: Callable[[FloatArray, FloatArray], FloatArray],
+    ) -> FloatArray:
+        """A function of the law and the values at each rank, without counts rarer than 1e-30.
+
+        They change a sum of values that are all of some size by less than its rounding. Ranks with
+        similar shares of items above them come together, so that they share their likely counts.
+        """
+        row, m = self._row(position), self.protocol.n_negatives
+        above = self.protocol.above(rank, position)
+        ranks, items, above = np.broadcast_arrays(np.asarray(rank), self.protocol.n_items, above)
+        share = above.ravel() / (items.ravel() - self.protocol.n_relevant)
+        # Bernstein's inequality, which draws without replacement obey, too.
+        far = _RARE / 3
+        far = far + np.sqrt(far**2 + 2 * _RARE * m * share * (1 - share))
+        low = np.floor(m * share - far).clip(0).astype(int)
+        high = np.ceil(m * share + far).clip(None, m).astype(int)
+        found, order = np.empty(share.size), np.argsort(share)
+        for part in np.array_split(order, share.size // 128 + 1) if share.size else ():
+            counts = np.arange(low[part].min(), high[part].max() + 1)
+            sub = replace(self.protocol, n_items=items.ravel()[part])
+            law = sub.pmf(ranks.ravel()[part], position, counts)
+            found[part] = of(law, row[counts])
+        return found.reshape(ranks.shape)
 
     def _law_blocks(self, rank: ArrayLike, position: int, counts: IntArray) -> Iterator[FloatArray]:
         """The law at each rank in turn, in blocks of rows of bounded size."""
@@ -750,14 +783,21 @@ def choose_gamma(
         return default_gamma(users)
     shares = observed(ranks)
     at, share = np.array(list(shares)), np.array(list(shares.values()))
+    exact = float(share @ metric(at, protocol.n_items))
+    # The law at every rank once: its mean, and its mean products, give mean and variance of all.
+    counts, mean, products, done = np.arange(protocol.n_negatives + 1), 0.0, 0.0, 0
+    for law in naive(metric, protocol)._law_blocks(at, 1, counts):
+        weighted = share[done : done + len(law), np.newaxis] * law
+        mean, products = mean + weighted.sum(axis=0), products + weighted.T @ law
+        done += len(law)
 
     def error(log_gamma: float) -> float:
         try:
-            estimator = bias_variance(metric, protocol, 10.0**log_gamma, prior)
+            values = bias_variance(metric, protocol, 10.0**log_gamma, prior).values
         except IllConditionedError:
             return np.inf
-        bias, variance = share @ estimator.bias(at), share @ estimator.variance(at)
-        return float(bias**2 + variance / users)
+        bias, variance = mean @ values - exact, mean @ values**2 - values @ products @ values
+        return float(bias**2 + max(variance, 0.0) / users)
 
     # The error can have several minima: the best of a grid is refined between its neighbours.
     grid = np.linspace(-12, 0, 49)

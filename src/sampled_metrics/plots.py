@@ -116,7 +116,9 @@ def intervals(
     >>> [float(line.get_xdata()[0]) for line in ax.lines], float(ax.patches[0].get_width())
     ([0.3], 0.5)
     """
-    styles = marks(dict.fromkeys(name for values in found.values() for name in values))
+    names = dict.fromkeys(name for values in found.values() for name in values)
+    styles = marks(name for name in names if name != "exact")
+    styles["exact"] = {"color": "black", "marker": "o"}  # as in every figure
     lines: list[tuple[str, str]] = []  # from top to bottom, what stands beside each
     for recommender, values in found.items():
         top = len(lines)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from sampled_book.enumeration import exact_law
-from sampled_metrics import Protocol, metric
+from sampled_metrics import Protocol, consistency, metric
 from sampled_metrics.consistency import (
     HANDFUL,
     OrderByNegatives,
@@ -594,3 +594,26 @@ def test_standings_are_equal_if_they_hold_the_same() -> None:
     values = {"a": [1.0, 0.0], "b": [0.0, 0.5]}
     one, same, other = (Standing.of(v) for v in (values, values, {"a": [1], "b": [0]}))
     assert len({one, same, other}) == 2
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("name", ["recall@2", "ndcg@3"])
+def test_with_many_users_the_flips_are_those_of_whole_fractions(monkeypatch, name, replacement):
+    """One more negative at a time, as a cut-off and many users are computed."""
+    monkeypatch.setattr(consistency, "_MANY", 0)
+    ranks, n = {"A": [4, 4, 4, 30], "B": [1, 2, 38, 40], "C": [3, 5, 6, 20]}, 40
+    found = consistency.order_by_negatives(ranks, name, Protocol(n, 30, replacement=replacement))
+    orders = {}
+    for m in range(1, 31):
+        values = metric(name)(np.arange(1, m + 2), m + 1)
+        means = {
+            who: sum(
+                float(q) * v
+                for r in each
+                for q, v in zip(exact_law(n, m, r, replacement), values, strict=True)
+            )
+            for who, each in ranks.items()
+        }
+        orders[m] = [consistency.sign(means[a], means[b]) for a, b in ("AB", "AC", "BC")]
+    assert found.flips == tuple(m for m in range(2, 31) if orders[m] != orders[m - 1])
+    assert found.flips

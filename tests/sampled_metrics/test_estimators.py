@@ -311,3 +311,19 @@ def test_estimators_are_equal_if_they_say_the_same() -> None:
     ]
     assert len({one, same, *others}) == 1 + len(others)
     assert repr(one) == "Estimator('own', ap, Protocol(n_items=<50 to 60>, n_negatives=2))"
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_counts_too_rare_to_matter_are_left_out_unnoticed(replacement):
+    """Users with candidates of their own and many negatives: the sum over all counts, as written."""
+    rng = np.random.default_rng(4)
+    items = rng.integers(900, 2_000, size=300)
+    ranks = np.minimum((items ** rng.random(300)).astype(int) + 1, items)
+    protocol = Protocol(items, 700, replacement=replacement)
+    whole = protocol.pmf(ranks)
+    for e in (estimators.naive("ndcg", protocol), estimators.naive("recall@10", protocol)):
+        written = whole @ e.values
+        assert e.expected(ranks) == pytest.approx(written, rel=1e-13)
+    corrected = estimators.bias_variance("ap", Protocol(1_500, 700, replacement=True), 0.01).values
+    e = estimators.Estimator(metric("ap"), protocol, corrected)
+    assert e.expected(ranks) == pytest.approx(whole @ corrected, rel=1e-12)

@@ -1,0 +1,325 @@
+"""What the chapter on a reader's own log computes: the ladder, verdicts, and plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy import stats
+
+from sampled_metrics import Protocol, evaluation, metric, planning
+from sampled_metrics.identification import Shape
+from sampled_metrics.numerics.betting import against
+from sampled_metrics.results import Comparison, Estimates
+
+from . import datasets, figures
+
+Told = dict[str, Any]  # numbers for the text, as tables.glued takes them
+Exact = Mapping[tuple[str, str], float]  # the metric of the true ranks, if they are known
+_NAN = float("nan")
+
+
+def exact_metrics(metrics: Sequence[str]) -> dict[tuple[str, str], float]:
+    """Metrics of the true ranks that the bundled log was drawn from.
+
+    Returns
+    -------
+    dict of (str, str) to float
+        By recommender and name of the metric.
+
+    Examples
+    --------
+    >>> found = exact_metrics(["recall@10"])
+    >>> sorted(found, key=found.get)
+    [('X', 'recall@10'), ('Y', 'recall@10'), ('Z', 'recall@10')]
+    """
+    return {
+        (name, metric(of).name): float(true.evaluate(of).mean())
+        for name, true in datasets.bundled_ranks().items()
+        for of in dict.fromkeys(metrics)
+    }
+
+
+def shapes(steepness: float) -> dict[str, Shape | None]:
+    """The rungs of the ladder that the chapter shows, each with what it assumes.
+
+    Examples
+    --------
+    >>> list(shapes(2.0))
+    ['nothing assumed', 'decreasing', 'at most 2 times']
+    """
+    steep = Shape(steepness=steepness)
+    return {"nothing assumed": None, "decreasing": Shape(), f"at most {steepness:g} times": steep}
+
+
+def log_told(
+    frame: pd.DataFrame, confidence: float, *, label: str, steepness: float, compared: str
+) -> Told:
+    """What the chapter says of a log's size and of its own parameters.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Columns user, recommender and n_negatives.
+    confidence : float
+    label, compared : str
+        The metric of the figure, and the one that pairs are compared by.
+    steepness : float
+
+    Examples
+    --------
+    >>> log = pd.DataFrame({"user": [1, 1, 2], "recommender": [*"ABA"], "n_negatives": [99, 99, 50]})
+    >>> told = log_told(log, 0.95, label="AP", steepness=2.0, compared="AUC")
+    >>> told["log_users"], told["log_names"], told["log_negatives"], told["log_error"]
+    (2, 'A, B', '50 to 99', '5%')
+    """
+    sizes = sorted({int(frame["n_negatives"].min()), int(frame["n_negatives"].max())})
+    return {
+        "log_users": int(frame["user"].nunique()),
+        "log_names": ", ".join(dict.fromkeys(frame["recommender"].astype(str))),
+        "log_negatives": " to ".join(f"{m:,}" for m in sizes),
+        "log_first_label": label,
+        "log_steepness": f"{steepness:g}",
+        "log_compared": compared,
+        "log_confidence": f"{100 * confidence:g}%",
+        "log_error": f"{100 * (1 - confidence):g}%",
+    }
+
+
+def _by_name(rungs: Mapping[str, Estimates]) -> dict[str, pd.DataFrame]:
+    return {rung: found.frame.set_index("recommender") for rung, found in rungs.items()}
+
+
+def draw_ladder(rungs: Mapping[str, Estimates], exact: Exact, of: str) -> Figure:
+    """Draw for each recommender the reported metric, the exact one, and the range of each rung.
+
+    Parameters
+    ----------
+    rungs : mapping of str to Estimates
+        Of one metric.
+    exact : mapping of (str, str) to float
+        Empty if the truth is unknown.
+    of : str
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> frame = pd.DataFrame({"recommender": ["A"], "reported": [0.5]})
+    >>> found = Estimates.__new__(Estimates)
+    >>> object.__setattr__(found, "frame", frame.assign(possible_low=0.1, possible_high=0.4))
+    >>> figure = draw_ladder({"nothing assumed": found}, {}, "ap")
+    >>> [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    ['A', 'reported', 'nothing assumed']
+    >>> plt.close(figure)
+    """
+    by, lines = _by_name(rungs), {}
+    for name, row in next(iter(by.values())).iterrows():
+        line = {"reported": (row["reported"], _NAN, _NAN)}
+        if exact:
+            line["exact"] = (exact[str(name), metric(of).name], _NAN, _NAN)
+        for rung, frame in by.items():
+            low, high = frame.loc[name, ["possible_low", "possible_high"]]
+            line[rung] = (_NAN, low, high)
+        lines[str(name)] = line
+    figure, ax = figures.panels(height=1 + 0.24 * sum(len(each) + 1 for each in lines.values()))
+    figures.intervals(ax, lines)
+    ax.set_xlabel(metric(of).label)
+    return figure
+
+
+def ladder_table(rungs: Mapping[str, Estimates], exact: Exact, of: str) -> pd.DataFrame:
+    """The range of each rung in words, a row for each recommender, and the exact metric."""
+    by = _by_name(rungs)
+    names = list(next(iter(by.values())).index)
+    shown = pd.DataFrame({"": names})
+    for rung, frame in by.items():
+        ends = zip(frame["possible_low"], frame["possible_high"], strict=True)
+        shown[rung.capitalize()] = [f"{low:.3f} to {high:.3f}" for low, high in ends]
+    if exact:
+        shown["Exact"] = [exact[name, metric(of).name] for name in names]
+    return shown
+
+
+def ladder_told(rungs: Mapping[str, Estimates], exact: Exact, of: str) -> Told:
+    """The ranges of the recommender that is least known, once it is sure that all hold the truth.
+
+    Raises
+    ------
+    AssertionError
+        If a rung's range does not hold a known exact metric.
+    """
+    by, names = _by_name(rungs), ("nothing", "decreasing", "steep")
+    widest = next(iter(by.values())).eval("possible_high - possible_low").idxmax()
+    for frame in by.values() if exact else ():
+        true = np.array([exact[name, metric(of).name] for name in frame.index])
+        assert (frame["possible_low"] <= true).all()
+        assert (true <= frame["possible_high"]).all()
+    told = {"log_first_name": str(widest)}
+    for key, frame in zip(names, by.values(), strict=True):
+        low, high = frame.loc[widest, ["possible_low", "possible_high"]]
+        told[f"log_{key}"] = f"{low:.3f} to {high:.3f}"
+    return told
+
+
+def compare_table(verdicts: Mapping[str, Comparison], exact: Exact) -> pd.DataFrame:
+    """All pairs by all metrics: reported, estimated, exact and possible differences, verdicts."""
+    rows = []
+    for of, found in verdicts.items():
+        for row in found.frame.to_dict("records"):
+            one, two, name = row["first"], row["second"], metric(of).name
+            ends = f"{row['possible_low']:+.3f} to {row['possible_high']:+.3f}"
+            rows.append(
+                {
+                    "Metric": metric(of).label,
+                    "Pair": f"{one}, {two}",
+                    "Reported": row["reported"],
+                    "Estimate": row["estimate"],
+                    "Exact": exact[one, name] - exact[two, name] if exact else _NAN,
+                    "Possible": ends.replace("-", "\N{MINUS SIGN}"),
+                    "Verdict": row["verdict"],
+                    "Stands on": row["rung"],
+                }
+            )
+    shown = pd.DataFrame(rows)
+    return shown if exact else shown.drop(columns="Exact")
+
+
+def compare_told(verdicts: Mapping[str, Comparison], compared: str, exact: Exact) -> Told:
+    """How many verdicts are given, proven, unknown and right, and how often what was reported is.
+
+    Parameters
+    ----------
+    verdicts : mapping of str to Comparison
+    compared : str
+        The metric of the first four numbers.
+    exact : mapping of (str, str) to float
+        Empty if the truth is unknown: nothing is then said of right and wrong.
+    """
+    here = verdicts[compared].frame
+    every = pd.concat([found.frame.assign(of=metric(of).name) for of, found in verdicts.items()])
+    given = every[every["verdict"] != evaluation.UNKNOWN]
+    wrong = right = "The truth is not known here."
+    if exact:
+        name = metric(compared).name
+        true = [exact[r.first, name] - exact[r.second, name] for r in here.itertuples()]
+        turned = int((np.sign(here["reported"]) != np.sign(true)).sum())
+        wrong = f"In truth the reported order is wrong for {turned} of them."
+        held = [
+            r.verdict.startswith(f"{r.first} beats") == (exact[r.first, r.of] > exact[r.second, r.of])
+            for r in given.itertuples()
+        ]
+        right = f"{sum(held)} of the {len(given)} are right."
+    opposite = np.sign(here["reported"]) != np.sign(here["estimate"])
+    return {
+        "log_pairs": len(here),
+        "log_unknown": int((here["verdict"] == evaluation.UNKNOWN).sum()),
+        "log_opposite": int(opposite.sum()),
+        "log_given": len(given),
+        "log_all_pairs": len(every),
+        "log_proven": int((given["rung"] == "proven").sum()),
+        "log_wrong": wrong,
+        "log_right": right,
+    }
+
+
+def rare_told(trials: int = 400, seed: int = 15) -> Told:
+    """False alarms of Student's test and of a bet where a rare user turns the order around.
+
+    A ranks 99 items of 100 at 2 and the rest last, of 1,002; B all of them at 12. Their means of
+    AUC are about equal, but twenty users seldom show it.
+
+    Examples
+    --------
+    >>> told = rare_told(trials=40)
+    >>> told["log_trials"], told["log_bet"] <= told["log_student"]
+    (40, True)
+    """
+    rng, protocol = np.random.default_rng(seed), Protocol(1_002, 100)
+    of_a = np.where(rng.random((trials, 20)) < 0.99, 2, 1_002)
+    of_b = np.full((trials, 20), 12)
+    drawn = (protocol.draw(of_b, rng) - protocol.draw(of_a, rng)) / 100
+    return {
+        "log_trials": trials,
+        "log_student": int((stats.ttest_1samp(drawn, 0, axis=1).pvalue <= 0.05).sum()),
+        "log_bet": sum(against(values, -1.0, 1.0)[1] <= 0.05 for values in drawn),
+    }
+
+
+def plan_table(plans: pd.DataFrame, truly: pd.DataFrame | None) -> pd.DataFrame:
+    """The plans of all pairs, and beside them, where known, what the true ranks give."""
+    shown = pd.DataFrame(
+        {
+            "Pair": plans["first"] + ", " + plans["second"],
+            "Estimator": plans["estimator"],
+            "Right": plans["probability"],
+            "m": plans["negatives_needed"],
+            "Users": plans["users_needed"],
+        }
+    )
+    if truly is not None:
+        assert (truly[["first", "second"]] == plans[["first", "second"]]).all(axis=None)
+        shown["Right, true"] = truly["probability"]
+        shown["Users, true"] = truly["users_needed"]
+    return shown
+
+
+def plan_told(plans: pd.DataFrame, truly: pd.DataFrame | None, scored: int) -> Told:
+    """What ranking all items would cost, and how far the plan is from that of the true ranks.
+
+    Parameters
+    ----------
+    plans, truly : pandas.DataFrame
+        As :func:`sampled_metrics.planning.for_pairs` returns them.
+    scored : int
+        Items that the planned evaluation scores.
+    """
+    naive = plans[plans["estimator"] == "naive"]
+    full = plans[plans["estimator"] == "exact"]
+    said = "For a log of your own there is no truth to hold the plan against."
+    if truly is not None:
+        off = int((plans["users_needed"].isna() != truly["users_needed"].isna()).sum())
+        said = (
+            f"In {off} of {len(plans)} rows the plan has a number of users where the true ranks "
+            "have none, or the other way round."
+        )
+    scores = int(full["scores_by_negatives"].iloc[0])
+    return {
+        "log_naive_never": int(naive["users_needed"].isna().sum()),
+        "log_full_scores": scores,
+        "log_now_scores": scored,
+        "log_full_ratio": (scores / scored, ".0f"),
+        "log_full_users": int(full["users_needed"].max()),
+        "log_plan_truth": said,
+    }
+
+
+def draw_plan(
+    first: Any, second: Any, of: str, protocol: Protocol, n_users: int, most: int
+) -> Figure:
+    """Draw how often each estimator's verdict on a pair is right, by the number of negatives.
+
+    Parameters
+    ----------
+    first, second : array_like or mapping
+        Ranks, or a distribution over ranks, as :func:`sampled_metrics.planning.curve` takes them.
+    of : str
+    protocol : Protocol
+    n_users : int
+    most : int
+        Negatives.
+    """
+    sizes = planning.steps(most)
+    drawn = [replace(protocol, n_negatives=m) for m in sizes]
+    by = planning.curve(first, second, metric(of), drawn, n_users)
+    sampled = by[by["n_negatives"].notna()].groupby("estimator", sort=False)
+    figure, ax = figures.panels(height=3.6)
+    lines = {str(name): part["probability"].to_numpy() for name, part in sampled}
+    figures.by_estimator(ax, sizes, lines)
+    ax.axhline(by["probability"].iloc[-1], color="black", linewidth=2.2, label="exact")
+    ax.set(xscale="log", ylim=(-0.02, 1.04), xlabel="negatives per user", ylabel="probability")
+    ax.legend()
+    return figure
