@@ -91,6 +91,11 @@ def resolve(extras: list[str], *options: str, besides: Sequence[str] = ()) -> li
     return [release.strip() for release in RELEASE.split(done.stdout) if release.strip()]
 
 
+def version(release: str) -> str:
+    """Return the name and version of a release."""
+    return release.split(maxsplit=1)[0]
+
+
 def testing() -> list[str]:
     """Return what the tests of the library need besides, as pyproject.toml asks for it."""
     extras = PROJECT["project"]["optional-dependencies"]
@@ -124,13 +129,14 @@ def main() -> None:
     pins = ROOT / "_build" / "pins.txt"
     pins.parent.mkdir(exist_ok=True)
     pins.write_text("\n".join(everything))
-    text, written = HEADER, set[str]()
+    text, left = HEADER, {version(release): release for release in everything}
     for section, extras in SECTIONS.items():
-        releases = [r for r in resolve(extras, "--constraint", str(pins)) if r not in written]
-        written.update(releases)
+        # As all sections together need it: one alone may need a release on fewer systems.
+        found = map(version, resolve(extras, "--constraint", str(pins)))
+        releases = [left.pop(name) for name in found if name in left]
         text += f"\n# --- {section} ---\n" + "\n".join(releases) + "\n"
-    if written != set(everything):
-        sys.exit(f"the sections disagree on {sorted(written ^ set(everything))}")
+    if left:
+        sys.exit(f"no section has {', '.join(left)}")
     (ROOT / "constraints.txt").write_text(text)
     (ROOT / "constraints-study.txt").write_text(STUDY_HEADER + "\n".join(resolve(STUDY)) + "\n")
     (ROOT / "constraints-lowest.txt").write_text(LOWEST_HEADER + "\n".join(lowest()) + "\n")
