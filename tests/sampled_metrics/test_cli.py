@@ -269,7 +269,6 @@ def test_the_suffix_of_the_output_is_its_format(
         (["guess"], "invalid choice"),
         (["estimate"], "the following arguments are required: LOG"),
         (["estimate", "none.csv"], "none.csv cannot be read"),
-        (["estimate", "."], "cannot be read: Is a directory"),
         (["estimate", "log.csv", "--replacement"], "n_items is needed"),
         (["estimate", "log.csv", *SIZES[:4]], "replacement is missing: say whether"),
         (["compare", "log.csv", *SIZES[:4], "--metric", "ap"], "(replacement=True, --replacement)"),
@@ -317,6 +316,22 @@ def test_what_is_wrong_is_said_in_one_sentence(
     arguments: list[str], said: str, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert said in refused(arguments, capsys)
+
+
+def test_a_folder_of_files_is_a_log_and_none_of_them_is_overwritten(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["estimate", "log.csv", *SIZES, *FEW]) == 0
+    expected = capsys.readouterr().out
+    rows = pd.read_csv(log)
+    Path("parts").mkdir()
+    for name, part in (("0", rows.iloc[:9]), ("1", rows.iloc[9:])):
+        part.to_csv(f"parts/{name}.csv", index=False)
+    for source in ("parts", "parts/*.csv"):
+        assert main(["estimate", source, *SIZES, *FEW]) == 0
+        assert capsys.readouterr().out == expected
+        said = refused(["estimate", source, *SIZES, *FEW, "-o", "parts/1.csv"], capsys)
+        assert "parts/1.csv is an input, and would be overwritten" in said
 
 
 def test_a_closed_output_is_said_in_one_sentence(
