@@ -6,7 +6,7 @@ They rest on the four recommenders and two data sets of the bundled study, in ex
 from __future__ import annotations
 
 from functools import cache
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 from sampled_metrics import metric
 from sampled_metrics.consistency import Standing
@@ -74,7 +74,7 @@ def in_order(published: str, kind: str, n: int) -> Finding:
         ]
         for name in values[0]:
             along = [each[name] for each in values]
-            falls &= all(b < a for a, b in zip(along, along[1:], strict=False))
+            falls &= all(b < a for a, b in pairwise(along))
             shown.append(f"{name} {' > '.join(f'{value:.3f}' for value in along)}")
     text = f"{metric(kind).label} on {DATA[0]}: {', '.join(shown[: len(shown) // 2])}"
     return judge(Trial(text, falls))
