@@ -286,8 +286,9 @@ class _Power:
     high: float
 
     def __str__(self) -> str:
-        ends = f"{self.low:.2f} to {self.high:.2f}"
-        return f"as by popularity to the power {self.value:.2f} ({ends})".replace("-", "\u2212")
+        value, low, high = (round(end, 2) + 0.0 for end in (self.value, self.low, self.high))
+        said = f"as by popularity to the power {value:.2f} ({low:.2f} to {high:.2f})"
+        return said.replace("-", "\u2212")  # there is no negative zero
 
 
 def _power(

@@ -19,6 +19,7 @@ from . import (
     movielens,
     popularity,
     published,
+    samplers,
     survey,
     toy,
 )
@@ -50,6 +51,7 @@ MODULES = {
         movielens,
         popularity,
         published,
+        samplers,
         survey,
         toy,
     )

@@ -19,6 +19,8 @@ PAPERS = {
     "ekstrand2017": "FLAIRS 2017",
     "zhou2020": "CIKM 2020",
     "hou2024": "ECIR 2024",
+    "dallmann2021": "RecSys 2021",
+    "petrov2022": "RecSys 2022",
 }
 #: Statuses as a card shows them.
 LABELS = {

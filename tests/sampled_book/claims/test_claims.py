@@ -61,6 +61,7 @@ EXPECTED = {
     "popularity-better-predictor": UNSTATED,
     "decoys-add-variance": UNSTATED,
     "order-kept": NOT_HERE,
+    "popularity-sizes-inconsistent": NOT_HERE,
     "rendle-eq30-constant": CONTRADICTED,
     "always-underestimates": UNSTATED,
     "x-y-more-than-1000": UNSTATED,
@@ -217,6 +218,12 @@ def test_every_numbered_equation_is_there() -> None:
 #: For each check a claim of the ledger and how to make it wrong: another printed value (or None
 #: for the same) and other arguments.
 WRONG: dict[str, list[tuple[str, str | None, dict[str, object]]]] = {
+    "samplers.in_order": [("popularity-between", "popularity > uniform > all", {})],
+    "samplers.inconsistent_over_sizes": [("popularity-sizes-inconsistent", None, {"sizes": [100]})],
+    "samplers.inconsistent_with_all": [
+        ("popularity-inconsistent", "uniform", {}),
+        ("popularity-inconsistent", None, {"kinds": ["auc"]}),
+    ],
     "candidates.challenged": [("llmrank-challenge", "Pop, BPRMF, SASRec", {})],
     "candidates.drawn_at_random": [("llmrank-random", "20", {}),
                                    ("llmrank-random", None, {"name": "pop"})],
