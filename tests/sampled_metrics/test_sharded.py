@@ -16,10 +16,10 @@ import scipy.sparse as sp
 from distributed import Client, LocalCluster
 
 import sampled_metrics as sm
-from sampled_metrics import sharded
+from sampled_metrics import _sharded
+from sampled_metrics._sharded import Job, Layout, Source, as_products
 from sampled_metrics.cli import main
 from sampled_metrics.ranking import exact_ranks
-from sampled_metrics.sharded import Job, Layout, Source, as_products
 
 N_USERS, N_ITEMS, WIDTH = 40, 230, 4
 
@@ -27,15 +27,15 @@ N_USERS, N_ITEMS, WIDTH = 40, 230, 4
 @pytest.fixture
 def small_tasks(monkeypatch):
     """Twenty blocks or so and several shards of what one task would do."""
-    monkeypatch.setattr(sharded, "_SHARD_BYTES", 60 * 5 * 8)
-    monkeypatch.setattr(sharded, "_BLOCK_ROWS", (3, 3))
+    monkeypatch.setattr(_sharded, "_SHARD_BYTES", 60 * 5 * 8)
+    monkeypatch.setattr(_sharded, "_BLOCK_ROWS", (3, 3))
 
 
 @pytest.fixture
 def small_calls(monkeypatch):
     """The same for functions, which are taken to cost as much as 64 factors."""
-    monkeypatch.setattr(sharded, "_SHARD_BYTES", 60 * 64 * 8)
-    monkeypatch.setattr(sharded, "_BLOCK_ROWS", (3, 3))
+    monkeypatch.setattr(_sharded, "_SHARD_BYTES", 60 * 64 * 8)
+    monkeypatch.setattr(_sharded, "_BLOCK_ROWS", (3, 3))
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def test_blocks_hold_whole_users_and_shards_all_items():
         assert [s.stop for s in layout.shards[:-1]] == [s.start for s in layout.shards[1:]]
         assert (layout.shards[0].start, layout.shards[-1].stop) == (0, n_items)
         size = max(s.stop - s.start for s in layout.shards)
-        assert size * width * 8 <= sharded._SHARD_BYTES + width * 8
+        assert size * width * 8 <= _sharded._SHARD_BYTES + width * 8
     assert len(Layout.of(np.zeros(900, int), 100, 8).blocks) == 1  # one user cannot be split
 
 
@@ -286,9 +286,9 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(files, tmp_path):
     # A limit on the size of files, of which the first parts keep below.
     code = (
         "import resource, sys\n"
-        "from sampled_metrics import sharded, cli\n"
+        "from sampled_metrics import _sharded, cli\n"
         "import pyarrow.parquet as pq\n"
-        "sharded._BLOCK_ROWS = (3, 3)\n"
+        "_sharded._BLOCK_ROWS = (3, 3)\n"
         "whole, written = pq.write_table, []\n"
         "def write(table, path):\n"
         "    written.append(path)\n"
@@ -308,7 +308,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(files, tmp_path):
     assert len(kept) == 5
     at = [each.stat().st_mtime_ns for each in kept]
     expected = sm.rank(*files).frame.sort_values("user", kind="stable").reset_index(drop=True)
-    code = "from sampled_metrics import sharded, cli; import sys; sharded._BLOCK_ROWS = (3, 3)\n"
+    code = "from sampled_metrics import _sharded, cli; import sys; _sharded._BLOCK_ROWS = (3, 3)\n"
     code += "sys.exit(cli.main(sys.argv[1:]))"
     subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True)
     assert [each.stat().st_mtime_ns for each in kept] == at

@@ -22,10 +22,10 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._sharded import Job, Parts, Score, fingerprint, ranked
 from .._validate import FloatArray, IntArray, as_written, real_scores, shortened
 from ..ranking import _as_csr
 from ..results import Ranks
-from ..sharded import Job, Parts, Score, fingerprint, ranked
 from .files import replacing
 from .logs import _labels, _listed, _loaded, _need, _need_pyarrow, _numbers
 
@@ -870,7 +870,7 @@ def _on_cpu(values: Any) -> Any:
     return values.detach().cpu().numpy() if hasattr(values, "detach") else values
 
 
-def _load_factors(path: str | Path) -> NDArray[Any]:
+def _load_factors(path: str | Path) -> Any:
     """A matrix of real numbers in a file of NumPy, mapped."""
     shown = _named(path)
     suffix = Path(path).suffix.lower()
