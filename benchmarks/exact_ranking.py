@@ -295,8 +295,9 @@ def main() -> None:
             print(f"{n_users:,} users x {n_items:,} items: {seconds:.3f} s", flush=True)
             if (n_users, n_items) == GROWTH[-1]:
                 alone, both = workers(Path(name), 1), workers(Path(name), 2)
-                print(f"1 worker {alone[0]:.2f} s, 2 workers {both[0]:.2f} s in the busier one, "
-                      f"{both[1]:.2f} s in both: {alone[0] / both[0]:.2f} times as fast")  # fmt: skip
+                times = f"{both[0]:.2f} s in the busier one, {both[1]:.2f} s in both"
+                faster = f"{alone[0] / both[0]:.2f} times as fast"
+                print(f"1 worker {alone[0]:.2f} s, 2 workers {times}: {faster}")
     if points:
         slope = np.polyfit(*np.log(np.array(points)).T, 1)[0]
         print(f"growth: time ~ (users x items)^{slope:.2f}")

@@ -26,9 +26,9 @@ N_USERS, N_ITEMS, WIDTH = 40, 230, 4
 
 @pytest.fixture
 def small_tasks(monkeypatch):
-    """Twenty blocks or so and several shards of what one task would do."""
+    """Ten blocks or so and four shards of what one task would do."""
     monkeypatch.setattr(_sharded, "_SHARD_BYTES", 60 * 5 * 8)
-    monkeypatch.setattr(_sharded, "_BLOCK_ROWS", (3, 3))
+    monkeypatch.setattr(_sharded, "_BLOCK_ROWS", (8, 8))
 
 
 @pytest.fixture
@@ -152,10 +152,12 @@ def test_blocks_hold_whole_users_and_shards_all_items():
     assert len(Layout.of(np.zeros(900, int), 100, 8).blocks) == 1  # one user cannot be split
 
 
-@pytest.mark.parametrize("among", ["all", "irrelevant"])
-@pytest.mark.parametrize("output", ["ranks.csv", "ranks.parquet", "ranks"])
+@pytest.mark.parametrize(
+    ("output", "among"),
+    [("ranks.csv", "irrelevant"), ("ranks.parquet", "all"), ("ranks", "irrelevant")],
+)
 def test_a_cluster_counts_what_one_process_counts(
-    small_tasks, files, tmp_path, client, among, output
+    small_tasks, files, tmp_path, client, output, among
 ):
     expected = sm.rank(*files, among=among).frame
     folder = tmp_path / "of-one"
@@ -165,7 +167,7 @@ def test_a_cluster_counts_what_one_process_counts(
     assert [each.name for each in folder.iterdir()] == [output]  # and no parts are left
     by_user = expected.sort_values("user", kind="stable").reset_index(drop=True)
     if output == "ranks":
-        assert len(list((folder / "ranks").iterdir())) > 10
+        assert len(list((folder / "ranks").iterdir())) > 5
         pd.testing.assert_frame_equal(pd.read_parquet(folder / "ranks"), by_user)
 
 
