@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from . import _progress, arrays
+from . import _arrays, _progress
 from ._validate import (
     FloatArray,
     IntArray,
@@ -321,9 +321,9 @@ def exact_ranks(
 
     def tiles(block: slice) -> tuple[_Band, Tile]:
         values = _block(blocks, block, n_items)
-        xp = arrays.namespace(values) or np
-        at = arrays.like(np.arange(values.shape[0]) * n_items + items[block], values)
-        own = arrays.on_host(xp.take(xp.reshape(values, (-1,)), at))
+        xp = _arrays.namespace(values) or np
+        at = _arrays.like(np.arange(values.shape[0]) * n_items + items[block], values)
+        own = _arrays.on_host(xp.take(xp.reshape(values, (-1,)), at))
         return _Band(*_band(own, relative_tolerance)), lambda columns: values[:, columns]
 
     def excluded(block: slice) -> tuple[IntArray, IntArray]:
@@ -336,10 +336,10 @@ def exact_ranks(
 
 def _counter(example: Any) -> Callable[..., IntArray]:
     """What counts scores of the library that made an example."""
-    return _count if arrays.namespace(example) is None else arrays.count
+    return _count if _arrays.namespace(example) is None else _arrays.count
 
 
-def score_counts(
+def _score_counts(
     scores: Callable[[IntArray, slice], Any],
     own: ArrayLike,
     owners: IntArray,
@@ -348,7 +348,7 @@ def score_counts(
     tolerance: float = 0.0,
     named: IntArray | None = None,
 ) -> IntArray:
-    """:func:`shard_counts` for scores that come from elsewhere.
+    """:func:`_shard_counts` for scores that come from elsewhere.
 
     Parameters
     ----------
@@ -358,7 +358,7 @@ def score_counts(
     own : array_like, shape (k,)
         Scores of the held-out items, as `scores` gives them.
     owners, places, seen, tolerance
-        As for :func:`shard_counts`.
+        As for :func:`_shard_counts`.
     named : ndarray of int, shape (n_users,), optional
         Numbers of the users in errors.
 
@@ -371,7 +371,7 @@ def score_counts(
     --------
     >>> matrix = np.array([[0.9, 0.5, 0.5, 0.1]])
     >>> zero, none = np.array([0]), sp.csr_array((1, 4))
-    >>> score_counts(lambda rows, items: matrix[rows, items], [0.5], zero, zero + 1, none)
+    >>> _score_counts(lambda rows, items: matrix[rows, items], [0.5], zero, zero + 1, none)
     array([[1],
            [1]])
     """
@@ -385,7 +385,7 @@ def score_counts(
 
         def tile(columns: slice) -> Any:
             found = scores(distinct, columns)
-            found = np.asarray(found) if arrays.namespace(found) is None else found
+            found = np.asarray(found) if _arrays.namespace(found) is None else found
             shape = (len(distinct), columns.stop - columns.start)
             if tuple(found.shape) != shape:
                 raise ValueError(
@@ -395,8 +395,8 @@ def score_counts(
             found = _real(found, names[distinct])
             if in_order:
                 return found
-            xp = arrays.namespace(found) or np
-            return xp.take(found, arrays.like(place, found), axis=0)
+            xp = _arrays.namespace(found) or np
+            return xp.take(found, _arrays.like(place, found), axis=0)
 
         return _Band(*_band(own[block], tolerance)), tile
 
@@ -409,7 +409,7 @@ def score_counts(
 
 def _real(values: Any, rows: Any) -> Any:
     """Scores checked as :func:`real_scores` does, wherever they are."""
-    xp = arrays.namespace(values)
+    xp = _arrays.namespace(values)
     if xp is None:
         return real_scores(values, rows)
     if not xp.isdtype(values.dtype, ("real floating", "integral")):
@@ -417,7 +417,7 @@ def _real(values: Any, rows: Any) -> Any:
     if xp.isdtype(values.dtype, "real floating"):
         bad = xp.any(xp.isnan(values), axis=1)
         if bool(xp.any(bad)):
-            row = rows[int(np.argmax(arrays.on_host(bad)))]
+            row = rows[int(np.argmax(_arrays.on_host(bad)))]
             raise ValueError(f"scores must not be NaN, got one in row {row}")
     return values
 
@@ -478,14 +478,14 @@ def exact_ranks_from_factors(
     items = _held_out(held_out, n_items, relative_tolerance)
     owners = _owners(users, items.size, len(factors))
     seen = _as_csr(train, len(factors), n_items)
-    own = arrays.rows(catalogue, items)
-    better, tied = shard_counts(
+    own = _arrays.rows(catalogue, items)
+    better, tied = _shard_counts(
         factors, catalogue, owners, own, items, seen, relative_tolerance, progress
     )
     return RankIntervals(better, tied, n_items - np.diff(seen.indptr)[owners])
 
 
-def shard_counts(
+def _shard_counts(
     users: NDArray[Any],
     shard: NDArray[Any],
     owners: IntArray,
@@ -524,12 +524,12 @@ def shard_counts(
 
     >>> users, shard = np.array([[1.0]]), np.array([[3.0], [2.0], [2.0]])
     >>> none = sp.csr_array((1, 3))
-    >>> shard_counts(users, shard, np.array([0]), shard[2:], np.array([2]), none)
+    >>> _shard_counts(users, shard, np.array([0]), shard[2:], np.array([2]), none)
     array([[1],
            [1]])
     """
     bounds = Bounds.of(users, shard)
-    xp = arrays.namespace(shard)
+    xp = _arrays.namespace(shard)
     product = np.empty((_TILE_ROWS, _TILE_COLUMNS), dtype=users.dtype)
     most = bounds.of_items.max(initial=0.0)
     exactly = bounds.safe and not tolerance
@@ -538,7 +538,7 @@ def shard_counts(
         distinct, place = np.unique(owners[block], return_inverse=True)
         rows = users[distinct]
         in_order = np.array_equal(place, np.arange(len(rows)))
-        factors = arrays.like(rows if in_order else rows[place], shard)
+        factors = _arrays.like(rows if in_order else rows[place], shard)
 
         def tile(columns: slice) -> NDArray[Any]:
             out = product[: len(rows), : columns.stop - columns.start]
@@ -560,15 +560,15 @@ def shard_counts(
         if not bounds.whole:
             longest = np.maximum(norms(own[block]), most)
             margin = radius(users.dtype, users.shape[1], bounds.of_users[distinct][place], longest)
-            margin[~rows.any(axis=1)[place]] = 0.0  # all scores of such a user are 0
+            margin[~np.any(rows, axis=1)[place]] = 0.0  # all scores of such a user are 0
         of_users, of_own = rows[place], own[block]
 
         def settle(instance: IntArray, column: IntArray) -> NDArray[np.int8]:
-            return signs(of_users[instance], arrays.rows(shard, column), of_own[instance])
+            return signs(of_users[instance], _arrays.rows(shard, column), of_own[instance])
 
         band = _Band(*exact_band(of_users, of_own, margin), margin > 0, settle)
         if xp is not None:
-            _refuse_coarse(xp.matmul(factors, arrays.like(of_own, shard).T), band)
+            _refuse_coarse(xp.matmul(factors, _arrays.like(of_own, shard).T), band)
         return band, tile
 
     def excluded(block: slice) -> tuple[IntArray, IntArray]:
@@ -583,7 +583,7 @@ def shard_counts(
 
 def _refuse_coarse(products: Any, band: _Band) -> None:
     """Raise ValueError if a device does not multiply in the precision of its numbers."""
-    found = np.diagonal(arrays.on_host(products))
+    found = np.diagonal(_arrays.on_host(products))
     if not ((band.low <= found) & (found <= band.high)).all():
         raise ValueError(
             f"item_factors must be multiplied in the precision of {band.low.dtype}, and their "
@@ -593,7 +593,7 @@ def _refuse_coarse(products: Any, band: _Band) -> None:
 
 def _blocks_of(scores: ArrayLike, n_instances: int) -> ScoreBlocks:
     """A whole score matrix as a source of blocks."""
-    matrix = np.asarray(scores) if arrays.namespace(scores) is None else scores
+    matrix: Any = np.asarray(scores) if _arrays.namespace(scores) is None else scores
     if matrix.ndim != 2 or matrix.shape[0] != n_instances:
         raise ValueError(
             f"scores must have one row for each of {n_instances} held-out items, got shape "
@@ -605,7 +605,7 @@ def _blocks_of(scores: ArrayLike, n_instances: int) -> ScoreBlocks:
 def _block(blocks: ScoreBlocks, block: slice, n_items: int | None = None) -> Any:
     """The scores of a block, checked."""
     values: Any = blocks(block)
-    if arrays.namespace(values) is None:
+    if _arrays.namespace(values) is None:
         values = np.asarray(values)
     rows = block.stop - block.start
     if values.ndim != 2 or values.shape[0] != rows or n_items not in (None, values.shape[1]):
@@ -647,9 +647,9 @@ def _held_out(held_out: ArrayLike, n_items: int | None, tolerance: float) -> Int
 
 def _factors(users: ArrayLike, items: Any) -> tuple[NDArray[Any], Any]:
     """Both factors in the precision in which scores are summed; users' as an array of NumPy."""
-    xp = arrays.namespace(items)
-    left, right = np.asarray(arrays.on_host(users)), np.asarray(items) if xp is None else items
-    kinds = [left.dtype, right.dtype if xp is None else arrays.on_host(right[:1, ...]).dtype]
+    xp = _arrays.namespace(items)
+    left, right = np.asarray(_arrays.on_host(users)), np.asarray(items) if xp is None else items
+    kinds = [left.dtype, right.dtype if xp is None else _arrays.on_host(right[:1, ...]).dtype]
     for name, kind in zip(("user_factors", "item_factors"), kinds, strict=True):
         if kind.kind not in "iuf":
             raise ValueError(f"{name} must be real numbers, got dtype {kind}")

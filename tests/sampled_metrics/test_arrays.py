@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sampled_metrics import arrays
+from sampled_metrics import _arrays
 from sampled_metrics.ranking import exact_ranks, exact_ranks_from_factors
 
 LIBRARIES = ["array_api_strict", "torch"]
@@ -41,7 +41,7 @@ def same(found, expected):
 def test_factors_of_another_library(monkeypatch, xp, dtype, entries):
     users, items, owners, held_out, seen = cases(dtype)
     expected = exact_ranks_from_factors(users, items, held_out, seen, users=owners)
-    monkeypatch.setattr(arrays, "_ENTRIES", entries)
+    monkeypatch.setattr(_arrays, "_ENTRIES", entries)
     given = xp.asarray(users), xp.asarray(items)
     same(exact_ranks_from_factors(*given, held_out, seen, users=owners), expected)
     assert expected.n_tied.sum() > 40
@@ -78,7 +78,7 @@ def test_bad_scores_of_another_library_are_refused(xp):
 def test_a_device_that_rounds_the_factors_is_refused(monkeypatch, xp):
     users, items, owners, held_out, seen = cases("float32")
     given = xp.asarray(users), xp.asarray(items)
-    real = arrays.namespace(given[1])
+    real = _arrays.namespace(given[1])
 
     class Coarse:
         def __getattr__(self, name):
@@ -92,7 +92,7 @@ def test_a_device_that_rounds_the_factors_is_refused(monkeypatch, xp):
             return real.matmul(rounded(left), rounded(right))
 
     monkeypatch.setattr(
-        arrays, "namespace", lambda x: None if isinstance(x, np.ndarray) else Coarse()
+        _arrays, "namespace", lambda x: None if isinstance(x, np.ndarray) else Coarse()
     )
     with pytest.raises(ValueError, match=r"multiplied in the precision of float32.*TF32"):
         exact_ranks_from_factors(*given, held_out, seen, users=owners)

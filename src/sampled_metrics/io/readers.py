@@ -23,10 +23,10 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._sharded import Job, Parts, Score, fingerprint, ranked
 from .._validate import FloatArray, IntArray, as_written, real_scores, shortened
 from ..ranking import _as_csr
 from ..results import Ranks
-from ..sharded import Job, Parts, Score, fingerprint, ranked
 from .files import replacing
 from .links import _on_cpu
 from .links import link_prediction as link_prediction
@@ -870,7 +870,7 @@ def _nested(given: Any, name: str, value: str) -> pd.DataFrame:
     return rows
 
 
-def _load_factors(path: str | Path) -> NDArray[Any]:
+def _load_factors(path: str | Path) -> Any:
     """A matrix of real numbers in a file of NumPy, mapped."""
     shown = _named(path)
     suffix = Path(path).suffix.lower()

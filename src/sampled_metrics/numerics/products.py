@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import namespace, on_host
 from .._validate import FloatArray
-from ..arrays import namespace, on_host
 
 _ROWS = (
     4096  # checked for whole numbers at a time: most factors show in the first that they have none
@@ -81,7 +81,8 @@ def norms(matrix: Any) -> FloatArray:
         else:
             squares = on_host(xp.sum(matrix * matrix, axis=1))
         least = matrix.shape[1] * float(np.finfo(squares.dtype).tiny)
-        return np.sqrt(squares.astype(np.float64) + least)
+        found: FloatArray = np.sqrt(squares.astype(np.float64) + least)
+    return found
 
 
 def radius(dtype: Any, width: int, users: FloatArray, items: Any) -> FloatArray:

@@ -28,9 +28,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from . import _progress
+from ._arrays import like, namespace, on_host
 from ._validate import IntArray, as_written, checked_tolerance, integer
-from .arrays import like, namespace, on_host
-from .ranking import score_counts, shard_counts
+from .ranking import _score_counts, _shard_counts
 
 #: How users and items are scored: by their factors in one of three ways, or by a function of some
 #: rows of each that returns a matrix.
@@ -247,7 +247,7 @@ class Job:
         if self.items is None:
             own = rows[owners, held_out]
             rows = rows[:, shard]
-            return score_counts(
+            return _score_counts(
                 lambda block, columns: rows[block, columns],
                 own, owners, places, masked, self.tolerance, distinct,
             )  # fmt: skip
@@ -258,7 +258,7 @@ class Job:
         biases = (None, None) if self.bias is None else (self.bias[shard], self.bias[held_out])
         left, right = as_products(rows, part, self.score, biases[0])
         right_own = as_products(rows[:0], own, self.score, biases[1])[1]
-        return shard_counts(left, right, owners, right_own, places, masked, self.tolerance)
+        return _shard_counts(left, right, owners, right_own, places, masked, self.tolerance)
 
     def _by_function(
         self, rows: Any, part: Any, own: Any, owners: IntArray, places: IntArray,
@@ -270,7 +270,7 @@ class Job:
             np.diagonal(on_host(score(rows[owners[a : a + few]], own[a : a + few])))
             for a in range(0, len(owners), few)
         ]
-        return score_counts(
+        return _score_counts(
             lambda block, columns: score(rows[block], part[columns]),
             np.concatenate(parts), owners, places, masked, self.tolerance, distinct,
         )  # fmt: skip
@@ -644,7 +644,8 @@ def sum_of(*counts: IntArray) -> IntArray:
     array([[3],
            [1]])
     """
-    return np.sum(counts, axis=0, dtype=np.int64)
+    total: IntArray = np.sum(counts, axis=0, dtype=np.int64)
+    return total
 
 
 def _count_task(job: Job, *task: Any) -> IntArray:
