@@ -33,7 +33,7 @@ DESIGNS = ((50, 800), (20, 320))
 #: Weights of the variance among which the best is looked for.
 GAMMAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 #: Data sets with fits to logs, and how many logs of each recommender.
-FITTED, LOGS = ("lastfm", "ml-100k", "beauty"), 3
+FITTED = {"lastfm": 3, "ml-100k": 3, "beauty": 1}
 #: Data sets with strata; of each at most so many users, the first of the benchmark's random order.
 STRATA, USERS = ("ml-100k", "lastfm", "beauty"), 5_000
 #: Items scored whole, factors of the search, and negatives of the rest.
@@ -510,8 +510,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 put(options.output / "compared.csv", text.encode())
     if options.only in (None, "fitted"):
         tables = []
-        for name in FITTED:
-            tables.append(fitted(benchmark.ranks(name), *DESIGNS[0], range(LOGS)))
+        for name, logs in FITTED.items():
+            tables.append(fitted(benchmark.ranks(name), *DESIGNS[0], range(logs)))
             tables[-1].insert(0, "data", name)
             print(f"{name}, fitted: done", flush=True)
             text = pd.concat(tables).to_csv(index=False, float_format="%.6g")
