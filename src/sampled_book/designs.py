@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 from scipy.sparse.linalg import svds
 
-from sampled_metrics import Protocol, estimators, metric
+from sampled_metrics import Protocol, estimators, metric, priors
 from sampled_metrics._validate import FloatArray, IntArray
-from sampled_metrics.designs import Adaptive, Correction, Stratified, bias_variance
+from sampled_metrics.designs import Adaptive, Correction, Stratified, bias_variance, maximum_entropy
 from sampled_metrics.io.files import put
 from sampled_metrics.ranking import RankIntervals
 
@@ -32,6 +32,8 @@ METRICS = ("recall@10", "ndcg@10")
 DESIGNS = ((50, 800), (20, 320))
 #: Weights of the variance among which the best is looked for.
 GAMMAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+#: Data sets with fits to logs, and how many logs of each recommender.
+FITTED = {"lastfm": 3, "ml-100k": 3, "beauty": 1}
 #: Data sets with strata; of each at most so many users, the first of the benchmark's random order.
 STRATA, USERS = ("ml-100k", "lastfm", "beauty"), 5_000
 #: Items scored whole, factors of the search, and negatives of the rest.
@@ -169,6 +171,89 @@ def bundled() -> pd.DataFrame:
     np.int64(70)
     """
     return pd.read_csv(BUNDLE / "compared.csv")
+
+
+def fitted(
+    places: dict[str, RankIntervals],
+    first: int,
+    most: int,
+    seeds: Sequence[int],
+    metrics: Sequence[str] = METRICS,
+) -> pd.DataFrame:
+    """The same comparison with the true ranks fitted to each log, on logs that are drawn.
+
+    Such a fit is no fixed vector, so its errors are not sums over ranks. Ties are at their best.
+
+    Parameters
+    ----------
+    places, first, most, metrics
+        As for :func:`compared`.
+    seeds : sequence of int
+        One log of either design is drawn from each.
+
+    Returns
+    -------
+    pandas.DataFrame
+        For each metric, recommender and seed *exact*, and *adaptive* and *fixed*: the errors of
+        the metric of the fitted distribution.
+    """
+    n = max(int(np.max(each.n_candidates)) for each in places.values())
+    design = Adaptive(n, first, min(most, n // 2), replacement=False)
+    found = []
+    for name, each in places.items():
+        ranks = each.n_better + 1
+        scores = float(design.cost(ranks).mean())
+        protocol = Protocol(n, int(np.ceil(scores - 1)), replacement=False)
+        for seed in seeds:
+            sampled = protocol.draw(ranks, seed) - 1
+            seen = np.bincount(sampled, minlength=protocol.n_negatives + 1)
+            masses = {
+                "adaptive": maximum_entropy(*design.draw(ranks, seed), design).mass,
+                "fixed": priors.maximum_entropy(seen, protocol).mass,
+            }
+            for of in metrics:
+                values = metric(of).vector(n)
+                exact = float(values[ranks - 1].mean())
+                row = {"metric": of, "recommender": name, "seed": seed, "exact": exact}
+                errors = {k: float(np.asarray(p) @ values) - exact for k, p in masses.items()}
+                found.append(row | errors)
+    return pd.DataFrame(found)
+
+
+def bundled_fits() -> pd.DataFrame:
+    """What :func:`fitted` found on some data sets, with column data in front.
+
+    Examples
+    --------
+    >>> set(bundled_fits()["data"]) <= set(benchmark.DATA)
+    True
+    """
+    return pd.read_csv(BUNDLE / "fitted.csv")
+
+
+def of_fits() -> pd.DataFrame:
+    """Root mean squared errors of the bundled fits by data set and metric, and who errs less.
+
+    Returns
+    -------
+    pandas.DataFrame
+        For each data set and metric *adaptive* and *fixed*, root mean squared errors over
+        recommenders and logs, *better*, the recommenders for which adaptive sampling errs less over
+        their logs, and *all*.
+
+    Examples
+    --------
+    >>> list(of_fits())
+    ['data', 'metric', 'adaptive', 'fixed', 'better', 'all']
+    """
+    rows = bundled_fits()
+    squares = rows.assign(adaptive=rows["adaptive"] ** 2, fixed=rows["fixed"] ** 2)
+    kinds = ["adaptive", "fixed"]
+    each = squares.groupby(["data", "metric", "recommender"], sort=False)[kinds].mean()
+    each["better"] = each["adaptive"] < each["fixed"]
+    by = each.groupby(["data", "metric"], sort=False)
+    found = by[kinds].mean() ** 0.5
+    return found.join(by["better"].agg(better="sum", all="size")).reset_index()
 
 
 def counts(ratio: str = "ratio", first: int = 50) -> pd.DataFrame:
@@ -409,10 +494,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Compute the bundle again and write it."""
     parser = argparse.ArgumentParser(prog="sampled_book.designs", description=main.__doc__)
     parser.add_argument("--output", type=Path, default=BUNDLE, help="folder to write to")
-    parser.add_argument("--only", choices=("compared", "strata"), help="one of the two files")
+    parser.add_argument("--only", choices=("compared", "fitted", "strata"), help="one of the files")
     options = parser.parse_args(sys.argv[1:] if argv is None else list(argv))
     options.output.mkdir(parents=True, exist_ok=True)
-    if options.only != "strata":
+    if options.only in (None, "compared"):
         tables = []
         for first, most in DESIGNS:
             for name in benchmark.DATA:
@@ -423,7 +508,15 @@ def main(argv: Sequence[str] | None = None) -> int:
                 print(f"{name}, {first} to {most}: done", flush=True)
                 text = pd.concat(tables).to_csv(index=False, float_format="%.6g")
                 put(options.output / "compared.csv", text.encode())
-    if options.only != "compared":
+    if options.only in (None, "fitted"):
+        tables = []
+        for name, logs in FITTED.items():
+            tables.append(fitted(benchmark.ranks(name), *DESIGNS[0], range(logs)))
+            tables[-1].insert(0, "data", name)
+            print(f"{name}, fitted: done", flush=True)
+            text = pd.concat(tables).to_csv(index=False, float_format="%.6g")
+            put(options.output / "fitted.csv", text.encode())
+    if options.only in (None, "strata"):
         held: dict[str, Any] = {}
         for name in STRATA:
             data, told = benchmark.DATA[name](), benchmark.facts(name)

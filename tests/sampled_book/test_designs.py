@@ -158,3 +158,17 @@ def test_strata_come_out_as_they_are_kept() -> None:
     places = benchmark.ranks("ml-100k")["PureSVD"]
     low, high = places.n_better, places.n_better + places.n_tied
     assert ((kept["above"] >= low) & (kept["above"] <= high)).mean() > 0.999
+
+
+def test_fits_to_logs_come_out_as_they_are_kept() -> None:
+    kept = designs.bundled_fits()
+    for name, logs in designs.FITTED.items():
+        own = kept[kept["data"] == name]
+        assert set(own["recommender"]) == set(benchmark.ranks(name))
+        assert set(own["seed"]) == set(range(logs))
+    one = {"Popular": benchmark.ranks("lastfm")["Popular"]}
+    found = designs.fitted(one, *designs.DESIGNS[0], [1], ["ndcg@10"]).iloc[0]
+    old = kept.query("data == 'lastfm' and recommender == 'Popular' and seed == 1")
+    old = old[old["metric"] == "ndcg@10"].iloc[0]
+    for column in ("exact", "adaptive", "fixed"):
+        assert found[column] == pytest.approx(old[column], abs=2e-6)
