@@ -26,7 +26,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from sampled_metrics import evaluation
-from sampled_metrics._validate import FloatArray, integer
+from sampled_metrics._validate import FloatArray, IntArray, integer
 from sampled_metrics.io.links import pykeen
 from sampled_metrics.io.logs import Log, read_log
 from sampled_metrics.metrics import metric as parsed
@@ -247,7 +247,7 @@ def differences(graph: str, folder: Path | None = None) -> list[str]:
 # --- samples --------------------------------------------------------------------------------------
 
 
-def negatives(places: RankIntervals, n_negatives: int) -> np.ndarray:
+def negatives(places: RankIntervals, n_negatives: int) -> IntArray:
     """How many negatives each prediction has: fewer where filtering leaves fewer.
 
     Examples
@@ -354,8 +354,8 @@ def adjusted(above: ArrayLike, n_negatives: ArrayLike) -> dict[str, float]:
 
     Examples
     --------
-    >>> adjusted([0, 1, 2], [4, 4, 4])
-    {'AMR': 0.6666666666666666, 'AMRI': 0.5, 'z': 1.224744871391589}
+    >>> {name: round(value, 3) for name, value in adjusted([0, 1, 2], [4, 4, 4]).items()}
+    {'AMR': 0.667, 'AMRI': 0.5, 'z': 1.225}
     """
     mine, others = np.asarray(above, dtype=float), np.asarray(n_negatives, dtype=float)
     n = len(others)
@@ -425,15 +425,15 @@ def judged(graph: str, n_negatives: int, metric: str, seed: int = SEED) -> pd.Da
     (10, np.True_)
     """
     truth = {name: float(each.evaluate(metric).mean()) for name, each in ranks(graph).items()}
+    found = evaluation.compare(sampled_log(graph, n_negatives, seed), metric).frame
     rows = []
-    for row in evaluation.compare(sampled_log(graph, n_negatives, seed), metric).frame.itertuples():
-        gap = truth[row.first] - truth[row.second]
-        first = row.verdict.startswith(f"{row.first} ")
-        right = None if row.verdict == evaluation.UNKNOWN else first == (gap > 0)
-        rung = "at most k times" if "times" in row.rung else row.rung or "unknown"
-        rows.append(
-            (graph, n_negatives, metric, row.first, row.second, gap, row.reported, rung, right)
-        )
+    for row in found.to_dict("records"):
+        gap = truth[row["first"]] - truth[row["second"]]
+        ahead = row["verdict"].startswith(f"{row['first']} ")
+        right = None if row["verdict"] == evaluation.UNKNOWN else ahead == (gap > 0)
+        rung = "at most k times" if "times" in row["rung"] else row["rung"] or "unknown"
+        pair = row["first"], row["second"], gap, row["reported"]
+        rows.append((graph, n_negatives, metric, *pair, rung, right))
     columns = ["graph", "m", "metric", "first", "second", "exact", "reported", "rung", "right"]
     return pd.DataFrame(rows, columns=columns)
 
