@@ -147,7 +147,11 @@ def read_sequences(path: Path) -> Sequences:
     ...     read_sequences(path).n_items
     6
     """
-    return _parsed(path.read_text(encoding="utf-8"), str(path))
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} must be text in UTF-8, got other bytes") from None
+    return _parsed(text, str(path))
 
 
 def _parsed(text: str, source: str) -> Sequences:
@@ -823,7 +827,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         command = " ".join(["python -m sampled_book.benchmark", *given])
         for name, read in readers.items():
             run(name, read(), folder, command, partial(print, flush=True))
-    except (ImportError, OSError, ValueError) as problem:
+    except ImportError as problem:
+        print(f"error: install the extra study first ({problem})", file=sys.stderr)
+        return 2
+    except (OSError, ValueError) as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
     return 0

@@ -169,6 +169,9 @@ def test_paths_and_names_that_lead_nowhere(tmp_path, capsys):
     (tmp_path / "bad.txt").write_text("1,2,3,4")
     with pytest.raises(ValueError, match="a user and items on each line"):
         benchmark.read_sequences(tmp_path / "bad.txt")
+    (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe1 2 3")
+    with pytest.raises(ValueError, match=r"bytes\.txt must be text in UTF-8"):
+        benchmark.read_sequences(tmp_path / "bytes.txt")
     with pytest.raises(SystemExit):
         benchmark.main(["--data", str(tmp_path / "bad.txt")])
     assert "--output" in capsys.readouterr().err
@@ -186,6 +189,9 @@ def test_bundled_ranks_are_whole(name):
     for each in ranks.values():
         assert each.n_better.size == told["users"]
         assert each.n_candidates.max() < told["items"]
+    users = benchmark.shares_above(name).groupby("recommender")["users"].sum()
+    assert set(users.index) == set(ranks)
+    assert np.allclose(users, told["users"], rtol=1e-3)
     own = (told["items"] - next(iter(ranks.values())).n_candidates + 1).sum()
     assert own == told["interactions"]
 
