@@ -500,7 +500,7 @@ def run(
     within = [size for size in sizes if size <= most]
     if not within:
         raise ValueError(
-            f"{name} must have users with more than {min(sizes)} candidates, got one with {most + 1}"
+            f"{name} must have users with more than {min(sizes)} candidates, got {most + 1}"
         )
     parts: list[tuple[dict[str, Any], tuple[str, ...], Callable[[], Any]]] = []
     for m in within:
