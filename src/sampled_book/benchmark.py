@@ -2,17 +2,18 @@
 
 ``python -m sampled_book.benchmark`` computes the rank intervals that :func:`ranks` reads. A data
 set is a line of `DATA`, or a file or folder of sequences given on the command line: one user a
-line, first the user, then the items in order of time. The last item of a user is the test item, the
-one before it the validation item; of an item that comes back only the first time counts, and a user
-with fewer than three items is left out. A recommender is a line of `RECOMMENDERS` with its grid.
-The setting with the highest NDCG@10 of the validation items is taken, and the recommender learns
-again, from the validation items too, before the test items are ranked. A user's own items are no
-candidates; every other item of the catalogue is.
+line, first the user, then the items in order of time, numbers or words. The last item of a user is
+the test item, the one before it the validation item; of an item that comes back only the first time
+counts, and a user with fewer than three items is left out. A recommender is a line of
+`RECOMMENDERS` with its grid. The setting with the highest NDCG@10 of the validation items is taken,
+and the recommender learns again, from the validation items too, before the test items are ranked. A
+user's own items are no candidates; every other item of the catalogue is.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import json
 import platform
@@ -86,7 +87,7 @@ class Sequences:
 
     @classmethod
     def of(cls, users: Iterable[Sequence[Any]], *, in_order: bool = True) -> Sequences:
-        """From numbers or words for items: repeated items and users with fewer than three left out."""
+        """From numbers or words for items; no repeated ones, and no users with fewer than three."""
         once = [list(dict.fromkeys(each)) for each in users]
         kept = [each for each in once if len(each) >= 3]
         if not kept:
@@ -146,15 +147,17 @@ def read_sequences(path: Path) -> Sequences:
     ...     read_sequences(path).n_items
     6
     """
-    return _parsed(path.read_text(encoding="utf-8"), str(path))
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} must be text in UTF-8, got other bytes") from None
+    return _parsed(text, str(path))
 
 
 def _parsed(text: str, source: str) -> Sequences:
     users: list[list[Any]] = [line.split()[1:] for line in text.splitlines()]
-    try:
+    with contextlib.suppress(ValueError):  # words stay words
         users = [[int(item) for item in each] for each in users]
-    except ValueError:  # words: numbered in their order
-        pass
     try:
         return Sequences.of(users)
     except ValueError as problem:
@@ -637,13 +640,20 @@ def shares_above(name: str, folder: str | Path | None = None) -> pd.DataFrame:
     DataFrame
         Columns recommender, share (in [0, 1]) and users.
 
+    Raises
+    ------
+    FileNotFoundError
+        If the folder has no shares of the data set.
+
     Examples
     --------
     >>> round(shares_above("lastfm").groupby("recommender")["users"].sum()["Popular"])
     1090
     """
-    where = BUNDLE if folder is None else Path(folder)
-    return pd.read_csv(where / f"{name}.shares.csv.gz")
+    path = (BUNDLE if folder is None else Path(folder)) / f"{name}.shares.csv.gz"
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is missing: python -m sampled_book.benchmark writes it")
+    return pd.read_csv(path)
 
 
 def every(folder: str | Path = "") -> dict[str, Path]:
@@ -817,7 +827,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         command = " ".join(["python -m sampled_book.benchmark", *given])
         for name, read in readers.items():
             run(name, read(), folder, command, partial(print, flush=True))
-    except (ImportError, OSError, ValueError) as problem:
+    except ImportError as problem:
+        print(f"error: install the extra study first ({problem})", file=sys.stderr)
+        return 2
+    except (OSError, ValueError) as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
     return 0

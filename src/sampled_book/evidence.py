@@ -490,9 +490,18 @@ def run(
         Numbers of negatives; those that a user's candidates do not allow are left out.
     tell : callable
         Called with a word on what comes next.
+
+    Raises
+    ------
+    ValueError
+        If no number of negatives is left.
     """
     most = int(next(iter(ranks.values())).n_candidates.min()) - 1
     within = [size for size in sizes if size <= most]
+    if not within:
+        raise ValueError(
+            f"{name} must have users with more than {min(sizes)} candidates, got {most + 1}"
+        )
     parts: list[tuple[dict[str, Any], tuple[str, ...], Callable[[], Any]]] = []
     for m in within:
         for again in (False, True):
@@ -862,7 +871,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     where = given.ranks or benchmark.BUNDLE
     output = given.output or (BUNDLE if given.ranks is None else given.ranks / "evidence")
     try:
-        for name in given.data or sorted(path.stem for path in where.glob("*.npz")):
+        names = given.data or sorted(path.stem for path in where.glob("*.npz"))
+        if not names:
+            raise FileNotFoundError(
+                f"{where} must hold ranks that python -m sampled_book.benchmark wrote, got none"
+            )
+        for name in names:
             start = time.process_time()
 
             def tell(what: str, name: str = name, start: float = start) -> None:

@@ -73,8 +73,9 @@ def fewer_users(bench: Bench) -> Found:
     naive = bench.cell("pairs").query("estimator == 'naive'")
     all_users = evidence.told_apart(naive).groupby("data")["said_wrong"].mean()
     return {
-        str(name): (f"{few[name]:.1%} / {chance:.0%}", bool(few[name] < chance))
-        for name, chance in all_users.items()
+        name: (f"{few[name]:.1%} / {all_users[name]:.0%}", bool(few[name] < all_users[name]))
+        for name in bench.where
+        if name in all_users.index
     }
 
 

@@ -140,14 +140,38 @@ def test_a_file_or_folder_of_sequences_is_a_data_set(tmp_path, monkeypatch, caps
     assert benchmark.facts("shop", tmp_path / "out")["interactions"] == 150
 
 
+def test_items_may_be_words_and_users_of_three_have_a_test_item(tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text("ann tea milk 7\n\nbob 7 tea\ncy milk tea 7 tea jam\n", encoding="utf-8")
+    data = benchmark.read_sequences(path)
+    assert (data.n_users, data.n_items) == (2, 4)  # bob has two items
+    held_out = data.without_last(1)[1]
+    names = sorted(["tea", "milk", "7", "jam"])
+    assert [names[item] for item in held_out] == ["7", "jam"]
+    path.write_text("1 30 4 500\n2 4 30 7\n")
+    assert benchmark.read_sequences(path).items.tolist() == [2, 0, 3, 0, 2, 1]  # numbers by size
+
+
+def test_a_user_who_has_every_other_item_has_nothing_above():
+    data = Sequences.of([[0, 1, 2], [0, 1, 2, 3]])
+    learnt, held_out = data.without_last(1)
+    entry = RECOMMENDERS["Popular"]
+    scores = entry.learn(learnt)
+    found = benchmark.popularity_above(entry, scores, learnt, held_out, np.array([1]))
+    assert found.tolist() == [[0.0], [0.0]]
+
+
 def test_paths_and_names_that_lead_nowhere(tmp_path, capsys):
     with pytest.raises(FileNotFoundError, match="must be a file of sequences"):
         benchmark.sequence_files(tmp_path / "none.txt")
     with pytest.raises(FileNotFoundError, match="must be one of"):
         benchmark.ranks("lastfn")
-    (tmp_path / "bad.txt").write_text("1 2 x")
+    (tmp_path / "bad.txt").write_text("1,2,3,4")
     with pytest.raises(ValueError, match="a user and items on each line"):
         benchmark.read_sequences(tmp_path / "bad.txt")
+    (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe1 2 3")
+    with pytest.raises(ValueError, match=r"bytes\.txt must be text in UTF-8"):
+        benchmark.read_sequences(tmp_path / "bytes.txt")
     with pytest.raises(SystemExit):
         benchmark.main(["--data", str(tmp_path / "bad.txt")])
     assert "--output" in capsys.readouterr().err
@@ -165,6 +189,9 @@ def test_bundled_ranks_are_whole(name):
     for each in ranks.values():
         assert each.n_better.size == told["users"]
         assert each.n_candidates.max() < told["items"]
+    users = benchmark.shares_above(name).groupby("recommender")["users"].sum()
+    assert set(users.index) == set(ranks)
+    assert np.allclose(users, told["users"], rtol=1e-3)
     own = (told["items"] - next(iter(ranks.values())).n_candidates + 1).sum()
     assert own == told["interactions"]
 
@@ -181,17 +208,17 @@ def test_bundle_is_small_and_holds_no_items():
 
 def test_a_moved_rank_is_told(tmp_path):
     data = small()
-    kept, told = benchmark.compute(RECOMMENDERS["Popular"], data)
+    kept, told, _ = benchmark.compute(RECOMMENDERS["Popular"], data)
     moved = RankIntervals(kept.n_better + (np.arange(40) == 7), kept.n_tied, kept.n_candidates + 1)
     facts = benchmark.shape(data) | {"recommenders": {"Popular": told}}
-    benchmark.write("toy", {"Popular": kept}, facts, tmp_path)
+    benchmark.write("toy", {"Popular": kept}, facts, {}, tmp_path)
     assert benchmark.differences("toy", data, ["Popular"], tmp_path) == []
-    benchmark.write("toy", {"Popular": moved}, facts, tmp_path)
+    benchmark.write("toy", {"Popular": moved}, facts, {}, tmp_path)
     assert benchmark.differences("toy", data, ["Popular"], tmp_path) == [
         "toy, Popular: ranks differ for 1 users"
     ]
     facts["users"] = 41
-    benchmark.write("toy", {"Popular": kept}, facts, tmp_path)
+    benchmark.write("toy", {"Popular": kept}, facts, {}, tmp_path)
     assert benchmark.differences("toy", data, ["Popular"], tmp_path) == [
         "toy: users must be 41, got 40"
     ]

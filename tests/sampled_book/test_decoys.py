@@ -1,7 +1,5 @@
 """Random decoys: laws against fractions and enumeration, costs against simulation."""
 
-import itertools
-import math
 from __future__ import annotations
 
 from fractions import Fraction
@@ -17,8 +15,8 @@ from scipy import stats
 
 from sampled_book import decoys
 from sampled_metrics import metric
-from sampled_metrics.ranking import RankIntervals
 from sampled_metrics.protocol import Protocol
+from sampled_metrics.ranking import RankIntervals
 
 
 def beta_binomial(n: int, g: Fraction, rho: Fraction) -> list[Fraction]:
@@ -433,8 +431,8 @@ def test_good_items_above_that_do_not_count_by_every_choice_of_them():
 
     def expected(above):
         total = 0.0
-        for chosen in itertools.product([True, False], repeat=above):
-            chance = math.prod(goodness if good else 1 - goodness for good in chosen)
+        for chosen in product([True, False], repeat=above):
+            chance = prod(goodness if good else 1 - goodness for good in chosen)
             total += chance * float(of(np.array([1 + above - sum(chosen)]))[0])
         return total
 

@@ -245,3 +245,7 @@ def test_evidence_of_a_folder_of_ranks(tmp_path, toy, capsys):
     verdicts = evidence.rungs(evidence.bundled("verdicts", folder=tmp_path / "evidence"))
     assert verdicts["pairs"].sum() == len(evidence.JUDGED)
     assert evidence.main(["--data", "none"]) == 2
+    assert evidence.main(["--ranks", str(tmp_path / "nowhere")]) == 2
+    assert "must hold ranks" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="toy must have users with more than 900 candidates"):
+        evidence.run("toy", few, tmp_path, [900])

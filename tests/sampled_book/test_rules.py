@@ -1,0 +1,105 @@
+"""The rules against the bundled tables, counted in another way, and a folder of one's own."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sampled_book import benchmark, evidence, protocols, rules
+from sampled_metrics.ranking import RankIntervals
+
+
+@pytest.fixture(scope="module")
+def bench():
+    return rules.Bench()
+
+
+def test_every_rule_has_a_cell_for_every_data_set_and_holds_on_those_that_say_so(bench):
+    table = rules.tried(bench).set_index("Rule")
+    assert list(table.index) == list(rules.RULES)
+    assert [name for name in table if name in benchmark.DATA] == list(benchmark.DATA)
+    for rule, (_, tries) in rules.RULES.items():
+        found = tries(bench)
+        holds = [right for _, right in found.values()]
+        assert table.loc[rule, "Holds"] == f"{sum(holds)} of {len(holds)}"
+        missing = set(benchmark.DATA) - set(found)
+        assert set(table.columns[table.loc[rule] == "–"]) == missing
+
+
+def test_pairs_in_the_wrong_order_are_those_of_the_ranks(bench):
+    name, of = "lastfm", "recall@10"
+    ranks = benchmark.ranks(name)
+    cell = bench.cell("pairs")
+    pairs = cell[(cell["data"] == name) & (cell["estimator"] == "naive") & (cell["users"] >= 5)]
+    wrong = 0
+    for a, b in zip(pairs["first"], pairs["second"], strict=True):
+        exact, sampled = (
+            [way(ranks[who]) for who in (a, b)]
+            for way in (
+                lambda each: each.evaluate(of).mean(),
+                lambda each: each.sampled_pmf(100)[:, :10].sum(axis=1).mean(),
+            )
+        )
+        wrong += (exact[0] - exact[1]) * (sampled[0] - sampled[1]) < 0
+    assert rules.order(bench)[name][0] == f"{wrong} of {len(pairs)}"
+    assert rules.reversed_by(bench, name)["100 uniform"] == wrong
+
+
+def test_seconds_are_those_of_the_facts(bench):
+    row = rules.seconds(bench).set_index("Data").loc["beauty"]
+    spent = [
+        each["processor seconds"] for each in benchmark.facts("beauty")["recommenders"].values()
+    ]
+    assert np.isclose(row["Ranking"], sum(each["ranking"] for each in spent))
+    assert np.isclose(row["Share"] * row["Training"], row["Ranking"])
+
+
+def test_what_moves_a_report(bench):
+    row = rules.moved(bench).set_index("Data").loc["lastfm"]
+    means = bench.means("lastfm").mean()
+    assert np.isclose(means["100 uniform"] * (1 + row["by popularity"]), means["100 by popularity"])
+    assert np.isclose(means["100 uniform"] * (1 + row["20 uniform"]), means["20 uniform"])
+    assert row["20 uniform"] > 0 > row["500 uniform"]
+
+
+def test_a_data_set_of_ones_own_is_tried_and_too_small_a_one_left_out(tmp_path):
+    rng = np.random.default_rng(4)
+    for name, items in (("large", 150), ("small", 30)):
+        size = np.full(80, items)
+        found = {
+            who: RankIntervals((items * rng.random(80) ** power).astype(int), size * 0, size)
+            for who, power in (("Popular", 1.5), ("Near", 2.0), ("Far", 3.0), ("Random", 1.0))
+        }
+        shares = {
+            who: benchmark.in_bins(each.n_better / items, each.n_better / items)
+            for who, each in found.items()
+        }
+        seconds = {"tuning": 1.0, "training": 1.0, "ranking": 1.0}
+        told = {
+            "users": 80,
+            "items": items,
+            "recommenders": {who: {"processor seconds": seconds} for who in found},
+        }
+        benchmark.write(name, found, told, shares, tmp_path)
+    for name in ("large", "small"):
+        ranks = benchmark.ranks(name, tmp_path)
+        for m in (20, 100):
+            if m < ranks["Popular"].n_candidates.min():
+                drawn = {"m": m, "replacement": False}
+                parts = dict(zip(evidence.KINDS, evidence.exact(ranks, m, False), strict=False))
+                parts |= {"effects": protocols.effects(ranks, m)}
+                parts |= {"fewer": protocols.fewer_users(ranks, m)}
+                for kind, table in parts.items():
+                    path = tmp_path / "evidence" / f"{name}.{kind}.csv.gz"
+                    old = [pd.read_csv(path)] if path.exists() else []
+                    cell = drawn if kind in ("errors", "pairs") else {"m": m}
+                    evidence.write(path, pd.concat([*old, table.assign(**cell)]))
+        for kind in ("verdicts", "possible", "fitted"):
+            table = evidence.bundled(kind, ["lastfm"]).drop(columns="data").iloc[:0]
+            evidence.write(tmp_path / "evidence" / f"{name}.{kind}.csv.gz", table)
+    bench = rules.Bench(tmp_path)
+    assert list(bench.where) == [*benchmark.DATA, "large"]
+    table = rules.tried(bench)
+    assert table["large"].ne("–").sum() >= 5
+    assert rules.seconds(bench)["Data"].iloc[-1] == "large"
+    assert rules.Bench(tmp_path, n_negatives=20).where.keys() >= {"small", "large"}
+    assert "small, Recall@10" in evidence.lookup("own", folder=tmp_path)._repr_html_()
