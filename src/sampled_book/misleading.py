@@ -682,3 +682,67 @@ def biases(ranks: Mapping[str, ArrayLike], n_items: int, sizes: Iterable[int]) -
         mean = {name: float(estimator.bias(r).mean()) for name, r in ranks.items()}
         rows.append({"m": f"{m:,}", **mean})
     return pd.DataFrame(rows)
+
+
+def reversal_told(
+    ranks: Mapping[str, ArrayLike], ap: Course, runs: pd.DataFrame, protocol: Protocol
+) -> Told:
+    """What the chapter on the reversal says of A, B and C.
+
+    Parameters
+    ----------
+    ranks : mapping of str to array_like of int
+    ap : Course
+        Of Average Precision.
+    runs : pandas.DataFrame
+        Simulated sampled AP: a row for each evaluation, a column for each recommender.
+    protocol : Protocol
+        That of the runs.
+
+    Examples
+    --------
+    >>> protocol, whole = Protocol(10_000, 99), Protocol(10_000, 9_999)
+    >>> runs = pd.DataFrame({"A": [0.6, 0.7], "B": [0.5, 0.5], "C": [0.5, 0.65]})
+    >>> told = reversal_told(TOY, course(TOY, "ap", whole, points=9), runs, protocol)
+    >>> told["ap_exact"], told["ap_sampled"], float(told["wins"][0])
+    ('C > B > A', 'A > C > B', 1.0)
+    """
+    m, means = protocol.n_negatives, naive("ap", protocol)
+    sampled = {name: float(means.expected(r).mean()) for name, r in ranks.items()}
+    gap = ap.expected["B"] - ap.expected["A"]
+    whole = replace(protocol, n_negatives=ap.orders.n_negatives)
+    told: Told = {f"sampled_{name}": (value, ".2f") for name, value in sampled.items()}
+    for name in ("ap", "ndcg", "recall@10"):
+        for a, b in ("AB", "AC", "BC"):
+            found = order_by_negatives({a: ranks[a], b: ranks[b]}, name, whole)
+            flips = " and ".join(f"{size:,}" for size in found.flips) or "none"
+            told[f"{name.split('@')[0]}_{a}{b}"] = flips
+            if (name, a) == ("recall@10", "B"):
+                told["recall_right"] = found.right_from or "none"
+    return told | {
+        "m": m,
+        "n": protocol.n_items,
+        "repetitions": len(runs),
+        "ap_exact": ap.orders.exact,
+        "ap_sampled": ap.orders.at(m),
+        "wins": ((runs["A"] > runs["C"]).mean(), ".0%"),
+        "lead": (float(gap.max()), ".4f"),
+        "times": (sampled["A"] / sampled["B"], ".2f"),
+        "exact_times": (ap.exact["C"] / ap.exact["A"], ".0f"),
+    }
+
+
+def reversal_exercises() -> Told:
+    """Both sides of the smallest counterexample, and from where Recall@10 of A and B is right.
+
+    Examples
+    --------
+    >>> reversal_exercises()["left_ap"][0] > reversal_exercises()["right_ap"][0]
+    True
+    """
+    told: Told = {}
+    for name in ("ap", "ndcg", "auc"):
+        one, two, three = (float(value) for value in metric(name)([1, 2, 3], 3))
+        told |= {f"left_{name}": (one + 2 * three, ".3f"), f"right_{name}": (3 * two, ".3f")}
+    pair, drawn = {name: TOY[name] for name in "AB"}, Protocol(10_000, 9_999, replacement=False)
+    return told | {"tie": order_by_negatives(pair, "recall@10", drawn).right_from}
