@@ -22,6 +22,9 @@ from sampled_metrics.verdicts import Verdict
 
 from . import figures
 
+#: A frame or a series: pandas' stubs cannot tell what its columns hold.
+Frame = Any
+
 FloatArray = NDArray[np.float64]
 Makers = Mapping[str, Callable[[Metric, Protocol], Estimator]]
 
@@ -145,7 +148,7 @@ def errors_by_gamma(
     ranks: Mapping[str, ArrayLike],
     n_users: Iterable[int],
     gammas: ArrayLike,
-) -> pd.DataFrame:
+) -> Frame:
     """Root mean squared error of the average of N users with ranks like those given.
 
     Returns
@@ -189,7 +192,7 @@ def spread(values: Iterable[float], form: str) -> str:
     return f"{min(found):{form}} to {max(found):{form}}".replace("-", "\N{MINUS SIGN}")
 
 
-def gamma_told(errors: pd.DataFrame, biases: Mapping[str, float]) -> dict[str, Any]:
+def gamma_told(errors: Frame, biases: Mapping[str, float]) -> dict[str, Any]:
     """How far the rule for gamma, one over the root of the users, is from the best weight.
 
     Parameters
@@ -286,7 +289,7 @@ def draw_resolution(
     return figure
 
 
-def draw_gammas(errors: pd.DataFrame) -> Figure:
+def draw_gammas(errors: Frame) -> Figure:
     """Draw the error of an average against gamma, a panel for each recommender, the rule circled.
 
     Parameters
@@ -369,7 +372,7 @@ def one_evaluation(
     metrics: Iterable[str],
     makers: Makers,
     protocol: Protocol,
-) -> pd.DataFrame:
+) -> Frame:
     """Exact metric, and mean and standard deviation of what one evaluation reports.
 
     Negatives are drawn anew for each user and recommender, without replacement and from the user's
@@ -418,7 +421,7 @@ def expected_by_negatives(
     n_items: ArrayLike,
     sizes: Iterable[int],
     gamma: float | None = None,
-) -> pd.DataFrame:
+) -> Frame:
     """Expected metric, uncorrected or corrected by bias-variance, for numbers of negatives.
 
     Negatives are drawn without replacement from each user's own candidates; the correction is made
@@ -455,7 +458,7 @@ def first_right(
     of: Metric | str,
     ranks: Mapping[str, ArrayLike],
     n_items: ArrayLike,
-    expected: pd.DataFrame,
+    expected: Frame,
     gamma: float,
 ) -> int | None:
     """Least number of negatives from which a correction has two recommenders in the exact order.
@@ -478,7 +481,7 @@ def first_right(
     both = dict(list(ranks.items())[:2])
     exact = [float(metric(of)(r, np.asarray(n_items)).mean()) for r in both.values()]
 
-    def right(row: pd.Series) -> bool:
+    def right(row: Frame) -> bool:
         return sign(*(row[name] for name in both)) == sign(*exact)
 
     sizes, held = list(expected.index), [right(row) for _, row in expected.iterrows()]
@@ -497,7 +500,7 @@ def first_right(
     ]
 
 
-def verdicts(found: pd.DataFrame, n_users: int) -> pd.Series:
+def verdicts(found: Frame, n_users: int) -> Frame:
     """The verdict on each pair of recommenders, samples independent for the two.
 
     Parameters
@@ -538,7 +541,7 @@ def simulated(
     protocol: Protocol,
     repetitions: int,
     rng: np.random.Generator,
-) -> pd.DataFrame:
+) -> Frame:
     """What so many evaluations report: a row for each, a column as in :func:`one_evaluation`.
 
     Examples
@@ -561,7 +564,7 @@ def simulated(
     return pd.DataFrame(columns)
 
 
-def printed_table_3() -> pd.DataFrame:
+def printed_table_3() -> Frame:
     """Table 3 of krichene2020, in percent: mean and sd of 100 evaluations, as the ledger has them.
 
     Examples
@@ -576,7 +579,7 @@ def printed_table_3() -> pd.DataFrame:
     return pd.DataFrame(rows, index=["mean", "sd"]).T
 
 
-def printed_table_4() -> pd.Series:
+def printed_table_4() -> Frame:
     """Table 4 of krichene2020: of 100 evaluations those in the exact order, by pair.
 
     Examples
@@ -592,7 +595,7 @@ def printed_table_4() -> pd.Series:
     )
 
 
-def distances(found: pd.DataFrame, printed: pd.DataFrame, starts: pd.DataFrame) -> pd.DataFrame:
+def distances(found: Frame, printed: Frame, starts: Frame) -> Frame:
     """How far printed means and spreads of 100 evaluations are from exact ones, in standard errors.
 
     Parameters
@@ -633,7 +636,7 @@ def distances(found: pd.DataFrame, printed: pd.DataFrame, starts: pd.DataFrame) 
     return pd.DataFrame(apart)
 
 
-def in_order(found: pd.DataFrame, starts: pd.DataFrame) -> pd.DataFrame:
+def in_order(found: Frame, starts: Frame) -> Frame:
     """Share of the starts of X with which the expected order, or its best, is the exact one.
 
     Parameters
@@ -667,7 +670,7 @@ def in_order(found: pd.DataFrame, starts: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, index=["order", "best"]).T
 
 
-def as_grid(values: pd.Series, columns: Iterable[str]) -> pd.DataFrame:
+def as_grid(values: Frame, columns: Iterable[str]) -> Frame:
     """Values by pair, metric and column: a row for each pair and metric, in the order they come.
 
     Examples
@@ -683,7 +686,7 @@ def as_grid(values: pd.Series, columns: Iterable[str]) -> pd.DataFrame:
     return pd.DataFrame(rows).T.infer_objects()
 
 
-def draw_chances(chance: pd.DataFrame, printed: pd.DataFrame) -> Figure:
+def draw_chances(chance: Frame, printed: Frame) -> Figure:
     """Draw how often verdicts are right, in percent, and below what was counted in print.
 
     Examples
@@ -694,7 +697,10 @@ def draw_chances(chance: pd.DataFrame, printed: pd.DataFrame) -> Figure:
     >>> plt.close("all")
     """
     texts = [
-        [f"{100 * p:.0f}" + ("" if np.isnan(k) else f"\n({k:.0f})") for p, k in zip(*row, strict=True)]
+        [
+            f"{100 * p:.0f}" + ("" if np.isnan(k) else f"\n({k:.0f})")
+            for p, k in zip(*row, strict=True)
+        ]
         for row in zip(chance.to_numpy(float), printed.to_numpy(float), strict=True)
     ]
     figure, ax = figures.panels(1, 1, height=0.62 + 0.45 * len(chance))
@@ -717,7 +723,7 @@ def brief(users: float) -> str:
     return f"{users / 1e3:,.0f}k" if users < 1e6 else f"{users / 1e6:,.0f}M"
 
 
-def draw_users(size: pd.DataFrame) -> Figure:
+def draw_users(size: Frame) -> Figure:
     """Draw how many users each verdict needs.
 
     Examples
@@ -734,7 +740,7 @@ def draw_users(size: pd.DataFrame) -> Figure:
     return figure
 
 
-def chances_told(chance: pd.Series, printed: pd.Series, gammas: Sequence[float]) -> dict[str, Any]:
+def chances_told(chance: Frame, printed: Frame, gammas: Sequence[float]) -> dict[str, Any]:
     """How often verdicts are right uncorrected and corrected, here and in print.
 
     Parameters
@@ -782,7 +788,7 @@ def chances_told(chance: pd.Series, printed: pd.Series, gammas: Sequence[float])
     }
 
 
-def table_told(apart: pd.DataFrame, found: pd.DataFrame, shares: pd.DataFrame) -> dict[str, Any]:
+def table_told(apart: Frame, found: Frame, shares: Frame) -> dict[str, Any]:
     """How far printed means are from ours, where corrections are nearer, and which orders hold.
 
     Parameters
@@ -829,9 +835,7 @@ def table_told(apart: pd.DataFrame, found: pd.DataFrame, shares: pd.DataFrame) -
     }
 
 
-def draw_estimates(
-    found: pd.DataFrame, printed: pd.DataFrame, columns: Sequence[str], label: str
-) -> Figure:
+def draw_estimates(found: Frame, printed: Frame, columns: Sequence[str], label: str) -> Figure:
     """Draw what corrections say of each recommender by one metric, and what was printed.
 
     Parameters
@@ -868,9 +872,7 @@ def draw_estimates(
     return figure
 
 
-def draw_table_3(
-    found: pd.DataFrame, printed: pd.DataFrame, apart: pd.DataFrame, columns: Sequence[str]
-) -> Figure:
+def draw_table_3(found: Frame, printed: Frame, apart: Frame, columns: Sequence[str]) -> Figure:
     """Draw Table 3: in each cell the printed mean above ours, coloured by their distance.
 
     Examples
@@ -896,7 +898,7 @@ def draw_table_3(
 
 
 def table_exercises(
-    found: pd.DataFrame, n_items: int, n_negatives: int, key: tuple[str, str, str]
+    found: Frame, n_items: int, n_negatives: int, key: tuple[str, str, str]
 ) -> dict[str, Any]:
     """With or without replacement: CLS over the rank estimate of Recall@10, printed and computed.
 

@@ -19,10 +19,13 @@ from sampled_metrics.consistency import (
     order_by_negatives,
     sign,
 )
-from sampled_metrics.estimators import expected_average_precision, naive
+from sampled_metrics.estimators import naive
 from sampled_metrics.ranking import RankIntervals, Ties
 
 from . import datasets, figures
+
+#: A frame or a series: pandas' stubs cannot tell what its columns hold.
+Frame = Any
 
 #: The recommenders of krichene2020, table 1: ranks of the one relevant item among 10,000.
 TOY = {
@@ -70,7 +73,7 @@ def draw_worths(shapes: Iterable[Metric], ranks: Mapping[str, ArrayLike], n_item
     return figure
 
 
-def worth_told(means: pd.DataFrame, ranks: Mapping[str, Sequence[int]], n_items: int) -> Told:
+def worth_told(means: Frame, ranks: Mapping[str, Sequence[int]], n_items: int) -> Told:
     """What the first chapter says of three recommenders and of the worth of their ranks.
 
     Parameters
@@ -287,9 +290,7 @@ def not_linear(values: ArrayLike) -> float:
     return float(rest @ rest / (column.size * column.var()))
 
 
-def under_ties(
-    intervals: RankIntervals, metrics: list[str], n_negatives: int, seed: int
-) -> pd.DataFrame:
+def under_ties(intervals: RankIntervals, metrics: list[str], n_negatives: int, seed: int) -> Frame:
     """Exact and expected sampled metrics, in percent, under four ways to break ties.
 
     Negatives are drawn without replacement.
@@ -337,7 +338,7 @@ def under_ties(
 # --- three recommenders on MovieLens --------------------------------------------------------------
 
 
-def orders_table(found: Mapping[str, Course], n_negatives: int) -> pd.DataFrame:
+def orders_table(found: Mapping[str, Course], n_negatives: int) -> Frame:
     """Orders by each metric, best first: exact and sampled, and from how many negatives right.
 
     Examples
@@ -437,7 +438,7 @@ def tie_spread(intervals: RankIntervals) -> float:
 
 
 def ties_told(
-    intervals: Mapping[str, RankIntervals], loose: str, by_ties: pd.DataFrame, seed: int
+    intervals: Mapping[str, RankIntervals], loose: str, by_ties: Frame, seed: int
 ) -> Told:
     """What the ties of one recommender do to AUC, to Recall@10 and to the order of all.
 
@@ -515,7 +516,7 @@ def draw_buckets(
     return figure
 
 
-# --- the distribution of the sampled rank, and one negative ----------------------------------------
+# --- the distribution of the sampled rank, and one negative ---------------------------------------
 
 
 def draw_sampled_ranks(protocol: Protocol, ranks: Iterable[int], top: int = 10) -> Figure:
@@ -554,9 +555,7 @@ def draw_sampled_ranks(protocol: Protocol, ranks: Iterable[int], top: int = 10) 
     return figure
 
 
-def draw_expected(
-    metrics: Sequence[str], n_items: int, sizes: Iterable[int], top: int
-) -> Figure:
+def draw_expected(metrics: Sequence[str], n_items: int, sizes: Iterable[int], top: int) -> Figure:
     """Draw expected sampled metrics by the true rank for numbers of negatives, exact ones in black.
 
     Examples
@@ -667,7 +666,7 @@ def rank_told(protocol: Protocol, rank: int) -> Told:
     }
 
 
-def biases(ranks: Mapping[str, ArrayLike], n_items: int, sizes: Iterable[int]) -> pd.DataFrame:
+def biases(ranks: Mapping[str, ArrayLike], n_items: int, sizes: Iterable[int]) -> Frame:
     """Bias of sampled Average Precision, a row for each number of negatives.
 
     Examples
@@ -685,7 +684,7 @@ def biases(ranks: Mapping[str, ArrayLike], n_items: int, sizes: Iterable[int]) -
 
 
 def reversal_told(
-    ranks: Mapping[str, ArrayLike], ap: Course, runs: pd.DataFrame, protocol: Protocol
+    ranks: Mapping[str, ArrayLike], ap: Course, runs: Frame, protocol: Protocol
 ) -> Told:
     """What the chapter on the reversal says of A, B and C.
 

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from sampled_metrics import Metric, Protocol
 from sampled_metrics.estimators import Estimator
 
+#: A frame or a series: pandas' stubs cannot tell what its columns hold.
+Frame = Any
+
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
@@ -78,7 +81,7 @@ def joint_law(protocol: Protocol, pair: Sequence[int]) -> FloatArray:
     return joint
 
 
-def biases_told(means: pd.DataFrame) -> dict[str, Any]:
+def biases_told(means: Frame) -> dict[str, Any]:
     """The least and largest bias uncorrected and corrected, and how often the latter is smaller.
 
     Parameters
@@ -88,7 +91,8 @@ def biases_told(means: pd.DataFrame) -> dict[str, Any]:
 
     Examples
     --------
-    >>> toy = pd.DataFrame({"exact": [0.1, 0.2], "uncorrected": [0.6, 0.3], "corrected": [0.2, 0.4]})
+    >>> toy = pd.DataFrame({"exact": [0.1, 0.2], "uncorrected": [0.6, 0.3]})
+    >>> toy["corrected"] = [0.2, 0.4]
     >>> biases_told(toy)
     {'naive_bias': '+0.10 to +0.50', 'bv_bias': '+0.10 to +0.20', 'smaller': 1, 'rows': 2}
     """
@@ -146,7 +150,7 @@ def auc_variance(instance: IntArray, protocol: Protocol) -> float:
     return float(pairs / (size**2 * m) * left)
 
 
-def each_by_way(found: Mapping[tuple[str, str, int], float]) -> pd.DataFrame:
+def each_by_way(found: Mapping[tuple[str, str, int], float]) -> Frame:
     """Values by way, metric and number of items, a column for each way.
 
     Examples
