@@ -22,6 +22,9 @@ from sampled_metrics.verdicts import Verdict
 
 from . import figures
 
+#: A frame or a series: pandas' stubs cannot tell what its columns hold.
+Frame = Any
+
 FloatArray = NDArray[np.float64]
 Makers = Mapping[str, Callable[[Metric, Protocol], Estimator]]
 
@@ -145,7 +148,7 @@ def errors_by_gamma(
     ranks: Mapping[str, ArrayLike],
     n_users: Iterable[int],
     gammas: ArrayLike,
-) -> pd.DataFrame:
+) -> Frame:
     """Root mean squared error of the average of N users with ranks like those given.
 
     Returns
@@ -189,7 +192,7 @@ def spread(values: Iterable[float], form: str) -> str:
     return f"{min(found):{form}} to {max(found):{form}}".replace("-", "\N{MINUS SIGN}")
 
 
-def gamma_told(errors: pd.DataFrame, biases: Mapping[str, float]) -> dict[str, Any]:
+def gamma_told(errors: Frame, biases: Mapping[str, float]) -> dict[str, Any]:
     """How far the rule for gamma, one over the root of the users, is from the best weight.
 
     Parameters
@@ -286,7 +289,7 @@ def draw_resolution(
     return figure
 
 
-def draw_gammas(errors: pd.DataFrame) -> Figure:
+def draw_gammas(errors: Frame) -> Figure:
     """Draw the error of an average against gamma, a panel for each recommender, the rule circled.
 
     Parameters
@@ -369,7 +372,7 @@ def one_evaluation(
     metrics: Iterable[str],
     makers: Makers,
     protocol: Protocol,
-) -> pd.DataFrame:
+) -> Frame:
     """Exact metric, and mean and standard deviation of what one evaluation reports.
 
     Negatives are drawn anew for each user and recommender, without replacement and from the user's
@@ -418,7 +421,7 @@ def expected_by_negatives(
     n_items: ArrayLike,
     sizes: Iterable[int],
     gamma: float | None = None,
-) -> pd.DataFrame:
+) -> Frame:
     """Expected metric, uncorrected or corrected by bias-variance, for numbers of negatives.
 
     Negatives are drawn without replacement from each user's own candidates; the correction is made
@@ -455,7 +458,7 @@ def first_right(
     of: Metric | str,
     ranks: Mapping[str, ArrayLike],
     n_items: ArrayLike,
-    expected: pd.DataFrame,
+    expected: Frame,
     gamma: float,
 ) -> int | None:
     """Least number of negatives from which a correction has two recommenders in the exact order.
@@ -478,7 +481,7 @@ def first_right(
     both = dict(list(ranks.items())[:2])
     exact = [float(metric(of)(r, np.asarray(n_items)).mean()) for r in both.values()]
 
-    def right(row: pd.Series) -> bool:
+    def right(row: Frame) -> bool:
         return sign(*(row[name] for name in both)) == sign(*exact)
 
     sizes, held = list(expected.index), [right(row) for _, row in expected.iterrows()]
@@ -497,7 +500,7 @@ def first_right(
     ]
 
 
-def verdicts(found: pd.DataFrame, n_users: int) -> pd.Series:
+def verdicts(found: Frame, n_users: int) -> Frame:
     """The verdict on each pair of recommenders, samples independent for the two.
 
     Parameters
@@ -538,7 +541,7 @@ def simulated(
     protocol: Protocol,
     repetitions: int,
     rng: np.random.Generator,
-) -> pd.DataFrame:
+) -> Frame:
     """What so many evaluations report: a row for each, a column as in :func:`one_evaluation`.
 
     Examples
@@ -561,7 +564,7 @@ def simulated(
     return pd.DataFrame(columns)
 
 
-def printed_table_3() -> pd.DataFrame:
+def printed_table_3() -> Frame:
     """Table 3 of krichene2020, in percent: mean and sd of 100 evaluations, as the ledger has them.
 
     Examples
@@ -576,7 +579,7 @@ def printed_table_3() -> pd.DataFrame:
     return pd.DataFrame(rows, index=["mean", "sd"]).T
 
 
-def printed_table_4() -> pd.Series:
+def printed_table_4() -> Frame:
     """Table 4 of krichene2020: of 100 evaluations those in the exact order, by pair.
 
     Examples
@@ -592,7 +595,7 @@ def printed_table_4() -> pd.Series:
     )
 
 
-def distances(found: pd.DataFrame, printed: pd.DataFrame, starts: pd.DataFrame) -> pd.DataFrame:
+def distances(found: Frame, printed: Frame, starts: Frame) -> Frame:
     """How far printed means and spreads of 100 evaluations are from exact ones, in standard errors.
 
     Parameters
@@ -633,7 +636,7 @@ def distances(found: pd.DataFrame, printed: pd.DataFrame, starts: pd.DataFrame) 
     return pd.DataFrame(apart)
 
 
-def in_order(found: pd.DataFrame, starts: pd.DataFrame) -> pd.DataFrame:
+def in_order(found: Frame, starts: Frame) -> Frame:
     """Share of the starts of X with which the expected order, or its best, is the exact one.
 
     Parameters
@@ -667,7 +670,125 @@ def in_order(found: pd.DataFrame, starts: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, index=["order", "best"]).T
 
 
-def table_told(apart: pd.DataFrame, found: pd.DataFrame, shares: pd.DataFrame) -> dict[str, Any]:
+def as_grid(values: Frame, columns: Iterable[str]) -> Frame:
+    """Values by pair, metric and column: a row for each pair and metric, in the order they come.
+
+    Examples
+    --------
+    >>> keys = pd.MultiIndex.from_tuples([("X, Y", "AP", "CLS"), ("X, Y", "AP", "BV 1")])
+    >>> as_grid(pd.Series([1, 2], keys), ["BV 1", "CLS"])
+             BV 1  CLS
+    AP  X, Y    2    1
+    """
+    rows = {}
+    for pair, label, _ in values.index:
+        rows[f"{label}  {pair}"] = {c: values[pair, label, c] for c in columns}
+    return pd.DataFrame(rows).T.infer_objects()
+
+
+def draw_chances(chance: Frame, printed: Frame) -> Figure:
+    """Draw how often verdicts are right, in percent, and below what was counted in print.
+
+    Examples
+    --------
+    >>> toy = pd.DataFrame({"CLS": {"AP  X, Y": 0.9}})
+    >>> [text.get_text() for text in draw_chances(toy, toy * 100).axes[0].texts]
+    ['90\\n(90)']
+    >>> plt.close("all")
+    """
+    texts = [
+        [
+            f"{100 * p:.0f}" + ("" if np.isnan(k) else f"\n({k:.0f})")
+            for p, k in zip(*row, strict=True)
+        ]
+        for row in zip(chance.to_numpy(float), printed.to_numpy(float), strict=True)
+    ]
+    figure, ax = figures.panels(1, 1, height=0.62 + 0.45 * len(chance))
+    figures.heat_map(ax, chance, texts, chance.index, chance.columns, (-0.15, 1.15))
+    return figure
+
+
+def brief(users: float) -> str:
+    """A number of users in at most five characters, or that there is none.
+
+    Examples
+    --------
+    >>> [brief(k) for k in (float("nan"), 2_108, 27_300, 3.2e6)]
+    ['never', '2,108', '27k', '3M']
+    """
+    if users != users:
+        return "never"
+    if users < 1e4:
+        return f"{users:,.0f}"
+    return f"{users / 1e3:,.0f}k" if users < 1e6 else f"{users / 1e6:,.0f}M"
+
+
+def draw_users(size: Frame) -> Figure:
+    """Draw how many users each verdict needs.
+
+    Examples
+    --------
+    >>> toy = pd.DataFrame({"CLS": {"AP  X, Y": 45_000.0}})
+    >>> [text.get_text() for text in draw_users(toy).axes[0].texts]
+    ['45k']
+    >>> plt.close("all")
+    """
+    texts = [[brief(k) for k in row] for row in size.to_numpy(float)]
+    figure, ax = figures.panels(1, 1, height=0.62 + 0.32 * len(size))
+    shades = np.log10(size.to_numpy(float))
+    figures.heat_map(ax, shades, texts, size.index, size.columns, (0, 6), "viridis_r")
+    return figure
+
+
+def chances_told(chance: Frame, printed: Frame, gammas: Sequence[float]) -> dict[str, Any]:
+    """How often verdicts are right uncorrected and corrected, here and in print.
+
+    Parameters
+    ----------
+    chance, printed : pandas.Series
+        By pair, metric and column; the printed counts, of 100, are NaN where there are none.
+    gammas : sequence of float
+        Weights; the second is that of the text.
+
+    Examples
+    --------
+    >>> columns = ["uncorrected", "rank estimate", "BV 1", "BV 0.1"]
+    >>> keys = pd.MultiIndex.from_product([["X, Y"], ["AP"], columns])
+    >>> chance, none = pd.Series([0.1, 0.3, 0.4, 0.9], keys), pd.Series([float("nan")] * 4, keys)
+    >>> told = chances_told(chance, none, [1, 0.1])
+    >>> told["best"], told["rank_better"], told["above"]
+    ((90.0, '.0f'), 1, '')
+    """
+    pair, label, _ = chance.index[0]
+    here, low = chance[pair][label], f"BV {gammas[min(1, len(gammas) - 1)]:g}"
+    keys = [key for key in dict.fromkeys(k[:2] for k in chance.index) if key[1] != "AUC"]
+    better = [chance[(*key, "rank estimate")] > chance[(*key, "uncorrected")] for key in keys]
+    names = ("above", "above_exact", "low_paper", "low_exact", "named", "strict")
+    told: dict[str, Any] = dict.fromkeys(names, "")
+    if printed.notna().any():
+        counts, last = printed.unstack(), chance.index[-1][0]
+        told = {
+            "above": int((counts[low] > 90).sum()),
+            "above_exact": int((chance.unstack()[low] > 0.9).sum()),
+            "low_paper": int(counts[low].min()),
+            "low_exact": (100 * chance[(*counts[low].idxmin(), low)], ".0f"),
+            "named": int(counts.loc[(last, "AP"), low]) if (last, "AP") in counts.index else "",
+            "strict": int((counts["rank estimate"] > counts["uncorrected"]).sum()),
+        }
+    return told | {
+        "pair": pair.replace(", ", " and "),
+        "label": label,
+        "plain": (100 * here["uncorrected"], ".0f"),
+        "rank": (100 * here["rank estimate"], ".0f"),
+        "best": (float(100 * here.max()), ".0f"),
+        "low": low,
+        "cells": len(chance),
+        "rank_better": sum(better),
+        "rank_of": len(better),
+    }
+
+
+def table_told(apart: Frame, found: Frame, shares: Frame) -> dict[str, Any]:
     """How far printed means are from ours, where corrections are nearer, and which orders hold.
 
     Parameters
@@ -714,9 +835,7 @@ def table_told(apart: pd.DataFrame, found: pd.DataFrame, shares: pd.DataFrame) -
     }
 
 
-def draw_estimates(
-    found: pd.DataFrame, printed: pd.DataFrame, columns: Sequence[str], label: str
-) -> Figure:
+def draw_estimates(found: Frame, printed: Frame, columns: Sequence[str], label: str) -> Figure:
     """Draw what corrections say of each recommender by one metric, and what was printed.
 
     Parameters
@@ -753,9 +872,7 @@ def draw_estimates(
     return figure
 
 
-def draw_table_3(
-    found: pd.DataFrame, printed: pd.DataFrame, apart: pd.DataFrame, columns: Sequence[str]
-) -> Figure:
+def draw_table_3(found: Frame, printed: Frame, apart: Frame, columns: Sequence[str]) -> Figure:
     """Draw Table 3: in each cell the printed mean above ours, coloured by their distance.
 
     Examples
@@ -781,7 +898,7 @@ def draw_table_3(
 
 
 def table_exercises(
-    found: pd.DataFrame, n_items: int, n_negatives: int, key: tuple[str, str, str]
+    found: Frame, n_items: int, n_negatives: int, key: tuple[str, str, str]
 ) -> dict[str, Any]:
     """With or without replacement: CLS over the rank estimate of Recall@10, printed and computed.
 

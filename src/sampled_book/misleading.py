@@ -19,10 +19,13 @@ from sampled_metrics.consistency import (
     order_by_negatives,
     sign,
 )
-from sampled_metrics.estimators import expected_average_precision, naive
+from sampled_metrics.estimators import naive
 from sampled_metrics.ranking import RankIntervals, Ties
 
 from . import datasets, figures
+
+#: A frame or a series: pandas' stubs cannot tell what its columns hold.
+Frame = Any
 
 #: The recommenders of krichene2020, table 1: ranks of the one relevant item among 10,000.
 TOY = {
@@ -70,7 +73,7 @@ def draw_worths(shapes: Iterable[Metric], ranks: Mapping[str, ArrayLike], n_item
     return figure
 
 
-def worth_told(means: pd.DataFrame, ranks: Mapping[str, Sequence[int]], n_items: int) -> Told:
+def worth_told(means: Frame, ranks: Mapping[str, Sequence[int]], n_items: int) -> Told:
     """What the first chapter says of three recommenders and of the worth of their ranks.
 
     Parameters
@@ -287,9 +290,7 @@ def not_linear(values: ArrayLike) -> float:
     return float(rest @ rest / (column.size * column.var()))
 
 
-def under_ties(
-    intervals: RankIntervals, metrics: list[str], n_negatives: int, seed: int
-) -> pd.DataFrame:
+def under_ties(intervals: RankIntervals, metrics: list[str], n_negatives: int, seed: int) -> Frame:
     """Exact and expected sampled metrics, in percent, under four ways to break ties.
 
     Negatives are drawn without replacement.
@@ -337,7 +338,7 @@ def under_ties(
 # --- three recommenders on MovieLens --------------------------------------------------------------
 
 
-def orders_table(found: Mapping[str, Course], n_negatives: int) -> pd.DataFrame:
+def orders_table(found: Mapping[str, Course], n_negatives: int) -> Frame:
     """Orders by each metric, best first: exact and sampled, and from how many negatives right.
 
     Examples
@@ -437,7 +438,7 @@ def tie_spread(intervals: RankIntervals) -> float:
 
 
 def ties_told(
-    intervals: Mapping[str, RankIntervals], loose: str, by_ties: pd.DataFrame, seed: int
+    intervals: Mapping[str, RankIntervals], loose: str, by_ties: Frame, seed: int
 ) -> Told:
     """What the ties of one recommender do to AUC, to Recall@10 and to the order of all.
 
@@ -513,3 +514,234 @@ def draw_buckets(
     above.set_ylabel("users")
     below.set(xlabel="rank", ylabel="users")
     return figure
+
+
+# --- the distribution of the sampled rank, and one negative ---------------------------------------
+
+
+def draw_sampled_ranks(protocol: Protocol, ranks: Iterable[int], top: int = 10) -> Figure:
+    """Draw the distribution of the sampled rank: lines with replacement, dots without.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    ranks : iterable of int
+        True ranks, a curve for each; the last is the deepest.
+    top : int
+        A dotted line behind this sampled rank.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> figure = draw_sampled_ranks(Protocol(1_000, 20), [5, 300])
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['rank 5', 'rank 300']
+    >>> plt.close(figure)
+    """
+    figure, ax = figures.panels(height=3.3)
+    places, deepest = np.arange(1, protocol.n_negatives + 2), 1
+    shown = {f"rank {r:,}": r for r in ranks}
+    with_, without = (replace(protocol, replacement=way) for way in (True, False))
+    for (label, r), mark in zip(shown.items(), figures.marks(shown).values(), strict=True):
+        mass, style = with_.pmf(r), {"color": mark["color"]}
+        ax.plot(places, mass, **style)
+        ax.plot(places, without.pmf(r), ".", ms=5, **style)
+        peak = int(mass.argmax())
+        at = (places[peak], mass[peak])
+        ax.annotate(label, at, (8, 4), textcoords="offset points", **style)
+        deepest = max(deepest, int(with_.mean(r) + 4 * np.sqrt(with_.variance(r))))
+    ax.axvline(top + 0.5, color="#5b5b5b", linestyle=":", linewidth=1)
+    ax.set(xlabel="sampled rank", ylabel="probability", xlim=(0, deepest))
+    return figure
+
+
+def draw_expected(metrics: Sequence[str], n_items: int, sizes: Iterable[int], top: int) -> Figure:
+    """Draw expected sampled metrics by the true rank for numbers of negatives, exact ones in black.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> figure = draw_expected(["auc", "ap"], 1_000, [10, 100], 200)
+    >>> [ax.get_title() for ax in figure.axes]
+    ['AUC', 'AP']
+    >>> plt.close(figure)
+    """
+    ranks = np.arange(1, min(top, n_items) + 1)
+    shown = np.unique(np.r_[ranks[:20], ranks[:: max(1, ranks.size // 300)]])
+    drawn = {m: Protocol(n_items, m, replacement=True) for m in sizes}
+    figure, axes = figures.panels(
+        -(-len(metrics) // 2), 2, height=2.8, sharex=True, sharey=True, squeeze=False
+    )
+    for ax, name in zip(axes.flat, metrics, strict=False):
+        curves = {m: naive(name, each).expected(shown) for m, each in drawn.items()}
+        figures.by_negatives(ax, shown, curves, metric(name)(shown, n_items))
+        ax.set(title=metric(name).label, ylim=(-0.03, 1.05), xticks=[1, shown[-1] // 2, shown[-1]])
+        ends = {str(line.get_label()): float(line.get_ydata()[-1]) for line in ax.lines}
+        if metric(name).kind != "auc" and ax in axes[:, -1]:
+            figures.beside(ax, ends, x=1.03, gap=0.09, color="black", fontsize=10)
+    for ax in axes.flat[len(metrics) :]:
+        ax.set_visible(False)
+    figure.supxlabel("true rank", fontsize=12)
+    return figure
+
+
+def draw_bends(metrics: Sequence[str], n_items: int, sizes: Sequence[int]) -> Figure:
+    """Draw expected sampled metrics, from 1 at the first rank to 0 at the last, by negatives.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> figure = draw_bends(["ap"], 1_000, [1, 10])
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['1', '10']
+    >>> plt.close(figure)
+    """
+    grid = np.arange(1, n_items + 1)[:: max(1, n_items // 400)]
+    figure, axes = figures.panels(
+        -(-len(metrics) // 2), 2, height=2.8, sharex=True, sharey=True, squeeze=False
+    )
+    heights = np.linspace(0.75, 0.15, len(sizes))
+    for ax, name in zip(axes.flat, metrics, strict=False):
+        exact, curves = metric(name)(grid, n_items), {}
+        for m in sizes:
+            curve = naive(name, Protocol(n_items, m, replacement=True)).expected(grid)
+            fall = curve[0] - curve[-1]
+            curves[m] = (curve - curve[-1]) / (fall if fall > 1e-12 else np.nan)
+        figures.by_negatives(ax, grid, curves, (exact - exact[-1]) / (exact[0] - exact[-1]))
+        ax.set(title=metric(name).label, xticks=[1, n_items // 2, n_items])
+        named = {f"m = {m:,}": float(h) for m, h in zip(sizes, heights, strict=True)}
+        for text in figures.on_curves(ax, named).texts:
+            text.set_text(text.get_text().removeprefix("m = "))
+    for ax in axes.flat[len(metrics) :]:
+        ax.set_visible(False)
+    figure.supxlabel("true rank", fontsize=12)
+    return figure
+
+
+def limit_of_two(of: Metric | str) -> float:
+    """Share of variance that no line explains of a metric's expectation with two negatives.
+
+    In the limit of a large catalogue; the expectation is then a parabola in the rank.
+
+    Examples
+    --------
+    >>> round(limit_of_two("recall@1"), 4), limit_of_two("auc")
+    (0.0625, 0.0)
+    """
+    first, second, third = metric(of)([1, 2, 3], 3)
+    bend = float(first - 2 * second + third)
+    return bend**2 / (bend**2 + 15 * float(first - third) ** 2)
+
+
+def rank_told(protocol: Protocol, rank: int) -> Told:
+    """What the chapter on the sampled rank says of one item and of its sampled ranks.
+
+    Examples
+    --------
+    >>> told = rank_told(Protocol(10_000, 99), 60)
+    >>> told["above"], told["list"], round(told["mean"][0], 3)
+    (59, 100, 1.584)
+    """
+    n, m = protocol.n_items, protocol.n_negatives
+    assert isinstance(n, int)
+    law, auc = protocol.pmf(rank), metric("auc")
+    return {
+        "n": n,
+        "m": m,
+        "rank": rank,
+        "ten": 10 * rank,
+        "p": (rank - 1) / (n - 1),
+        "above": rank - 1,
+        "others": n - 1,
+        "list": m + 1,
+        "first": (float(law[0]), ".0%"),
+        "second": (float(law[1]), ".0%"),
+        "none": (float(law[0]), ".3f"),
+        "mean": (float(protocol.mean(rank)), ".2f"),
+        "in_top": (float(protocol.cdf(10 * rank)[9]), ".0%"),
+        "factor": ((n - 1 - m) / (n - 2), ".4f"),
+        "too_large": float(protocol.sf(2)[1]),
+        "auc_list": (float(auc(2, m + 1)), ".4f"),
+        "auc_all": (float(auc(2, n)), ".4f"),
+    }
+
+
+def biases(ranks: Mapping[str, ArrayLike], n_items: int, sizes: Iterable[int]) -> Frame:
+    """Bias of sampled Average Precision, a row for each number of negatives.
+
+    Examples
+    --------
+    >>> found = biases({"A": [2, 3]}, 3, [2])
+    >>> found["m"].tolist(), found["A"].round(4).tolist()
+    (['2'], [0.0417])
+    """
+    rows = []
+    for m in sizes:
+        estimator = naive("ap", Protocol(n_items, m, replacement=True))
+        mean = {name: float(estimator.bias(r).mean()) for name, r in ranks.items()}
+        rows.append({"m": f"{m:,}", **mean})
+    return pd.DataFrame(rows)
+
+
+def reversal_told(
+    ranks: Mapping[str, ArrayLike], ap: Course, runs: Frame, protocol: Protocol
+) -> Told:
+    """What the chapter on the reversal says of A, B and C.
+
+    Parameters
+    ----------
+    ranks : mapping of str to array_like of int
+    ap : Course
+        Of Average Precision.
+    runs : pandas.DataFrame
+        Simulated sampled AP: a row for each evaluation, a column for each recommender.
+    protocol : Protocol
+        That of the runs.
+
+    Examples
+    --------
+    >>> protocol, whole = Protocol(10_000, 99), Protocol(10_000, 9_999)
+    >>> runs = pd.DataFrame({"A": [0.6, 0.7], "B": [0.5, 0.5], "C": [0.5, 0.65]})
+    >>> told = reversal_told(TOY, course(TOY, "ap", whole, points=9), runs, protocol)
+    >>> told["ap_exact"], told["ap_sampled"], float(told["wins"][0])
+    ('C > B > A', 'A > C > B', 1.0)
+    """
+    m, means = protocol.n_negatives, naive("ap", protocol)
+    sampled = {name: float(means.expected(r).mean()) for name, r in ranks.items()}
+    gap = ap.expected["B"] - ap.expected["A"]
+    whole = replace(protocol, n_negatives=ap.orders.n_negatives)
+    told: Told = {f"sampled_{name}": (value, ".2f") for name, value in sampled.items()}
+    for name in ("ap", "ndcg", "recall@10"):
+        for a, b in ("AB", "AC", "BC"):
+            found = order_by_negatives({a: ranks[a], b: ranks[b]}, name, whole)
+            flips = " and ".join(f"{size:,}" for size in found.flips) or "none"
+            told[f"{name.split('@')[0]}_{a}{b}"] = flips
+            if (name, a) == ("recall@10", "B"):
+                told["recall_right"] = found.right_from or "none"
+    return told | {
+        "m": m,
+        "n": protocol.n_items,
+        "repetitions": len(runs),
+        "ap_exact": ap.orders.exact,
+        "ap_sampled": ap.orders.at(m),
+        "wins": ((runs["A"] > runs["C"]).mean(), ".0%"),
+        "lead": (float(gap.max()), ".4f"),
+        "times": (sampled["A"] / sampled["B"], ".2f"),
+        "exact_times": (ap.exact["C"] / ap.exact["A"], ".0f"),
+    }
+
+
+def reversal_exercises() -> Told:
+    """Both sides of the smallest counterexample, and from where Recall@10 of A and B is right.
+
+    Examples
+    --------
+    >>> reversal_exercises()["left_ap"][0] > reversal_exercises()["right_ap"][0]
+    True
+    """
+    told: Told = {}
+    for name in ("ap", "ndcg", "auc"):
+        one, two, three = (float(value) for value in metric(name)([1, 2, 3], 3))
+        told |= {f"left_{name}": (one + 2 * three, ".3f"), f"right_{name}": (3 * two, ".3f")}
+    pair, drawn = {name: TOY[name] for name in "AB"}, Protocol(10_000, 9_999, replacement=False)
+    return told | {"tie": order_by_negatives(pair, "recall@10", drawn).right_from}

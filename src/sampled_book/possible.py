@@ -18,6 +18,9 @@ from sampled_metrics.identification import IncompatibleError, Interval, Shape, i
 
 from . import figures
 
+#: A frame or a series: pandas' stubs cannot tell what its columns hold.
+Frame = Any
+
 Counts = Mapping[str, NDArray[np.int64]]  # users of each recommender by negatives above their item
 Ends = Mapping[tuple[str, str], Interval]  # by recommender and label of the metric
 Values = Mapping[tuple[str, str, str], float]  # the same, and the correction
@@ -28,9 +31,7 @@ def _range(ends: Interval | None) -> str:
     return f"{100 * ends.low:.1f} to {100 * ends.high:.1f}" if ends else "refused"
 
 
-def draw_inside(
-    lines: Mapping[str, Mapping[str, float]], *bars: Mapping[str, Interval]
-) -> Figure:
+def draw_inside(lines: Mapping[str, Mapping[str, float]], *bars: Mapping[str, Interval]) -> Figure:
     """Draw values line by line below each recommender's name, over the ranges that are possible.
 
     Examples
@@ -97,7 +98,7 @@ def shape_table(
     found: Ends,
     shaped: Ends,
     steepness: Sequence[float],
-) -> pd.DataFrame:
+) -> Frame:
     """Ranges in percent on each rung of the ladder, a row for each recommender."""
     rows = {}
     for name in counts:
@@ -113,7 +114,7 @@ def shape_table(
 
 def intervals_table(
     found: Ends, shaped: Ends, exact: Mapping[tuple[str, str], float], values: Values, of: list[str]
-) -> pd.DataFrame:
+) -> Frame:
     """Ranges, the exact metric and what some corrections say, in percent, by metric and name."""
     rows = [
         {
@@ -157,7 +158,9 @@ def inside_told(
 
     others = [key for key in values if key[2] != "uncorrected"]
     naive = [k for k in values if k[2] == "uncorrected" and chosen[k[1]].kind != "auc"]
-    beyond = {f"{column} of {key}" for u, key, column in others if not inside(found, (u, key, column))}
+    beyond = {
+        f"{column} of {key}" for u, key, column in others if not inside(found, (u, key, column))
+    }
     picked = [100 * values[k] for k in others if k[:2] == (names[0], label)]
     level = [100 * exact[name, label] for name in names]
     held = sum(e.low <= exact[k] <= e.high for k, e in found.items())

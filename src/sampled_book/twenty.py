@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import figures
 
+#: A frame or a series: pandas' stubs cannot tell what its columns hold.
+Frame = Any
+
 Told = dict[str, Any]  # numbers for the text, as tables.glued takes them
 
 
@@ -36,7 +39,8 @@ def draw_first(
     Examples
     --------
     >>> import matplotlib.pyplot as plt
-    >>> figure = draw_first(np.linspace(1, 0, 100), 10, 20, {"A": 0.1, "B": 0.2}, {"A": 0.4, "B": 0.3})
+    >>> shares = {"A": 0.1, "B": 0.2}, {"A": 0.4, "B": 0.3}
+    >>> figure = draw_first(np.linspace(1, 0, 100), 10, 20, *shares)
     >>> [text.get_text() for text in figure.axes[0].texts]
     ['Recall@10', 'Recall@5', 'first\\namong 20']
     >>> plt.close(figure)
@@ -70,7 +74,7 @@ def first_told(exact: Mapping[str, float], reported: Mapping[str, float]) -> Tol
     }
 
 
-def audit_table(lists: Mapping[str, Any], names: Mapping[str, str]) -> pd.DataFrame:
+def audit_table(lists: Mapping[str, Any], names: Mapping[str, str]) -> Frame:
     """What lists of candidates hold: how many differ, what repeats, whose own films they have.
 
     Parameters
@@ -119,7 +123,7 @@ def audit_told(lists: Mapping[str, Any]) -> Told:
     }
 
 
-def draw_cost(found: pd.DataFrame) -> Figure:
+def draw_cost(found: Frame) -> Figure:
     """Draw how often the verdict is right by the candidates of each user, at equal cost.
 
     Parameters
@@ -143,7 +147,7 @@ def draw_cost(found: pd.DataFrame) -> Figure:
     return figure
 
 
-def cost_told(found: pd.DataFrame, sizes: Sequence[int]) -> Told:
+def cost_told(found: Frame, sizes: Sequence[int]) -> Told:
     """What the text says of few, of many and of all candidates at equal cost."""
     few, many = (min(sizes, key=lambda s: abs(s - of)) for of in (19, 99))
     of = found.set_index(["estimator", "n_negatives"])

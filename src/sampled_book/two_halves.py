@@ -1,4 +1,4 @@
-"""What the chapter on published tables draws and counts: bounds from one half, against the other."""
+"""What the chapter on published tables draws and counts: bounds from one half of a table."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from . import figures
 
+#: A frame or a series: pandas' stubs cannot tell what its columns hold.
+Frame = Any
+
 #: The rungs of the ladder: how columns end that have their bounds, and what the table calls them.
 RUNGS = {"": "any ranks", "_decreasing": "decreasing", "_steep": "at most 4 times fewer"}
 _STANDS_ON = {
@@ -20,7 +23,7 @@ _STANDS_ON = {
 }
 
 
-def draw_bounds(rows: pd.DataFrame, label: str) -> Figure:
+def draw_bounds(rows: Frame, label: str) -> Figure:
     """Draw what each method's printed averages leave possible, the guess, and what is exact.
 
     Parameters
@@ -51,7 +54,7 @@ def draw_bounds(rows: pd.DataFrame, label: str) -> Figure:
     return figure
 
 
-def inside(rows: pd.DataFrame, rung: str) -> pd.Series:
+def inside(rows: Frame, rung: str) -> Frame:
     """Whether each exact value is within the bounds of a rung, a key of :data:`RUNGS`.
 
     Examples
@@ -63,7 +66,7 @@ def inside(rows: pd.DataFrame, rung: str) -> pd.Series:
     return held
 
 
-def rungs_table(rows: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
+def rungs_table(rows: Frame, known: Frame) -> Frame:
     """How many exact values each rung's bounds hold, how wide they are, and what they settle.
 
     Parameters
@@ -89,7 +92,7 @@ def rungs_table(rows: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=columns)
 
 
-def times_off(values: pd.Series, exact: pd.Series) -> float:
+def times_off(values: Frame, exact: Frame) -> float:
     """By what factor, in the median, values are off, whether too high or too low.
 
     Examples
@@ -112,7 +115,7 @@ def turned_orders(values: NDArray[np.float64], exact: NDArray[np.float64]) -> in
     return int((np.triu(product, 1) < 0).sum())
 
 
-def told(rows: pd.DataFrame, known: pd.DataFrame, twins: pd.DataFrame) -> dict[str, Any]:
+def told(rows: Frame, known: Frame, twins: Frame) -> dict[str, Any]:
     """What the chapter says of bounds and of the guess, against what was printed of all items.
 
     Parameters
@@ -156,7 +159,7 @@ def told(rows: pd.DataFrame, known: pd.DataFrame, twins: pd.DataFrame) -> dict[s
     }
 
 
-def draw_guesses(rows: pd.DataFrame) -> Figure:
+def draw_guesses(rows: Frame) -> Figure:
     """Draw the guess of each value against what was printed of all items, by data set.
 
     Examples

@@ -18,6 +18,9 @@ from sampled_metrics.results import Comparison, Estimates
 
 from . import datasets, figures
 
+#: A frame or a series: pandas' stubs cannot tell what its columns hold.
+Frame = Any
+
 Told = dict[str, Any]  # numbers for the text, as tables.glued takes them
 Exact = Mapping[tuple[str, str], float]  # the metric of the true ranks, if they are known
 _NAN = float("nan")
@@ -57,7 +60,7 @@ def shapes(steepness: float) -> dict[str, Shape | None]:
 
 
 def log_told(
-    frame: pd.DataFrame, confidence: float, *, label: str, steepness: float, compared: str
+    frame: Frame, confidence: float, *, label: str, steepness: float, compared: str
 ) -> Told:
     """What the chapter says of a log's size and of its own parameters.
 
@@ -72,7 +75,8 @@ def log_told(
 
     Examples
     --------
-    >>> log = pd.DataFrame({"user": [1, 1, 2], "recommender": [*"ABA"], "n_negatives": [99, 99, 50]})
+    >>> log = pd.DataFrame({"user": [1, 1, 2], "recommender": [*"ABA"]})
+    >>> log["n_negatives"] = [99, 99, 50]
     >>> told = log_told(log, 0.95, label="AP", steepness=2.0, compared="AUC")
     >>> told["log_users"], told["log_names"], told["log_negatives"], told["log_error"]
     (2, 'A, B', '50 to 99', '5%')
@@ -90,7 +94,7 @@ def log_told(
     }
 
 
-def _by_name(rungs: Mapping[str, Estimates]) -> dict[str, pd.DataFrame]:
+def _by_name(rungs: Mapping[str, Estimates]) -> dict[str, Frame]:
     return {rung: found.frame.set_index("recommender") for rung, found in rungs.items()}
 
 
@@ -131,7 +135,7 @@ def draw_ladder(rungs: Mapping[str, Estimates], exact: Exact, of: str) -> Figure
     return figure
 
 
-def ladder_table(rungs: Mapping[str, Estimates], exact: Exact, of: str) -> pd.DataFrame:
+def ladder_table(rungs: Mapping[str, Estimates], exact: Exact, of: str) -> Frame:
     """The range of each rung in words, a row for each recommender, and the exact metric."""
     by = _by_name(rungs)
     names = list(next(iter(by.values())).index)
@@ -165,7 +169,7 @@ def ladder_told(rungs: Mapping[str, Estimates], exact: Exact, of: str) -> Told:
     return told
 
 
-def compare_table(verdicts: Mapping[str, Comparison], exact: Exact) -> pd.DataFrame:
+def compare_table(verdicts: Mapping[str, Comparison], exact: Exact) -> Frame:
     """All pairs by all metrics: reported, estimated, exact and possible differences, verdicts."""
     rows = []
     for of, found in verdicts.items():
@@ -209,7 +213,8 @@ def compare_told(verdicts: Mapping[str, Comparison], compared: str, exact: Exact
         turned = int((np.sign(here["reported"]) != np.sign(true)).sum())
         wrong = f"In truth the reported order is wrong for {turned} of them."
         held = [
-            r.verdict.startswith(f"{r.first} beats") == (exact[r.first, r.of] > exact[r.second, r.of])
+            r.verdict.startswith(f"{r.first} beats")
+            == (exact[r.first, r.of] > exact[r.second, r.of])
             for r in given.itertuples()
         ]
         right = f"{sum(held)} of the {len(given)} are right."
@@ -249,7 +254,7 @@ def rare_told(trials: int = 400, seed: int = 15) -> Told:
     }
 
 
-def plan_table(plans: pd.DataFrame, truly: pd.DataFrame | None) -> pd.DataFrame:
+def plan_table(plans: Frame, truly: Frame | None) -> Frame:
     """The plans of all pairs, and beside them, where known, what the true ranks give."""
     shown = pd.DataFrame(
         {
@@ -267,7 +272,7 @@ def plan_table(plans: pd.DataFrame, truly: pd.DataFrame | None) -> pd.DataFrame:
     return shown
 
 
-def plan_told(plans: pd.DataFrame, truly: pd.DataFrame | None, scored: int) -> Told:
+def plan_told(plans: Frame, truly: Frame | None, scored: int) -> Told:
     """What ranking all items would cost, and how far the plan is from that of the true ranks.
 
     Parameters

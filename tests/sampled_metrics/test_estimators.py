@@ -315,7 +315,7 @@ def test_estimators_are_equal_if_they_say_the_same() -> None:
 
 @pytest.mark.parametrize("replacement", [True, False])
 def test_counts_too_rare_to_matter_are_left_out_unnoticed(replacement):
-    """Users with candidates of their own and many negatives: the sum over all counts, as written."""
+    """Users with candidates of their own and many negatives: the sum over all counts."""
     rng = np.random.default_rng(4)
     items = rng.integers(900, 2_000, size=300)
     ranks = np.minimum((items ** rng.random(300)).astype(int) + 1, items)

@@ -13,8 +13,8 @@ from sampled_metrics.plots import STYLE
 
 IMAGES = Path(__file__).parents[3] / "_build" / "html" / "_images"
 PHONE = 390
-#: Pairs of texts side by side with less than three pixels between their ink, or over one another, by
-#: what they say. Matplotlib draws a text as a group of glyphs with a comment that spells it. The
+#: Pairs of texts side by side with less than three pixels between their ink, or over one another,
+#: by what they say. Matplotlib draws a text as a group of glyphs with a comment that spells it. The
 #: boxes of two labels that stand at the same slant overlap where their ink does not.
 COVERED = """() => {
   const slant = (g) => {
