@@ -1007,7 +1007,7 @@ class Programme:
             for (i, g), (w, prices) in zip(todo, found, strict=True):
                 one, at, c = self.columns[g], chosen[i][g], shares[i, g]
                 seen = one.laws.shape[1]
-                c, e = c[:seen], w @ one.laws[at]
+                c, e = c[:seen], np.maximum(w @ one.laws[at], 1e-300)
                 target = one.low if down[i] else one.high
                 gradient = slopes[i] * self.shares[g] * target - one.laws @ (c / e)
                 if prices.size:
@@ -1157,7 +1157,7 @@ class Programme:
 
 
 def _around(peaks: IntArray, among: IntArray) -> IntArray:
-    """Peaks, and where one is halfway to its neighbours, so that they are a quarter as far apart."""
+    """Peaks, and halfway from them to their neighbours, which are then a quarter as far apart."""
     after = np.searchsorted(among, peaks)
     near = np.stack([among[np.maximum(after - 1, 0)], among[np.minimum(after, among.size - 1)]])
     return np.unique(np.append(peaks, (peaks + near) // 2))
