@@ -303,8 +303,9 @@ def compare(
     with a chi-squared variable of one degree of freedom. That users are the same for both is
     taken into account by how their contributions vary together (chandler2007). Each way judges
     all pairs at once by Holm's procedure (holm1979): the chance that any of its verdicts is wrong
-    is at most 1 - confidence where its assumption holds. "A beats B" is also wrong if the two are
-    equal. What is judged is the exact metric averaged over the log's users, or over a population
+    is at most 1 - confidence where its assumption holds, as far as the chi-squared reference does
+    (:func:`~sampled_metrics.identification.interval` says where it fails). "A beats B" is also
+    wrong if the two are equal. What is judged is the exact metric averaged over the log's users, or over a population
     that they are drawn from; negatives are drawn anew for each user.
 
     Parameters

@@ -61,7 +61,7 @@ def likeliest(
     problems, _, k = laws.shape
     weights, multipliers = np.full((problems, k), 1.0 / k), np.zeros(right.shape)
     scale, near = np.maximum(shares.sum(axis=1), 1e-6), np.asarray(near)
-    slope = cost - _times(shares / _along(laws, weights), laws)
+    slope = cost - _times(shares / _expected(laws, weights), laws)
     multipliers[:, 0] = slope.min(axis=1) - 0.5 * scale
     duals = np.maximum(slope - _times(multipliers, rows), 0.1 * scale[:, np.newaxis])
     left = np.arange(problems)
@@ -95,7 +95,7 @@ def _step(
 ) -> tuple[np.ndarray, tuple[FloatArray, FloatArray, FloatArray]]:
     """Which problems are solved, and where a step leads the others."""
     k = w.shape[1]
-    expected = _along(laws, w)
+    expected = _expected(laws, w)
     dual = cost - _times(shares / expected, laws) - _times(y, rows) - z
     primal = _along(rows, w) - right
     gap = (w * z).sum(axis=1)
@@ -103,7 +103,7 @@ def _step(
     done &= np.abs(dual).max(axis=1) <= 3.0 * near
     if done.all():
         return done, (w, y, z)
-    # With H the Hessian, (H + Z/W)^-1 = R (I + S'S)^-1 R, where R'R = W/Z and S S' is over the cells.
+    # With H the Hessian, (H + Z/W)^-1 = R (I + S'S)^-1 R: R R = W/Z, S S' is over the cells.
     root = np.sqrt(w / z)[:, np.newaxis]
     scaled = laws * (np.sqrt(shares) / expected)[:, :, np.newaxis] * root
     across = scaled.transpose(0, 2, 1)
@@ -149,6 +149,11 @@ def _step(
     # Near the optimum rounding would let the sum drift.
     w = w / (rows[:, 0] * w).sum(axis=1, keepdims=True)
     return done, (w, y + far * dy, z + far * dz)
+
+
+def _expected(laws: FloatArray, weights: FloatArray) -> FloatArray:
+    """The mixture in each cell; above 0 also in one that nobody is in and no law reaches."""
+    return np.maximum(_along(laws, weights), 1e-300)
 
 
 def _far(v: FloatArray, dv: FloatArray) -> FloatArray:
