@@ -14,6 +14,7 @@ from sampled_book.datasets import bundled_ranks
 from sampled_metrics import Protocol, estimators, evaluation, metric
 from sampled_metrics.evaluation import ESTIMATORS, FITTED, UNKNOWN
 from sampled_metrics.identification import Shape
+from sampled_metrics.io import grids, logs
 from sampled_metrics.io.logs import Log, read_log
 from sampled_metrics.numerics import betting
 from sampled_metrics.ranking import RankIntervals
@@ -1131,3 +1132,34 @@ def test_counts_without_users_are_estimated_and_not_compared():
     pd.testing.assert_frame_equal(found, expected, rtol=1e-9)
     with pytest.raises(ValueError, match="add a column user, one value for all rows of the users"):
         compare(log, "auc")
+
+
+@pytest.mark.parametrize("pairs", [1 << 22, 0])
+@pytest.mark.parametrize("users", ["the same", "others"])
+def test_a_grid_says_what_the_rows_say(tmp_path, monkeypatch, users, pairs):
+    monkeypatch.setattr(logs, "_LARGE", 0)
+    monkeypatch.setattr(grids, "_PAIRS", pairs)
+    monkeypatch.setattr(grids, "_BLOCK", 100)
+    rows = kinds_of_users(1)[1].drop(columns="item").assign(n_negatives=9)
+    rows["n_items"] = 50 + rows["user"] % 2
+    if users == "others":
+        rows = rows.drop(index=rows.index[[3, 500]])
+    rows.to_csv(tmp_path / "log.csv", index=False)
+    log = read_log(tmp_path / "log.csv", replacement=True)
+    assert log.grid is not None
+    in_memory = read_log(rows, replacement=True)
+    for options in ({}, {"estimators": "all"}):
+        found, expected = (estimate(x, ["ndcg@3", "auc"], **options) for x in (log, in_memory))
+        pd.testing.assert_frame_equal(found, expected, rtol=1e-9)
+    for of in ("ndcg@3", "auc"):
+        if users == "the same":
+            for options in ({}, {"estimator": "bias-variance, fitted prior"}):
+                found, expected = (compare(x, of, **options) for x in (log, in_memory))
+                pd.testing.assert_frame_equal(found, expected, rtol=1e-9)
+            continue
+        said = []
+        for each in (log, in_memory):
+            with pytest.raises(ValueError, match="must have the same users") as problem:
+                compare(each, of)
+            said.append(str(problem.value))
+        assert said[0].split(", such as")[0] == said[1].split(", such as")[0]

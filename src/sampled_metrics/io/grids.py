@@ -132,7 +132,8 @@ class Grid:
         if many ** len(of) > _PAIRS:
             for part in _blocks(*kinds):
                 there = np.logical_or.reduce([p > 0 for p in part])
-                yield [p[there] for p in part], np.ones(int(there.sum()), dtype=np.int64)
+                if there.any():
+                    yield [p[there] for p in part], np.ones(int(there.sum()), dtype=np.int64)
             return
         if of not in self._tables:
             table = np.zeros(many ** len(of), dtype=np.int64)
