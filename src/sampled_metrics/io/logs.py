@@ -275,7 +275,7 @@ def read_log(
     if frame.empty:
         raise ValueError(f"{name} must hold one row or more, got none")
     sizes = {"n_items": (n_items, 2), "n_negatives": (n_negatives, 1)}
-    columns = {
+    columns: dict[str, NDArray[Any]] = {
         key: _size_column(frame, key, option, low, name) for key, (option, low) in sizes.items()
     }
     keys = {key: _key(frame, key, name) for key in ("recommender", "user", "instance")}
