@@ -251,7 +251,7 @@ def _lists(user: IntArray, item: IntArray, n_items: int) -> _Shared:
     mean = np.bincount(own, share[code], minlength=sizes.size)
     with np.errstate(divide="ignore", invalid="ignore"):
         bound = np.where(most > mean, most * np.log(most / mean) - most + mean, 0.0)
-    bound[sizes < _LONG] = 0.0
+    bound[~alike] = 0.0
     pairs = sizes.size * (sizes.size - 1) / 2
     p_value = float(min(1.0, pairs * np.exp(-bound.max())))
     count = int(alike.sum())
