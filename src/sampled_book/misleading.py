@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -466,7 +466,7 @@ def ties_told(
     share = float((tied.n_tied / n)[many].mean()) if many.any() else 0.0
     sampled = naive("recall@10", Protocol(n, m, replacement=False))
     orders = {}
-    ways: tuple[Ties, ...] = ("optimistic", "random")
+    ways: tuple[Literal["optimistic", "random"], ...] = ("optimistic", "random")
     for way in ways:
         means = {
             name: sampled.expected(each.ranks(way, np.random.default_rng(seed))).mean()
@@ -505,7 +505,11 @@ def draw_buckets(
     """
     most = tied.n_candidates.max()
     edges = [e for e in (10, 20, 50, 100, 200, 500, 1000, 2000) if e < most]
-    ways: dict[str, Ties] = {"first": "optimistic", "at random": "random", "last": "pessimistic"}
+    ways: dict[str, Literal["optimistic", "random", "pessimistic"]] = {
+        "first": "optimistic",
+        "at random": "random",
+        "last": "pessimistic",
+    }
     drawn = {said: tied.ranks(way, np.random.default_rng(seed)) for said, way in ways.items()}
     figure, (above, below) = figures.panels(2, 1, height=2.8, sharex=True)
     figures.rank_buckets(above, ranks, edges).legend(loc="upper left")
@@ -704,7 +708,7 @@ def reversal_told(
     >>> runs = pd.DataFrame({"A": [0.6, 0.7], "B": [0.5, 0.5], "C": [0.5, 0.65]})
     >>> told = reversal_told(TOY, course(TOY, "ap", whole, points=9), runs, protocol)
     >>> told["ap_exact"], told["ap_sampled"], float(told["wins"][0])
-    ('C > B > A', 'A > C > B', 1.0)
+    ('C > B > A', 'A > B > C', 1.0)
     """
     m, means = protocol.n_negatives, naive("ap", protocol)
     sampled = {name: float(means.expected(r).mean()) for name, r in ranks.items()}

@@ -155,9 +155,8 @@ def each_by_way(found: Mapping[tuple[str, str, int], float]) -> Frame:
 
     Examples
     --------
-    >>> each_by_way({("exact", "AP", 2): 0.1, ("corrected", "AP", 2): 0.2})
-           exact  corrected
-    AP 2    0.1        0.2
+    >>> each_by_way({("exact", "AP", 2): 0.1, ("corrected", "AP", 2): 0.2}).iloc[0].to_dict()
+    {'exact': 0.1, 'corrected': 0.2}
     """
     frame = pd.Series(found).unstack(level=0)
     return frame[list(dict.fromkeys(way for way, _, _ in found))]

@@ -204,8 +204,10 @@ def compare_told(verdicts: Mapping[str, Comparison], compared: str, exact: Exact
         Empty if the truth is unknown: nothing is then said of right and wrong.
     """
     here = verdicts[compared].frame
-    every = pd.concat([found.frame.assign(of=metric(of).name) for of, found in verdicts.items()])
-    given = every[every["verdict"] != evaluation.UNKNOWN]
+    every: Frame = pd.concat(
+        [found.frame.assign(of=metric(of).name) for of, found in verdicts.items()]
+    )
+    given: Frame = every[every["verdict"] != evaluation.UNKNOWN]
     wrong = right = "The truth is not known here."
     if exact:
         name = metric(compared).name
