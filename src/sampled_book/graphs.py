@@ -165,7 +165,7 @@ def run(graph: str, folder: Path, command: str, tell: Callable[[str], object]) -
         if told["models"].get(name, {}).get("settings") == settings(graph, name):
             continue
         found[name], told["models"][name] = compute(graph, name)
-        benchmark.write(graph, found, told, folder)
+        benchmark.write(graph, found, told, {}, folder)
         tell(f"{graph}, {name}: {told['models'][name]}")
 
 

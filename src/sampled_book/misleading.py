@@ -20,7 +20,7 @@ from sampled_metrics.consistency import (
     sign,
 )
 from sampled_metrics.estimators import naive
-from sampled_metrics.ranking import RankIntervals, Ties
+from sampled_metrics.ranking import RankIntervals, RankTies
 
 from . import datasets, figures
 
@@ -318,7 +318,12 @@ def under_ties(intervals: RankIntervals, metrics: list[str], n_negatives: int, s
     protocol = Protocol(n, n_negatives, replacement=False)
     law = intervals.sampled_pmf(n_negatives)
     rows = {}
-    policies: tuple[Ties, ...] = ("optimistic", "random", "mean", "pessimistic")
+    policies: tuple[RankTies | Literal["mean"], ...] = (
+        "optimistic",
+        "random",
+        "mean",
+        "pessimistic",
+    )
     for policy in policies:
         whole = [intervals.evaluate(m, policy, seed).mean() for m in chosen]
         if policy == "mean":

@@ -211,7 +211,8 @@ def compare_told(verdicts: Mapping[str, Comparison], compared: str, exact: Exact
     wrong = right = "The truth is not known here."
     if exact:
         name = metric(compared).name
-        true = [exact[r.first, name] - exact[r.second, name] for r in here.itertuples()]
+        pairs = zip(here["first"], here["second"], strict=True)
+        true = [exact[first, name] - exact[second, name] for first, second in pairs]
         turned = int((np.sign(here["reported"]) != np.sign(true)).sum())
         wrong = f"In truth the reported order is wrong for {turned} of them."
         held = [
