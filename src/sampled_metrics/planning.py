@@ -331,6 +331,8 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
     from . import priors  # no other function here needs its solvers
 
     rows = log.frame
+    if log.rows.above is not None:
+        raise ValueError("the log must have negatives that are drawn alike here, got n_above")
     if (rows["n_relevant"] > 1).any():
         raise ValueError(
             "a fit needs one relevant item for each user, and this log has users with "
