@@ -362,6 +362,8 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
     """
     from . import priors  # no other function here needs its solvers
 
+    if log.weighted:
+        raise ValueError("the log must have negatives that are drawn alike here, got n_above")
     rows = log.counts
     if (rows["n_relevant"] > 1).any():
         raise ValueError(

@@ -282,8 +282,9 @@ def test_an_audit_draws_its_evidence_and_where_the_alarm_begins() -> None:
     drawn = [line.get_xdata()[0] for line in ax.lines]
     assert drawn == np.maximum(found.frame["p_value"], 1e-12).tolist()
     (grey,) = ax.patches
-    assert grey.get_x() + min(grey.get_width(), 0) < 0.05 / 4
-    assert max(grey.get_x(), grey.get_x() + grey.get_width()) == pytest.approx(0.05 / 4)
+    level = 0.05 / len(found.frame)
+    assert grey.get_x() + min(grey.get_width(), 0) < level
+    assert max(grey.get_x(), grey.get_x() + grey.get_width()) == pytest.approx(level)
 
 
 def test_a_plan_has_its_curves() -> None:
