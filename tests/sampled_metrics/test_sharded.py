@@ -224,7 +224,8 @@ def test_ten_workers_killed_at_random_change_no_rank(small_calls, files, tmp_pat
         while len(killed) < 10 and not done.is_set():
             nanny = cluster.workers[int(rng.integers(2))]
             pid = nanny.pid
-            if pid and pid not in killed:
+            at_work = nanny.worker_address in cluster.scheduler.workers  # not still starting
+            if pid and at_work and pid not in killed:
                 os.kill(pid, signal.SIGKILL)
                 killed.append(pid)
             time.sleep(rng.uniform(0.1, 0.5))
