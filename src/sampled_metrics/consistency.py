@@ -354,7 +354,7 @@ def order_by_negatives(
     users = next(iter(true.values())).size
     if depth * users > _MANY and depth * protocol.n_negatives < _LONG:
         of_all = {name: _mean_by_negatives(metric, ranks, protocol) for name, ranks in true.items()}
-        means = {name: lambda m, of=of: float(of[m - 1]) for name, of in of_all.items()}
+        means = {name: partial(_at, of) for name, of in of_all.items()}
     else:
         means = {name: cache(partial(mean, ranks)) for name, ranks in true.items()}
     pairs = list(combinations(true, 2))
@@ -368,6 +368,10 @@ def order_by_negatives(
             orders.append(order)
     whole = _spelled(list(true), {(a, b): sign(exact[a], exact[b]) for a, b in pairs})
     return OrderByNegatives(tuple(starts), tuple(orders), whole, protocol.n_negatives)
+
+
+def _at(means: FloatArray, m: int) -> float:
+    return float(means[m - 1])
 
 
 def _mean_by_negatives(metric: Metric, ranks: IntArray, protocol: Protocol) -> FloatArray:

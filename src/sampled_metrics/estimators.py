@@ -780,7 +780,8 @@ def choose_gamma(
     at, share = np.array(list(shares)), np.array(list(shares.values()))
     exact = float(share @ metric(at, protocol.n_items))
     # The law at every rank once: its mean, and its mean products, give mean and variance of all.
-    counts, mean, products, done = np.arange(protocol.n_negatives + 1), 0.0, 0.0, 0
+    counts, done = np.arange(protocol.n_negatives + 1), 0
+    mean, products = np.zeros(counts.size), np.zeros((counts.size, counts.size))
     for law in naive(metric, protocol)._law_blocks(at, 1, counts):
         weighted = share[done : done + len(law), np.newaxis] * law
         mean, products = mean + weighted.sum(axis=0), products + weighted.T @ law
@@ -791,8 +792,9 @@ def choose_gamma(
             values = bias_variance(metric, protocol, 10.0**log_gamma, prior).values
         except IllConditionedError:
             return np.inf
-        bias, variance = mean @ values - exact, mean @ values**2 - values @ products @ values
-        return float(bias**2 + max(variance, 0.0) / users)
+        bias = float(mean @ values) - exact
+        variance = float(mean @ values**2 - values @ products @ values)
+        return bias**2 + max(variance, 0.0) / users
 
     # The error can have several minima: the best of a grid is refined between its neighbours.
     grid = np.linspace(-12, 0, 49)
