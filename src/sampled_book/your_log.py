@@ -203,7 +203,7 @@ def compare_told(verdicts: Mapping[str, Comparison], compared: str, exact: Exact
     exact : mapping of (str, str) to float
         Empty if the truth is unknown: nothing is then said of right and wrong.
     """
-    here = verdicts[compared].frame
+    here: Frame = verdicts[compared].frame
     every: Frame = pd.concat(
         [found.frame.assign(of=metric(of).name) for of, found in verdicts.items()]
     )

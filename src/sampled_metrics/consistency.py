@@ -370,8 +370,8 @@ def order_by_negatives(
     return OrderByNegatives(tuple(starts), tuple(orders), whole, protocol.n_negatives)
 
 
-def _at(means: FloatArray, n_negatives: int) -> float:
-    return float(means[n_negatives - 1])
+def _at(means: FloatArray, m: int) -> float:
+    return float(means[m - 1])
 
 
 def _mean_by_negatives(metric: Metric, ranks: IntArray, protocol: Protocol) -> FloatArray:

@@ -798,8 +798,9 @@ def choose_gamma(
             values = bias_variance(metric, protocol, 10.0**log_gamma, prior).values
         except IllConditionedError:
             return np.inf
-        bias, variance = mean @ values - exact, mean @ values**2 - values @ products @ values
-        return float(bias**2 + max(float(variance), 0.0) / users)
+        bias = float(mean @ values) - exact
+        variance = float(mean @ values**2 - values @ products @ values)
+        return bias**2 + max(variance, 0.0) / users
 
     # The error can have several minima: the best of a grid is refined between its neighbours.
     grid = np.linspace(-12, 0, 49)
