@@ -97,10 +97,10 @@ def missed(
     users = np.array([counts.sum() for counts in drawn[0]])
     parts = partition(kinds, users, of, replacement=True)
     counts = [parts.counts(one) for one in drawn]
-    made = parts.programme(shape).profiles(counts, thresholds)
-    refused = np.array([profile.fit.p_value < REFUTED for profile in made])
-    wrong = []
-    for threshold in thresholds:
+    programme, wrong = parts.programme(shape), []
+    for threshold in thresholds:  # each by itself, as an interval is found
+        made = programme.profiles(counts, (threshold,))
+        refused = np.array([profile.fit.p_value < REFUTED for profile in made])
         low, high = np.array([profile.interval(threshold) for profile in made]).T
         wrong.append(int((refused | (low > exact + 1e-9) | (high < exact - 1e-9)).sum()))
     return wrong

@@ -305,8 +305,8 @@ def compare(
     all pairs at once by Holm's procedure (holm1979): the chance that any of its verdicts is wrong
     is at most 1 - confidence where its assumption holds, as far as the chi-squared reference does
     (:func:`~sampled_metrics.identification.interval` says where it fails). "A beats B" is also
-    wrong if the two are equal. What is judged is the exact metric averaged over the log's users, or over a population
-    that they are drawn from; negatives are drawn anew for each user.
+    wrong if the two are equal. What is judged is the exact metric averaged over the log's users, or
+    over a population that they are drawn from; negatives are drawn anew for each user.
 
     Parameters
     ----------

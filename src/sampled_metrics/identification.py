@@ -124,7 +124,8 @@ class Interval:
     low, high : float
         The smallest and the largest value, or a little beyond: see `gap`.
     confidence : float
-        How often, in the long run, such an interval holds the exact metric.
+        How often, in the long run, such an interval holds the exact metric, but for distributions
+        that :func:`interval` names.
     gap : float
         How much further out than the programme's own solution either end may lie.
     at_low, at_high : dict of int to float
@@ -332,11 +333,13 @@ def interval(
     variable with one degree of freedom. For the upper end one user more is taken to be at the
     first sampled rank, for the lower end one fewer, so that few users do not count as certainty.
     No theorem says that this reference holds for such a profile, and it does not for every
-    distribution of the true ranks (batlle2023). It does by simulation where they are spread, as
-    recommenders' are, and for spikes at one rank. It fails where next to no other distribution has
-    the same expected sample, and all others that resemble it have more of the metric, or less: with
-    half of the users at rank 1 and half at rank 11, @@A. At a confidence of 0.986, whose quantile
-    is 6, @@B: ask for that where true ranks may be few, or all alike.
+    distribution of the true ranks (batlle2023). By simulation it does where they are spread as
+    recommenders' are, and for spikes at one rank. It fails where hardly another distribution has
+    the same expected sample, and all that resemble it have more of the metric, or all less. Half
+    of the users at rank 1 of 200 and half at rank 11, or users spread evenly over a list that is
+    assumed to be decreasing as a whole, made one 95% interval in ten miss, and fewer than one in
+    twenty at a confidence of 0.986, whose quantile is 6. With a head as long as the list for 150
+    negatives and 100,000 users spread evenly it was nearly one in three, and one in eleven.
 
     Parameters
     ----------
@@ -917,7 +920,8 @@ class Programme:
         lines = []
         for level in levels:
             todo = np.arange(len(every))
-            for _ in range(_TRIES if rounds == _ROUNDS else 1):
+            # Lines at several levels make up for each other.
+            for _ in range(_TRIES if rounds == _ROUNDS and len(levels) == 1 else 1):
                 ratio = level / np.maximum(deviance[todo], 1e-3 * middle)
                 slope[todo] *= np.sqrt(np.minimum(ratio, 1e3))
                 some = [every[i] for i in todo]
