@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -226,8 +227,9 @@ def test_ten_workers_killed_at_random_change_no_rank(small_calls, files, tmp_pat
             pid = nanny.pid
             at_work = nanny.worker_address in cluster.scheduler.workers  # not still starting
             if pid and at_work and pid not in killed:
-                os.kill(pid, signal.SIGKILL)
-                killed.append(pid)
+                with suppress(ProcessLookupError):  # gone by itself
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(pid)
             time.sleep(rng.uniform(0.1, 0.5))
 
     with cluster, Client(cluster, set_as_default=False) as connected:
