@@ -223,7 +223,7 @@ def test_ten_workers_killed_at_random_change_no_rank(small_calls, files, tmp_pat
 
     def kill():
         while len(killed) < 10 and not done.is_set():
-            nanny = cluster.workers[int(rng.integers(2))]
+            nanny = rng.choice(list(cluster.workers.values()))
             pid = nanny.pid
             at_work = nanny.worker_address in cluster.scheduler.workers  # not still starting
             if pid and at_work and pid not in killed:
