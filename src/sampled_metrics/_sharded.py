@@ -684,6 +684,8 @@ def _on_cluster(
                 number, block, tasks, attempt = waiting.pop(total)
                 problem = total.exception() if total.status == "error" else None
                 if isinstance(problem, KilledWorker) and attempt < _ATTEMPTS:
+                    if shared.status == "error":  # lost with several workers itself
+                        shared = client.submit(_itself, travelling, pure=False)
                     submit(number, block, tasks, attempt + 1)
                     continue
                 if isinstance(problem, KilledWorker):
