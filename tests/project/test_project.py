@@ -48,7 +48,7 @@ def pins(name="constraints.txt"):
     return {heading: releases for heading, releases in sections.items() if releases}
 
 
-@pytest.mark.parametrize("name", ["", "-study", "-lowest", "-lab", "-peers"])
+@pytest.mark.parametrize("name", ["", "-study", "-lowest", "-lab", "-peers", "-graphs"])
 def test_every_release_is_pinned_and_hashed_and_names_no_host(name):
     name = f"constraints{name}.txt"
     text = (ROOT / name).read_text()

@@ -733,7 +733,7 @@ DASK = {
 @pytest.mark.parametrize("case", DASK)
 @pytest.mark.parametrize("rows_at_once", [2, 100])
 def test_a_frame_of_dask_is_read_as_one_of_pandas(monkeypatch, case, rows_at_once):
-    dask = pytest.importorskip("dask.dataframe")
+    dask = pytest.importorskip("dask.dataframe")  # the lowest versions have none
     monkeypatch.setattr(logs, "_PARTITIONS", 2)
     monkeypatch.setattr(logs, "_ROWS", rows_at_once)
     table, in_parts = DASK[case]
