@@ -220,6 +220,7 @@ def test_ten_workers_killed_at_random_change_no_rank(small_calls, files, tmp_pat
     cluster = LocalCluster(
         n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50
     )
+    cluster.adapt(minimum=2, maximum=2, interval="200ms")
 
     def kill():
         while len(killed) < 10 and not done.is_set():

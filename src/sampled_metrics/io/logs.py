@@ -280,7 +280,7 @@ def read_log(
     ----------
     source : str, Path, sequence of these, pandas.DataFrame or dask.dataframe.DataFrame
         A CSV file (also .csv.gz), a Parquet file, several of them (a list, a folder, or a pattern
-        such as "log/*.parquet"), a data frame, or "bundled" for the log that comes with the
+        such as ``"log/*.parquet"``), a data frame, or "bundled" for the log that comes with the
         package. Folders named as in recommender=ALS say a column. A row for each held-out item,
         with the columns
 
