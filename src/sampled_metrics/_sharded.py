@@ -763,8 +763,6 @@ def _connected(cluster: Any) -> Iterator[tuple[Any, bool]]:
             ) as started,
             Client(started, set_as_default=False) as client,
         ):
-            # One that dies while it starts is given up, and would be missing for good.
-            started.adapt(minimum=workers, maximum=workers)
             yield client, True
         return
     try:

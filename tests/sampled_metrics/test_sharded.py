@@ -1,12 +1,9 @@
 """Ranks by shards and on a cluster, against one process and one count; and what may go wrong."""
 
-import os
-import signal
 import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +19,7 @@ from sampled_metrics._sharded import Job, Layout, Source, as_products
 from sampled_metrics.cli import main
 from sampled_metrics.ranking import exact_ranks
 
+ROOT = Path(__file__).parents[2]
 N_USERS, N_ITEMS, WIDTH = 40, 230, 4
 
 
@@ -213,50 +211,71 @@ def slowly(seconds, users, items):
     return np.sin(np.add.outer(users * 7.0, items * 3.0))
 
 
+def started(program, *options):
+    """A scheduler or worker of Dask in a process of its own."""
+    command = [sys.executable, "-m", f"distributed.cli.dask_{program}", "--no-dashboard"]
+    return subprocess.Popen([*command, *options], cwd=ROOT, stderr=subprocess.DEVNULL)
+
+
+def end(process):
+    process.kill()
+    process.wait()
+
+
 def test_ten_workers_killed_at_random_change_no_rank(small_calls, files, tmp_path):
     given = N_USERS, N_ITEMS, *files[2:]
     expected = sm.rank(*given, score=partial(slowly, 0)).frame
     killed, done, rng = [], threading.Event(), np.random.default_rng(11)
+    alive = {}
     cluster = LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50
+        n_workers=0,
+        processes=False,
+        protocol="tcp://",
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
     )
-    cluster.adapt(minimum=2, maximum=2, interval="200ms")
+
+    def begin(name):
+        options = "--nthreads", "1", "--no-nanny", "--death-timeout", "60", "--name", name
+        folder = "--local-directory", str(tmp_path)
+        alive[name] = started("worker", cluster.scheduler_address, *options, *folder)
+
+    def at_work():
+        return [each.name for each in list(cluster.scheduler.workers.values())]
 
     def kill():
         while len(killed) < 10 and not done.is_set():
-            nanny = rng.choice(list(cluster.workers.values()))
-            pid = nanny.pid
-            at_work = nanny.worker_address in cluster.scheduler.workers  # not still starting
-            if pid and at_work and pid not in killed:
-                with suppress(ProcessLookupError):  # gone by itself
-                    os.kill(pid, signal.SIGKILL)
-                    killed.append(pid)
-            time.sleep(rng.uniform(0.1, 0.5))
+            name = rng.choice(sorted(alive))
+            if len(at_work()) == 3 and name in at_work():
+                end(alive.pop(name))
+                killed.append(name)
+                begin(f"worker {len(killed) + 3}")
+            time.sleep(rng.uniform(0.0, 0.2))
 
     with cluster, Client(cluster, set_as_default=False) as connected:
-        murderer = threading.Thread(target=kill)
-        murderer.start()
-        found = sm.rank(
-            *given, score=partial(slowly, 0.1), cluster=connected, output=tmp_path / "ranks"
-        )
-        done.set()
-        murderer.join()
+        try:
+            for i in range(3):
+                begin(f"worker {i + 1}")
+            connected.wait_for_workers(3, timeout=60)
+            murderer = threading.Thread(target=kill)
+            murderer.start()
+            found = sm.rank(
+                *given, score=partial(slowly, 0.3), cluster=connected, output=tmp_path / "ranks"
+            )
+            done.set()
+            murderer.join()
+        finally:
+            for process in alive.values():
+                end(process)
     assert len(killed) == 10
     pd.testing.assert_frame_equal(found.frame, expected)
 
 
 def test_a_killed_scheduler_is_said_and_the_next_run_goes_on(small_calls, files, tmp_path, client):
-    scheduler = subprocess.Popen(
-        [sys.executable, "-m", "distributed.cli.dask_scheduler", "--scheduler-file",
-         str(tmp_path / "s.json"), "--host", "127.0.0.1", "--port", "0", "--no-dashboard"],
-        stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file",
-         str(tmp_path / "s.json"), "--nthreads", "1", "--no-nanny", "--no-dashboard",
-         "--death-timeout", "5", "--local-directory", str(tmp_path)],
-        stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    at = "--scheduler-file", str(tmp_path / "s.json")
+    scheduler = started("scheduler", *at, "--host", "127.0.0.1", "--port", "0")
+    options = "--nthreads", "1", "--no-nanny", "--death-timeout", "60"
+    worker = started("worker", *at, *options, "--local-directory", str(tmp_path))
     folder, given = tmp_path / "ranks", (N_USERS, N_ITEMS, *files[2:])
     score = partial(slowly, 0.1)
 
@@ -273,9 +292,8 @@ def test_a_killed_scheduler_is_said_and_the_next_run_goes_on(small_calls, files,
             with pytest.raises(ConnectionError, match="is gone: finished blocks are kept"):
                 sm.rank(*given, score=score, cluster=connected, output=folder)
     finally:
-        for process in (scheduler, worker):
-            process.kill()
-            process.wait()
+        end(scheduler)
+        end(worker)
     kept = {each.name: each.stat().st_mtime_ns for each in folder.glob("part-*")}
     found = sm.rank(*given, score=score, cluster=client, output=folder)
     assert 4 <= len(kept) < len(list(folder.iterdir()))
