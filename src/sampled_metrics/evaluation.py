@@ -559,9 +559,9 @@ def _decided(
     parts = identification.partition(kinds, users, of, protocol.replacement)
     cells = {name: parts.counts([each]) for name, each in counts.items()}
     programme = parts.programme(shape)
-    # Only the slopes of these are needed, not how close they are.
-    made = programme.profiles(list(cells.values()), (0.5 * wanted,), 1)
-    profiles = dict(zip(cells, made, strict=True))
+    profiles = dict(
+        zip(cells, programme.profiles(list(cells.values()), (0.5 * wanted,)), strict=True)
+    )
     ways = [
         (pair, order, slope)
         for pair in designs

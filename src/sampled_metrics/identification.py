@@ -38,16 +38,14 @@ _CELL = 0.75
 #: the next, are judged together; so are groups with a smaller share of the users than the last.
 _ALIKE, _ALIKE_SETS, _FEW = 1.1, 2.0, 0.03
 #: Ranks in a programme: per unit of the angle between ranks, and over the head.
-_TAIL, _HEAD = 4, 48
+_TAIL, _HEAD = 2, 24
 #: Ranks that the bounds look at: all up to the first number, then so many per column.
 _EVERY, _FINER = 4_096, 16
 #: Deviances that a profile is drawn at.
 LEVELS = (2.5, 8.0)
 #: Deviance that a bound may lie below a profile before ranks are added, how often they are, and
 #: how many for one part.
-_NEAR, _ROUNDS, _MORE = 0.1, 8, 20
-#: How often a slope is mended that leads to another deviance than was sought.
-_TRIES = 3
+_NEAR, _ROUNDS, _MORE = 0.1, 8, 6
 #: Nearer to its optimum rounding lets no programme come, in nats per user.
 _ROUNDING = 3e-11
 #: Problems solved at once.
@@ -717,22 +715,6 @@ def _at_ranks(pool: int, m: int, replacement: bool) -> tuple[IntArray, FloatArra
     return above, found
 
 
-@lru_cache(maxsize=64)
-def _evenly(pool: int, m: int, replacement: bool, last: int) -> FloatArray:
-    """The law in cells of ranks that are spread evenly down to each of those below `last`."""
-    above, laws = _at_ranks(pool, m, replacement)
-    inside = above < last
-    ends = above[inside]  # of stretches of ranks, whose middle stands for them
-    widths = np.diff(ends, prepend=-1)
-    of_stretch = laws[inside]
-    if (widths > 1).any():
-        middles = ends - (widths - 1) // 2
-        of_stretch = np.add.reduceat(law(m, middles, pool, replacement), cells(m), axis=1)
-    found = np.cumsum(of_stretch * widths[:, np.newaxis], axis=0) / (ends + 1.0)[:, np.newaxis]
-    found.setflags(write=False)
-    return np.asarray(found)
-
-
 def _columns(part: _Part, shape: Shape | None) -> _Columns:
     found = [_of_pool(part, pool, shape) for pool in part.pools]
     starts = np.cumsum([0, *(one.last.size for one in found)])
@@ -771,10 +753,18 @@ def _of_pool(part: _Part, pool: int, shape: Shape | None) -> _Columns:
         none = np.zeros((0, above.size))
         return _Columns(laws, low, high, none, above, single, np.unique(first), first[:0])
     inside = above < last
-    ends = above[inside]
-    even = _evenly(pool, part.m, part.replacement, last)
+    ends = above[inside]  # of stretches of ranks, whose middle stands for them
+    widths = np.diff(ends, prepend=-1)
+    if (widths > 1).any():
+        middles = ends - (widths - 1) // 2
+        of_stretch = np.add.reduceat(
+            law(part.m, middles, pool, part.replacement), cells(part.m), axis=1
+        )
+    else:
+        of_stretch = laws[inside]
     every = np.arange(last)
     means = [(np.cumsum(term) / (every + 1.0))[ends] for term in part.terms(pool, every)]
+    even = np.cumsum(of_stretch * widths[:, np.newaxis], axis=0) / (ends + 1.0)[:, np.newaxis]
     steps = np.geomspace(1, last, _HEAD)
     head_first = np.searchsorted(
         ends, np.clip([*range(12), *steps - 1, *above[drops]], 0, ends[-1])
@@ -890,15 +880,9 @@ class Programme:
         self._bases: dict[int, tuple[list[FloatArray], list[list[FloatArray]], _Solved]] = {}
 
     def profiles(
-        self,
-        samples: Sequence[list[FloatArray]],
-        levels: Sequence[float] = LEVELS,
-        rounds: int = _ROUNDS,
+        self, samples: Sequence[list[FloatArray]], levels: Sequence[float] = LEVELS
     ) -> list[Profile]:
-        """The profile of each sample, from :meth:`Partition.counts`, and lines near the levels.
-
-        With fewer rounds the lines may lie further below it.
-        """
+        """The profile of each sample, from :meth:`Partition.counts`, and lines near the levels."""
         if not self.columns:
             fit, none = Fit(0.0, 0), np.empty(0)
             return [Profile(none, none, self.partition.range, 0.0, fit, []) for _ in samples]
@@ -910,35 +894,17 @@ class Programme:
         low, high = self.partition.range
         spread = np.sqrt(np.maximum(base.value - low, (high - low) / units) * (high - low) / units)
         slope = signs * np.sqrt(middle) / spread
-        # The first slope may ask for quite other ranks than the likeliest mixture has.
-        begin, deviance = None, np.full(len(every), middle)
-        for few in (0, 1):
+        found, deviance = base, np.full(len(every), middle)
+        for rounds in (1, _ROUNDS):
             slope = slope * np.clip(np.sqrt(middle / np.maximum(deviance, 1e-3 * middle)), 0.03, 30)
-            found = self._solved(every, slope / (2.0 * units), begin, few)
+            found = self._solved(every, slope / (2.0 * units), found.chosen, rounds)
             deviance = 2.0 * units * np.maximum(base.likelihood - found.likelihood, 0.0)
-            begin = found.chosen
         lines = []
         for level in levels:
-            todo = np.arange(len(every))
-            # Lines at several levels make up for each other.
-            for _ in range(_TRIES if rounds == _ROUNDS and len(levels) == 1 else 1):
-                ratio = level / np.maximum(deviance[todo], 1e-3 * middle)
-                slope[todo] *= np.sqrt(np.minimum(ratio, 1e3))
-                some = [every[i] for i in todo]
-                again = self._solved(
-                    some, slope[todo] / (2.0 * units[todo]), found.part(todo).chosen, rounds
-                )
-                found = again if todo.size == len(every) else found.updated(todo, again)
-                deviance = 2.0 * units * np.maximum(base.likelihood - found.likelihood, 0.0)
-                # A line there leaves out less than a hundredth of the way to the level; there is
-                # none where the metric has no further to go.
-                far = np.abs(np.log(np.maximum(deviance, 1e-9) / level)) > 0.25
-                left = np.minimum(found.value - low, high - found.value)
-                far &= left > 1e-6 * (high - low)
-                todo = np.flatnonzero(far.reshape(-1, 2).any(axis=1).repeat(2))
-                if not todo.size:
-                    break
-            lines.append((slope.copy(), found))
+            ratio = level / np.maximum(deviance, 1e-3 * middle)
+            at = slope * np.sqrt(np.minimum(ratio, 1e3))
+            found = self._solved(every, at / (2.0 * units), found.chosen)
+            lines.append((at, found))
         return [self._profile(i, every[2 * i], units, base, lines) for i in range(len(samples))]
 
     def apart(
@@ -1020,7 +986,7 @@ class Programme:
             for (i, g), (w, prices) in zip(todo, found, strict=True):
                 one, at, c = self.columns[g], chosen[i][g], shares[i, g]
                 seen = one.laws.shape[1]
-                c, e = c[:seen], np.maximum(w @ one.laws[at], 1e-300)
+                c, e = c[:seen], w @ one.laws[at]
                 target = one.low if down[i] else one.high
                 gradient = slopes[i] * self.shares[g] * target - one.laws @ (c / e)
                 if prices.size:
@@ -1039,35 +1005,24 @@ class Programme:
             for (i, g), more in zip(before, lacking, strict=True):
                 if far[i] and more.size:
                     at = chosen[i][g]
-                    more = _around(more, at)
                     if left == rounds:
-                        at = self._needed(g, at, weights[i][g], shares[i, g], float(units[i]))
+                        at = self._needed(g, at, weights[i][g], float(units[i]))
                     chosen[i][g] = np.union1d(at, more)
                     todo.append((i, g))
             if not todo:
                 break
         value, likelihood, bound = (x.sum(axis=1) for x in (value, likelihood, bound))
         needed = [
-            [
-                self._needed(g, at, weights[i][g], shares[i, g], float(units[i]))
-                for g, at in enumerate(each)
-            ]
+            [self._needed(g, at, weights[i][g], float(units[i])) for g, at in enumerate(each)]
             for i, each in enumerate(chosen)
         ]
         return _Solved(
             value + self.partition.rest, likelihood, bound, expected, chosen, weights, needed
         )
 
-    def _needed(
-        self, g: int, at: IntArray, weights: FloatArray, shares: FloatArray, units: float
-    ) -> IntArray:
-        """Columns that hold a user or more, or most of those in an observed cell."""
-        one = self.columns[g]
-        held = weights[:, np.newaxis] * one.laws[at]
-        most = at[held[:, shares[: held.shape[1]] > 0].argmax(axis=0)]
-        # Spread over all first ranks no fall is too steep: so there is always a mixture.
-        widest = [int(np.argmax(np.where(one.head, one.last, -1)))] if len(one.falls) else []
-        return np.union1d(at[weights * units > 1.0], np.append(most, widest).astype(np.int64))
+    def _needed(self, g: int, at: IntArray, weights: FloatArray, units: float) -> IntArray:
+        """Columns that hold a tenth of a user or more, and those that show all cells."""
+        return np.union1d(at[weights * units > 1e-1], self.columns[g].cover)
 
     def _mixtures(
         self,
@@ -1119,12 +1074,9 @@ class Programme:
         rest = self.partition.rest
         for side in (2 * i, 2 * i + 1):
             for slope, found in rounds:
-                # What the bound lacks of the programme's own value, and the best mixture of being
-                # the best, as a deviance.
+                # What the bound lacks of the programme's own value, as a deviance.
                 own = slope[side] / (2.0 * units[side]) * (found.value[side] - rest)
-                lacks = own - found.likelihood[side] - found.bound[side]
-                lacks -= base.likelihood[side] + base.bound[side]
-                gaps.append(2.0 * units[side] * lacks)
+                gaps.append(2.0 * units[side] * (own - found.likelihood[side] - found.bound[side]))
                 best = 2.0 * units[side] * (found.bound[side] + base.likelihood[side])
                 intercepts.append(best + slope[side] * rest)
                 slopes.append(-slope[side])
@@ -1172,13 +1124,6 @@ class Programme:
         return Fit(max(deviance, 0.0), cells_)
 
 
-def _around(peaks: IntArray, among: IntArray) -> IntArray:
-    """Peaks, and halfway from them to their neighbours, which are then a quarter as far apart."""
-    after = np.searchsorted(among, peaks)
-    near = np.stack([among[np.maximum(after - 1, 0)], among[np.minimum(after, among.size - 1)]])
-    return np.unique(np.append(peaks, (peaks + near) // 2))
-
-
 def _units(samples: Sequence[list[FloatArray]]) -> FloatArray:
     """Users, or their items, in each sample."""
     return np.array([sum(float(c.sum()) for c in counts) for counts in samples])
@@ -1215,13 +1160,6 @@ class _Solved:
             [self.weights[i] for i in each],
             [self.chosen[i] for i in each],
         )
-
-    def updated(self, samples: IntArray, again: _Solved) -> _Solved:
-        """What was found, where some of the samples have been solved again."""
-        parts = [self.part([i]) for i in range(len(self.chosen))]
-        for place, i in enumerate(samples.tolist()):
-            parts[i] = again.part([place])
-        return _Solved.joined(parts)
 
     @classmethod
     def joined(cls, parts: Sequence[_Solved]) -> _Solved:

@@ -161,7 +161,7 @@ def test_the_check_tells_what_moved(trained, tmp_path, capsys, monkeypatch):
     kept, told = graphs.ranks("nations", tmp_path), graphs.facts("nations", tmp_path)
 
     def check(**changes):
-        benchmark.write("nations", kept | changes, told, tmp_path)
+        benchmark.write("nations", kept | changes, told, {}, tmp_path)
         assert graphs.main([*arguments, "--check"]) == 1
         return capsys.readouterr().out.strip()
 

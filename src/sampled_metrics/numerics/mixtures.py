@@ -18,6 +18,8 @@ _STEPS = 60
 _SHORT = 0.995
 #: What is aimed at, as a part of how far above its optimum a programme may stay.
 _AIM = 0.1
+#: Where a weight stays at least.
+_LEAST = 1e-200
 
 
 def likeliest(
@@ -61,7 +63,7 @@ def likeliest(
     problems, _, k = laws.shape
     weights, multipliers = np.full((problems, k), 1.0 / k), np.zeros(right.shape)
     scale, near = np.maximum(shares.sum(axis=1), 1e-6), np.asarray(near)
-    slope = cost - _times(shares / _expected(laws, weights), laws)
+    slope = cost - _times(shares / _along(laws, weights), laws)
     multipliers[:, 0] = slope.min(axis=1) - 0.5 * scale
     duals = np.maximum(slope - _times(multipliers, rows), 0.1 * scale[:, np.newaxis])
     left = np.arange(problems)
@@ -95,7 +97,7 @@ def _step(
 ) -> tuple[np.ndarray, tuple[FloatArray, FloatArray, FloatArray]]:
     """Which problems are solved, and where a step leads the others."""
     k = w.shape[1]
-    expected = _expected(laws, w)
+    expected = _along(laws, w)
     dual = cost - _times(shares / expected, laws) - _times(y, rows) - z
     primal = _along(rows, w) - right
     gap = (w * z).sum(axis=1)
@@ -103,29 +105,23 @@ def _step(
     done &= np.abs(dual).max(axis=1) <= 3.0 * near
     if done.all():
         return done, (w, y, z)
-    # With H the Hessian, (H + Z/W)^-1 = R (I + S'S)^-1 R: R R = W/Z, S S' is over the cells.
-    root = np.sqrt(w / z)[:, np.newaxis]
-    scaled = laws * (np.sqrt(shares) / expected)[:, :, np.newaxis] * root
-    across = scaled.transpose(0, 2, 1)
-    few = k <= laws.shape[1]
-    system = np.matmul(across, scaled) if few else np.matmul(scaled, across)
+    theta = w / z
+    # With H the Hessian, (H + Z/W)^-1 by Woodbury: only a system over the cells is solved.
+    root: FloatArray = laws * (np.sqrt(shares) / expected)[:, :, np.newaxis]
+    scaled = root * theta[:, np.newaxis]
+    system = np.matmul(scaled, root.transpose(0, 2, 1))
     # Rounding may leave a matrix of this size a little short of positive definite.
     diagonal = np.arange(system.shape[1])
     system[:, diagonal, diagonal] += 1.0 + 1e-15 * np.trace(system, axis1=1, axis2=2)[:, np.newaxis]
 
     def inverse(v: FloatArray) -> FloatArray:
-        turned = (root * v).transpose(0, 2, 1)
-        if few:
-            found = np.linalg.solve(system, turned)
-        else:  # (I + S'S)^-1 = I - S' (I + S S')^-1 S
-            seen = np.linalg.solve(system, np.matmul(scaled, turned))
-            found = turned - np.matmul(across, seen)
-        return np.asarray(root * found.transpose(0, 2, 1))
+        seen = np.linalg.solve(system, np.matmul(scaled, v.transpose(0, 2, 1)))
+        return np.asarray(theta[:, np.newaxis] * v - np.matmul(seen.transpose(0, 2, 1), scaled))
 
     force = -dual - z
     pushed = inverse(np.concatenate([rows, force[:, np.newaxis]], axis=1))
-    moved = pushed[:, :-1]
-    schur = np.matmul(moved, rows.transpose(0, 2, 1))
+    across = pushed[:, :-1]
+    schur = np.matmul(across, rows.transpose(0, 2, 1))
     # Nor need this one be, where all weight is at one rank.
     diagonal = np.arange(schur.shape[1])
     schur[:, diagonal, diagonal] += 1e-15 * np.trace(schur, axis1=1, axis2=2)[:, np.newaxis]
@@ -133,7 +129,7 @@ def _step(
 
     def direction(pushed: FloatArray, target: FloatArray) -> tuple[FloatArray, ...]:
         dy = _along(inner, -primal - _along(rows, pushed))
-        dw = pushed + _times(dy, moved)
+        dw = pushed + _times(dy, across)
         return dw, dy, -(target + z * dw) / w
 
     dw, _, dz = direction(pushed[:, -1], w * z)
@@ -148,12 +144,8 @@ def _step(
     w = w + far * dw
     # Near the optimum rounding would let the sum drift.
     w = w / (rows[:, 0] * w).sum(axis=1, keepdims=True)
-    return done, (w, y + far * dy, z + far * dz)
-
-
-def _expected(laws: FloatArray, weights: FloatArray) -> FloatArray:
-    """The mixture in each cell; above 0 also in one that nobody is in and no law reaches."""
-    return np.maximum(_along(laws, weights), 1e-300)
+    # A step that ends at 0 would have the next divide 0 by 0.
+    return done, (np.maximum(w, _LEAST), y + far * dy, np.maximum(z + far * dz, _LEAST))
 
 
 def _far(v: FloatArray, dv: FloatArray) -> FloatArray:
