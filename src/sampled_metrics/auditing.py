@@ -167,7 +167,7 @@ def audit(
     frame.insert(3, "alarm", frame["p_value"] <= level / len(frame))
     sampler = _named(frame.set_index("check"), user, replacement, shared.kind, power, median)
     settings = {"n_items": n_items, "replacement": replacement, "level": level}
-    return Audit(frame, settings | {"sampler": sampler}, (f"the negatives look like: {sampler}",))
+    return Audit(frame, settings | {"sampler": sampler})
 
 
 Check = tuple[str, float, float, str]

@@ -461,8 +461,9 @@ class Audit(Result):
         return str(self.settings["sampler"])
 
     def summary(self) -> str:
-        """The table, what each check found, and the notes, as the command line prints them."""
-        found = zip(self.frame["check"], self.frame["finding"], strict=True)
+        """The table, what the checks found, and the notes, as the command line prints them."""
+        found = [*zip(self.frame["check"], self.frame["finding"], strict=True)]
+        found.append(("the negatives look like", self.sampler))
         said = "".join(_wrapped(printable(f"{check}: {finding}")) for check, finding in found)
         return formatted(self.frame.drop(columns="finding")) + said + _as_notes(self.notes)
 
