@@ -14,6 +14,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -672,8 +673,9 @@ def _on_cluster(
         done = as_completed(loop=client.loop)
 
         def submit(number: int, block: slice, tasks: list[Any], attempt: int = 0) -> None:
-            counts = [client.submit(_count_task, shared, *task, pure=False) for task in tasks]
-            total = client.submit(sum_of, *counts, pure=False, priority=1)
+            with _reached(client):
+                counts = [client.submit(_count_task, shared, *task, pure=False) for task in tasks]
+                total = client.submit(sum_of, *counts, pure=False, priority=1)
             waiting[total] = number, block, tasks, attempt
             done.add(total)
 
@@ -695,18 +697,30 @@ def _on_cluster(
                     )
                 if problem is not None:
                     raise problem
-                if total.status != "finished":
-                    raise ConnectionError(
-                        f"the scheduler at {client.scheduler.address} is gone: finished blocks are "
-                        "kept where an output was named, and the same call goes on after them"
-                    )
-                yield number, block, total.result()
+                with _reached(client):
+                    counts = total.result()
+                yield number, block, counts
                 for number, block, tasks in blocks:
                     submit(number, block, list(tasks))
                     break
         finally:
             with suppress(Exception):
                 client.cancel(list(waiting))
+
+
+@contextmanager
+def _reached(client: Any) -> Iterator[None]:
+    """One sentence if the scheduler is gone: a connection may end at any of its uses."""
+    try:
+        yield
+    except Exception as problem:
+        lost = isinstance(problem, OSError | CancelledError)
+        if not lost and client.status in ("running", "connecting"):
+            raise
+        raise ConnectionError(
+            f"the scheduler at {client.scheduler.address} is gone: finished blocks are kept where "
+            "an output was named, and the same call goes on after them"
+        ) from None
 
 
 def _portable(job: Job, scratch: Path | None) -> Job:

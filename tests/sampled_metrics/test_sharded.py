@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import CancelledError
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from distributed import Client, LocalCluster
+from distributed import Client, Future, LocalCluster
+from distributed.comm import CommClosedError
 
 import sampled_metrics as sm
 from sampled_metrics import _sharded
@@ -299,6 +301,24 @@ def test_a_killed_scheduler_is_said_and_the_next_run_goes_on(small_calls, files,
     assert 4 <= len(kept) < len(list(folder.iterdir()))
     assert all((folder / name).stat().st_mtime_ns == at for name, at in kept.items())
     pd.testing.assert_frame_equal(found.frame, sm.rank(*given, score=partial(slowly, 0)).frame)
+
+
+@pytest.mark.parametrize("ended", [CommClosedError("closed"), CancelledError("gone")])
+@pytest.mark.parametrize("use", [(Future, "result"), (Client, "submit")])
+def test_a_connection_that_ends_at_any_use_is_said(
+    monkeypatch, small_calls, files, client, use, ended
+):
+    calls, whole = [], getattr(*use)
+
+    def once_lost(*args, **kwargs):
+        calls.append(args)
+        if len(calls) > 9:
+            raise ended
+        return whole(*args, **kwargs)
+
+    monkeypatch.setattr(*use, once_lost)
+    with pytest.raises(ConnectionError, match=r"the scheduler at inproc://\S+ is gone"):
+        sm.rank(N_USERS, N_ITEMS, *files[2:], score=partial(slowly, 0), cluster=client)
 
 
 def options(files):
