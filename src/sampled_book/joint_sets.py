@@ -12,10 +12,10 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import chdtrc, chdtri, gammaln, xlogy
+from scipy.special import gammaln, xlogy
 
 from sampled_metrics import Protocol, metric
-from sampled_metrics.identification import interval
+from sampled_metrics.identification import chance, interval, quantile
 from sampled_metrics.metrics import Metric
 from sampled_metrics.numerics.mixtures import likeliest
 
@@ -127,7 +127,7 @@ def widths(protocol: Protocol, metrics: list[str], users: float) -> pd.DataFrame
     with the threshold of a single position.
     """
     sets, outcomes, law = sets_and_laws(protocol)
-    k, threshold = protocol.n_relevant, float(chdtri(1, 0.05))
+    k, threshold = protocol.n_relevant, quantile(0.95)
     assert isinstance(protocol.n_items, int)
     rows = []
     for population, mass in populations(sets).items():
@@ -136,7 +136,7 @@ def widths(protocol: Protocol, metrics: list[str], users: float) -> pd.DataFrame
         for of in map(metric, metrics):
             values = exact_values(of, sets, protocol.n_items)
             low, high = joint_interval(law, values, users * shares, threshold)
-            alone = 1.0 - float(chdtrc(1, threshold / k))
+            alone = 1.0 - chance(threshold / k)
             by_position = [interval(each, protocol, of, level) for level in (0.95, alone)]
             found = [float(mass @ values), high - low, *(one.high - one.low for one in by_position)]
             rows.append((population, of.label, *found))

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import chdtrc, chdtri, gammaln, stdtr, stdtrit
+from scipy.special import gammaln, stdtr, stdtrit
 
 from . import _progress, identification, priors, weighting
 from . import estimators as corrections
@@ -165,11 +165,11 @@ def estimate(
     >>> found = estimate("bundled", ["recall@10", "auc"])
     >>> found.frame[["recommender", "metric", "quote"]]
       recommender     metric            quote
-    0           X  recall@10   0.055 to 0.100
+    0           X  recall@10   0.053 to 0.107
     1           X        auc  0.8920 ± 0.0020
-    2           Y  recall@10   0.063 to 0.134
+    2           Y  recall@10   0.061 to 0.139
     3           Y        auc  0.8522 ± 0.0024
-    4           Z  recall@10   0.071 to 0.146
+    4           Z  recall@10   0.069 to 0.152
     5           Z        auc  0.7481 ± 0.0033
     """
     log = _read(log, replacement)
@@ -269,7 +269,8 @@ def _quote(value: float, error: float, low: float, high: float) -> str:
     if np.isnan(low):
         return ""
     digits = int(np.clip(1 - np.floor(np.log10(max(error, 1e-9))), 3, 6))
-    if value - 3.0 * error <= low <= value <= high <= value + 3.0 * error:
+    reach = 1.5 * np.sqrt(identification.quantile(0.95)) * error
+    if value - reach <= low <= value <= high <= value + reach:
         return f"{value:.{digits}f} \u00b1 {error:.{digits}f}"
     return f"{low:.3f} to {high:.3f}"
 
@@ -300,11 +301,11 @@ def compare(
 
     In the last two, the two samples' likelihoods are maximised together where the first metric is
     at most the second; how far they fall from where nothing is assumed of the metrics is compared
-    with a chi-squared variable of one degree of freedom. That users are the same for both is
+    with a chi-squared variable of two degrees of freedom, for the reason that
+    :func:`~sampled_metrics.identification.quantile` gives. That users are the same for both is
     taken into account by how their contributions vary together (chandler2007). Each way judges
     all pairs at once by Holm's procedure (holm1979): the chance that any of its verdicts is wrong
-    is at most 1 - confidence where its assumption holds, as far as the chi-squared reference does
-    (:func:`~sampled_metrics.identification.interval` says where it fails). "A beats B" is also
+    is at most 1 - confidence where its assumption holds. "A beats B" is also
     wrong if the two are equal. What is judged is the exact metric averaged over the log's users, or
     over a population that they are drawn from; negatives are drawn anew for each user.
 
@@ -514,7 +515,7 @@ def _negatives_needed(
     masses = {name: np.asarray(values._fit("maximum entropy", name)[0].mass) for name in names}
     fits = {name: priors.condensed(mass) for name, mass in masses.items()}
     n_items = int(values._mean_protocol(1).n_items)
-    wanted = float(chdtri(1, (1.0 - level) / len(judged)))
+    wanted = identification.quantile(1.0 - (1.0 - level) / len(judged))
     means, variances = {}, {}
     for name, (ranks, mass) in fits.items():
         exact = of.term(ranks, 1, 1, n_items)
@@ -618,10 +619,10 @@ class _Judge:
         for a, b in pairs:
             ahead, behind = deviance.get((a, b), 0.0), deviance.get((b, a), 0.0)
             apart[a, b] = max(ahead, behind)
-            signs[a, b] = int(np.sign(ahead - behind)), float(chdtrc(1, apart[a, b]))
+            signs[a, b] = int(np.sign(ahead - behind)), identification.chance(apart[a, b])
         verdicts = _holm(signs, 1.0 - self.level, len(self.pairs) - self.decided)
         # What the clearest of all pairs would need; so all ranges hold together.
-        wanted = float(chdtri(1, (1.0 - self.level) / len(self.pairs)))
+        wanted = identification.quantile(1.0 - (1.0 - self.level) / len(self.pairs))
         judged = {}
         for pair in pairs:
             if not all(name in profiles for name in pair):
@@ -1047,7 +1048,7 @@ class _Sample:
         """The exact metrics that each recommender may have, and what is said of the assumption."""
         parts = self.partition(of)
         counts = self.cells(parts)
-        threshold = float(chdtri(1, 1.0 - confidence))
+        threshold = identification.quantile(confidence)
         levels = (threshold,) if self.alone else (threshold, 4.0 * threshold)
         found: dict[str, tuple[float, float]] = {}
         notes: list[str] = []

@@ -32,6 +32,8 @@ from .protocol import Protocol, drawn_alike, thinned
 
 #: A sample is incompatible with its protocol, or with a shape, if it is as unlikely as this.
 REFUTED = 1e-3
+#: Of the chi-squared variable that the deviance of a value of the metric is judged by.
+_FREEDOM = 2
 #: Sampled ranks are put together in cells this wide, in standard deviations of a sampled rank.
 _CELL = 0.75
 #: Catalogue sizes that differ by at most this factor, positions and numbers of relevant items by
@@ -42,7 +44,7 @@ _TAIL, _HEAD = 2, 24
 #: Ranks that the bounds look at: all up to the first number, then so many per column.
 _EVERY, _FINER = 4_096, 16
 #: Deviances that a profile is drawn at.
-LEVELS = (2.5, 8.0)
+LEVELS = (4.0, 12.0)
 #: Deviance that a bound may lie below a profile before ranks are added, how often they are, and
 #: how many for one part.
 _NEAR, _ROUNDS, _MORE = 0.1, 8, 6
@@ -134,7 +136,7 @@ class Interval:
     --------
     >>> found = interval([60, 30, 10], Protocol(n_items=50, n_negatives=2), "recall@10")
     >>> round(found.low, 2), round(found.high, 2), found.certified
-    (0.0, 0.98, True)
+    (0.0, 0.99, True)
     """
 
     low: float
@@ -207,9 +209,9 @@ class Profile:
     >>> drawn = np.bincount(protocol.draw(np.minimum(true, 1_000), 1) - 1, minlength=100)
     >>> parts = partition(kinds, np.array([5_000.0]), parsed("recall@50"), replacement=True)
     >>> (found,) = parts.programme(Shape()).profiles([parts.counts([drawn.astype(float)])])
-    >>> bool(found.deviance(0.5) > 3.84)  # not with 95% confidence
+    >>> bool(found.deviance(0.5) > quantile(0.95))  # not with 95% confidence
     True
-    >>> low, high = found.interval(3.84)
+    >>> low, high = found.interval(quantile(0.95))
     >>> bool(low < np.mean(true <= 50) < high)
     True
     """
@@ -315,6 +317,51 @@ def meeting(first: Profile, second: Profile) -> float:
     return 0.5 * (low + high) if high >= low else max(low, high)
 
 
+def quantile(confidence: float) -> float:
+    """The deviance that the true value of a metric has at most, so often.
+
+    It is that of a chi-squared variable with two degrees of freedom. By Wilks' theorem one would
+    do, and for most distributions of the true ranks it does. Where hardly another distribution has
+    the same expected sample, and all that resemble it have more of the metric, or all less, the
+    deviance is that of two or more directions at once (batlle2023), and one degree of freedom
+    would have one interval in ten miss.
+
+    Parameters
+    ----------
+    confidence : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+
+    See Also
+    --------
+    chance : The other way round.
+
+    Examples
+    --------
+    >>> round(quantile(0.95), 2)
+    5.99
+    """
+    return float(chdtri(_FREEDOM, 1.0 - confidence))
+
+
+def chance(deviance: float) -> float:
+    """In what share of the samples, at most, the true value of a metric has such a deviance.
+
+    See Also
+    --------
+    quantile : The other way round, with the reason.
+
+    Examples
+    --------
+    >>> round(chance(5.99), 2)
+    0.05
+    """
+    return float(chdtrc(_FREEDOM, deviance))
+
+
 def interval(
     counts: ArrayLike | Sequence[ArrayLike],
     protocol: Protocol | Sequence[Protocol],
@@ -327,17 +374,14 @@ def interval(
     """The exact metrics that are compatible with the observed sampled ranks.
 
     A value of the metric is compatible if some distribution of the true ranks has that value and
-    a likelihood whose deviance from the largest possible is at most the quantile of a chi-squared
-    variable with one degree of freedom. For the upper end one user more is taken to be at the
-    first sampled rank, for the lower end one fewer, so that few users do not count as certainty.
-    No theorem says that this reference holds for such a profile, and it does not for every
-    distribution of the true ranks (batlle2023). By simulation it does where they are spread as
-    recommenders' are, and for spikes at one rank. It fails where hardly another distribution has
-    the same expected sample, and all that resemble it have more of the metric, or all less. Half
-    of the users at rank 1 of 200 and half at rank 11, or users spread evenly over a list that is
-    assumed to be decreasing as a whole, made one 95% interval in ten miss, and fewer than one in
-    twenty at a confidence of 0.986, whose quantile is 6. With a head as long as the list for 150
-    negatives and 100,000 users spread evenly it was nearly one in three, and one in eleven.
+    a likelihood whose deviance from the largest possible is at most :func:`quantile`. For the
+    upper end one user more is taken to be at the first sampled rank, for the lower end one fewer,
+    so that few users do not count as certainty. No theorem gives the quantile (batlle2023): it is
+    one that holds by simulation, for the least favourable distributions of the true ranks that a
+    search has found, and most others hold it with room to spare. It is too small for one that
+    nobody needs: 100,000 users spread evenly over a list of 200 that is assumed to be decreasing
+    as a whole (``Shape(head)`` with no fewer than `n_negatives`), of which 150 negatives make one
+    interval in fourteen miss.
 
     Parameters
     ----------
@@ -391,7 +435,7 @@ def interval(
     >>> drawn = np.bincount(protocol.draw(np.minimum(true, 1_000), 1) - 1, minlength=100)
     >>> found = interval(drawn, protocol, "recall@10")
     >>> round(found.low, 2), round(found.high, 2)  # the exact one is 0.096
-    (0.03, 0.18)
+    (0.03, 0.19)
     >>> found = interval(drawn, protocol, "recall@10", shape=Shape())
     >>> round(found.low, 2), round(found.high, 2)
     (0.09, 0.12)
@@ -416,7 +460,7 @@ def interval(
     parts = partition(kinds, weights, metric, classes[0][1].replacement)
     sample = parts.counts(vectors)
     seen = max(np.unique(kinds[parts.part >= 0, 2]).size, 1)
-    threshold = float(chdtri(1, 1.0 - confidence)) * seen
+    threshold = quantile(confidence) * seen
     programme = parts.programme(shape)
     (found,) = programme.profiles([sample], (threshold,))
     check_fit(found.fit, shape)
@@ -869,7 +913,7 @@ class Programme:
     >>> programme = parts.programme()
     >>> slope = meeting(*programme.profiles([a, b]))
     >>> (deviance,), _ = programme.apart([(a, b)], np.array([slope]))
-    >>> bool(deviance > 3.84)
+    >>> bool(deviance > quantile(0.95))
     True
     """
 

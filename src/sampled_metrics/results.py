@@ -209,9 +209,9 @@ class Estimates(Result):
     >>> found = sm.estimate("bundled", ["auc"])
     >>> found
     recommender  metric  reported  estimate  standard_error  possible        quote
-    X            auc       0.8920    0.8920          0.0020  0.888 to 0.896  0.8920 ± 0.0020
-    Y            auc       0.8522    0.8522          0.0024  0.847 to 0.857  0.8522 ± 0.0024
-    Z            auc       0.7481    0.7481          0.0033  0.740 to 0.756  0.7481 ± 0.0033
+    X            auc       0.8920    0.8920          0.0020  0.887 to 0.897  0.8920 ± 0.0020
+    Y            auc       0.8522    0.8522          0.0024  0.846 to 0.858  0.8522 ± 0.0024
+    Z            auc       0.7481    0.7481          0.0033  0.738 to 0.758  0.7481 ± 0.0033
     possible: assuming that deeper ranks have fewer users among those with fewer than 10 negatives
     above them; nothing for auc
     >>> print(found.to_latex().splitlines()[4])

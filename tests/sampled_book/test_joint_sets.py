@@ -17,7 +17,7 @@ from sampled_book.joint_sets import (
 from sampled_metrics import Protocol, metric
 from sampled_metrics.identification import interval
 
-THRESHOLD = float(chdtri(1, 0.05))
+THRESHOLD = float(chdtri(2, 0.05))
 
 
 @pytest.mark.parametrize("replacement", [True, False])
