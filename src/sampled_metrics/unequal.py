@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import linprog
@@ -130,8 +131,8 @@ def ends(
     >>> round(found.low, 3), round(found.high, 3)
     (0.0, 0.5)
     """
-    outer = _columns(protocol, metric, starts, head, outer=True)
-    inner = _columns(protocol, metric, starts, head, outer=False)
+    asked = protocol, metric, tuple(starts.tolist()), head
+    outer, inner = _columns(*asked, outer=True), _columns(*asked, outer=False)
     found, gap = [], 0.0
     for side in (0, 1):
         solved = _solved(outer, side, below, above)
@@ -179,10 +180,12 @@ class _Columns:
     slack: float
 
 
+@lru_cache(maxsize=16)
 def _columns(
-    protocol: Protocol, metric: Metric, starts: IntArray, head: int, outer: bool
+    protocol: Protocol, metric: Metric, begin: tuple[int, ...], head: int, outer: bool
 ) -> _Columns:
     """Columns that allow all that is possible, and maybe more, or that allow nothing else."""
+    starts = np.array(begin)
     n = int(protocol.n_items)
     term = metric.term(np.arange(1, n + 1), 1, 1, n)
     binomial = protocol.weights is not None and protocol.replacement and not protocol.collapsed
