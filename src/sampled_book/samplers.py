@@ -253,7 +253,8 @@ def ranges_by_popularity(m: int, k: int) -> pd.DataFrame:
         counts = here["users"].to_numpy() @ law
         found = interval(counts, protocol, of)
         reported = float(counts[:k].sum() / counts.sum())
-        rows[recommender] = reported, found.low, found.high, float(ranks.evaluate(of, "mean").mean())
+        exact = float(ranks.evaluate(of, "mean").mean())
+        rows[recommender] = reported, found.low, found.high, exact
     columns = ["reported", "low", "high", "exact"]
     table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
     return table.sort_values("reported", ascending=False)

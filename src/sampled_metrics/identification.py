@@ -347,7 +347,10 @@ def interval(
         row for each position. They may be fractions, as of ties spread over the places they
         cover. A sequence has one array for each class of users.
     protocol : Protocol or sequence of Protocol
-        With one catalogue size; as many as there are classes.
+        With one catalogue size; as many as there are classes. One whose negatives are not drawn
+        alike (:mod:`~sampled_metrics.unequal`) stands alone, for one relevant item: the interval
+        then is of all sets of items that may be above, and holds the exact metric as often as
+        `confidence` says for every distribution of the true ranks.
     metric : Metric or str
     confidence : float
         In (0, 1).

@@ -12,6 +12,10 @@ Observed are the shares of users with at most so many negatives above, and each 
 them is within an exact binomial interval of the true one. What is possible are the metrics of all
 mixtures that respect all intervals: two linear programmes. They hold the exact metric as often as
 they say for any number of users and any distribution of their ranks.
+
+All users are taken to have the same items but for the held-out one, which is not drawn. If others
+are left out for a user, as what the user has seen, a draw is above with a probability that is up
+to one over the share of the weight that is left times as large.
 """
 
 from __future__ import annotations
