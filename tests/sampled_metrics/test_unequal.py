@@ -314,3 +314,12 @@ def test_all_metrics_fall_with_the_rank():
 def test_cells_are_all_positive_starts():
     for m in (1, 2, 20, 100):
         assert (cells(m)[1:] >= 1).all()
+
+
+def test_uniform_draws_that_collapse_leave_little_open_with_many_negatives():
+    protocol = sm.Protocol(40, 60, collapsed=True)
+    ranks = np.array([1, 4, 12])
+    law = protocol.pmf(ranks).mean(axis=0)
+    found = interval(law, protocol, "recall@8", users=np.inf)
+    assert found.low <= 2 / 3 <= found.high
+    assert found.high - found.low < 0.02
