@@ -7,9 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import binom
 
-from sampled_metrics import Protocol
+from sampled_metrics import Protocol, metric
+from sampled_metrics.identification import interval
 from sampled_metrics.weighting import counts_above
+
+from . import benchmark
+from .study import bundled_study
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -219,3 +224,37 @@ def hit_curves(
         }
         for name, w in orders.items()
     }  # fmt: skip
+
+
+def ranges_by_popularity(m: int, k: int) -> pd.DataFrame:
+    """What negatives drawn by ratings leave possible of Recall@k, on MovieLens 100K.
+
+    Users stand at each sampled rank as often as is expected, given how much popularity is above
+    their items. Each user's own films are no candidates there, which the range does not know.
+
+    Returns
+    -------
+    DataFrame
+        For each recommender of the benchmark, by what is reported: reported, low, high, exact.
+
+    Examples
+    --------
+    >>> found = ranges_by_popularity(20, 5)
+    >>> bool(found["exact"].between(found["low"], found["high"]).all())
+    True
+    """
+    name, of = "ml-100k", metric(f"recall@{k}")
+    weights = bundled_study(name).item_counts.astype(float)
+    protocol = Protocol(weights.size, m, weights=weights)
+    shares, rows = benchmark.shares_above(name), {}
+    for recommender, ranks in benchmark.ranks(name).items():
+        here = shares[shares["recommender"] == recommender]
+        law = binom.pmf(np.arange(m + 1), m, here["share"].to_numpy()[:, np.newaxis])
+        counts = here["users"].to_numpy() @ law
+        found = interval(counts, protocol, of)
+        reported = float(counts[:k].sum() / counts.sum())
+        exact = float(ranks.evaluate(of, "mean").mean())
+        rows[recommender] = reported, found.low, found.high, exact
+    columns = ["reported", "low", "high", "exact"]
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+    return table.sort_values("reported", ascending=False)

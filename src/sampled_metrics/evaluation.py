@@ -142,7 +142,9 @@ def estimate(
         its estimate jumps from sample to sample, by more than refits to resampled users show.
 
         Of a log with a column n_above, AUC is estimated from that, without bias, with Student's
-        interval; other metrics have no estimate, see :mod:`sampled_metrics.weighting`.
+        interval; other metrics have no estimate, see :mod:`sampled_metrics.weighting`. Of a log
+        that was read with a protocol whose negatives are not drawn alike, the row has what is
+        possible whichever items are above: :mod:`sampled_metrics.unequal`.
 
         The notes say what is left out, and why.
 
@@ -174,7 +176,7 @@ def estimate(
     """
     log = _read(log, replacement)
     if log.weighted:
-        return weighting.estimated(log, _metrics(metrics), _confidence(confidence))
+        return weighting.estimated(log, _metrics(metrics), _confidence(confidence), _shaped(shape))
     sample = _Sample(log)
     wanted, level = _metrics(metrics), _confidence(confidence)
     values = _Values(sample, _gamma(gamma, sample), wanted)
@@ -782,7 +784,7 @@ class _Sample:
 
     def __init__(self, log: Log) -> None:
         if log.weighted:
-            raise ValueError("the log must have negatives that are drawn alike here, got n_above")
+            raise ValueError(f"the log must have negatives that are drawn alike here, got {log!r}")
         self.names, self.replacement, self.grid = log.recommenders, log.replacement, log.grid
         if self.grid is not None:
             self._take_grid(self.grid)
@@ -1494,12 +1496,14 @@ def _metrics(given: Sequence[str | Metric]) -> list[Metric]:
 
 def _shape(given: Shape | str | None, sample: _Sample, of: Metric) -> Shape | None:
     """What is assumed of the first true ranks; nothing of other relevant items than the best."""
+    shape, best_alone = _shaped(given), of.kind in ("hit", "rr", "accuracy")
+    return shape if best_alone or int(sample.relevant.max()) <= 1 else None
+
+
+def _shaped(given: Shape | str | None) -> Shape | None:
     if not (given is None or isinstance(given, Shape) or given == "decreasing"):
         raise ValueError(f"shape must be a Shape, 'decreasing' or None, got {as_written(given)}")
-    best_alone = of.kind in ("hit", "rr", "accuracy")
-    if given is None or (int(sample.relevant.max()) > 1 and not best_alone):
-        return None
-    return given if isinstance(given, Shape) else Shape()
+    return Shape() if given == "decreasing" else given  # type: ignore[return-value]
 
 
 def _said(shape: Shape | None) -> str:

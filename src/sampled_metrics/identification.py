@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import chdtrc, chdtri
 
+from . import unequal
 from ._validate import FloatArray, IntArray, as_written
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -390,7 +391,10 @@ def interval(
         row for each position. They may be fractions, as of ties spread over the places they
         cover. A sequence has one array for each class of users.
     protocol : Protocol or sequence of Protocol
-        With one catalogue size; as many as there are classes.
+        With one catalogue size; as many as there are classes. One whose negatives are not drawn
+        alike (:mod:`~sampled_metrics.unequal`) stands alone, for one relevant item: the interval
+        then is of all sets of items that may be above, and holds the exact metric as often as
+        `confidence` says for every distribution of the true ranks.
     metric : Metric or str
     confidence : float
         In (0, 1).
@@ -445,6 +449,8 @@ def interval(
         raise ValueError(f"confidence must be a number in (0, 1), got {as_written(confidence)}")
     if users is not None and (not isinstance(users, numbers.Real) or not users > 0):
         raise ValueError(f"users must be a number > 0, got {as_written(users)}")
+    if isinstance(protocol, Protocol) and not protocol.uniform:
+        return _of_unequal(counts, protocol, metric, float(confidence), users, shape)
     classes = checked_counts(counts, protocol)
     total = sum(users for _, _, users in classes)
     scale = 1.0 if users is None else min(float(users), _INFINITE) / total
@@ -471,6 +477,45 @@ def interval(
         return programme.masses(sample, float(slope[0])) if slope.size else {}
 
     return Interval(low, high, float(confidence), found.gap, masses)
+
+
+def _of_unequal(
+    counts: ArrayLike,
+    protocol: Protocol,
+    metric: Metric,
+    confidence: float,
+    users: float | None,
+    shape: Shape | None,
+) -> Interval:
+    """As :func:`interval`, of negatives that are not drawn alike."""
+    if not isinstance(protocol.n_items, int) or protocol.n_relevant > 1:
+        raise ValueError(
+            "protocol must have one n_items and one relevant item where negatives are not drawn "
+            f"alike, got {protocol!r}"
+        )
+    if shape is not None and np.isfinite(shape.steepness):
+        raise ValueError(
+            "shape must have no steepness where negatives are not drawn alike, got "
+            f"{shape.steepness:g}"
+        )
+    seen, m = _finite(counts), protocol.n_negatives
+    if seen.shape != (m + 1,):
+        raise ValueError(f"counts must have shape {(m + 1,)}, got {seen.shape}")
+    if not seen.any():
+        raise ValueError("counts must hold at least one user, got none")
+    if users is not None:
+        seen = seen * (min(float(users), _INFINITE) / seen.sum())
+    head = 0 if shape is None else min(int(shape.head * protocol.n_items / m), protocol.n_items)
+    starts = cells(m)[1:]
+    # A band that no distribution respects may be the rare one that fails.
+    for level in (confidence, 1.0 - REFUTED):
+        band = unequal.band(seen, starts, level)
+        found = unequal.ends(protocol, metric, starts, *band, head)
+        if found is not None:
+            sides = {-1.0: found.at_low, 1.0: found.at_high}
+            return Interval(found.low, found.high, confidence, found.gap, sides.__getitem__)
+    why = "the protocol at any true ranks" if shape is None else f"the assumption that {shape}"
+    raise IncompatibleError(f"counts contradict {why}: p-value below {REFUTED:g}")
 
 
 def check_fit(fit: Fit, shape: Shape | None, whose: str = "counts") -> None:

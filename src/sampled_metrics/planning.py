@@ -363,7 +363,7 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
     from . import priors  # no other function here needs its solvers
 
     if log.weighted:
-        raise ValueError("the log must have negatives that are drawn alike here, got n_above")
+        raise ValueError(f"the log must have negatives that are drawn alike here, got {log!r}")
     rows = log.counts
     if (rows["n_relevant"] > 1).any():
         raise ValueError(

@@ -572,7 +572,7 @@ def checked(given: Protocol, *, n_relevant: int | None = None) -> Protocol:
 def drawn_alike(given: Protocol) -> Protocol:
     """Return a protocol whose negatives are drawn alike, and all ranked, or raise ValueError.
 
-    Corrections and bounds are for such protocols.
+    Corrections are for such protocols.
 
     Examples
     --------

@@ -5,7 +5,8 @@ negatives above a held-out item estimates how many irrelevant items of the whole
 above it, without bias, whatever the design is, as long as each item that may be above has a chance
 (horvitz1952). So it estimates without bias whatever is linear in the true rank, which of the
 metrics here is AUC alone. A metric of the estimated rank, such as Recall@10, is biased for any
-number of negatives short of all.
+number of negatives short of all. What other metrics may be follows from the counts and the weights
+alone (:mod:`sampled_metrics.unequal`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit
 
 from ._validate import FloatArray, floats
+from .identification import IncompatibleError, Shape, interval
 from .io.logs import Log
 from .metrics import Metric
 from .results import Comparison, Estimates
@@ -86,8 +88,10 @@ def counts_above(positive: ArrayLike, negatives: ArrayLike, inclusion: ArrayLike
     return np.asarray((above * stands_for).sum(axis=1))
 
 
-def estimated(log: Log, metrics: list[Metric], level: float) -> Estimates:
-    """What :func:`~sampled_metrics.evaluation.estimate` says of a log with a column n_above.
+def estimated(
+    log: Log, metrics: list[Metric], level: float, shape: Shape | None = None
+) -> Estimates:
+    """What :func:`~sampled_metrics.evaluation.estimate` says of negatives not drawn alike.
 
     Examples
     --------
@@ -100,27 +104,79 @@ def estimated(log: Log, metrics: list[Metric], level: float) -> Estimates:
     0       0.8      0.85            0.15
     """
     rows, notes = [], []
+    told = log.grid is None and log.rows.above is not None
+    counts = {} if log.protocol is None else {name: _counts(log, name) for name in log.recommenders}
     for of in metrics:
         for name in log.recommenders:
-            naive = _of_users(log, name, of, exact=False)
-            row: tuple[float, ...] = (float(naive.mean()), *(np.nan,) * 4)
+            row: tuple[float, ...] = (np.nan,) * 4
             quote = ""
-            if of.kind == "auc":
+            if told:
+                naive = _of_users(log, name, of, exact=False)
+                reported, users = float(naive.mean()), naive.size
+            else:
+                users = int(counts[name].sum())
+                ranks = np.arange(1, counts[name].size + 1)
+                reported = float(counts[name] @ of(ranks, n_items=ranks.size)) / users
+            if told and of.kind == "auc":
                 values = _of_users(log, name, of, exact=True)
                 value, error = _mean(values, name)
                 reach = float(stdtrit(values.size - 1, 0.5 + level / 2)) * error
-                row = (row[0], value, error, value - reach, value + reach)
+                row = (value, error, value - reach, value + reach)
                 quote = f"{value:.4f} \u00b1 {error:.4f}"
-            rows.append((name, of.name, *row, quote, naive.size))
-        if of.kind != "auc":
+            elif log.protocol is not None:
+                low, high, said = _possible(log, name, counts[name], of, level, shape)
+                row, quote = (np.nan, np.nan, low, high), f"{low:.3f} to {high:.3f}"
+                notes += said
+            rows.append((name, of.name, reported, *row, quote, users))
+        if told and of.kind != "auc":
             notes.append(
                 f"{of.name} has no estimate: n_above estimates ranks without bias, and {of.name} "
                 "is not linear in them"
             )
     columns = ["recommender", "metric", "reported", "estimate", "standard_error"]
     columns += ["possible_low", "possible_high", "quote", "users"]
-    settings = {"confidence": level, "assumed": "that n_above is without bias"}
-    return Estimates(pd.DataFrame(rows, columns=columns), settings, tuple(notes))
+    assumed = ["that n_above is without bias"] if told else []
+    if log.protocol is not None:
+        assumed.append("that all users' negatives are drawn from the same items but their own one")
+        assumed += [] if shape is None else [f"that {shape}"]
+    settings = {"confidence": level, "assumed": "; ".join(assumed)}
+    return Estimates(pd.DataFrame(rows, columns=columns), settings, tuple(dict.fromkeys(notes)))
+
+
+def _possible(
+    log: Log, name: str, counts: FloatArray, of: Metric, level: float, shape: Shape | None
+) -> tuple[float, float, list[str]]:
+    """What a metric may be, and what is said of an assumption that had to be dropped."""
+    notes: list[str] = []
+    for assumed in (shape, None) if shape is not None else (None,):
+        try:
+            found = interval(counts, log.protocol, of, level, shape=assumed)  # type: ignore[arg-type]
+            return found.low, found.high, notes
+        except IncompatibleError as problem:
+            if assumed is None:
+                raise
+            said = str(problem).replace("counts", f"the ranks of {name}")
+            notes.append(f"nothing is assumed of {name}: {said}")
+    raise AssertionError("nothing is assumed at last")
+
+
+def _counts(log: Log, name: str) -> FloatArray:
+    """Users with 0, 1, ..., m negatives above, those that tie spread over their places."""
+    kinds = log.counts[log.counts["recommender"] == name]
+    better, tied, count = (kinds[each].to_numpy() for each in ("n_better", "n_tied", "count"))
+    if log.grid is None and log.rows.paired:
+        at = log.recommenders.index(name)
+        rows = int(log.rows.starts[at + 1] - log.rows.starts[at])
+        if rows > _users(log, name).size:
+            raise ValueError(
+                "each user must have one held-out item where negatives are not drawn alike, but "
+                f"{name} has {rows} rows of {_users(log, name).size} users"
+            )
+    assert log.protocol is not None
+    steps = np.zeros(log.protocol.n_negatives + 2)
+    np.add.at(steps, better, count / (tied + 1))
+    np.add.at(steps, better + tied + 1, -count / (tied + 1))
+    return np.maximum(np.cumsum(steps)[:-1], 0.0)
 
 
 def compared(log: Log, of: Metric, level: float) -> Comparison:
@@ -139,6 +195,11 @@ def compared(log: Log, of: Metric, level: float) -> Comparison:
     >>> compared(log, metric("auc"), 0.95).verdicts
     {('A', 'B'): 'A beats B'}
     """
+    if log.grid is not None or log.rows.above is None:
+        raise ValueError(
+            "a comparison of negatives that are not drawn alike needs a log with a column n_above, "
+            f"got {log!r}"
+        )
     if of.kind != "auc":
         raise ValueError(f"metric must be auc for a log with n_above, got {of.name!r}")
     if len(log.recommenders) < 2:

@@ -75,3 +75,11 @@ def test_the_interval_of_the_power_holds_it(way, power):
         low, high = finding.rpartition("(")[2].rstrip(")").split(" to ")
         inside += float(low) - 0.005 <= power <= float(high) + 0.005
     assert inside >= stats.binom.ppf(0.001, runs, 0.95)
+
+
+def test_popular_negatives_bound_the_exact_recall_of_every_recommender():
+    found = samplers.ranges_by_popularity(100, 10)
+    assert len(found) == 12
+    assert found["exact"].between(found["low"], found["high"]).all()
+    assert found["high"]["Popular"] < 0.2  # and far from everything
+    assert (found["low"] < 0.005).all()

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from pandas.api.types import infer_dtype, union_categoricals
 
 from .._validate import FloatArray, IntArray, as_written, integer, shortened, span
+from ..protocol import Protocol
 from .grids import Builder, Grid, UnusualError, alike
 
 #: The columns of :class:`Log`, in their order.
@@ -189,6 +190,8 @@ class Log:
         What a large log is held as, in a byte or two a row; `rows` are then made if asked for.
     replacement : bool
         Whether negatives were drawn with replacement.
+    protocol : Protocol or None
+        How negatives were drawn, where that was not alike and `read_log` was told so.
 
     Examples
     --------
@@ -199,6 +202,8 @@ class Log:
     Log(recommenders=1, users=2, rows=2, n_items=<3578 to 3654>, n_negatives=100, replacement=True)
     """
 
+    protocol: Protocol | None = None
+
     def __init__(self, rows: pd.DataFrame | Rows | Grid, replacement: bool) -> None:
         self.replacement = replacement
         self.grid = rows if isinstance(rows, Grid) else None
@@ -207,8 +212,8 @@ class Log:
 
     @property
     def weighted(self) -> bool:
-        """Whether its negatives have weights: it has the column n_above."""
-        return self.grid is None and self.rows.above is not None
+        """Whether its negatives were not drawn alike: by `protocol`, or it has a column n_above."""
+        return self.protocol is not None or (self.grid is None and self.rows.above is not None)
 
     @cached_property
     def rows(self) -> Rows:
@@ -228,6 +233,8 @@ class Log:
         for name in ("n_items", "n_negatives"):
             held[name] = span(counts[name].to_numpy())
         held["replacement"] = self.replacement
+        if self.protocol is not None:
+            held["protocol"] = self.protocol
         return f"Log({', '.join(f'{name}={value}' for name, value in held.items())})"
 
     @property
@@ -273,6 +280,7 @@ def read_log(
     n_items: int | None = None,
     n_negatives: int | None = None,
     replacement: bool | None = None,
+    protocol: Protocol | None = None,
 ) -> Log:
     """Read and check the log of a sampled evaluation.
 
@@ -317,6 +325,11 @@ def read_log(
         whose candidates are distinct; the bundled log, which was drawn without; and exact ranks,
         as of :func:`~sampled_metrics.io.readers.rank_files`, where users have one held-out item:
         they are read as an evaluation that drew every negative once.
+    protocol : Protocol, optional
+        Says all three instead. If it has weights, or duplicates are collapsed, each user has one
+        held-out item, and all have the same candidates but for that one; of the weights the order
+        does not matter. Items that are left out for a user leave the others larger shares of the
+        draws, which is not in what is possible.
 
     Returns
     -------
@@ -360,6 +373,8 @@ def read_log(
     >>> read_log(rows, n_items=50, n_negatives=9, replacement=True)
     Log(recommenders=2, users=4, rows=8, n_items=50, n_negatives=9, replacement=True)
     """
+    if protocol is not None:
+        return _by_protocol(source, protocol, (n_items, n_negatives, replacement))
     if isinstance(source, str) and source == "bundled":
         return _bundled(n_items, n_negatives, replacement)
     if not isinstance(replacement, (bool, np.bool_, type(None))):
@@ -417,6 +432,29 @@ def read_log(
             stacklevel=2,
         )
     return Log(rows, replacement)
+
+
+def _by_protocol(source: Any, protocol: Protocol, others: tuple[object, ...]) -> Log:
+    for name, other in zip(("n_items", "n_negatives", "replacement"), others, strict=True):
+        if other is not None:
+            raise ValueError(f"{name} must be left out with a protocol, got {as_written(other)}")
+    if not isinstance(protocol, Protocol):
+        raise ValueError(f"protocol must be a Protocol, got {as_written(protocol)}")
+    if not isinstance(protocol.n_items, int) or protocol.n_relevant > 1:
+        raise ValueError(f"protocol must have one n_items and one relevant item, got {protocol!r}")
+    items, m = protocol.n_items, protocol.n_negatives
+    log = read_log(source, n_items=items, n_negatives=m, replacement=protocol.replacement)
+    if protocol.uniform:
+        return log
+    kinds = log.counts
+    for name, only in (("n_items", items), ("n_negatives", m), ("n_relevant", 1)):
+        other = kinds.loc[kinds[name] != only, name]
+        if other.size:
+            raise ValueError(
+                f"{name} must be {only} for all users, as the protocol says, got {other.iloc[0]}"
+            )
+    log.protocol = protocol
+    return log
 
 
 def _in_parts(
