@@ -244,10 +244,10 @@ def draw_correction(made: Mapping[str, Estimator], of: Metric, most: int = 15) -
     shown = np.arange(1, min(most, protocol.n_negatives) + 1)
     grid = np.unique(np.geomspace(1, n, 150).round().astype(int))
     figure, (above, below) = figures.panels(2, 1, height=2.9)
-    figures.by_estimator(above, shown, {name: e(shown) for name, e in made.items()})
+    figures.curves(above, shown, {name: e(shown) for name, e in made.items()})
     expected = {"exact": of(grid, n)} | {name: e.expected(grid) for name, e in made.items()}
     seen = {k: np.where(v > 0, v, np.nan) for k, v in expected.items()}
-    figures.by_estimator(below, grid, seen)
+    figures.curves(below, grid, seen)
     above.set(xlabel="sampled rank", ylabel="value reported", ylim=(-0.6, 1.1))
     below.set(xscale="log", yscale="log", ylim=(0.5 / n, 1.5))
     below.set(xlabel="true rank", ylabel="expected value")
@@ -280,7 +280,7 @@ def draw_resolution(
         left.text(max(int(np.searchsorted(-share, -height)), 1), height, f"m = {m}", **plain)
     share = visible(n_items, n_negatives)[: int(4 * np.sqrt(n_negatives)) + 1]
     kept = {f"BV {g:g}": passed(share, g) for g in gammas}
-    figures.by_estimator(right, np.arange(share.size), kept)
+    figures.curves(right, np.arange(share.size), kept)
     for (name, values), height in zip(kept.items(), heights[::-1], strict=False):
         at = int(np.searchsorted(-values, -height))
         right.text(at, height, "γ = " + name[3:], **plain)
