@@ -702,7 +702,7 @@ def draw_chances(chance: Frame, printed: Frame) -> Figure:
         ]
         for row in zip(chance.to_numpy(float), printed.to_numpy(float), strict=True)
     ]
-    figure, ax = figures.panels(1, 1, height=0.62 + 0.45 * len(chance))
+    figure, ax = figures.panels(1, 1, height=0.62 + 0.54 * len(chance))
     figures.heat_map(ax, chance, texts, chance.index, chance.columns, (-0.15, 1.15))
     return figure
 
@@ -891,7 +891,7 @@ def draw_table_3(found: Frame, printed: Frame, apart: Frame, columns: Sequence[s
         [f"{a:.2f}" if np.isnan(b) else f"{b:.2f}\n{a:.2f}" for a, b in zip(*row, strict=True)]
         for row in zip(ours, theirs, strict=True)
     ]
-    figure, ax = figures.panels(1, 1, height=0.62 + 0.48 * len(keys))
+    figure, ax = figures.panels(1, 1, height=0.62 + 0.54 * len(keys))
     figures.heat_map(ax, z, texts, [f"{a} {u}" for a, u in keys], columns, (-6, 6), "RdBu")
     return figure
 

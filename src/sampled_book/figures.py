@@ -142,7 +142,7 @@ def beside(
 ) -> Axes:
     """Write each name beside the axes at its height, moved apart where two would touch.
 
-    They are moved as little as can be, by least squares.
+    They are moved as little as can be, by least squares, and never beyond the ends of the axis.
 
     Parameters
     ----------
@@ -173,8 +173,8 @@ def beside(
     }
     colours, order = marks(heights), sorted(at, key=at.__getitem__)
     steps = gap * np.arange(len(order))
-    apart = isotonic_regression([at[name] for name in order] - steps).x + steps
-    for name, place in zip(order, apart, strict=True):
+    free = isotonic_regression([at[name] for name in order] - steps).x
+    for name, place in zip(order, free.clip(0.0, 1.0 - steps[-1]) + steps, strict=True):
         drawn = {"color": colours[name]["color"], "va": "center", "fontsize": 11} | style
         ax.text(x, float(place), name, transform=ax.transAxes, **drawn)
     return ax
@@ -278,7 +278,7 @@ def heat_map(
         red, green, blue, _ = shades(share if np.isfinite(share) else np.nan)
         dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
         drawn = ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=11)
-        drawn.set(color="white" if dark else "black", linespacing=1.05)
+        drawn.set(color="white" if dark else "black", linespacing=1.15)
     short = {"uncorrected": "un-\ncorr.", "rank estimate": "rank\nestim."}
     names = [short.get(name, name.replace(" ", "\n")) for name in columns]
     ax.set_xticks(np.arange(table.shape[1]) + 0.5, names, fontsize=10)
