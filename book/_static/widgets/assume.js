@@ -84,9 +84,8 @@
       body: [drawn],
       said,
       note: "Coloured: the exact metrics that agree with the log and the assumption at 95% confidence; grey: " +
-        "with nothing assumed and 6,040 users; upright line: the exact metric. With the prior, marks are estimates, and " +
-        "their lines 95% intervals that know nothing of the bias. All were computed beforehand by the package, as " +
-        "each end takes a convex programme.",
+        "with nothing assumed and 6,040 users; upright line: the exact metric. With the prior: estimates, and 95% " +
+        "intervals that know nothing of their bias. The package computed all of them beforehand.",
     });
     update();
   };

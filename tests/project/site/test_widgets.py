@@ -471,6 +471,23 @@ def test_ranks_are_moved_by_keyboard_and_by_touch(page):
     assert int(dot.get_attribute("aria-valuenow")) > 10
 
 
+def test_sliders_have_room_on_a_phone_and_the_dial_moves_nothing(browser, address):
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.goto(address)
+    ready(page)
+    page.add_style_tag(content=".sm-widget { min-height: 0 !important }")
+    widths = "() => [...document.querySelectorAll('input[type=range]')].map(e => e.offsetWidth)"
+    assert min(page.evaluate(widths)) >= 150
+    root, tall = page.locator("[data-widget=assume]"), []
+    root.locator("input[type=range]").focus()
+    for _ in range(len(widgets.SHAPES) + 1):
+        said(page, "assume")
+        tall.append(root.evaluate("e => e.offsetHeight"))
+        page.keyboard.press("ArrowRight")
+    page.close()
+    assert len(set(tall)) == 1
+
+
 def test_nothing_moves_while_a_widget_fills(browser, address):
     """The place of each widget is kept before its script has run."""
     for width in (1_280, 390):
