@@ -93,9 +93,7 @@ def pools_table(sizes: Sequence[int], goodness: float, confidence: float) -> Fra
     rows = []
     for name in benchmark.DATA:
         pool = round(benchmark.ranks(name)["Popular"].n_candidates.mean()) - 1
-        most = [
-            decoys.largest_in_pool(n, pool, confidence) if n <= pool else np.nan for n in sizes
-        ]
+        most = [decoys.largest_in_pool(n, pool, confidence) if n <= pool else np.nan for n in sizes]
         good = round(goodness * pool)
         allowed = decoys.largest_in_pool(good, pool, confidence)
         rows.append((name, benchmark.facts(name)["items"], pool, *most, good, allowed))

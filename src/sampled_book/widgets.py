@@ -116,18 +116,19 @@ def fitted(
         pd.DataFrame({"recommender": who, "user": np.arange(ranks.size), "rank": ranks})
         for who, ranks in sampled.items()
     ]
-    sizes = {"n_items": protocol.n_items, "n_negatives": protocol.n_negatives}
+    sizes: Any = {"n_items": protocol.n_items, "n_negatives": protocol.n_negatives}
     log = read_log(pd.concat(parts), replacement=protocol.replacement, **sizes)
     values = estimate(log, [name], estimators=[PRIOR], identification=False).frame
-    rows = values.set_index("recommender")[["value", "low", "high"]]
+    rows: Any = values.set_index("recommender")[["value", "low", "high"]]
     found: dict[str, dict[str, list[Any]]] = {
         who: {"value": [round(float(end), 12) for end in rows.loc[who]], "ahead": []}
         for who in sampled
     }
-    for pair in compare(log, name, estimator=PRIOR, shape=None).frame.itertuples():
-        users = sampled[pair.first].size
-        if abs(pair.estimate) > stats.t.ppf(0.975, users - 1) * pair.standard_error:
-            ahead, behind = (pair.first, pair.second)[:: 1 if pair.estimate > 0 else -1]
+    judged: Any = compare(log, name, estimator=PRIOR, shape=None).frame
+    columns = judged[["first", "second", "estimate", "standard_error"]].to_numpy().tolist()
+    for first, second, difference, error in columns:
+        if abs(difference) > stats.t.ppf(0.975, sampled[first].size - 1) * error:
+            ahead, behind = (first, second) if difference > 0 else (second, first)
             found[ahead]["ahead"].append(behind)
     return found
 

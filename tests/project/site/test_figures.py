@@ -14,8 +14,9 @@ from sampled_metrics.plots import STYLE
 IMAGES = Path(__file__).parents[3] / "_build" / "html" / "_images"
 PHONE = 390
 #: Pairs of texts with less than three pixels between their ink side by side and less than one from
-#: top to bottom, by what they say: they overlap or touch. Matplotlib draws a text as a group of glyphs with a comment that spells it. The
-#: boxes of two labels that stand at the same slant overlap where their ink does not.
+#: top to bottom, by what they say: they overlap or touch. Matplotlib draws a text as a group of
+#: glyphs with a comment that spells it. The boxes of two labels that stand at the same slant
+#: overlap where their ink does not.
 COVERED = """() => {
   const slant = (g) => {
     const turned = /rotate\\((-?[\\d.]+)/.exec(g.innerHTML);
