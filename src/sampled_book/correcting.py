@@ -244,10 +244,10 @@ def draw_correction(made: Mapping[str, Estimator], of: Metric, most: int = 15) -
     shown = np.arange(1, min(most, protocol.n_negatives) + 1)
     grid = np.unique(np.geomspace(1, n, 150).round().astype(int))
     figure, (above, below) = figures.panels(2, 1, height=2.9)
-    figures.by_estimator(above, shown, {name: e(shown) for name, e in made.items()})
+    figures.curves(above, shown, {name: e(shown) for name, e in made.items()})
     expected = {"exact": of(grid, n)} | {name: e.expected(grid) for name, e in made.items()}
     seen = {k: np.where(v > 0, v, np.nan) for k, v in expected.items()}
-    figures.by_estimator(below, grid, seen)
+    figures.curves(below, grid, seen)
     above.set(xlabel="sampled rank", ylabel="value reported", ylim=(-0.6, 1.1))
     below.set(xscale="log", yscale="log", ylim=(0.5 / n, 1.5))
     below.set(xlabel="true rank", ylabel="expected value")
@@ -280,7 +280,7 @@ def draw_resolution(
         left.text(max(int(np.searchsorted(-share, -height)), 1), height, f"m = {m}", **plain)
     share = visible(n_items, n_negatives)[: int(4 * np.sqrt(n_negatives)) + 1]
     kept = {f"BV {g:g}": passed(share, g) for g in gammas}
-    figures.by_estimator(right, np.arange(share.size), kept)
+    figures.curves(right, np.arange(share.size), kept)
     for (name, values), height in zip(kept.items(), heights[::-1], strict=False):
         at = int(np.searchsorted(-values, -height))
         right.text(at, height, "γ = " + name[3:], **plain)
@@ -702,7 +702,7 @@ def draw_chances(chance: Frame, printed: Frame) -> Figure:
         ]
         for row in zip(chance.to_numpy(float), printed.to_numpy(float), strict=True)
     ]
-    figure, ax = figures.panels(1, 1, height=0.62 + 0.45 * len(chance))
+    figure, ax = figures.panels(1, 1, height=0.62 + 0.54 * len(chance))
     figures.heat_map(ax, chance, texts, chance.index, chance.columns, (-0.15, 1.15))
     return figure
 
@@ -891,7 +891,7 @@ def draw_table_3(found: Frame, printed: Frame, apart: Frame, columns: Sequence[s
         [f"{a:.2f}" if np.isnan(b) else f"{b:.2f}\n{a:.2f}" for a, b in zip(*row, strict=True)]
         for row in zip(ours, theirs, strict=True)
     ]
-    figure, ax = figures.panels(1, 1, height=0.62 + 0.48 * len(keys))
+    figure, ax = figures.panels(1, 1, height=0.62 + 0.54 * len(keys))
     figures.heat_map(ax, z, texts, [f"{a} {u}" for a, u in keys], columns, (-6, 6), "RdBu")
     return figure
 

@@ -15,10 +15,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
+from scipy.optimize import isotonic_regression
 
-from sampled_metrics.plots import MARKS, STYLE, WIDTH, curves, intervals, marks
+from sampled_metrics.plots import ESTIMATORS, MARKS, STYLE, WIDTH, curves, intervals, marks
 
-__all__ = ["MARKS", "WIDTH", "curves", "intervals", "marks"]
+__all__ = ["ESTIMATORS", "MARKS", "WIDTH", "curves", "intervals", "marks"]
 
 
 def use_style() -> None:
@@ -139,7 +140,9 @@ def expected_curves(
 def beside(
     ax: Axes, heights: Mapping[str, float], x: float = 1.05, gap: float = 0.075, **style: Any
 ) -> Axes:
-    """Write each name beside the axes at its height, moved apart where two would overlap.
+    """Write each name beside the axes at its height, moved apart where two would touch.
+
+    They are moved as little as can be, by least squares, and never beyond the ends of the axis.
 
     Parameters
     ----------
@@ -159,7 +162,7 @@ def beside(
     >>> figure, ax = panels()
     >>> ax = beside(ax, {"A": 0.50, "B": 0.51})
     >>> [(text.get_text(), round(text.get_position()[1], 2)) for text in ax.texts]
-    [('A', 0.5), ('B', 0.57)]
+    [('A', 0.47), ('B', 0.54)]
     >>> plt.close(figure)
     """
     to_axes = ax.transAxes.inverted()
@@ -168,12 +171,12 @@ def beside(
         name: float(to_axes.transform(ax.transData.transform((left, height)))[1])
         for name, height in heights.items()
     }
-    colours = marks(heights)
-    lowest = -np.inf
-    for name in sorted(at, key=at.__getitem__):
-        lowest = max(at[name], lowest + gap)
+    colours, order = marks(heights), sorted(at, key=at.__getitem__)
+    steps = gap * np.arange(len(order))
+    free = isotonic_regression([at[name] for name in order] - steps).x
+    for name, place in zip(order, free.clip(0.0, 1.0 - steps[-1]) + steps, strict=True):
         drawn = {"color": colours[name]["color"], "va": "center", "fontsize": 11} | style
-        ax.text(x, lowest, name, transform=ax.transAxes, **drawn)
+        ax.text(x, float(place), name, transform=ax.transAxes, **drawn)
     return ax
 
 
@@ -233,72 +236,6 @@ def on_curves(ax: Axes, heights: Mapping[str, float]) -> Axes:
     return ax
 
 
-#: Colour, line style and marker of each way to report a sampled metric; those of the bias-variance
-#: correction are darker the less the variance weighs.
-ESTIMATORS: dict[str, dict[str, Any]] = {
-    "uncorrected": {"color": "#b3123c", "linestyle": "--", "marker": "X"},
-    "rank estimate": {"color": "#7a5c00", "linestyle": "-.", "marker": "P"},
-    "CLS": {"color": "#00798c", "linestyle": (0, (5, 1, 1, 1, 1, 1)), "marker": "d"},
-    "bias-variance": {"color": "#8b4fc0", "linestyle": (0, (3, 1)), "marker": "o"},
-}
-#: What the same estimators are called elsewhere.
-_ALIASES = {"naive": "uncorrected", "reported": "uncorrected", "monotone": "CLS"}
-_ALIASES |= {"corrected": "bias-variance"}
-_LESS_AND_LESS = (("#b58ad8", ":"), ("#8b4fc0", (0, (3, 1))), ("#5f2496", "-"), ("#33084f", "--"))
-
-
-def of_estimators(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Give each estimator the colour, line style and marker that it has all through the book.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Keys of :data:`ESTIMATORS`, or what they are called in the library; "BV" and a weight, for
-        a bias-variance correction; or "exact", which is solid black.
-
-    Examples
-    --------
-    >>> of_estimators(["CLS", "BV 1", "exact"])["exact"]["color"]
-    'black'
-    """
-    known = ESTIMATORS | {"exact": {"color": "black", "linestyle": "-", "linewidth": 2.2}}
-    found = {}
-    free = list(range(len(_LESS_AND_LESS)))
-    for name in names:
-        if _ALIASES.get(name, name) in known:
-            found[name] = known[_ALIASES.get(name, name)]
-        else:
-            weight = float(name.removeprefix("BV "))
-            at = min(free or range(4), key=lambda i: abs(i + np.log10(weight)))
-            free = [i for i in free if i != at]
-            colour, line = _LESS_AND_LESS[at]
-            found[name] = {"color": colour, "linestyle": line, "marker": "o"}
-    return found
-
-
-def by_estimator(ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike]) -> Axes:
-    """Draw a curve for each estimator, in its own colour and style; "exact" is solid black.
-
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes
-    x : array_like, shape (p,)
-    lines : mapping of str to array_like, shape (p,)
-
-    Examples
-    --------
-    >>> figure, ax = panels()
-    >>> ax = by_estimator(ax, [1, 2], {"exact": [1.0, 0.5], "uncorrected": [1.0, 0.9]})
-    >>> [line.get_color() for line in ax.lines]
-    ['black', '#b3123c']
-    >>> plt.close(figure)
-    """
-    for i, (name, mark) in enumerate(of_estimators(lines).items()):
-        every = (0.03 + 0.03 * i, 0.25) if np.isfinite(np.asarray(lines[name])).any() else None
-        ax.plot(x, lines[name], label=name, markevery=every, ms=5, **mark)
-    return ax
-
-
 def heat_map(
     ax: Axes,
     values: ArrayLike,
@@ -341,7 +278,7 @@ def heat_map(
         red, green, blue, _ = shades(share if np.isfinite(share) else np.nan)
         dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
         drawn = ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=11)
-        drawn.set(color="white" if dark else "black", linespacing=1.05)
+        drawn.set(color="white" if dark else "black", linespacing=1.15)
     short = {"uncorrected": "un-\ncorr.", "rank estimate": "rank\nestim."}
     names = [short.get(name, name.replace(" ", "\n")) for name in columns]
     ax.set_xticks(np.arange(table.shape[1]) + 0.5, names, fontsize=10)
@@ -549,7 +486,7 @@ def decoy_curves(
     expected : mapping of str to array_like, shape (p,)
         Expected metric of each recommender: a curve.
     full : mapping of str to float
-        The metric of each with all unrated items as decoys: a thin line across.
+        The metric of each with all unrated items as decoys: a black wedge on the right edge.
     run : mapping of str to array_like, shape (p,), optional
         The metric of each in one simulated run: open markers.
 
@@ -557,18 +494,16 @@ def decoy_curves(
     --------
     >>> figure, ax = panels()
     >>> ax = decoy_curves(ax, [5, 50], {"A": [0.9, 0.4]}, {"A": 0.1}, {"A": [0.88, 0.41]})
-    >>> [float(line.get_ydata()[0]) for line in ax.lines]
+    >>> [float(np.ravel(line.get_ydata())[0]) for line in ax.lines]
     [0.9, 0.1, 0.88]
     >>> plt.close(figure)
     """
-    curves(ax, n_decoys, expected)
-    for name, mark in marks(expected).items():
-        level = {"color": mark["color"], "linestyle": mark["linestyle"], "linewidth": 0.9}
-        ax.axhline(full[name], zorder=1, **level)
-        if run is not None:
+    expected_curves(ax, n_decoys, expected, full)
+    if run is not None:
+        for name, mark in marks(expected).items():
             points = {"marker": mark["marker"], "color": mark["color"], "mfc": "none"}
             ax.plot(n_decoys, run[name], linestyle="none", ms=6, mew=1.0, **points)
-    ax.set(xscale="log", xlabel="decoys N")
+    ax.set(xlabel="decoys N")
     return ax
 
 
@@ -639,8 +574,8 @@ def slopes(ax: Axes, columns: Mapping[str, Mapping[str, float]]) -> Axes:
     ----------
     ax : matplotlib.axes.Axes
     columns : mapping of str to mapping of str to float
-        Two columns, left and right; name -> value, the same names in both. Values stand beside
-        the ends; at least two of them differ in each column.
+        Two columns, the exact one left, with black marks; name -> value, the same names in both.
+        Values stand beside the ends; at least two of them differ in each column.
 
     Returns
     -------
@@ -650,7 +585,7 @@ def slopes(ax: Axes, columns: Mapping[str, Mapping[str, float]]) -> Axes:
     --------
     >>> figure, ax = panels()
     >>> ax = slopes(ax, {"exact": {"A": 0.1, "B": 0.3}, "sampled": {"A": 0.5, "B": 0.4}})
-    >>> [line.get_ydata().tolist() for line in ax.lines]
+    >>> [line.get_ydata().tolist() for line in ax.lines[::2]]
     [[0.0, 1.0], [1.0, 0.0]]
     >>> plt.close(figure)
     """
@@ -659,6 +594,7 @@ def slopes(ax: Axes, columns: Mapping[str, Mapping[str, float]]) -> Axes:
         values = [column[name] for column in columns.values()]
         at = [(v - low) / (high - low) for v, (low, high) in zip(values, ends, strict=True)]
         ax.plot([0, 1], at, ms=7, **mark)
+        ax.plot([0], at[:1], mark["marker"], ms=7, color="black")
         sides = ((-0.06, "right", f"{name} {values[0]:.3f}"), (1.06, "left", f"{values[1]:.3f}"))
         for (x, align, text), y in zip(sides, at, strict=True):
             ax.annotate(text, (x, y), ha=align, va="center", fontsize=11, color=mark["color"])

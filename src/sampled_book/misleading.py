@@ -340,6 +340,80 @@ def under_ties(intervals: RankIntervals, metrics: list[str], n_negatives: int, s
     return found
 
 
+# --- the start page -------------------------------------------------------------------------------
+
+
+def averaged(intervals: RankIntervals, of: Metric | str, n_negatives: int) -> float:
+    """Expected sampled metric of one recommender, averaged over its users and all orders of ties.
+
+    Negatives are drawn without replacement.
+
+    Examples
+    --------
+    >>> averaged(RankIntervals([0, 0], [1, 0], [4, 4]), "recall@1", 3)  # first, or first or second
+    0.75
+    """
+    estimator = naive(metric(of), Protocol(intervals.n_candidates, n_negatives, replacement=False))
+    expected, tied = estimator.expected(intervals.ranks("optimistic")), intervals.n_tied > 0
+    if tied.any():
+        counts = intervals.n_better[tied], intervals.n_tied[tied], intervals.n_candidates[tied]
+        expected[tied] = RankIntervals(*counts).sampled_pmf(n_negatives) @ estimator.values
+    return float(expected.mean())
+
+
+def opening(
+    intervals: Mapping[str, RankIntervals], of: Metric | str, n_negatives: int, points: int = 20
+) -> tuple[Frame, dict[str, float], Told]:
+    """Recall of X, Y and Z in percent by the number of negatives, averaged over ties, and words.
+
+    Parameters
+    ----------
+    intervals : mapping of str to RankIntervals
+        Of "X" and "Z" at least, which one number of negatives puts in the right order.
+    of : Metric or str
+    n_negatives : int
+        Of the text, at which the order of X and Z is wrong.
+    points : int
+        Numbers of negatives from 10 to as many as there can be.
+
+    Returns
+    -------
+    expected : pandas.DataFrame
+        A row for each number of negatives, a column for each recommender.
+    exact : dict of str to float
+    told : dict
+
+    Examples
+    --------
+    >>> expected, exact, told = opening(datasets.bundled_ranks(), "recall@10", 100, points=3)
+    >>> round(float(expected.loc[100, "Z"]), 2), round(exact["Z"], 2)
+    (54.16, 9.42)
+    """
+    n = next(iter(intervals.values())).n_candidates
+    whole = int(n.min()) - 1
+    sizes = {*np.geomspace(10, whole, points).round().astype(int).tolist(), n_negatives}
+    rows = {
+        m: {name: 100 * averaged(each, of, m) for name, each in intervals.items()}
+        for m in sorted(sizes)
+    }
+    exact = {name: 100 * float(each.evaluate(of).mean()) for name, each in intervals.items()}
+    wrong, right = n_negatives, whole  # X is ahead of Z at the first and not at the second
+    while right - wrong > 1:
+        middle = (wrong + right) // 2
+        if averaged(intervals["X"], of, middle) < averaged(intervals["Z"], of, middle):
+            right = middle
+        else:
+            wrong = middle
+    told: Told = {"m": n_negatives, "late": right, "users": n.size}
+    told["candidates"] = (float(n.mean()), ",.0f")
+    for name in "XZ":
+        sampled = rows[n_negatives][name]
+        told[f"exact_{name.lower()}"] = (exact[name], ".1f")
+        told[f"sampled_{name.lower()}"] = (sampled, ".1f")
+        told[f"ratio_{name.lower()}"] = (sampled / exact[name], ".0f")
+    return pd.DataFrame.from_dict(rows, orient="index"), exact, told
+
+
 # --- three recommenders on MovieLens --------------------------------------------------------------
 
 
@@ -557,7 +631,8 @@ def draw_sampled_ranks(protocol: Protocol, ranks: Iterable[int], top: int = 10) 
         ax.plot(places, without.pmf(r), ".", ms=5, **style)
         peak = int(mass.argmax())
         at = (places[peak], mass[peak])
-        ax.annotate(label, at, (8, 4), textcoords="offset points", **style)
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # over the dotted line
+        ax.annotate(label, at, (8, 7), textcoords="offset points", bbox=box, **style)
         deepest = max(deepest, int(with_.mean(r) + 4 * np.sqrt(with_.variance(r))))
     ax.axvline(top + 0.5, color="#5b5b5b", linestyle=":", linewidth=1)
     ax.set(xlabel="sampled rank", ylabel="probability", xlim=(0, deepest))

@@ -47,7 +47,7 @@ def draw_first(
     """
     every, deep = np.arange(1, first.size + 1), round(first.size / n_candidates)
     figure, (left, right) = figures.panels(1, 2, height=3.6)
-    left.plot(every, first, color=figures.of_estimators(["uncorrected"])["uncorrected"]["color"])
+    left.plot(every, first, color=figures.marks(["uncorrected"])["uncorrected"]["color"])
     for depth, style, height in ((k, "-", 0.06), (deep, ":", 0.9)):
         left.plot(every, every <= depth, style, color="black", drawstyle="steps-post")
         left.annotate(f"Recall@{depth}", (depth * 1.2, height), fontsize=10)
@@ -138,7 +138,7 @@ def draw_cost(found: Frame) -> Figure:
     figure, ax = figures.panels()
     ax.axhline(whole["probability"], color="black", linewidth=2.2)
     lines = {"reported": by_size["naive"], "corrected": by_size["bias-variance"]}
-    figures.by_estimator(ax, read, lines)
+    figures.curves(ax, read, lines)
     ax.annotate(f"exact, {whole['n_users']} users", (read[0], whole["probability"] + 0.03))
     ax.annotate("reported", (read[-3], by_size["naive"].iloc[-3] + 0.05))
     ax.annotate("corrected", (1.4 * read[2], by_size["bias-variance"].iloc[2]))

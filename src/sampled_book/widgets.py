@@ -6,13 +6,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
 
-from sampled_metrics import Protocol, estimators, metric
+from sampled_metrics import Protocol, compare, estimate, estimators, metric, read_log
 from sampled_metrics.identification import IncompatibleError, Shape, interval
 from sampled_metrics.io.files import put
 
@@ -24,6 +28,10 @@ FOLDER = Path(__file__).parents[2] / "book/_static/widgets"
 SHAPES = (None, Shape(), Shape(steepness=4.0), Shape(steepness=2.0))
 METRICS = ("recall@10", "ndcg@10")
 NEGATIVES = (100, 300, 1_000)
+#: The last that one may assume, which gives estimates and no verdict.
+PRIOR = "bias-variance, fitted prior"
+#: How often each user is drawn negatives for where there are to be a million users.
+TIMES = 166
 
 
 def ranks() -> dict[str, Any]:
@@ -51,6 +59,91 @@ def ranks() -> dict[str, Any]:
     return found
 
 
+class Drawn(NamedTuple):
+    """Ranks of the bundled recommenders under one name each, users in the same order."""
+
+    protocol: Protocol
+    true: dict[str, NDArray[np.int64]]
+    sampled: dict[str, NDArray[np.int64]]
+
+
+def drawn(n_negatives: int, seed: int = 16) -> Drawn:
+    """Break ties and draw negatives with replacement, as in the chapter on identification.
+
+    Examples
+    --------
+    >>> found = drawn(20)
+    >>> found.protocol.n_items, found.sampled["X"].size, bool(found.sampled["X"].max() <= 21)
+    (3541, 6040, True)
+    """
+    rng, intervals = np.random.default_rng(seed), bundled_ranks()
+    n = round(float(next(iter(intervals.values())).n_candidates.mean()))
+    found = Drawn(Protocol(n, n_negatives, replacement=True), {}, {})
+    for recommender, each in intervals.items():
+        found.true[recommender] = np.minimum(each.ranks("random", rng), n)
+        found.sampled[recommender] = found.protocol.draw(found.true[recommender], rng)
+    return found
+
+
+def fitted(
+    name: str, protocol: Protocol, sampled: Mapping[str, NDArray[np.int64]]
+) -> dict[str, dict[str, list[Any]]]:
+    """What a prior that is fitted to a log says, which is an estimate and no verdict.
+
+    Parameters
+    ----------
+    name : str
+        Of the metric.
+    protocol : Protocol
+    sampled : mapping of str to ndarray of int, shape (n_users,)
+        Sampled ranks under the name of each recommender, users in the same order.
+
+    Returns
+    -------
+    dict
+        Under the name of each recommender "value": the estimate and the ends of Student's
+        interval at 95%, which knows nothing of its bias; and "ahead": the recommenders that it is
+        likely ahead of, where the standard error of the difference leaves no doubt.
+
+    Examples
+    --------
+    >>> found = fitted("recall@10", *drawn(20)[::2])
+    >>> low, high = found["X"]["value"][1:]
+    >>> low < found["X"]["value"][0] < high
+    True
+    """
+    parts = [
+        pd.DataFrame({"recommender": who, "user": np.arange(ranks.size), "rank": ranks})
+        for who, ranks in sampled.items()
+    ]
+    sizes: Any = {"n_items": protocol.n_items, "n_negatives": protocol.n_negatives}
+    log = read_log(pd.concat(parts), replacement=protocol.replacement, **sizes)
+    values = estimate(log, [name], estimators=[PRIOR], identification=False).frame
+    rows: Any = values.set_index("recommender")[["value", "low", "high"]]
+    found: dict[str, dict[str, list[Any]]] = {
+        who: {"value": [round(float(end), 12) for end in rows.loc[who]], "ahead": []}
+        for who in sampled
+    }
+    judged: Any = compare(log, name, estimator=PRIOR, shape=None).frame
+    columns = judged[["first", "second", "estimate", "standard_error"]].to_numpy().tolist()
+    for first, second, difference, error in columns:
+        if abs(difference) > stats.t.ppf(0.975, sampled[first].size - 1) * error:
+            ahead, behind = (first, second) if difference > 0 else (second, first)
+            found[ahead]["ahead"].append(behind)
+    return found
+
+
+def priors(n_negatives: int, name: str, seed: int = 16) -> dict[str, Any]:
+    """What :func:`fitted` says of the log and of a million users, under "log" and "million"."""
+    protocol, true, sampled = drawn(n_negatives, seed)
+    rng = np.random.default_rng(seed + 1)
+    many = {who: protocol.draw(np.tile(ranks, TIMES), rng) for who, ranks in true.items()}
+    return {
+        "log": fitted(name, protocol, sampled),
+        "million": fitted(name, protocol, many),
+    }
+
+
 def possible(n_negatives: int, name: str, seed: int = 16) -> dict[str, Any]:
     """What one log leaves possible of each bundled recommender, and what a million users would.
 
@@ -69,7 +162,8 @@ def possible(n_negatives: int, name: str, seed: int = 16) -> dict[str, Any]:
         Under the name of each recommender "exact" and "reported"; under "log" and "million" a pair
         of ends for each of :data:`SHAPES`: None for one that the sample contradicts, and those of
         the weaker assumption, which hold all the more, where the solver certifies no others. The
-        million's sampled ranks are distributed just as expected.
+        million's sampled ranks are distributed just as expected. Under "prior" for both what
+        :func:`fitted` says, the million being the users of the log many times over.
 
     Examples
     --------
@@ -78,13 +172,11 @@ def possible(n_negatives: int, name: str, seed: int = 16) -> dict[str, Any]:
     >>> low <= found["exact"] <= high
     True
     """
-    rng, of, found = np.random.default_rng(seed), metric(name), {}
-    intervals = bundled_ranks()
-    n = round(float(next(iter(intervals.values())).n_candidates.mean()))
-    protocol = Protocol(n, n_negatives, replacement=True)
-    for recommender, each in intervals.items():
-        true = np.minimum(each.ranks("random", rng), n)
-        counts = np.bincount(protocol.draw(true, rng) - 1, minlength=n_negatives + 1)
+    (protocol, ranks, sampled), of, found = drawn(n_negatives, seed), metric(name), {}
+    assert isinstance(protocol.n_items, int)
+    prior = priors(n_negatives, name, seed)
+    for recommender, true in ranks.items():
+        counts = np.bincount(sampled[recommender] - 1, minlength=n_negatives + 1)
         every, users = np.unique(true, return_counts=True)
         shares = users @ protocol.pmf(every) / true.size
         reported = estimators.naive(of, protocol).values
@@ -98,9 +190,10 @@ def possible(n_negatives: int, name: str, seed: int = 16) -> dict[str, Any]:
                     found_ends = pair if one.certified or not ends[key] else ends[key][-1]
                 ends[key].append(found_ends)
         found[recommender] = {
-            "exact": round(float(of(true, n).mean()), 5),
+            "exact": round(float(of(true, protocol.n_items).mean()), 5),
             "reported": round(float(reported @ counts / true.size), 5),
             **ends,
+            "prior": {size: each[recommender] for size, each in prior.items()},
         }
     return found
 

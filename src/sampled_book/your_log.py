@@ -326,7 +326,7 @@ def draw_plan(
     sampled = by[by["n_negatives"].notna()].groupby("estimator", sort=False)
     figure, ax = figures.panels(height=3.6)
     lines = {str(name): part["probability"].to_numpy() for name, part in sampled}
-    figures.by_estimator(ax, sizes, lines)
+    figures.curves(ax, sizes, lines)
     ax.axhline(by["probability"].iloc[-1], color="black", linewidth=2.2, label="exact")
     ax.set(xscale="log", ylim=(-0.02, 1.04), xlabel="negatives per user", ylabel="probability")
     ax.legend()

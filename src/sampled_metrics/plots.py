@@ -6,7 +6,8 @@ greyscale, and text is large enough to be read at the width of a phone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from itertools import cycle
 from typing import Any
 
@@ -49,15 +50,58 @@ STYLE: dict[str, Any] = {
 }
 
 
-def marks(names: Any) -> dict[str, dict[str, Any]]:
-    """Give each name its colour, line style and marker, in order.
+#: The exact value, in every figure.
+EXACT: dict[str, Any] = {"color": "black", "linestyle": "-", "marker": "o", "linewidth": 2.2}
+#: Colour, line style and marker of what is reported for a sampled metric, wherever it is drawn.
+ESTIMATORS: dict[str, dict[str, Any]] = {
+    "uncorrected": {"color": "#b3123c", "linestyle": "--", "marker": "X"},
+    "rank estimate": {"color": "#7a5c00", "linestyle": "-.", "marker": "P"},
+    "CLS": {"color": "#00798c", "linestyle": (0, (5, 1, 1, 1, 1, 1)), "marker": "d"},
+    "bias-variance": {"color": "#8b4fc0", "linestyle": (0, (3, 1)), "marker": "o"},
+    "bias-variance, fitted prior": {"color": "#c23fb0", "linestyle": (0, (2, 1)), "marker": "*"},
+    "least bias": {"color": "#4a4a4a", "linestyle": (0, (1, 1)), "marker": "s"},
+    "maximum likelihood": {"color": "#a85b00", "linestyle": (0, (4, 2)), "marker": "^"},
+    "maximum entropy": {"color": "#2a5fd0", "linestyle": (0, (6, 1, 1, 1)), "marker": "v"},
+}
+#: What the same are called elsewhere.
+_ALIASES = {"naive": "uncorrected", "reported": "uncorrected", "printed": "uncorrected"}
+_ALIASES |= {"monotone": "CLS", "corrected": "bias-variance", "estimate": "bias-variance"}
+_ALIASES |= {"ML": "maximum likelihood", "entropy": "maximum entropy", "all items": "exact"}
+#: Bias-variance corrections with a weight in their name: the darker, the less the variance weighs.
+_LESS_AND_LESS = (("#b58ad8", ":"), ("#8b4fc0", (0, (3, 1))), ("#5f2496", "-"), ("#33084f", "--"))
+
+
+def marks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Give each name its colour, line style and marker.
+
+    Parameters
+    ----------
+    names : iterable of str
+        "exact" is solid black. An estimator, by its name in the package or in the book, has the
+        marks of :data:`ESTIMATORS`, and "BV" with a weight those of a bias-variance correction.
+        All others take those of :data:`MARKS` in order.
 
     Examples
     --------
-    >>> marks(["A", "B"])["B"]["marker"]
-    's'
+    >>> found = marks(["A", "naive", "B", "exact"])
+    >>> found["B"]["marker"], found["exact"]["color"], found["naive"] == ESTIMATORS["uncorrected"]
+    ('s', 'black', True)
     """
-    return dict(zip(names, cycle(MARKS), strict=False))
+    known = ESTIMATORS | {"exact": EXACT}
+    others, free = cycle(MARKS), list(range(len(_LESS_AND_LESS)))
+    found = {}
+    for name in names:
+        if _ALIASES.get(name, name) in known:
+            found[name] = known[_ALIASES.get(name, name)]
+        elif weighted := re.fullmatch(r"BV ([\d.e-]+)", name):
+            weight = float(weighted[1])
+            at = min(free or range(4), key=lambda i: abs(i + np.log10(weight)))
+            free = [i for i in free if i != at]
+            colour, line = _LESS_AND_LESS[at]
+            found[name] = {"color": colour, "linestyle": line, "marker": "o"}
+        else:
+            found[name] = next(others)
+    return found
 
 
 def curves(ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike]) -> Axes:
@@ -117,8 +161,7 @@ def intervals(
     ([0.3], 0.5)
     """
     names = dict.fromkeys(name for values in found.values() for name in values)
-    styles = marks(name for name in names if name != "exact")
-    styles["exact"] = {"color": "black", "marker": "o"}  # as in every figure
+    styles = marks(names)
     lines: list[tuple[str, str]] = []  # from top to bottom, what stands beside each
     for recommender, values in found.items():
         top = len(lines)

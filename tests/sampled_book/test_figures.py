@@ -118,6 +118,9 @@ def test_intervals_are_lines_under_their_names_before_what_is_possible(ax):
     assert texts == ["A", "naive", "monotone", "B", "monotone"]
     assert [line.get_xydata().tolist() for line in ax.lines] == [[[0.3, 1]], [[0.5, 2]], [[0.1, 4]]]
     assert ax.lines[1].get_marker() == ax.lines[2].get_marker() != ax.lines[0].get_marker()
+    assert [line.get_color() for line in ax.lines] == [
+        figures.ESTIMATORS[name]["color"] for name in ("uncorrected", "CLS", "CLS")
+    ]
     drawn = [lines.get_segments()[0].tolist() for lines in ax.collections]
     assert drawn == [[[0.2, 1], [0.4, 1]], [], [[0.0, 4], [0.2, 4]]]
     (bar,) = ax.patches  # behind the name and the one estimator of B
@@ -135,14 +138,15 @@ def test_an_estimate_that_no_metric_can_have_is_an_arrowhead_at_the_edge(ax):
     assert drawn[0][1] == 0.3
 
 
-def test_decoy_curves_have_levels_across_and_one_run_as_points(ax):
+def test_decoy_curves_have_black_exact_values_and_one_run_as_points(ax):
     expected, full = {"A": [0.9, 0.4], "B": [0.8, 0.3]}, {"A": 0.1, "B": 0.05}
     figures.decoy_curves(ax, [5, 50], expected, full, {"A": [0.88, 0.41], "B": [0.7, 0.2]})
-    assert [list(line.get_ydata()) for line in ax.lines] == [
-        [0.9, 0.4], [0.8, 0.3], [0.1, 0.1], [0.88, 0.41], [0.05, 0.05], [0.7, 0.2],
-    ]  # fmt: skip
-    assert ax.lines[2].get_color() == ax.lines[3].get_color() == ax.lines[0].get_color()
-    assert ax.lines[3].get_linestyle() == "None"
+    drawn = [np.ravel(line.get_ydata()).tolist() for line in ax.lines]
+    assert drawn == [[0.9, 0.4], [0.8, 0.3], [0.1], [0.05], [0.88, 0.41], [0.7, 0.2]]
+    colours = [line.get_color() for line in ax.lines]
+    assert colours[2:4] == ["black", "black"]
+    assert colours[4:] == colours[:2]
+    assert ax.lines[4].get_linestyle() == "None"
     assert ax.get_xscale() == "log"
 
 
@@ -173,11 +177,17 @@ def test_shrinking_draws_both_ends_and_infinity_apart(ax):
 
 
 def test_each_estimator_keeps_its_colour_and_exact_is_black(ax):
-    few = figures.of_estimators(["CLS", "BV 0.1"])
-    more = figures.of_estimators(["uncorrected", "BV 1", "CLS", "BV 0.1", "BV 0.09"])
+    few = figures.marks(["CLS", "BV 0.1"])
+    more = figures.marks(["uncorrected", "BV 1", "CLS", "BV 0.1", "BV 0.09"])
     assert len({mark["color"] for mark in more.values()}) == 5
     assert all(few[name] == more[name] for name in few)
-    figures.by_estimator(ax, [1, 2], {"exact": [1, 0], "CLS": [np.nan, np.nan]})
+    other = figures.marks(["A", "naive", "monotone", "corrected"])
+    assert other["A"] == figures.MARKS[0]
+    assert other["naive"] == more["uncorrected"]
+    assert other["monotone"] == few["CLS"]
+    assert len({str(m) for m in figures.ESTIMATORS.values()}) == len(figures.ESTIMATORS)
+    assert len({m["marker"] for m in figures.ESTIMATORS.values()}) == len(figures.ESTIMATORS)
+    figures.curves(ax, [1, 2], {"exact": [1, 0], "CLS": [np.nan, np.nan]})
     assert [line.get_color() for line in ax.lines] == ["black", few["CLS"]["color"]]
     assert ax.lines[0].get_linestyle() == "-"
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from sampled_book.enumeration import by_items, chi_square, exact_law, ndcg_by_integral
-from sampled_book.misleading import course, not_linear, under_ties
+from sampled_book.misleading import averaged, course, not_linear, opening, under_ties
 from sampled_metrics import Protocol, metric
 from sampled_metrics.ranking import RankIntervals
 
@@ -67,6 +67,23 @@ def test_mean_over_ties_is_that_of_every_place() -> None:
         assert found.loc[("mean", "sampled"), column] == pytest.approx(100 * np.mean(sampled))
     best = [mean_by_enumeration("ap", [r], 9, 4) for r in (2, 1)]
     assert found.loc[("optimistic", "sampled"), "AP"] == pytest.approx(100 * np.mean(best))
+
+
+def test_an_average_over_ties_is_that_of_every_place() -> None:
+    intervals = RankIntervals([1, 0, 4], [3, 0, 2], [9, 9, 9])
+    for name in ("ap", "recall@2", "auc"):
+        each = [mean_by_enumeration(name, list(r), 9, 4) for r in (range(2, 6), [1], range(5, 8))]
+        assert averaged(intervals, name, 4) == pytest.approx(np.mean(each), rel=1e-12)
+
+
+def test_the_start_page_says_from_where_the_order_is_right() -> None:
+    ranks = {"X": np.repeat([1, 9, 12], 10), "Z": np.repeat([2, 2, 59], 10)}
+    n, none = np.full(30, 60), np.zeros(30, dtype=int)
+    intervals = {name: RankIntervals(r - 1, none, n) for name, r in ranks.items()}
+    _, _, told = opening(intervals, "recall@3", 12, points=4)
+    whole = Protocol(60, 59, replacement=False)
+    (last,) = [m for m in course(ranks, "recall@3", whole).orders.flips if m > 12]
+    assert told["late"] == last
 
 
 @pytest.mark.parametrize("replacement", [True, False])

@@ -6,13 +6,23 @@
   const { el, percent, number, slider, choice, once, plot, scale, ticks, text, build, sentence, mark } = sm.ui;
   const RUNGS = ["nothing", "near the top, deeper ranks have fewer users",
     "… at most 4 times fewer at each doubling of the rank",
-    "… at most 2 times fewer at each doubling of the rank"];
+    "… at most 2 times fewer at each doubling of the rank",
+    "a prior, fitted to the log: an estimate, no verdict"];
+  const PRIOR = RUNGS.length - 1;
   const METRICS = [["recall@10", "Recall@10"], ["ndcg@10", "NDCG@10"]];
 
   sm.widgets.assume = (root) => {
     const names = Object.keys(sm.possible[METRICS[0][0]]["100"]);
     const said = sentence();
-    const ends = (found, name) => found[name][users.value][rung.value];
+    const fitted = () => rung.value === PRIOR;
+    // The range that is possible, and for a prior that of the standard error.
+    const ends = (found, name) => (fitted() ? found[name].prior[users.value].value.slice(1)
+      : found[name][users.value][rung.value]);
+    const range = (found, name) => {
+      const [low, high] = (ends(found, name) ?? []).map((v) => percent(v));
+      return fitted() ? `${percent(found[name].prior[users.value].value[0])} (${low} to ${high})`
+        : low ? `${low} to ${high}` : "refused";
+    };
     const drawn = plot({
       height: 216,
       label: "Possible exact metrics of each recommender",
@@ -28,14 +38,18 @@
           text(svg, 4, y + 6, name, { class: "sm-name" });
           svg.append(el("rect", { x: x(weakest[0]), y: y - 9, width: x(weakest[1]) - x(weakest[0]),
             height: 18, class: "sm-possible" }));
-          if (pair) {
+          if (fitted()) {
+            svg.append(
+              el("line", { x1: x(pair[0]), x2: x(pair[1]), y1: y, y2: y, class: `sm-line sm-line-${i + 1}` }),
+              mark(i, x(found[name].prior[users.value].value[0]), y, 7),
+            );
+          } else if (pair) {
             svg.append(el("rect", { x: x(pair[0]), y: y - 9, width: Math.max(x(pair[1]) - x(pair[0]), 2),
               height: 18, class: `sm-bar-${i + 1}` }));
           }
           svg.append(el("line", { x1: x(found[name].exact), x2: x(found[name].exact), y1: y - 16, y2: y + 16,
             class: "sm-exact" }));
-          text(svg, x(0), y + 29, pair
-            ? `${percent(pair[0])} to ${percent(pair[1])}; reported ${percent(found[name].reported, 0)}`
+          text(svg, x(0), y + 29, pair ? `${range(found, name)}; reported ${percent(found[name].reported, 0)}`
             : "refused: the sample contradicts this", { class: "sm-label" });
         });
       },
@@ -43,16 +57,16 @@
     const update = once(() => {
       const found = sm.possible[metric.value][negatives.value];
       const label = METRICS.find(([key]) => key === metric.value)[1];
-      const certain = [];
-      names.forEach((one) => names.forEach((two) => {
+      const ahead = names.flatMap((one) => names.filter((two) => {
+        if (fitted()) return found[one].prior[users.value].ahead.includes(two);
         const [a, b] = [ends(found, one), ends(found, two)];
-        if (a && b && a[0] > b[1]) certain.push(`${one} beats ${two}`);
-      }));
-      said.textContent = certain.length
-        ? `Verdict in ${label}: ${certain.join(", ")}.`
-        : `No verdict in ${label}: all three ranges overlap.`;
-      drawn.say(`${names.map((k) => `${k} ${(ends(found, k) ?? []).map((v) => percent(v)).join(" to ")}`)
-        .join("; ")}. ${said.textContent}`);
+        return a && b && a[0] > b[1];
+      }).map((two) => `${one} ${fitted() ? "ahead of" : "beats"} ${two}`)).join(", ");
+      said.textContent = !fitted()
+        ? ahead ? `Verdict in ${label}: ${ahead}.` : `No verdict in ${label}: all three ranges overlap.`
+        : ahead ? `Likely in ${label}: ${ahead}. This is no verdict: it stands on the prior.`
+          : `Nobody is likely ahead in ${label}: the estimates are too close to each other.`;
+      drawn.say(`${names.map((k) => `${k} ${range(found, k)}`).join("; ")}. ${said.textContent}`);
       drawn.redraw();
     });
     const rung = slider({ label: "I assume", values: RUNGS.map((_, i) => i), value: 0,
@@ -70,8 +84,8 @@
       body: [drawn],
       said,
       note: "Coloured: the exact metrics that agree with the log and the assumption at 95% confidence; grey: " +
-        "with nothing assumed and 6,040 users; line: the exact metric. The ranges were computed beforehand by the " +
-        "package, as each end takes a convex programme.",
+        "with nothing assumed and 6,040 users; upright line: the exact metric. With the prior: estimates, and 95% " +
+        "intervals that know nothing of their bias. The package computed all of them beforehand.",
     });
     update();
   };

@@ -13,9 +13,10 @@ from sampled_metrics.plots import STYLE
 
 IMAGES = Path(__file__).parents[3] / "_build" / "html" / "_images"
 PHONE = 390
-#: Pairs of texts side by side with less than three pixels between their ink, or over one another,
-#: by what they say. Matplotlib draws a text as a group of glyphs with a comment that spells it. The
-#: boxes of two labels that stand at the same slant overlap where their ink does not.
+#: Pairs of texts with less than three pixels between their ink side by side and less than one from
+#: top to bottom, by what they say: they overlap or touch. Matplotlib draws a text as a group of
+#: glyphs with a comment that spells it. The boxes of two labels that stand at the same slant
+#: overlap where their ink does not.
 COVERED = """() => {
   const slant = (g) => {
     const turned = /rotate\\((-?[\\d.]+)/.exec(g.innerHTML);
@@ -28,7 +29,7 @@ COVERED = """() => {
   }));
   const apart = (a, b) => Math.max(
     Math.max(a.left, b.left) - Math.min(a.right, b.right) - 3,
-    Math.max(a.top, b.top) - Math.min(a.bottom, b.bottom) + 1,
+    Math.max(a.top, b.top) - Math.min(a.bottom, b.bottom) - 1,
   );
   return texts.flatMap((a, i) => texts.slice(i + 1)
     .filter((b) => !(a.slant && a.slant === b.slant) && apart(a.box, b.box) < 0)
@@ -58,13 +59,17 @@ def test_no_text_covers_another(page, image):
     assert pairs == []
 
 
-@pytest.mark.parametrize("apart", [True, False])
-def test_two_texts_at_one_place_are_found(page, apart):
+@pytest.mark.parametrize(
+    ("at", "found"),
+    [((0.4, 0.5), False), ((0.11, 0.5), True), ((0.1, 0.6), False), ((0.1, 0.528), True)],
+    ids=["side by side", "over each other", "one above the other", "touching from above"],
+)
+def test_texts_that_touch_are_found(page, at, found):
     figure, out = Figure(figsize=(6, 3)), StringIO()
     figure.text(0.1, 0.5, "one")
-    figure.text(0.4 if apart else 0.11, 0.5, "two")
+    figure.text(*at, "two")
     with matplotlib.rc_context({"svg.fonttype": STYLE["svg.fonttype"]}):
         figure.savefig(out, format="svg")
     pairs, texts = covered(page, out.getvalue())
     assert texts == 2
-    assert pairs == ([] if apart else [["one", "two"]])
+    assert pairs == ([["one", "two"]] if found else [])

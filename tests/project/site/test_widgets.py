@@ -7,6 +7,7 @@ import json
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from checks import faults, visit
 from scipy.optimize import brentq, linprog
@@ -14,7 +15,16 @@ from scipy.special import xlogy
 
 from sampled_book import widgets
 from sampled_book.datasets import bundled_ranks
-from sampled_metrics import Protocol, consistency, estimators, metric
+from sampled_metrics import (
+    Protocol,
+    compare,
+    consistency,
+    estimate,
+    estimators,
+    metric,
+    priors,
+    read_log,
+)
 
 SCRIPTS = widgets.FOLDER
 NAMES = ["podium", "reversal", "draw", "line", "ties", "correct", "assume", "table"]
@@ -303,6 +313,77 @@ def test_the_bundled_data_are_those_of_the_package():
     assert [list(each) for each in ranges.values()] == [list(map(str, widgets.NEGATIVES))] * 2
 
 
+@pytest.fixture(scope="module")
+def log_of_100():
+    """Sampled ranks that the widget on assumptions was computed from, and their protocol."""
+    protocol, _, sampled = widgets.drawn(100)
+    return protocol, sampled
+
+
+@pytest.mark.parametrize("name", widgets.METRICS)
+def test_what_a_prior_says_is_what_the_package_says(page, log_of_100, name):
+    protocol, sampled = log_of_100
+    users = sampled["X"].size
+    counts = {who: np.bincount(r - 1, minlength=101) for who, r in sampled.items()}
+    fit = priors.maximum_entropy(sum(counts.values()), protocol)
+    gamma = estimators.default_gamma(users)
+    values = estimators.bias_variance(metric(name), protocol, gamma, fit.mass).values
+    held = page.evaluate(f"() => sampledMetrics.possible['{name}'][100]")
+    for who, found in held.items():
+        value, low, high = found["prior"]["log"]["value"]
+        # The package moves the prior's users to fewer ranks first.
+        assert value == pytest.approx(counts[who] @ values / users, rel=2e-3)
+        assert low < value < high
+    rows = {"recommender": [], "user": [], "rank": []}
+    for who, ranks in sampled.items():
+        rows["recommender"] += [who] * users
+        rows["user"] += range(users)
+        rows["rank"] += ranks.tolist()
+    log = read_log(pd.DataFrame(rows), n_items=protocol.n_items, n_negatives=100, replacement=True)
+    whole = estimate(log, [name], estimators=[widgets.PRIOR], identification=False).frame
+    for row in whole.itertuples():
+        found = held[row.recommender]["prior"]["log"]["value"]
+        np.testing.assert_allclose(found, [row.value, row.low, row.high], rtol=0, atol=1e-9)
+    judged = compare(log, name, estimator=widgets.PRIOR, shape=None).frame
+    likely = sorted(
+        (row.likely, row.second if row.likely == row.first else row.first)
+        for row in judged.itertuples()
+        if row.likely
+    )
+    assert likely == sorted(
+        (who, two) for who, found in held.items() for two in found["prior"]["log"]["ahead"]
+    )
+
+
+def test_the_last_thing_to_assume_is_a_prior_and_gives_no_verdict(page):
+    root = page.locator("[data-widget=assume]")
+    dial = root.locator("input[type=range]")
+    for label, size in (("Recall@10", "6,040"), ("Recall@10", "a million"), ("NDCG@10", "6,040")):
+        for choice in (label, size, "100"):
+            root.locator("fieldset").get_by_text(choice, exact=True).click()
+        users = "million" if size == "a million" else "log"
+        dial.focus()
+        page.keyboard.press("End")
+        words = said(page, "assume")
+        held = page.evaluate(f"() => sampledMetrics.possible['{label.lower()}'][100]")
+        shown = root.locator("svg").get_attribute("aria-label")
+        for who, found in held.items():
+            prior = found["prior"][users]
+            value, low, high = (f"{100 * end:.1f}%" for end in prior["value"])
+            assert f"{who} {value} ({low} to {high})" in shown
+            for two in prior["ahead"]:
+                assert f"{who} ahead of {two}" in words
+        ahead = sum(len(found["prior"][users]["ahead"]) for found in held.values())
+        assert words.count("ahead of") == ahead
+        assert ("no verdict" in words) == (ahead > 0)
+        assert "beats" not in words
+        page.keyboard.press("Home")
+        assert "erdict in" in said(page, "assume")
+    box = dial.bounding_box()
+    page.mouse.click(box["x"] + box["width"] - 4, box["y"] + box["height"] / 2)
+    assert "a prior" in root.locator("output").inner_text()
+
+
 def test_scripts_are_small():
     packed = [len(gzip.compress(path.read_bytes(), 9)) for path in SCRIPTS.glob("*.js")]
     assert sum(packed) < 150_000
@@ -388,6 +469,23 @@ def test_ranks_are_moved_by_keyboard_and_by_touch(page):
     page.mouse.up()
     said(page, "reversal")
     assert int(dot.get_attribute("aria-valuenow")) > 10
+
+
+def test_sliders_have_room_on_a_phone_and_the_dial_moves_nothing(browser, address):
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.goto(address)
+    ready(page)
+    page.add_style_tag(content=".sm-widget { min-height: 0 !important }")
+    widths = "() => [...document.querySelectorAll('input[type=range]')].map(e => e.offsetWidth)"
+    assert min(page.evaluate(widths)) >= 150
+    root, tall = page.locator("[data-widget=assume]"), []
+    root.locator("input[type=range]").focus()
+    for _ in range(len(widgets.SHAPES) + 1):
+        said(page, "assume")
+        tall.append(root.evaluate("e => e.offsetHeight"))
+        page.keyboard.press("ArrowRight")
+    page.close()
+    assert len(set(tall)) == 1
 
 
 def test_nothing_moves_while_a_widget_fills(browser, address):
