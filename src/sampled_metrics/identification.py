@@ -45,7 +45,11 @@ _EVERY, _FINER = 4_096, 16
 LEVELS = (2.5, 8.0)
 #: Deviance that a bound may lie below a profile before ranks are added, how often they are, and
 #: how many for one part.
-_NEAR, _ROUNDS, _MORE = 0.1, 8, 6
+_NEAR, _ROUNDS, _MORE = 0.1, 8, 12
+#: How near to its optimum a programme is solved, as a part of that.
+_AIM = 0.1
+#: How much of an interval's width either end may leave open, and lines that are drawn until then.
+_ENOUGH, _TRIES = 0.005, 8
 #: Nearer to its optimum rounding lets no programme come, in nats per user.
 _ROUNDING = 3e-11
 #: Problems solved at once.
@@ -125,7 +129,7 @@ class Interval:
         How often, in the long run, such an interval holds the exact metric, but for distributions
         that :func:`interval` names.
     gap : float
-        How much further out than the programme's own solution either end may lie.
+        How much further out either end may be than a compatible distribution that was found.
     at_low, at_high : dict of int to float
         Distributions of the true ranks near the two ends: users at each rank, as a share of all
         users. With several relevant items they sum to the number of them that the metric sees.
@@ -192,11 +196,12 @@ class Profile:
     range : tuple of float
         The least and the most that the metric can be.
     gap : float
-        How far below the profile the lines may lie where they are meant to touch it.
+        How much further out either end may be, at the levels, than a distribution that was found.
     fit : Fit
     scores : list of list of ndarray
-        For each line and part, for each cell of sampled ranks, how many times likelier it is,
-        as a logarithm, under the best distribution than under the one where the line touches.
+        For each level of the lower end, then of the upper one, and each part: for each cell of
+        sampled ranks, how many times likelier it is, as a logarithm, under the best distribution
+        than under the one where a line touches near the level.
 
     Examples
     --------
@@ -877,35 +882,65 @@ class Programme:
         self.partition, self.columns = partition, columns
         self.shares = np.array([part.share for part in partition.parts])
         #: Sides of samples, with the best mixtures of both where the metric costs nothing.
-        self._bases: dict[int, tuple[list[FloatArray], list[list[FloatArray]], _Solved]] = {}
+        self._bases: dict[bytes, tuple[list[list[FloatArray]], _Solved]] = {}
 
     def profiles(
         self, samples: Sequence[list[FloatArray]], levels: Sequence[float] = LEVELS
     ) -> list[Profile]:
-        """The profile of each sample, from :meth:`Partition.counts`, and lines near the levels."""
+        """The profile of each sample, from :meth:`Partition.counts`, and lines near the levels.
+
+        For a single level lines are added until they leave hardly anything open there.
+        """
         if not self.columns:
             fit, none = Fit(0.0, 0), np.empty(0)
             return [Profile(none, none, self.partition.range, 0.0, fit, []) for _ in samples]
         every, base = self._based([(sample, side) for sample in samples for side in (0, 1)])
-        signs = np.tile([1.0, -1.0], len(samples))
-        units = _units(every)
+        signs, units = np.tile([1.0, -1.0], len(samples)), _units(every)
+        low, high = self.partition.range
+        traces = [
+            _Trace(sign, n, base.part([i]), self.partition)
+            for i, (sign, n) in enumerate(zip(signs, units, strict=True))
+        ]
         # Lines at the deviance of a level: it grows with the square of their slope, roughly.
         middle = float(np.median(levels))
-        low, high = self.partition.range
         spread = np.sqrt(np.maximum(base.value - low, (high - low) / units) * (high - low) / units)
         slope = signs * np.sqrt(middle) / spread
-        found, deviance = base, np.full(len(every), middle)
-        for rounds in (1, _ROUNDS):
-            slope = slope * np.clip(np.sqrt(middle / np.maximum(deviance, 1e-3 * middle)), 0.03, 30)
-            found = self._solved(every, slope / (2.0 * units), found.chosen, rounds)
-            deviance = 2.0 * units * np.maximum(base.likelihood - found.likelihood, 0.0)
-        lines = []
+        whole = list(range(len(every)))
+        near, drawn = self._drawn(traces, every, whole, slope, base), []
+        if len(levels) > 1:
+            slope = np.array([one.towards(middle) for one in traces])
+            near = self._drawn(traces, every, whole, slope, near)
         for level in levels:
-            ratio = level / np.maximum(deviance, 1e-3 * middle)
-            at = slope * np.sqrt(np.minimum(ratio, 1e3))
-            found = self._solved(every, at / (2.0 * units), found.chosen)
-            lines.append((at, found))
-        return [self._profile(i, every[2 * i], units, base, lines) for i in range(len(samples))]
+            for _ in range(_TRIES if len(levels) == 1 else 1):
+                ends = np.array([one.end(level) for one in traces])
+                gaps = np.array([one.gap(level) for one in traces])
+                enough = _ENOUGH * np.repeat(ends[1::2] - ends[::2], 2)
+                left = np.flatnonzero(gaps > np.maximum(enough, 1e-7)).tolist()
+                if not left:
+                    break
+                slope = np.array([traces[i].towards(level) for i in left])
+                again = self._drawn(traces, every, left, slope, near.part(left))
+                near = again if len(left) == len(every) else near.updated(left, again)
+            drawn.append(near)
+        return [
+            self._profile(traces[2 * i : 2 * i + 2], every[2 * i], levels, base, drawn, i)
+            for i in range(len(samples))
+        ]
+
+    def _drawn(
+        self,
+        traces: list[_Trace],
+        every: list[list[FloatArray]],
+        some: list[int],
+        slopes: FloatArray,
+        begin: _Solved,
+    ) -> _Solved:
+        """The mixtures where lines of given slopes touch some profiles, added to these."""
+        samples = [every[i] for i in some]
+        found = self._solved(samples, slopes / (2.0 * _units(samples)), begin)
+        for place, i in enumerate(some):
+            traces[i].add(float(slopes[place]), found, place)
+        return found
 
     def apart(
         self, pairs: Sequence[tuple[list[FloatArray], list[FloatArray]]], slopes: FloatArray
@@ -924,7 +959,7 @@ class Programme:
         every, base = self._based([(one, i) for pair in pairs for i, one in enumerate(pair)])
         units = _units(every)
         signed = np.repeat(slopes, 2) * np.tile([1.0, -1.0], len(pairs))
-        found = self._solved(every, signed / (2.0 * units), base.chosen)
+        found = self._solved(every, signed / (2.0 * units), base)
         bounds = 2.0 * units * (found.bound + base.likelihood)
         both = [_scores(sample, base, found, i) for i, sample in enumerate(every)]
         return bounds[::2] + bounds[1::2], [both[i : i + 2] for i in range(0, len(both), 2)]
@@ -933,17 +968,21 @@ class Programme:
         self, sides: Sequence[tuple[list[FloatArray], int]]
     ) -> tuple[list[list[FloatArray]], _Solved]:
         """The counts of sides of samples, and their best mixtures where the metric is free."""
-        new = {id(sample): sample for sample, _ in sides if id(sample) not in self._bases}
+        new = {key: s for s, _ in sides if (key := self._key(s)) not in self._bases}
         if new:
             both = [side for sample in new.values() for side in self._sides(sample)]
             found = self._solved(both, np.zeros(len(both)))
-            for i, (key, sample) in enumerate(new.items()):
+            for i, key in enumerate(new):
                 at = slice(2 * i, 2 * i + 2)
-                self._bases[key] = sample, both[at], found.part(range(2 * i, 2 * i + 2))
-        bases = [self._bases[id(sample)] for sample, _ in sides]
-        every = [counts[side] for (_, counts, _), (_, side) in zip(bases, sides, strict=True)]
-        parts = [one.part([side]) for (*_, one), (_, side) in zip(bases, sides, strict=True)]
+                self._bases[key] = both[at], found.part(range(2 * i, 2 * i + 2))
+        bases = [self._bases[self._key(sample)] for sample, _ in sides]
+        every = [counts[side] for (counts, _), (_, side) in zip(bases, sides, strict=True)]
+        parts = [one.part([side]) for (_, one), (_, side) in zip(bases, sides, strict=True)]
         return every, _Solved.joined(parts)
+
+    @staticmethod
+    def _key(sample: list[FloatArray]) -> bytes:
+        return b"".join(counts.tobytes() for counts in sample)
 
     def _sides(self, sample: list[FloatArray]) -> tuple[list[FloatArray], list[FloatArray]]:
         """The counts with one user fewer at the first sampled ranks, and with one more."""
@@ -958,87 +997,111 @@ class Programme:
         self,
         samples: Sequence[list[FloatArray]],
         slopes: FloatArray,
-        begin: Sequence[list[IntArray]] | None = None,
+        begin: _Solved | None = None,
         rounds: int = _ROUNDS,
     ) -> _Solved:
         """The likeliest mixtures of each sample where the metric costs so much a user.
 
-        Each part of each sample is a problem of its own, of few columns: from those in `begin` on
-        the ones that its bound lacks are added.
+        Each part of each sample is a problem of its own, of few columns: to those that `begin`
+        needs the ones that its bound lacks are added.
         """
         parts, cells_ = len(self.columns), max(one.laws.shape[1] for one in self.columns)
         units, size = _units(samples), (len(samples), parts)
-        near = np.maximum(1e-2 * _NEAR / (2.0 * units * parts), _ROUNDING)
         shares = np.zeros((*size, cells_))
         for i, counts in enumerate(samples):
             for g, c in enumerate(counts):
                 shares[i, g, : c.size] = c / units[i]
         # The side that is sought: the least metric where it costs, else the most.
-        down = np.arange(len(samples)) % 2 == 0
-        first = [one.first for one in self.columns]
-        chosen = [[*first] for _ in samples] if begin is None else [[*each] for each in begin]
-        weights: list[list[FloatArray]] = [[np.empty(0)] * parts for _ in samples]
-        value, likelihood, bound, short = np.zeros((4, *size))
+        down = (slopes > 0) | ((slopes == 0) & (np.arange(len(samples)) % 2 == 0))
+        targets = [(one.high, one.low) for one in self.columns]
+        # A deviance of 1 for one part, and how far from its optimum a programme may stay.
+        unit = 1.0 / (2.0 * units * parts)
+        near = np.repeat(np.maximum(_AIM * _NEAR * unit, _ROUNDING)[:, np.newaxis], parts, axis=1)
+        at, weights = np.empty(size, dtype=object), np.empty(size, dtype=object)
+        prices = np.empty(size, dtype=object)
+        for i, g in np.ndindex(size):
+            at[i, g] = self.columns[g].first
+            if begin is not None:
+                had, held = begin.at[i][g], begin.weights[i][g]
+                kept = held * units[i] > 1e-1
+                at[i, g] = np.union1d(had[kept], self.columns[g].cover)
+                weights[i, g] = _moved(held, had, at[i, g])
+                prices[i, g] = begin.prices[i][g]
+        value, likelihood, bound = np.zeros((3, *size))
         expected, todo = np.ones((*size, cells_)), list(np.ndindex(size))
         for left in range(rounds, -1, -1):
-            found = self._mixtures(todo, chosen, shares, slopes, down, near)
-            lacking = []
-            for (i, g), (w, prices) in zip(todo, found, strict=True):
-                one, at, c = self.columns[g], chosen[i][g], shares[i, g]
+            self._mix(todo, at, weights, prices, shares, slopes, down, near)
+            lacking: dict[tuple[int, ...], IntArray] = {}
+            for g, one in enumerate(self.columns):
+                some = [i for i, part in todo if part == g]
+                if not some:
+                    continue
                 seen = one.laws.shape[1]
-                c, e = c[:seen], w @ one.laws[at]
-                target = one.low if down[i] else one.high
-                gradient = slopes[i] * self.shares[g] * target - one.laws @ (c / e)
-                if prices.size:
-                    gradient -= prices[: len(one.falls)] @ one.falls
-                least, logs = gradient.min(), float(c @ np.log(e))
-                weights[i][g], expected[i, g, :seen] = w, e
-                value[i, g], likelihood[i, g] = self.shares[g] * (w @ target[at]), logs
-                bound[i, g] = c.sum() - logs + least
-                short[i, g] = gradient[at].min() - least
-                enough = gradient[at].min() - 0.1 * _NEAR / (2.0 * units[i] * parts)
-                lacking.append(local_maxima(-gradient, -enough, _MORE))
-            far = short.sum(axis=1) * 2.0 * units > _NEAR
+                c = shares[some, g, :seen]
+                e = np.array([weights[i, g] @ one.laws[at[i, g]] for i in some])
+                gradients = (c / e) @ one.laws.T
+                logs = (c * np.log(e)).sum(axis=1)
+                for place, i in enumerate(some):
+                    target = targets[g][int(down[i])]
+                    gradient = slopes[i] * self.shares[g] * target - gradients[place]
+                    price = np.maximum(prices[i, g][1 : 1 + len(one.falls)], 0.0)
+                    if price.size:
+                        gradient -= price @ one.falls
+                    expected[i, g, :seen] = e[place]
+                    value[i, g] = self.shares[g] * (weights[i, g] @ target[at[i, g]])
+                    likelihood[i, g] = logs[place]
+                    bound[i, g] = c[place].sum() - logs[place] + gradient.min()
+                    enough = gradient[at[i, g]].min() - 0.1 * _NEAR * unit[i]
+                    if left:
+                        lacking[i, g] = local_maxima(-gradient, -enough, _MORE)
+            lacks = slopes[:, np.newaxis] * value - likelihood - bound
+            far = lacks.sum(axis=1) > parts * _NEAR * unit
             if not left or not far.any():
                 break
             todo, before = [], todo
-            for (i, g), more in zip(before, lacking, strict=True):
-                if far[i] and more.size:
-                    at = chosen[i][g]
-                    if left == rounds:
-                        at = self._needed(g, at, weights[i][g], float(units[i]))
-                    chosen[i][g] = np.union1d(at, more)
-                    todo.append((i, g))
+            for i, g in before:
+                if not far[i] or lacks[i, g] <= 0.5 * _NEAR * unit[i]:
+                    continue
+                more = np.setdiff1d(lacking[i, g], at[i, g])
+                if more.size:
+                    had, held = at[i, g], weights[i, g]
+                    kept = held * units[i] > 1e-3
+                    at[i, g] = np.union1d(had[kept], np.union1d(more, self.columns[g].cover))
+                    weights[i, g] = _moved(held, had, at[i, g])
+                elif near[i, g] > _ROUNDING:
+                    near[i, g] = max(0.1 * near[i, g], _ROUNDING)
+                else:
+                    continue
+                todo.append((i, g))
             if not todo:
                 break
         value, likelihood, bound = (x.sum(axis=1) for x in (value, likelihood, bound))
-        needed = [
-            [self._needed(g, at, weights[i][g], float(units[i])) for g, at in enumerate(each)]
-            for i, each in enumerate(chosen)
-        ]
         return _Solved(
-            value + self.partition.rest, likelihood, bound, expected, chosen, weights, needed
+            value + self.partition.rest,
+            likelihood,
+            bound,
+            expected,
+            at.tolist(),
+            weights.tolist(),
+            prices.tolist(),
         )
 
-    def _needed(self, g: int, at: IntArray, weights: FloatArray, units: float) -> IntArray:
-        """Columns that hold a tenth of a user or more, and those that show all cells."""
-        return np.union1d(at[weights * units > 1e-1], self.columns[g].cover)
-
-    def _mixtures(
+    def _mix(
         self,
         todo: Sequence[tuple[int, ...]],
-        chosen: Sequence[list[IntArray]],
+        at: np.ndarray,
+        weights: np.ndarray,
+        prices: np.ndarray,
         shares: FloatArray,
         slopes: FloatArray,
         down: np.ndarray,
         near: FloatArray,
-    ) -> list[tuple[FloatArray, FloatArray]]:
-        """Weights of the chosen columns, and prices of their falls, for parts of samples."""
+    ) -> None:
+        """New weights of the columns that are in use, and prices of sums, for parts of samples."""
         r = max(len(one.falls) for one in self.columns)
-        found = []
         for start in range(0, len(todo), _BATCH):
             some = todo[start : start + _BATCH]
-            k = max(chosen[i][g].size for i, g in some)
+            k = max(at[i, g].size for i, g in some)
             # A cell that a part lacks holds everything, and nobody is observed in it.
             laws = np.ones((len(some), shares.shape[2], k + r))
             laws[:, :, k:] = 0.0
@@ -1047,44 +1110,49 @@ class Programme:
             rows[:, 0, :k], right[:, 0] = 1.0, 1.0
             rows[:, 1 + np.arange(r), k + np.arange(r)] = -1.0
             right[:, 1:] = -1.0  # for rows that a part lacks
+            begun = weights[some[0]] is not None
+            held, priced = np.zeros((len(some), k + r)), np.zeros((len(some), 1 + r))
             for p, (i, g) in enumerate(some):
-                one = self.columns[g]
-                at = np.pad(chosen[i][g], (0, k - chosen[i][g].size), mode="edge")
-                laws[p, : one.laws.shape[1], :k] = one.laws[at].T
-                rows[p, 1 : 1 + len(one.falls), :k] = one.falls[:, at]
+                one, used = self.columns[g], np.full(k, at[i, g][-1])
+                used[: at[i, g].size] = at[i, g]
+                laws[p, : one.laws.shape[1], :k] = one.laws[used].T
+                rows[p, 1 : 1 + len(one.falls), :k] = one.falls[:, used]
                 right[p, 1 : 1 + len(one.falls)] = 0.0
-                cost[p, :k] = slopes[i] * self.shares[g] * (one.low if down[i] else one.high)[at]
-            sample, part = np.array(some).T
-            weights, prices = likeliest(laws, shares[sample, part], cost, rows, right, near[sample])
-            for (i, g), w, price in zip(some, weights[:, :k], prices, strict=True):
-                last = chosen[i][g].size - 1
+                cost[p, :k] = slopes[i] * self.shares[g] * (one.low if down[i] else one.high)[used]
+                if begun:
+                    held[p, : weights[i, g].size] = weights[i, g]
+                    held[p, k:] = np.maximum(rows[p, 1:, :k] @ held[p, :k] - right[p, 1:], 0.0)
+                    priced[p] = prices[i, g]
+            of_sample, part = np.array(some).T
+            found, multipliers = likeliest(
+                laws,
+                shares[of_sample, part],
+                cost,
+                rows,
+                right,
+                near[of_sample, part],
+                (held, priced) if begun else None,
+            )
+            for (i, g), w, price in zip(some, found[:, :k], multipliers, strict=True):
+                last = at[i, g].size - 1
                 w = np.append(w[:last], w[last:].sum())
-                found.append((w / w.sum(), np.maximum(price[1:], 0.0)))
-        return found
+                weights[i, g], prices[i, g] = w / w.sum(), price
 
     def _profile(
         self,
-        i: int,
+        traces: list[_Trace],
         fewer: list[FloatArray],
-        units: FloatArray,
+        levels: Sequence[float],
         base: _Solved,
-        rounds: list[tuple[FloatArray, _Solved]],
+        drawn: list[_Solved],
+        i: int,
     ) -> Profile:
-        intercepts, slopes, gaps, scores = [], [], [], []
-        rest = self.partition.rest
-        for side in (2 * i, 2 * i + 1):
-            for slope, found in rounds:
-                # What the bound lacks of the programme's own value, as a deviance.
-                own = slope[side] / (2.0 * units[side]) * (found.value[side] - rest)
-                gaps.append(2.0 * units[side] * (own - found.likelihood[side] - found.bound[side]))
-                best = 2.0 * units[side] * (found.bound[side] + base.likelihood[side])
-                intercepts.append(best + slope[side] * rest)
-                slopes.append(-slope[side])
-                scores.append(_scores(fewer, base, found, side))
-        gap = float((np.array(gaps) / np.abs(slopes)).max())
+        # The last lines, which lie nearest to the levels, come first.
+        lines = np.array([line for one in traces for line in one.lines[::-1]])
+        scores = [_scores(fewer, base, one, side) for side in (2 * i, 2 * i + 1) for one in drawn]
+        gap = max(one.gap(level) for one in traces for level in levels)
         fit = self._fit(fewer, base.expected[2 * i])
-        ends = self.partition.range
-        return Profile(np.array(intercepts), np.array(slopes), ends, gap, fit, scores)
+        return Profile(lines[:, 0], lines[:, 1], self.partition.range, gap, fit, scores)
 
     def masses(self, sample: list[FloatArray], slope: float) -> dict[int, float]:
         """Users at each rank where a line of that slope touches the profile of a sample."""
@@ -1136,6 +1204,83 @@ def _scores(sample: list[FloatArray], base: _Solved, found: _Solved, i: int) -> 
     ]
 
 
+def _moved(weights: FloatArray, had: IntArray, at: IntArray) -> FloatArray:
+    """Weights of some columns as those of others, 0 of those that are new."""
+    found, place = np.zeros(at.size), np.minimum(np.searchsorted(had, at), had.size - 1)
+    same = had[place] == at
+    found[same] = weights[place[same]]
+    return found / found.sum()
+
+
+class _Trace:
+    """What is known of one side of a profile deviance: lines below it and points above it.
+
+    Parameters
+    ----------
+    sign : float
+        1 for the lower end of the metric, -1 for the upper one.
+    units : float
+        Users.
+    base : _Solved
+        The likeliest mixture.
+    partition : Partition
+    """
+
+    def __init__(self, sign: float, units: float, base: _Solved, partition: Partition) -> None:
+        self.sign, self.units, self.partition = sign, units, partition
+        #: The likelihood that a mixture has, and one that none exceeds.
+        self.reached, self.most = float(base.likelihood[0]), -float(base.bound[0])
+        #: Intercepts and slopes.
+        self.lines: list[tuple[float, float]] = []
+        #: How far out, deviance at most, and slope without its sign; the likeliest mixture first.
+        self.points: list[tuple[float, float, float]] = []
+        self._point(0.0, base, 0)
+
+    def _point(self, slope: float, found: _Solved, at: int) -> None:
+        deviance = 2.0 * self.units * max(self.most - float(found.likelihood[at]), 0.0)
+        self.points.append((-self.sign * float(found.value[at]), deviance, abs(slope)))
+
+    def add(self, slope: float, found: _Solved, at: int) -> None:
+        """A line, and the point where it touches."""
+        least = 2.0 * self.units * (float(found.bound[at]) + self.reached)
+        self.lines.append((least + slope * self.partition.rest, -slope))
+        self._point(slope, found, at)
+
+    def end(self, level: float) -> float:
+        """The value of the metric that no distribution of that deviance is beyond."""
+        low, high = self.partition.range
+        ends = [(level - intercept) / slope for intercept, slope in self.lines]
+        found = max(ends, default=low) if self.sign > 0 else min(ends, default=high)
+        return min(max(found, low), high)
+
+    def gap(self, level: float) -> float:
+        """How far within that end a distribution has no larger deviance."""
+        reached = [out for out, deviance, _ in self.points if deviance <= level]
+        if not reached:
+            return float(np.subtract(*self.partition.range[::-1]))
+        # Deviance is convex: between two points it is below the line that joins them.
+        for out, deviance, _ in self.points:
+            for further, more, _ in self.points:
+                if deviance <= level < more and further > out:
+                    part = (level - deviance) / (more - deviance)
+                    reached.append(out + part * (further - out))
+        return max(-self.sign * self.end(level) - max(reached), 0.0)
+
+    def towards(self, level: float) -> float:
+        """The slope of a line that touches near a level, with the sign of a cost."""
+        below = max((p for p in self.points if p[1] <= level), default=self.points[0])
+        above = min((p for p in self.points if p[1] > level), key=lambda p: p[1], default=None)
+        if above is None:
+            slope = below[2] * min(np.sqrt(1.05 * level / max(below[1], 1e-3 * level)), 30.0)
+        elif below[2] == 0 or above[0] <= below[0]:
+            slope = above[2] * max(np.sqrt(0.95 * level / above[1]), 0.03)
+        else:
+            # The line that joins them is parallel to the one sought, or nearly so.
+            slope = (above[1] - below[1]) / (above[0] - below[0])
+            slope = min(max(slope, below[2]), above[2])
+        return float(self.sign * slope)
+
+
 @dataclass(frozen=True, eq=False)
 class _Solved:
     """What the programmes of some samples found; `bound` is that of their dual."""
@@ -1146,7 +1291,7 @@ class _Solved:
     expected: FloatArray
     at: list[list[IntArray]]
     weights: list[list[FloatArray]]
-    chosen: list[list[IntArray]]
+    prices: list[list[FloatArray]]
 
     def part(self, samples: Iterable[int]) -> _Solved:
         """What was found for some of the samples."""
@@ -1158,8 +1303,15 @@ class _Solved:
             self.expected[each],
             [self.at[i] for i in each],
             [self.weights[i] for i in each],
-            [self.chosen[i] for i in each],
+            [self.prices[i] for i in each],
         )
+
+    def updated(self, samples: Sequence[int], again: _Solved) -> _Solved:
+        """What was found, where some of the samples have been solved again."""
+        parts = [self.part([i]) for i in range(len(self.at))]
+        for place, i in enumerate(samples):
+            parts[i] = again.part([place])
+        return _Solved.joined(parts)
 
     @classmethod
     def joined(cls, parts: Sequence[_Solved]) -> _Solved:
@@ -1171,5 +1323,5 @@ class _Solved:
             np.concatenate([p.expected for p in parts]),
             [x for p in parts for x in p.at],
             [x for p in parts for x in p.weights],
-            [x for p in parts for x in p.chosen],
+            [x for p in parts for x in p.prices],
         )
