@@ -1268,10 +1268,14 @@ class _Trace:
 
     def towards(self, level: float) -> float:
         """The slope of a line that touches near a level, with the sign of a cost."""
-        below = max((p for p in self.points if p[1] <= level), default=self.points[0])
+        inside = sorted((p for p in self.points if p[1] <= level), key=lambda p: p[2])
+        below = inside[-1] if inside else self.points[0]
         above = min((p for p in self.points if p[1] > level), key=lambda p: p[1], default=None)
         if above is None:
-            slope = below[2] * min(np.sqrt(1.05 * level / max(below[1], 1e-3 * level)), 30.0)
+            further = np.sqrt(1.05 * level / max(below[1], 1e-3 * level))
+            if len(inside) > 2 and inside[-2][1] > 0.9 * below[1]:  # there may be nothing further
+                further = 30.0
+            slope = below[2] * min(further, 30.0)
         elif below[2] == 0 or above[0] <= below[0]:
             slope = above[2] * max(np.sqrt(0.95 * level / above[1]), 0.03)
         else:
