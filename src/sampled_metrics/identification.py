@@ -17,6 +17,7 @@ import numbers
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -844,8 +845,10 @@ class Partition:
             for each, part in zip(found, self.parts, strict=True)
         ]
 
-    def programme(self, shape: Shape | None = None) -> Programme:
+    def programme(self, shape: Shape | None = None, bases: _Bases | None = None) -> Programme:
         """The programmes of samples of these parts, under an assumption or none.
+
+        What they have in common with those of other metrics is taken from `bases` and kept there.
 
         Raises
         ------
@@ -858,7 +861,10 @@ class Partition:
                 "shape must be None where the metric looks at more than the best relevant item: "
                 f"deeper ranks may well have more users for item {later[0][0]} of {later[0][1]}"
             )
-        return Programme(self, [_columns(part, shape) for part in self.parts])
+        # Where the metric costs nothing, it does not matter which metric it is.
+        alike = tuple((part.m, part.replacement, part.pools) for part in self.parts)
+        kept = {} if bases is None else bases.setdefault((shape, alike), {})
+        return Programme(self, [_columns(part, shape) for part in self.parts], kept)
 
 
 class Programme:
@@ -878,24 +884,34 @@ class Programme:
     True
     """
 
-    def __init__(self, partition: Partition, columns: list[_Columns]) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        columns: list[_Columns],
+        bases: dict[bytes, tuple[list[list[FloatArray]], _Solved]],
+    ) -> None:
         self.partition, self.columns = partition, columns
         self.shares = np.array([part.share for part in partition.parts])
         #: Sides of samples, with the best mixtures of both where the metric costs nothing.
-        self._bases: dict[bytes, tuple[list[list[FloatArray]], _Solved]] = {}
+        self._bases = bases
 
     def profiles(
-        self, samples: Sequence[list[FloatArray]], levels: Sequence[float] = LEVELS
+        self,
+        samples: Sequence[list[FloatArray]],
+        levels: Sequence[float] = LEVELS,
+        tries: int | None = None,
     ) -> list[Profile]:
         """The profile of each sample, from :meth:`Partition.counts`, and lines near the levels.
 
-        For a single level lines are added until they leave hardly anything open there.
+        For a single level lines are added until they leave hardly anything open there, or as
+        often as is said.
         """
         if not self.columns:
             fit, none = Fit(0.0, 0), np.empty(0)
             return [Profile(none, none, self.partition.range, 0.0, fit, []) for _ in samples]
         every, base = self._based([(sample, side) for sample in samples for side in (0, 1)])
         signs, units = np.tile([1.0, -1.0], len(samples)), _units(every)
+        tries = tries or (_TRIES if len(levels) == 1 else 1)
         low, high = self.partition.range
         traces = [
             _Trace(sign, n, base.part([i]), self.partition)
@@ -911,11 +927,12 @@ class Programme:
             slope = np.array([one.towards(middle) for one in traces])
             near = self._drawn(traces, every, whole, slope, near)
         for level in levels:
-            for _ in range(_TRIES if len(levels) == 1 else 1):
+            for _ in range(tries):
                 ends = np.array([one.end(level) for one in traces])
                 gaps = np.array([one.gap(level) for one in traces])
                 enough = _ENOUGH * np.repeat(ends[1::2] - ends[::2], 2)
-                left = np.flatnonzero(gaps > np.maximum(enough, 1e-7)).tolist()
+                far = np.array([one.far(level) for one in traces])
+                left = np.flatnonzero(far & (gaps > np.maximum(enough, 1e-7))).tolist()
                 if not left:
                     break
                 slope = np.array([traces[i].towards(level) for i in left])
@@ -978,7 +995,12 @@ class Programme:
         bases = [self._bases[self._key(sample)] for sample, _ in sides]
         every = [counts[side] for (counts, _), (_, side) in zip(bases, sides, strict=True)]
         parts = [one.part([side]) for (_, one), (_, side) in zip(bases, sides, strict=True)]
-        return every, _Solved.joined(parts)
+        base = _Solved.joined(parts)
+        for i, (_, side) in enumerate(sides):
+            each = zip(self.columns, self.shares, base.at[i], base.weights[i], strict=True)
+            terms = [share * (w @ (one.high if side else one.low)[at]) for one, share, at, w in each]
+            base.value[i] = self.partition.rest + sum(terms)
+        return every, base
 
     @staticmethod
     def _key(sample: list[FloatArray]) -> bytes:
@@ -1017,16 +1039,11 @@ class Programme:
         # A deviance of 1 for one part, and how far from its optimum a programme may stay.
         unit = 1.0 / (2.0 * units * parts)
         near = np.repeat(np.maximum(_AIM * _NEAR * unit, _ROUNDING)[:, np.newaxis], parts, axis=1)
-        at, weights = np.empty(size, dtype=object), np.empty(size, dtype=object)
-        prices = np.empty(size, dtype=object)
+        at, weights, prices = np.empty((3, *size), dtype=object)
         for i, g in np.ndindex(size):
             at[i, g] = self.columns[g].first
             if begin is not None:
-                had, held = begin.at[i][g], begin.weights[i][g]
-                kept = held * units[i] > 1e-1
-                at[i, g] = np.union1d(had[kept], self.columns[g].cover)
-                weights[i, g] = _moved(held, had, at[i, g])
-                prices[i, g] = begin.prices[i][g]
+                at[i, g] = self._needed(g, begin.at[i][g], begin.weights[i][g], units[i])
         value, likelihood, bound = np.zeros((3, *size))
         expected, todo = np.ones((*size, cells_)), list(np.ndindex(size))
         for left in range(rounds, -1, -1):
@@ -1064,10 +1081,10 @@ class Programme:
                     continue
                 more = np.setdiff1d(lacking[i, g], at[i, g])
                 if more.size:
-                    had, held = at[i, g], weights[i, g]
-                    kept = held * units[i] > 1e-3
-                    at[i, g] = np.union1d(had[kept], np.union1d(more, self.columns[g].cover))
-                    weights[i, g] = _moved(held, had, at[i, g])
+                    kept = at[i, g]
+                    if left == rounds:
+                        kept = self._needed(g, kept, weights[i, g], units[i])
+                    at[i, g] = np.union1d(kept, more)
                 elif near[i, g] > _ROUNDING:
                     near[i, g] = max(0.1 * near[i, g], _ROUNDING)
                 else:
@@ -1083,8 +1100,11 @@ class Programme:
             expected,
             at.tolist(),
             weights.tolist(),
-            prices.tolist(),
         )
+
+    def _needed(self, g: int, at: IntArray, weights: FloatArray, units: float) -> IntArray:
+        """Columns that hold a tenth of a user or more, and those that show all cells."""
+        return np.union1d(at[weights * units > 1e-1], self.columns[g].cover)
 
     def _mix(
         self,
@@ -1110,8 +1130,6 @@ class Programme:
             rows[:, 0, :k], right[:, 0] = 1.0, 1.0
             rows[:, 1 + np.arange(r), k + np.arange(r)] = -1.0
             right[:, 1:] = -1.0  # for rows that a part lacks
-            begun = weights[some[0]] is not None
-            held, priced = np.zeros((len(some), k + r)), np.zeros((len(some), 1 + r))
             for p, (i, g) in enumerate(some):
                 one, used = self.columns[g], np.full(k, at[i, g][-1])
                 used[: at[i, g].size] = at[i, g]
@@ -1119,19 +1137,9 @@ class Programme:
                 rows[p, 1 : 1 + len(one.falls), :k] = one.falls[:, used]
                 right[p, 1 : 1 + len(one.falls)] = 0.0
                 cost[p, :k] = slopes[i] * self.shares[g] * (one.low if down[i] else one.high)[used]
-                if begun:
-                    held[p, : weights[i, g].size] = weights[i, g]
-                    held[p, k:] = np.maximum(rows[p, 1:, :k] @ held[p, :k] - right[p, 1:], 0.0)
-                    priced[p] = prices[i, g]
             of_sample, part = np.array(some).T
             found, multipliers = likeliest(
-                laws,
-                shares[of_sample, part],
-                cost,
-                rows,
-                right,
-                near[of_sample, part],
-                (held, priced) if begun else None,
+                laws, shares[of_sample, part], cost, rows, right, near[of_sample, part]
             )
             for (i, g), w, price in zip(some, found[:, :k], multipliers, strict=True):
                 last = at[i, g].size - 1
@@ -1204,12 +1212,8 @@ def _scores(sample: list[FloatArray], base: _Solved, found: _Solved, i: int) -> 
     ]
 
 
-def _moved(weights: FloatArray, had: IntArray, at: IntArray) -> FloatArray:
-    """Weights of some columns as those of others, 0 of those that are new."""
-    found, place = np.zeros(at.size), np.minimum(np.searchsorted(had, at), had.size - 1)
-    same = had[place] == at
-    found[same] = weights[place[same]]
-    return found / found.sum()
+#: For each assumption, and what the parts of a sample are but for the metric: what is common.
+_Bases = dict[tuple[Shape | None, tuple[object, ...]], dict[bytes, Any]]
 
 
 class _Trace:
@@ -1266,6 +1270,10 @@ class _Trace:
                     reached.append(out + part * (further - out))
         return max(-self.sign * self.end(level) - max(reached), 0.0)
 
+    def far(self, level: float) -> bool:
+        """Whether no line touches near the level, or within it none is left to draw."""
+        return all(abs(deviance - level) > 0.02 * level for _, deviance, _ in self.points)
+
     def towards(self, level: float) -> float:
         """The slope of a line that touches near a level, with the sign of a cost."""
         inside = sorted((p for p in self.points if p[1] <= level), key=lambda p: p[2])
@@ -1295,7 +1303,6 @@ class _Solved:
     expected: FloatArray
     at: list[list[IntArray]]
     weights: list[list[FloatArray]]
-    prices: list[list[FloatArray]]
 
     def part(self, samples: Iterable[int]) -> _Solved:
         """What was found for some of the samples."""
@@ -1307,7 +1314,6 @@ class _Solved:
             self.expected[each],
             [self.at[i] for i in each],
             [self.weights[i] for i in each],
-            [self.prices[i] for i in each],
         )
 
     def updated(self, samples: Sequence[int], again: _Solved) -> _Solved:
@@ -1327,5 +1333,4 @@ class _Solved:
             np.concatenate([p.expected for p in parts]),
             [x for p in parts for x in p.at],
             [x for p in parts for x in p.weights],
-            [x for p in parts for x in p.prices],
         )

@@ -29,7 +29,6 @@ def likeliest(
     rows: FloatArray,
     right: FloatArray,
     near: FloatArray,
-    begin: tuple[FloatArray, FloatArray] | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Weights of the mixtures, and the multipliers of the rows.
 
@@ -45,9 +44,6 @@ def likeliest(
     right : ndarray of float, shape (problems, r)
     near : ndarray of float, shape (problems,)
         How far above its optimum each programme may stay.
-    begin : tuple of ndarray of float, shapes (problems, k) and (problems, r), optional
-        Weights and multipliers of much the same programmes, weights of further columns 0. From
-        where they lead no further a programme is solved from equal weights on.
 
     Returns
     -------
@@ -65,60 +61,27 @@ def likeliest(
     array([[0.6, 0.4]])
     """
     problems, _, k = laws.shape
-    weights, multipliers = np.empty((problems, k)), np.empty(right.shape)
+    weights, multipliers = np.full((problems, k), 1.0 / k), np.zeros(right.shape)
     scale, near = np.maximum(shares.sum(axis=1), 1e-6), np.asarray(near)
-    left = np.arange(problems)
-    for first in (begin, None) if begin is not None else (None,):
-        given = tuple(each[left] for each in (laws, shares, cost, rows, right, near))
-        state = _cold(*given[:4], scale[left]) if first is None else _warm(*given, *first)
-        for _ in range(_STEPS):
-            done, state = _step(*given, *state)
-            if done.any():
-                weights[left[done]], multipliers[left[done]] = (x[done] for x in state[:2])
-                left = left[~done]
-                if not left.size:
-                    return weights, multipliers
-                given = tuple(each[~done] for each in given)
-                state = tuple(each[~done] for each in state)
-    weights[left], multipliers[left] = state[:2]  # as near as rounding lets them come
-    return weights, multipliers
-
-
-def _cold(
-    laws: FloatArray, shares: FloatArray, cost: FloatArray, rows: FloatArray, scale: FloatArray
-) -> tuple[FloatArray, ...]:
-    """Equal weights, and multipliers with which no column is worth more than it costs."""
-    weights = np.full(cost.shape, 1.0 / cost.shape[1])
-    multipliers = np.zeros(rows.shape[:2])
     slope = cost - _times(shares / _along(laws, weights), laws)
     multipliers[:, 0] = slope.min(axis=1) - 0.5 * scale
     duals = np.maximum(slope - _times(multipliers, rows), 0.1 * scale[:, np.newaxis])
-    return weights, multipliers, duals
-
-
-def _warm(
-    laws: FloatArray,
-    shares: FloatArray,
-    cost: FloatArray,
-    rows: FloatArray,
-    right: FloatArray,
-    near: FloatArray,
-    weights: FloatArray,
-    multipliers: FloatArray,
-) -> tuple[FloatArray, ...]:
-    """Given weights and multipliers, moved so far from the boundary as they are from the optimum."""
-    weights, multipliers = weights + 1e-12 * rows[:, 0], multipliers.copy()
-    slope = cost - _times(shares / _along(laws, weights), laws) - _times(multipliers, rows)
-    inside = rows[:, 0] > 0
-    lowest = np.where(inside, slope, np.inf).min(axis=1)
-    multipliers[:, 0] += lowest
-    duals = np.maximum(slope - lowest[:, np.newaxis] * rows[:, 0], 0.0)
-    lacks = np.maximum((weights * duals).sum(axis=1), near)
-    duals += lacks[:, np.newaxis]
-    multipliers[:, 0] -= lacks
-    weights = np.maximum(weights, lacks[:, np.newaxis] / weights.shape[1] / duals)
-    weights = weights / (rows[:, 0] * weights).sum(axis=1, keepdims=True)
-    return weights, multipliers, duals
+    left = np.arange(problems)
+    given = (laws, shares, cost, rows, right, near)
+    state = (weights, multipliers, duals)
+    for _ in range(_STEPS):
+        done, state = _step(*given, *state)
+        if done.any():
+            for whole, part in zip((weights, multipliers, duals), state, strict=True):
+                whole[left[done]] = part[done]
+            left = left[~done]
+            if not left.size:
+                break
+            given = tuple(each[~done] for each in given)
+            state = tuple(each[~done] for each in state)
+    if left.size:  # as near as rounding lets them come
+        weights[left], multipliers[left] = state[:2]
+    return weights, multipliers
 
 
 def _step(
