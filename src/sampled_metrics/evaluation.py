@@ -560,7 +560,7 @@ def _decided(
     cells = {name: parts.counts([each]) for name, each in counts.items()}
     programme = parts.programme(shape)
     profiles = dict(
-        zip(cells, programme.profiles(list(cells.values()), (0.5 * wanted,), 1), strict=True)
+        zip(cells, programme.profiles(list(cells.values()), (0.5 * wanted,), rough=True), strict=True)
     )
     ways = [
         (pair, order, slope)

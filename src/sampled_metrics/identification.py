@@ -721,63 +721,39 @@ def _at_ranks(pool: int, m: int, replacement: bool) -> tuple[IntArray, FloatArra
     return above, found
 
 
-def _columns(part: _Part, shape: Shape | None) -> _Columns:
-    found = [_of_pool(part, pool, shape) for pool in part.pools]
-    starts = np.cumsum([0, *(one.last.size for one in found)])
-    # Far from the top the columns of one catalogue are as good as those of another like it.
-    near = 10.0 * (part.pools[-1] + 1) / part.m
-    firsts = [found[0].first, *(one.first[one.last[one.first] < near] for one in found[1:])]
-    falls = max(len(one.falls) for one in found)
-    laws = np.concatenate([one.laws for one in found])
+@lru_cache(maxsize=16)
+def _mixed(
+    pools: tuple[int, ...], m: int, replacement: bool, shape: Shape | None
+) -> tuple[FloatArray, FloatArray, IntArray, np.ndarray, IntArray]:
+    """What the columns of a part are for any metric: `laws`, `falls`, `last`, `head`, `cover`."""
+    found = [_of_pool(pool, m, replacement, shape) for pool in pools]
+    laws = np.concatenate([one[0] for one in found])
+    # Catalogues of one part are alike, but one may have a doubling more among its first ranks.
+    most = max(len(one[1]) for one in found)
+    falls = np.concatenate([np.pad(f, ((0, most - len(f)), (0, 0))) for _, f, _, _ in found], 1)
+    last, head = (np.concatenate([one[i] for one in found]) for i in (2, 3))
     cover = np.unique(laws.argmax(axis=0))
-    begin = [first + at for first, at in zip(firsts, starts, strict=False)]
-    return _Columns(
-        laws,
-        np.concatenate([one.low for one in found]),
-        np.concatenate([one.high for one in found]),
-        # Catalogues of one part are alike, but one may have a doubling more among its first ranks.
-        np.concatenate([np.pad(o.falls, ((0, falls - len(o.falls)), (0, 0))) for o in found], 1),
-        np.concatenate([one.last for one in found]),
-        np.concatenate([one.head for one in found]),
-        np.unique(np.concatenate([*begin, cover])),
-        cover,
-    )
+    for each in (laws, falls, last, head, cover):
+        each.setflags(write=False)
+    return laws, falls, last, head, cover
 
 
-def _of_pool(part: _Part, pool: int, shape: Shape | None) -> _Columns:
-    above, laws = _at_ranks(pool, part.m, part.replacement)
-    low, high = part.terms(pool, above)
-    angles = np.linspace(0.0, np.pi, int(_TAIL * np.pi * np.sqrt(part.m)) + 2)
-    spread = np.concatenate([0.5 * pool * (1.0 - np.cos(angles)), np.geomspace(1, pool, _HEAD)])
-    drops = np.argsort(np.diff(high), kind="stable")[:2]
-    few = np.array([0, 1, 2, 3, *spread, *above[drops], *above[drops + 1]])
-    few = np.clip(few, 0, pool)
-    last = 0 if shape is None else min(int(shape.head * (pool + 1) / part.m), pool + 1)
-    if last < 2:
-        first = np.searchsorted(above, np.unique(np.round(few)))
-        single = np.zeros(above.size, dtype=bool)
-        none = np.zeros((0, above.size))
-        return _Columns(laws, low, high, none, above, single, np.unique(first), first[:0])
-    inside = above < last
+def _of_pool(
+    pool: int, m: int, replacement: bool, shape: Shape | None
+) -> tuple[FloatArray, FloatArray, IntArray, np.ndarray]:
+    above, laws = _at_ranks(pool, m, replacement)
+    last = _head(pool, m, shape)
+    falls, inside = np.zeros((0, above.size)), above < last
+    if not last:
+        return laws, falls, above, inside
     ends = above[inside]  # of stretches of ranks, whose middle stands for them
     widths = np.diff(ends, prepend=-1)
     if (widths > 1).any():
         middles = ends - (widths - 1) // 2
-        of_stretch = np.add.reduceat(
-            law(part.m, middles, pool, part.replacement), cells(part.m), axis=1
-        )
+        of_stretch = np.add.reduceat(law(m, middles, pool, replacement), cells(m), axis=1)
     else:
         of_stretch = laws[inside]
-    every = np.arange(last)
-    means = [(np.cumsum(term) / (every + 1.0))[ends] for term in part.terms(pool, every)]
     even = np.cumsum(of_stretch * widths[:, np.newaxis], axis=0) / (ends + 1.0)[:, np.newaxis]
-    steps = np.geomspace(1, last, _HEAD)
-    head_first = np.searchsorted(
-        ends, np.clip([*range(12), *steps - 1, *above[drops]], 0, ends[-1])
-    )
-    tail_first = np.searchsorted(above[~inside], [x for x in few if x > ends[-1]])
-    tail_first = tail_first[tail_first < (~inside).sum()]
-    falls = np.zeros((0, above.size))
     doublings = int(np.log2(last + 1))
     if shape is not None and np.isfinite(shape.steepness) and doublings > 1:
         starts = 2 ** np.arange(doublings + 1) - 1.0
@@ -785,15 +761,56 @@ def _of_pool(part: _Part, pool: int, shape: Shape | None) -> _Columns:
         users = -np.diff(within, axis=1) / (ends + 1.0)[:, np.newaxis]
         users = np.pad(users.T, ((0, 0), (0, int((~inside).sum()))))
         falls = users[1:] - 2.0 / shape.steepness * users[:-1]
+    return np.concatenate([even, laws[~inside]]), falls, above, inside
+
+
+def _head(pool: int, m: int, shape: Shape | None) -> int:
+    """How many ranks an assumption is about; 0 if it says nothing."""
+    last = 0 if shape is None else min(int(shape.head * (pool + 1) / m), pool + 1)
+    return last if last >= 2 else 0
+
+
+def _columns(part: _Part, shape: Shape | None) -> _Columns:
+    laws, falls, last, head, cover = _mixed(part.pools, part.m, part.replacement, shape)
+    found = [_valued(part, pool, shape) for pool in part.pools]
+    starts = np.cumsum([0, *(low.size for low, _, _ in found)])
+    # Far from the top the columns of one catalogue are as good as those of another like it.
+    near = 10.0 * (part.pools[-1] + 1) / part.m
+    begin = [first + at for (_, _, first), at in zip(found, starts, strict=False)]
+    begin[1:] = [first[last[first] < near] for first in begin[1:]]
+    low, high = (np.concatenate([one[i] for one in found]) for i in (0, 1))
     return _Columns(
-        np.concatenate([even, laws[~inside]]),
+        laws, low, high, falls, last, head, np.unique(np.concatenate([*begin, cover])), cover
+    )
+
+
+def _valued(
+    part: _Part, pool: int, shape: Shape | None
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """The least and the most that the metric is in each column, and those to begin with."""
+    above, _ = _at_ranks(pool, part.m, part.replacement)
+    low, high = part.terms(pool, above)
+    angles = np.linspace(0.0, np.pi, int(_TAIL * np.pi * np.sqrt(part.m)) + 2)
+    spread = np.concatenate([0.5 * pool * (1.0 - np.cos(angles)), np.geomspace(1, pool, _HEAD)])
+    drops = np.argsort(np.diff(high), kind="stable")[:2]
+    few = np.array([0, 1, 2, 3, *spread, *above[drops], *above[drops + 1]])
+    few = np.clip(few, 0, pool)
+    last = _head(pool, part.m, shape)
+    if not last:
+        return low, high, np.unique(np.searchsorted(above, np.unique(np.round(few))))
+    inside = above < last
+    ends, every = above[inside], np.arange(last)
+    means = [(np.cumsum(term) / (every + 1.0))[ends] for term in part.terms(pool, every)]
+    steps = np.geomspace(1, last, _HEAD)
+    head_first = np.searchsorted(
+        ends, np.clip([*range(12), *steps - 1, *above[drops]], 0, ends[-1])
+    )
+    tail_first = np.searchsorted(above[~inside], [x for x in few if x > ends[-1]])
+    tail_first = tail_first[tail_first < (~inside).sum()]
+    return (
         np.concatenate([means[0], low[~inside]]),
         np.concatenate([means[1], high[~inside]]),
-        falls,
-        above,
-        inside,
         np.unique(np.concatenate([head_first, ends.size + tail_first]).astype(np.int64)),
-        ends[:0],
     )
 
 
@@ -899,19 +916,19 @@ class Programme:
         self,
         samples: Sequence[list[FloatArray]],
         levels: Sequence[float] = LEVELS,
-        tries: int | None = None,
+        rough: bool = False,
     ) -> list[Profile]:
         """The profile of each sample, from :meth:`Partition.counts`, and lines near the levels.
 
-        For a single level lines are added until they leave hardly anything open there, or as
-        often as is said.
+        For a single level lines are added until they leave hardly anything open there. Where only
+        the slopes of the lines are of interest, these may lie further below it: `rough`.
         """
         if not self.columns:
             fit, none = Fit(0.0, 0), np.empty(0)
             return [Profile(none, none, self.partition.range, 0.0, fit, []) for _ in samples]
         every, base = self._based([(sample, side) for sample in samples for side in (0, 1)])
         signs, units = np.tile([1.0, -1.0], len(samples)), _units(every)
-        tries = tries or (_TRIES if len(levels) == 1 else 1)
+        tries, rounds = 1 if rough or len(levels) > 1 else _TRIES, 1 if rough else _ROUNDS
         low, high = self.partition.range
         traces = [
             _Trace(sign, n, base.part([i]), self.partition)
@@ -922,10 +939,10 @@ class Programme:
         spread = np.sqrt(np.maximum(base.value - low, (high - low) / units) * (high - low) / units)
         slope = signs * np.sqrt(middle) / spread
         whole = list(range(len(every)))
-        near, drawn = self._drawn(traces, every, whole, slope, base), []
+        near, drawn = self._drawn(traces, every, whole, slope, base, 1), []
         if len(levels) > 1:
             slope = np.array([one.towards(middle) for one in traces])
-            near = self._drawn(traces, every, whole, slope, near)
+            near = self._drawn(traces, every, whole, slope, near, rounds)
         for level in levels:
             for _ in range(tries):
                 ends = np.array([one.end(level) for one in traces])
@@ -936,7 +953,7 @@ class Programme:
                 if not left:
                     break
                 slope = np.array([traces[i].towards(level) for i in left])
-                again = self._drawn(traces, every, left, slope, near.part(left))
+                again = self._drawn(traces, every, left, slope, near.part(left), rounds)
                 near = again if len(left) == len(every) else near.updated(left, again)
             drawn.append(near)
         return [
@@ -951,10 +968,11 @@ class Programme:
         some: list[int],
         slopes: FloatArray,
         begin: _Solved,
+        rounds: int,
     ) -> _Solved:
         """The mixtures where lines of given slopes touch some profiles, added to these."""
         samples = [every[i] for i in some]
-        found = self._solved(samples, slopes / (2.0 * _units(samples)), begin)
+        found = self._solved(samples, slopes / (2.0 * _units(samples)), begin, rounds)
         for place, i in enumerate(some):
             traces[i].add(float(slopes[place]), found, place)
         return found
