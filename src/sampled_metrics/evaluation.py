@@ -560,7 +560,11 @@ def _decided(
     cells = {name: parts.counts([each]) for name, each in counts.items()}
     programme = parts.programme(shape)
     profiles = dict(
-        zip(cells, programme.profiles(list(cells.values()), (0.5 * wanted,), rough=True), strict=True)
+        zip(
+            cells,
+            programme.profiles(list(cells.values()), (0.5 * wanted,), rough=True),
+            strict=True,
+        )
     )
     ways = [
         (pair, order, slope)
@@ -1057,7 +1061,9 @@ class _Sample:
             left = [name for name in self.names if name not in found]
             if not left:
                 break
-            made = parts.programme(assumed, self.bases).profiles([counts[name] for name in left], levels)
+            made = parts.programme(assumed, self.bases).profiles(
+                [counts[name] for name in left], levels
+            )
             kept, said = self.fitting(dict(zip(left, made, strict=True)), assumed)
             notes += said
             for name, profile in kept.items():

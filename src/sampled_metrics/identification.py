@@ -46,7 +46,7 @@ _EVERY, _FINER = 4_096, 16
 LEVELS = (2.5, 8.0)
 #: Deviance that a bound may lie below a profile before ranks are added, how often they are, and
 #: how many for one part.
-_NEAR, _ROUNDS, _MORE = 0.1, 8, 12
+_NEAR, _ROUNDS, _MORE = 0.05, 8, 12
 #: How near to its optimum a programme is solved, as a part of that.
 _AIM = 0.1
 #: How much of an interval's width either end may leave open, and lines that are drawn until then.
@@ -784,9 +784,7 @@ def _columns(part: _Part, shape: Shape | None) -> _Columns:
     )
 
 
-def _valued(
-    part: _Part, pool: int, shape: Shape | None
-) -> tuple[FloatArray, FloatArray, IntArray]:
+def _valued(part: _Part, pool: int, shape: Shape | None) -> tuple[FloatArray, FloatArray, IntArray]:
     """The least and the most that the metric is in each column, and those to begin with."""
     above, _ = _at_ranks(pool, part.m, part.replacement)
     low, high = part.terms(pool, above)
@@ -1016,7 +1014,9 @@ class Programme:
         base = _Solved.joined(parts)
         for i, (_, side) in enumerate(sides):
             each = zip(self.columns, self.shares, base.at[i], base.weights[i], strict=True)
-            terms = [share * (w @ (one.high if side else one.low)[at]) for one, share, at, w in each]
+            terms = [
+                share * (w @ (one.high if side else one.low)[at]) for one, share, at, w in each
+            ]
             base.value[i] = self.partition.rest + sum(terms)
         return every, base
 
@@ -1176,7 +1176,7 @@ class Programme:
         # The last lines, which lie nearest to the levels, come first.
         lines = np.array([line for one in traces for line in one.lines[::-1]])
         scores = [_scores(fewer, base, one, side) for side in (2 * i, 2 * i + 1) for one in drawn]
-        gap = max(one.gap(level) for one in traces for level in levels)
+        gap = float(max(one.gap(level) for one in traces for level in levels))
         fit = self._fit(fewer, base.expected[2 * i])
         return Profile(lines[:, 0], lines[:, 1], self.partition.range, gap, fit, scores)
 
@@ -1271,7 +1271,7 @@ class _Trace:
     def end(self, level: float) -> float:
         """The value of the metric that no distribution of that deviance is beyond."""
         low, high = self.partition.range
-        ends = [(level - intercept) / slope for intercept, slope in self.lines]
+        ends = [(level - intercept) / slope for intercept, slope in self.lines if slope]
         found = max(ends, default=low) if self.sign > 0 else min(ends, default=high)
         return min(max(found, low), high)
 
@@ -1289,7 +1289,7 @@ class _Trace:
         return max(-self.sign * self.end(level) - max(reached), 0.0)
 
     def far(self, level: float) -> bool:
-        """Whether no line touches near the level, or within it none is left to draw."""
+        """Whether no line touches within a fiftieth of the level."""
         return all(abs(deviance - level) > 0.02 * level for _, deviance, _ in self.points)
 
     def towards(self, level: float) -> float:
