@@ -563,7 +563,11 @@ def _decided(
     cells = {name: parts.counts([each]) for name, each in counts.items()}
     programme = parts.programme(shape)
     profiles = dict(
-        zip(cells, programme.profiles(list(cells.values()), (0.5 * wanted,)), strict=True)
+        zip(
+            cells,
+            programme.profiles(list(cells.values()), (0.5 * wanted,), rough=True),
+            strict=True,
+        )
     )
     ways = [
         (pair, order, slope)
@@ -598,7 +602,7 @@ class _Judge:
         names = [name for name in self.sample.names if any(name in pair for pair in pairs)]
         if not names:
             return {}, []
-        programme = self.parts.programme(shape)
+        programme = self.parts.programme(shape, self.sample.bases)
         found = programme.profiles([self.counts[name] for name in names])
         profiles, notes = self.sample.fitting(dict(zip(names, found, strict=True)), shape)
         ways = [
@@ -786,6 +790,8 @@ class _Sample:
         if log.weighted:
             raise ValueError(f"the log must have negatives that are drawn alike here, got {log!r}")
         self.names, self.replacement, self.grid = log.recommenders, log.replacement, log.grid
+        #: What the programmes of all metrics have in common.
+        self.bases: identification._Bases = {}
         if self.grid is not None:
             self._take_grid(self.grid)
         else:
@@ -1058,7 +1064,9 @@ class _Sample:
             left = [name for name in self.names if name not in found]
             if not left:
                 break
-            made = parts.programme(assumed).profiles([counts[name] for name in left], levels)
+            made = parts.programme(assumed, self.bases).profiles(
+                [counts[name] for name in left], levels
+            )
             kept, said = self.fitting(dict(zip(left, made, strict=True)), assumed)
             notes += said
             for name, profile in kept.items():

@@ -17,6 +17,7 @@ import numbers
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,7 +49,11 @@ _EVERY, _FINER = 4_096, 16
 LEVELS = (4.0, 12.0)
 #: Deviance that a bound may lie below a profile before ranks are added, how often they are, and
 #: how many for one part.
-_NEAR, _ROUNDS, _MORE = 0.1, 8, 6
+_NEAR, _ROUNDS, _MORE = 0.05, 8, 12
+#: How near to its optimum a programme is solved, as a part of that.
+_AIM = 0.1
+#: How much of an interval's width either end may leave open, and lines that are drawn until then.
+_ENOUGH, _TRIES = 0.005, 8
 #: Nearer to its optimum rounding lets no programme come, in nats per user.
 _ROUNDING = 3e-11
 #: Problems solved at once.
@@ -128,7 +133,7 @@ class Interval:
         How often, in the long run, such an interval holds the exact metric, but for distributions
         that :func:`interval` names.
     gap : float
-        How much further out than the programme's own solution either end may lie.
+        How much further out either end may be than a compatible distribution that was found.
     at_low, at_high : dict of int to float
         Distributions of the true ranks near the two ends: users at each rank, as a share of all
         users. With several relevant items they sum to the number of them that the metric sees.
@@ -195,11 +200,12 @@ class Profile:
     range : tuple of float
         The least and the most that the metric can be.
     gap : float
-        How far below the profile the lines may lie where they are meant to touch it.
+        How much further out either end may be, at the levels, than a distribution that was found.
     fit : Fit
     scores : list of list of ndarray
-        For each line and part, for each cell of sampled ranks, how many times likelier it is,
-        as a logarithm, under the best distribution than under the one where the line touches.
+        For each level of the lower end, then of the upper one, and each part: for each cell of
+        sampled ranks, how many times likelier it is, as a logarithm, under the best distribution
+        than under the one where a line touches near the level.
 
     Examples
     --------
@@ -804,63 +810,39 @@ def _at_ranks(pool: int, m: int, replacement: bool) -> tuple[IntArray, FloatArra
     return above, found
 
 
-def _columns(part: _Part, shape: Shape | None) -> _Columns:
-    found = [_of_pool(part, pool, shape) for pool in part.pools]
-    starts = np.cumsum([0, *(one.last.size for one in found)])
-    # Far from the top the columns of one catalogue are as good as those of another like it.
-    near = 10.0 * (part.pools[-1] + 1) / part.m
-    firsts = [found[0].first, *(one.first[one.last[one.first] < near] for one in found[1:])]
-    falls = max(len(one.falls) for one in found)
-    laws = np.concatenate([one.laws for one in found])
+@lru_cache(maxsize=16)
+def _mixed(
+    pools: tuple[int, ...], m: int, replacement: bool, shape: Shape | None
+) -> tuple[FloatArray, FloatArray, IntArray, np.ndarray, IntArray]:
+    """What the columns of a part are for any metric: `laws`, `falls`, `last`, `head`, `cover`."""
+    found = [_of_pool(pool, m, replacement, shape) for pool in pools]
+    laws = np.concatenate([one[0] for one in found])
+    # Catalogues of one part are alike, but one may have a doubling more among its first ranks.
+    most = max(len(one[1]) for one in found)
+    falls = np.concatenate([np.pad(f, ((0, most - len(f)), (0, 0))) for _, f, _, _ in found], 1)
+    last, head = (np.concatenate([one[i] for one in found]) for i in (2, 3))
     cover = np.unique(laws.argmax(axis=0))
-    begin = [first + at for first, at in zip(firsts, starts, strict=False)]
-    return _Columns(
-        laws,
-        np.concatenate([one.low for one in found]),
-        np.concatenate([one.high for one in found]),
-        # Catalogues of one part are alike, but one may have a doubling more among its first ranks.
-        np.concatenate([np.pad(o.falls, ((0, falls - len(o.falls)), (0, 0))) for o in found], 1),
-        np.concatenate([one.last for one in found]),
-        np.concatenate([one.head for one in found]),
-        np.unique(np.concatenate([*begin, cover])),
-        cover,
-    )
+    for each in (laws, falls, last, head, cover):
+        each.setflags(write=False)
+    return laws, falls, last, head, cover
 
 
-def _of_pool(part: _Part, pool: int, shape: Shape | None) -> _Columns:
-    above, laws = _at_ranks(pool, part.m, part.replacement)
-    low, high = part.terms(pool, above)
-    angles = np.linspace(0.0, np.pi, int(_TAIL * np.pi * np.sqrt(part.m)) + 2)
-    spread = np.concatenate([0.5 * pool * (1.0 - np.cos(angles)), np.geomspace(1, pool, _HEAD)])
-    drops = np.argsort(np.diff(high), kind="stable")[:2]
-    few = np.array([0, 1, 2, 3, *spread, *above[drops], *above[drops + 1]])
-    few = np.clip(few, 0, pool)
-    last = 0 if shape is None else min(int(shape.head * (pool + 1) / part.m), pool + 1)
-    if last < 2:
-        first = np.searchsorted(above, np.unique(np.round(few)))
-        single = np.zeros(above.size, dtype=bool)
-        none = np.zeros((0, above.size))
-        return _Columns(laws, low, high, none, above, single, np.unique(first), first[:0])
-    inside = above < last
+def _of_pool(
+    pool: int, m: int, replacement: bool, shape: Shape | None
+) -> tuple[FloatArray, FloatArray, IntArray, np.ndarray]:
+    above, laws = _at_ranks(pool, m, replacement)
+    last = _head(pool, m, shape)
+    falls, inside = np.zeros((0, above.size)), above < last
+    if not last:
+        return laws, falls, above, inside
     ends = above[inside]  # of stretches of ranks, whose middle stands for them
     widths = np.diff(ends, prepend=-1)
     if (widths > 1).any():
         middles = ends - (widths - 1) // 2
-        of_stretch = np.add.reduceat(
-            law(part.m, middles, pool, part.replacement), cells(part.m), axis=1
-        )
+        of_stretch = np.add.reduceat(law(m, middles, pool, replacement), cells(m), axis=1)
     else:
         of_stretch = laws[inside]
-    every = np.arange(last)
-    means = [(np.cumsum(term) / (every + 1.0))[ends] for term in part.terms(pool, every)]
     even = np.cumsum(of_stretch * widths[:, np.newaxis], axis=0) / (ends + 1.0)[:, np.newaxis]
-    steps = np.geomspace(1, last, _HEAD)
-    head_first = np.searchsorted(
-        ends, np.clip([*range(12), *steps - 1, *above[drops]], 0, ends[-1])
-    )
-    tail_first = np.searchsorted(above[~inside], [x for x in few if x > ends[-1]])
-    tail_first = tail_first[tail_first < (~inside).sum()]
-    falls = np.zeros((0, above.size))
     doublings = int(np.log2(last + 1))
     if shape is not None and np.isfinite(shape.steepness) and doublings > 1:
         starts = 2 ** np.arange(doublings + 1) - 1.0
@@ -868,15 +850,54 @@ def _of_pool(part: _Part, pool: int, shape: Shape | None) -> _Columns:
         users = -np.diff(within, axis=1) / (ends + 1.0)[:, np.newaxis]
         users = np.pad(users.T, ((0, 0), (0, int((~inside).sum()))))
         falls = users[1:] - 2.0 / shape.steepness * users[:-1]
+    return np.concatenate([even, laws[~inside]]), falls, above, inside
+
+
+def _head(pool: int, m: int, shape: Shape | None) -> int:
+    """How many ranks an assumption is about; 0 if it says nothing."""
+    last = 0 if shape is None else min(int(shape.head * (pool + 1) / m), pool + 1)
+    return last if last >= 2 else 0
+
+
+def _columns(part: _Part, shape: Shape | None) -> _Columns:
+    laws, falls, last, head, cover = _mixed(part.pools, part.m, part.replacement, shape)
+    found = [_valued(part, pool, shape) for pool in part.pools]
+    starts = np.cumsum([0, *(low.size for low, _, _ in found)])
+    # Far from the top the columns of one catalogue are as good as those of another like it.
+    near = 10.0 * (part.pools[-1] + 1) / part.m
+    begin = [first + at for (_, _, first), at in zip(found, starts, strict=False)]
+    begin[1:] = [first[last[first] < near] for first in begin[1:]]
+    low, high = (np.concatenate([one[i] for one in found]) for i in (0, 1))
     return _Columns(
-        np.concatenate([even, laws[~inside]]),
+        laws, low, high, falls, last, head, np.unique(np.concatenate([*begin, cover])), cover
+    )
+
+
+def _valued(part: _Part, pool: int, shape: Shape | None) -> tuple[FloatArray, FloatArray, IntArray]:
+    """The least and the most that the metric is in each column, and those to begin with."""
+    above, _ = _at_ranks(pool, part.m, part.replacement)
+    low, high = part.terms(pool, above)
+    angles = np.linspace(0.0, np.pi, int(_TAIL * np.pi * np.sqrt(part.m)) + 2)
+    spread = np.concatenate([0.5 * pool * (1.0 - np.cos(angles)), np.geomspace(1, pool, _HEAD)])
+    drops = np.argsort(np.diff(high), kind="stable")[:2]
+    few = np.array([0, 1, 2, 3, *spread, *above[drops], *above[drops + 1]])
+    few = np.clip(few, 0, pool)
+    last = _head(pool, part.m, shape)
+    if not last:
+        return low, high, np.unique(np.searchsorted(above, np.unique(np.round(few))))
+    inside = above < last
+    ends, every = above[inside], np.arange(last)
+    means = [(np.cumsum(term) / (every + 1.0))[ends] for term in part.terms(pool, every)]
+    steps = np.geomspace(1, last, _HEAD)
+    head_first = np.searchsorted(
+        ends, np.clip([*range(12), *steps - 1, *above[drops]], 0, ends[-1])
+    )
+    tail_first = np.searchsorted(above[~inside], [x for x in few if x > ends[-1]])
+    tail_first = tail_first[tail_first < (~inside).sum()]
+    return (
         np.concatenate([means[0], low[~inside]]),
         np.concatenate([means[1], high[~inside]]),
-        falls,
-        above,
-        inside,
         np.unique(np.concatenate([head_first, ends.size + tail_first]).astype(np.int64)),
-        ends[:0],
     )
 
 
@@ -928,8 +949,10 @@ class Partition:
             for each, part in zip(found, self.parts, strict=True)
         ]
 
-    def programme(self, shape: Shape | None = None) -> Programme:
+    def programme(self, shape: Shape | None = None, bases: _Bases | None = None) -> Programme:
         """The programmes of samples of these parts, under an assumption or none.
+
+        What they have in common with those of other metrics is taken from `bases` and kept there.
 
         Raises
         ------
@@ -942,7 +965,10 @@ class Partition:
                 "shape must be None where the metric looks at more than the best relevant item: "
                 f"deeper ranks may well have more users for item {later[0][0]} of {later[0][1]}"
             )
-        return Programme(self, [_columns(part, shape) for part in self.parts])
+        # Where the metric costs nothing, it does not matter which metric it is.
+        alike = tuple((part.m, part.replacement, part.pools) for part in self.parts)
+        kept = {} if bases is None else bases.setdefault((shape, alike), {})
+        return Programme(self, [_columns(part, shape) for part in self.parts], kept)
 
 
 class Programme:
@@ -962,39 +988,81 @@ class Programme:
     True
     """
 
-    def __init__(self, partition: Partition, columns: list[_Columns]) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        columns: list[_Columns],
+        bases: dict[bytes, tuple[list[list[FloatArray]], _Solved]],
+    ) -> None:
         self.partition, self.columns = partition, columns
         self.shares = np.array([part.share for part in partition.parts])
         #: Sides of samples, with the best mixtures of both where the metric costs nothing.
-        self._bases: dict[int, tuple[list[FloatArray], list[list[FloatArray]], _Solved]] = {}
+        self._bases = bases
 
     def profiles(
-        self, samples: Sequence[list[FloatArray]], levels: Sequence[float] = LEVELS
+        self,
+        samples: Sequence[list[FloatArray]],
+        levels: Sequence[float] = LEVELS,
+        rough: bool = False,
     ) -> list[Profile]:
-        """The profile of each sample, from :meth:`Partition.counts`, and lines near the levels."""
+        """The profile of each sample, from :meth:`Partition.counts`, and lines near the levels.
+
+        For a single level lines are added until they leave hardly anything open there. Where only
+        the slopes of the lines are of interest, these may lie further below it: `rough`.
+        """
         if not self.columns:
             fit, none = Fit(0.0, 0), np.empty(0)
             return [Profile(none, none, self.partition.range, 0.0, fit, []) for _ in samples]
         every, base = self._based([(sample, side) for sample in samples for side in (0, 1)])
-        signs = np.tile([1.0, -1.0], len(samples))
-        units = _units(every)
+        signs, units = np.tile([1.0, -1.0], len(samples)), _units(every)
+        tries, rounds = 1 if rough or len(levels) > 1 else _TRIES, 1 if rough else _ROUNDS
+        low, high = self.partition.range
+        traces = [
+            _Trace(sign, n, base.part([i]), self.partition)
+            for i, (sign, n) in enumerate(zip(signs, units, strict=True))
+        ]
         # Lines at the deviance of a level: it grows with the square of their slope, roughly.
         middle = float(np.median(levels))
-        low, high = self.partition.range
         spread = np.sqrt(np.maximum(base.value - low, (high - low) / units) * (high - low) / units)
         slope = signs * np.sqrt(middle) / spread
-        found, deviance = base, np.full(len(every), middle)
-        for rounds in (1, _ROUNDS):
-            slope = slope * np.clip(np.sqrt(middle / np.maximum(deviance, 1e-3 * middle)), 0.03, 30)
-            found = self._solved(every, slope / (2.0 * units), found.chosen, rounds)
-            deviance = 2.0 * units * np.maximum(base.likelihood - found.likelihood, 0.0)
-        lines = []
+        whole = list(range(len(every)))
+        near, drawn = self._drawn(traces, every, whole, slope, base, 1), []
+        if len(levels) > 1:
+            slope = np.array([one.towards(middle) for one in traces])
+            near = self._drawn(traces, every, whole, slope, near, rounds)
         for level in levels:
-            ratio = level / np.maximum(deviance, 1e-3 * middle)
-            at = slope * np.sqrt(np.minimum(ratio, 1e3))
-            found = self._solved(every, at / (2.0 * units), found.chosen)
-            lines.append((at, found))
-        return [self._profile(i, every[2 * i], units, base, lines) for i in range(len(samples))]
+            for _ in range(tries):
+                ends = np.array([one.end(level) for one in traces])
+                gaps = np.array([one.gap(level) for one in traces])
+                enough = _ENOUGH * np.repeat(ends[1::2] - ends[::2], 2)
+                far = np.array([one.far(level) for one in traces])
+                left = np.flatnonzero(far & (gaps > np.maximum(enough, 1e-7))).tolist()
+                if not left:
+                    break
+                slope = np.array([traces[i].towards(level) for i in left])
+                again = self._drawn(traces, every, left, slope, near.part(left), rounds)
+                near = again if len(left) == len(every) else near.updated(left, again)
+            drawn.append(near)
+        return [
+            self._profile(traces[2 * i : 2 * i + 2], every[2 * i], levels, base, drawn, i)
+            for i in range(len(samples))
+        ]
+
+    def _drawn(
+        self,
+        traces: list[_Trace],
+        every: list[list[FloatArray]],
+        some: list[int],
+        slopes: FloatArray,
+        begin: _Solved,
+        rounds: int,
+    ) -> _Solved:
+        """The mixtures where lines of given slopes touch some profiles, added to these."""
+        samples = [every[i] for i in some]
+        found = self._solved(samples, slopes / (2.0 * _units(samples)), begin, rounds)
+        for place, i in enumerate(some):
+            traces[i].add(float(slopes[place]), found, place)
+        return found
 
     def apart(
         self, pairs: Sequence[tuple[list[FloatArray], list[FloatArray]]], slopes: FloatArray
@@ -1013,7 +1081,7 @@ class Programme:
         every, base = self._based([(one, i) for pair in pairs for i, one in enumerate(pair)])
         units = _units(every)
         signed = np.repeat(slopes, 2) * np.tile([1.0, -1.0], len(pairs))
-        found = self._solved(every, signed / (2.0 * units), base.chosen)
+        found = self._solved(every, signed / (2.0 * units), base)
         bounds = 2.0 * units * (found.bound + base.likelihood)
         both = [_scores(sample, base, found, i) for i, sample in enumerate(every)]
         return bounds[::2] + bounds[1::2], [both[i : i + 2] for i in range(0, len(both), 2)]
@@ -1022,17 +1090,28 @@ class Programme:
         self, sides: Sequence[tuple[list[FloatArray], int]]
     ) -> tuple[list[list[FloatArray]], _Solved]:
         """The counts of sides of samples, and their best mixtures where the metric is free."""
-        new = {id(sample): sample for sample, _ in sides if id(sample) not in self._bases}
+        new = {key: s for s, _ in sides if (key := self._key(s)) not in self._bases}
         if new:
             both = [side for sample in new.values() for side in self._sides(sample)]
             found = self._solved(both, np.zeros(len(both)))
-            for i, (key, sample) in enumerate(new.items()):
+            for i, key in enumerate(new):
                 at = slice(2 * i, 2 * i + 2)
-                self._bases[key] = sample, both[at], found.part(range(2 * i, 2 * i + 2))
-        bases = [self._bases[id(sample)] for sample, _ in sides]
-        every = [counts[side] for (_, counts, _), (_, side) in zip(bases, sides, strict=True)]
-        parts = [one.part([side]) for (*_, one), (_, side) in zip(bases, sides, strict=True)]
-        return every, _Solved.joined(parts)
+                self._bases[key] = both[at], found.part(range(2 * i, 2 * i + 2))
+        bases = [self._bases[self._key(sample)] for sample, _ in sides]
+        every = [counts[side] for (counts, _), (_, side) in zip(bases, sides, strict=True)]
+        parts = [one.part([side]) for (_, one), (_, side) in zip(bases, sides, strict=True)]
+        base = _Solved.joined(parts)
+        for i, (_, side) in enumerate(sides):
+            each = zip(self.columns, self.shares, base.at[i], base.weights[i], strict=True)
+            terms = [
+                share * (w @ (one.high if side else one.low)[at]) for one, share, at, w in each
+            ]
+            base.value[i] = self.partition.rest + sum(terms)
+        return every, base
+
+    @staticmethod
+    def _key(sample: list[FloatArray]) -> bytes:
+        return b"".join(counts.tobytes() for counts in sample)
 
     def _sides(self, sample: list[FloatArray]) -> tuple[list[FloatArray], list[FloatArray]]:
         """The counts with one user fewer at the first sampled ranks, and with one more."""
@@ -1047,87 +1126,109 @@ class Programme:
         self,
         samples: Sequence[list[FloatArray]],
         slopes: FloatArray,
-        begin: Sequence[list[IntArray]] | None = None,
+        begin: _Solved | None = None,
         rounds: int = _ROUNDS,
     ) -> _Solved:
         """The likeliest mixtures of each sample where the metric costs so much a user.
 
-        Each part of each sample is a problem of its own, of few columns: from those in `begin` on
-        the ones that its bound lacks are added.
+        Each part of each sample is a problem of its own, of few columns: to those that `begin`
+        needs the ones that its bound lacks are added.
         """
         parts, cells_ = len(self.columns), max(one.laws.shape[1] for one in self.columns)
         units, size = _units(samples), (len(samples), parts)
-        near = np.maximum(1e-2 * _NEAR / (2.0 * units * parts), _ROUNDING)
         shares = np.zeros((*size, cells_))
         for i, counts in enumerate(samples):
             for g, c in enumerate(counts):
                 shares[i, g, : c.size] = c / units[i]
         # The side that is sought: the least metric where it costs, else the most.
-        down = np.arange(len(samples)) % 2 == 0
-        first = [one.first for one in self.columns]
-        chosen = [[*first] for _ in samples] if begin is None else [[*each] for each in begin]
-        weights: list[list[FloatArray]] = [[np.empty(0)] * parts for _ in samples]
-        value, likelihood, bound, short = np.zeros((4, *size))
+        down = (slopes > 0) | ((slopes == 0) & (np.arange(len(samples)) % 2 == 0))
+        targets = [(one.high, one.low) for one in self.columns]
+        # A deviance of 1 for one part, and how far from its optimum a programme may stay.
+        unit = 1.0 / (2.0 * units * parts)
+        near = np.repeat(np.maximum(_AIM * _NEAR * unit, _ROUNDING)[:, np.newaxis], parts, axis=1)
+        at, weights, prices = np.empty((3, *size), dtype=object)
+        for i, g in np.ndindex(size):
+            at[i, g] = self.columns[g].first
+            if begin is not None:
+                at[i, g] = self._needed(g, begin.at[i][g], begin.weights[i][g], units[i])
+        value, likelihood, bound = np.zeros((3, *size))
         expected, todo = np.ones((*size, cells_)), list(np.ndindex(size))
         for left in range(rounds, -1, -1):
-            found = self._mixtures(todo, chosen, shares, slopes, down, near)
-            lacking = []
-            for (i, g), (w, prices) in zip(todo, found, strict=True):
-                one, at, c = self.columns[g], chosen[i][g], shares[i, g]
+            self._mix(todo, at, weights, prices, shares, slopes, down, near)
+            lacking: dict[tuple[int, ...], IntArray] = {}
+            for g, one in enumerate(self.columns):
+                some = [i for i, part in todo if part == g]
+                if not some:
+                    continue
                 seen = one.laws.shape[1]
-                c, e = c[:seen], w @ one.laws[at]
-                target = one.low if down[i] else one.high
-                gradient = slopes[i] * self.shares[g] * target - one.laws @ (c / e)
-                if prices.size:
-                    gradient -= prices[: len(one.falls)] @ one.falls
-                least, logs = gradient.min(), float(c @ np.log(e))
-                weights[i][g], expected[i, g, :seen] = w, e
-                value[i, g], likelihood[i, g] = self.shares[g] * (w @ target[at]), logs
-                bound[i, g] = c.sum() - logs + least
-                short[i, g] = gradient[at].min() - least
-                enough = gradient[at].min() - 0.1 * _NEAR / (2.0 * units[i] * parts)
-                lacking.append(local_maxima(-gradient, -enough, _MORE))
-            far = short.sum(axis=1) * 2.0 * units > _NEAR
+                c = shares[some, g, :seen]
+                e = np.array([weights[i, g] @ one.laws[at[i, g]] for i in some])
+                gradients = (c / e) @ one.laws.T
+                logs = (c * np.log(e)).sum(axis=1)
+                for place, i in enumerate(some):
+                    target = targets[g][int(down[i])]
+                    gradient = slopes[i] * self.shares[g] * target - gradients[place]
+                    price = np.maximum(prices[i, g][1 : 1 + len(one.falls)], 0.0)
+                    if price.size:
+                        gradient -= price @ one.falls
+                    expected[i, g, :seen] = e[place]
+                    value[i, g] = self.shares[g] * (weights[i, g] @ target[at[i, g]])
+                    likelihood[i, g] = logs[place]
+                    bound[i, g] = c[place].sum() - logs[place] + gradient.min()
+                    enough = gradient[at[i, g]].min() - 0.1 * _NEAR * unit[i]
+                    if left:
+                        lacking[i, g] = local_maxima(-gradient, -enough, _MORE)
+            lacks = slopes[:, np.newaxis] * value - likelihood - bound
+            far = lacks.sum(axis=1) > parts * _NEAR * unit
             if not left or not far.any():
                 break
             todo, before = [], todo
-            for (i, g), more in zip(before, lacking, strict=True):
-                if far[i] and more.size:
-                    at = chosen[i][g]
+            for i, g in before:
+                if not far[i] or lacks[i, g] <= 0.5 * _NEAR * unit[i]:
+                    continue
+                more = np.setdiff1d(lacking[i, g], at[i, g])
+                if more.size:
+                    kept = at[i, g]
                     if left == rounds:
-                        at = self._needed(g, at, weights[i][g], float(units[i]))
-                    chosen[i][g] = np.union1d(at, more)
-                    todo.append((i, g))
+                        kept = self._needed(g, kept, weights[i, g], units[i])
+                    at[i, g] = np.union1d(kept, more)
+                elif near[i, g] > _ROUNDING:
+                    near[i, g] = max(0.1 * near[i, g], _ROUNDING)
+                else:
+                    continue
+                todo.append((i, g))
             if not todo:
                 break
         value, likelihood, bound = (x.sum(axis=1) for x in (value, likelihood, bound))
-        needed = [
-            [self._needed(g, at, weights[i][g], float(units[i])) for g, at in enumerate(each)]
-            for i, each in enumerate(chosen)
-        ]
         return _Solved(
-            value + self.partition.rest, likelihood, bound, expected, chosen, weights, needed
+            value + self.partition.rest,
+            likelihood,
+            bound,
+            expected,
+            at.tolist(),
+            weights.tolist(),
         )
 
     def _needed(self, g: int, at: IntArray, weights: FloatArray, units: float) -> IntArray:
         """Columns that hold a tenth of a user or more, and those that show all cells."""
         return np.union1d(at[weights * units > 1e-1], self.columns[g].cover)
 
-    def _mixtures(
+    def _mix(
         self,
         todo: Sequence[tuple[int, ...]],
-        chosen: Sequence[list[IntArray]],
+        at: np.ndarray,
+        weights: np.ndarray,
+        prices: np.ndarray,
         shares: FloatArray,
         slopes: FloatArray,
         down: np.ndarray,
         near: FloatArray,
-    ) -> list[tuple[FloatArray, FloatArray]]:
-        """Weights of the chosen columns, and prices of their falls, for parts of samples."""
+    ) -> None:
+        """New weights of the columns that are in use, and prices of sums, for parts of samples."""
         r = max(len(one.falls) for one in self.columns)
-        found = []
         for start in range(0, len(todo), _BATCH):
             some = todo[start : start + _BATCH]
-            k = max(chosen[i][g].size for i, g in some)
+            k = max(at[i, g].size for i, g in some)
             # A cell that a part lacks holds everything, and nobody is observed in it.
             laws = np.ones((len(some), shares.shape[2], k + r))
             laws[:, :, k:] = 0.0
@@ -1137,43 +1238,36 @@ class Programme:
             rows[:, 1 + np.arange(r), k + np.arange(r)] = -1.0
             right[:, 1:] = -1.0  # for rows that a part lacks
             for p, (i, g) in enumerate(some):
-                one = self.columns[g]
-                at = np.pad(chosen[i][g], (0, k - chosen[i][g].size), mode="edge")
-                laws[p, : one.laws.shape[1], :k] = one.laws[at].T
-                rows[p, 1 : 1 + len(one.falls), :k] = one.falls[:, at]
+                one, used = self.columns[g], np.full(k, at[i, g][-1])
+                used[: at[i, g].size] = at[i, g]
+                laws[p, : one.laws.shape[1], :k] = one.laws[used].T
+                rows[p, 1 : 1 + len(one.falls), :k] = one.falls[:, used]
                 right[p, 1 : 1 + len(one.falls)] = 0.0
-                cost[p, :k] = slopes[i] * self.shares[g] * (one.low if down[i] else one.high)[at]
-            sample, part = np.array(some).T
-            weights, prices = likeliest(laws, shares[sample, part], cost, rows, right, near[sample])
-            for (i, g), w, price in zip(some, weights[:, :k], prices, strict=True):
-                last = chosen[i][g].size - 1
+                cost[p, :k] = slopes[i] * self.shares[g] * (one.low if down[i] else one.high)[used]
+            of_sample, part = np.array(some).T
+            found, multipliers = likeliest(
+                laws, shares[of_sample, part], cost, rows, right, near[of_sample, part]
+            )
+            for (i, g), w, price in zip(some, found[:, :k], multipliers, strict=True):
+                last = at[i, g].size - 1
                 w = np.append(w[:last], w[last:].sum())
-                found.append((w / w.sum(), np.maximum(price[1:], 0.0)))
-        return found
+                weights[i, g], prices[i, g] = w / w.sum(), price
 
     def _profile(
         self,
-        i: int,
+        traces: list[_Trace],
         fewer: list[FloatArray],
-        units: FloatArray,
+        levels: Sequence[float],
         base: _Solved,
-        rounds: list[tuple[FloatArray, _Solved]],
+        drawn: list[_Solved],
+        i: int,
     ) -> Profile:
-        intercepts, slopes, gaps, scores = [], [], [], []
-        rest = self.partition.rest
-        for side in (2 * i, 2 * i + 1):
-            for slope, found in rounds:
-                # What the bound lacks of the programme's own value, as a deviance.
-                own = slope[side] / (2.0 * units[side]) * (found.value[side] - rest)
-                gaps.append(2.0 * units[side] * (own - found.likelihood[side] - found.bound[side]))
-                best = 2.0 * units[side] * (found.bound[side] + base.likelihood[side])
-                intercepts.append(best + slope[side] * rest)
-                slopes.append(-slope[side])
-                scores.append(_scores(fewer, base, found, side))
-        gap = float((np.array(gaps) / np.abs(slopes)).max())
+        # The last lines, which lie nearest to the levels, come first.
+        lines = np.array([line for one in traces for line in one.lines[::-1]])
+        scores = [_scores(fewer, base, one, side) for side in (2 * i, 2 * i + 1) for one in drawn]
+        gap = float(max(one.gap(level) for one in traces for level in levels))
         fit = self._fit(fewer, base.expected[2 * i])
-        ends = self.partition.range
-        return Profile(np.array(intercepts), np.array(slopes), ends, gap, fit, scores)
+        return Profile(lines[:, 0], lines[:, 1], self.partition.range, gap, fit, scores)
 
     def masses(self, sample: list[FloatArray], slope: float) -> dict[int, float]:
         """Users at each rank where a line of that slope touches the profile of a sample."""
@@ -1225,6 +1319,87 @@ def _scores(sample: list[FloatArray], base: _Solved, found: _Solved, i: int) -> 
     ]
 
 
+#: For each assumption, and what the parts of a sample are but for the metric: what is common.
+_Bases = dict[tuple[Shape | None, tuple[object, ...]], dict[bytes, Any]]
+
+
+class _Trace:
+    """What is known of one side of a profile deviance: lines below it and points above it.
+
+    Parameters
+    ----------
+    sign : float
+        1 for the lower end of the metric, -1 for the upper one.
+    units : float
+        Users.
+    base : _Solved
+        The likeliest mixture.
+    partition : Partition
+    """
+
+    def __init__(self, sign: float, units: float, base: _Solved, partition: Partition) -> None:
+        self.sign, self.units, self.partition = sign, units, partition
+        #: The likelihood that a mixture has, and one that none exceeds.
+        self.reached, self.most = float(base.likelihood[0]), -float(base.bound[0])
+        #: Intercepts and slopes.
+        self.lines: list[tuple[float, float]] = []
+        #: How far out, deviance at most, and slope without its sign; the likeliest mixture first.
+        self.points: list[tuple[float, float, float]] = []
+        self._point(0.0, base, 0)
+
+    def _point(self, slope: float, found: _Solved, at: int) -> None:
+        deviance = 2.0 * self.units * max(self.most - float(found.likelihood[at]), 0.0)
+        self.points.append((-self.sign * float(found.value[at]), deviance, abs(slope)))
+
+    def add(self, slope: float, found: _Solved, at: int) -> None:
+        """A line, and the point where it touches."""
+        least = 2.0 * self.units * (float(found.bound[at]) + self.reached)
+        self.lines.append((least + slope * self.partition.rest, -slope))
+        self._point(slope, found, at)
+
+    def end(self, level: float) -> float:
+        """The value of the metric that no distribution of that deviance is beyond."""
+        low, high = self.partition.range
+        ends = [(level - intercept) / slope for intercept, slope in self.lines if slope]
+        found = max(ends, default=low) if self.sign > 0 else min(ends, default=high)
+        return min(max(found, low), high)
+
+    def gap(self, level: float) -> float:
+        """How far within that end a distribution has no larger deviance."""
+        reached = [out for out, deviance, _ in self.points if deviance <= level]
+        if not reached:
+            return float(np.subtract(*self.partition.range[::-1]))
+        # Deviance is convex: between two points it is below the line that joins them.
+        for out, deviance, _ in self.points:
+            for further, more, _ in self.points:
+                if deviance <= level < more and further > out:
+                    part = (level - deviance) / (more - deviance)
+                    reached.append(out + part * (further - out))
+        return max(-self.sign * self.end(level) - max(reached), 0.0)
+
+    def far(self, level: float) -> bool:
+        """Whether no line touches within a fiftieth of the level."""
+        return all(abs(deviance - level) > 0.02 * level for _, deviance, _ in self.points)
+
+    def towards(self, level: float) -> float:
+        """The slope of a line that touches near a level, with the sign of a cost."""
+        inside = sorted((p for p in self.points if p[1] <= level), key=lambda p: p[2])
+        below = inside[-1] if inside else self.points[0]
+        above = min((p for p in self.points if p[1] > level), key=lambda p: p[1], default=None)
+        if above is None:
+            further = np.sqrt(1.05 * level / max(below[1], 1e-3 * level))
+            if len(inside) > 2 and inside[-2][1] > 0.9 * below[1]:  # there may be nothing further
+                further = 30.0
+            slope = below[2] * min(further, 30.0)
+        elif below[2] == 0 or above[0] <= below[0]:
+            slope = above[2] * max(np.sqrt(0.95 * level / above[1]), 0.03)
+        else:
+            # The line that joins them is parallel to the one sought, or nearly so.
+            slope = (above[1] - below[1]) / (above[0] - below[0])
+            slope = min(max(slope, below[2]), above[2])
+        return float(self.sign * slope)
+
+
 @dataclass(frozen=True, eq=False)
 class _Solved:
     """What the programmes of some samples found; `bound` is that of their dual."""
@@ -1235,7 +1410,6 @@ class _Solved:
     expected: FloatArray
     at: list[list[IntArray]]
     weights: list[list[FloatArray]]
-    chosen: list[list[IntArray]]
 
     def part(self, samples: Iterable[int]) -> _Solved:
         """What was found for some of the samples."""
@@ -1247,8 +1421,14 @@ class _Solved:
             self.expected[each],
             [self.at[i] for i in each],
             [self.weights[i] for i in each],
-            [self.chosen[i] for i in each],
         )
+
+    def updated(self, samples: Sequence[int], again: _Solved) -> _Solved:
+        """What was found, where some of the samples have been solved again."""
+        parts = [self.part([i]) for i in range(len(self.at))]
+        for place, i in enumerate(samples):
+            parts[i] = again.part([place])
+        return _Solved.joined(parts)
 
     @classmethod
     def joined(cls, parts: Sequence[_Solved]) -> _Solved:
@@ -1260,5 +1440,4 @@ class _Solved:
             np.concatenate([p.expected for p in parts]),
             [x for p in parts for x in p.at],
             [x for p in parts for x in p.weights],
-            [x for p in parts for x in p.chosen],
         )
