@@ -46,6 +46,21 @@ def namespace(values: Any) -> Any:
     return array_api_compat.array_namespace(values)
 
 
+def fetched(values: Any) -> Any:
+    """An array of a device as one of NumPy, and all else as it is: lists of any lengths, too.
+
+    Examples
+    --------
+    >>> fetched([[1.5], [2.0, 3.0]])
+    [[1.5], [2.0, 3.0]]
+    """
+    if hasattr(values, "detach"):
+        return values.detach().cpu().numpy()
+    if hasattr(values, "get") and type(values).__module__.startswith("cupy"):
+        return values.get()
+    return values
+
+
 def on_host(values: Any) -> NDArray[Any]:
     """An array of any library as one of NumPy.
 
@@ -54,11 +69,7 @@ def on_host(values: Any) -> NDArray[Any]:
     >>> on_host([1.5, 2.0])
     array([1.5, 2. ])
     """
-    if hasattr(values, "detach"):
-        return np.asarray(values.detach().cpu())
-    if hasattr(values, "get") and type(values).__module__.startswith("cupy"):
-        return np.asarray(values.get())
-    return np.asarray(values)
+    return np.asarray(fetched(values))
 
 
 def like(values: Any, example: Any) -> Any:

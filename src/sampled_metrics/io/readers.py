@@ -23,12 +23,12 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._arrays import fetched, on_host
 from .._sharded import Job, Parts, Score, fingerprint, ranked
 from .._validate import FloatArray, IntArray, as_written, real_scores, shortened
 from ..ranking import _as_csr
 from ..results import Ranks
 from .files import replacing
-from .links import _on_cpu
 from .links import link_prediction as link_prediction
 from .links import pykeen as pykeen
 from .links import pykeen_metrics as pykeen_metrics
@@ -307,7 +307,7 @@ def recbole(
 
     def keep(scores: Any, interaction: Any, positive_u: Any, positive_i: Any) -> None:
         nonlocal before
-        users = np.asarray(_on_cpu(interaction[dataset.uid_field]))
+        users = on_host(interaction[dataset.uid_field])
         if users.size != len(scores):  # a row for each candidate, those of a user together
             users = pd.unique(users)
         counts = recbole_scores(scores, positive_u, positive_i)
@@ -367,8 +367,8 @@ def recbole_scores(
       recommender  user  item  n_better  n_tied  n_negatives
     0     recbole     0     1         1       1            2
     """
-    table = real_scores(_on_cpu(scores))
-    given = [np.asarray(_on_cpu(p)) for p in (positive_u, positive_i)]
+    table = real_scores(fetched(scores))
+    given = [on_host(p) for p in (positive_u, positive_i)]
     whole = all(p.ndim == 1 and p.dtype.kind in "iu" for p in given)
     if not whole or given[0].size != given[1].size:
         raise ValueError("positive_u and positive_i must be lists of whole numbers, equally long")
