@@ -88,8 +88,8 @@ def like(values: Any, example: Any) -> Any:
     return xp.asarray(np.ascontiguousarray(values), device=array_api_compat.device(example))
 
 
-def rows(values: Any, at: IntArray) -> NDArray[Any]:
-    """Some rows of a matrix of any library, as an array of NumPy.
+def rows(values: Any, at: slice | IntArray) -> Any:
+    """Some rows of a matrix of any library, where it is.
 
     Examples
     --------
@@ -98,7 +98,11 @@ def rows(values: Any, at: IntArray) -> NDArray[Any]:
            [2.]])
     """
     xp = namespace(values)
-    return on_host(values[at] if xp is None else xp.take(values, like(at, values), axis=0))
+    if xp is None:
+        return values[at]
+    if isinstance(at, slice):
+        return values[at, ...]
+    return xp.take(values, like(at, values), axis=0)
 
 
 def count(

@@ -28,8 +28,8 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from . import _progress
-from ._arrays import like, namespace, on_host
+from . import _arrays, _progress
+from ._arrays import namespace, on_host
 from ._validate import IntArray, as_written, checked_tolerance, integer
 from .ranking import _score_counts, _shard_counts
 
@@ -100,13 +100,7 @@ class Source:
     def rows(self, at: slice | IntArray) -> Any:
         """Some rows, checked for NaN."""
         matrix = self.matrix
-        xp = namespace(matrix)
-        if xp is None:
-            rows = matrix[at]
-        elif isinstance(at, slice):
-            rows = matrix[at, ...]
-        else:
-            rows = xp.take(matrix, like(at, matrix), axis=0)
+        rows = _arrays.rows(matrix, at)
         if isinstance(rows, np.ndarray) and rows.dtype.kind == "f" and np.isnan(rows.sum()):
             bad = np.flatnonzero(np.isnan(rows).reshape(len(rows), -1).any(axis=1))
             if bad.size:  # infinite numbers of both signs have no sum, either

@@ -478,7 +478,7 @@ def exact_ranks_from_factors(
     items = _held_out(held_out, n_items, relative_tolerance)
     owners = _owners(users, items.size, len(factors))
     seen = _as_csr(train, len(factors), n_items)
-    own = _arrays.rows(catalogue, items)
+    own = _arrays.on_host(_arrays.rows(catalogue, items))
     better, tied = _shard_counts(
         factors, catalogue, owners, own, items, seen, relative_tolerance, progress
     )
@@ -564,7 +564,8 @@ def _shard_counts(
         of_users, of_own = rows[place], own[block]
 
         def settle(instance: IntArray, column: IntArray) -> NDArray[np.int8]:
-            return signs(of_users[instance], _arrays.rows(shard, column), of_own[instance])
+            of_items = _arrays.on_host(_arrays.rows(shard, column))
+            return signs(of_users[instance], of_items, of_own[instance])
 
         band = _Band(*exact_band(of_users, of_own, margin), margin > 0, settle)
         if xp is not None:
