@@ -13,6 +13,7 @@ import hashlib
 import math
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
@@ -37,6 +38,9 @@ from .ranking import _score_counts, _shard_counts
 #: rows of each that returns a matrix.
 Score = Literal["dot", "cosine", "euclidean"] | Callable[[Any, Any], Any]
 
+#: Users and shards that a function is tried with before the run.
+Trial = tuple[IntArray, list[slice]]
+
 SCORES = ("dot", "cosine", "euclidean")
 _SHARD_BYTES = 2**26  # factors of a shard, in the type they are multiplied in
 #: Multiplications of a task: about a third of a second at the least, so that the engine's part is
@@ -46,6 +50,8 @@ _LEAST_WORK, _MOST_WORK, _TASKS = 2**32, 2**38, 1024
 _BLOCK_ROWS = (256, 2**16)
 _IN_FLIGHT = 64  # tasks that wait at the scheduler, or four for each thread if that is more
 _ATTEMPTS = 10  # times that a block may be lost with its workers before it is given up
+_KEPT = "finished blocks are kept where an output was named, and the same call goes on after them"
+_PATIENCE = 300.0  # seconds that a cluster may be without any worker
 
 
 @dataclass(frozen=True)
@@ -214,6 +220,26 @@ class Job:
         if self.items is None or callable(self.score):
             return 64
         return int(self.users.matrix.shape[1]) + 1
+
+    def tried(self, users: IntArray, shards: list[slice]) -> Job:
+        """The job itself, or ValueError if its function draws: the same call twice must be equal.
+
+        Some users and the first items of some shards are scored twice in turn, in the same arrays,
+        since sums may differ in the last digits between calls of other shapes.
+        """
+        if callable(self.score) and self.items is not None:
+            rows = self.users.rows(users)
+            starts = [slice(at.start, min(at.start + 8, at.stop)) for at in shards]
+            parts = [self.items.rows(at) for at in starts]
+            once, again = (
+                [on_host(self.score(rows, part)).tobytes() for part in parts] for _ in range(2)
+            )
+            if once != again:
+                raise ValueError(
+                    "score must give the same scores at each call, got others for the same users "
+                    "and items: switch off dropout, or whatever it draws"
+                )
+        return self
 
     def counts(self, users: IntArray, held_out: IntArray, shard: slice, seen: IntArray) -> IntArray:
         """Candidates of a shard above each held-out item, and level with it.
@@ -598,11 +624,14 @@ def counted(
         total=len(layout.blocks), desc="ranks", unit="block", show=progress
     ) as shown:
         shown.update(len(layout.blocks) - len(wanted))
+        if not wanted:
+            return
         run = _here if cluster is None else partial(_on_cluster, cluster)
         arguments = (
             (n, block, _tasks(layout, block, users, held_out, seen)) for n, block in wanted
         )
-        for number, block, counts in run(job, arguments, len(layout.shards)):
+        trial = np.unique(users[wanted[0][1]])[:4], [layout.shards[0], layout.shards[-1]]
+        for number, block, counts in run(job, trial, arguments, len(layout.shards)):
             shown.update(1)
             yield number, block, counts
 
@@ -625,7 +654,10 @@ def _tasks(
         yield of, held_out[block], shard, pairs
 
 
-def _here(job: Job, blocks: Iterator[Any], n_shards: int) -> Iterator[tuple[int, slice, IntArray]]:
+def _here(
+    job: Job, trial: Trial, blocks: Iterator[Any], n_shards: int
+) -> Iterator[tuple[int, slice, IntArray]]:
+    job.tried(*trial)
     for number, block, tasks in blocks:
         yield number, block, sum_of(*(job.counts(*task) for task in tasks))
 
@@ -647,12 +679,12 @@ def _count_task(job: Job, *task: Any) -> IntArray:
     return job.counts(*task)
 
 
-def _itself(job: Job) -> Job:
-    return job
+def _tried(job: Job, trial: Trial) -> Job:
+    return job.tried(*trial)
 
 
 def _on_cluster(
-    cluster: Any, job: Job, blocks: Iterator[Any], n_shards: int
+    cluster: Any, job: Job, trial: Trial, blocks: Iterator[Any], n_shards: int
 ) -> Iterator[tuple[int, slice, IntArray]]:
     """As :func:`_here`, by tasks of Dask, of which a bounded number waits at any time."""
     from distributed import KilledWorker, as_completed
@@ -660,7 +692,7 @@ def _on_cluster(
     with _connected(cluster) as (client, local), TemporaryDirectory() as scratch:
         travelling = _portable(job, Path(scratch) if local else None)
         # The result of a task, not data put on a worker, which would be gone with it.
-        shared = client.submit(_itself, travelling, pure=False)
+        shared = client.submit(_tried, travelling, trial, pure=False)
         threads = sum(client.nthreads().values())
         window = math.ceil(max(_IN_FLIGHT, 4 * threads) / n_shards)
         waiting: dict[Any, tuple[int, slice, list[Any], int]] = {}
@@ -676,12 +708,12 @@ def _on_cluster(
         try:
             for _, (number, block, tasks) in zip(range(window), blocks, strict=False):
                 submit(number, block, list(tasks))
-            for total in done:
+            for total in _finished(client, done):
                 number, block, tasks, attempt = waiting.pop(total)
                 problem = total.exception() if total.status == "error" else None
                 if isinstance(problem, KilledWorker) and attempt < _ATTEMPTS:
                     if shared.status == "error":  # lost with several workers itself
-                        shared = client.submit(_itself, travelling, pure=False)
+                        shared = client.submit(_tried, travelling, trial, pure=False)
                     submit(number, block, tasks, attempt + 1)
                     continue
                 if isinstance(problem, KilledWorker):
@@ -702,6 +734,29 @@ def _on_cluster(
                 client.cancel(list(waiting))
 
 
+def _finished(client: Any, done: Any) -> Iterator[Any]:
+    """Futures as they end; ConnectionError where no worker is there, and none comes."""
+    asked = last = time.monotonic()  # when workers were asked for, and when there was one
+    while not done.is_empty():
+        if done.has_ready():
+            yield next(done)
+            last = time.monotonic()
+            continue
+        with done.thread_condition:
+            done.thread_condition.wait(timeout=0.1)
+        if time.monotonic() < asked + min(1.0, _PATIENCE):
+            continue
+        with _reached(client):
+            there = bool(client.nthreads())
+        asked = time.monotonic()
+        last = asked if there else last
+        if asked > last + _PATIENCE:
+            raise ConnectionError(
+                f"the scheduler at {client.scheduler.address} has had no worker for {_PATIENCE:g} "
+                f"seconds, so start some: {_KEPT}"
+            )
+
+
 @contextmanager
 def _reached(client: Any) -> Iterator[None]:
     """One sentence if the scheduler is gone: a connection may end at any of its uses."""
@@ -712,8 +767,7 @@ def _reached(client: Any) -> Iterator[None]:
         if not lost and client.status in ("running", "connecting"):
             raise
         raise ConnectionError(
-            f"the scheduler at {client.scheduler.address} is gone: finished blocks are kept where "
-            "an output was named, and the same call goes on after them"
+            f"the scheduler at {client.scheduler.address} is gone: {_KEPT}"
         ) from None
 
 

@@ -421,7 +421,8 @@ def rank_files(
         function gets some rows of `users` and some of `items` and returns a matrix of all their
         scores, of NumPy, PyTorch, CuPy, JAX or another library of the array API standard. Products
         are compared without rounding; a function's scores as they are, so give it a tolerance if
-        they depend in the last digits on what else is asked for.
+        they depend in the last digits on what else is asked for. Before the run it is called twice
+        for a few users and items, and refused unless both calls are equal bit for bit.
     item_bias : file or array_like, optional
         Added to each item's score, shape (n_items,) or (n_items, 1). A user's bias moves no rank.
     relative_tolerance : float
@@ -461,10 +462,11 @@ def rank_files(
     ValueError
         If a file is not what it must be, a user or an item is not in the matrices, a row stands
         twice, a test item is one of the user's training items, a factor or a score is NaN, a
-        word is none of those above, `output` has another suffix or holds other blocks, or `cluster`
-        does not answer.
+        scoring function gives other scores at another call, a word is none of those above, `output`
+        has another suffix or holds other blocks, or `cluster` does not answer.
     ConnectionError
-        If the scheduler of a cluster is lost.
+        If the scheduler of a cluster is lost, or there has been no worker for five minutes.
+        Finished blocks are kept where `output` is given, and the same call goes on after them.
 
     Examples
     --------
