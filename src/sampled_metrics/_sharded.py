@@ -65,7 +65,7 @@ class Source:
     path : str, optional
         A file; each process opens it anew.
     values : array, optional
-        The rows themselves.
+        The rows themselves, or an array of Dask, which is computed by some rows at a time.
 
     Examples
     --------
@@ -87,10 +87,21 @@ class Source:
             return source
         if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
             return cls(name, values=np.arange(integer(given, name, 1)))
-        values = np.asarray(given) if namespace(given) is None else given
+        lazy = type(given).__module__.split(".")[0] == "dask" and hasattr(given, "chunks")
+        values = np.asarray(given) if namespace(given) is None and not lazy else given
         if namespace(given) is None and values.dtype.kind not in "iuf":
             raise ValueError(f"{name} must be real numbers, got dtype {values.dtype}")
+        if lazy and np.isnan(values.shape).any():
+            raise ValueError(
+                f"{name} must have rows of known number, got chunks of unknown size: call "
+                "compute_chunk_sizes() of the array"
+            )
         return cls(name, values=values)
+
+    @property
+    def lazy(self) -> bool:
+        """Whether it is an array of Dask."""
+        return hasattr(self.values, "to_delayed")
 
     @property
     def matrix(self) -> Any:
@@ -103,14 +114,15 @@ class Source:
             changed, size = status.st_mtime_ns, status.st_size
         return _opened(self.path, changed, size)
 
-    def rows(self, at: slice | IntArray) -> Any:
-        """Some rows, checked for NaN."""
-        matrix = self.matrix
-        rows = _arrays.rows(matrix, at)
+    def rows(self, at: slice | IntArray, found: Any = None) -> Any:
+        """Some rows, checked for NaN; `found` has them where a cluster computed them before."""
+        rows = _arrays.rows(self.matrix, at) if found is None else found
+        if self.lazy and found is None:
+            rows = rows.compute()
         if isinstance(rows, np.ndarray) and rows.dtype.kind == "f" and np.isnan(rows.sum()):
             bad = np.flatnonzero(np.isnan(rows).reshape(len(rows), -1).any(axis=1))
             if bad.size:  # infinite numbers of both signs have no sum, either
-                row = int(np.arange(len(matrix))[at][bad[0]])
+                row = int(at.start + bad[0] if isinstance(at, slice) else at[bad[0]])
                 raise ValueError(f"{self.name} must hold no NaN, got one in {self._place(at, row)}")
         return rows
 
@@ -221,16 +233,17 @@ class Job:
             return 64
         return int(self.users.matrix.shape[1]) + 1
 
-    def tried(self, users: IntArray, shards: list[slice]) -> Job:
+    def tried(self, users: IntArray, shards: list[slice], found: list[Any] | None = None) -> Job:
         """The job itself, or ValueError if its function draws: the same call twice must be equal.
 
-        Some users and the first items of some shards are scored twice in turn, in the same arrays,
-        since sums may differ in the last digits between calls of other shapes.
+        Some users and some items of each shard are scored twice in turn, in the same arrays, since
+        sums may differ in the last digits between calls of other shapes. `found` has the rows of
+        users and of each shard where a cluster computed them.
         """
         if callable(self.score) and self.items is not None:
-            rows = self.users.rows(users)
-            starts = [slice(at.start, min(at.start + 8, at.stop)) for at in shards]
-            parts = [self.items.rows(at) for at in starts]
+            given = found or [None] * (1 + len(shards))
+            rows = self.users.rows(users, given[0])
+            parts = [self.items.rows(at, of) for at, of in zip(shards, given[1:], strict=True)]
             once, again = (
                 [on_host(self.score(rows, part)).tobytes() for part in parts] for _ in range(2)
             )
@@ -241,7 +254,14 @@ class Job:
                 )
         return self
 
-    def counts(self, users: IntArray, held_out: IntArray, shard: slice, seen: IntArray) -> IntArray:
+    def counts(
+        self,
+        users: IntArray,
+        held_out: IntArray,
+        shard: slice,
+        seen: IntArray,
+        found: tuple[Any, Any, Any] = (None, None, None),
+    ) -> IntArray:
         """Candidates of a shard above each held-out item, and level with it.
 
         Parameters
@@ -253,6 +273,9 @@ class Job:
         seen : ndarray of int, shape (2, nnz)
             Items of the shard that are no candidates: number of the user among the distinct ones,
             and row within the shard.
+        found : tuple
+            Rows of the distinct users, of the shard and of the held-out items, where a cluster
+            computed them from an array of Dask.
 
         Returns
         -------
@@ -263,8 +286,7 @@ class Job:
         places = np.where(inside, held_out - shard.start, -1)
         shape = len(distinct), shard.stop - shard.start
         masked = sp.csr_array((np.ones(seen.shape[1], bool), tuple(seen)), shape=shape)
-        at = slice(int(distinct[0]), int(distinct[-1]) + 1)  # a slice is read in one go
-        rows = self.users.rows(at if at.stop - at.start == len(distinct) else distinct)
+        rows = self.users.rows(_at(distinct), found[0])
         if self.items is None:
             own = rows[owners, held_out]
             rows = rows[:, shard]
@@ -272,8 +294,8 @@ class Job:
                 lambda block, columns: rows[block, columns],
                 own, owners, places, masked, self.tolerance, distinct,
             )  # fmt: skip
-        part = self.items.rows(shard)
-        own = self.items.rows(held_out)
+        part = self.items.rows(shard, found[1])
+        own = self.items.rows(held_out, found[2])
         if callable(self.score):
             return self._by_function(rows, part, own, owners, places, masked, distinct)
         biases = (None, None) if self.bias is None else (self.bias[shard], self.bias[held_out])
@@ -295,6 +317,12 @@ class Job:
             lambda block, columns: score(rows[block], part[columns]),
             np.concatenate(parts), owners, places, masked, self.tolerance, distinct,
         )  # fmt: skip
+
+
+def _at(distinct: IntArray) -> slice | IntArray:
+    """Numbers in ascending order as a slice, which is read in one go, if they are one."""
+    at = slice(int(distinct[0]), int(distinct[-1]) + 1)
+    return at if at.stop - at.start == len(distinct) else distinct
 
 
 def as_products(
@@ -467,7 +495,13 @@ def _digest(frame: pd.DataFrame) -> bytes:
     return found.hexdigest().encode()
 
 
-def fingerprint(job: Job, frame: pd.DataFrame, seen: sp.csr_array | None, *options: object) -> str:
+def fingerprint(
+    job: Job,
+    frame: pd.DataFrame,
+    seen: sp.csr_array | None,
+    *options: object,
+    cluster: Any = None,
+) -> str:
     """A digest of all that the ranks are a function of; a scoring function counts by its name.
 
     Examples
@@ -486,6 +520,9 @@ def fingerprint(job: Job, frame: pd.DataFrame, seen: sp.csr_array | None, *optio
         if source is not None:
             matrix = source.matrix
             found.update(repr((matrix.shape, str(matrix.dtype))).encode())
+            if source.lazy:
+                found.update("".join(_digests(matrix, cluster)).encode())
+                continue
             for start in range(0, matrix.shape[0], 2**14):
                 rows = on_host(matrix[start : start + 2**14, ...])
                 found.update(np.ascontiguousarray(rows).data)
@@ -496,6 +533,22 @@ def fingerprint(job: Job, frame: pd.DataFrame, seen: sp.csr_array | None, *optio
         found.update(seen.indptr.astype(np.int64).data)
         found.update(seen.indices.astype(np.int64).data)
     return found.hexdigest()
+
+
+def _digests(matrix: Any, cluster: Any) -> list[str]:
+    """A digest of each chunk of an array of Dask, made where the chunk is computed."""
+    from dask.base import compute
+    from dask.delayed import delayed
+
+    digests = [delayed(_digest_of_chunk)(chunk) for chunk in matrix.to_delayed().ravel()]
+    if hasattr(cluster, "gather"):  # a client, which may hold the chunks
+        found: list[str] = cluster.gather(cluster.compute(digests))
+        return found
+    return list(compute(*digests))
+
+
+def _digest_of_chunk(chunk: Any) -> str:
+    return hashlib.sha256(np.ascontiguousarray(on_host(chunk)).data).hexdigest()
 
 
 def ranked(
@@ -630,7 +683,9 @@ def counted(
         arguments = (
             (n, block, _tasks(layout, block, users, held_out, seen)) for n, block in wanted
         )
-        trial = np.unique(users[wanted[0][1]])[:4], [layout.shards[0], layout.shards[-1]]
+        ends = layout.shards[0], layout.shards[-1]
+        few = [slice(at.start, min(at.start + 8, at.stop)) for at in ends]
+        trial = np.unique(users[wanted[0][1]])[:4], few
         for number, block, counts in run(job, trial, arguments, len(layout.shards)):
             shown.update(1)
             yield number, block, counts
@@ -679,8 +734,8 @@ def _count_task(job: Job, *task: Any) -> IntArray:
     return job.counts(*task)
 
 
-def _tried(job: Job, trial: Trial) -> Job:
-    return job.tried(*trial)
+def _tried(job: Job, trial: Trial, found: list[Any]) -> Job:
+    return job.tried(*trial, found)
 
 
 def _on_cluster(
@@ -691,16 +746,38 @@ def _on_cluster(
 
     with _connected(cluster) as (client, local), TemporaryDirectory() as scratch:
         travelling = _portable(job, Path(scratch) if local else None)
-        # The result of a task, not data put on a worker, which would be gone with it.
-        shared = client.submit(_tried, travelling, trial, pure=False)
+
+        def rows_of(source: Source | None, at: slice | IntArray) -> Any:
+            """A future of some rows of an array of Dask, None for what each task opens itself."""
+            if source is None or not source.lazy:
+                return None
+            return client.compute(_arrays.rows(source.values, at))
+
+        def begun() -> Any:
+            # The result of a task, not data put on a worker, which would be gone with it.
+            found = [rows_of(job.users, trial[0]), *(rows_of(job.items, at) for at in trial[1])]
+            return client.submit(_tried, travelling, trial, found, pure=False)
+
+        shared = begun()
         threads = sum(client.nthreads().values())
         window = math.ceil(max(_IN_FLIGHT, 4 * threads) / n_shards)
         waiting: dict[Any, tuple[int, slice, list[Any], int]] = {}
         done = as_completed(loop=client.loop)
 
+        shards: dict[int, Any] = {}  # futures of their rows, where items are an array of Dask
+
+        def count(task: tuple[Any, ...], of_users: Any, own: Any) -> Any:
+            first = task[2].start
+            if first not in shards:
+                shards[first] = rows_of(job.items, task[2])
+            found = of_users, shards[first], own
+            return client.submit(_count_task, shared, *task, found, pure=False)
+
         def submit(number: int, block: slice, tasks: list[Any], attempt: int = 0) -> None:
             with _reached(client):
-                counts = [client.submit(_count_task, shared, *task, pure=False) for task in tasks]
+                of_users = rows_of(job.users, _at(np.unique(tasks[0][0])))
+                own = rows_of(job.items, tasks[0][1])
+                counts = [count(task, of_users, own) for task in tasks]
                 total = client.submit(sum_of, *counts, pure=False, priority=1)
             waiting[total] = number, block, tasks, attempt
             done.add(total)
@@ -713,7 +790,10 @@ def _on_cluster(
                 problem = total.exception() if total.status == "error" else None
                 if isinstance(problem, KilledWorker) and attempt < _ATTEMPTS:
                     if shared.status == "error":  # lost with several workers itself
-                        shared = client.submit(_tried, travelling, trial, pure=False)
+                        shared = begun()
+                    for rows in shards.values():
+                        if rows is not None and rows.status == "error":
+                            rows.retry()
                     submit(number, block, tasks, attempt + 1)
                     continue
                 if isinstance(problem, KilledWorker):
@@ -772,14 +852,19 @@ def _reached(client: Any) -> Iterator[None]:
 
 
 def _portable(job: Job, scratch: Path | None) -> Job:
-    """The job with matrices in files, which every worker of this machine can map."""
-    sources = {}
+    """The job with matrices in files, which every worker of this machine can map.
+
+    Or without, if they are arrays of Dask.
+    """
+    sources: dict[str, Any] = {}
     for name in ("users", "items"):
         source = getattr(job, name)
-        if source is None or source.path is not None or np.ndim(source.values) == 1:
-            sources[name] = source if source is None or source.path is None else Source(
-                source.name, os.path.abspath(source.path)
-            )  # fmt: skip
+        if source is None or (source.path is None and np.ndim(source.values) == 1):
+            sources[name] = source
+        elif source.path is not None:
+            sources[name] = Source(source.name, os.path.abspath(source.path))
+        elif source.lazy:
+            sources[name] = Source(source.name)  # its rows come as they are computed
         elif scratch is None:
             raise ValueError(
                 f"{name} must be a file that every worker can read, got an array: save it with "

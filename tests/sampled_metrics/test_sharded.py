@@ -5,9 +5,10 @@ import sys
 import threading
 import time
 from concurrent.futures import CancelledError
-from functools import partial
+from functools import partial, partialmethod
 from pathlib import Path
 
+import dask.array
 import numpy as np
 import pandas as pd
 import pytest
@@ -206,6 +207,75 @@ def test_finished_blocks_are_not_counted_again(small_calls, files, tmp_path, cli
     with pytest.raises(ValueError, match=r"must hold nothing but ranks, got notes\.txt"):
         again(output=parts, cluster=client)
     assert not output.exists()
+
+
+def noted(log, rows):
+    """Rows of an array of Dask, of whose chunks the log has a line each."""
+    with Path(log).open("a") as file:
+        file.write(f"{len(rows)}\n")
+    return rows
+
+
+def watched(compute, lengths, *args, **kwargs):
+    lengths += [len(each) for each in args if isinstance(each, dask.array.Array)]
+    return compute(*args, **kwargs)
+
+
+@pytest.mark.parametrize("where", ["here", "cluster", "local:1", "persisted"])
+def test_arrays_of_dask_are_computed_by_rows(
+    monkeypatch, small_tasks, files, tmp_path, client, where
+):
+    expected = sm.rank(*files).frame
+    log = tmp_path / "log"
+    users, items = (
+        dask.array.from_array(np.load(path), chunks=(11, 2)).map_blocks(
+            partial(noted, log), dtype=float, meta=np.zeros((0, 0))
+        )
+        for path in files[:2]
+    )
+    if where == "persisted":
+        users, items = client.persist([users, items])
+    lengths = []  # of arrays that are computed at a time
+    for owner, use in [(dask.array.Array, "compute"), (Client, "compute")]:
+        counted = partialmethod(partial(watched, getattr(owner, use), lengths))
+        monkeypatch.setattr(owner, use, counted)
+    monkeypatch.delattr(dask.array.Array, "__array__")  # by which NumPy computes the whole
+    cluster = {"here": None, "local:1": where}.get(where, client)
+    found = sm.rank(users, items, *files[2:], cluster=cluster, output=tmp_path / "ranks.csv")
+    pd.testing.assert_frame_equal(found.frame, expected)
+    assert max(map(int, log.read_text().split())) == 11
+    assert N_ITEMS / 5 < max(lengths) < N_ITEMS / 3  # a shard
+
+
+def test_a_function_ranks_arrays_of_dask(small_calls, files, client):
+    users, items = (dask.array.from_array(np.load(path), chunks=(11, 4)) for path in files[:2])
+    given = {"score": lambda u, i: u @ i.T, "relative_tolerance": 1e-9}
+    expected = sm.rank(*files, **given).frame
+    for cluster in (None, client):
+        found = sm.rank(users, items, *files[2:], cluster=cluster, **given).frame
+        pd.testing.assert_frame_equal(found, expected)
+        with pytest.raises(ValueError, match="score must give the same scores at each call"):
+            sm.rank(users, items, *files[2:], cluster=cluster, score=drawn)
+
+
+def test_dask_resumes_by_content_and_says_what_is_wrong(small_tasks, files, tmp_path, client):
+    values = np.load(files[1])
+    items = dask.array.from_array(values, chunks=(50, 4))
+    given = {"cluster": client, "output": tmp_path / "ranks"}
+    sm.rank(files[0], items, *files[2:], **given)
+    at = {each: each.stat().st_mtime_ns for each in (tmp_path / "ranks").iterdir()}
+    again = dask.array.from_array(values.copy(), chunks=(50, 4), name=False)  # another name
+    sm.rank(files[0], again, *files[2:], **given)
+    assert at == {each: each.stat().st_mtime_ns for each in (tmp_path / "ranks").iterdir()}
+    with pytest.raises(ValueError, match="ranks holds ranks of other inputs"):
+        sm.rank(files[0], items + 1, *files[2:], **given)
+    values[33, 1] = np.nan
+    bad = dask.array.from_array(values, chunks=(50, 4))
+    for cluster in (None, client):
+        with pytest.raises(ValueError, match="items must hold no NaN, got one in row 33, in the"):
+            sm.rank(files[0], bad, *files[2:], cluster=cluster)
+    with pytest.raises(ValueError, match="users must have rows of known number, got chunks of"):
+        sm.rank(items[items[:, 0] > 0], items, *files[2:])
 
 
 def drawn(users, items):

@@ -408,7 +408,10 @@ def rank_files(
         or CSV without a head. Files that end in .npy are mapped and those in .zarr read in slices,
         so that they may be larger than memory where both are float64 or both float32; others are
         read as a whole. If `items` is None, `users` are the scores themselves, shape (n_users,
-        n_items). A number stands for the numbers below it, where `score` is a function of them.
+        n_items). Arrays of Dask (``dask.array``, in chunks of rows) are computed by a block of
+        users or a shard of items at a time; where there is a cluster its workers do, and keep the
+        items' rows among them. A number stands for the numbers below it, where `score` is a
+        function of them.
     test : DataFrame, or CSV or Parquet file
         Columns user and item: rows of the two matrices, counted from 0. A user may have several
         test items; other columns are left out.
@@ -505,7 +508,7 @@ def rank_files(
     parts = None
     if output is not None and (cluster is not None or not Path(output).suffix):
         folder = Path(output) if not Path(output).suffix else Path(f"{output}.parts")
-        parts = Parts(folder, fingerprint(job, by_user, seen, among))
+        parts = Parts(folder, fingerprint(job, by_user, seen, among, cluster=cluster))
     result = ranked(
         job, by_user, seen, together=among == "all", parts=parts, cluster=cluster, progress=progress
     )
