@@ -751,6 +751,7 @@ def _count(tile: Tile, band: _Band, excluded: tuple[IntArray, IntArray], n_items
     counts = np.zeros((2, len(band.low)), dtype=np.int64)
     hits = np.zeros((2, len(band.low), _TILE_COLUMNS), dtype=bool)
     pairs: list[tuple[IntArray, IntArray]] = []
+    waiting = 0
     # NumPy copies the operand that is broadcast, at a third of the speed, while rows are shorter
     # than its buffer.
     buffer = np.setbufsize(_TILE_COLUMNS // 16 * 16)  # must be a multiple of 16
@@ -767,9 +768,11 @@ def _count(tile: Tile, band: _Band, excluded: tuple[IntArray, IntArray], n_items
             row, column = band.pairs(hits, found)
             counts += found
             pairs.append((row, start + column))
-            if sum(len(each[0]) for each in pairs) > _MOST_PAIRS or start == starts[-1]:
+            waiting += len(row)
+            if waiting > _MOST_PAIRS or start == starts[-1]:
                 counts += band.moved(*(np.concatenate(each) for each in zip(*pairs, strict=True)))
                 pairs.clear()
+                waiting = 0
     finally:
         np.setbufsize(buffer)
     counts[1] -= counts[0]
