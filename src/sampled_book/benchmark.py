@@ -773,19 +773,41 @@ def differences(name: str, data: Sequences, recommenders: Sequence[str], folder:
         A sentence for each difference.
     """
     kept, told = ranks(name, folder), facts(name, folder)
-    found = [
-        f"{name}: {key} must be {told[key]:,}, got {value:,}"
-        for key, value in shape(data).items()
-        if told[key] != value
-    ]
+    found = resized(name, told, shape(data))
     for recommender in recommenders if not found else ():
         settings = told["recommenders"][recommender]["settings"]
         fresh, *_ = compute(RECOMMENDERS[recommender], data, settings)
         old = kept[recommender]
-        moved = (fresh.n_better != old.n_better) | (fresh.n_tied != old.n_tied)
-        if moved.any() or (fresh.n_candidates != old.n_candidates).any():
-            found.append(f"{name}, {recommender}: ranks differ for {moved.sum():,} users")
+        count = moved(fresh, old)
+        if count or (fresh.n_candidates != old.n_candidates).any():
+            found.append(f"{name}, {recommender}: ranks differ for {count:,} users")
     return found
+
+
+def resized(name: str, told: Mapping[str, Any], sizes: Mapping[str, int]) -> list[str]:
+    """A sentence for each size of a data set that is not what it was.
+
+    Examples
+    --------
+    >>> resized("toy", {"users": 1090}, {"users": 7})
+    ['toy: users must be 1,090, got 7']
+    """
+    return [
+        f"{name}: {key} must be {told[key]:,}, got {value:,}"
+        for key, value in sizes.items()
+        if told[key] != value
+    ]
+
+
+def moved(fresh: RankIntervals, old: RankIntervals) -> int:
+    """How many rank intervals differ.
+
+    Examples
+    --------
+    >>> moved(RankIntervals([0, 1], [0, 0], [4, 4]), RankIntervals([0, 1], [0, 1], [4, 4]))
+    1
+    """
+    return int(((fresh.n_better != old.n_better) | (fresh.n_tied != old.n_tied)).sum())
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -27,6 +27,12 @@ Values = MutableMapping[str, Any]
 _SEED = (0, 2**32 - 1)
 _OWN = File("your own table of ranks instead of the bundled one")
 _COMPARED = ListOf(MetricName("metrics to compare"), at_most=4)
+_SAMPLED: dict[str, Parameter] = {
+    "ranks_csv": _OWN,
+    "n_negatives": Integer("negatives sampled per user", 1, 500, "items"),
+    "metrics": _COMPARED,
+    "gammas": ListOf(Real("weights of the variance", 1e-4, 100), at_most=4),
+}
 _LISTS = ("ranks_a", "ranks_b", "ranks_c")
 
 
@@ -123,10 +129,7 @@ def _correcting(values: Values) -> dict[str, Parameter]:
 
 def _corrected(values: Values) -> dict[str, Parameter]:
     return {
-        "ranks_csv": _OWN,
-        "n_negatives": Integer("negatives sampled per user", 1, 500, "items"),
-        "metrics": _COMPARED,
-        "gammas": ListOf(Real("weights of the variance", 1e-4, 100), at_most=4),
+        **_SAMPLED,
         "gamma": Real("weight of the variance where m varies", 1e-4, 100),
         "repetitions": Integer("sampled evaluations simulated", 2, 1_000),
         "seed": Integer("seed of the simulation", *_SEED),
@@ -135,10 +138,7 @@ def _corrected(values: Values) -> dict[str, Parameter]:
 
 def _verdicts(values: Values) -> dict[str, Parameter]:
     return {
-        "ranks_csv": _OWN,
-        "n_negatives": Integer("negatives sampled per user", 1, 500, "items"),
-        "metrics": _COMPARED,
-        "gammas": ListOf(Real("weights of the variance", 1e-4, 100), at_most=4),
+        **_SAMPLED,
         "confidence": Real("how often a verdict should be right", 0.5, 0.999),
         "repetitions": Integer("sampled evaluations simulated", 10, 1_000),
         "seed": Integer("seed of the simulation", *_SEED),

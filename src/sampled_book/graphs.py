@@ -226,19 +226,15 @@ def differences(graph: str, folder: Path | None = None) -> list[str]:
         A sentence for each difference.
     """
     kept, told = ranks(graph, folder), facts(graph, folder)
-    found = [
-        f"{graph}: {key} must be {told[key]:,}, got {value:,}"
-        for key, value in shape(graph).items()
-        if told[key] != value
-    ]
+    found = benchmark.resized(graph, told, shape(graph))
     for name in CHECKED[graph] if not found else ():
         fresh, old = compute(graph, name)[0], kept[name]
         values = [float(each.evaluate("rr").mean()) for each in (fresh, old)]
-        moved = (fresh.n_better != old.n_better) | (fresh.n_tied != old.n_tied)
+        moved = benchmark.moved(fresh, old)
         if (fresh.n_candidates != old.n_candidates).any():
             found.append(f"{graph}, {name}: other candidates were left after filtering")
-        elif moved.any() and not settings(graph, name):
-            found.append(f"{graph}, {name}: ranks differ for {moved.sum():,} predictions")
+        elif moved and not settings(graph, name):
+            found.append(f"{graph}, {name}: ranks differ for {moved:,} predictions")
         elif abs(values[0] - values[1]) > NEAR:
             found.append(f"{graph}, {name}: MRR is {values[0]:.3f}, was {values[1]:.3f}")
     return found

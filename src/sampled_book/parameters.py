@@ -173,25 +173,22 @@ class File:
     meaning: str
     unit: str = ""
     allowed: str = field(default="the path of a file, or '' for what is bundled", init=False)
+    _exists = staticmethod(Path.is_file)
 
     def accepts(self, value: object) -> bool:
-        return isinstance(value, str) and (value == "" or Path(value).is_file())
+        return isinstance(value, str) and (value == "" or self._exists(Path(value)))
 
 
 @dataclass(frozen=True)
-class Folder:
+class Folder(File):
     """The path of a folder that exists, or an empty string for what the chapter has by itself.
 
     >>> Folder("ranks of your own").accepts("no such folder")
     False
     """
 
-    meaning: str
-    unit: str = ""
     allowed: str = field(default="the path of a folder, or '' for what is bundled", init=False)
-
-    def accepts(self, value: object) -> bool:
-        return isinstance(value, str) and (value == "" or Path(value).is_dir())
+    _exists = staticmethod(Path.is_dir)
 
 
 @dataclass(frozen=True)

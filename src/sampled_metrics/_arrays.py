@@ -46,6 +46,21 @@ def namespace(values: Any) -> Any:
     return array_api_compat.array_namespace(values)
 
 
+def fetched(values: Any) -> Any:
+    """An array of a device as one of NumPy, and all else as it is: lists of any lengths, too.
+
+    Examples
+    --------
+    >>> fetched([[1.5], [2.0, 3.0]])
+    [[1.5], [2.0, 3.0]]
+    """
+    if hasattr(values, "detach"):
+        return values.detach().cpu().numpy()
+    if hasattr(values, "get") and type(values).__module__.startswith("cupy"):
+        return values.get()
+    return values
+
+
 def on_host(values: Any) -> NDArray[Any]:
     """An array of any library as one of NumPy.
 
@@ -54,11 +69,7 @@ def on_host(values: Any) -> NDArray[Any]:
     >>> on_host([1.5, 2.0])
     array([1.5, 2. ])
     """
-    if hasattr(values, "detach"):
-        return np.asarray(values.detach().cpu())
-    if hasattr(values, "get") and type(values).__module__.startswith("cupy"):
-        return np.asarray(values.get())
-    return np.asarray(values)
+    return np.asarray(fetched(values))
 
 
 def like(values: Any, example: Any) -> Any:
@@ -77,8 +88,8 @@ def like(values: Any, example: Any) -> Any:
     return xp.asarray(np.ascontiguousarray(values), device=array_api_compat.device(example))
 
 
-def rows(values: Any, at: IntArray) -> NDArray[Any]:
-    """Some rows of a matrix of any library, as an array of NumPy.
+def rows(values: Any, at: slice | IntArray) -> Any:
+    """Some rows of a matrix of any library, where it is.
 
     Examples
     --------
@@ -87,7 +98,11 @@ def rows(values: Any, at: IntArray) -> NDArray[Any]:
            [2.]])
     """
     xp = namespace(values)
-    return on_host(values[at] if xp is None else xp.take(values, like(at, values), axis=0))
+    if xp is None:
+        return values[at]
+    if isinstance(at, slice):
+        return values[at, ...]
+    return xp.take(values, like(at, values), axis=0)
 
 
 def count(

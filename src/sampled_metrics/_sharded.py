@@ -13,6 +13,7 @@ import hashlib
 import math
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
@@ -28,14 +29,17 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from . import _progress
-from ._arrays import like, namespace, on_host
+from . import _arrays, _progress
+from ._arrays import namespace, on_host
 from ._validate import IntArray, as_written, checked_tolerance, integer
 from .ranking import _score_counts, _shard_counts
 
 #: How users and items are scored: by their factors in one of three ways, or by a function of some
 #: rows of each that returns a matrix.
 Score = Literal["dot", "cosine", "euclidean"] | Callable[[Any, Any], Any]
+
+#: Users and shards that a function is tried with before the run.
+Trial = tuple[IntArray, list[slice]]
 
 SCORES = ("dot", "cosine", "euclidean")
 _SHARD_BYTES = 2**26  # factors of a shard, in the type they are multiplied in
@@ -46,6 +50,8 @@ _LEAST_WORK, _MOST_WORK, _TASKS = 2**32, 2**38, 1024
 _BLOCK_ROWS = (256, 2**16)
 _IN_FLIGHT = 64  # tasks that wait at the scheduler, or four for each thread if that is more
 _ATTEMPTS = 10  # times that a block may be lost with its workers before it is given up
+_KEPT = "finished blocks are kept where an output was named, and the same call goes on after them"
+_PATIENCE = 300.0  # seconds that a cluster may be without any worker
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ class Source:
     path : str, optional
         A file; each process opens it anew.
     values : array, optional
-        The rows themselves.
+        The rows themselves, or an array of Dask, which is computed by some rows at a time.
 
     Examples
     --------
@@ -81,10 +87,21 @@ class Source:
             return source
         if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
             return cls(name, values=np.arange(integer(given, name, 1)))
-        values = np.asarray(given) if namespace(given) is None else given
+        lazy = type(given).__module__.split(".")[0] == "dask" and hasattr(given, "chunks")
+        values = np.asarray(given) if namespace(given) is None and not lazy else given
         if namespace(given) is None and values.dtype.kind not in "iuf":
             raise ValueError(f"{name} must be real numbers, got dtype {values.dtype}")
+        if lazy and np.isnan(values.shape).any():
+            raise ValueError(
+                f"{name} must have rows of known number, got chunks of unknown size: call "
+                "compute_chunk_sizes() of the array"
+            )
         return cls(name, values=values)
+
+    @property
+    def lazy(self) -> bool:
+        """Whether it is an array of Dask."""
+        return hasattr(self.values, "to_delayed")
 
     @property
     def matrix(self) -> Any:
@@ -97,20 +114,15 @@ class Source:
             changed, size = status.st_mtime_ns, status.st_size
         return _opened(self.path, changed, size)
 
-    def rows(self, at: slice | IntArray) -> Any:
-        """Some rows, checked for NaN."""
-        matrix = self.matrix
-        xp = namespace(matrix)
-        if xp is None:
-            rows = matrix[at]
-        elif isinstance(at, slice):
-            rows = matrix[at, ...]
-        else:
-            rows = xp.take(matrix, like(at, matrix), axis=0)
+    def rows(self, at: slice | IntArray, found: Any = None) -> Any:
+        """Some rows, checked for NaN; `found` has them where a cluster computed them before."""
+        rows = _arrays.rows(self.matrix, at) if found is None else found
+        if self.lazy and found is None:
+            rows = rows.compute()
         if isinstance(rows, np.ndarray) and rows.dtype.kind == "f" and np.isnan(rows.sum()):
             bad = np.flatnonzero(np.isnan(rows).reshape(len(rows), -1).any(axis=1))
             if bad.size:  # infinite numbers of both signs have no sum, either
-                row = int(np.arange(len(matrix))[at][bad[0]])
+                row = int(at.start + bad[0] if isinstance(at, slice) else at[bad[0]])
                 raise ValueError(f"{self.name} must hold no NaN, got one in {self._place(at, row)}")
         return rows
 
@@ -221,7 +233,35 @@ class Job:
             return 64
         return int(self.users.matrix.shape[1]) + 1
 
-    def counts(self, users: IntArray, held_out: IntArray, shard: slice, seen: IntArray) -> IntArray:
+    def tried(self, users: IntArray, shards: list[slice], found: list[Any] | None = None) -> Job:
+        """The job itself, or ValueError if its function draws: the same call twice must be equal.
+
+        Some users and some items of each shard are scored twice in turn, in the same arrays, since
+        sums may differ in the last digits between calls of other shapes. `found` has the rows of
+        users and of each shard where a cluster computed them.
+        """
+        if callable(self.score) and self.items is not None:
+            given = found or [None] * (1 + len(shards))
+            rows = self.users.rows(users, given[0])
+            parts = [self.items.rows(at, of) for at, of in zip(shards, given[1:], strict=True)]
+            once, again = (
+                [on_host(self.score(rows, part)).tobytes() for part in parts] for _ in range(2)
+            )
+            if once != again:
+                raise ValueError(
+                    "score must give the same scores at each call, got others for the same users "
+                    "and items: switch off dropout, or whatever it draws"
+                )
+        return self
+
+    def counts(
+        self,
+        users: IntArray,
+        held_out: IntArray,
+        shard: slice,
+        seen: IntArray,
+        found: tuple[Any, Any, Any] = (None, None, None),
+    ) -> IntArray:
         """Candidates of a shard above each held-out item, and level with it.
 
         Parameters
@@ -233,6 +273,9 @@ class Job:
         seen : ndarray of int, shape (2, nnz)
             Items of the shard that are no candidates: number of the user among the distinct ones,
             and row within the shard.
+        found : tuple
+            Rows of the distinct users, of the shard and of the held-out items, where a cluster
+            computed them from an array of Dask.
 
         Returns
         -------
@@ -243,8 +286,7 @@ class Job:
         places = np.where(inside, held_out - shard.start, -1)
         shape = len(distinct), shard.stop - shard.start
         masked = sp.csr_array((np.ones(seen.shape[1], bool), tuple(seen)), shape=shape)
-        at = slice(int(distinct[0]), int(distinct[-1]) + 1)  # a slice is read in one go
-        rows = self.users.rows(at if at.stop - at.start == len(distinct) else distinct)
+        rows = self.users.rows(_at(distinct), found[0])
         if self.items is None:
             own = rows[owners, held_out]
             rows = rows[:, shard]
@@ -252,8 +294,8 @@ class Job:
                 lambda block, columns: rows[block, columns],
                 own, owners, places, masked, self.tolerance, distinct,
             )  # fmt: skip
-        part = self.items.rows(shard)
-        own = self.items.rows(held_out)
+        part = self.items.rows(shard, found[1])
+        own = self.items.rows(held_out, found[2])
         if callable(self.score):
             return self._by_function(rows, part, own, owners, places, masked, distinct)
         biases = (None, None) if self.bias is None else (self.bias[shard], self.bias[held_out])
@@ -275,6 +317,12 @@ class Job:
             lambda block, columns: score(rows[block], part[columns]),
             np.concatenate(parts), owners, places, masked, self.tolerance, distinct,
         )  # fmt: skip
+
+
+def _at(distinct: IntArray) -> slice | IntArray:
+    """Numbers in ascending order as a slice, which is read in one go, if they are one."""
+    at = slice(int(distinct[0]), int(distinct[-1]) + 1)
+    return at if at.stop - at.start == len(distinct) else distinct
 
 
 def as_products(
@@ -447,7 +495,13 @@ def _digest(frame: pd.DataFrame) -> bytes:
     return found.hexdigest().encode()
 
 
-def fingerprint(job: Job, frame: pd.DataFrame, seen: sp.csr_array | None, *options: object) -> str:
+def fingerprint(
+    job: Job,
+    frame: pd.DataFrame,
+    seen: sp.csr_array | None,
+    *options: object,
+    cluster: Any = None,
+) -> str:
     """A digest of all that the ranks are a function of; a scoring function counts by its name.
 
     Examples
@@ -466,6 +520,9 @@ def fingerprint(job: Job, frame: pd.DataFrame, seen: sp.csr_array | None, *optio
         if source is not None:
             matrix = source.matrix
             found.update(repr((matrix.shape, str(matrix.dtype))).encode())
+            if source.lazy:
+                found.update("".join(_digests(matrix, cluster)).encode())
+                continue
             for start in range(0, matrix.shape[0], 2**14):
                 rows = on_host(matrix[start : start + 2**14, ...])
                 found.update(np.ascontiguousarray(rows).data)
@@ -476,6 +533,22 @@ def fingerprint(job: Job, frame: pd.DataFrame, seen: sp.csr_array | None, *optio
         found.update(seen.indptr.astype(np.int64).data)
         found.update(seen.indices.astype(np.int64).data)
     return found.hexdigest()
+
+
+def _digests(matrix: Any, cluster: Any) -> list[str]:
+    """A digest of each chunk of an array of Dask, made where the chunk is computed."""
+    from dask.base import compute
+    from dask.delayed import delayed
+
+    digests = [delayed(_digest_of_chunk)(chunk) for chunk in matrix.to_delayed().ravel()]
+    if hasattr(cluster, "gather"):  # a client, which may hold the chunks
+        found: list[str] = cluster.gather(cluster.compute(digests))
+        return found
+    return list(compute(*digests))
+
+
+def _digest_of_chunk(chunk: Any) -> str:
+    return hashlib.sha256(np.ascontiguousarray(on_host(chunk)).data).hexdigest()
 
 
 def ranked(
@@ -604,11 +677,16 @@ def counted(
         total=len(layout.blocks), desc="ranks", unit="block", show=progress
     ) as shown:
         shown.update(len(layout.blocks) - len(wanted))
+        if not wanted:
+            return
         run = _here if cluster is None else partial(_on_cluster, cluster)
         arguments = (
             (n, block, _tasks(layout, block, users, held_out, seen)) for n, block in wanted
         )
-        for number, block, counts in run(job, arguments, len(layout.shards)):
+        ends = layout.shards[0], layout.shards[-1]
+        few = [slice(at.start, min(at.start + 8, at.stop)) for at in ends]
+        trial = np.unique(users[wanted[0][1]])[:4], few
+        for number, block, counts in run(job, trial, arguments, len(layout.shards)):
             shown.update(1)
             yield number, block, counts
 
@@ -631,7 +709,10 @@ def _tasks(
         yield of, held_out[block], shard, pairs
 
 
-def _here(job: Job, blocks: Iterator[Any], n_shards: int) -> Iterator[tuple[int, slice, IntArray]]:
+def _here(
+    job: Job, trial: Trial, blocks: Iterator[Any], n_shards: int
+) -> Iterator[tuple[int, slice, IntArray]]:
+    job.tried(*trial)
     for number, block, tasks in blocks:
         yield number, block, sum_of(*(job.counts(*task) for task in tasks))
 
@@ -653,28 +734,50 @@ def _count_task(job: Job, *task: Any) -> IntArray:
     return job.counts(*task)
 
 
-def _itself(job: Job) -> Job:
-    return job
+def _tried(job: Job, trial: Trial, found: list[Any]) -> Job:
+    return job.tried(*trial, found)
 
 
 def _on_cluster(
-    cluster: Any, job: Job, blocks: Iterator[Any], n_shards: int
+    cluster: Any, job: Job, trial: Trial, blocks: Iterator[Any], n_shards: int
 ) -> Iterator[tuple[int, slice, IntArray]]:
     """As :func:`_here`, by tasks of Dask, of which a bounded number waits at any time."""
     from distributed import KilledWorker, as_completed
 
     with _connected(cluster) as (client, local), TemporaryDirectory() as scratch:
         travelling = _portable(job, Path(scratch) if local else None)
-        # The result of a task, not data put on a worker, which would be gone with it.
-        shared = client.submit(_itself, travelling, pure=False)
+
+        def rows_of(source: Source | None, at: slice | IntArray) -> Any:
+            """A future of some rows of an array of Dask, None for what each task opens itself."""
+            if source is None or not source.lazy:
+                return None
+            return client.compute(_arrays.rows(source.values, at))
+
+        def begun() -> Any:
+            # The result of a task, not data put on a worker, which would be gone with it.
+            found = [rows_of(job.users, trial[0]), *(rows_of(job.items, at) for at in trial[1])]
+            return client.submit(_tried, travelling, trial, found, pure=False)
+
+        shared = begun()
         threads = sum(client.nthreads().values())
         window = math.ceil(max(_IN_FLIGHT, 4 * threads) / n_shards)
         waiting: dict[Any, tuple[int, slice, list[Any], int]] = {}
         done = as_completed(loop=client.loop)
 
+        shards: dict[int, Any] = {}  # futures of their rows, where items are an array of Dask
+
+        def count(task: tuple[Any, ...], of_users: Any, own: Any) -> Any:
+            first = task[2].start
+            if first not in shards:
+                shards[first] = rows_of(job.items, task[2])
+            found = of_users, shards[first], own
+            return client.submit(_count_task, shared, *task, found, pure=False)
+
         def submit(number: int, block: slice, tasks: list[Any], attempt: int = 0) -> None:
             with _reached(client):
-                counts = [client.submit(_count_task, shared, *task, pure=False) for task in tasks]
+                of_users = rows_of(job.users, _at(np.unique(tasks[0][0])))
+                own = rows_of(job.items, tasks[0][1])
+                counts = [count(task, of_users, own) for task in tasks]
                 total = client.submit(sum_of, *counts, pure=False, priority=1)
             waiting[total] = number, block, tasks, attempt
             done.add(total)
@@ -682,12 +785,15 @@ def _on_cluster(
         try:
             for _, (number, block, tasks) in zip(range(window), blocks, strict=False):
                 submit(number, block, list(tasks))
-            for total in done:
+            for total in _finished(client, done):
                 number, block, tasks, attempt = waiting.pop(total)
                 problem = total.exception() if total.status == "error" else None
                 if isinstance(problem, KilledWorker) and attempt < _ATTEMPTS:
                     if shared.status == "error":  # lost with several workers itself
-                        shared = client.submit(_itself, travelling, pure=False)
+                        shared = begun()
+                    for rows in shards.values():
+                        if rows is not None and rows.status == "error":
+                            rows.retry()
                     submit(number, block, tasks, attempt + 1)
                     continue
                 if isinstance(problem, KilledWorker):
@@ -708,6 +814,29 @@ def _on_cluster(
                 client.cancel(list(waiting))
 
 
+def _finished(client: Any, done: Any) -> Iterator[Any]:
+    """Futures as they end; ConnectionError where no worker is there, and none comes."""
+    asked = last = time.monotonic()  # when workers were asked for, and when there was one
+    while not done.is_empty():
+        if done.has_ready():
+            yield next(done)
+            last = time.monotonic()
+            continue
+        with done.thread_condition:
+            done.thread_condition.wait(timeout=0.1)
+        if time.monotonic() < asked + min(1.0, _PATIENCE):
+            continue
+        with _reached(client):
+            there = bool(client.nthreads())
+        asked = time.monotonic()
+        last = asked if there else last
+        if asked > last + _PATIENCE:
+            raise ConnectionError(
+                f"the scheduler at {client.scheduler.address} has had no worker for {_PATIENCE:g} "
+                f"seconds, so start some: {_KEPT}"
+            )
+
+
 @contextmanager
 def _reached(client: Any) -> Iterator[None]:
     """One sentence if the scheduler is gone: a connection may end at any of its uses."""
@@ -718,20 +847,24 @@ def _reached(client: Any) -> Iterator[None]:
         if not lost and client.status in ("running", "connecting"):
             raise
         raise ConnectionError(
-            f"the scheduler at {client.scheduler.address} is gone: finished blocks are kept where "
-            "an output was named, and the same call goes on after them"
+            f"the scheduler at {client.scheduler.address} is gone: {_KEPT}"
         ) from None
 
 
 def _portable(job: Job, scratch: Path | None) -> Job:
-    """The job with matrices in files, which every worker of this machine can map."""
-    sources = {}
+    """The job with matrices in files, which every worker of this machine can map.
+
+    Or without, if they are arrays of Dask.
+    """
+    sources: dict[str, Any] = {}
     for name in ("users", "items"):
         source = getattr(job, name)
-        if source is None or source.path is not None or np.ndim(source.values) == 1:
-            sources[name] = source if source is None or source.path is None else Source(
-                source.name, os.path.abspath(source.path)
-            )  # fmt: skip
+        if source is None or (source.path is None and np.ndim(source.values) == 1):
+            sources[name] = source
+        elif source.path is not None:
+            sources[name] = Source(source.name, os.path.abspath(source.path))
+        elif source.lazy:
+            sources[name] = Source(source.name)  # its rows come as they are computed
         elif scratch is None:
             raise ValueError(
                 f"{name} must be a file that every worker can read, got an array: save it with "

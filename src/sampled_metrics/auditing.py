@@ -160,9 +160,12 @@ def audit(
         if known.size:
             by_popularity = _by_popularity(known % n_items)
             place = _places(drawn, known, n_items, n_candidates, by_popularity, rng)
-            *found, finding = _order("popularity", place, "with popular ones first")
+            check, distance, p_value, finding = _order(
+                "popularity", place, "with popular ones first"
+            )
             power = _power(drawn, known, n_items, n_candidates.size, replacement)
-            checks.append((*found, finding + ("" if power is None else f"; {power}")))  # type: ignore[arg-type]
+            finding += "" if power is None else f"; {power}"
+            checks.append((check, distance, p_value, finding))
     frame = pd.DataFrame(checks, columns=["check", "statistic", "p_value", "finding"])
     frame.insert(3, "alarm", frame["p_value"] <= level / len(frame))
     sampler = _named(frame.set_index("check"), user, replacement, shared.kind, power, median)

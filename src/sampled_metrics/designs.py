@@ -29,7 +29,7 @@ from .numerics import least_squares
 from .numerics.distributions import law, log_hypergeometric, log_law
 from .numerics.least_squares import Law, System
 from .numerics.quadrature import MARGIN, all_ranks
-from .protocol import Protocol
+from .protocol import Protocol, one_size
 
 if TYPE_CHECKING:
     from .priors import FittedPrior
@@ -97,9 +97,7 @@ class Adaptive:
         first = integer(self.first, "first", 1)
         most = integer(self.most, "most", first)
         # It checks the other two.
-        items = Protocol(self.n_items, 1, replacement=self.replacement).n_items
-        if not isinstance(items, int):
-            raise ValueError(f"n_items must be one catalogue size here, got shape {items.shape}")
+        items = one_size(Protocol(self.n_items, 1, replacement=self.replacement))
         if not self.replacement and most > items - 1:
             raise ValueError(
                 f"most must be <= {items - 1}, the irrelevant items there are, when sampling "
@@ -339,9 +337,7 @@ class Stratified:
     replacement: bool = True
 
     def __post_init__(self) -> None:
-        items = Protocol(self.n_items, 1).n_items
-        if not isinstance(items, int):
-            raise ValueError(f"n_items must be one catalogue size here, got shape {items.shape}")
+        items = one_size(Protocol(self.n_items, 1))
         object.__setattr__(self, "n_items", items)
         object.__setattr__(self, "n_whole", integer(self.n_whole, "n_whole", 1, items - 2))
         object.__setattr__(self, "n_negatives", self.rest.n_negatives)

@@ -478,7 +478,7 @@ def exact_ranks_from_factors(
     items = _held_out(held_out, n_items, relative_tolerance)
     owners = _owners(users, items.size, len(factors))
     seen = _as_csr(train, len(factors), n_items)
-    own = _arrays.rows(catalogue, items)
+    own = _arrays.on_host(_arrays.rows(catalogue, items))
     better, tied = _shard_counts(
         factors, catalogue, owners, own, items, seen, relative_tolerance, progress
     )
@@ -564,7 +564,8 @@ def _shard_counts(
         of_users, of_own = rows[place], own[block]
 
         def settle(instance: IntArray, column: IntArray) -> NDArray[np.int8]:
-            return signs(of_users[instance], _arrays.rows(shard, column), of_own[instance])
+            of_items = _arrays.on_host(_arrays.rows(shard, column))
+            return signs(of_users[instance], of_items, of_own[instance])
 
         band = _Band(*exact_band(of_users, of_own, margin), margin > 0, settle)
         if xp is not None:
@@ -750,6 +751,7 @@ def _count(tile: Tile, band: _Band, excluded: tuple[IntArray, IntArray], n_items
     counts = np.zeros((2, len(band.low)), dtype=np.int64)
     hits = np.zeros((2, len(band.low), _TILE_COLUMNS), dtype=bool)
     pairs: list[tuple[IntArray, IntArray]] = []
+    waiting = 0
     # NumPy copies the operand that is broadcast, at a third of the speed, while rows are shorter
     # than its buffer.
     buffer = np.setbufsize(_TILE_COLUMNS // 16 * 16)  # must be a multiple of 16
@@ -766,9 +768,11 @@ def _count(tile: Tile, band: _Band, excluded: tuple[IntArray, IntArray], n_items
             row, column = band.pairs(hits, found)
             counts += found
             pairs.append((row, start + column))
-            if sum(len(each[0]) for each in pairs) > _MOST_PAIRS or start == starts[-1]:
+            waiting += len(row)
+            if waiting > _MOST_PAIRS or start == starts[-1]:
                 counts += band.moved(*(np.concatenate(each) for each in zip(*pairs, strict=True)))
                 pairs.clear()
+                waiting = 0
     finally:
         np.setbufsize(buffer)
     counts[1] -= counts[0]

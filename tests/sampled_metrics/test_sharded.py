@@ -5,9 +5,10 @@ import sys
 import threading
 import time
 from concurrent.futures import CancelledError
-from functools import partial
+from functools import partial, partialmethod
 from pathlib import Path
 
+import dask.array
 import numpy as np
 import pandas as pd
 import pytest
@@ -208,6 +209,111 @@ def test_finished_blocks_are_not_counted_again(small_calls, files, tmp_path, cli
     assert not output.exists()
 
 
+def noted(log, rows):
+    """Rows of an array of Dask, of whose chunks the log has a line each."""
+    with Path(log).open("a") as file:
+        file.write(f"{len(rows)}\n")
+    return rows
+
+
+def watched(compute, lengths, *args, **kwargs):
+    lengths += [len(each) for each in args if isinstance(each, dask.array.Array)]
+    return compute(*args, **kwargs)
+
+
+@pytest.mark.parametrize("where", ["here", "cluster", "local:1", "persisted"])
+def test_arrays_of_dask_are_computed_by_rows(
+    monkeypatch, small_tasks, files, tmp_path, client, where
+):
+    expected = sm.rank(*files).frame
+    log = tmp_path / "log"
+    users, items = (
+        dask.array.from_array(np.load(path), chunks=(11, 2)).map_blocks(
+            partial(noted, log), dtype=float, meta=np.zeros((0, 0))
+        )
+        for path in files[:2]
+    )
+    if where == "persisted":
+        users, items = client.persist([users, items])
+    lengths = []  # of arrays that are computed at a time
+    for owner, use in [(dask.array.Array, "compute"), (Client, "compute")]:
+        counted = partialmethod(partial(watched, getattr(owner, use), lengths))
+        monkeypatch.setattr(owner, use, counted)
+    monkeypatch.delattr(dask.array.Array, "__array__")  # by which NumPy computes the whole
+    cluster = {"here": None, "local:1": where}.get(where, client)
+    found = sm.rank(users, items, *files[2:], cluster=cluster, output=tmp_path / "ranks.csv")
+    pd.testing.assert_frame_equal(found.frame, expected)
+    assert max(map(int, log.read_text().split())) == 11
+    assert N_ITEMS / 5 < max(lengths) < N_ITEMS / 3  # a shard
+
+
+def test_a_function_ranks_arrays_of_dask(small_calls, files, client):
+    users, items = (dask.array.from_array(np.load(path), chunks=(11, 4)) for path in files[:2])
+    given = {"score": lambda u, i: u @ i.T, "relative_tolerance": 1e-9}
+    expected = sm.rank(*files, **given).frame
+    for cluster in (None, client):
+        found = sm.rank(users, items, *files[2:], cluster=cluster, **given).frame
+        pd.testing.assert_frame_equal(found, expected)
+        with pytest.raises(ValueError, match="score must give the same scores at each call"):
+            sm.rank(users, items, *files[2:], cluster=cluster, score=drawn)
+
+
+def test_dask_resumes_by_content_and_says_what_is_wrong(small_tasks, files, tmp_path, client):
+    values = np.load(files[1])
+    items = dask.array.from_array(values, chunks=(50, 4))
+    given = {"cluster": client, "output": tmp_path / "ranks"}
+    sm.rank(files[0], items, *files[2:], **given)
+    at = {each: each.stat().st_mtime_ns for each in (tmp_path / "ranks").iterdir()}
+    again = dask.array.from_array(values.copy(), chunks=(50, 4), name=False)  # another name
+    sm.rank(files[0], again, *files[2:], **given)
+    assert at == {each: each.stat().st_mtime_ns for each in (tmp_path / "ranks").iterdir()}
+    with pytest.raises(ValueError, match="ranks holds ranks of other inputs"):
+        sm.rank(files[0], items + 1, *files[2:], **given)
+    values[33, 1] = np.nan
+    bad = dask.array.from_array(values, chunks=(50, 4))
+    for cluster in (None, client):
+        with pytest.raises(ValueError, match="items must hold no NaN, got one in row 33, in the"):
+            sm.rank(files[0], bad, *files[2:], cluster=cluster)
+    with pytest.raises(ValueError, match="users must have rows of known number, got chunks of"):
+        sm.rank(items[items[:, 0] > 0], items, *files[2:])
+
+
+def drawn(users, items):
+    return np.random.default_rng().random((len(users), len(items)))
+
+
+def in_turn(calls, users, items):
+    """A function whose scores depend on how often it was called."""
+    calls.append(1)
+    return np.add.outer(users * 1.0, items * 1e-3) + len(calls) // 4
+
+
+@pytest.mark.parametrize("score", [drawn, partial(in_turn, [])])
+def test_a_function_with_other_scores_at_another_call_is_refused(
+    small_calls, files, tmp_path, client, score
+):
+    for cluster in (None, client):
+        with pytest.raises(ValueError, match="score must give the same scores at each") as refusal:
+            sm.rank(
+                N_USERS, N_ITEMS, *files[2:], score=score, cluster=cluster, output=tmp_path / "r"
+            )
+        assert "\n" not in str(refusal.value)
+    assert not list((tmp_path / "r").iterdir())
+
+
+def test_a_function_with_other_digits_for_other_shapes_is_not_refused(small_calls, files):
+    """Sums in an order of their own for each shape; two calls alike are equal, bit for bit."""
+    users, items = np.load(files[0]), np.load(files[1])
+
+    def score(some_users, some_items):
+        noise = 1e-13 * (len(some_users) % 7 + len(some_items) % 5)
+        return users[some_users] @ items[some_items].T * (1 + noise)
+
+    assert (score([1], [2]) != score([1], [2, 3])[:, :1]).all()
+    found = sm.rank(N_USERS, N_ITEMS, *files[2:], score=score, relative_tolerance=1e-9).frame
+    pd.testing.assert_frame_equal(found, sm.rank(*files).frame)
+
+
 def slowly(seconds, users, items):
     time.sleep(seconds * (len(items) > 16))
     return np.sin(np.add.outer(users * 7.0, items * 3.0))
@@ -299,6 +405,48 @@ def test_a_killed_scheduler_is_said_and_the_next_run_goes_on(small_calls, files,
     kept = {each.name: each.stat().st_mtime_ns for each in folder.glob("part-*")}
     found = sm.rank(*given, score=score, cluster=client, output=folder)
     assert 4 <= len(kept) < len(list(folder.iterdir()))
+    assert all((folder / name).stat().st_mtime_ns == at for name, at in kept.items())
+    pd.testing.assert_frame_equal(found.frame, sm.rank(*given, score=partial(slowly, 0)).frame)
+
+
+def test_a_cluster_whose_last_worker_died_is_given_up(monkeypatch, small_calls, files, tmp_path):
+    monkeypatch.setattr(_sharded, "_PATIENCE", 2.0)
+    folder, given = tmp_path / "ranks", (N_USERS, N_ITEMS, *files[2:])
+    score = partial(slowly, 0.1)
+    cluster = LocalCluster(
+        n_workers=0,
+        processes=False,
+        protocol="tcp://",
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+    )
+    options = "--nthreads", "1", "--no-nanny", "--death-timeout", "60"
+    with cluster, Client(cluster, set_as_default=False) as connected:
+        worker = started("worker", cluster.scheduler_address, *options)
+        try:
+            connected.wait_for_workers(1, timeout=60)
+
+            def kill():
+                while len(list(folder.glob("part-*"))) < 3:
+                    time.sleep(0.02)
+                end(worker)
+
+            threading.Thread(target=kill, daemon=True).start()
+            start = time.monotonic()
+            with pytest.raises(ConnectionError, match="has had no worker for 2 seconds") as refusal:
+                sm.rank(*given, score=score, cluster=connected, output=folder)
+            assert 2 < time.monotonic() - start < 60
+        finally:
+            end(worker)
+        assert "\n" not in str(refusal.value)
+        kept = {each.name: each.stat().st_mtime_ns for each in folder.glob("part-*")}
+        assert len(kept) >= 3
+        worker = started("worker", cluster.scheduler_address, *options)
+        try:
+            connected.wait_for_workers(1, timeout=60)
+            found = sm.rank(*given, score=score, cluster=connected, output=folder)
+        finally:
+            end(worker)
     assert all((folder / name).stat().st_mtime_ns == at for name, at in kept.items())
     pd.testing.assert_frame_equal(found.frame, sm.rank(*given, score=partial(slowly, 0)).frame)
 

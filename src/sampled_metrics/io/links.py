@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from .._arrays import fetched, on_host
 from .._validate import IntArray, as_written, integer, integers
 
 RankType = Literal["optimistic", "realistic", "pessimistic"]
@@ -184,7 +185,7 @@ def pykeen(evaluator: Any, *, known: Any = None, recommender: str = "recommender
     parts = []
     for target in sorted(sizes):
         first, last, size = (
-            np.concatenate([np.asarray(_on_cpu(some)) for some in batches]).astype(np.int64)
+            np.concatenate([on_host(some) for some in batches]).astype(np.int64)
             for batches in (
                 ranks[target, "optimistic"],
                 ranks[target, "pessimistic"],
@@ -195,7 +196,7 @@ def pykeen(evaluator: Any, *, known: Any = None, recommender: str = "recommender
         part["instance"] = target
         part["n_better"], part["n_tied"], part["n_negatives"] = first - 1, last - first, size - 1
         if sampled:
-            _refuse_repeated(np.asarray(_on_cpu(evaluator.negative_samples[target])), target)
+            _refuse_repeated(on_host(evaluator.negative_samples[target]), target)
             if known is not None:
                 part["n_items"] = _left(evaluator, target, known, first.size)
         else:
@@ -271,15 +272,10 @@ def pykeen_metrics(
     return pd.DataFrame([row])
 
 
-def _on_cpu(values: Any) -> Any:
-    """The values of a tensor, wherever it is and whatever it takes part in."""
-    return values.detach().cpu().numpy() if hasattr(values, "detach") else values
-
-
 def _scores(values: Any, name: str) -> NDArray[Any]:
     """Scores as an array of real numbers, none of them NaN."""
     try:
-        given = np.asarray(_on_cpu(values))
+        given = on_host(values)
     except ValueError:  # rows of unequal length
         given = np.asarray(None)
     if given.dtype.kind not in "iuf":
@@ -292,9 +288,9 @@ def _scores(values: Any, name: str) -> NDArray[Any]:
 
 def _negatives(values: Any) -> NDArray[Any] | list[NDArray[Any]]:
     """Scores of negatives as an array, or as a list of lists of different lengths."""
-    given = _on_cpu(values)
+    given = fetched(values)
     if isinstance(given, Sequence) and not isinstance(given, str) and len(given):
-        rows = [np.asarray(_on_cpu(row)) for row in given]
+        rows = [on_host(row) for row in given]
         if all(row.ndim == 1 for row in rows) and len({row.size for row in rows}) > 1:
             return [
                 row if row.dtype.kind in "iuf" or row.size else row.astype(float) for row in rows
@@ -311,7 +307,7 @@ def _negatives(values: Any) -> NDArray[Any] | list[NDArray[Any]]:
 def _mask(filtered: Any, lists: NDArray[Any] | list[NDArray[Any]]) -> NDArray[np.bool_] | None:
     if filtered is None:
         return None
-    mask = np.asarray(_on_cpu(filtered))
+    mask = on_host(filtered)
     shape = lists.shape if isinstance(lists, np.ndarray) else "lists of different lengths"
     if mask.dtype != bool or mask.shape != shape:
         raise ValueError(
@@ -387,7 +383,7 @@ def _left(evaluator: Any, target: str, known: Any, size: int) -> IntArray:
             f"{len(asked)} triples"
         )
     given = known if isinstance(known, (list, tuple)) else [known]
-    tables = [integers(_on_cpu(some), "known", 0) for some in given]
+    tables = [integers(fetched(some), "known", 0) for some in given]
     if any(table.ndim != 2 or table.shape[1] != 3 for table in tables):
         raise ValueError(
             f"known must be triples, of shape (n, 3), got shapes {[t.shape for t in tables]}"

@@ -23,12 +23,12 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._arrays import fetched, on_host
 from .._sharded import Job, Parts, Score, fingerprint, ranked
 from .._validate import FloatArray, IntArray, as_written, real_scores, shortened
 from ..ranking import _as_csr
 from ..results import Ranks
 from .files import replacing
-from .links import _on_cpu
 from .links import link_prediction as link_prediction
 from .links import pykeen as pykeen
 from .links import pykeen_metrics as pykeen_metrics
@@ -307,7 +307,7 @@ def recbole(
 
     def keep(scores: Any, interaction: Any, positive_u: Any, positive_i: Any) -> None:
         nonlocal before
-        users = np.asarray(_on_cpu(interaction[dataset.uid_field]))
+        users = on_host(interaction[dataset.uid_field])
         if users.size != len(scores):  # a row for each candidate, those of a user together
             users = pd.unique(users)
         counts = recbole_scores(scores, positive_u, positive_i)
@@ -367,8 +367,8 @@ def recbole_scores(
       recommender  user  item  n_better  n_tied  n_negatives
     0     recbole     0     1         1       1            2
     """
-    table = real_scores(_on_cpu(scores))
-    given = [np.asarray(_on_cpu(p)) for p in (positive_u, positive_i)]
+    table = real_scores(fetched(scores))
+    given = [on_host(p) for p in (positive_u, positive_i)]
     whole = all(p.ndim == 1 and p.dtype.kind in "iu" for p in given)
     if not whole or given[0].size != given[1].size:
         raise ValueError("positive_u and positive_i must be lists of whole numbers, equally long")
@@ -408,7 +408,10 @@ def rank_files(
         or CSV without a head. Files that end in .npy are mapped and those in .zarr read in slices,
         so that they may be larger than memory where both are float64 or both float32; others are
         read as a whole. If `items` is None, `users` are the scores themselves, shape (n_users,
-        n_items). A number stands for the numbers below it, where `score` is a function of them.
+        n_items). Arrays of Dask (``dask.array``, in chunks of rows) are computed by a block of
+        users or a shard of items at a time; where there is a cluster its workers do, and keep the
+        items' rows among them. A number stands for the numbers below it, where `score` is a
+        function of them.
     test : DataFrame, or CSV or Parquet file
         Columns user and item: rows of the two matrices, counted from 0. A user may have several
         test items; other columns are left out.
@@ -421,7 +424,8 @@ def rank_files(
         function gets some rows of `users` and some of `items` and returns a matrix of all their
         scores, of NumPy, PyTorch, CuPy, JAX or another library of the array API standard. Products
         are compared without rounding; a function's scores as they are, so give it a tolerance if
-        they depend in the last digits on what else is asked for.
+        they depend in the last digits on what else is asked for. Before the run it is called twice
+        for a few users and items, and refused unless both calls are equal bit for bit.
     item_bias : file or array_like, optional
         Added to each item's score, shape (n_items,) or (n_items, 1). A user's bias moves no rank.
     relative_tolerance : float
@@ -461,10 +465,11 @@ def rank_files(
     ValueError
         If a file is not what it must be, a user or an item is not in the matrices, a row stands
         twice, a test item is one of the user's training items, a factor or a score is NaN, a
-        word is none of those above, `output` has another suffix or holds other blocks, or `cluster`
-        does not answer.
+        scoring function gives other scores at another call, a word is none of those above, `output`
+        has another suffix or holds other blocks, or `cluster` does not answer.
     ConnectionError
-        If the scheduler of a cluster is lost.
+        If the scheduler of a cluster is lost, or there has been no worker for five minutes.
+        Finished blocks are kept where `output` is given, and the same call goes on after them.
 
     Examples
     --------
@@ -503,7 +508,7 @@ def rank_files(
     parts = None
     if output is not None and (cluster is not None or not Path(output).suffix):
         folder = Path(output) if not Path(output).suffix else Path(f"{output}.parts")
-        parts = Parts(folder, fingerprint(job, by_user, seen, among))
+        parts = Parts(folder, fingerprint(job, by_user, seen, among, cluster=cluster))
     result = ranked(
         job, by_user, seen, together=among == "all", parts=parts, cluster=cluster, progress=progress
     )
