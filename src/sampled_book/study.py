@@ -592,7 +592,7 @@ def standings(
     >>> from sampled_metrics import metric
     >>> both = standings(bundled_study("ml-100k").sets, [metric("recall@10"), metric("ap")], 1_000)
     >>> [each.spelled for each in both]
-    ['Popular > Item-Item > PersMean = FunkSVD', 'Popular > Item-Item > FunkSVD > PersMean']
+    ['Popular > Item-Item > PersMean = FunkSVD', 'Popular > Item-Item = PersMean > FunkSVD']
     """
     lists = sorted({each.k for each in metrics if each.k is not None})
     wanted = [*metrics, *(Metric("hit", k) for k in lists)]
