@@ -1,11 +1,14 @@
-"""The tests of numbers on OpenBLAS's other kernels, and on the newest Python if it is another.
+"""The library's tests on OpenBLAS's other kernels, and on the newest Python if it is another.
 
     .venv/bin/python .ci/kernels.py FOLDER [PYTHON]
 
 FOLDER/shown holds what `make test ARGS=--shown=FOLDER/shown` wrote; PYTHON is the program of an
-environment with another Python.  Every kernel runs the tests marked numerical, the first of them
-all tests on the other Python instead.  What the ledger and the README's commands show of the
-bundled results must be the same on all, to the digit.  A kernel that cannot be run is named.
+environment with another Python.  Every kernel runs the library's tests that are marked numerical,
+the first of them all of the library's tests on the other Python instead; those that repeat a draw
+some thousand times, which find the same on any kernel and Python, are left to `make test`, as are
+the laboratory's.  The ledger's claims are computed on each: what they and the README's commands
+show of the bundled results must be the same on all, to the digit.  A kernel that cannot be run is
+named.
 """
 
 import json
@@ -23,6 +26,17 @@ NEEDS = {
     "Zen": {"avx2", "fma"},
     "SkylakeX": {"avx512f", "avx512bw", "avx512dq", "avx512vl"},
 }
+#: What may depend on a kernel or on the Python: the library, and what the ledger shows.
+TESTS = [
+    "tests/sampled_metrics",
+    "src/sampled_metrics",
+    "tests/sampled_book/claims/test_claims.py::test_status_is_the_one_looked_at",
+]
+#: Parts of the names of tests that count how often chance does something, for minutes.
+BY_CHANCE = [
+    "false_alarm", "cover_the", "few_draws", "verdicts_are_right", "killed_at_random",
+    "rarely_parted", "keep_the_level",
+]  # fmt: skip
 LOADED = """
 import json, numpy, scipy.linalg, threadpoolctl
 print(json.dumps([p["architecture"] for p in threadpoolctl.threadpool_info()
@@ -123,16 +137,17 @@ def main(folder: Path, other: str = "") -> int:
         marked = ["-m", "numerical"] if python == sys.executable else []
         version = subprocess.check_output([python, "-V"], text=True).strip()
         title = f"{version}, {kernel or 'this processor'}"
-        print(f"--- {title}: {'numerical' if marked else 'all'} tests", flush=True)
+        print(f"--- {title}: {'numerical' if marked else 'all'} tests of the library", flush=True)
         shown = folder / f"shown-{kernel or 'other'}"
-        watched = [] if marked else ["--cov"]
+        # Here where the tests on the own Python did not: 3.11 would take half as long again.
+        watched = python != sys.executable and sys.version_info < (3, 12)
         command = [
-            *(python, "-m", "pytest", "-q", "-n", "logical", "--maxprocesses=8"),
-            *("--dist=worksteal", f"--shown={shown}", *marked, *watched),
+            *(python, "-m", "pytest", *TESTS, "-q", "-n", "logical", "--maxprocesses=8"),
+            *("--dist=worksteal", f"--shown={shown}", *marked),
+            *("-k", f"not ({' or '.join(BY_CHANCE)})"),
+            *(["--cov=sampled_metrics"] if watched else []),
         ]
-        env = environment(kernel)
-        if int(version.split(".")[1]) >= 12:
-            env["COVERAGE_CORE"] = "sysmon"  # costs next to nothing, and 3.11 does not have it
+        env = environment(kernel) | ({"COVERAGE_CORE": "sysmon"} if watched else {})
         if subprocess.run(command, env=env, cwd=ROOT, check=False).returncode:
             failed.append(f"{title}: the tests failed")
         if shown.is_dir():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -379,6 +380,12 @@ def metric(name: str | Metric) -> Metric:
         return name
     if not isinstance(name, str):
         raise ValueError(f"metric must be a name such as 'ndcg@10', got {as_written(name)}")
+    return _named(name)
+
+
+@lru_cache(maxsize=256)
+def _named(name: str) -> Metric:
+    """`metric` of a name; a name is asked for again and again where values are enumerated."""
     trec = re.fullmatch(r"(.*[a-z])_([0-9]+)", name.strip().lower())  # such as ndcg_cut_10
     given = "@".join(trec.groups()) if trec else name.lower()
     kind, at, cutoff = (part.strip() for part in given.partition("@"))

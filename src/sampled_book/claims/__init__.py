@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -100,10 +101,12 @@ class Claim:
     also: tuple[Source, ...] = ()
 
 
-def load(path: Path = PATH) -> list[Claim]:
+@cache
+def load(path: Path = PATH) -> tuple[Claim, ...]:
     """Read the claims, in the order of the file."""
-    entries = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return [
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the first is in C, where it was built
+    entries = yaml.load(path.read_text(encoding="utf-8"), loader)
+    return tuple(
         Claim(
             **entry
             | {
@@ -113,7 +116,7 @@ def load(path: Path = PATH) -> list[Claim]:
             }
         )
         for entry in entries
-    ]
+    )
 
 
 def check(claim: Claim) -> Finding:

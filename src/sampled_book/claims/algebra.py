@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import cache
 from math import comb, isclose, log2
+from types import CodeType
 from typing import Any
 
 from sampled_metrics import Metric
@@ -27,7 +29,12 @@ def evaluate(formula: str, **names: Any) -> Any:
         "count": lambda truths: Fraction(sum(bool(truth) for truth in truths)),
         "upto": lambda last: [Fraction(i) for i in range(1, int(last) + 1)],
     }
-    return eval(formula, known | names)
+    return eval(_compiled(formula), known | names)
+
+
+@cache
+def _compiled(formula: str) -> CodeType:
+    return compile(formula, "<printed>", "eval")
 
 
 def same(first: Any, second: Any, digits: int = 12) -> bool:

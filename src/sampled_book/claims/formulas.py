@@ -6,8 +6,10 @@ and held against an enumeration of every equally likely sample and against the p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import cache, partial
 from itertools import combinations, combinations_with_replacement, pairwise, permutations, product
 from typing import Any
 
@@ -175,9 +177,16 @@ def one_draw_at(published: str) -> Finding:
     return judge(Trial("by counting, for every n up to 20", True))
 
 
-def _samples(n: int, m: int, r: int, replacement: bool) -> list[int]:
+@cache
+def _samples(n: int, m: int, r: int, replacement: bool) -> tuple[int, ...]:
     """The sampled rank in every equally likely sample."""
-    return [found for (found,) in every_sample([r], n, m, replacement)]
+    return tuple(found for (found,) in every_sample([r], n, m, replacement))
+
+
+def _average(value_of: Callable[[int], Any], ranks: Sequence[int]) -> Any:
+    """The mean of a value over these sampled ranks, computed once for those that are the same."""
+    total = sum(times * value_of(rank) for rank, times in Counter(ranks).items())
+    return total / Fraction(len(ranks))
 
 
 def _small_cases(replacement: bool, first_rank: int = 1) -> Iterator[tuple[int, int, int]]:
@@ -229,7 +238,7 @@ def expectation(published: str, replacement: bool) -> Cases:
                 return law[int(i) - 1]
 
             value = evaluate(published, p=p_of, M=value_of, m=m)
-            found = sum(value_of(rank) for rank in ranks) / len(ranks)
+            found = _average(value_of, ranks)
             where = f"{kind}, n = {n}, m = {m}, r = {r}"
             yield where, value, found
             yield (
@@ -290,9 +299,9 @@ def expected_metric(
                 names = _names(n, m, r, k)
                 value = evaluate(published, cdf=lambda i, law=law: sum(law[: int(i) + 1]), **names)
                 ranks = _samples(n, m, r, replacement)
-                total = sum(exact_metric(metric(name), rank, m + 1) for rank in ranks)
+                found = _average(partial(exact_metric, metric(name), n_items=m + 1), ranks)
                 where = f"n = {n}, m = {m}, r = {r}" + (f", k = {k}" if k else "")
-                yield where, value, total / len(ranks)
+                yield where, value, found
                 yield (
                     where,
                     value,
@@ -417,8 +426,7 @@ def one_negative(published: str) -> Cases:
                 value = evaluate(published, n=Fraction(n), r=Fraction(r), M=M)
                 for replacement in (True, False):
                     ranks = _samples(n, 1, r, replacement)
-                    found = sum(M(rank) for rank in ranks) / Fraction(len(ranks))
-                    yield f"{kind}, n = {n}, r = {r}", value, found
+                    yield f"{kind}, n = {n}, r = {r}", value, _average(M, ranks)
                     package = naive(metric(kind), Protocol(n, 1, replacement=replacement))
                     yield f"{kind}, n = {n}, r = {r}", value, float(package.expected(r))
 

@@ -11,7 +11,7 @@ from itertools import combinations, pairwise, product
 from sampled_metrics import metric
 from sampled_metrics.consistency import Standing
 
-from ..study import bundled_study, standing
+from ..study import bundled_study, standings
 from .finding import OWN_RUNS, Finding, Trial, judge, read_list
 
 DATA = ("ml-100k", "ml-1m-2998")
@@ -20,8 +20,12 @@ WAYS = {"uniform": False, "popularity": True}
 
 
 @cache
-def _stands(data: str, kind: str, n: int | None, weighted: bool = False) -> Standing:
-    return standing(bundled_study(data).sets, metric(kind), n, weighted=weighted)
+def _stands(
+    data: str, kinds: tuple[str, ...], n: int | None, weighted: bool = False
+) -> dict[str, Standing]:
+    wanted = [metric(kind) for kind in kinds]
+    found = standings(bundled_study(data).sets, wanted, n, weighted=weighted)
+    return dict(zip(kinds, found, strict=True))
 
 
 def _turned(first: Standing, second: Standing) -> str:
@@ -37,7 +41,8 @@ def inconsistent_with_all(published: str, kinds: list[str], n: int) -> Finding:
     found, cases = [], []
     for way, weighted in WAYS.items():
         for data, kind in product(DATA, kinds):
-            pair = _turned(_stands(data, kind, n, weighted), _stands(data, kind, None))
+            some, every = (_stands(data, (*kinds,), *how) for how in ((n, weighted), (None,)))
+            pair = _turned(some[kind], every[kind])
             if pair:
                 found.append(way)
                 cases.append(f"{way} turns {pair} by {metric(kind).label} on {data}")
@@ -50,7 +55,8 @@ def inconsistent_over_sizes(published: str, kinds: list[str], sizes: list[int]) 
     found, cases = [], []
     for way, weighted in WAYS.items():
         for data, kind, (few, many) in product(DATA, kinds, combinations(sizes, 2)):
-            pair = _turned(_stands(data, kind, few, weighted), _stands(data, kind, many, weighted))
+            one, two = (_stands(data, (*kinds,), size, weighted) for size in (few, many))
+            pair = _turned(one[kind], two[kind])
             if pair:
                 found.append(way)
                 cases.append(
@@ -69,7 +75,7 @@ def in_order(published: str, kind: str, n: int) -> Finding:
     falls, shown = True, []
     for data in DATA:
         values = [
-            _stands(data, kind, None if way == "all" else n, WAYS.get(way, False)).means
+            _stands(data, (kind,), None if way == "all" else n, WAYS.get(way, False))[kind].means
             for way in ways
         ]
         for name in values[0]:
