@@ -1150,7 +1150,7 @@ class Programme:
         for i, g in np.ndindex(size):
             at[i, g] = self.columns[g].first
             if begin is not None:
-                at[i, g] = self._needed(g, begin.at[i][g], begin.weights[i][g], units[i])
+                at[i, g] = self._needed(g, begin.at[i][g], begin.weights[i][g], float(units[i]))
         value, likelihood, bound = np.zeros((3, *size))
         expected, todo = np.ones((*size, cells_)), list(np.ndindex(size))
         for left in range(rounds, -1, -1):
@@ -1190,7 +1190,7 @@ class Programme:
                 if more.size:
                     kept = at[i, g]
                     if left == rounds:
-                        kept = self._needed(g, kept, weights[i, g], units[i])
+                        kept = self._needed(g, kept, weights[i, g], float(units[i]))
                     at[i, g] = np.union1d(kept, more)
                 elif near[i, g] > _ROUNDING:
                     near[i, g] = max(0.1 * near[i, g], _ROUNDING)

@@ -215,7 +215,7 @@ class Estimates(Result):
     possible: assuming that deeper ranks have fewer users among those with fewer than 10 negatives
     above them; nothing for auc
     >>> print(found.to_latex().splitlines()[4])
-    X & auc & 0.8920 & 0.8920 & 0.0020 & 0.888 to 0.896 & 0.8920 ± 0.0020 \\\\
+    X & auc & 0.8920 & 0.8920 & 0.0020 & 0.887 to 0.897 & 0.8920 ± 0.0020 \\\\
     """
 
     @property
