@@ -382,7 +382,7 @@ def test_intervals_of_the_best_of_several_hold_where_each_item_is_likeliest_at_t
     kinds = np.array([[m, 3, j, n] for j in (1, 2, 3)])
     parts = identification.partition(kinds, np.full(3, 2_000.0), of, True)
     samples = [parts.counts([c, c, c]) for c in counts]
-    for shape, widest in ((None, 0.5), (Shape(), 0.2)):
+    for shape, widest in ((None, 0.6), (Shape(), 0.2)):
         found = parts.programme(shape).profiles(samples, (THRESHOLD,))
         ends = np.array([profile.interval(THRESHOLD) for profile in found])
         exact = mass[:10].sum()

@@ -319,6 +319,13 @@ def slowly(seconds, users, items):
     return np.sin(np.add.outer(users * 7.0, items * 3.0))
 
 
+def paced(folder, users, items):
+    """As slowly as workers are killed: the last users are scored when all ten are."""
+    while len(items) > 16 and len(list(folder.iterdir())) < 10 * (users.max() + 1) // N_USERS:
+        time.sleep(0.05)
+    return slowly(0, users, items)
+
+
 def started(program, *options):
     """A scheduler or worker of Dask in a process of its own."""
     command = [sys.executable, "-m", f"distributed.cli.dask_{program}", "--no-dashboard"]
@@ -333,7 +340,8 @@ def end(process):
 def test_ten_workers_killed_at_random_change_no_rank(small_calls, files, tmp_path):
     given = N_USERS, N_ITEMS, *files[2:]
     expected = sm.rank(*given, score=partial(slowly, 0)).frame
-    killed, done, rng = [], threading.Event(), np.random.default_rng(11)
+    killed, done, rng = tmp_path / "killed", threading.Event(), np.random.default_rng(11)
+    killed.mkdir()
     alive = {}
     cluster = LocalCluster(
         n_workers=0,
@@ -352,30 +360,32 @@ def test_ten_workers_killed_at_random_change_no_rank(small_calls, files, tmp_pat
         return [each.name for each in list(cluster.scheduler.workers.values())]
 
     def kill():
-        while len(killed) < 10 and not done.is_set():
+        dead = 0
+        while dead < 10 and not done.is_set():
             name = rng.choice(sorted(alive))
             if len(at_work()) == 3 and name in at_work():
                 end(alive.pop(name))
-                killed.append(name)
-                begin(f"worker {len(killed) + 3}")
+                (killed / name).touch()
+                dead += 1
+                begin(f"worker {dead + 3}")
             time.sleep(rng.uniform(0.0, 0.2))
 
+    murderer = threading.Thread(target=kill)
     with cluster, Client(cluster, set_as_default=False) as connected:
         try:
             for i in range(3):
                 begin(f"worker {i + 1}")
             connected.wait_for_workers(3, timeout=60)
-            murderer = threading.Thread(target=kill)
             murderer.start()
-            found = sm.rank(
-                *given, score=partial(slowly, 0.3), cluster=connected, output=tmp_path / "ranks"
-            )
-            done.set()
-            murderer.join()
+            score = partial(paced, killed)
+            found = sm.rank(*given, score=score, cluster=connected, output=tmp_path / "ranks")
         finally:
+            done.set()
+            if murderer.ident:
+                murderer.join()
             for process in alive.values():
                 end(process)
-    assert len(killed) == 10
+    assert len(list(killed.iterdir())) == 10
     pd.testing.assert_frame_equal(found.frame, expected)
 
 
