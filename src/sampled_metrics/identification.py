@@ -388,7 +388,7 @@ def interval(
     search has found, and most others hold it with room to spare. It is too small for one that
     nobody needs: 100,000 users spread evenly over a list of 200 that is assumed to be decreasing
     as a whole (``Shape(head)`` with no fewer than `n_negatives`), of which 150 negatives make one
-    interval in fourteen miss.
+    interval in eight miss.
 
     Parameters
     ----------
