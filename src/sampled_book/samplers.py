@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.stats import binom, hypergeom
 
 from sampled_metrics import Protocol, metric
 from sampled_metrics.identification import interval
@@ -118,6 +118,72 @@ def lowest_inclusion(n_items: int, m: int) -> FloatArray:
         chance[:, i] = Protocol(n_items + 1, 2 * m).pmf(i + 1)
     hit = -np.expm1((2 * m - draws) * np.log1p(-np.minimum(1 / (n_items - lower), 1 - 1e-16)))
     return np.asarray((chance * hit * np.array(few)).sum(axis=0))
+
+
+def lowest_law(above: NDArray[np.bool_], m: int) -> FloatArray:
+    """How many of the m lowest distinct ones of 2 m uniform draws are above the held-out item.
+
+    Given the last number that is kept, the others are a sample without replacement of the lower
+    ones, so the law is a mixture of hypergeometric ones. Where fewer than m are distinct, none is
+    added.
+
+    Parameters
+    ----------
+    above : ndarray of bool, shape (n,)
+        Of each candidate by its number, the held-out item left out.
+    m : int
+
+    Returns
+    -------
+    ndarray of float, shape (m + 1,)
+        Probabilities of 0, 1, ..., m negatives above.
+
+    Examples
+    --------
+    The lowest of two draws from four items, of which the first or the last is above:
+
+    >>> lowest_law(np.array([True, False, False, False]), 1).round(4)
+    array([0.5625, 0.4375])
+    >>> lowest_law(np.array([False, False, False, True]), 1).round(4)
+    array([0.9375, 0.0625])
+    """
+    n_items, counts = above.size, np.arange(m + 1)
+    lower, left = np.arange(n_items), n_items - np.arange(n_items)
+    different = np.zeros((m, n_items))  # how many of the lower numbers the draws so far are
+    different[0] = 1.0
+    share = np.arange(m)[:, np.newaxis] / np.maximum(lower, 1)
+    last = np.zeros((m, n_items))  # the last number kept, and how many lower ones are
+    for draws in range(2 * m):
+        rest = 2 * m - draws
+        chance = binom.pmf(draws, 2 * m, lower / n_items)
+        hit = -np.expm1(rest * np.log1p(-np.minimum(1.0 / left, 1.0 - 1e-16)))
+        last[m - 1] += chance * different[m - 1] * hit
+        last[: m - 1] += chance * different[: m - 1] * (1.0 / left) ** rest
+        moved = different[:-1] * np.maximum(1.0 - share[:-1], 0.0)
+        different *= np.minimum(share, 1.0)
+        different[1:] += moved
+    found = np.zeros(m + 2)
+    among: IntArray = np.cumsum(above) - above
+    for kept, number in np.argwhere(last > 1e-18):
+        law = hypergeom.pmf(counts, number, among[number], kept) if kept else counts == 0
+        found[int(above[number]) :][: m + 1] += last[kept, number] * law
+    return found[: m + 1]
+
+
+def lowest_means(n_items: int, m: int, rank: int) -> dict[str, float]:
+    """Mean sampled ranks if the items above have the lowest or the highest numbers, or a fair draw.
+
+    Examples
+    --------
+    >>> {name: round(mean, 2) for name, mean in lowest_means(200, 20, 30).items()}
+    {'first': 6.29, 'last': 1.0, 'fair': 3.91}
+    """
+    numbers, above = np.arange(n_items - 1), rank - 1
+    sides = {"first": numbers < above, "last": numbers >= n_items - 1 - above}
+    means = {
+        name: 1.0 + float(lowest_law(side, m) @ np.arange(m + 1)) for name, side in sides.items()
+    }
+    return means | {"fair": float(Protocol(n_items, m).mean(rank))}
 
 
 @dataclass(frozen=True)

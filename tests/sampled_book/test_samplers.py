@@ -19,6 +19,17 @@ def test_lowest_inclusion_equals_an_enumeration(n, m):
     np.testing.assert_allclose(samplers.lowest_inclusion(n, m), found / n ** (2 * m), atol=1e-12)
 
 
+@pytest.mark.parametrize(("n", "m"), [(3, 1), (5, 2), (4, 2), (4, 3)])
+def test_law_of_the_lowest_equals_an_enumeration(n, m):
+    none = np.zeros(n, dtype=bool)
+    lists = [samplers.lowest(np.array(d), m, none) for d in product(range(n), repeat=2 * m)]
+    for marks in product([False, True], repeat=n):
+        above = np.array(marks)
+        found = np.bincount([above[kept].sum() for kept in lists], minlength=m + 1)
+        law = samplers.lowest_law(above, m)
+        np.testing.assert_allclose(law, found / n ** (2 * m), atol=1e-12)
+
+
 @pytest.mark.parametrize("way", ["replacement", "distinct", "collapsed"])
 def test_weighted_estimates_have_no_bias_and_intervals_their_coverage(way):
     logs = samplers.weighted(way, n_logs=1_000, seed=11)
