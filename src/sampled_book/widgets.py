@@ -160,8 +160,7 @@ def possible(n_negatives: int, name: str, seed: int = 16) -> dict[str, Any]:
     -------
     dict
         Under the name of each recommender "exact" and "reported"; under "log" and "million" a pair
-        of ends for each of :data:`SHAPES`: None for one that the sample contradicts, and those of
-        the weaker assumption, which hold all the more, where the solver certifies no others. The
+        of ends for each of :data:`SHAPES`, None for one that the sample contradicts. The
         million's sampled ranks are distributed just as expected. Under "prior" for both what
         :func:`fitted` says, the million being the users of the log many times over.
 
@@ -186,8 +185,7 @@ def possible(n_negatives: int, name: str, seed: int = 16) -> dict[str, Any]:
                 found_ends = None
                 with suppress(IncompatibleError):
                     one = interval(sample, protocol, of, users=size, shape=shape)
-                    pair = [round(one.low, 5), round(one.high, 5)]
-                    found_ends = pair if one.certified or not ends[key] else ends[key][-1]
+                    found_ends = [round(one.low, 5), round(one.high, 5)]
                 ends[key].append(found_ends)
         found[recommender] = {
             "exact": round(float(of(true, protocol.n_items).mean()), 5),
