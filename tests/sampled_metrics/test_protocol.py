@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sampled_book.enumeration import digits_law, every_sample, exact_law
-from sampled_metrics import Protocol, consistency, estimators, identification, planning, priors
+from sampled_metrics import Protocol, consistency, estimators, planning, priors
 from sampled_metrics.numerics.distributions import deviance, log_binomial, stirling_error
 
 LAWS = [True, False]
@@ -515,7 +515,6 @@ def test_what_is_for_negatives_drawn_alike_refuses_others(options) -> None:
         lambda: estimators.monotone("ap", protocol),
         lambda: estimators.choose_gamma("ap", protocol, 10),
         lambda: priors.maximum_entropy(counts, protocol),
-        lambda: identification.interval(counts, protocol, "ap"),
         lambda: planning.plan([1, 2], [4, 5], "ap", protocol, 5),
         lambda: consistency.order_by_negatives(ranks, "ap", protocol),
         lambda: protocol.draw_set([3], 0),
