@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,22 +103,30 @@ def lowest_inclusion(n_items: int, m: int) -> FloatArray:
     >>> lowest_inclusion(4, 1).round(4)  # the lowest of two draws
     array([0.4375, 0.3125, 0.1875, 0.0625])
     """
+    kept = (
+        chance * hit * different.sum(axis=0) for _, chance, hit, different in _below(n_items, m)
+    )
+    return np.asarray(sum(kept))
+
+
+def _below(n_items: int, m: int) -> Iterator[tuple[int, FloatArray, FloatArray, FloatArray]]:
+    """What 2 m uniform draws do below each number and at it.
+
+    For each number of draws that may fall below: how many are left; for each item number, the
+    chance of so many below it, and of it to be among those left; and, shape (m, n_items), the
+    chances that those below are 0, 1, ..., m - 1 different ones.
+    """
     lower = np.arange(n_items)
-    different = np.zeros((m + 1, n_items))  # of the lower numbers, so many so far, or more
+    different = np.zeros((m, n_items))
     different[0] = 1.0
-    few = [np.ones(n_items)]
     share = np.arange(m)[:, np.newaxis] / np.maximum(lower, 1)
-    for _ in range(2 * m):
-        moved = different[:m] * np.maximum(1 - share, 0.0)
-        different[:m] *= np.minimum(share, 1.0)
+    for draws in range(2 * m):
+        rest = 2 * m - draws
+        hit = -np.expm1(rest * np.log1p(-np.minimum(1.0 / (n_items - lower), 1.0 - 1e-16)))
+        yield rest, binom.pmf(draws, 2 * m, lower / n_items), hit, different
+        moved = different[:-1] * np.maximum(1.0 - share[:-1], 0.0)
+        different *= np.minimum(share, 1.0)
         different[1:] += moved
-        few.append(different[:m].sum(axis=0))
-    draws = np.arange(2 * m + 1)[:, np.newaxis]
-    chance = np.empty((2 * m + 1, n_items))
-    for i in range(n_items):
-        chance[:, i] = Protocol(n_items + 1, 2 * m).pmf(i + 1)
-    hit = -np.expm1((2 * m - draws) * np.log1p(-np.minimum(1 / (n_items - lower), 1 - 1e-16)))
-    return np.asarray((chance * hit * np.array(few)).sum(axis=0))
 
 
 def lowest_law(above: NDArray[np.bool_], m: int) -> FloatArray:
@@ -148,20 +157,12 @@ def lowest_law(above: NDArray[np.bool_], m: int) -> FloatArray:
     array([0.9375, 0.0625])
     """
     n_items, counts = above.size, np.arange(m + 1)
-    lower, left = np.arange(n_items), n_items - np.arange(n_items)
-    different = np.zeros((m, n_items))  # how many of the lower numbers the draws so far are
-    different[0] = 1.0
-    share = np.arange(m)[:, np.newaxis] / np.maximum(lower, 1)
     last = np.zeros((m, n_items))  # the last number kept, and how many lower ones are
-    for draws in range(2 * m):
-        rest = 2 * m - draws
-        chance = binom.pmf(draws, 2 * m, lower / n_items)
-        hit = -np.expm1(rest * np.log1p(-np.minimum(1.0 / left, 1.0 - 1e-16)))
+    for rest, chance, hit, different in _below(n_items, m):
         last[m - 1] += chance * different[m - 1] * hit
-        last[: m - 1] += chance * different[: m - 1] * (1.0 / left) ** rest
-        moved = different[:-1] * np.maximum(1.0 - share[:-1], 0.0)
-        different *= np.minimum(share, 1.0)
-        different[1:] += moved
+        last[: m - 1] += (
+            chance * different[: m - 1] * (1.0 / (n_items - np.arange(n_items))) ** rest
+        )
     found = np.zeros(m + 2)
     among: IntArray = np.cumsum(above) - above
     for kept, number in np.argwhere(last > 1e-18):

@@ -332,6 +332,17 @@ def started(program, *options):
     return subprocess.Popen([*command, *options], cwd=ROOT, stderr=subprocess.DEVNULL)
 
 
+def without_workers():
+    """A scheduler in this process, to which workers of other processes can connect."""
+    return LocalCluster(
+        n_workers=0,
+        processes=False,
+        protocol="tcp://",
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+    )
+
+
 def end(process):
     process.kill()
     process.wait()
@@ -343,13 +354,7 @@ def test_ten_workers_killed_at_random_change_no_rank(small_calls, files, tmp_pat
     killed, done, rng = tmp_path / "killed", threading.Event(), np.random.default_rng(11)
     killed.mkdir()
     alive = {}
-    cluster = LocalCluster(
-        n_workers=0,
-        processes=False,
-        protocol="tcp://",
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-    )
+    cluster = without_workers()
 
     def begin(name):
         options = "--nthreads", "1", "--no-nanny", "--death-timeout", "60", "--name", name
@@ -423,13 +428,7 @@ def test_a_cluster_whose_last_worker_died_is_given_up(monkeypatch, small_calls, 
     monkeypatch.setattr(_sharded, "_PATIENCE", 2.0)
     folder, given = tmp_path / "ranks", (N_USERS, N_ITEMS, *files[2:])
     score = partial(slowly, 0.1)
-    cluster = LocalCluster(
-        n_workers=0,
-        processes=False,
-        protocol="tcp://",
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-    )
+    cluster = without_workers()
     options = "--nthreads", "1", "--no-nanny", "--death-timeout", "60"
     with cluster, Client(cluster, set_as_default=False) as connected:
         worker = started("worker", cluster.scheduler_address, *options)
