@@ -81,5 +81,9 @@ def test_interval(measure: Callable[..., None], n: int, m: int, way: str) -> Non
         "HiGHS, bands": lambda: by_bands(counts, protocol),
         "SLSQP": lambda: by_slsqp(counts, protocol),
     }
-    clear = identification._at_ranks.cache_clear
+
+    def clear() -> None:
+        identification._at_ranks.cache_clear()
+        identification._mixed.cache_clear()
+
     measure("identification", f"one interval, m = {m}", way, n, calls[way], clear, 3)

@@ -491,7 +491,9 @@ def _ladder(
         left = [pair for pair in pairs if pair not in judged or not judged[pair].sign]
         judge.decided = len(pairs) - len(left)
         bar.update()
-    judged |= judge.under(None, [pair for pair in pairs if pair not in judged])[0]
+    contradicted = [pair for pair in pairs if pair not in judged]
+    if contradicted:  # and so nothing is assumed of them
+        judged |= judge.under(None, contradicted)[0]
     if assumed is None or np.isfinite(assumed.steepness):
         return judged, notes
     # Only on from where it holds: so a verdict is wrong only if it is under the gentlest true fall.

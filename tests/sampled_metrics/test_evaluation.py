@@ -772,6 +772,9 @@ def test_a_fall_too_gentle_for_the_sample_does_not_end_the_ladder(monkeypatch):
         def __init__(self, *_):
             pass
 
+        def undecided(self, shape, pairs):
+            return []
+
         def under(self, shape, pairs):
             tried.append(np.inf if shape is None else shape.steepness)
             sign = int(shape is not None and shape.steepness in (3.0, 4.0))
@@ -787,6 +790,23 @@ def test_a_fall_too_gentle_for_the_sample_does_not_end_the_ladder(monkeypatch):
     (row,) = compare(two([1, 2, 5], [3, 1, 2]), "recall@3").itertuples()
     assert tried == [np.inf, np.inf, 2.0, 3.0, 4.0, 8.0]
     assert (row.rung, row.steepness) == ("if decreasing, at most 4 times", 4.0)
+
+
+def test_what_a_rough_look_leaves_out_would_not_be_decided(monkeypatch):
+    rng, idle, look = np.random.default_rng(3), [], evaluation._Judge.undecided
+    ranks = {str(q): np.minimum(rng.geometric(q, 400), 300) for q in (0.3, 0.1, 0.02, 0.015)}
+    log = drawn(ranks, 300, 400, 30, rng)
+
+    def seen(judge, shape, pairs):
+        idle.append((shape, look(judge, shape, pairs)))
+        return idle[-1][1]
+
+    monkeypatch.setattr(evaluation._Judge, "undecided", seen)
+    quick = evaluation.compare(log, "ndcg@5")
+    monkeypatch.setattr(evaluation._Judge, "undecided", lambda *_: [])
+    pd.testing.assert_frame_equal(quick.frame, evaluation.compare(log, "ndcg@5").frame, rtol=1e-2)
+    assert any(shape is None and pairs for shape, pairs in idle)
+    assert set(quick.frame["verdict"]) > {"unknown"}
 
 
 def test_a_shape_that_the_sample_contradicts_is_not_assumed():
