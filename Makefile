@@ -17,6 +17,7 @@
 #   make lint       check format, types, and the pairs of text and notebook
 #   make sync       bring each chapter's text and notebook into step, the newer one leading
 #   make ranks      recompute the ranks that come with the package  (ARGS=--check to compare only)
+#   make compare-ranks  compare all ranks that are kept and note in .ci/ranks.json what they are of
 #   make benchmark-ranks  recompute the ranks of the benchmark, an hour on two cores; resumes
 #                   (ARGS='--data FOLDER --output ranks' for data sets of your own)
 #   make graph-ranks  train the models of links in graphs anew and rank  (ARGS=--check to compare)
@@ -31,7 +32,7 @@ PORT ?= 8000
 RUN := $(VENV)/bin/python
 MAKEFLAGS += --no-print-directory
 
-.PHONY: book measure figure test test-lowest test-peers test-graphs chapter lab serve lint sync ranks benchmark-ranks graph-ranks evidence test-site benchmarks constraints clean
+.PHONY: book measure figure test test-lowest test-peers test-graphs chapter lab serve lint sync ranks compare-ranks benchmark-ranks graph-ranks evidence test-site benchmarks constraints clean
 
 book: $(VENV)/book.installed
 	@$(RUN) book/build.py site
@@ -89,6 +90,10 @@ ranks: .venv-study/study.installed
 
 benchmark-ranks: .venv-study/study.installed
 	OPENBLAS_NUM_THREADS=2 .venv-study/bin/python -m sampled_book.benchmark $(ARGS)
+
+# Commit the note: what it holds unchanged, .ci/run does not compute again.
+compare-ranks: .venv-study/study.installed
+	OPENBLAS_NUM_THREADS=2 .venv-study/bin/python .ci/ranks.py compare $(ARGS)
 
 graph-ranks: .venv-graphs/graphs.installed
 	OPENBLAS_NUM_THREADS=1 .venv-graphs/bin/python -m sampled_book.graphs $(ARGS)
