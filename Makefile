@@ -47,14 +47,12 @@ figure: book
 test: $(VENV)/test.installed
 	$(if $(KERNEL),OPENBLAS_CORETYPE=$(KERNEL) )$(RUN) -m pytest -n logical --maxprocesses=8 --dist=worksteal $(ARGS)
 
-# Where versions matter, without the long simulations and large linear programmes.
+# Where versions matter, without what conftest.py says to run once.
 LOWEST := $(patsubst %,tests/sampled_metrics/%.py,io/test_logs io/test_readers test_evaluation \
 	test_ranking test_metrics test_estimators test_identification test_auditing \
 	numerics/test_betting) src/sampled_metrics
-LONG := by_chance or nothing_beside or false_alarm or cover_the or leaving_out or few_draws or \
-	verdicts_are_right or expected_statistic or dense_programme or auc_is_a_point or every_distribution
 test-lowest: .venv-lowest/lowest.installed
-	.venv-lowest/bin/python -m pytest $(LOWEST) -k 'not ($(LONG))' $(ARGS)
+	.venv-lowest/bin/python -m pytest $(LOWEST) -m 'not once' $(ARGS)
 
 # In an environment of its own: RecBole needs older libraries, among them several gigabytes.
 test-peers: .venv-peers/peers.installed
