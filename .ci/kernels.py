@@ -5,9 +5,9 @@
 FOLDER/shown holds what `make test ARGS=--shown=FOLDER/shown` wrote; PYTHON is the program of an
 environment with another Python.  Every kernel runs the library's tests that are marked numerical,
 the first of them all of the library's tests on the other Python instead; those that are marked once
-are left to `make test`, as are the laboratory's.  The ledger's claims are computed on each: what they and the README's commands
-show of the bundled results must be the same on all, to the digit.  A kernel that cannot be run is
-named.
+are left to `make test`, as are the laboratory's.  The ledger's claims are computed on each: what
+they and the README's commands show of the bundled results must be the same on all, to the digit.  A
+kernel that cannot be run is named.
 """
 
 import json

@@ -4,11 +4,11 @@
     python .ci/ranks.py compare [NAME]   compute the ranks of NAME anew (of all, if none is named),
                                          compare them with those kept, and note what was read
 
-`make ranks`, `make benchmark-ranks` and what they need take gigabytes and ten minutes, and find the
-same again as long as nothing has changed of what they read: the code that ran, the data, the
-pinned packages, and the ranks that are kept themselves.  `compare` writes these down in ranks.json,
-each by a digest, once the ranks have come out as they are kept.  Nothing is listed by hand: the code
-is that of the modules which the computation has imported, the data are the files it has opened.
+To compute them takes gigabytes of packages and ten minutes, and finds the same again as long as
+nothing has changed of what is read: the code that runs, the data, the pinned packages, and the
+ranks that are kept.  `compare` writes these down in ranks.json, each by a digest, once the ranks
+have come out as they are kept.  Nothing is listed by hand: the code is that of the modules which
+the computation has imported, the data are the files that it has opened.
 """
 
 from __future__ import annotations

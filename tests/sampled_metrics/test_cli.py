@@ -473,7 +473,8 @@ def test_compare_assumes_as_little_as_it_is_told(
     [
         "estimate log.csv DISTINCT", "estimate log.csv DISTINCT --all",
         "compare log.csv DISTINCT --metric ndcg@10",
-        "plan --from log.csv DISTINCT --metric ndcg@10 --n-items 100000 --users 50000 --max-negatives 99",
+        "plan --from log.csv DISTINCT --metric ndcg@10 --n-items 100000 --users 50000"
+        " --max-negatives 99",
         "plan --from log.csv DISTINCT --metric ndcg@10 --curve",
         "estimate toy/log.csv TOY", "estimate toy/log.csv TOY --all",
         "compare toy/log.csv TOY --metric recall@10", "compare toy/log.csv TOY --metric auc",
