@@ -93,7 +93,7 @@ def by_slsqp(counts, protocol, name, shape):
 @pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize("shape", [None, Shape(4.0), Shape(4.0, 3.0)])
 def test_a_general_optimiser_over_all_ranks_agrees(name, shape, replacement):
-    protocol = Protocol(30, 4, replacement=replacement)
+    protocol = Protocol(20, 4, replacement=replacement)
     counts = a_log(protocol, seed=3)
     found = interval(counts, protocol, name, shape=shape)
     low, high = by_slsqp(counts, protocol, name, shape)
@@ -156,16 +156,16 @@ def test_every_distribution_is_inside_the_interval_of_its_own_law(seed, name, re
 
 @pytest.mark.parametrize("shape", [None, Shape(), Shape(10.0, 2.0)])
 def test_the_ends_are_reached_by_distributions_that_are_compatible(shape):
-    protocol = Protocol(3_000, 60)
+    protocol = Protocol(1_000, 60)
     counts = a_log(protocol, seed=5, users=3_000)
     found = interval(counts, protocol, "ndcg@10", shape=shape)
-    rows = constraints(3_000, 60, shape)
-    laws = protocol.pmf(np.arange(1, 3_001))
+    rows = constraints(1_000, 60, shape)
+    laws = protocol.pmf(np.arange(1, 1_001))
     for masses, end, user in ((found.at_low, found.low, -1), (found.at_high, found.high, 1)):
-        mass = np.zeros(3_000)
+        mass = np.zeros(1_000)
         mass[np.array(list(masses)) - 1] = list(masses.values())
         assert mass.sum() == pytest.approx(1, abs=1e-4)
-        assert mass @ metric("ndcg@10").vector(3_000) == pytest.approx(end, rel=0.05)
+        assert mass @ metric("ndcg@10").vector(1_000) == pytest.approx(end, rel=0.05)
         c = counts.copy()
         c[0] += user
         q, seen = mass @ laws, c > 0
