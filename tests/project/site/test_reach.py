@@ -65,6 +65,18 @@ def first_found(page, address: str, word: str) -> str:
     return first.split("#")[0].split("?")[0]
 
 
+#: The page that a further search on the open page of a search puts first, once it has finished.
+AGAIN = """async word => {
+    DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;  // for which it would load every page found
+    const results = document.getElementById('search-results');
+    results.replaceChildren();
+    Search.performSearch(word);
+    while (results.querySelector('h2').innerText !== 'Search Results')
+        await new Promise(wake => setTimeout(wake, 5));
+    return results.querySelector('li a')?.getAttribute('href') ?? 'nothing';
+}"""
+
+
 def leads(first: str, entry: str) -> bool:
     """Whether a page is the glossary, or one that the entry names."""
     labels = re.findall(r"\{ref\}`(?:[^<`]*<)?([a-z0-9-]+)", entry)
@@ -80,7 +92,9 @@ def test_a_search_leads_to_the_glossary_or_to_the_chapter_it_names(page, address
 def test_every_term_of_the_glossary_is_found(page, address):
     entries = terms()
     assert len(entries) > 30
-    found = {term: first_found(page, address, term) for term in entries}
+    assert first_found(page, address, "AUC")
+    page.wait_for_function("document.querySelector('#search-results h2').innerText != 'Searching'")
+    found = {term: page.evaluate(AGAIN, term).split("#")[0].split("?")[0] for term in entries}
     assert {term: one for term, one in found.items() if not leads(one, entries[term])} == {}
 
 
