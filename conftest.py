@@ -57,6 +57,8 @@ ONCE = {
     # by looking at every case of what others look at some of
     "test_a_table_fits_a_terminal",
     "test_compare_says_what_a_verdict_stands_on_before_its_numbers",
+    "test_ends_of_catalogues_of_several_sizes",
+    "test_ends_of_drawn_logs",
     "test_expectation_maximization_climbs_to_the_same_likelihood",
     "test_order_by_negatives_equals_trying_every_m",
     "test_standard_errors_are_those_of_leaving_out_one_user_and_fitting_anew",
