@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln, stdtr, stdtrit
 
-from . import _progress, identification, priors, weighting
+from . import _progress, identification, priors
 from . import estimators as corrections
 from ._validate import FloatArray, IntArray, as_written, shortened
 from .identification import Shape, _rung
@@ -32,8 +32,7 @@ from .metrics import metric as parsed
 from .numerics import betting
 from .numerics.all_ranks import MOST_ITEMS
 from .numerics.distributions import law
-from .planning import steps
-from .protocol import Protocol, thinned
+from .protocol import Protocol, steps, thinned
 from .results import Comparison, Estimates
 
 #: The corrections that are fitted to the log itself.
@@ -176,6 +175,8 @@ def estimate(
     """
     log = _read(log, replacement)
     if log.weighted:
+        from . import weighting
+
         return weighting.estimated(log, _metrics(metrics), _confidence(confidence), _shaped(shape))
     sample = _Sample(log)
     wanted, level = _metrics(metrics), _confidence(confidence)
@@ -380,6 +381,8 @@ def compare(
     log = _read(log, replacement)
     (of,), level = _metrics([metric]), _confidence(confidence)
     if log.weighted:
+        from . import weighting
+
         return weighting.compared(log, of, level)
     sample = _Sample(log)
     values = _Values(sample, _gamma(gamma, sample))
