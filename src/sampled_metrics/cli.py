@@ -301,7 +301,8 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
         parts = [planning.for_pairs(planning.curve, ranks, of, *grid, **options) for grid in grids]
         return pd.concat(parts).drop_duplicates(ignore_index=True)
 
-    found = Result(curves()) if arguments.curve else plans()
+    planned = None if arguments.curve and page is None else plans()
+    found = planned if planned and not arguments.curve else Result(curves())
     most_drawn = int(log.counts["n_negatives"].max())
     notes: tuple[str, ...] = ()
     if negatives < most_drawn:
@@ -317,8 +318,9 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
             "planned": f"{users:,} users, {n_items:,} items, {negatives:,} negatives",
             "confidence": f"{arguments.confidence:g}",
         }
-        both = (plans().frame, found.frame) if arguments.curve else (found.frame, curves())
-        page.write_text(report.of_plan(*both, facts), encoding="utf-8")
+        assert planned is not None
+        drawn = found.frame if arguments.curve else curves()
+        page.write_text(report.of_plan(planned, drawn, facts), encoding="utf-8")
     _show(replace(found, notes=notes), table, arguments)
 
 

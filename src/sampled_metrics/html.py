@@ -18,7 +18,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from .metrics import metric
-from .results import Comparison, Estimates, printable, text
+from .results import Comparison, Estimates, Plan, printable, text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -171,14 +171,16 @@ def of_comparison(comparison: Comparison, facts: Mapping[str, object]) -> str:
     )
 
 
-def of_plan(plans: pd.DataFrame, curves: pd.DataFrame, facts: Mapping[str, object]) -> str:
+def of_plan(plan: Plan, curves: pd.DataFrame, facts: Mapping[str, object]) -> str:
     """Write the page of a plan.
 
     Parameters
     ----------
-    plans, curves : pandas.DataFrame
-        As from :func:`sampled_metrics.planning.plan` and :func:`~sampled_metrics.planning.curve`,
-        each with two columns more in front, first and second: the recommenders.
+    plan : Plan
+        As from :func:`sampled_metrics.planning.for_all`.
+    curves : pandas.DataFrame
+        As from :func:`~sampled_metrics.planning.curve`, of each pair, by
+        :func:`~sampled_metrics.planning.for_pairs`.
     facts : mapping of str to object
         As for :func:`of_estimates`.
 
@@ -195,24 +197,24 @@ def of_plan(plans: pd.DataFrame, curves: pd.DataFrame, facts: Mapping[str, objec
     Examples
     --------
     >>> from . import Protocol, planning
-    >>> pair, given = pd.DataFrame({"first": ["A"], "second": ["B"]}), ({1: 1.0}, {9: 1.0})
-    >>> samples = [Protocol(100, m) for m in (5, 10)]
-    >>> found = planning.plan(*given, "ap", samples[-1], 5, estimators=["naive"]).frame
-    >>> by = planning.curve(*given, "ap", samples, 5, estimators=["naive"])
-    >>> page = of_plan(pair.merge(found, "cross"), pair.merge(by, "cross"), {})
+    >>> ranks, samples = {"A": {1: 1.0}, "B": {9: 1.0}}, [Protocol(100, m) for m in (5, 10)]
+    >>> found = planning.for_all(ranks, "ap", samples[-1], 5, estimators="naive")
+    >>> by = planning.for_pairs(planning.curve, ranks, "ap", samples, 5, estimators="naive")
+    >>> page = of_plan(found, by, {})
     >>> page.count("<table>"), page.count("<img ")
     (1, 2)
     """
     pairs = []
-    for (first, second), rows in plans.groupby(["first", "second"], sort=False):
+    for (first, second), rows in plan.frame.groupby(["first", "second"], sort=False):
         drawn = curves[(curves["first"] == first) & (curves["second"] == second)]
         pairs.append({
             "name": f"{printable(str(first))} and {printable(str(second))}",
             "images": {what: _image(_plan_panel(drawn, what)) for what in _VARIED},
             "plans": rows.drop(columns=["first", "second"]),
         })  # fmt: skip
-    definitions = _defined(plans["estimator"])
-    return _filled("plan.html", pairs=pairs, facts=facts, definitions=definitions)
+    definitions = _defined(plan.frame["estimator"])
+    said = {"sentences": plan.sentences, "enough": plan.enough}
+    return _filled("plan.html", pairs=pairs, facts=facts, definitions=definitions, **said)
 
 
 def of_table(title: str, frame: pd.DataFrame, caption: str, notes: Sequence[str] = ()) -> str:

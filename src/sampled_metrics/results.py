@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -399,24 +399,66 @@ class Plan(Result):
 
     designs: pd.DataFrame = field(default_factory=pd.DataFrame)
 
-    def summary(self) -> str:
-        """Tables for each pair, and the notes, as the command line prints them."""
-        said, table = [], self.frame.drop(columns="ties")  # a tie is hardly ever likely
+    @property
+    def sentences(self) -> list[str]:
+        """The cheapest sampled evaluation that is enough for each pair, and what all items take."""
+        return [self._sentence(*pair) for pair in self._pairs()]
+
+    @property
+    def enough(self) -> str:
+        """What the sentences call enough."""
+        return (
+            f"enough: the right order with probability {self.settings['confidence']:g}, if true "
+            "ranks are distributed as assumed"
+        )
+
+    def _pairs(self) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
+        """Each pair with its rows and its designs."""
         names = ["first", "second"]
-        if "first" not in table:
-            return _plan_tables(table) + self._cheapest(self.designs) + _as_notes(self.notes)
-        for pair, rows in table.groupby(names, sort=False):
+        if "first" not in self.frame:
+            yield "", self.frame, self.designs
+            return
+        for pair, rows in self.frame.groupby(names, sort=False):
             own = self.designs
             if len(own):
                 own = own[(own[names] == list(pair)).all(axis=1)].drop(columns=names)
-            tables = _plan_tables(rows.drop(columns=names)) + self._cheapest(own)
-            said.append(printable(" and ".join(map(str, pair))) + ":\n" + tables)
-        return "\n".join(said) + _as_notes(self.notes)
+            yield printable(" and ".join(map(str, pair))), rows.drop(columns=names), own
 
-    @staticmethod
-    def _cheapest(designs: pd.DataFrame) -> str:
-        """The designs of one pair as text."""
-        return f"cheapest:\n{formatted(designs)}" if len(designs) else ""
+    def _sentence(self, pair: str, rows: pd.DataFrame, designs: pd.DataFrame) -> str:
+        from .metrics import metric
+
+        on = metric(text(self.settings["metric"])).label
+        full = rows.iloc[-1]
+        found = designs[designs["design"] != "full ranking"].dropna()
+        if len(found):
+            best = found.iloc[0]
+            each = f"{best['negatives']:,}"
+            if best["most"] > best["negatives"]:
+                each += f" to {best['most']:,}"
+            said = (
+                f"{best['users']:,} users with {each} negatives each are enough on {on} "
+                f"({best['estimator']}, {best['scores']:,} scores)"
+            )
+            if pd.isna(full["users_needed"]) or best["users"] < full["users_needed"]:
+                said += ", but only as its bias favours the better one here"
+        else:
+            said = (
+                f"no evaluation of up to {self.settings['n_users']:,} users with up to "
+                f"{self.settings['max_negatives']:,} negatives is enough on {on}"
+            )
+        ranked = f"takes {full['users_needed']:,} users ({full['scores_by_users']:,} scores)"
+        if pd.isna(full["users_needed"]):
+            ranked = "would not be enough"
+        return f"{pair}{': ' if pair else ''}{said}; ranking all items {ranked}."
+
+    def summary(self) -> str:
+        """The sentences, tables for each pair, and the notes, as the command line prints them."""
+        said = "".join(map(_wrapped, [*self.sentences, self.enough]))
+        for pair, rows, own in self._pairs():
+            table = _plan_tables(rows.drop(columns="ties"))  # a tie is hardly ever likely
+            below = f"cheapest:\n{formatted(own)}" if len(own) else ""
+            said += "\n" + (f"{pair}:\n" if pair else "") + table + below
+        return said + _as_notes(self.notes)
 
     def plot(self) -> Figure:
         """What each estimator needs, in negatives or in users, and what that costs in scores.
