@@ -36,6 +36,7 @@ import yaml
 from papermill.exceptions import PapermillExecutionError
 from tqdm import tqdm
 
+import kernels
 import pairs
 from sampled_book.parameters import ParameterError, refuse_unknown
 
@@ -116,10 +117,12 @@ def stamp(executed: Path) -> dict[str, Any]:
     return dict(found)
 
 
-def execute(chapter: Path, target: Path, key: str, parameters: Mapping[str, Any]) -> float:
+def execute(
+    chapter: Path, target: Path, key: str, parameters: Mapping[str, Any], **options: Any
+) -> float:
     """Execute a chapter, write it to `target` with its key, and return the seconds it took.
 
-    Nothing is written when the chapter fails, and `target` is never half-written.
+    `options` are those of `nbclient.NotebookClient`. Nothing is written when the chapter fails, and `target` is never half-written.
     """
     logging.getLogger("papermill").setLevel(logging.ERROR)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -135,6 +138,7 @@ def execute(chapter: Path, target: Path, key: str, parameters: Mapping[str, Any]
                 progress_bar=False,
                 # The kernel would warn that it talks to us over the loopback unencrypted.
                 extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
+                **options,
             )
         except PapermillExecutionError as error:
             trace = "\n".join(error.traceback)
@@ -173,13 +177,14 @@ def one_thread_each() -> None:
 def execute_stale(book: Book, bar: tqdm[Any], chapters: Mapping[Path, str]) -> None:
     """Execute chapters in parallel; all run to their end before the first failure is raised."""
     failures: list[ChapterError] = []
+    one_thread_each()
     # Fresh processes, since papermill changes the working directory of the one it runs in.
-    with ProcessPoolExecutor(
-        os.cpu_count(), mp_context=get_context("spawn"), initializer=one_thread_each
-    ) as pool:
+    forks = kernels.context()
+    options = {"kernel_manager_class": kernels.ForkedKernels} if forks else {}
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=forks or get_context("spawn")) as pool:
         # The last chapters take longest: begun first, they do not keep one core waiting at the end.
         jobs = [
-            pool.submit(execute, chapter, book.executed(chapter), key, {})
+            pool.submit(execute, chapter, book.executed(chapter), key, {}, **options)
             for chapter, key in reversed(list(chapters.items()))
         ]
         for job in as_completed(jobs):
