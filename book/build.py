@@ -31,12 +31,9 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-import papermill
 import yaml
-from papermill.exceptions import PapermillExecutionError
 from tqdm import tqdm
 
-import kernels
 import pairs
 from sampled_book.parameters import ParameterError, refuse_unknown
 
@@ -100,21 +97,24 @@ def digest(root: Path, paths: Iterable[Path]) -> str:
     return total.hexdigest()
 
 
-def chapter_key(book: Book, chapter: Path) -> str:
-    """Return a hash of all that the outputs of a chapter depend on."""
-    cells = nbformat.read(chapter, as_version=4).cells
-    own = json.dumps([[c.cell_type, c.source, c.metadata] for c in cells], sort_keys=True)
-    others = ["src", "constraints.txt", *INGREDIENTS.get(chapter.stem, [])]
-    rest = digest(book.root, [book.root / other for other in others])
-    return hashlib.sha256("\0".join([own, rest, platform.python_version()]).encode()).hexdigest()
+def chapter_keys(book: Book) -> dict[Path, str]:
+    """Return for each chapter a hash of all that its outputs depend on."""
+    shared = digest(book.root, [book.root / "src", book.root / "constraints.txt"])
+    keys = {}
+    for chapter in book.chapters():
+        cells = nbformat.read(chapter, as_version=4).cells
+        own = json.dumps([[c.cell_type, c.source, c.metadata] for c in cells], sort_keys=True)
+        rest = digest(book.root, [book.root / other for other in INGREDIENTS.get(chapter.stem, [])])
+        parts = [own, shared, rest, platform.python_version()]
+        keys[chapter] = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return keys
 
 
 def stamp(executed: Path) -> dict[str, Any]:
     """Return the key and the seconds with which an executed notebook was written, or nothing."""
     if not executed.exists():
         return {}
-    found = nbformat.read(executed, as_version=4).metadata.get(STAMP, {})
-    return dict(found)
+    return dict(json.loads(executed.read_text(encoding="utf-8"))["metadata"].get(STAMP, {}))
 
 
 def execute(
@@ -124,6 +124,9 @@ def execute(
 
     `options` are those of `nbclient.NotebookClient`. Nothing is written when the chapter fails, and `target` is never half-written.
     """
+    import papermill  # half a second, which a build that has nothing to execute saves
+    from papermill.exceptions import PapermillExecutionError
+
     logging.getLogger("papermill").setLevel(logging.ERROR)
     target.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
@@ -176,6 +179,8 @@ def one_thread_each() -> None:
 
 def execute_stale(book: Book, bar: tqdm[Any], chapters: Mapping[Path, str]) -> None:
     """Execute chapters in parallel; all run to their end before the first failure is raised."""
+    import kernels
+
     failures: list[ChapterError] = []
     one_thread_each()
     # Fresh processes, since papermill changes the working directory of the one it runs in.
@@ -227,7 +232,7 @@ def make_site(source: Path, output: Path, *options: str) -> None:
 
 def build_site(book: Book) -> None:
     """Bring the executed chapters and ``_build/html`` up to date, and say what was done."""
-    keys = {chapter: chapter_key(book, chapter) for chapter in book.chapters()}
+    keys = chapter_keys(book)
     stale = {c: k for c, k in keys.items() if stamp(book.executed(c)).get("key") != k}
     html, note, copy = book.build / "html", book.build / "site.json", book.build / "stage"
     with tqdm(total=len(stale) + 1, desc="Building the book", unit="step") as bar:
@@ -264,6 +269,8 @@ def run_chapter(book: Book, start: str, parameters: Mapping[str, Any]) -> None:
     if len(found) != 1:
         raise ParameterError(f"CHAPTER is {start!r}, but must begin the name of one of {names}")
     (chapter,) = found
+    import papermill
+
     known = list(papermill.inspect_notebook(str(chapter)))
     for name in parameters:
         refuse_unknown(name, known)
