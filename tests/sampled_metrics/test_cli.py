@@ -208,10 +208,10 @@ def test_formats_hold_every_digit(kind: str, log: Path, capsys: pytest.CaptureFi
 def test_what_a_table_leaves_out_is_said_beside_it(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = {"user": [1, 1, 2], "item": [1, 2, 3], "rank": [1, 2, 3], "n_negatives": [3, 3, 2]}
+    rows = {"user": [1, 2, 3], "rank": [1, 2, 3], "n_items": [11, 5, 5], "n_negatives": [9, 3, 3]}
     pd.DataFrame(rows).to_csv("log.csv", index=False)
-    words = ["estimate", "log.csv", "--n-items", "20", "--metrics", "ap", "--format", "json"]
-    words += ["--all", "--replacement"]
+    words = ["estimate", "log.csv", "--metrics", "ap", "--format", "json"]
+    words += ["--all", "--no-replacement"]
     assert main([*words, "--report", "page.html"]) == 0
     out, err = capsys.readouterr()
     assert {row["estimator"] for row in json.loads(out)}.isdisjoint(evaluation.FITTED)
