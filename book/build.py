@@ -118,14 +118,17 @@ def stamp(executed: Path) -> dict[str, Any]:
 
 
 def execute(
-    chapter: Path, target: Path, key: str, parameters: Mapping[str, Any], **options: Any
+    chapter: Path, target: Path, key: str, parameters: Mapping[str, Any], forked: bool = False
 ) -> float:
     """Execute a chapter, write it to `target` with its key, and return the seconds it took.
 
-    `options` are those of `nbclient.NotebookClient`. Nothing is written when the chapter fails, and `target` is never half-written.
+    A `forked` kernel starts sooner, where the process runs several chapters. Nothing is written
+    when the chapter fails, and `target` is never half-written.
     """
-    import papermill  # half a second, which a build that has nothing to execute saves
+    import papermill  # half a second, which a build with nothing to execute saves
     from papermill.exceptions import PapermillExecutionError
+
+    import kernels
 
     logging.getLogger("papermill").setLevel(logging.ERROR)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -141,7 +144,7 @@ def execute(
                 progress_bar=False,
                 # The kernel would warn that it talks to us over the loopback unencrypted.
                 extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
-                **options,
+                **(kernels.prepare() if forked else {}),
             )
         except PapermillExecutionError as error:
             trace = "\n".join(error.traceback)
@@ -171,25 +174,29 @@ def clean(notebook: nbformat.NotebookNode) -> None:
         part.metadata.pop("papermill", None)
 
 
-def one_thread_each() -> None:
-    """Keep linear algebra in the kernels to one thread: chapters already share out the cores."""
+def ready() -> None:
+    """Prepare a process that executes chapters.
+
+    It and its kernels leave linear algebra to one thread, as chapters already share out the cores,
+    and end with the build.
+    """
+    import kernels
+
     for library in ("OPENBLAS_NUM", "OMP_NUM", "MKL_NUM", "VECLIB_MAXIMUM"):
         os.environ.setdefault(f"{library}_THREADS", "1")
+    kernels.end_with_parent()
 
 
 def execute_stale(book: Book, bar: tqdm[Any], chapters: Mapping[Path, str]) -> None:
     """Execute chapters in parallel; all run to their end before the first failure is raised."""
-    import kernels
-
     failures: list[ChapterError] = []
-    one_thread_each()
     # Fresh processes, since papermill changes the working directory of the one it runs in.
-    forks = kernels.context()
-    options = {"kernel_manager_class": kernels.ForkedKernels} if forks else {}
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=forks or get_context("spawn")) as pool:
+    with ProcessPoolExecutor(
+        os.cpu_count(), mp_context=get_context("spawn"), initializer=ready
+    ) as pool:
         # The last chapters take longest: begun first, they do not keep one core waiting at the end.
         jobs = [
-            pool.submit(execute, chapter, book.executed(chapter), key, {}, **options)
+            pool.submit(execute, chapter, book.executed(chapter), key, {}, forked=True)
             for chapter, key in reversed(list(chapters.items()))
         ]
         for job in as_completed(jobs):

@@ -1,8 +1,8 @@
 """Kernels forked from one process that has imported what the chapters import.
 
 To start Python and import numpy, SciPy, pandas, matplotlib and the package takes a processor three
-seconds, more than what many a chapter computes. Here they are imported once for all chapters. No
-cell has run in the process that is forked, so chapters share nothing but modules.
+seconds, more than what many a chapter computes. Here they are imported once for all chapters that a
+process runs. No cell has run in what is forked, so chapters share nothing but modules.
 """
 
 from __future__ import annotations
@@ -18,42 +18,52 @@ from typing import Any
 
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.manager import AsyncKernelManager
-from jupyter_client.provisioning import LocalProvisioner
+from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
-#: What is imported before the fork: what runs chapters, kernels, and what most chapters import.
+#: What is imported before the fork: the kernel, and what most chapters import.
 MODULES = [
-    "nbformat",
-    "papermill",
     "ipykernel.kernelapp",
     "matplotlib.backends.backend_svg",
     "matplotlib.pyplot",
     "matplotlib_inline.backend_inline",
+    "myst_nb",
     "pandas",
     "scipy.optimize",
     "scipy.stats",
     "sampled_book.declared",
     "sampled_book.misleading",
     "sampled_book.tables",
-    "sampled_metrics.identification",
     "sampled_metrics.evaluation",
+    "sampled_metrics.identification",
 ]
 
 
-def context() -> multiprocessing.context.BaseContext | None:
-    """Where kernels can be forked, the context for processes that do so; else nothing.
+def prepare() -> dict[str, Any]:
+    """Make this process one that can fork kernels, and return the options of nbclient for it.
 
-    It is the processes of this context that can start kernels. macOS forks, too, but its linear
-    algebra does not survive it.
+    There are none, and kernels are programs as usual, but on Linux: macOS forks, too, but its
+    linear algebra does not survive it.
     """
     if sys.platform != "linux":
-        return None
-    found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(MODULES)
-    return found
+        return {}
+    multiprocessing.get_context("forkserver").set_forkserver_preload(MODULES)
+    return {"kernel_manager_class": ForkedKernels}
+
+
+def end_with_parent() -> None:
+    """Let this process end when the one that started it is gone."""
+    parent = multiprocessing.parent_process()
+
+    def wait() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 class ForkedKernels(AsyncKernelManager):
-    """Manages a kernel that is forked; for processes of :func:`context`."""
+    """Manages a kernel that is forked; after :func:`prepare`."""
 
     async def _async_pre_start_kernel(self, **kw: Any) -> tuple[list[str], dict[str, Any]]:
         if self.provisioner is None:
@@ -69,7 +79,8 @@ class _Forked(LocalProvisioner):
         given = options, kwargs.get("cwd", Path.cwd()), kwargs.get("env", {})
         process = multiprocessing.get_context("forkserver").Process(target=_run, args=given)
         process.start()
-        self.process, self.pid, self.cwd = _Program(process), process.pid, given[1]
+        self.process = _Program(process)  # type: ignore[assignment]  # as good as a Popen here
+        self.pid, self.cwd = process.pid, given[1]
         return self.connection_info
 
 
@@ -101,12 +112,5 @@ def _run(options: list[str], cwd: Path, env: dict[str, str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.update(env)
     os.chdir(cwd)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     IPKernelApp.launch_instance(argv=options)
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import nbformat
 import pytest
 import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from tqdm import tqdm
 
 import build
 import pairs
@@ -203,6 +205,21 @@ def test_all_chapters_run_in_parallel_and_every_failure_is_named(book, capsys):
     assert build.stamp(book.root / "_build" / "executed" / "ledger.ipynb")
     assert "n_items" not in capsys.readouterr().out
     assert not (book.build / "html").exists()
+
+
+def test_chapters_of_one_process_share_nothing(book, monkeypatch):
+    monkeypatch.setattr(build.os, "cpu_count", lambda: 1)
+    write_chapter(
+        book.root, "ledger", "import builtins, os; builtins.left = os.environ['LEFT'] = ''"
+    )
+    looks = "import builtins, os; hasattr(builtins, 'left'), 'LEFT' in os.environ, os.getcwd()"
+    write_chapter(book.root, "01_one", looks)
+    with tqdm(disable=True) as bar:
+        build.execute_stale(book, bar, build.chapter_keys(book))  # the ledger, which is last, first
+    executed = nbformat.read(book.executed(book.chapters()[0]), as_version=4)
+    folder = str(book.root / "book" / "notebooks")
+    shown = executed.cells[-1].outputs[0].data["text/plain"]
+    assert ast.literal_eval(shown) == (False, False, folder)
 
 
 def test_jupyter_book_fails_on_a_warning_and_succeeds_without(book):
