@@ -47,9 +47,9 @@ _TAIL, _HEAD = 2, 24
 _EVERY, _FINER = 4_096, 16
 #: Deviances that a profile is drawn at.
 LEVELS = (4.0, 12.0)
-#: Deviance that a bound may lie below a profile before ranks are added, how often they are, and
-#: how many for one part.
-_NEAR, _ROUNDS, _MORE = 0.05, 8, 12
+#: Deviance that a bound may lie below a profile before ranks are added: near the levels, away from
+#: them, and where a line was drawn before. How often ranks are added, and how many for one part.
+_NEAR, _AWAY, _NEARER, _ROUNDS, _MORE = 0.05, 0.5, 0.005, 8, 12
 #: How near to its optimum a programme is solved, as a part of that.
 _AIM = 0.1
 #: How much of an interval's width either end may leave open, and lines that are drawn until then.
@@ -1016,7 +1016,7 @@ class Programme:
             return [Profile(none, none, self.partition.range, 0.0, fit, []) for _ in samples]
         every, base = self._based([(sample, side) for sample in samples for side in (0, 1)])
         signs, units = np.tile([1.0, -1.0], len(samples)), _units(every)
-        tries, rounds = 1 if rough or len(levels) > 1 else _TRIES, 1 if rough else _ROUNDS
+        tries = 1 if rough or len(levels) > 1 else _TRIES
         low, high = self.partition.range
         traces = [
             _Trace(sign, n, base.part([i]), self.partition)
@@ -1027,10 +1027,10 @@ class Programme:
         spread = np.sqrt(np.maximum(base.value - low, (high - low) / units) * (high - low) / units)
         slope = signs * np.sqrt(middle) / spread
         whole = list(range(len(every)))
-        near, drawn = self._drawn(traces, every, whole, slope, base, 1), []
+        near, drawn = self._drawn(traces, every, whole, slope, base, _AWAY), []
         if len(levels) > 1:
-            slope = np.array([one.towards(middle) for one in traces])
-            near = self._drawn(traces, every, whole, slope, near, rounds)
+            slope = np.array([one.towards(middle)[0] for one in traces])
+            near = self._drawn(traces, every, whole, slope, near, _AWAY if rough else _NEAR)
         for level in levels:
             for _ in range(tries):
                 ends = np.array([one.end(level) for one in traces])
@@ -1038,10 +1038,14 @@ class Programme:
                 enough = _ENOUGH * np.repeat(ends[1::2] - ends[::2], 2)
                 far = np.array([one.far(level) for one in traces])
                 left = np.flatnonzero(far & (gaps > np.maximum(enough, 1e-7))).tolist()
+                aims = {i: traces[i].towards(level) for i in left}
+                left = [i for i in left if aims[i][1] > 0]
                 if not left:
                     break
-                slope = np.array([traces[i].towards(level) for i in left])
-                again = self._drawn(traces, every, left, slope, near.part(left), rounds)
+                slope, close = np.array([aims[i] for i in left]).T
+                again = self._drawn(
+                    traces, every, left, slope, near.part(left), _AWAY if rough else close
+                )
                 near = again if len(left) == len(every) else near.updated(left, again)
             drawn.append(near)
         return [
@@ -1056,11 +1060,11 @@ class Programme:
         some: list[int],
         slopes: FloatArray,
         begin: _Solved,
-        rounds: int,
+        near: FloatArray | float,
     ) -> _Solved:
         """The mixtures where lines of given slopes touch some profiles, added to these."""
         samples = [every[i] for i in some]
-        found = self._solved(samples, slopes / (2.0 * _units(samples)), begin, rounds)
+        found = self._solved(samples, slopes / (2.0 * _units(samples)), begin, near)
         for place, i in enumerate(some):
             traces[i].add(float(slopes[place]), found, place)
         return found
@@ -1128,12 +1132,12 @@ class Programme:
         samples: Sequence[list[FloatArray]],
         slopes: FloatArray,
         begin: _Solved | None = None,
-        rounds: int = _ROUNDS,
+        near: FloatArray | float = _NEAR,
     ) -> _Solved:
         """The likeliest mixtures of each sample where the metric costs so much a user.
 
-        Each part of each sample is a problem of its own, of few columns: to those that `begin`
-        needs the ones that its bound lacks are added.
+        Each part of each sample is a problem of its own, of few columns: to the first ones, and to
+        those that `begin` needs, the ones that its bound lacks are added.
         """
         parts, cells_ = len(self.columns), max(one.laws.shape[1] for one in self.columns)
         units, size = _units(samples), (len(samples), parts)
@@ -1144,18 +1148,19 @@ class Programme:
         # The side that is sought: the least metric where it costs, else the most.
         down = (slopes > 0) | ((slopes == 0) & (np.arange(len(samples)) % 2 == 0))
         targets = [(one.high, one.low) for one in self.columns]
-        # A deviance of 1 for one part, and how far from its optimum a programme may stay.
-        unit = 1.0 / (2.0 * units * parts)
-        near = np.repeat(np.maximum(_AIM * _NEAR * unit, _ROUNDING)[:, np.newaxis], parts, axis=1)
+        # How far below each part's optimum its bound may stay, and from it the programme.
+        wide = near / (2.0 * units * parts)
+        aim = np.repeat(np.maximum(_AIM * wide, _ROUNDING)[:, np.newaxis], parts, axis=1)
         at, weights, prices = np.empty((3, *size), dtype=object)
         for i, g in np.ndindex(size):
             at[i, g] = self.columns[g].first
             if begin is not None:
-                at[i, g] = self._needed(g, begin.at[i][g], begin.weights[i][g], float(units[i]))
+                needed = begin.weights[i][g] * units[i] > 0.1  # columns with a tenth of a user
+                at[i, g] = np.union1d(at[i, g], begin.at[i][g][needed])
         value, likelihood, bound = np.zeros((3, *size))
         expected, todo = np.ones((*size, cells_)), list(np.ndindex(size))
-        for left in range(rounds, -1, -1):
-            self._mix(todo, at, weights, prices, shares, slopes, down, near)
+        for left in range(_ROUNDS, -1, -1):
+            self._mix(todo, at, weights, prices, shares, slopes, down, aim)
             lacking: dict[tuple[int, ...], IntArray] = {}
             for g, one in enumerate(self.columns):
                 some = [i for i, part in todo if part == g]
@@ -1176,25 +1181,26 @@ class Programme:
                     value[i, g] = self.shares[g] * (weights[i, g] @ target[at[i, g]])
                     likelihood[i, g] = logs[place]
                     bound[i, g] = c[place].sum() - logs[place] + gradient.min()
-                    enough = gradient[at[i, g]].min() - 0.1 * _NEAR * unit[i]
+                    enough = gradient[at[i, g]].min() - 0.1 * wide[i]
                     if left:
                         lacking[i, g] = local_maxima(-gradient, -enough, _MORE)
             lacks = slopes[:, np.newaxis] * value - likelihood - bound
-            far = lacks.sum(axis=1) > parts * _NEAR * unit
+            far = lacks.sum(axis=1) > parts * wide
             if not left or not far.any():
                 break
             todo, before = [], todo
             for i, g in before:
-                if not far[i] or lacks[i, g] <= 0.5 * _NEAR * unit[i]:
+                if not far[i] or lacks[i, g] <= 0.5 * wide[i]:
                     continue
                 more = np.setdiff1d(lacking[i, g], at[i, g])
                 if more.size:
                     kept = at[i, g]
-                    if left == rounds:
-                        kept = self._needed(g, kept, weights[i, g], float(units[i]))
+                    if left == _ROUNDS:
+                        kept = kept[weights[i, g] * units[i] > 0.1]
+                        kept = np.union1d(kept, self.columns[g].cover)
                     at[i, g] = np.union1d(kept, more)
-                elif near[i, g] > _ROUNDING:
-                    near[i, g] = max(0.1 * near[i, g], _ROUNDING)
+                elif aim[i, g] > _ROUNDING:
+                    aim[i, g] = max(0.1 * aim[i, g], _ROUNDING)
                 else:
                     continue
                 todo.append((i, g))
@@ -1209,10 +1215,6 @@ class Programme:
             at.tolist(),
             weights.tolist(),
         )
-
-    def _needed(self, g: int, at: IntArray, weights: FloatArray, units: float) -> IntArray:
-        """Columns that hold a tenth of a user or more, and those that show all cells."""
-        return np.union1d(at[weights * units > 1e-1], self.columns[g].cover)
 
     def _mix(
         self,
@@ -1382,23 +1384,49 @@ class _Trace:
         """Whether no line touches within a fiftieth of the level."""
         return all(abs(deviance - level) > 0.02 * level for _, deviance, _ in self.points)
 
-    def towards(self, level: float) -> float:
-        """The slope of a line that touches near a level, with the sign of a cost."""
+    def towards(self, level: float) -> tuple[float, float]:
+        """The slope of a line that touches near a level, and how near it should be drawn.
+
+        The slope has the sign of a cost. Where the profile is straight the line between two points
+        touches it all the way: it is drawn again, nearer, and then no more (0).
+        """
         inside = sorted((p for p in self.points if p[1] <= level), key=lambda p: p[2])
         below = inside[-1] if inside else self.points[0]
         above = min((p for p in self.points if p[1] > level), key=lambda p: p[1], default=None)
         if above is None:
-            further = np.sqrt(1.05 * level / max(below[1], 1e-3 * level))
-            if len(inside) > 2 and inside[-2][1] > 0.9 * below[1]:  # there may be nothing further
-                further = 30.0
-            slope = below[2] * min(further, 30.0)
-        elif below[2] == 0 or above[0] <= below[0]:
-            slope = above[2] * max(np.sqrt(0.95 * level / above[1]), 0.03)
+            # The deviance grows with a power of the slope, 2 where nothing else is seen.
+            power, before = 2.0, inside[-2] if len(inside) > 1 else below
+            if 0 < before[2] < below[2] and before[1] > 0:
+                power = np.log(below[1] / before[1]) / np.log(below[2] / before[2])
+            further = 1.03 * level / max(below[1], 1e-3 * level)
+            slope = below[2] * min(further ** (1.0 / max(power, 0.1)), 30.0)
+        elif above[0] <= below[0]:
+            slope = above[2] * max(np.sqrt(0.97 * level / above[1]), 0.03)
         else:
-            # The line that joins them is parallel to the one sought, or nearly so.
-            slope = (above[1] - below[1]) / (above[0] - below[0])
-            slope = min(max(slope, below[2]), above[2])
-        return float(self.sign * slope)
+            slope = _between(below, above, level)
+        drawn = sum(abs(slope - abs(of_line)) <= 1e-3 * slope for _, of_line in self.lines)
+        return float(self.sign * slope), (_NEAR, _NEARER, 0.0)[min(drawn, 2)]
+
+
+def _between(
+    below: tuple[float, float, float], above: tuple[float, float, float], level: float
+) -> float:
+    """The slope at a level of the cubic through two points with given slopes."""
+    span, rise = above[0] - below[0], above[1] - below[1]
+    first, last = below[2] * span, above[2] * span
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        t = 0.5 * (low + high)
+        value = t * (
+            first + t * (3.0 * rise - 2.0 * first - last + t * (first + last - 2.0 * rise))
+        )
+        low, high = (t, high) if below[1] + value < level else (low, t)
+    slope = (
+        first
+        + t * (2.0 * (3.0 * rise - 2.0 * first - last))
+        + 3.0 * t * t * (first + last - 2.0 * rise)
+    )
+    return min(max(slope / span, below[2]), above[2])
 
 
 @dataclass(frozen=True, eq=False)

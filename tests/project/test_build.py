@@ -85,7 +85,7 @@ def run(book, monkeypatch):
 
 
 def keys(book):
-    return {chapter.stem: build.chapter_key(book, chapter) for chapter in book.chapters()}
+    return {chapter.stem: key for chapter, key in build.chapter_keys(book).items()}
 
 
 def changed(book, before):

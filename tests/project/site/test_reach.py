@@ -1,4 +1,4 @@
-"""What a page is for is reached: its first figure at once, its lines whole, its words by search."""
+"""The chapters are there, and what a reader searches for is found."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from checks import show
 
 SITE = Path(__file__).parents[3] / "_build" / "html"
 NOTEBOOKS = SITE / "book" / "notebooks"
 CHAPTERS = sorted(path.name for path in NOTEBOOKS.glob("[0-9][0-9]_*.html"))
-#: How far down the first figure of a chapter may begin, in pixels at desktop width.
-FIRST = 1_100
 GLOSSARY = Path(__file__).parents[3] / "book" / "glossary.md"
 #: Words that people search for, besides the glossary's own.
 WORDS = [
@@ -47,33 +44,6 @@ def page(context):
 def test_the_chapters_are_built():
     written = (GLOSSARY.parent / "chapters").glob("[0-9][0-9]_*.md")
     assert sorted(f"{path.stem}.html" for path in written) == CHAPTERS
-
-
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_the_first_figure_is_near_the_top_and_nothing_is_cut_off(page, address, name):
-    page.goto(f"{address}/book/notebooks/{name}")
-    show(page, 1300, "light")
-    tops = page.eval_on_selector_all(
-        "article figure img, article .sm-widget, article .cell_output img",
-        "all => all.map(e => e.getBoundingClientRect()).filter(r => r.height > 0)"
-        ".map(r => r.top + scrollY)",
-    )
-    assert tops
-    assert min(tops) <= FIRST
-    lines = page.eval_on_selector_all(
-        "article pre",
-        "all => all.filter(e => e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1)"
-        ".map(e => e.textContent.split('\\n').sort((a, b) => b.length - a.length)[0])",
-    )
-    assert lines == []
-    show(page, 390, "light")
-    page.evaluate("async () => { if (window.MathJax) await MathJax.startup.promise; }")
-    equations = page.eval_on_selector_all(
-        "article div.math",
-        "all => all.filter(e => e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1)"
-        ".map(e => [e.id, e.scrollWidth])",
-    )
-    assert equations == []
 
 
 def terms() -> dict[str, str]:
