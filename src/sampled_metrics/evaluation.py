@@ -127,7 +127,8 @@ def estimate(
         random, each with negatives of its own, and without its bias; possible_low, possible_high:
         the exact metrics that the assumption and the sample leave possible, see
         :func:`~sampled_metrics.identification.interval`; quote: what a sentence may quote, the
-        estimate with its standard error where that says all, and else what is possible; and users.
+        estimate with its standard error where it has no bias and that says all, and else what is
+        possible; and users.
         The rows of users and positions that belong together widen what is possible as their
         likelihoods depend on each other (chandler2007).
 
@@ -179,6 +180,7 @@ def estimate(
     if log.weighted:
         from . import weighting
 
+        _refuse(log, estimators=estimators, gamma=gamma)
         return weighting.estimated(log, _metrics(metrics), _confidence(confidence), _shaped(shape))
     sample = _Sample(log)
     wanted, level = _metrics(metrics), _confidence(confidence)
@@ -198,7 +200,9 @@ def estimate(
     if estimators is None and identification:
         settings["assumed"] = _said(next(filter(None, assumed.values()), None))
         known = [of.name for of in wanted if assumed[of] is None or values.unbiased(of)]
-        if known and settings["assumed"] != "nothing":
+        if len(known) == len(wanted):
+            settings["assumed"] = "nothing"
+        elif known:
             settings["assumed"] += f"; nothing for {', '.join(known)}"
     return Estimates(table, settings, tuple(dict.fromkeys(notes)))
 
@@ -233,8 +237,9 @@ def _one_row_each(
                 error = _student(one, level)[0]
                 low, high = ends.get(name, (np.nan, np.nan))
                 row = naive[name].value, one.value, error, low, high
-                users = one.users
-                rows.append((name, of.name, *row, _quote(one.value, error, low, high), users))
+                # The error of a correction does not hold its bias, which may be all there is.
+                quote = _quote(one.value, error if unbiased else 0.0, low, high)
+                rows.append((name, of.name, *row, quote, one.users))
     columns = ["recommender", "metric", "reported", "estimate", "standard_error"]
     columns += ["possible_low", "possible_high", "quote", "users"]
     return pd.DataFrame(rows, columns=columns), notes
@@ -310,7 +315,8 @@ def compare(
     :func:`~sampled_metrics.identification.quantile` gives. That users are the same for both is
     taken into account by how their contributions vary together (chandler2007). Each way judges
     all pairs at once by Holm's procedure (holm1979): the chance that any of its verdicts is wrong
-    is at most 1 - confidence where its assumption holds. "A beats B" is also
+    is at most 1 - confidence where its assumption holds, by proof for a metric with an unbiased
+    estimator, and else by simulation. "A beats B" is also
     wrong if the two are equal. What is judged is the exact metric averaged over the log's users, or
     over a population that they are drawn from; negatives are drawn anew for each user.
 
@@ -385,6 +391,7 @@ def compare(
     if log.weighted:
         from . import weighting
 
+        _refuse(log, estimator=estimator, gamma=gamma)
         return weighting.compared(log, of, level)
     sample = _Sample(log)
     values = _Values(sample, _gamma(gamma, sample))
@@ -413,7 +420,7 @@ def compare(
                     np.inf,
                     _agreeing(one.ends, verdicts[pair]),
                     one.shown,
-                    None,
+                    None if verdicts[pair] else _users_needed(sample, naive, pair, one.shown),
                 )
                 for pair, one in found.items()
             }
@@ -444,6 +451,27 @@ def compare(
     settings = {"metric": of.name, "estimator": name, "gamma": values.gamma, "confidence": level}
     settings["assumed"] = _said(assumed)
     return Comparison(table, settings, tuple(dict.fromkeys(notes)))
+
+
+def _refuse(log: Log, **options: object) -> None:
+    """Raise ValueError for an option that means nothing where negatives are not drawn alike."""
+    for name, given in options.items():
+        if given is not None:
+            raise ValueError(
+                f"{name} must be left out, got {as_written(given)}: no correction is for "
+                f"negatives that are not drawn alike, as those of {log!r}"
+            )
+
+
+def _users_needed(
+    sample: _Sample, found: Mapping[str, _Found], pair: tuple[str, str], shown: float
+) -> int | None:
+    """How many users would show a difference without bias, if what shows falls with their root."""
+    one, two = pair
+    apart, users = abs(_difference(found[one].value, found[two].value)), sample.users[one]
+    if apart == 0 or users * (shown / apart) ** 2 > 1e12:
+        return None
+    return max(users + 1, int(np.ceil(users * (shown / apart) ** 2)))
 
 
 def _read(
@@ -1644,8 +1672,9 @@ def _estimators(given: Sequence[str] | str, sample: _Sample) -> list[str]:
     names = list(dict.fromkeys([given] if isinstance(given, str) else given))
     for name in names:
         if name not in ESTIMATORS:
-            near = difflib.get_close_matches(str(name), ESTIMATORS, n=1, cutoff=0.0)[0]
-            raise ValueError(f"estimator {as_written(name)} is unknown: did you mean {near!r}?")
+            near = difflib.get_close_matches(str(name), ESTIMATORS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(ESTIMATORS)}"
+            raise ValueError(f"estimator {as_written(name)} is unknown: {hint}")
         if name in FITTED and unfit:
             raise ValueError(f"estimator {name!r} does not fit this log: {unfit}")
     if not names:

@@ -89,7 +89,7 @@ class Shape:
     Examples
     --------
     >>> print(Shape())
-    deeper ranks have fewer users among those with fewer than 10 negatives above them
+    deeper ranks have fewer users, down to the rank with 10 negatives above it on average
     """
 
     head: float = 10.0
@@ -106,10 +106,10 @@ class Shape:
     def __str__(self) -> str:
         fall = ""
         if np.isfinite(self.steepness):
-            fall = f", at most {self.steepness:g} times fewer from one doubling to the next"
+            fall = f", and at most {self.steepness:g} times fewer from one doubling to the next"
         return (
-            f"deeper ranks have fewer users among those with fewer than {self.head:g} negatives "
-            f"above them{fall}"
+            f"deeper ranks have fewer users{fall}, down to the rank with {self.head:g} negatives "
+            "above it on average"
         )
 
 
@@ -552,9 +552,10 @@ any true ranks: deviance 93 on at most 4 degrees of freedom, p-value 3e-19
     """
     if fit.p_value < REFUTED:
         why = "the protocol at any true ranks" if shape is None else f"the assumption that {shape}"
+        p_value = f"{fit.p_value:.1g}" if fit.p_value else "below 1e-300"
         raise IncompatibleError(
             f"{whose} contradict {why}: deviance {fit.deviance:.0f} on at most {fit.cells} "
-            f"degrees of freedom, p-value {fit.p_value:.1g}"
+            f"degrees of freedom, p-value {p_value}"
         )
 
 

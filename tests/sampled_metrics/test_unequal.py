@@ -254,6 +254,8 @@ def test_an_estimate_of_a_log_says_what_is_possible(way):
         assert np.isnan(row.estimate)
         assert row.quote == f"{direct.low:.3f} to {direct.high:.3f}"
     assert "all users' negatives are drawn from the same items" in found.summary()
+    said = "auc is reported as a share of the 20 draws" in found.summary()
+    assert said == protocol.collapsed
 
 
 def test_a_log_with_n_above_keeps_its_auc():
