@@ -513,20 +513,25 @@ def _ladder(
     judge = _Judge(sample, of, pairs, level)
     left = pairs
     for shape in (None,) if assumed is None else (None, assumed):
-        found, said = judge.under(shape, left)
+        # What more will be assumed of need not be judged here where nothing comes of it.
+        idle = judge.undecided(shape, left) if shape != assumed else []
+        found, said = judge.under(shape, [pair for pair in left if pair not in idle])
         notes += said
         judged |= found
-        left = [pair for pair in pairs if not judged[pair].sign]
+        left = [pair for pair in pairs if pair not in judged or not judged[pair].sign]
         judge.decided = len(pairs) - len(left)
         bar.update()
+    judged |= judge.under(None, [pair for pair in pairs if pair not in judged])[0]
     if assumed is None or np.isfinite(assumed.steepness):
         return judged, notes
     # Only on from where it holds: so a verdict is wrong only if it is under the gentlest true fall.
     for steepness in _STEEPNESS:
-        found, _ = judge.under(replace(assumed, steepness=steepness), left)
+        shape = replace(assumed, steepness=steepness)
+        idle = judge.undecided(shape, left)
+        found, _ = judge.under(shape, [pair for pair in left if pair not in idle])
         judged |= {pair: one for pair, one in found.items() if one.sign}
         # What contradicts a fall so gentle may still allow a steeper one.
-        left = [pair for pair in left if pair not in found or found[pair].sign]
+        left = [p for p in left if p not in idle and (p not in found or found[p].sign)]
     return judged, notes
 
 
@@ -607,7 +612,8 @@ def _decided(
         (pair, order, slope)
         for pair in designs
         for order in (pair, pair[::-1])
-        if (slope := identification.meeting(*(profiles[name] for name in order))) > 0
+        if identification.together(*(profiles[name] for name in order)) >= wanted * designs[pair]
+        and (slope := identification.meeting(*(profiles[name] for name in order))) > 0
     ]
     if not ways:
         return []
@@ -628,6 +634,25 @@ class _Judge:
         self.decided = 0
         self.parts = sample.partition(of)
         self.counts = sample.cells(self.parts)
+
+    def undecided(self, shape: Shape | None, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """The pairs that an assumption does not decide, as far as a rough look shows."""
+        names = [name for name in self.sample.names if any(name in pair for pair in pairs)]
+        if not names:
+            return []
+        programme = self.parts.programme(shape, self.sample.bases)
+        # The least that a verdict needs, of which half is left for what is rough.
+        least = 0.5 * identification.quantile(self.level)
+        found = programme.profiles([self.counts[name] for name in names], (least,), rough=True)
+        profiles, _ = self.sample.fitting(dict(zip(names, found, strict=True)), shape)
+        idle = []
+        for pair in pairs:
+            if all(name in profiles for name in pair):
+                one, two = profiles[pair[0]], profiles[pair[1]]
+                most = max(identification.together(one, two), identification.together(two, one))
+                if most < least * min(self._designs(pair, one, two), default=0.0):
+                    idle.append(pair)
+        return idle
 
     def under(
         self, shape: Shape | None, pairs: list[tuple[str, str]]
@@ -684,13 +709,17 @@ class _Judge:
         self, pair: tuple[str, str], first: identification.Profile, second: identification.Profile
     ) -> float:
         """How much wider a pair's deviances are than those of independent rows; 1 at least."""
+        return max(1.0, *self._designs(pair, first, second))
+
+    def _designs(
+        self, pair: tuple[str, str], first: identification.Profile, second: identification.Profile
+    ) -> list[float]:
         half = len(first.scores) // 2  # lines at the lower end come first
-        designs = [
+        return [
             self.sample.design(self.parts, dict(zip(pair, scores, strict=True)))
             for a, b in ((0, half), (half, 0))
             for scores in zip(first.scores[a:][:half], second.scores[b:][:half], strict=True)
         ]
-        return max(1.0, *designs)
 
 
 def _agreeing(ends: tuple[float, float], sign: int) -> tuple[float, float]:

@@ -206,6 +206,9 @@ class Profile:
         For each level of the lower end, then of the upper one, and each part: for each cell of
         sampled ranks, how many times likelier it is, as a logarithm, under the best distribution
         than under the one where a line touches near the level.
+    reached : tuple of ndarray of float, shape (k, 2)
+        Towards the lower end and towards the upper one: values of distributions that were found,
+        in order, and deviances that they have at most.
 
     Examples
     --------
@@ -229,6 +232,7 @@ class Profile:
     gap: float
     fit: Fit
     scores: list[list[FloatArray]] = field(repr=False)
+    reached: tuple[FloatArray, ...] = field(default=(), repr=False)
 
     def deviance(self, value: FloatArray) -> FloatArray:
         """The largest of the lines, and of 0, at each value."""
@@ -322,6 +326,36 @@ def meeting(first: Profile, second: Profile) -> float:
     # Falling on the left and rising on the right: slopes that both have here.
     low, high = max(sides[0][1], sides[1][0]), min(sides[0][0], sides[1][1])
     return 0.5 * (low + high) if high >= low else max(low, high)
+
+
+def together(first: Profile, second: Profile) -> float:
+    """How far two likelihoods fall, at most, if the first metric is not above the second.
+
+    Distributions that were found have such metrics, or mixtures of them: a mixture's deviance is
+    at most that of its parts, in their shares.
+
+    See Also
+    --------
+    Programme.apart : How far they fall at least.
+
+    Examples
+    --------
+    A has 0.4 at no loss and 0.3 at one of 4, B has 0.3 at no loss: it costs 4 at most that A is not
+    above B, and nothing that B is not above A.
+
+    >>> none, fit = np.empty(0), Fit(0.0, 1)
+    >>> a = np.array([[0.3, 4.0], [0.4, 0.0]]), np.array([[0.4, 0.0]])
+    >>> b = np.array([[0.3, 0.0]]), np.array([[0.3, 0.0]])
+    >>> a, b = (Profile(none, none, (0.0, 1.0), 0.0, fit, [], reached) for reached in (a, b))
+    >>> together(a, b), together(b, a)
+    (4.0, 0.0)
+    """
+    if not (first.reached and second.reached):
+        return np.inf
+    down, up = first.reached[0], second.reached[1]
+    values = np.concatenate([down[:, 0], up[:, 0]])
+    falls = np.interp(values, down[:, 0], down[:, 1], left=np.inf)
+    return float((falls + np.interp(values, up[:, 0], up[:, 1], right=np.inf)).min())
 
 
 def quantile(confidence: float) -> float:
@@ -1037,7 +1071,9 @@ class Programme:
                 gaps = np.array([one.gap(level) for one in traces])
                 enough = _ENOUGH * np.repeat(ends[1::2] - ends[::2], 2)
                 far = np.array([one.far(level) for one in traces])
-                left = np.flatnonzero(far & (gaps > np.maximum(enough, 1e-7))).tolist()
+                left = np.flatnonzero(
+                    (far | (tries > 1)) & (gaps > np.maximum(enough, 1e-7))
+                ).tolist()
                 aims = {i: traces[i].towards(level) for i in left}
                 left = [i for i in left if aims[i][1] > 0]
                 if not left:
@@ -1064,9 +1100,10 @@ class Programme:
     ) -> _Solved:
         """The mixtures where lines of given slopes touch some profiles, added to these."""
         samples = [every[i] for i in some]
-        found = self._solved(samples, slopes / (2.0 * _units(samples)), begin, near)
+        nears = np.broadcast_to(near, slopes.shape)
+        found = self._solved(samples, slopes / (2.0 * _units(samples)), begin, nears)
         for place, i in enumerate(some):
-            traces[i].add(float(slopes[place]), found, place)
+            traces[i].add(float(slopes[place]), found, place, bool(nears[place] <= _NEAR))
         return found
 
     def apart(
@@ -1270,7 +1307,8 @@ class Programme:
         scores = [_scores(fewer, base, one, side) for side in (2 * i, 2 * i + 1) for one in drawn]
         gap = float(max(one.gap(level) for one in traces for level in levels))
         fit = self._fit(fewer, base.expected[2 * i])
-        return Profile(lines[:, 0], lines[:, 1], self.partition.range, gap, fit, scores)
+        reached = tuple(one.reached_values() for one in traces)
+        return Profile(lines[:, 0], lines[:, 1], self.partition.range, gap, fit, scores, reached)
 
     def masses(self, sample: list[FloatArray], slope: float) -> dict[int, float]:
         """Users at each rank where a line of that slope touches the profile of a sample."""
@@ -1349,16 +1387,20 @@ class _Trace:
         #: How far out, deviance at most, and slope without its sign; the likeliest mixture first.
         self.points: list[tuple[float, float, float]] = []
         self._point(0.0, base, 0)
+        #: Deviances where lines touch.
+        self.touched: list[float] = []
 
     def _point(self, slope: float, found: _Solved, at: int) -> None:
         deviance = 2.0 * self.units * max(self.most - float(found.likelihood[at]), 0.0)
         self.points.append((-self.sign * float(found.value[at]), deviance, abs(slope)))
 
-    def add(self, slope: float, found: _Solved, at: int) -> None:
-        """A line, and the point where it touches."""
+    def add(self, slope: float, found: _Solved, at: int, near: bool = True) -> None:
+        """A line, and the point where it touches, or only nearly so."""
         least = 2.0 * self.units * (float(found.bound[at]) + self.reached)
         self.lines.append((least + slope * self.partition.rest, -slope))
         self._point(slope, found, at)
+        if near:
+            self.touched.append(self.points[-1][1])
 
     def end(self, level: float) -> float:
         """The value of the metric that no distribution of that deviance is beyond."""
@@ -1380,15 +1422,21 @@ class _Trace:
                     reached.append(out + part * (further - out))
         return max(-self.sign * self.end(level) - max(reached), 0.0)
 
+    def reached_values(self) -> FloatArray:
+        """Values of the metric, in order, and the deviances that they have at most."""
+        found = np.array([(-self.sign * out, deviance) for out, deviance, _ in self.points])
+        return np.asarray(found[np.argsort(found[:, 0])])
+
     def far(self, level: float) -> bool:
         """Whether no line touches within a fiftieth of the level."""
-        return all(abs(deviance - level) > 0.02 * level for _, deviance, _ in self.points)
+        return all(abs(deviance - level) > 0.02 * level for deviance in self.touched)
 
     def towards(self, level: float) -> tuple[float, float]:
         """The slope of a line that touches near a level, and how near it should be drawn.
 
         The slope has the sign of a cost. Where the profile is straight the line between two points
-        touches it all the way: it is drawn again, nearer, and then no more (0).
+        touches it all the way: it is drawn again, nearer, and then no more (0). Such a line is
+        sought as well where the last two slopes were both too steep, or both not steep enough.
         """
         inside = sorted((p for p in self.points if p[1] <= level), key=lambda p: p[2])
         below = inside[-1] if inside else self.points[0]
@@ -1400,10 +1448,14 @@ class _Trace:
                 power = np.log(below[1] / before[1]) / np.log(below[2] / before[2])
             further = 1.03 * level / max(below[1], 1e-3 * level)
             slope = below[2] * min(further ** (1.0 / max(power, 0.1)), 30.0)
-        elif above[0] <= below[0]:
+        elif above[0] <= below[0] or (below[2] == 0 and above[1] < 1.5 * level):
             slope = above[2] * max(np.sqrt(0.97 * level / above[1]), 0.03)
         else:
-            slope = _between(below, above, level)
+            sides = [deviance > level for _, deviance, _ in self.points[1:]]
+            slope = (above[1] - below[1]) / (above[0] - below[0])
+            if len(set(sides[-2:])) > 1 or len(sides) < 3:
+                slope = _between(below, above, level) or slope
+            slope = min(max(slope, below[2]), above[2])
         drawn = sum(abs(slope - abs(of_line)) <= 1e-3 * slope for _, of_line in self.lines)
         return float(self.sign * slope), (_NEAR, _NEARER, 0.0)[min(drawn, 2)]
 
@@ -1411,22 +1463,18 @@ class _Trace:
 def _between(
     below: tuple[float, float, float], above: tuple[float, float, float], level: float
 ) -> float:
-    """The slope at a level of the cubic through two points with given slopes."""
+    """The slope at a level of the cubic through two points with given slopes; 0 if not convex."""
     span, rise = above[0] - below[0], above[1] - below[1]
     first, last = below[2] * span, above[2] * span
+    square, cube = 3.0 * rise - 2.0 * first - last, first + last - 2.0 * rise
+    if min(square, square + 3.0 * cube) < 0:
+        return 0.0
     low, high = 0.0, 1.0
     for _ in range(30):
         t = 0.5 * (low + high)
-        value = t * (
-            first + t * (3.0 * rise - 2.0 * first - last + t * (first + last - 2.0 * rise))
-        )
-        low, high = (t, high) if below[1] + value < level else (low, t)
-    slope = (
-        first
-        + t * (2.0 * (3.0 * rise - 2.0 * first - last))
-        + 3.0 * t * t * (first + last - 2.0 * rise)
-    )
-    return min(max(slope / span, below[2]), above[2])
+        less = below[1] + t * (first + t * (square + t * cube)) < level
+        low, high = (t, high) if less else (low, t)
+    return (first + t * (2.0 * square + t * 3.0 * cube)) / span
 
 
 @dataclass(frozen=True, eq=False)
