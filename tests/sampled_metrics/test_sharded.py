@@ -319,8 +319,8 @@ def slowly(seconds, users, items):
     return np.sin(np.add.outer(users * 7.0, items * 3.0))
 
 
-#: Workers that are killed, one after the other, of three at a time: more than there are at first.
-KILLED = 4
+#: Workers that are killed, one after the other, of three at a time.
+KILLED = 10
 
 
 def paced(folder, users, items):
