@@ -47,7 +47,7 @@ COMMANDS = {
         "A sentence for each pair says who beats whom and what that rests on, or what would "
         "settle it. The table has the reported difference, the corrected one, and the exact "
         "differences that the sample leaves possible. At the confidence asked for no verdict is "
-        "wrong where its assumption holds.",
+        "wrong where its assumption holds: proved for AUC, simulated for other metrics.",
         "sampled-metrics compare bundled --metric ndcg@10",
     ),
     "published": (
@@ -117,6 +117,9 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one sentence, said like all others."""
 
     def error(self, message: str) -> NoReturn:
+        missing = message.removeprefix("the following arguments are required: ")
+        if missing != message:
+            message = f"{missing} is missing: {self.prog} --help shows an example"
         raise ValueError(message)
 
 
@@ -201,6 +204,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _estimate(arguments: argparse.Namespace, files: _Files) -> None:
     from . import evaluation
 
+    if arguments.all and arguments.estimators:
+        raise ValueError(
+            f"--all must be left out beside --estimators, got {' '.join(arguments.estimators)}"
+        )
     log, table, page = _opened(arguments, files)
     options = {"confidence": arguments.confidence, "progress": arguments.progress}
     found = evaluation.estimate(
@@ -301,7 +308,8 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
         parts = [planning.for_pairs(planning.curve, ranks, of, *grid, **options) for grid in grids]
         return pd.concat(parts).drop_duplicates(ignore_index=True)
 
-    found = Result(curves()) if arguments.curve else plans()
+    planned = None if arguments.curve and page is None else plans()
+    found = planned if planned and not arguments.curve else Result(curves())
     most_drawn = int(log.counts["n_negatives"].max())
     notes: tuple[str, ...] = ()
     if negatives < most_drawn:
@@ -317,8 +325,9 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
             "planned": f"{users:,} users, {n_items:,} items, {negatives:,} negatives",
             "confidence": f"{arguments.confidence:g}",
         }
-        both = (plans().frame, found.frame) if arguments.curve else (found.frame, curves())
-        page.write_text(report.of_plan(*both, facts), encoding="utf-8")
+        assert planned is not None
+        drawn = found.frame if arguments.curve else curves()
+        page.write_text(report.of_plan(planned, drawn, facts), encoding="utf-8")
     _show(replace(found, notes=notes), table, arguments)
 
 

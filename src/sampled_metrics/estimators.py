@@ -681,8 +681,9 @@ def known(name: str) -> str:
     ValueError: estimator 'nave' is unknown: did you mean 'naive'?
     """
     if name not in NAMES:
-        near = difflib.get_close_matches(str(name), NAMES, n=1, cutoff=0.0)[0]
-        raise ValueError(f"estimator {as_written(name)} is unknown: did you mean {near!r}?")
+        near = difflib.get_close_matches(str(name), NAMES, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(NAMES)}"
+        raise ValueError(f"estimator {as_written(name)} is unknown: {hint}")
     return name
 
 
