@@ -144,6 +144,8 @@ def execute(
                 progress_bar=False,
                 # The kernel would warn that it talks to us over the loopback unencrypted.
                 extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
+                # What a cell prints is one output, however long the cell takes to print it.
+                coalesce_streams=True,
                 **(kernels.prepare() if forked else {}),
             )
         except PapermillExecutionError as error:
