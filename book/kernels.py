@@ -25,7 +25,6 @@ MODULES = [
     "ipykernel.kernelapp",
     "matplotlib.backends.backend_svg",
     "matplotlib.pyplot",
-    "matplotlib_inline.backend_inline",
     "myst_nb",
     "pandas",
     "scipy.optimize",
@@ -46,6 +45,9 @@ def prepare() -> dict[str, Any]:
     """
     if sys.platform != "linux":
         return {}
+    # Matplotlib reads it when it is imported; a kernel sets it when it starts, which is later here.
+    # What it names hooks into the kernel where it is imported, and so is not before the fork.
+    os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
     multiprocessing.get_context("forkserver").set_forkserver_preload(MODULES)
     return {"kernel_manager_class": ForkedKernels}
 
