@@ -48,7 +48,7 @@ COMMANDS = {
         "A sentence for each pair says who beats whom and what that rests on, or what would "
         "settle it. The table has the reported difference, the corrected one, and the exact "
         "differences that the sample leaves possible. At the confidence asked for no verdict is "
-        "wrong where its assumption holds.",
+        "wrong where its assumption holds: proved for AUC, simulated for other metrics.",
         "sampled-metrics compare bundled --metric ndcg@10",
     ),
     "published": (
@@ -118,6 +118,9 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one sentence, said like all others."""
 
     def error(self, message: str) -> NoReturn:
+        missing = message.removeprefix("the following arguments are required: ")
+        if missing != message:
+            message = f"{missing} is missing: {self.prog} --help shows an example"
         raise ValueError(message)
 
 
@@ -202,6 +205,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _estimate(arguments: argparse.Namespace, files: _Files) -> None:
     from . import evaluation
 
+    if arguments.all and arguments.estimators:
+        raise ValueError(
+            f"--all must be left out beside --estimators, got {' '.join(arguments.estimators)}"
+        )
     log, table, page = _opened(arguments, files)
     options = {"confidence": arguments.confidence, "progress": arguments.progress}
     found = evaluation.estimate(

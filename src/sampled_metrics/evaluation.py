@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln, stdtr, stdtrit
 
-from . import _progress, identification, priors, weighting
+from . import _progress, identification, priors
 from . import estimators as corrections
 from ._validate import FloatArray, IntArray, as_written, shortened
 from .identification import Shape, _rung
@@ -32,8 +32,7 @@ from .metrics import metric as parsed
 from .numerics import betting
 from .numerics.all_ranks import MOST_ITEMS
 from .numerics.distributions import law
-from .planning import steps
-from .protocol import Protocol, thinned
+from .protocol import Protocol, steps, thinned
 from .results import Comparison, Estimates
 
 #: The corrections that are fitted to the log itself.
@@ -128,7 +127,8 @@ def estimate(
         random, each with negatives of its own, and without its bias; possible_low, possible_high:
         the exact metrics that the assumption and the sample leave possible, see
         :func:`~sampled_metrics.identification.interval`; quote: what a sentence may quote, the
-        estimate with its standard error where that says all, and else what is possible; and users.
+        estimate with its standard error where it has no bias and that says all, and else what is
+        possible; and users.
         The rows of users and positions that belong together widen what is possible as their
         likelihoods depend on each other (chandler2007).
 
@@ -178,6 +178,9 @@ def estimate(
     """
     log = _read(log, replacement)
     if log.weighted:
+        from . import weighting
+
+        _refuse(log, estimators=estimators, gamma=gamma)
         return weighting.estimated(log, _metrics(metrics), _confidence(confidence), _shaped(shape))
     sample = _Sample(log)
     wanted, level = _metrics(metrics), _confidence(confidence)
@@ -197,7 +200,9 @@ def estimate(
     if estimators is None and identification:
         settings["assumed"] = _said(next(filter(None, assumed.values()), None))
         known = [of.name for of in wanted if assumed[of] is None or values.unbiased(of)]
-        if known and settings["assumed"] != "nothing":
+        if len(known) == len(wanted):
+            settings["assumed"] = "nothing"
+        elif known:
             settings["assumed"] += f"; nothing for {', '.join(known)}"
     return Estimates(table, settings, tuple(dict.fromkeys(notes)))
 
@@ -232,8 +237,9 @@ def _one_row_each(
                 error = _student(one, level)[0]
                 low, high = ends.get(name, (np.nan, np.nan))
                 row = naive[name].value, one.value, error, low, high
-                users = one.users
-                rows.append((name, of.name, *row, _quote(one.value, error, low, high), users))
+                # The error of a correction does not hold its bias, which may be all there is.
+                quote = _quote(one.value, error if unbiased else 0.0, low, high)
+                rows.append((name, of.name, *row, quote, one.users))
     columns = ["recommender", "metric", "reported", "estimate", "standard_error"]
     columns += ["possible_low", "possible_high", "quote", "users"]
     return pd.DataFrame(rows, columns=columns), notes
@@ -309,7 +315,8 @@ def compare(
     :func:`~sampled_metrics.identification.quantile` gives. That users are the same for both is
     taken into account by how their contributions vary together (chandler2007). Each way judges
     all pairs at once by Holm's procedure (holm1979): the chance that any of its verdicts is wrong
-    is at most 1 - confidence where its assumption holds. "A beats B" is also
+    is at most 1 - confidence where its assumption holds, by proof for a metric with an unbiased
+    estimator, and else by simulation. "A beats B" is also
     wrong if the two are equal. What is judged is the exact metric averaged over the log's users, or
     over a population that they are drawn from; negatives are drawn anew for each user.
 
@@ -382,6 +389,9 @@ def compare(
     log = _read(log, replacement)
     (of,), level = _metrics([metric]), _confidence(confidence)
     if log.weighted:
+        from . import weighting
+
+        _refuse(log, estimator=estimator, gamma=gamma)
         return weighting.compared(log, of, level)
     sample = _Sample(log)
     values = _Values(sample, _gamma(gamma, sample))
@@ -410,7 +420,7 @@ def compare(
                     np.inf,
                     _agreeing(one.ends, verdicts[pair]),
                     one.shown,
-                    None,
+                    None if verdicts[pair] else _users_needed(sample, naive, pair, one.shown),
                 )
                 for pair, one in found.items()
             }
@@ -441,6 +451,27 @@ def compare(
     settings = {"metric": of.name, "estimator": name, "gamma": values.gamma, "confidence": level}
     settings["assumed"] = _said(assumed)
     return Comparison(table, settings, tuple(dict.fromkeys(notes)))
+
+
+def _refuse(log: Log, **options: object) -> None:
+    """Raise ValueError for an option that means nothing where negatives are not drawn alike."""
+    for name, given in options.items():
+        if given is not None:
+            raise ValueError(
+                f"{name} must be left out, got {as_written(given)}: no correction is for "
+                f"negatives that are not drawn alike, as those of {log!r}"
+            )
+
+
+def _users_needed(
+    sample: _Sample, found: Mapping[str, _Found], pair: tuple[str, str], shown: float
+) -> int | None:
+    """How many users would show a difference without bias, if what shows falls with their root."""
+    one, two = pair
+    apart, users = abs(_difference(found[one].value, found[two].value)), sample.users[one]
+    if apart == 0 or users * (shown / apart) ** 2 > 1e12:
+        return None
+    return max(users + 1, int(np.ceil(users * (shown / apart) ** 2)))
 
 
 def _read(
@@ -482,20 +513,25 @@ def _ladder(
     judge = _Judge(sample, of, pairs, level)
     left = pairs
     for shape in (None,) if assumed is None else (None, assumed):
-        found, said = judge.under(shape, left)
+        # What more will be assumed of need not be judged here where nothing comes of it.
+        idle = judge.undecided(shape, left) if shape != assumed else []
+        found, said = judge.under(shape, [pair for pair in left if pair not in idle])
         notes += said
         judged |= found
-        left = [pair for pair in pairs if not judged[pair].sign]
+        left = [pair for pair in pairs if pair not in judged or not judged[pair].sign]
         judge.decided = len(pairs) - len(left)
         bar.update()
+    judged |= judge.under(None, [pair for pair in pairs if pair not in judged])[0]
     if assumed is None or np.isfinite(assumed.steepness):
         return judged, notes
     # Only on from where it holds: so a verdict is wrong only if it is under the gentlest true fall.
     for steepness in _STEEPNESS:
-        found, _ = judge.under(replace(assumed, steepness=steepness), left)
+        shape = replace(assumed, steepness=steepness)
+        idle = judge.undecided(shape, left)
+        found, _ = judge.under(shape, [pair for pair in left if pair not in idle])
         judged |= {pair: one for pair, one in found.items() if one.sign}
         # What contradicts a fall so gentle may still allow a steeper one.
-        left = [pair for pair in left if pair not in found or found[pair].sign]
+        left = [p for p in left if p not in idle and (p not in found or found[p].sign)]
     return judged, notes
 
 
@@ -576,7 +612,8 @@ def _decided(
         (pair, order, slope)
         for pair in designs
         for order in (pair, pair[::-1])
-        if (slope := identification.meeting(*(profiles[name] for name in order))) > 0
+        if identification.together(*(profiles[name] for name in order)) >= wanted * designs[pair]
+        and (slope := identification.meeting(*(profiles[name] for name in order))) > 0
     ]
     if not ways:
         return []
@@ -597,6 +634,25 @@ class _Judge:
         self.decided = 0
         self.parts = sample.partition(of)
         self.counts = sample.cells(self.parts)
+
+    def undecided(self, shape: Shape | None, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """The pairs that an assumption does not decide, as far as a rough look shows."""
+        names = [name for name in self.sample.names if any(name in pair for pair in pairs)]
+        if not names:
+            return []
+        programme = self.parts.programme(shape, self.sample.bases)
+        # The least that a verdict needs, of which half is left for what is rough.
+        least = 0.5 * identification.quantile(self.level)
+        found = programme.profiles([self.counts[name] for name in names], (least,), rough=True)
+        profiles, _ = self.sample.fitting(dict(zip(names, found, strict=True)), shape)
+        idle = []
+        for pair in pairs:
+            if all(name in profiles for name in pair):
+                one, two = profiles[pair[0]], profiles[pair[1]]
+                most = max(identification.together(one, two), identification.together(two, one))
+                if most < least * min(self._designs(pair, one, two), default=0.0):
+                    idle.append(pair)
+        return idle
 
     def under(
         self, shape: Shape | None, pairs: list[tuple[str, str]]
@@ -653,13 +709,17 @@ class _Judge:
         self, pair: tuple[str, str], first: identification.Profile, second: identification.Profile
     ) -> float:
         """How much wider a pair's deviances are than those of independent rows; 1 at least."""
+        return max(1.0, *self._designs(pair, first, second))
+
+    def _designs(
+        self, pair: tuple[str, str], first: identification.Profile, second: identification.Profile
+    ) -> list[float]:
         half = len(first.scores) // 2  # lines at the lower end come first
-        designs = [
+        return [
             self.sample.design(self.parts, dict(zip(pair, scores, strict=True)))
             for a, b in ((0, half), (half, 0))
             for scores in zip(first.scores[a:][:half], second.scores[b:][:half], strict=True)
         ]
-        return max(1.0, *designs)
 
 
 def _agreeing(ends: tuple[float, float], sign: int) -> tuple[float, float]:
@@ -1641,8 +1701,9 @@ def _estimators(given: Sequence[str] | str, sample: _Sample) -> list[str]:
     names = list(dict.fromkeys([given] if isinstance(given, str) else given))
     for name in names:
         if name not in ESTIMATORS:
-            near = difflib.get_close_matches(str(name), ESTIMATORS, n=1, cutoff=0.0)[0]
-            raise ValueError(f"estimator {as_written(name)} is unknown: did you mean {near!r}?")
+            near = difflib.get_close_matches(str(name), ESTIMATORS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(ESTIMATORS)}"
+            raise ValueError(f"estimator {as_written(name)} is unknown: {hint}")
         if name in FITTED and unfit:
             raise ValueError(f"estimator {name!r} does not fit this log: {unfit}")
     if not names:

@@ -41,7 +41,8 @@ DEFINITIONS = {
     "observed sampled ranks are most likely.",
     "maximum entropy": "The exact metric of the most even distribution of true ranks that agrees "
     "with the observed sampled ranks.",
-    "reported": "As naive: what a sampled evaluation reports.",
+    "reported": "The metric of the sampled ranks, which is what sampled evaluations report. It "
+    "estimates AUC, and no other exact metric.",
     "estimate": "By bias-variance, or by the naive metric where it has no bias. A single number "
     "rests on the correction's own assumptions; its bias is not in its error.",
     "standard error": "Of the average over users, who are taken as a sample; the noise of the "
@@ -49,12 +50,13 @@ DEFINITIONS = {
     "possible": "All exact values that the log does not contradict under the "
     "assumption named, at the confidence named. Where this range is wide, the sample does not say "
     "what the exact metric is.",
-    "quote": "What a sentence may quote: the estimate with its standard error where that says as "
-    "much as the range, and else the range.",
+    "quote": "What a sentence may quote: the estimate with its standard error where it has no bias "
+    "and that says as much as the range, and else the range.",
     "low, high": "Ends of Student's interval for the estimator's expectation, which is the "
     "exact metric only where the estimator has no bias.",
     "verdict": "One beats the other if the log contradicts the opposite. The chance that any "
-    "verdict of a metric is wrong is at most 1 less the confidence, where its assumption holds.",
+    "verdict of a metric is wrong is at most 1 less the confidence, where its assumption holds: "
+    "proved for AUC, simulated for other metrics.",
 }
 
 
@@ -122,6 +124,7 @@ def of_estimates(
             "sentences": [] if compared is None else compared.sentences,
             "differences": None if compared is None else compared.shown,
             "estimates": shown[here].drop(columns="metric"),
+            "assumption": estimates.assumption(name).strip(),
             "image": _image(_estimates_panel(frame[here], label)) if here.any() else "",
         })  # fmt: skip
     said = [*frame.get("estimator", []), *frame.columns, *shown.columns]
@@ -130,7 +133,6 @@ def of_estimates(
     return _filled(
         "estimates.html",
         metrics=metrics,
-        assumption=estimates.assumption().strip(),
         facts=facts,
         notes=list(dict.fromkeys(notes)),
         definitions=_defined(said),
@@ -210,7 +212,7 @@ def of_plan(plan: Plan, curves: pd.DataFrame, facts: Mapping[str, object]) -> st
         pairs.append({
             "name": f"{printable(str(first))} and {printable(str(second))}",
             "images": {what: _image(_plan_panel(drawn, what)) for what in _VARIED},
-            "plans": rows.drop(columns=["first", "second"]),
+            "plans": rows.drop(columns=["first", "second", "ties"]),
         })  # fmt: skip
     definitions = _defined(plan.frame["estimator"])
     said = {"sentences": plan.sentences, "enough": plan.enough}

@@ -49,9 +49,9 @@ _EVERY, _FINER = 4_096, 16
 _STEEPEST, _RATES = 40.0, 96
 #: Deviances that a profile is drawn at.
 LEVELS = (4.0, 12.0)
-#: Deviance that a bound may lie below a profile before ranks are added, how often they are, and
-#: how many for one part.
-_NEAR, _ROUNDS, _MORE = 0.05, 8, 12
+#: Deviance that a bound may lie below a profile before ranks are added: near the levels, away from
+#: them, and where a line was drawn before. How often ranks are added, and how many for one part.
+_NEAR, _AWAY, _NEARER, _ROUNDS, _MORE = 0.05, 0.5, 0.005, 8, 12
 #: How near to its optimum a programme is solved, as a part of that.
 _AIM = 0.1
 #: How much of an interval's width either end may leave open, and lines that are drawn until then.
@@ -96,6 +96,7 @@ class Shape:
     Examples
     --------
     >>> print(Shape())
+<<<<<<< HEAD
     deeper ranks have fewer users among those with fewer than 10 negatives above them
 
     Of 2,000 users 700 have none of 20 negatives above their item, and 300 one. How many have it
@@ -108,6 +109,9 @@ class Shape:
     ...     print(round(found.low, 2), round(found.high, 2))
     0.1 0.29
     0.13 0.24
+=======
+    deeper ranks have fewer users, down to the rank with 10 negatives above it on average
+>>>>>>> main
     """
 
     head: float = 10.0
@@ -127,10 +131,10 @@ class Shape:
     def __str__(self) -> str:
         fall = ", in a mixture of geometric distributions" if self.geometric else ""
         if np.isfinite(self.steepness):
-            fall += f", at most {self.steepness:g} times fewer from one doubling to the next"
+            fall += f", and at most {self.steepness:g} times fewer from one doubling to the next"
         return (
-            f"deeper ranks have fewer users among those with fewer than {self.head:g} negatives "
-            f"above them{fall}"
+            f"deeper ranks have fewer users{fall}, down to the rank with {self.head:g} negatives "
+            "above it on average"
         )
 
 
@@ -227,6 +231,9 @@ class Profile:
         For each level of the lower end, then of the upper one, and each part: for each cell of
         sampled ranks, how many times likelier it is, as a logarithm, under the best distribution
         than under the one where a line touches near the level.
+    reached : tuple of ndarray of float, shape (k, 2)
+        Towards the lower end and towards the upper one: values of distributions that were found,
+        in order, and deviances that they have at most.
 
     Examples
     --------
@@ -250,6 +257,7 @@ class Profile:
     gap: float
     fit: Fit
     scores: list[list[FloatArray]] = field(repr=False)
+    reached: tuple[FloatArray, ...] = field(default=(), repr=False)
 
     def deviance(self, value: FloatArray) -> FloatArray:
         """The largest of the lines, and of 0, at each value."""
@@ -343,6 +351,36 @@ def meeting(first: Profile, second: Profile) -> float:
     # Falling on the left and rising on the right: slopes that both have here.
     low, high = max(sides[0][1], sides[1][0]), min(sides[0][0], sides[1][1])
     return 0.5 * (low + high) if high >= low else max(low, high)
+
+
+def together(first: Profile, second: Profile) -> float:
+    """How far two likelihoods fall, at most, if the first metric is not above the second.
+
+    Distributions that were found have such metrics, or mixtures of them: a mixture's deviance is
+    at most that of its parts, in their shares.
+
+    See Also
+    --------
+    Programme.apart : How far they fall at least.
+
+    Examples
+    --------
+    A has 0.4 at no loss and 0.3 at one of 4, B has 0.3 at no loss: it costs 4 at most that A is not
+    above B, and nothing that B is not above A.
+
+    >>> none, fit = np.empty(0), Fit(0.0, 1)
+    >>> a = np.array([[0.3, 4.0], [0.4, 0.0]]), np.array([[0.4, 0.0]])
+    >>> b = np.array([[0.3, 0.0]]), np.array([[0.3, 0.0]])
+    >>> a, b = (Profile(none, none, (0.0, 1.0), 0.0, fit, [], reached) for reached in (a, b))
+    >>> together(a, b), together(b, a)
+    (4.0, 0.0)
+    """
+    if not (first.reached and second.reached):
+        return np.inf
+    down, up = first.reached[0], second.reached[1]
+    values = np.concatenate([down[:, 0], up[:, 0]])
+    falls = np.interp(values, down[:, 0], down[:, 1], left=np.inf)
+    return float((falls + np.interp(values, up[:, 0], up[:, 1], right=np.inf)).min())
 
 
 def quantile(confidence: float) -> float:
@@ -573,9 +611,10 @@ any true ranks: deviance 93 on at most 4 degrees of freedom, p-value 3e-19
     """
     if fit.p_value < REFUTED:
         why = "the protocol at any true ranks" if shape is None else f"the assumption that {shape}"
+        p_value = f"{fit.p_value:.1g}" if fit.p_value else "below 1e-300"
         raise IncompatibleError(
             f"{whose} contradict {why}: deviance {fit.deviance:.0f} on at most {fit.cells} "
-            f"degrees of freedom, p-value {fit.p_value:.1g}"
+            f"degrees of freedom, p-value {p_value}"
         )
 
 
@@ -1072,7 +1111,7 @@ class Programme:
             return [Profile(none, none, self.partition.range, 0.0, fit, []) for _ in samples]
         every, base = self._based([(sample, side) for sample in samples for side in (0, 1)])
         signs, units = np.tile([1.0, -1.0], len(samples)), _units(every)
-        tries, rounds = 1 if rough or len(levels) > 1 else _TRIES, 1 if rough else _ROUNDS
+        tries = 1 if rough or len(levels) > 1 else _TRIES
         low, high = self.partition.range
         traces = [
             _Trace(sign, n, base.part([i]), self.partition)
@@ -1083,21 +1122,27 @@ class Programme:
         spread = np.sqrt(np.maximum(base.value - low, (high - low) / units) * (high - low) / units)
         slope = signs * np.sqrt(middle) / spread
         whole = list(range(len(every)))
-        near, drawn = self._drawn(traces, every, whole, slope, base, 1), []
+        near, drawn = self._drawn(traces, every, whole, slope, base, _AWAY), []
         if len(levels) > 1:
-            slope = np.array([one.towards(middle) for one in traces])
-            near = self._drawn(traces, every, whole, slope, near, rounds)
+            slope = np.array([one.towards(middle)[0] for one in traces])
+            near = self._drawn(traces, every, whole, slope, near, _AWAY if rough else _NEAR)
         for level in levels:
             for _ in range(tries):
                 ends = np.array([one.end(level) for one in traces])
                 gaps = np.array([one.gap(level) for one in traces])
                 enough = _ENOUGH * np.repeat(ends[1::2] - ends[::2], 2)
                 far = np.array([one.far(level) for one in traces])
-                left = np.flatnonzero(far & (gaps > np.maximum(enough, 1e-7))).tolist()
+                left = np.flatnonzero(
+                    (far | (tries > 1)) & (gaps > np.maximum(enough, 1e-7))
+                ).tolist()
+                aims = {i: traces[i].towards(level) for i in left}
+                left = [i for i in left if aims[i][1] > 0]
                 if not left:
                     break
-                slope = np.array([traces[i].towards(level) for i in left])
-                again = self._drawn(traces, every, left, slope, near.part(left), rounds)
+                slope, close = np.array([aims[i] for i in left]).T
+                again = self._drawn(
+                    traces, every, left, slope, near.part(left), _AWAY if rough else close
+                )
                 near = again if len(left) == len(every) else near.updated(left, again)
             drawn.append(near)
         return [
@@ -1112,13 +1157,14 @@ class Programme:
         some: list[int],
         slopes: FloatArray,
         begin: _Solved,
-        rounds: int,
+        near: FloatArray | float,
     ) -> _Solved:
         """The mixtures where lines of given slopes touch some profiles, added to these."""
         samples = [every[i] for i in some]
-        found = self._solved(samples, slopes / (2.0 * _units(samples)), begin, rounds)
+        nears = np.broadcast_to(near, slopes.shape)
+        found = self._solved(samples, slopes / (2.0 * _units(samples)), begin, nears)
         for place, i in enumerate(some):
-            traces[i].add(float(slopes[place]), found, place)
+            traces[i].add(float(slopes[place]), found, place, bool(nears[place] <= _NEAR))
         return found
 
     def apart(
@@ -1184,12 +1230,12 @@ class Programme:
         samples: Sequence[list[FloatArray]],
         slopes: FloatArray,
         begin: _Solved | None = None,
-        rounds: int = _ROUNDS,
+        near: FloatArray | float = _NEAR,
     ) -> _Solved:
         """The likeliest mixtures of each sample where the metric costs so much a user.
 
-        Each part of each sample is a problem of its own, of few columns: to those that `begin`
-        needs the ones that its bound lacks are added.
+        Each part of each sample is a problem of its own, of few columns: to the first ones, and to
+        those that `begin` needs, the ones that its bound lacks are added.
         """
         parts, cells_ = len(self.columns), max(one.laws.shape[1] for one in self.columns)
         units, size = _units(samples), (len(samples), parts)
@@ -1200,18 +1246,19 @@ class Programme:
         # The side that is sought: the least metric where it costs, else the most.
         down = (slopes > 0) | ((slopes == 0) & (np.arange(len(samples)) % 2 == 0))
         targets = [(one.high, one.low) for one in self.columns]
-        # A deviance of 1 for one part, and how far from its optimum a programme may stay.
-        unit = 1.0 / (2.0 * units * parts)
-        near = np.repeat(np.maximum(_AIM * _NEAR * unit, _ROUNDING)[:, np.newaxis], parts, axis=1)
+        # How far below each part's optimum its bound may stay, and from it the programme.
+        wide = near / (2.0 * units * parts)
+        aim = np.repeat(np.maximum(_AIM * wide, _ROUNDING)[:, np.newaxis], parts, axis=1)
         at, weights, prices = np.empty((3, *size), dtype=object)
         for i, g in np.ndindex(size):
             at[i, g] = self.columns[g].first
             if begin is not None:
-                at[i, g] = self._needed(g, begin.at[i][g], begin.weights[i][g], float(units[i]))
+                needed = begin.weights[i][g] * units[i] > 0.1  # columns with a tenth of a user
+                at[i, g] = np.union1d(at[i, g], begin.at[i][g][needed])
         value, likelihood, bound = np.zeros((3, *size))
         expected, todo = np.ones((*size, cells_)), list(np.ndindex(size))
-        for left in range(rounds, -1, -1):
-            self._mix(todo, at, weights, prices, shares, slopes, down, near)
+        for left in range(_ROUNDS, -1, -1):
+            self._mix(todo, at, weights, prices, shares, slopes, down, aim)
             lacking: dict[tuple[int, ...], IntArray] = {}
             for g, one in enumerate(self.columns):
                 some = [i for i, part in todo if part == g]
@@ -1232,25 +1279,26 @@ class Programme:
                     value[i, g] = self.shares[g] * (weights[i, g] @ target[at[i, g]])
                     likelihood[i, g] = logs[place]
                     bound[i, g] = c[place].sum() - logs[place] + gradient.min()
-                    enough = gradient[at[i, g]].min() - 0.1 * _NEAR * unit[i]
+                    enough = gradient[at[i, g]].min() - 0.1 * wide[i]
                     if left:
                         lacking[i, g] = local_maxima(-gradient, -enough, _MORE)
             lacks = slopes[:, np.newaxis] * value - likelihood - bound
-            far = lacks.sum(axis=1) > parts * _NEAR * unit
+            far = lacks.sum(axis=1) > parts * wide
             if not left or not far.any():
                 break
             todo, before = [], todo
             for i, g in before:
-                if not far[i] or lacks[i, g] <= 0.5 * _NEAR * unit[i]:
+                if not far[i] or lacks[i, g] <= 0.5 * wide[i]:
                     continue
                 more = np.setdiff1d(lacking[i, g], at[i, g])
                 if more.size:
                     kept = at[i, g]
-                    if left == rounds:
-                        kept = self._needed(g, kept, weights[i, g], float(units[i]))
+                    if left == _ROUNDS:
+                        kept = kept[weights[i, g] * units[i] > 0.1]
+                        kept = np.union1d(kept, self.columns[g].cover)
                     at[i, g] = np.union1d(kept, more)
-                elif near[i, g] > _ROUNDING:
-                    near[i, g] = max(0.1 * near[i, g], _ROUNDING)
+                elif aim[i, g] > _ROUNDING:
+                    aim[i, g] = max(0.1 * aim[i, g], _ROUNDING)
                 else:
                     continue
                 todo.append((i, g))
@@ -1265,10 +1313,6 @@ class Programme:
             at.tolist(),
             weights.tolist(),
         )
-
-    def _needed(self, g: int, at: IntArray, weights: FloatArray, units: float) -> IntArray:
-        """Columns that hold a tenth of a user or more, and those that show all cells."""
-        return np.union1d(at[weights * units > 1e-1], self.columns[g].cover)
 
     def _mix(
         self,
@@ -1324,7 +1368,8 @@ class Programme:
         scores = [_scores(fewer, base, one, side) for side in (2 * i, 2 * i + 1) for one in drawn]
         gap = float(max(one.gap(level) for one in traces for level in levels))
         fit = self._fit(fewer, base.expected[2 * i])
-        return Profile(lines[:, 0], lines[:, 1], self.partition.range, gap, fit, scores)
+        reached = tuple(one.reached_values() for one in traces)
+        return Profile(lines[:, 0], lines[:, 1], self.partition.range, gap, fit, scores, reached)
 
     def masses(self, sample: list[FloatArray], slope: float) -> dict[int, float]:
         """Users at each rank where a line of that slope touches the profile of a sample."""
@@ -1404,16 +1449,20 @@ class _Trace:
         #: How far out, deviance at most, and slope without its sign; the likeliest mixture first.
         self.points: list[tuple[float, float, float]] = []
         self._point(0.0, base, 0)
+        #: Deviances where lines touch.
+        self.touched: list[float] = []
 
     def _point(self, slope: float, found: _Solved, at: int) -> None:
         deviance = 2.0 * self.units * max(self.most - float(found.likelihood[at]), 0.0)
         self.points.append((-self.sign * float(found.value[at]), deviance, abs(slope)))
 
-    def add(self, slope: float, found: _Solved, at: int) -> None:
-        """A line, and the point where it touches."""
+    def add(self, slope: float, found: _Solved, at: int, near: bool = True) -> None:
+        """A line, and the point where it touches, or only nearly so."""
         least = 2.0 * self.units * (float(found.bound[at]) + self.reached)
         self.lines.append((least + slope * self.partition.rest, -slope))
         self._point(slope, found, at)
+        if near:
+            self.touched.append(self.points[-1][1])
 
     def end(self, level: float) -> float:
         """The value of the metric that no distribution of that deviance is beyond."""
@@ -1435,27 +1484,59 @@ class _Trace:
                     reached.append(out + part * (further - out))
         return max(-self.sign * self.end(level) - max(reached), 0.0)
 
+    def reached_values(self) -> FloatArray:
+        """Values of the metric, in order, and the deviances that they have at most."""
+        found = np.array([(-self.sign * out, deviance) for out, deviance, _ in self.points])
+        return np.asarray(found[np.argsort(found[:, 0])])
+
     def far(self, level: float) -> bool:
         """Whether no line touches within a fiftieth of the level."""
-        return all(abs(deviance - level) > 0.02 * level for _, deviance, _ in self.points)
+        return all(abs(deviance - level) > 0.02 * level for deviance in self.touched)
 
-    def towards(self, level: float) -> float:
-        """The slope of a line that touches near a level, with the sign of a cost."""
+    def towards(self, level: float) -> tuple[float, float]:
+        """The slope of a line that touches near a level, and how near it should be drawn.
+
+        The slope has the sign of a cost. Where the profile is straight the line between two points
+        touches it all the way: it is drawn again, nearer, and then no more (0). Such a line is
+        sought as well where the last two slopes were both too steep, or both not steep enough.
+        """
         inside = sorted((p for p in self.points if p[1] <= level), key=lambda p: p[2])
         below = inside[-1] if inside else self.points[0]
         above = min((p for p in self.points if p[1] > level), key=lambda p: p[1], default=None)
         if above is None:
-            further = np.sqrt(1.05 * level / max(below[1], 1e-3 * level))
-            if len(inside) > 2 and inside[-2][1] > 0.9 * below[1]:  # there may be nothing further
-                further = 30.0
-            slope = below[2] * min(further, 30.0)
-        elif below[2] == 0 or above[0] <= below[0]:
-            slope = above[2] * max(np.sqrt(0.95 * level / above[1]), 0.03)
+            # The deviance grows with a power of the slope, 2 where nothing else is seen.
+            power, before = 2.0, inside[-2] if len(inside) > 1 else below
+            if 0 < before[2] < below[2] and before[1] > 0:
+                power = np.log(below[1] / before[1]) / np.log(below[2] / before[2])
+            further = 1.03 * level / max(below[1], 1e-3 * level)
+            slope = below[2] * min(further ** (1.0 / max(power, 0.1)), 30.0)
+        elif above[0] <= below[0] or (below[2] == 0 and above[1] < 1.5 * level):
+            slope = above[2] * max(np.sqrt(0.97 * level / above[1]), 0.03)
         else:
-            # The line that joins them is parallel to the one sought, or nearly so.
+            sides = [deviance > level for _, deviance, _ in self.points[1:]]
             slope = (above[1] - below[1]) / (above[0] - below[0])
+            if len(set(sides[-2:])) > 1 or len(sides) < 3:
+                slope = _between(below, above, level) or slope
             slope = min(max(slope, below[2]), above[2])
-        return float(self.sign * slope)
+        drawn = sum(abs(slope - abs(of_line)) <= 1e-3 * slope for _, of_line in self.lines)
+        return float(self.sign * slope), (_NEAR, _NEARER, 0.0)[min(drawn, 2)]
+
+
+def _between(
+    below: tuple[float, float, float], above: tuple[float, float, float], level: float
+) -> float:
+    """The slope at a level of the cubic through two points with given slopes; 0 if not convex."""
+    span, rise = above[0] - below[0], above[1] - below[1]
+    first, last = below[2] * span, above[2] * span
+    square, cube = 3.0 * rise - 2.0 * first - last, first + last - 2.0 * rise
+    if min(square, square + 3.0 * cube) < 0:
+        return 0.0
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        t = 0.5 * (low + high)
+        less = below[1] + t * (first + t * (square + t * cube)) < level
+        low, high = (t, high) if less else (low, t)
+    return (first + t * (2.0 * square + t * 3.0 * cube)) / span
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,6 +30,7 @@ from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics.differences import Differences
 from .protocol import Protocol, by_negatives, one_size, thinned
+from .protocol import steps as steps
 from .ranking import RankIntervals
 from .relevant_sets import RelevantSets
 from .results import Plan
@@ -285,28 +286,12 @@ def curve(
     return pd.DataFrame(rows, columns=columns).astype({"n_negatives": "Int64"})
 
 
-def steps(last: int) -> list[int]:
-    """The numbers of negatives that a plan tries: 1, 2, 5, 10, 20, ... and `last`, at least 1.
-
-    See Also
-    --------
-    around : Numbers of users.
-
-    Examples
-    --------
-    >>> steps(30)
-    [1, 2, 5, 10, 20, 30]
-    """
-    decades = range(len(str(last)))
-    return [s for d in decades for f in (1, 2, 5) if (s := f * 10**d) < last] + [last]
-
-
 def around(n_users: int) -> list[int]:
     """Numbers of users from a tenth to ten times as many, at least 1.
 
     See Also
     --------
-    steps : Numbers of negatives.
+    sampled_metrics.protocol.steps : Numbers of negatives.
 
     Examples
     --------

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+#: What a verdict stands on that a test of the users' estimated ranks gave.
+LARGE_SAMPLE = "large sample"
+
+
 def text(value: object) -> str:
     """Write a value for the eye: four decimals, thousands marked, nothing for a missing one.
 
@@ -212,8 +216,7 @@ class Estimates(Result):
     X            auc       0.8920    0.8920          0.0020  0.887 to 0.897  0.8920 ± 0.0020
     Y            auc       0.8522    0.8522          0.0024  0.846 to 0.858  0.8522 ± 0.0024
     Z            auc       0.7481    0.7481          0.0033  0.738 to 0.758  0.7481 ± 0.0033
-    possible: assuming that deeper ranks have fewer users among those with fewer than 10 negatives
-    above them; nothing for auc
+    possible: assuming nothing
     >>> print(found.to_latex().splitlines()[4])
     X & auc & 0.8920 & 0.8920 & 0.0020 & 0.887 to 0.897 & 0.8920 ± 0.0020 \\\\
     """
@@ -232,11 +235,15 @@ class Estimates(Result):
         """The table, what it assumes, and the notes, as the command line prints them."""
         return formatted(self.shown) + self.assumption() + _as_notes(self.notes)
 
-    def assumption(self) -> str:
-        """What the possible values rest on, in a sentence for below the table."""
+    def assumption(self, of: str | None = None) -> str:
+        """What the possible values rest on, all or those of one metric, in a sentence."""
         if "assumed" not in self.settings:
             return ""
-        return _wrapped(f"possible: assuming {self.settings['assumed']}")
+        said = str(self.settings["assumed"])
+        if of is not None:
+            said, _, free = said.partition("; nothing for ")
+            said = "nothing" if of in free.split(", ") else said
+        return _wrapped(f"possible: assuming {said}")
 
     def to_html(self) -> str:
         from . import html
@@ -289,9 +296,12 @@ class Comparison(Result):
     def _sentence(self, row: dict[Hashable, Any]) -> str:
         from .metrics import metric
 
-        on = f"on {metric(text(self.settings['metric'])).label}"
+        of = metric(text(self.settings["metric"]))
+        on = f"on {of.label}"
         if row["rung"] == "proven":
             return f"{printable(row['verdict'])} {on}, whatever the true ranks are."
+        if row["rung"] == LARGE_SAMPLE:
+            return f"{printable(row['verdict'])} {on}, if n_above is without bias."
         if row["verdict"] != "unknown":
             steep = row["steepness"]
             kinds = (
@@ -304,7 +314,11 @@ class Comparison(Result):
             )
         pair = f"{printable(row['first'])} and {printable(row['second'])}"
         users, negatives = row["users_needed"], row["negatives_needed"]
-        ways = {"": "more negatives", "none": "", "all": "ranking all items"}
+        # Of AUC a sample has no bias: what is unknown is so for want of users.
+        first = "more users" if of.kind == "auc" and pd.isna(users) else "more negatives"
+        ways = {"": first, "none": "", "all": "ranking all items"}
+        if of.kind == "auc" and not pd.isna(users):
+            ways[""] = ""
         about = f"about {negatives} negatives".replace("about >", "more than ")
         more = [ways.get(negatives, about), "" if pd.isna(users) else f"about {users:,} users"]
         said = f"{' or '.join(filter(None, more))} would settle it"
@@ -506,11 +520,13 @@ class Audit(Result):
         return str(self.settings["sampler"])
 
     def summary(self) -> str:
-        """The table, what the checks found, and the notes, as the command line prints them."""
-        found = [*zip(self.frame["check"], self.frame["finding"], strict=True)]
-        found.append(("the negatives look like", self.sampler))
+        """The verdict, the table, what the checks found, and the notes, as the command does."""
+        found = zip(self.frame["check"], self.frame["finding"], strict=True)
         said = "".join(_wrapped(printable(f"{check}: {finding}")) for check, finding in found)
-        return formatted(self.frame.drop(columns="finding")) + said + _as_notes(self.notes)
+        raised = f"alarm: {', '.join(self.alarms)}" if self.alarms else "no alarm"
+        verdict = _wrapped(f"{raised}; the negatives look like: {self.sampler}")
+        table = formatted(self.frame.drop(columns="finding"))
+        return verdict + table + said + _as_notes(self.notes)
 
     def plot(self) -> Figure:
         """How odd each check found the negatives, and from where on it raises an alarm.
@@ -597,8 +613,10 @@ class Published(Result):
     method  metric  printed  any ranks  decreasing  at most 4x  guess
     A       hit@1    0.3000
     A       ndcg@5   0.2500
-    decreasing: assuming that deeper ranks have fewer users among those with fewer than 10 negatives
-    above them
+    decreasing: assuming that deeper ranks have fewer users, down to the rank with 10 negatives
+    above it on average
+    at most 4x: moreover at most 4 times fewer from one doubling to the next
+    guess: if the true ranks are as even as the printed numbers allow
     note: A: no list of sampled ranks has Hit@1 0.3 and NDCG@5 0.25 at once
     """
 
@@ -637,7 +655,12 @@ class Published(Result):
         """The table, how many orders are known, and the notes, as the command line prints them."""
         said = "".join(map(_wrapped, self.sentences))
         if "assumed" in self.settings:
-            said = _wrapped(f"decreasing: assuming {self.settings['assumed']}") + said
+            words = [f"decreasing: assuming {self.settings['assumed']}"]
+            if "steepness" in self.settings:
+                fold = f"at most {self.settings['steepness']:g}"
+                words.append(f"{fold}x: moreover {fold} times fewer from one doubling to the next")
+            words.append("guess: if the true ranks are as even as the printed numbers allow")
+            said = "".join(map(_wrapped, words)) + said
         return formatted(self.shown) + said + _as_notes(self.notes)
 
     def plot(self, metric: str | None = None) -> Figure:
