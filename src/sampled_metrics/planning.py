@@ -213,7 +213,8 @@ def plan(
         counts = dict.fromkeys(("best_negatives", "best_users"), "Int64")
         best = pd.DataFrame(splits, columns=[*counts, "best_probability"])
         frame = frame.join(best.astype(counts | {"best_probability": "Float64"}))
-    settings = {"metric": metric.name, "n_items": pair.n_items, "confidence": confidence}
+    settings = {"metric": metric.name, "n_items": pair.n_items, "n_users": users}
+    settings |= {"max_negatives": grid[-1], "confidence": confidence}
     cheapest = _cheapest(judged, grid, full, users, confidence)
     return Plan(frame, settings, designs=cheapest)
 
@@ -290,7 +291,7 @@ def around(n_users: int) -> list[int]:
 
     See Also
     --------
-    sampled_metrics.protocol.steps : Numbers of negatives.
+    steps : Numbers of negatives.
 
     Examples
     --------

@@ -9,8 +9,10 @@ is named; a rank has no such mean, and asks for a policy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -18,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from . import _arrays, _progress
+from . import _arrays, _compiled, _progress
 from ._validate import (
     FloatArray,
     IntArray,
@@ -47,6 +49,8 @@ _BLOCK_ENTRIES = 2**21  # given scores that are checked at a time: 16 MiB in flo
 #: Instances and items whose scores are compared at a time: small enough to be in the cache still
 #: when they have been multiplied, large enough for the product. 255 * 8 items: see `_row_sums`.
 _TILE_ROWS, _TILE_COLUMNS = 256, 255 * 8
+#: The same for the compiled pass, to which short rows are as good.
+_FAST_ROWS, _FAST_COLUMNS = 1024, 512
 #: Pairs whose order the rounding leaves open that are kept before they are settled.
 _MOST_PAIRS = 2**20
 
@@ -327,16 +331,12 @@ def exact_ranks(
         return _Band(*_band(own, relative_tolerance)), lambda columns: values[:, columns]
 
     def excluded(block: slice) -> tuple[IntArray, IntArray]:
-        return _excluded(items[block], masked[block])
+        return _excluded(items[block], np.arange(items.size)[block], masked)
 
-    count = _counter(first)
-    better, tied = _count_blocks(tiles, excluded, items.size, size, n_items, count=count)
+    better, tied = _count_blocks(
+        tiles, excluded, items.size, (size, _TILE_COLUMNS), n_items, like=first
+    )
     return RankIntervals(better, tied, n_items - np.diff(masked.indptr))
-
-
-def _counter(example: Any) -> Callable[..., IntArray]:
-    """What counts scores of the library that made an example."""
-    return _count if _arrays.namespace(example) is None else _arrays.count
 
 
 def _score_counts(
@@ -401,10 +401,11 @@ def _score_counts(
         return _Band(*_band(own[block], tolerance)), tile
 
     def excluded(block: slice) -> tuple[IntArray, IntArray]:
-        return _excluded(places[block], seen[owners[block]])
+        return _excluded(places[block], owners[block], seen)
 
-    count = _counter(scores(np.arange(1), slice(0, 1)))
-    return _count_blocks(tiles, excluded, places.size, _TILE_ROWS, n_items, count=count)
+    first = scores(np.arange(1), slice(0, 1))
+    size = _TILE_ROWS, _TILE_COLUMNS
+    return _count_blocks(tiles, excluded, places.size, size, n_items, like=first)
 
 
 def _real(values: Any, rows: Any) -> Any:
@@ -435,10 +436,11 @@ def exact_ranks_from_factors(
     """:func:`exact_ranks` for scores that are inner products of user and item factors.
 
     The matrix of all scores never exists: scores are summed and compared a few MiB at a time,
-    while they are in the cache, which takes little longer than the product alone. They are
-    summed in float32 where both factors are float32, as a library does that serves from them,
-    and in float64 otherwise. The other held-out items of a row are candidates, too;
-    :func:`~.readers.rank_files` can leave them out.
+    while they are in the cache, which takes little longer than the product alone. Once a process
+    has 2e9 scores to compare they are counted in one compiled pass, if Numba is installed
+    (``sampled-metrics[fast]``). They are summed in float32 where both factors are float32, as a
+    library does that serves from them, and in float64 otherwise. The other held-out items of a row
+    are candidates, too; :func:`~.readers.rank_files` can leave them out.
 
     Parameters
     ----------
@@ -530,7 +532,10 @@ def _shard_counts(
     """
     bounds = Bounds.of(users, shard)
     xp = _arrays.namespace(shard)
-    product = np.empty((_TILE_ROWS, _TILE_COLUMNS), dtype=users.dtype)
+    n_items = shard.shape[0]
+    fast = None if xp is not None else _compiled.counter(users.dtype, places.size * n_items)
+    size = (_FAST_ROWS, _FAST_COLUMNS) if fast else (_TILE_ROWS, _TILE_COLUMNS)
+    product = np.empty(math.prod(size), dtype=users.dtype)
     most = bounds.of_items.max(initial=0.0)
     exactly = bounds.safe and not tolerance
 
@@ -541,7 +546,8 @@ def _shard_counts(
         factors = _arrays.like(rows if in_order else rows[place], shard)
 
         def tile(columns: slice) -> NDArray[Any]:
-            out = product[: len(rows), : columns.stop - columns.start]
+            shape = len(rows), columns.stop - columns.start
+            out = product[: math.prod(shape)].reshape(shape)
             with np.errstate(all="ignore"):
                 np.matmul(rows, shard[columns].T, out=out)
             if not bounds.safe:
@@ -573,12 +579,10 @@ def _shard_counts(
         return band, tile
 
     def excluded(block: slice) -> tuple[IntArray, IntArray]:
-        return _excluded(places[block], seen[owners[block]])
+        return _excluded(places[block], owners[block], seen)
 
-    count = _counter(shard)
-    n_items = shard.shape[0]
     return _count_blocks(
-        tiles, excluded, places.size, _TILE_ROWS, n_items, progress=progress, count=count
+        tiles, excluded, places.size, size, n_items, like=shard, fast=fast, progress=progress
     )
 
 
@@ -713,70 +717,114 @@ def _count_blocks(
     tiles: Callable[[slice], tuple[_Band, Tile]],
     excluded: Callable[[slice], tuple[IntArray, IntArray]],
     n_instances: int,
-    size: int,
+    size: tuple[int, int],
     n_items: int,
     *,
+    like: Any,
+    fast: _compiled.Pass | None = None,
     progress: bool = False,
-    count: Callable[..., IntArray] | None = None,
 ) -> IntArray:
-    """Both counts of all instances, `size` of them at a time.
+    """Both counts of all instances, `size` of them, and of items, at a time.
 
-    `tiles` gives what counts as tied with them, and all scores; `excluded` what is not counted.
+    `tiles` gives what counts as tied with them, and all scores, which are in the library of `like`;
+    `excluded` what is not counted. `fast` counts scores that are in C order.
     """
+    count: Callable[..., IntArray] = _arrays.count
+    if _arrays.namespace(like) is None:
+        width = min(size[1], -(-n_items // 8) * 8)
+        if fast is None:
+            hits = np.zeros((2, min(size[0], n_instances), width), dtype=bool)
+            fast = partial(_count_tile, hits=hits)
+        count = partial(_count, width=width, count_tile=fast)
     counts = [np.zeros((2, 0), dtype=np.int64)]
-    starts = range(0, n_instances, size)
+    starts = range(0, n_instances, size[0])
     for start in _progress.bar(starts, desc="ranks", unit="block", show=progress):
-        block = slice(start, min(start + size, n_instances))
+        block = slice(start, min(start + size[0], n_instances))
         band, tile = tiles(block)
-        counts.append((count or _count)(tile, band, excluded(block), n_items))
+        counts.append(count(tile, band, excluded(block), n_items))
     return np.concatenate(counts, axis=1)
 
 
-def _excluded(places: IntArray, train: sp.csr_array) -> tuple[IntArray, IntArray]:
-    """Row and column of each score of a block that is not counted: training items and the own."""
+def _excluded(places: IntArray, owners: IntArray, train: sp.csr_array) -> tuple[IntArray, IntArray]:
+    """Row and column of each score of a block that is not counted: training items and the own.
+
+    `owners` are the rows of `train` that the block's instances belong to.
+    """
+    starts, ends = train.indptr[owners], train.indptr[owners + 1]
+    row = np.repeat(np.arange(len(owners)), ends - starts)
+    before = np.cumsum(ends - starts, dtype=np.int64) - ends
+    column = train.indices[np.arange(row.size) - before[row]].astype(np.int64)
     rows = np.flatnonzero(places >= 0)
-    row, column = np.repeat(np.arange(len(places)), np.diff(train.indptr)), train.indices
     if (column == places[row]).any():
         item = column[column == places[row]][0]
         raise ValueError(f"held_out must not be a training item of its own user, got item {item}")
     return np.concatenate((row, rows)), np.concatenate((column, places[rows]))
 
 
-def _count(tile: Tile, band: _Band, excluded: tuple[IntArray, IntArray], n_items: int) -> IntArray:
+def _count(
+    tile: Tile,
+    band: _Band,
+    excluded: tuple[IntArray, IntArray],
+    n_items: int,
+    *,
+    width: int,
+    count_tile: _compiled.Pass,
+) -> IntArray:
     """`n_better` and `n_tied` of a block: comparisons with both ends of what counts as tied."""
-    comparisons = (
-        (np.greater, band.high[:, np.newaxis]),
-        (np.greater_equal, band.low[:, np.newaxis]),
-    )
+    bounds = np.stack([band.low, band.high])
+    unclear = np.zeros(len(band.low), dtype=bool) if band.unclear is None else band.unclear
     counts = np.zeros((2, len(band.low)), dtype=np.int64)
-    hits = np.zeros((2, len(band.low), _TILE_COLUMNS), dtype=bool)
     pairs: list[tuple[IntArray, IntArray]] = []
     waiting = 0
-    # NumPy copies the operand that is broadcast, at a third of the speed, while rows are shorter
-    # than its buffer.
-    buffer = np.setbufsize(_TILE_COLUMNS // 16 * 16)  # must be a multiple of 16
-    try:
-        starts = range(0, n_items, _TILE_COLUMNS)
-        for start, out in zip(starts, _by_tile(excluded, len(starts)), strict=True):
-            scores = tile(slice(start, min(start + _TILE_COLUMNS, n_items)))
-            hits[:, :, scores.shape[1] :] = False
-            found = []
-            for above, (compare, bound) in zip(hits, comparisons, strict=True):
-                compare(scores, bound, out=above[:, : scores.shape[1]])
-                above[out] = False
-                found.append(_row_sums(above))
-            row, column = band.pairs(hits, found)
-            counts += found
-            pairs.append((row, start + column))
-            waiting += len(row)
-            if waiting > _MOST_PAIRS or start == starts[-1]:
-                counts += band.moved(*(np.concatenate(each) for each in zip(*pairs, strict=True)))
-                pairs.clear()
-                waiting = 0
-    finally:
-        np.setbufsize(buffer)
+    starts = range(0, n_items, width)
+    for start, out in zip(starts, _by_tile(excluded, len(starts), width), strict=True):
+        scores = tile(slice(start, min(start + width, n_items)))
+        row, column = count_tile(scores, bounds, unclear, *out, counts)
+        pairs.append((row, start + column))
+        waiting += len(row)
+        if waiting > _MOST_PAIRS or start == starts[-1]:
+            counts += band.moved(*(np.concatenate(each) for each in zip(*pairs, strict=True)))
+            pairs.clear()
+            waiting = 0
     counts[1] -= counts[0]
     return counts
+
+
+def _count_tile(
+    scores: NDArray[Any],
+    bounds: NDArray[Any],
+    unclear: NDArray[np.bool_],
+    out_row: IntArray,
+    out_column: IntArray,
+    counts: IntArray,
+    *,
+    hits: NDArray[np.bool_],
+) -> tuple[IntArray, IntArray]:
+    """What :func:`._compiled.counting` does in one pass, in several of NumPy.
+
+    `hits` are two tiles to work in, of as many rows or more.
+    """
+    n_rows, n_columns = scores.shape
+    hits = hits[:, :n_rows]
+    hits[:, :, n_columns:] = False
+    found = []
+    # NumPy copies the operand that is broadcast, at a third of the speed, while rows are shorter
+    # than its buffer.
+    buffer = np.setbufsize(max(16, n_columns // 16 * 16))  # must be a multiple of 16
+    try:
+        ends = (np.greater, bounds[1]), (np.greater_equal, bounds[0])
+        for above, (compare, bound) in zip(hits, ends, strict=True):
+            compare(scores, bound[:, np.newaxis], out=above[:, :n_columns])
+            above[out_row, out_column] = False
+            found.append(_row_sums(above))
+    finally:
+        np.setbufsize(buffer)
+    counts += found
+    rows = np.flatnonzero(unclear & (found[0] != found[1]))
+    words = hits.view(np.uint64)  # above the one end and not above the other: eight at a time
+    within = (words[0, rows] ^ words[1, rows]).view(np.bool_)
+    row, column = np.divmod(np.flatnonzero(within), hits.shape[2])
+    return rows[row], column
 
 
 @dataclass(frozen=True, eq=False)
@@ -792,16 +840,6 @@ class _Band:
     unclear: NDArray[np.bool_] | None = None
     settle: Callable[[IntArray, IntArray], NDArray[np.int8]] | None = None
 
-    def pairs(self, hits: NDArray[np.bool_], found: list[IntArray]) -> tuple[IntArray, IntArray]:
-        """Rows and columns of a tile that are within the band and not yet settled."""
-        if self.unclear is None:
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        rows = np.flatnonzero(self.unclear & (found[0] != found[1]))
-        words = hits.view(np.uint64)  # above the one end and not above the other: eight at a time
-        within = (words[0, rows] ^ words[1, rows]).view(np.bool_)
-        row, column = np.divmod(np.flatnonzero(within), _TILE_COLUMNS)
-        return rows[row], column
-
     def moved(self, rows: IntArray, columns: IntArray) -> IntArray:
         """What is to be added to the counts above, and at least level, of each instance."""
         if self.settle is None or not rows.size:
@@ -811,13 +849,15 @@ class _Band:
         return np.stack([above, -below])
 
 
-def _by_tile(entries: tuple[IntArray, IntArray], n_tiles: int) -> list[tuple[IntArray, IntArray]]:
+def _by_tile(
+    entries: tuple[IntArray, IntArray], n_tiles: int, width: int
+) -> list[tuple[IntArray, IntArray]]:
     """Row and column, within the tile, of the entries of each tile."""
     # A stable sort of numbers with few bits takes one pass or two.
-    tile = (entries[1] // _TILE_COLUMNS).astype(np.min_scalar_type(n_tiles))
+    tile = (entries[1] // width).astype(np.min_scalar_type(n_tiles))
     order = np.argsort(tile, kind="stable")
-    row, column = entries[0][order], entries[1][order] % _TILE_COLUMNS
-    edges = np.searchsorted(tile[order], np.arange(n_tiles + 1))
+    row, column = entries[0][order], entries[1][order] % width
+    edges = np.searchsorted(tile[order], np.arange(n_tiles + 1)).tolist()
     return [(row[a:b], column[a:b]) for a, b in pairwise(edges)]
 
 

@@ -1,5 +1,6 @@
 """Rank intervals against a slow, obvious twin, and tie policies against enumeration."""
 
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampled_metrics import metric, ranking
+from sampled_metrics import _compiled, metric, ranking
 from sampled_metrics.ranking import RankIntervals, exact_ranks, exact_ranks_from_factors
 
 METRICS = ["auc", "recall@3", "precision@3", "hit@2", "ap", "ap@4", "ndcg", "ndcg@4", "rr"]
@@ -57,8 +58,18 @@ def as_rows(intervals):
 
 
 def small_tiles(patch, rows, columns):
-    patch.setattr(ranking, "_TILE_ROWS", rows)
-    patch.setattr(ranking, "_TILE_COLUMNS", columns)
+    for name in ("TILE", "FAST"):
+        patch.setattr(ranking, f"_{name}_ROWS", rows)
+        patch.setattr(ranking, f"_{name}_COLUMNS", columns)
+
+
+@pytest.fixture(params=["NumPy", "Numba"])
+def way(request, monkeypatch):
+    """Who counts the scores of factors."""
+    if request.param == "Numba":
+        pytest.importorskip("numba")  # the lowest versions have none
+        monkeypatch.setattr(_compiled, "WORTH", 0)
+    return request.param
 
 
 @given(instances(), st.sampled_from([1, 7, 2**21]), st.sampled_from([16, 255 * 8]))
@@ -192,7 +203,9 @@ def interval_by_argsort(scores, item, train):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
 @pytest.mark.parametrize("tile", [(256, 255 * 8), (7, 16), (3, 24), (32, 32)])
 @pytest.mark.parametrize("density", [0.0, 0.02, 0.5, 1.0])
-def test_factors_agree_with_a_full_argsort_on_ties_and_masks(monkeypatch, dtype, tile, density):
+def test_factors_agree_with_a_full_argsort_on_ties_and_masks(
+    monkeypatch, way, dtype, tile, density
+):
     # Small whole numbers: their sums are exact in each type, and ties abound.
     rng = np.random.default_rng(7)
     n_users, n_items = 70, 101
@@ -211,7 +224,7 @@ def test_factors_agree_with_a_full_argsort_on_ties_and_masks(monkeypatch, dtype,
 
 
 @pytest.mark.parametrize("tile", [(256, 255 * 8), (4, 16)])
-def test_a_user_may_have_several_held_out_items_or_none(monkeypatch, tile):
+def test_a_user_may_have_several_held_out_items_or_none(monkeypatch, way, tile):
     rng = np.random.default_rng(9)
     users, items = rng.integers(-2, 3, (6, 3)), rng.integers(-2, 3, (40, 3))
     owners = np.array([4, 0, 0, 5, 2, 4, 4, 0, 1])  # none of user 3, and in no order
@@ -227,7 +240,7 @@ def test_a_user_may_have_several_held_out_items_or_none(monkeypatch, tile):
         assert as_rows(found) == [as_rows(expected)[i] for i in order]
 
 
-def test_more_items_than_a_tile_and_more_better_ones_than_a_byte_counts():
+def test_more_items_than_a_tile_and_more_better_ones_than_a_byte_counts(way):
     scores = np.arange(5000.0)
     scores[1000:4000] = 2500.0  # ties across two tiles
     users, items = np.ones((300, 1)), scores[:, np.newaxis]
@@ -240,7 +253,7 @@ def test_more_items_than_a_tile_and_more_better_ones_than_a_byte_counts():
         assert list(zip(found.n_better, found.n_tied, strict=True)) == expected
 
 
-def test_counts_do_not_depend_on_the_tile(monkeypatch):
+def test_counts_do_not_depend_on_the_tile(monkeypatch, way):
     rng = np.random.default_rng(8)
     users, items = rng.normal(size=(50, 16)), rng.normal(size=(300, 16))
     held_out, train = rng.integers(0, 300, 50), None
@@ -254,25 +267,92 @@ def test_counts_do_not_depend_on_the_tile(monkeypatch):
     ]
 
 
+def test_the_compiled_pass_ranks_as_numpy_does(monkeypatch):
+    # Of 300 factors in single precision many pairs are within the rounding, and some items are
+    # there twice. Rows and columns are not next to each other in memory.
+    rng = np.random.default_rng(12)
+    users = np.asfortranarray(rng.normal(size=(90, 300)).astype(np.float32))
+    items = np.repeat(rng.normal(size=(700, 600)).astype(np.float32), 2, axis=0)[:, ::2]
+    owners, held_out = rng.integers(0, 90, 400), rng.integers(0, 700, 400)
+    seen = rng.random((90, 1400)) < 0.3
+    seen[:, :700] = False
+    given = users, items, held_out, sp.csr_array(seen)
+    settled = []
+    exactly = ranking.signs
+    monkeypatch.setattr(ranking, "signs", lambda *of: settled.append(len(of[0])) or exactly(*of))
+    by_numpy = exact_ranks_from_factors(*given, users=owners)
+    of_numpy = sum(settled)
+    pytest.importorskip("numba")
+    monkeypatch.setattr(_compiled, "WORTH", 0)
+    monkeypatch.setattr(ranking, "_count_tile", None)  # NumPy's pass is not needed
+    assert as_rows(exact_ranks_from_factors(*given, users=owners)) == as_rows(by_numpy)
+    assert by_numpy.n_tied.min() == 1
+    assert sum(settled) - of_numpy == of_numpy > 400  # more than the twins
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_pass_counts_what_is_there(dtype, compiled):
+    rng = np.random.default_rng(13)
+    scores = rng.choice([-np.inf, -2.0, -1.0, 0.0, 1.0, 2.0, np.inf], (5, 150)).astype(dtype)
+    scores[0], scores[1, :148] = 9.0, 9.0  # nothing between the bounds, or in the last stretch
+    bounds = np.array([[-1.0] * 5, [1.0, 1.0, 1.0, -1.0, 1.0]], dtype)
+    unclear = np.array([True, True, True, True, False])
+    out = rng.random(scores.shape) < 0.3
+    row, column = (each[::-1].copy() for each in np.nonzero(out))
+    count = _compiled.counting(np.dtype(dtype))
+    if compiled:
+        pytest.importorskip("numba")
+        count = _compiled._compiled(np.dtype(dtype))
+    scores.flags.writeable = False
+    counts = np.full((2, 5), 100)
+    rows, columns = count(scores, bounds, unclear, row, column, counts)
+    above, level = (scores > bounds[1][:, None]) & ~out, (scores >= bounds[0][:, None]) & ~out
+    np.testing.assert_array_equal(counts, 100 + np.stack([above.sum(axis=1), level.sum(axis=1)]))
+    within = np.nonzero(level & ~above & unclear[:, None])
+    np.testing.assert_array_equal([rows, columns], within)
+    assert rows.size > 50
+
+
+def test_few_scores_are_not_worth_compiling_and_many_are_counted_without_numba(monkeypatch):
+    monkeypatch.setattr(_compiled, "_counted", 0)
+    monkeypatch.setattr(_compiled, "WORTH", 1000)
+    asked = []
+    monkeypatch.setattr(_compiled, "_compiled", lambda dtype: asked.append(dtype))
+    given = np.ones((30, 1), np.float32), np.ones((10, 1), np.float32), np.zeros(30, int), None
+    for already in ([], [], [], [np.float32]):  # from the fourth call on it has counted 1000
+        found = exact_ranks_from_factors(*given)
+        assert asked == already
+    assert as_rows(found) == [(0, 9, 10)] * 30
+
+
+def test_the_compiled_pass_is_left_out_where_numba_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.setattr(_compiled, "WORTH", 0)
+    monkeypatch.setattr(_compiled, "_compiled", _compiled._compiled.__wrapped__)
+    assert _compiled.counter(np.dtype(np.float32), 1) is None
+    assert as_rows(exact_ranks_from_factors([[1.0]], [[2.0], [1.0]], [1], None)) == [(1, 0, 2)]
+
+
 def test_the_buffer_of_numpy_is_left_as_it_was():
     before = np.getbufsize()
     exact_ranks([[1.0, 2.0]], [0], None)
     assert np.getbufsize() == before
 
 
-def test_factors_are_multiplied_in_double_precision():
+def test_factors_are_multiplied_in_double_precision(way):
     intervals = exact_ranks_from_factors([[1.0]], [[1.0], [1.0 + 1e-12]], [0], None)
     assert as_rows(intervals) == [(1, 0, 2)]
 
 
-def test_single_precision_is_kept_where_both_factors_have_it():
+def test_single_precision_is_kept_where_both_factors_have_it(way):
     items = np.array([[1.0], [1.0 + 1e-12]])
     single = [factors.astype(np.float32) for factors in (np.ones((1, 1)), items)]
     assert as_rows(exact_ranks_from_factors(*single, [0], None)) == [(0, 1, 2)]
     assert as_rows(exact_ranks_from_factors(single[0], items, [0], None)) == [(1, 0, 2)]
 
 
-def test_scores_beyond_the_largest_number_are_compared_or_refused():
+def test_scores_beyond_the_largest_number_are_compared_or_refused(way):
     users = [[1e300, 1e300]]
     found = exact_ranks_from_factors(users, [[1e300, 0], [1, 1], [-1e300, 0]], [0], None)
     assert as_rows(found) == [(0, 0, 3)]
