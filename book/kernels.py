@@ -25,7 +25,6 @@ MODULES = [
     "ipykernel.kernelapp",
     "matplotlib.backends.backend_svg",
     "matplotlib.pyplot",
-    "matplotlib_inline.backend_inline",
     "myst_nb",
     "pandas",
     "scipy.optimize",
@@ -46,6 +45,8 @@ def prepare() -> dict[str, Any]:
     """
     if sys.platform != "linux":
         return {}
+    # As a kernel that is a program sets it, before matplotlib is imported: figures are shown.
+    os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     multiprocessing.get_context("forkserver").set_forkserver_preload(MODULES)
     return {"kernel_manager_class": ForkedKernels}
 
