@@ -45,8 +45,9 @@ def prepare() -> dict[str, Any]:
     """
     if sys.platform != "linux":
         return {}
-    # As a kernel that is a program sets it, before matplotlib is imported: figures are shown.
-    os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    # Matplotlib reads it when it is imported; a kernel sets it when it starts, which is later here.
+    # What it names hooks into the kernel where it is imported, and so is not before the fork.
+    os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
     multiprocessing.get_context("forkserver").set_forkserver_preload(MODULES)
     return {"kernel_manager_class": ForkedKernels}
 

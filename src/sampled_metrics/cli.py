@@ -24,6 +24,7 @@ from .io.files import FORMATS, replacing
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .identification import Shape
     from .io.logs import Log
     from .results import Comparison, Estimates, Result
 
@@ -231,7 +232,11 @@ def _estimate(arguments: argparse.Namespace, files: _Files) -> None:
     _show(found, table, arguments)
 
 
-def _assumed(arguments: argparse.Namespace) -> str | None:
+def _assumed(arguments: argparse.Namespace) -> Shape | str | None:
+    if arguments.assume == "geometric":
+        from .identification import Shape
+
+        return Shape(geometric=True)
     return None if arguments.assume == "nothing" else str(arguments.assume)
 
 
@@ -678,7 +683,7 @@ def _add_estimate_options(
         help="a row for every estimator that the log allows and that has an interval",
     )  # fmt: skip
     for parser in (estimate, compare):
-        _add_assume(parser)
+        _add_assume(parser, "geometric")
     estimate.add_argument(
         "--no-identification", action="store_true",
         help="leave out what is possible, which takes the longest",
@@ -689,11 +694,12 @@ def _add_estimate_options(
     )
 
 
-def _add_assume(parser: argparse.ArgumentParser) -> None:
+def _add_assume(parser: argparse.ArgumentParser, *more: str) -> None:
+    moreover = ", or moreover that they are a mixture of geometric distributions" if more else ""
     parser.add_argument(
-        "--assume", choices=("decreasing", "nothing"), default="decreasing",
+        "--assume", choices=("decreasing", *more, "nothing"), default="decreasing",
         help="what may be assumed of the true ranks near the top: that deeper ranks have fewer "
-        "users, which is the default, or nothing",
+        f"users, which is the default{moreover}, or nothing",
     )  # fmt: skip
 
 

@@ -45,6 +45,8 @@ _ALIKE, _ALIKE_SETS, _FEW = 1.1, 2.0, 0.03
 _TAIL, _HEAD = 2, 24
 #: Ranks that the bounds look at: all up to the first number, then so many per column.
 _EVERY, _FINER = 4_096, 16
+#: The steepest of geometric distributions, which is at the first rank alone, and how many.
+_STEEPEST, _RATES = 40.0, 96
 #: Deviances that a profile is drawn at.
 LEVELS = (4.0, 12.0)
 #: Deviance that a bound may lie below a profile before ranks are added: near the levels, away from
@@ -85,15 +87,32 @@ class Shape:
         How many times fewer users, at most, there are at a rank of {2, 3} than at rank 1, at one
         of {4, ..., 7} than at one of {2, 3}, and so on while the ranks are among the first; at
         least 1, and infinite if the fall may be of any steepness.
+    geometric : bool
+        Whether the users at these ranks are moreover a mixture of geometric distributions that
+        are cut off there: users of several kinds, and of each kind there are so many per cent
+        fewer at every rank than at the one before. It is a sharper assumption, and true of fewer
+        recommenders.
 
     Examples
     --------
     >>> print(Shape())
     deeper ranks have fewer users, down to the rank with 10 negatives above it on average
+
+    Of 2,000 users 700 have none of 20 negatives above their item, and 300 one. How many have it
+    among the first ten of 1,000?
+
+    >>> counts = [700, 300, 180, 130, 100, 80, 70, 60, 50, 45, 40, 35, 30, 30, 25, 25, 20, 20, 20]
+    >>> counts, protocol = [*counts, 20, 20], Protocol(n_items=1_000, n_negatives=20)
+    >>> for shape in (Shape(), Shape(geometric=True)):
+    ...     found = interval(counts, protocol, "recall@10", shape=shape)
+    ...     print(round(found.low, 2), round(found.high, 2))
+    0.1 0.29
+    0.13 0.24
     """
 
     head: float = 10.0
     steepness: float = np.inf
+    geometric: bool = False
 
     def __post_init__(self) -> None:
         for name, low in (("head", 0.0), ("steepness", 1.0)):
@@ -102,11 +121,13 @@ class Shape:
                 raise ValueError(
                     f"{name} must be a number >= {max(low, 1e-9):g}, got {as_written(value)}"
                 )
+        if not isinstance(self.geometric, bool):
+            raise ValueError(f"geometric must be True or False, got {as_written(self.geometric)}")
 
     def __str__(self) -> str:
-        fall = ""
+        fall = ", in a mixture of geometric distributions" if self.geometric else ""
         if np.isfinite(self.steepness):
-            fall = f", and at most {self.steepness:g} times fewer from one doubling to the next"
+            fall += f", and at most {self.steepness:g} times fewer from one doubling to the next"
         return (
             f"deeper ranks have fewer users{fall}, down to the rank with {self.head:g} negatives "
             "above it on average"
@@ -117,8 +138,8 @@ def _rung(shape: Shape | None) -> str:
     """The name of a rung of the ladder, as a verdict gives it."""
     if shape is None:
         return "proven"
-    steepness = shape.steepness
-    return "if decreasing" + (f", at most {steepness:g} times" if np.isfinite(steepness) else "")
+    assumed, steepness = "if geometric" if shape.geometric else "if decreasing", shape.steepness
+    return assumed + (f", at most {steepness:g} times" if np.isfinite(steepness) else "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -533,10 +554,10 @@ def _of_unequal(
             "protocol must have one n_items and one relevant item where negatives are not drawn "
             f"alike, got {protocol!r}"
         )
-    if shape is not None and np.isfinite(shape.steepness):
+    if shape is not None and (np.isfinite(shape.steepness) or shape.geometric):
         raise ValueError(
-            "shape must have no steepness where negatives are not drawn alike, got "
-            f"{shape.steepness:g}"
+            "shape must have no steepness, and not be geometric, where negatives are not drawn "
+            f"alike, got {shape!r}"
         )
     seen, m = _finite(counts), protocol.n_negatives
     if seen.shape != (m + 1,):
@@ -813,7 +834,9 @@ class _Columns:
     last : ndarray of int, shape (k,)
         The last rank of each, less the position.
     head : ndarray of bool, shape (k,)
-        Whether it is spread evenly over all ranks down to there, or at that rank alone.
+        Whether it is spread over all ranks down to there, or at that rank alone.
+    rate : ndarray of float, shape (k,)
+        Of the logarithm's fall from rank to rank where it is spread, 0 if evenly.
     first : ndarray of int
         Those that a programme begins with, `cover` among them.
     cover : ndarray of int
@@ -826,6 +849,7 @@ class _Columns:
     falls: FloatArray
     last: IntArray
     head: np.ndarray
+    rate: FloatArray
     first: IntArray
     cover: IntArray
 
@@ -848,28 +872,28 @@ def _at_ranks(pool: int, m: int, replacement: bool) -> tuple[IntArray, FloatArra
 @lru_cache(maxsize=16)
 def _mixed(
     pools: tuple[int, ...], m: int, replacement: bool, shape: Shape | None
-) -> tuple[FloatArray, FloatArray, IntArray, np.ndarray, IntArray]:
-    """What the columns of a part are for any metric: `laws`, `falls`, `last`, `head`, `cover`."""
+) -> tuple[FloatArray, FloatArray, IntArray, np.ndarray, FloatArray, IntArray]:
+    """What the columns of a part are for any metric: all but `low`, `high` and `first`."""
     found = [_of_pool(pool, m, replacement, shape) for pool in pools]
     laws = np.concatenate([one[0] for one in found])
     # Catalogues of one part are alike, but one may have a doubling more among its first ranks.
     most = max(len(one[1]) for one in found)
-    falls = np.concatenate([np.pad(f, ((0, most - len(f)), (0, 0))) for _, f, _, _ in found], 1)
-    last, head = (np.concatenate([one[i] for one in found]) for i in (2, 3))
+    falls = np.concatenate([np.pad(f, ((0, most - len(f)), (0, 0))) for _, f, *_ in found], 1)
+    last, head, rate = (np.concatenate([one[i] for one in found]) for i in (2, 3, 4))
     cover = np.unique(laws.argmax(axis=0))
-    for each in (laws, falls, last, head, cover):
+    for each in (laws, falls, last, head, rate, cover):
         each.setflags(write=False)
-    return laws, falls, last, head, cover
+    return laws, falls, last, head, rate, cover
 
 
 def _of_pool(
     pool: int, m: int, replacement: bool, shape: Shape | None
-) -> tuple[FloatArray, FloatArray, IntArray, np.ndarray]:
+) -> tuple[FloatArray, FloatArray, IntArray, np.ndarray, FloatArray]:
     above, laws = _at_ranks(pool, m, replacement)
     last = _head(pool, m, shape)
     falls, inside = np.zeros((0, above.size)), above < last
-    if not last:
-        return laws, falls, above, inside
+    if not last or shape is None:
+        return laws, falls, above, inside, np.zeros(above.size)
     ends = above[inside]  # of stretches of ranks, whose middle stands for them
     widths = np.diff(ends, prepend=-1)
     if (widths > 1).any():
@@ -878,14 +902,42 @@ def _of_pool(
     else:
         of_stretch = laws[inside]
     even = np.cumsum(of_stretch * widths[:, np.newaxis], axis=0) / (ends + 1.0)[:, np.newaxis]
+    rate, mixed = _spread(ends, shape)
+    beyond = int((~inside).sum())
+    falls = np.zeros((0, rate.size + beyond))
     doublings = int(np.log2(last + 1))
-    if shape is not None and np.isfinite(shape.steepness) and doublings > 1:
+    if np.isfinite(shape.steepness) and doublings > 1:
         starts = 2 ** np.arange(doublings + 1) - 1.0
         within = np.clip((ends + 1.0)[:, np.newaxis] - starts, 0.0, None)
         users = -np.diff(within, axis=1) / (ends + 1.0)[:, np.newaxis]
-        users = np.pad(users.T, ((0, 0), (0, int((~inside).sum()))))
+        users = np.pad((users if mixed is None else mixed @ users).T, ((0, 0), (0, beyond)))
         falls = users[1:] - 2.0 / shape.steepness * users[:-1]
-    return np.concatenate([even, laws[~inside]]), falls, above, inside
+    down = ends if mixed is None else np.full(rate.size, ends[-1])
+    return (
+        np.concatenate([even if mixed is None else mixed @ even, laws[~inside]]),
+        falls,
+        np.concatenate([down, above[~inside]]),
+        np.arange(rate.size + beyond) < rate.size,
+        np.pad(rate, (0, beyond)),
+    )
+
+
+def _spread(ends: IntArray, shape: Shape) -> tuple[FloatArray, FloatArray | None]:
+    """The rates of what is spread over the first ranks, as mixtures of what is spread evenly.
+
+    Returns the rates, and a row for each with the weights of the even spreads down to each of
+    `ends`, of geometric distributions that are cut off after the last one; None where these even
+    spreads themselves are meant. Of all rates so many are taken that a mixture of two neighbours
+    is nearly any that lies between.
+    """
+    if not shape.geometric:
+        return np.zeros(ends.size), None
+    size = ends[-1] + 1.0
+    rate = np.append(np.geomspace(_STEEPEST, 0.1 / size, _RATES), 1e-9 / size)
+    upto = np.expm1(-rate[:, np.newaxis] * (ends + 1.0)) / np.expm1(-rate * size)[:, np.newaxis]
+    each = np.diff(upto, axis=1, prepend=0.0) / np.diff(ends, prepend=-1)
+    drops = np.maximum(-np.diff(each, axis=1, append=0.0), 0.0)
+    return rate, drops * (ends + 1.0)
 
 
 def _head(pool: int, m: int, shape: Shape | None) -> int:
@@ -895,7 +947,8 @@ def _head(pool: int, m: int, shape: Shape | None) -> int:
 
 
 def _columns(part: _Part, shape: Shape | None) -> _Columns:
-    laws, falls, last, head, cover = _mixed(part.pools, part.m, part.replacement, shape)
+    *mixed, cover = _mixed(part.pools, part.m, part.replacement, shape)
+    laws, falls, last, head, rate = mixed
     found = [_valued(part, pool, shape) for pool in part.pools]
     starts = np.cumsum([0, *(low.size for low, _, _ in found)])
     # Far from the top the columns of one catalogue are as good as those of another like it.
@@ -903,9 +956,8 @@ def _columns(part: _Part, shape: Shape | None) -> _Columns:
     begin = [first + at for (_, _, first), at in zip(found, starts, strict=False)]
     begin[1:] = [first[last[first] < near] for first in begin[1:]]
     low, high = (np.concatenate([one[i] for one in found]) for i in (0, 1))
-    return _Columns(
-        laws, low, high, falls, last, head, np.unique(np.concatenate([*begin, cover])), cover
-    )
+    first = np.unique(np.concatenate([*begin, cover]))
+    return _Columns(laws, low, high, falls, last, head, rate, first, cover)
 
 
 def _valued(part: _Part, pool: int, shape: Shape | None) -> tuple[FloatArray, FloatArray, IntArray]:
@@ -918,21 +970,26 @@ def _valued(part: _Part, pool: int, shape: Shape | None) -> tuple[FloatArray, Fl
     few = np.array([0, 1, 2, 3, *spread, *above[drops], *above[drops + 1]])
     few = np.clip(few, 0, pool)
     last = _head(pool, part.m, shape)
-    if not last:
+    if not last or shape is None:
         return low, high, np.unique(np.searchsorted(above, np.unique(np.round(few))))
     inside = above < last
     ends, every = above[inside], np.arange(last)
     means = [(np.cumsum(term) / (every + 1.0))[ends] for term in part.terms(pool, every)]
-    steps = np.geomspace(1, last, _HEAD)
-    head_first = np.searchsorted(
-        ends, np.clip([*range(12), *steps - 1, *above[drops]], 0, ends[-1])
-    )
+    rate, mixed = _spread(ends, shape)
+    if mixed is not None:
+        means = [mixed @ each for each in means]
+        head_first = np.arange(0, rate.size, 4)
+    else:
+        steps = np.geomspace(1, last, _HEAD)
+        head_first = np.searchsorted(
+            ends, np.clip([*range(12), *steps - 1, *above[drops]], 0, ends[-1])
+        )
     tail_first = np.searchsorted(above[~inside], [x for x in few if x > ends[-1]])
     tail_first = tail_first[tail_first < (~inside).sum()]
     return (
         np.concatenate([means[0], low[~inside]]),
         np.concatenate([means[1], high[~inside]]),
-        np.unique(np.concatenate([head_first, ends.size + tail_first]).astype(np.int64)),
+        np.unique(np.concatenate([head_first, means[0].size + tail_first]).astype(np.int64)),
     )
 
 
@@ -1325,9 +1382,10 @@ class Programme:
                 if weight <= 1e-6:
                     continue
                 last, mass = int(one.last[at]), self.shares[g] * float(weight)
-                ranks = range(last + 1) if one.head[at] else (last,)
-                for above in ranks:
-                    found[above + position] = found.get(above + position, 0.0) + mass / len(ranks)
+                ranks = np.arange(last + 1) if one.head[at] else np.array([last])
+                each = np.exp(-one.rate[at] * (ranks - ranks[0]))
+                for above, share in zip(ranks.tolist(), (each / each.sum()).tolist(), strict=True):
+                    found[above + position] = found.get(above + position, 0.0) + mass * share
         return dict(sorted(found.items()))
 
     def _fit(self, sample: list[FloatArray], expected: FloatArray) -> Fit:

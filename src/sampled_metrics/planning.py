@@ -291,7 +291,7 @@ def around(n_users: int) -> list[int]:
 
     See Also
     --------
-    sampled_metrics.protocol.steps : Numbers of negatives.
+    steps : Numbers of negatives.
 
     Examples
     --------

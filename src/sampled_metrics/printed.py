@@ -151,6 +151,8 @@ def published(
         raise ValueError(f"replacement must be True or False, got {as_written(replacement)}")
     if not (shape is None or isinstance(shape, Shape) or shape == "decreasing"):
         raise ValueError(f"shape must be a Shape, 'decreasing' or None, got {shape!r}")
+    if isinstance(shape, Shape) and shape.geometric:
+        raise ValueError(f"shape must not be geometric for printed averages, got {shape!r}")
     if isinstance(confidence, bool) or not 0 < confidence < 1:
         raise ValueError(f"confidence must be a number in (0, 1), got {confidence!r}")
     sizes = {"n_items": n_items, "n_negatives": n_negatives, "users": users}

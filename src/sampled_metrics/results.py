@@ -304,10 +304,13 @@ class Comparison(Result):
             return f"{printable(row['verdict'])} {on}, if n_above is without bias."
         if row["verdict"] != "unknown":
             steep = row["steepness"]
+            kinds = (
+                ", in a mixture of geometric distributions" if "geometric" in row["rung"] else ""
+            )
             fall = "" if np.isinf(steep) else f", at most {steep:g} times fewer at each doubling"
             return (
                 f"{printable(row['verdict'])} {on} if, near the top, deeper ranks have fewer "
-                f"users{fall}."
+                f"users{kinds}{fall}."
             )
         pair = f"{printable(row['first'])} and {printable(row['second'])}"
         users, negatives = row["users_needed"], row["negatives_needed"]

@@ -233,6 +233,15 @@ def test_chapters_of_one_process_share_nothing_and_show_figures(book, monkeypatc
     assert "image/png" in drawn[0].data
 
 
+def test_chapters_of_one_process_show_their_figures(book, monkeypatch):
+    monkeypatch.setattr(build.os, "cpu_count", lambda: 1)
+    write_chapter(book.root, "01_one", "import matplotlib.pyplot as plt\nplt.plot([1, 2]);")
+    with tqdm(disable=True) as bar:
+        build.execute_stale(book, bar, build.chapter_keys(book))
+    (output,) = nbformat.read(book.executed(book.chapters()[0]), as_version=4).cells[-1].outputs
+    assert "image/png" in output.data
+
+
 def test_jupyter_book_fails_on_a_warning_and_succeeds_without(book):
     chapter = book.chapters()[0]
     build.execute(chapter, book.executed(chapter), "", {})
