@@ -215,11 +215,11 @@ def test_all_chapters_run_in_parallel_and_every_failure_is_named(book, capsys):
     assert not (book.build / "html").exists()
 
 
-def test_chapters_of_one_process_share_nothing(book, monkeypatch):
+def test_chapters_of_one_process_share_nothing_and_show_figures(book, monkeypatch):
     monkeypatch.setattr(build.os, "cpu_count", lambda: 1)
-    write_chapter(
-        book.root, "ledger", "import builtins, os; builtins.left = os.environ['LEFT'] = ''"
-    )
+    leaves = "import builtins, os; builtins.left = os.environ['LEFT'] = ''"
+    draws = "import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()"
+    write_chapter(book.root, "ledger", leaves, draws)
     looks = "import builtins, os; hasattr(builtins, 'left'), 'LEFT' in os.environ, os.getcwd()"
     write_chapter(book.root, "01_one", looks)
     with tqdm(disable=True) as bar:
@@ -228,6 +228,9 @@ def test_chapters_of_one_process_share_nothing(book, monkeypatch):
     folder = str(book.root / "book" / "notebooks")
     shown = executed.cells[-1].outputs[0].data["text/plain"]
     assert ast.literal_eval(shown) == (False, False, folder)
+    drawn = nbformat.read(book.executed(book.chapters()[1]), as_version=4).cells[-1].outputs
+    assert [output.output_type for output in drawn] == ["display_data"]
+    assert "image/png" in drawn[0].data
 
 
 def test_chapters_of_one_process_show_their_figures(book, monkeypatch):
