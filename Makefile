@@ -17,6 +17,7 @@
 #   make lint       check format, types, and the pairs of text and notebook
 #   make sync       bring each chapter's text and notebook into step, the newer one leading
 #   make ranks      recompute the ranks that come with the package  (ARGS=--check to compare only)
+#   make compare-ranks  compare all ranks that are kept and note in .ci/ranks.json what they are of
 #   make benchmark-ranks  recompute the ranks of the benchmark, an hour on two cores; resumes
 #                   (ARGS='--data FOLDER --output ranks' for data sets of your own)
 #   make graph-ranks  train the models of links in graphs anew and rank  (ARGS=--check to compare)
@@ -31,7 +32,7 @@ PORT ?= 8000
 RUN := $(VENV)/bin/python
 MAKEFLAGS += --no-print-directory
 
-.PHONY: book measure figure test test-lowest test-peers test-graphs chapter lab serve lint sync ranks benchmark-ranks graph-ranks evidence test-site benchmarks constraints clean
+.PHONY: book measure figure test test-lowest test-peers test-graphs chapter lab serve lint sync ranks compare-ranks benchmark-ranks graph-ranks evidence test-site benchmarks constraints clean
 
 book: $(VENV)/book.installed
 	@$(RUN) book/build.py site
@@ -46,14 +47,12 @@ figure: book
 test: $(VENV)/test.installed
 	$(if $(KERNEL),OPENBLAS_CORETYPE=$(KERNEL) )$(RUN) -m pytest -n logical --maxprocesses=8 --dist=worksteal $(ARGS)
 
-# Where versions matter, without the long simulations and large linear programmes.
+# Where versions matter, without what conftest.py says to run once.
 LOWEST := $(patsubst %,tests/sampled_metrics/%.py,io/test_logs io/test_readers test_evaluation \
 	test_ranking test_metrics test_estimators test_identification test_auditing \
 	numerics/test_betting) src/sampled_metrics
-LONG := by_chance or nothing_beside or false_alarm or cover_the or leaving_out or few_draws or \
-	verdicts_are_right or expected_statistic or dense_programme or auc_is_a_point or every_distribution
 test-lowest: .venv-lowest/lowest.installed
-	.venv-lowest/bin/python -m pytest $(LOWEST) -k 'not ($(LONG))' $(ARGS)
+	.venv-lowest/bin/python -m pytest $(LOWEST) -m 'not once' $(ARGS)
 
 # In an environment of its own: RecBole needs older libraries, among them several gigabytes.
 test-peers: .venv-peers/peers.installed
@@ -89,6 +88,10 @@ ranks: .venv-study/study.installed
 
 benchmark-ranks: .venv-study/study.installed
 	OPENBLAS_NUM_THREADS=2 .venv-study/bin/python -m sampled_book.benchmark $(ARGS)
+
+# Commit the note: what it holds unchanged, .ci/run does not compute again.
+compare-ranks: .venv-study/study.installed
+	OPENBLAS_NUM_THREADS=2 .venv-study/bin/python .ci/ranks.py compare $(ARGS)
 
 graph-ranks: .venv-graphs/graphs.installed
 	OPENBLAS_NUM_THREADS=1 .venv-graphs/bin/python -m sampled_book.graphs $(ARGS)

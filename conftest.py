@@ -1,4 +1,4 @@
-"""What holds of all tests and doctests: one thread, the same cases, and a mark for the numbers."""
+"""What holds of all tests and doctests: one thread, the same cases, and their marks."""
 
 import os
 import sys
@@ -26,6 +26,45 @@ WORDS = [
 # About numbers that no linear algebra went into, as a trace of the lines they run showed: on other
 # processors they would be the same.
 ALIKE = ["test_auditing", "test_figures", "test_metrics", "test_protocol", "test_ties"]
+#: Tests that take seconds and find the same on any Python, kernel and version of a library: they
+#: count what chance does, start other processes, or have twins that are run everywhere.
+ONCE = {
+    # by chance
+    "test_95_percent_intervals_cover_their_expectation",
+    "test_dropped_duplicates_are_no_false_alarm",
+    "test_equal_recommenders_have_no_verdict",
+    "test_false_alarms_come_at_the_stated_rate",
+    "test_few_draws_in_a_large_catalogue_keep_the_level",
+    "test_intervals_by_chance_hold_the_exact_metric_of_hostile_populations",
+    "test_intervals_that_count_the_fitting_cover_the_expectation",
+    "test_nothing_beside_a_verdict_contradicts_it",
+    "test_other_populations_are_misjudged_in_at_most_5_percent",
+    "test_ranges_hold_the_exact_metric_of_hostile_populations",
+    "test_intervals_by_chance_hold_the_exact_metric_of_the_least_favourable",
+    "test_intervals_by_chance_hold_the_exact_metric_where_the_shape_does",
+    "test_recommenders_equal_in_the_metric_are_rarely_parted_where_the_assumption_holds",
+    "test_the_expectation_of_an_e_value_is_at_most_1",
+    "test_the_expected_statistic_is_exact",
+    "test_two_point_populations_are_misjudged_in_at_most_5_percent",
+    "test_verdicts_are_right_or_not_given",
+    # by processes of their own
+    "test_a_cluster_whose_last_worker_died_is_given_up",
+    "test_a_full_disk_is_one_sentence_and_loses_nothing",
+    "test_a_killed_scheduler_is_said_and_the_next_run_goes_on",
+    "test_arrays_of_dask_are_computed_by_rows",
+    "test_the_command_counts_on_workers_of_its_own",
+    "test_workers_killed_at_random_change_no_rank",
+    # by looking at every case of what others look at some of
+    "test_a_table_fits_a_terminal",
+    "test_compare_says_what_a_verdict_stands_on_before_its_numbers",
+    "test_ends_of_catalogues_of_several_sizes",
+    "test_ends_of_drawn_logs",
+    "test_expectation_maximization_climbs_to_the_same_likelihood",
+    "test_order_by_negatives_equals_trying_every_m",
+    "test_standard_errors_are_those_of_leaving_out_one_user_and_fitting_anew",
+    "test_steepness_is_the_largest_of_the_ladder_that_holds",
+    "test_the_split_of_he_et_al_has_156_users_whose_held_out_item_is_a_negative",
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,6 +75,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.stem not in WORDS + ALIKE:
             item.add_marker("numerical")
+        if getattr(item, "originalname", "") in ONCE:
+            item.add_marker("once")
 
 
 @pytest.fixture

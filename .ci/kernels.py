@@ -4,11 +4,10 @@
 
 FOLDER/shown holds what `make test ARGS=--shown=FOLDER/shown` wrote; PYTHON is the program of an
 environment with another Python.  Every kernel runs the library's tests that are marked numerical,
-the first of them all of the library's tests on the other Python instead; those that repeat a draw
-some thousand times, which find the same on any kernel and Python, are left to `make test`, as are
-the laboratory's.  The ledger's claims are computed on each: what they and the README's commands
-show of the bundled results must be the same on all, to the digit.  A kernel that cannot be run is
-named.
+the first of them all of the library's tests on the other Python instead; those that are marked once
+are left to `make test`, as are the laboratory's.  The ledger's claims are computed on each: what
+they and the README's commands show of the bundled results must be the same on all, to the digit.  A
+kernel that cannot be run is named.
 """
 
 import json
@@ -32,11 +31,6 @@ TESTS = [
     "src/sampled_metrics",
     "tests/sampled_book/claims/test_claims.py::test_status_is_the_one_looked_at",
 ]
-#: Parts of the names of tests that count how often chance does something, for minutes.
-BY_CHANCE = [
-    "false_alarm", "cover_the", "few_draws", "verdicts_are_right", "killed_at_random",
-    "rarely_parted", "keep_the_level",
-]  # fmt: skip
 LOADED = """
 import json, numpy, scipy.linalg, threadpoolctl
 print(json.dumps([p["architecture"] for p in threadpoolctl.threadpool_info()
@@ -134,17 +128,19 @@ def main(folder: Path, other: str = "") -> int:
     failed = []
     for place, kernel in enumerate(chosen or ([""] if other else [])):
         python = other if other and not place else sys.executable
-        marked = ["-m", "numerical"] if python == sys.executable else []
+        all_of_it = python != sys.executable
         version = subprocess.check_output([python, "-V"], text=True).strip()
         title = f"{version}, {kernel or 'this processor'}"
-        print(f"--- {title}: {'numerical' if marked else 'all'} tests of the library", flush=True)
+        print(
+            f"--- {title}: {'all' if all_of_it else 'numerical'} tests of the library", flush=True
+        )
         shown = folder / f"shown-{kernel or 'other'}"
         # Here where the tests on the own Python did not: 3.11 would take half as long again.
-        watched = python != sys.executable and sys.version_info < (3, 12)
+        watched = all_of_it and sys.version_info < (3, 12)
         command = [
             *(python, "-m", "pytest", *TESTS, "-q", "-n", "logical", "--maxprocesses=8"),
-            *("--dist=worksteal", f"--shown={shown}", *marked),
-            *("-k", f"not ({' or '.join(BY_CHANCE)})"),
+            *("--dist=worksteal", f"--shown={shown}"),
+            *("-m", "not once" if all_of_it else "numerical and not once"),
             *(["--cov=sampled_metrics"] if watched else []),
         ]
         env = environment(kernel) | ({"COVERAGE_CORE": "sysmon"} if watched else {})

@@ -31,9 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-import papermill
 import yaml
-from papermill.exceptions import PapermillExecutionError
 from tqdm import tqdm
 
 import pairs
@@ -99,28 +97,39 @@ def digest(root: Path, paths: Iterable[Path]) -> str:
     return total.hexdigest()
 
 
-def chapter_key(book: Book, chapter: Path) -> str:
-    """Return a hash of all that the outputs of a chapter depend on."""
-    cells = nbformat.read(chapter, as_version=4).cells
-    own = json.dumps([[c.cell_type, c.source, c.metadata] for c in cells], sort_keys=True)
-    others = ["src", "constraints.txt", *INGREDIENTS.get(chapter.stem, [])]
-    rest = digest(book.root, [book.root / other for other in others])
-    return hashlib.sha256("\0".join([own, rest, platform.python_version()]).encode()).hexdigest()
+def chapter_keys(book: Book) -> dict[Path, str]:
+    """Return for each chapter a hash of all that its outputs depend on."""
+    shared = digest(book.root, [book.root / "src", book.root / "constraints.txt"])
+    keys = {}
+    for chapter in book.chapters():
+        cells = nbformat.read(chapter, as_version=4).cells
+        own = json.dumps([[c.cell_type, c.source, c.metadata] for c in cells], sort_keys=True)
+        rest = digest(book.root, [book.root / other for other in INGREDIENTS.get(chapter.stem, [])])
+        parts = [own, shared, rest, platform.python_version()]
+        keys[chapter] = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return keys
 
 
 def stamp(executed: Path) -> dict[str, Any]:
     """Return the key and the seconds with which an executed notebook was written, or nothing."""
     if not executed.exists():
         return {}
-    found = nbformat.read(executed, as_version=4).metadata.get(STAMP, {})
-    return dict(found)
+    return dict(json.loads(executed.read_text(encoding="utf-8"))["metadata"].get(STAMP, {}))
 
 
-def execute(chapter: Path, target: Path, key: str, parameters: Mapping[str, Any]) -> float:
+def execute(
+    chapter: Path, target: Path, key: str, parameters: Mapping[str, Any], forked: bool = False
+) -> float:
     """Execute a chapter, write it to `target` with its key, and return the seconds it took.
 
-    Nothing is written when the chapter fails, and `target` is never half-written.
+    A `forked` kernel starts sooner, where the process runs several chapters. Nothing is written
+    when the chapter fails, and `target` is never half-written.
     """
+    import papermill  # half a second, which a build with nothing to execute saves
+    from papermill.exceptions import PapermillExecutionError
+
+    import kernels
+
     logging.getLogger("papermill").setLevel(logging.ERROR)
     target.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
@@ -135,6 +144,9 @@ def execute(chapter: Path, target: Path, key: str, parameters: Mapping[str, Any]
                 progress_bar=False,
                 # The kernel would warn that it talks to us over the loopback unencrypted.
                 extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
+                # What a cell prints is one output, however long the cell takes to print it.
+                coalesce_streams=True,
+                **(kernels.prepare() if forked else {}),
             )
         except PapermillExecutionError as error:
             trace = "\n".join(error.traceback)
@@ -164,10 +176,17 @@ def clean(notebook: nbformat.NotebookNode) -> None:
         part.metadata.pop("papermill", None)
 
 
-def one_thread_each() -> None:
-    """Keep linear algebra in the kernels to one thread: chapters already share out the cores."""
+def ready() -> None:
+    """Prepare a process that executes chapters.
+
+    It and its kernels leave linear algebra to one thread, as chapters already share out the cores,
+    and end with the build.
+    """
+    import kernels
+
     for library in ("OPENBLAS_NUM", "OMP_NUM", "MKL_NUM", "VECLIB_MAXIMUM"):
         os.environ.setdefault(f"{library}_THREADS", "1")
+    kernels.end_with_parent()
 
 
 def execute_stale(book: Book, bar: tqdm[Any], chapters: Mapping[Path, str]) -> None:
@@ -175,11 +194,11 @@ def execute_stale(book: Book, bar: tqdm[Any], chapters: Mapping[Path, str]) -> N
     failures: list[ChapterError] = []
     # Fresh processes, since papermill changes the working directory of the one it runs in.
     with ProcessPoolExecutor(
-        os.cpu_count(), mp_context=get_context("spawn"), initializer=one_thread_each
+        os.cpu_count(), mp_context=get_context("spawn"), initializer=ready
     ) as pool:
         # The last chapters take longest: begun first, they do not keep one core waiting at the end.
         jobs = [
-            pool.submit(execute, chapter, book.executed(chapter), key, {})
+            pool.submit(execute, chapter, book.executed(chapter), key, {}, forked=True)
             for chapter, key in reversed(list(chapters.items()))
         ]
         for job in as_completed(jobs):
@@ -222,7 +241,7 @@ def make_site(source: Path, output: Path, *options: str) -> None:
 
 def build_site(book: Book) -> None:
     """Bring the executed chapters and ``_build/html`` up to date, and say what was done."""
-    keys = {chapter: chapter_key(book, chapter) for chapter in book.chapters()}
+    keys = chapter_keys(book)
     stale = {c: k for c, k in keys.items() if stamp(book.executed(c)).get("key") != k}
     html, note, copy = book.build / "html", book.build / "site.json", book.build / "stage"
     with tqdm(total=len(stale) + 1, desc="Building the book", unit="step") as bar:
@@ -259,6 +278,8 @@ def run_chapter(book: Book, start: str, parameters: Mapping[str, Any]) -> None:
     if len(found) != 1:
         raise ParameterError(f"CHAPTER is {start!r}, but must begin the name of one of {names}")
     (chapter,) = found
+    import papermill
+
     known = list(papermill.inspect_notebook(str(chapter)))
     for name in parameters:
         refuse_unknown(name, known)

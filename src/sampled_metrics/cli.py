@@ -24,6 +24,7 @@ from .io.files import FORMATS, replacing
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .identification import Shape
     from .io.logs import Log
     from .results import Comparison, Estimates, Result
 
@@ -47,7 +48,7 @@ COMMANDS = {
         "A sentence for each pair says who beats whom and what that rests on, or what would "
         "settle it. The table has the reported difference, the corrected one, and the exact "
         "differences that the sample leaves possible. At the confidence asked for no verdict is "
-        "wrong where its assumption holds.",
+        "wrong where its assumption holds: proved for AUC, simulated for other metrics.",
         "sampled-metrics compare bundled --metric ndcg@10",
     ),
     "published": (
@@ -117,6 +118,9 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are one sentence, said like all others."""
 
     def error(self, message: str) -> NoReturn:
+        missing = message.removeprefix("the following arguments are required: ")
+        if missing != message:
+            message = f"{missing} is missing: {self.prog} --help shows an example"
         raise ValueError(message)
 
 
@@ -201,6 +205,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _estimate(arguments: argparse.Namespace, files: _Files) -> None:
     from . import evaluation
 
+    if arguments.all and arguments.estimators:
+        raise ValueError(
+            f"--all must be left out beside --estimators, got {' '.join(arguments.estimators)}"
+        )
     log, table, page = _opened(arguments, files)
     options = {"confidence": arguments.confidence, "progress": arguments.progress}
     found = evaluation.estimate(
@@ -224,7 +232,11 @@ def _estimate(arguments: argparse.Namespace, files: _Files) -> None:
     _show(found, table, arguments)
 
 
-def _assumed(arguments: argparse.Namespace) -> str | None:
+def _assumed(arguments: argparse.Namespace) -> Shape | str | None:
+    if arguments.assume == "geometric":
+        from .identification import Shape
+
+        return Shape(geometric=True)
     return None if arguments.assume == "nothing" else str(arguments.assume)
 
 
@@ -301,7 +313,8 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
         parts = [planning.for_pairs(planning.curve, ranks, of, *grid, **options) for grid in grids]
         return pd.concat(parts).drop_duplicates(ignore_index=True)
 
-    found = Result(curves()) if arguments.curve else plans()
+    planned = None if arguments.curve and page is None else plans()
+    found = planned if planned and not arguments.curve else Result(curves())
     most_drawn = int(log.counts["n_negatives"].max())
     notes: tuple[str, ...] = ()
     if negatives < most_drawn:
@@ -317,8 +330,9 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
             "planned": f"{users:,} users, {n_items:,} items, {negatives:,} negatives",
             "confidence": f"{arguments.confidence:g}",
         }
-        both = (plans().frame, found.frame) if arguments.curve else (found.frame, curves())
-        page.write_text(report.of_plan(*both, facts), encoding="utf-8")
+        assert planned is not None
+        drawn = found.frame if arguments.curve else curves()
+        page.write_text(report.of_plan(planned, drawn, facts), encoding="utf-8")
     _show(replace(found, notes=notes), table, arguments)
 
 
@@ -669,7 +683,7 @@ def _add_estimate_options(
         help="a row for every estimator that the log allows and that has an interval",
     )  # fmt: skip
     for parser in (estimate, compare):
-        _add_assume(parser)
+        _add_assume(parser, "geometric")
     estimate.add_argument(
         "--no-identification", action="store_true",
         help="leave out what is possible, which takes the longest",
@@ -680,11 +694,12 @@ def _add_estimate_options(
     )
 
 
-def _add_assume(parser: argparse.ArgumentParser) -> None:
+def _add_assume(parser: argparse.ArgumentParser, *more: str) -> None:
+    moreover = ", or moreover that they are a mixture of geometric distributions" if more else ""
     parser.add_argument(
-        "--assume", choices=("decreasing", "nothing"), default="decreasing",
+        "--assume", choices=("decreasing", *more, "nothing"), default="decreasing",
         help="what may be assumed of the true ranks near the top: that deeper ranks have fewer "
-        "users, which is the default, or nothing",
+        f"users, which is the default{moreover}, or nothing",
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import combinations, combinations_with_replacement, pairwise
 
 import numpy as np
@@ -352,7 +352,8 @@ def order_by_negatives(
     means: dict[str, Callable[[int], float]]
     depth = metric.k or protocol.n_negatives + 1
     users = next(iter(true.values())).size
-    if depth * users > _MANY and depth * protocol.n_negatives < _LONG:
+    many = depth * users > _MANY and depth * protocol.n_negatives < _LONG
+    if many and metric.kind != "auc":  # whose mean is the same for all, and needs no law
         of_all = {name: _mean_by_negatives(metric, ranks, protocol) for name, ranks in true.items()}
         means = {name: partial(_at, of) for name, of in of_all.items()}
     else:
@@ -375,26 +376,38 @@ def _at(means: FloatArray, m: int) -> float:
 
 
 def _mean_by_negatives(metric: Metric, ranks: IntArray, protocol: Protocol) -> FloatArray:
-    """Expected sampled metric, averaged, for 1, 2, ... negatives: one more negative at a time.
+    """Expected sampled metric, averaged, for 1, 2, ... negatives."""
+    most, sizes = protocol.n_negatives, np.broadcast_arrays(protocol.above(ranks), protocol.pool)
+    depth = min(metric.k or most + 1, most + 1)
+    above, pool = (each.tobytes() for each in sizes)
+    values = naive(metric, replace(protocol, n_items=most + 1)).values  # the same for fewer
+    return _mean_laws(above, pool, most, depth, protocol.replacement) @ values[:depth]
+
+
+@lru_cache(maxsize=8)  # for metrics of the same depth
+def _mean_laws(above: bytes, pool: bytes, most: int, depth: int, replacement: bool) -> FloatArray:
+    """Probabilities of the first counts, averaged over users, for 1, 2, ... negatives.
 
     The next negative is above the item with the share of those above among all that are left; sums
     of positive terms, which lose no digits. Only the counts that earn anything are followed.
     """
-    above, pool = np.broadcast_arrays(protocol.above(ranks), protocol.pool)
-    most = protocol.n_negatives
-    depth = min(metric.k or most + 1, most + 1)
-    law = np.zeros((depth + 1, above.size))  # one row for each count, and one that is always 0
+    over, left = (np.frombuffer(each, dtype=np.int64).astype(float) for each in (above, pool))
+    over = np.repeat(over[np.newaxis], depth, axis=0)
+    if not replacement:
+        over = (over - np.arange(depth)[:, np.newaxis]).clip(0)
+    law, up, under = np.zeros(over.shape), np.empty(over.shape), np.empty(over.shape)
     law[0] = 1.0
-    counts = np.arange(depth)[:, np.newaxis]
-    found = np.empty(most)
+    found = np.empty((most, depth))
     for m in range(most):
-        gone, left = (counts, pool - m) if not protocol.replacement else (0, pool)
-        over = (above - gone).clip(0)
-        up = law[:-1] * (over / left)
-        law[:-1] *= (left - over).clip(0) / left
-        law[1:-1] += up[:-1]
-        values = naive(metric, replace(protocol, n_negatives=m + 1)).values[:depth]
-        found[m] = float(values @ law[: values.size].mean(axis=1))
+        # Where fewer are left than are above, the count cannot be: its probability is 0 already.
+        np.subtract(left, over, out=under)
+        law /= left
+        np.multiply(law, over, out=up)
+        law *= under
+        law[1:] += up[:-1]
+        found[m] = law.mean(axis=1)
+        if not replacement:
+            left -= 1.0
     return found
 
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from ._validate import FloatArray, IntArray, as_written, integer, integers
 from .metrics import Metric
 from .metrics import metric as parsed
-from .numerics import least_squares
+from .numerics import distributions, least_squares
 from .numerics.distributions import log_hypergeometric, log_law
 from .numerics.least_squares import IllConditionedError as IllConditionedError
 from .numerics.least_squares import Law, System
@@ -141,8 +141,7 @@ class Estimator:
         if row.size > _WIDE and row.all():
             return self._over_likely(rank, position, lambda law, value: law @ value)
         reach = int(np.max(np.nonzero(row)[0], initial=0)) + 1
-        counts = np.arange(reach)
-        parts = [law @ row[:reach] for law in self._law_blocks(rank, position, counts)]
+        parts = [each @ row[:reach] for each in self._law_blocks(rank, position, reach)]
         return self._joined(parts, rank)
 
     def variance(self, rank: ArrayLike, position: int = 1) -> FloatArray:
@@ -156,11 +155,10 @@ class Estimator:
         array([0.   , 0.249])
         """
         row = self._row(position)
-        counts = np.arange(row.size)
         parts = []
-        for law in self._law_blocks(rank, position, counts):
-            mean = law @ row
-            parts.append(np.einsum("ij,ij->i", law, (row - mean[:, np.newaxis]) ** 2))
+        for each in self._law_blocks(rank, position, row.size):
+            mean = each @ row
+            parts.append(np.einsum("ij,ij->i", each, (row - mean[:, np.newaxis]) ** 2))
         return self._joined(parts, rank)
 
     def bias(self, rank: ArrayLike, position: int = 1) -> FloatArray:
@@ -291,24 +289,18 @@ class Estimator:
             found[part] = of(law, row[counts])
         return found.reshape(ranks.shape)
 
-    def _law_blocks(self, rank: ArrayLike, position: int, counts: IntArray) -> Iterator[FloatArray]:
-        """The law at each rank in turn, in blocks of rows of bounded size."""
-        self.protocol.above(rank, position)
-        if not self.protocol.uniform:
-            yield self.protocol.pmf(np.ravel(rank), position, counts)
+    def _law_blocks(self, rank: ArrayLike, position: int, width: int) -> Iterator[FloatArray]:
+        """Probabilities of the first counts at each rank in turn, in blocks of bounded size."""
+        above, protocol = self.protocol.above(rank, position), self.protocol
+        if not protocol.uniform:
+            yield protocol.pmf(np.ravel(rank), position, np.arange(width))
             return
-        ranks, items = np.broadcast_arrays(np.asarray(rank), self.protocol.n_items)
-        ranks, items = ranks.ravel(), items.ravel()
-        rows = max(1, _BLOCK // counts.size)
-        for start in range(0, ranks.size, rows):
+        above, pool = (each.ravel() for each in np.broadcast_arrays(above, protocol.pool))
+        rows = max(1, _BLOCK // width)
+        for start in range(0, above.size, rows):
             part = slice(start, start + rows)
-            sub = Protocol(
-                items[part],
-                self.protocol.n_negatives,
-                replacement=self.protocol.replacement,
-                n_relevant=self.protocol.n_relevant,
-            )
-            yield sub.pmf(ranks[part], position, counts)
+            given = protocol.n_negatives, above[part], pool[part], protocol.replacement
+            yield distributions.law(*given, width)
 
     def _joined(self, parts: list[FloatArray], rank: ArrayLike) -> FloatArray:
         shape = np.broadcast_shapes(np.shape(rank), np.shape(self.protocol.n_items))
@@ -689,8 +681,9 @@ def known(name: str) -> str:
     ValueError: estimator 'nave' is unknown: did you mean 'naive'?
     """
     if name not in NAMES:
-        near = difflib.get_close_matches(str(name), NAMES, n=1, cutoff=0.0)[0]
-        raise ValueError(f"estimator {as_written(name)} is unknown: did you mean {near!r}?")
+        near = difflib.get_close_matches(str(name), NAMES, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(NAMES)}"
+        raise ValueError(f"estimator {as_written(name)} is unknown: {hint}")
     return name
 
 
@@ -785,9 +778,9 @@ def choose_gamma(
     at, share = np.array(list(shares)), np.array(list(shares.values()))
     exact = float(share @ metric(at, protocol.n_items))
     # The law at every rank once: its mean, and its mean products, give mean and variance of all.
-    counts, done = np.arange(protocol.n_negatives + 1), 0
-    mean, products = np.zeros(counts.size), np.zeros((counts.size, counts.size))
-    for law in naive(metric, protocol)._law_blocks(at, 1, counts):
+    width, done = protocol.n_negatives + 1, 0
+    mean, products = np.zeros(width), np.zeros((width, width))
+    for law in naive(metric, protocol)._law_blocks(at, 1, width):
         weighted = share[done : done + len(law), np.newaxis] * law
         mean += weighted.sum(axis=0)
         products += weighted.T @ law

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln, stdtr, stdtrit
 
-from . import _progress, identification, priors, weighting
+from . import _progress, identification, priors
 from . import estimators as corrections
 from ._validate import FloatArray, IntArray, as_written, shortened
 from .identification import Shape, _rung
@@ -32,8 +32,7 @@ from .metrics import metric as parsed
 from .numerics import betting
 from .numerics.all_ranks import MOST_ITEMS
 from .numerics.distributions import law
-from .planning import steps
-from .protocol import Protocol, thinned
+from .protocol import Protocol, steps, thinned
 from .results import Comparison, Estimates
 
 #: The corrections that are fitted to the log itself.
@@ -98,11 +97,13 @@ def estimate(
         Of `ESTIMATORS`, or "all": the table then has a row for each of them instead of one for
         each recommender and metric. "all" are those that the log allows but "maximum likelihood",
         which has no interval: "least bias" is left out where double precision cannot hold it (from
-        about 40 negatives on), and those in `FITTED` where users have several relevant items, more
-        than 20 million candidates, or without replacement more negatives than a mean catalogue
-        holds. "bias-variance, fitted prior" takes as prior the maximum entropy fit to all
-        recommenders together. Where n_items differs, priors are fitted for its mean, rounded;
-        where n_negatives does, to as many of each user's as the user with the fewest has.
+        about 40 negatives on), and those in `FITTED` where users have more than 20 million
+        candidates, or without replacement more negatives than a mean catalogue holds.
+        "bias-variance, fitted prior" takes as prior the maximum entropy fit to all recommenders
+        together. Of several relevant items the best, the second best and so on have a prior each,
+        to which a user counts as the metric weights its items; from the tenth on neighbouring
+        places share one. Where n_items differs, priors are fitted for its mean, rounded; where
+        n_negatives does, to as many of each user's as the user with the fewest has.
     shape : Shape or {"decreasing"}, optional
         What is assumed of the first true ranks for what is possible: by default that deeper ranks
         have fewer users, and nothing if None, if the sample contradicts it (a note says so), or
@@ -126,7 +127,8 @@ def estimate(
         random, each with negatives of its own, and without its bias; possible_low, possible_high:
         the exact metrics that the assumption and the sample leave possible, see
         :func:`~sampled_metrics.identification.interval`; quote: what a sentence may quote, the
-        estimate with its standard error where that says all, and else what is possible; and users.
+        estimate with its standard error where it has no bias and that says all, and else what is
+        possible; and users.
         The rows of users and positions that belong together widen what is possible as their
         likelihoods depend on each other (chandler2007).
 
@@ -176,6 +178,9 @@ def estimate(
     """
     log = _read(log, replacement)
     if log.weighted:
+        from . import weighting
+
+        _refuse(log, estimators=estimators, gamma=gamma)
         return weighting.estimated(log, _metrics(metrics), _confidence(confidence), _shaped(shape))
     sample = _Sample(log)
     wanted, level = _metrics(metrics), _confidence(confidence)
@@ -195,7 +200,9 @@ def estimate(
     if estimators is None and identification:
         settings["assumed"] = _said(next(filter(None, assumed.values()), None))
         known = [of.name for of in wanted if assumed[of] is None or values.unbiased(of)]
-        if known and settings["assumed"] != "nothing":
+        if len(known) == len(wanted):
+            settings["assumed"] = "nothing"
+        elif known:
             settings["assumed"] += f"; nothing for {', '.join(known)}"
     return Estimates(table, settings, tuple(dict.fromkeys(notes)))
 
@@ -230,8 +237,9 @@ def _one_row_each(
                 error = _student(one, level)[0]
                 low, high = ends.get(name, (np.nan, np.nan))
                 row = naive[name].value, one.value, error, low, high
-                users = one.users
-                rows.append((name, of.name, *row, _quote(one.value, error, low, high), users))
+                # The error of a correction does not hold its bias, which may be all there is.
+                quote = _quote(one.value, error if unbiased else 0.0, low, high)
+                rows.append((name, of.name, *row, quote, one.users))
     columns = ["recommender", "metric", "reported", "estimate", "standard_error"]
     columns += ["possible_low", "possible_high", "quote", "users"]
     return pd.DataFrame(rows, columns=columns), notes
@@ -307,7 +315,8 @@ def compare(
     :func:`~sampled_metrics.identification.quantile` gives. That users are the same for both is
     taken into account by how their contributions vary together (chandler2007). Each way judges
     all pairs at once by Holm's procedure (holm1979): the chance that any of its verdicts is wrong
-    is at most 1 - confidence where its assumption holds. "A beats B" is also
+    is at most 1 - confidence where its assumption holds, by proof for a metric with an unbiased
+    estimator, and else by simulation. "A beats B" is also
     wrong if the two are equal. What is judged is the exact metric averaged over the log's users, or
     over a population that they are drawn from; negatives are drawn anew for each user.
 
@@ -380,6 +389,9 @@ def compare(
     log = _read(log, replacement)
     (of,), level = _metrics([metric]), _confidence(confidence)
     if log.weighted:
+        from . import weighting
+
+        _refuse(log, estimator=estimator, gamma=gamma)
         return weighting.compared(log, of, level)
     sample = _Sample(log)
     values = _Values(sample, _gamma(gamma, sample))
@@ -408,7 +420,7 @@ def compare(
                     np.inf,
                     _agreeing(one.ends, verdicts[pair]),
                     one.shown,
-                    None,
+                    None if verdicts[pair] else _users_needed(sample, naive, pair, one.shown),
                 )
                 for pair, one in found.items()
             }
@@ -439,6 +451,27 @@ def compare(
     settings = {"metric": of.name, "estimator": name, "gamma": values.gamma, "confidence": level}
     settings["assumed"] = _said(assumed)
     return Comparison(table, settings, tuple(dict.fromkeys(notes)))
+
+
+def _refuse(log: Log, **options: object) -> None:
+    """Raise ValueError for an option that means nothing where negatives are not drawn alike."""
+    for name, given in options.items():
+        if given is not None:
+            raise ValueError(
+                f"{name} must be left out, got {as_written(given)}: no correction is for "
+                f"negatives that are not drawn alike, as those of {log!r}"
+            )
+
+
+def _users_needed(
+    sample: _Sample, found: Mapping[str, _Found], pair: tuple[str, str], shown: float
+) -> int | None:
+    """How many users would show a difference without bias, if what shows falls with their root."""
+    one, two = pair
+    apart, users = abs(_difference(found[one].value, found[two].value)), sample.users[one]
+    if apart == 0 or users * (shown / apart) ** 2 > 1e12:
+        return None
+    return max(users + 1, int(np.ceil(users * (shown / apart) ** 2)))
 
 
 def _read(
@@ -480,20 +513,25 @@ def _ladder(
     judge = _Judge(sample, of, pairs, level)
     left = pairs
     for shape in (None,) if assumed is None else (None, assumed):
-        found, said = judge.under(shape, left)
+        # What more will be assumed of need not be judged here where nothing comes of it.
+        idle = judge.undecided(shape, left) if shape != assumed else []
+        found, said = judge.under(shape, [pair for pair in left if pair not in idle])
         notes += said
         judged |= found
-        left = [pair for pair in pairs if not judged[pair].sign]
+        left = [pair for pair in pairs if pair not in judged or not judged[pair].sign]
         judge.decided = len(pairs) - len(left)
         bar.update()
+    judged |= judge.under(None, [pair for pair in pairs if pair not in judged])[0]
     if assumed is None or np.isfinite(assumed.steepness):
         return judged, notes
     # Only on from where it holds: so a verdict is wrong only if it is under the gentlest true fall.
     for steepness in _STEEPNESS:
-        found, _ = judge.under(replace(assumed, steepness=steepness), left)
+        shape = replace(assumed, steepness=steepness)
+        idle = judge.undecided(shape, left)
+        found, _ = judge.under(shape, [pair for pair in left if pair not in idle])
         judged |= {pair: one for pair, one in found.items() if one.sign}
         # What contradicts a fall so gentle may still allow a steeper one.
-        left = [pair for pair in left if pair not in found or found[pair].sign]
+        left = [p for p in left if p not in idle and (p not in found or found[p].sign)]
     return judged, notes
 
 
@@ -511,10 +549,11 @@ def _negatives_needed(
     """
     sample = values.sample
     left = [pair for pair, one in judged.items() if not one.sign]
-    if not left or _unfit(sample):
+    if not left or int(sample.relevant.max()) > 1 or _unfit(sample):
         return {}
     names = [name for name in sample.names if any(name in pair for pair in left)]
-    masses = {name: np.asarray(values._fit("maximum entropy", name)[0].mass) for name in names}
+    (band,) = values._bands(of)
+    masses = {name: np.asarray(values._fit("maximum entropy", band, name).mass) for name in names}
     fits = {name: priors.condensed(mass) for name, mass in masses.items()}
     n_items = int(values._mean_protocol(1).n_items)
     wanted = identification.quantile(1.0 - (1.0 - level) / len(judged))
@@ -573,7 +612,8 @@ def _decided(
         (pair, order, slope)
         for pair in designs
         for order in (pair, pair[::-1])
-        if (slope := identification.meeting(*(profiles[name] for name in order))) > 0
+        if identification.together(*(profiles[name] for name in order)) >= wanted * designs[pair]
+        and (slope := identification.meeting(*(profiles[name] for name in order))) > 0
     ]
     if not ways:
         return []
@@ -594,6 +634,25 @@ class _Judge:
         self.decided = 0
         self.parts = sample.partition(of)
         self.counts = sample.cells(self.parts)
+
+    def undecided(self, shape: Shape | None, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """The pairs that an assumption does not decide, as far as a rough look shows."""
+        names = [name for name in self.sample.names if any(name in pair for pair in pairs)]
+        if not names:
+            return []
+        programme = self.parts.programme(shape, self.sample.bases)
+        # The least that a verdict needs, of which half is left for what is rough.
+        least = 0.5 * identification.quantile(self.level)
+        found = programme.profiles([self.counts[name] for name in names], (least,), rough=True)
+        profiles, _ = self.sample.fitting(dict(zip(names, found, strict=True)), shape)
+        idle = []
+        for pair in pairs:
+            if all(name in profiles for name in pair):
+                one, two = profiles[pair[0]], profiles[pair[1]]
+                most = max(identification.together(one, two), identification.together(two, one))
+                if most < least * min(self._designs(pair, one, two), default=0.0):
+                    idle.append(pair)
+        return idle
 
     def under(
         self, shape: Shape | None, pairs: list[tuple[str, str]]
@@ -650,13 +709,17 @@ class _Judge:
         self, pair: tuple[str, str], first: identification.Profile, second: identification.Profile
     ) -> float:
         """How much wider a pair's deviances are than those of independent rows; 1 at least."""
+        return max(1.0, *self._designs(pair, first, second))
+
+    def _designs(
+        self, pair: tuple[str, str], first: identification.Profile, second: identification.Profile
+    ) -> list[float]:
         half = len(first.scores) // 2  # lines at the lower end come first
-        designs = [
+        return [
             self.sample.design(self.parts, dict(zip(pair, scores, strict=True)))
             for a, b in ((0, half), (half, 0))
             for scores in zip(first.scores[a:][:half], second.scores[b:][:half], strict=True)
         ]
-        return max(1.0, *designs)
 
 
 def _agreeing(ends: tuple[float, float], sign: int) -> tuple[float, float]:
@@ -762,6 +825,27 @@ class _Class:
     size: IntArray
 
 
+@dataclass(frozen=True)
+class _Band:
+    """Places among the relevant items that share a fitted prior, and the weight of their items.
+
+    Attributes
+    ----------
+    first, last : int
+        The places.
+    weights : tuple of float
+        What the metric weights the items of a ranking with, for each number of relevant items.
+    """
+
+    first: int
+    last: int
+    weights: tuple[float, ...]
+
+    @property
+    def places(self) -> range:
+        return range(self.first, self.last + 1)
+
+
 class _Sample:
     """The rows of a log as counts: users of each recommender in each cell of rows that are alike.
 
@@ -781,7 +865,7 @@ class _Sample:
     users : dict of str to int
         How many users each recommender has.
     mean_items : int
-        Size of the catalogue, over the rows.
+        Size of the catalogue, without the user's other relevant items, over the rows.
     alone : bool
         Whether every user of a recommender has one row.
     """
@@ -810,7 +894,8 @@ class _Sample:
         self.counts = dict(found)
         self.users = {name: int(counts.sum()) for name, counts in self.counts.items()}
         each = grid.counts.sum(axis=0)
-        self.mean_items = round(float(each @ self.items) / float(each.sum()))
+        items = self.items - self.relevant + 1
+        self.mean_items = round(float(each @ items) / float(each.sum()))
 
     def _take_rows(self, rows: Rows) -> None:
         self.instance, self.user, self.labels = rows.columns["instance"], rows.user, rows.users
@@ -836,7 +921,8 @@ class _Sample:
             for name, span in self.rows.items()
         }
         each = np.bincount(self.cell, None if rows.counts is None else rows.counts[self.user])
-        self.mean_items = round(float(each @ self.items) / float(each.sum()))
+        items = self.items - self.relevant + 1
+        self.mean_items = round(float(each @ items) / float(each.sum()))
 
     def _take_cells(self, columns: Sequence[IntArray]) -> None:
         self.better, self.tied, self.position, self.relevant, self.items, self.negatives = columns
@@ -938,9 +1024,31 @@ class _Sample:
         users = self.weights.sum() if self.grid is None else self.grid.users
         return all(count == users for count in self.users.values())
 
-    def at_ranks(self, recommender: str, of: _Class) -> FloatArray:
-        """Users of a class with one relevant item at each sampled rank; shape (m + 1,)."""
-        return self._spread(of.rows, self.counts[recommender], of.n_negatives)
+    @cached_property
+    def numbers(self) -> tuple[IntArray, IntArray]:
+        """The numbers of relevant items that rankings have, and which of them each cell has."""
+        found, of_cell = np.unique(self.relevant, return_inverse=True)
+        return found, of_cell
+
+    def weighted(self, band: _Band) -> FloatArray:
+        """The weight of the items of each cell in a band; 0 outside."""
+        inside = (self.position >= band.first) & (self.position <= band.last)
+        return np.asarray(np.where(inside, np.array(band.weights)[self.numbers[1]], 0.0))
+
+    def at_ranks(self, recommender: str, m: int, weights: FloatArray) -> FloatArray:
+        """Users with m negatives at each sampled rank, times a weight for each cell; (m + 1,)."""
+        counts = self.counts[recommender] * weights
+        here = (self.negatives == m) & (counts > 0)
+        found = self._spread(np.flatnonzero(here & (self.many == 0)), counts, m)
+        together = np.flatnonzero(here & (self.many > 0))
+        kinds, kind = np.unique(
+            np.stack([self.tied, self.place, self.many])[:, together], axis=1, return_inverse=True
+        )
+        for i, (length, *order) in enumerate(kinds.T.tolist()):
+            at = together[kind.ravel() == i]
+            start = np.bincount(self.better[at], counts[at], m + 1)[: m + 1 - length]
+            found += np.convolve(start, _among_ties(length, *order))
+        return found
 
     @cached_property
     def kinds(self) -> tuple[IntArray, IntArray]:
@@ -1082,8 +1190,8 @@ class _Values:
         self.sample, self.gamma = sample, gamma
         self.wanted, self._built = list(wanted), dict[tuple[Metric, Protocol], FloatArray]()
         self._unbiased: dict[Metric, bool] = {}
-        self._fitted: dict[tuple[str, ...], priors.FittedPrior] = {}
-        self._expanded: dict[tuple[str, ...], priors.Expansion] = {}
+        self._fitted: dict[tuple[str, _Band, tuple[str, ...]], priors.FittedPrior] = {}
+        self._expanded: dict[tuple[_Band, tuple[str, ...]], priors.Expansion] = {}
 
     def of(self, of: Metric, name: str, leave_out: bool = False) -> dict[str, _Found]:
         """Estimates of a metric for all recommenders by a named estimator.
@@ -1119,17 +1227,50 @@ class _Values:
 
         return build, ways.get(name, "smooth")
 
+    def _bands(self, of: Metric) -> list[_Band]:
+        """Places that a metric looks at: each of the first nine alone, then more and more together.
+
+        The metric's term of an item is a weight, for how many relevant items its ranking has,
+        times a function of its place and rank. An average over rankings with few and with many
+        relevant items is therefore one over weighted items, place by place, and all that it needs
+        of the items of a place is the distribution of their ranks.
+        """
+        numbers = self.sample.numbers[0].tolist()
+        reach = 1 if of.kind in ("hit", "rr", "accuracy") else of.k or numbers[-1]
+        weights = tuple(float(of.term(1, 1, many, many + 1)) for many in numbers)
+        bands, first = [], 1
+        while first <= min(reach, numbers[-1]):
+            last = min(first + max(first // 5, 1) - 1, reach, numbers[-1])
+            bands.append(_Band(first, last, weights))
+            first = last + 1
+        return bands
+
+    def _terms(self, of: Metric, band: _Band, above: IntArray) -> FloatArray:
+        """A metric's terms without weights, for the places of a band, and so many items above."""
+        j, n_items = np.array(band.places)[:, np.newaxis], self.sample.mean_items + band.last - 1
+        terms = of.term(above + j, j, band.last, n_items)
+        return np.asarray(terms / of.term(1, 1, band.last, n_items))
+
     def _plugged_in(self, of: Metric, name: str, recommender: str) -> _Found:
-        """The metric of a fitted prior, and for maximum entropy its expansion in the users."""
-        fit, protocol = self._fit(name, recommender)
-        assert isinstance(protocol.n_items, int)
-        value = priors.plug_in(fit, of, protocol.n_items)
+        """The metric of fitted priors, and for maximum entropy its expansion in the users."""
+        sample, users = self.sample, self.sample.users[recommender]
+        rows = np.zeros((int(sample.relevant.max()), int(sample.negatives.min()) + 1))
+        for band in self._bands(of):
+            shares = self._shares(band, recommender)
+            if not shares.any():
+                continue
+            mass = self._fit(name, band, recommender).mass
+            ranks, mass = priors.listed(mass)
+            own = rows[band.first - 1 : band.last]
+            own += (self._terms(of, band, ranks - 1) @ mass)[:, np.newaxis]
+            if name == "maximum entropy":
+                moves = self._expansion(band, recommender)
+                target = shares @ self._terms(of, band, moves.ranks - 1) / shares.sum()
+                own += moves.influence(target)
+        worth = self.worth(self._of_thinned(of, rows), "constant")
         if name == "maximum likelihood":  # jumps from a few ranks to others: nothing to expand
-            return _Found(value, self.sample.users[recommender], np.nan, {})
-        moves = self._expansion(recommender)
-        found = value + moves.influence(of.term(moves.ranks, 1, 1, protocol.n_items))
-        worth = self.worth(self._of_thinned(found), "constant")
-        return replace(_Found.of(self.sample, recommender, worth), value=value)
+            return _Found(sample.mean({recommender: worth}, users), users, np.nan, {})
+        return _Found.of(sample, recommender, worth)
 
     def _with_fitted_prior(self, of: Metric) -> dict[str, _Found]:
         """Bias-variance with the maximum entropy fit to all recommenders together as its prior.
@@ -1138,78 +1279,112 @@ class _Values:
         whichever recommender, do to the prior and so to all values.
         """
         sample, names = self.sample, self.sample.names
-        moves = self._expansion(*names)
-        prior = dict(zip(moves.ranks.tolist(), moves.mass.tolist(), strict=True))
-        slopes = np.zeros((moves.ranks.size, len(names)))
-        tables = {}
-        for one in sample.classes:
-            protocol = self._mean_protocol(one.n_negatives)
-            values = corrections.bias_variance(of, protocol, self.gamma, prior).values
-            tables[one.n_negatives] = values[np.newaxis]
-            shares = [sample.at_ranks(r, one) / sample.users[r] for r in names]
-            leads = moves.rows
-            if one.n_negatives + 1 > leads.shape[1]:
-                leads = law(one.n_negatives, moves.ranks - 1, protocol.pool, protocol.replacement)
-            exact = of.term(moves.ranks, 1, 1, protocol.n_items)
-            slopes += _slopes(values, np.column_stack(shares), leads, moves.mass, exact, self.gamma)
+        most, fewest = int(sample.relevant.max()), int(sample.negatives.min())
+        tables = {m: np.zeros((most, m + 1)) for m in np.unique(sample.negatives).tolist()}
+        pulls = np.zeros((len(names), most, fewest + 1))
+        for band in self._bands(of):
+            moves = self._expansion(band, *names)
+            prior = dict(zip(moves.ranks.tolist(), moves.mass.tolist(), strict=True))
+            exact = self._terms(of, band, moves.ranks - 1)
+            slopes = np.zeros((moves.ranks.size, len(names)))
+            for m, table in tables.items():
+                protocol = self._mean_protocol(m, band.last)
+                made = corrections.bias_variance(of, protocol, self.gamma, prior).values
+                scale = float(of.term(1, 1, band.last, protocol.n_items))
+                leads = moves.rows
+                if m + 1 > leads.shape[1]:
+                    leads = law(m, moves.ranks - 1, protocol.pool, protocol.replacement)
+                for j, own in zip(band.places, exact, strict=True):
+                    table[j - 1] = np.atleast_2d(made)[j - 1] / scale
+                    weights = sample.weighted(replace(band, first=j, last=j))
+                    shares = [sample.at_ranks(r, m, weights) / sample.users[r] for r in names]
+                    slopes += _slopes(
+                        table[j - 1], np.column_stack(shares), leads, moves.mass, own, self.gamma
+                    )
+            weights = sample.weighted(band)
+            total = sum(float(counts @ weights) for counts in sample.counts.values())
+            pulls[:, band.first - 1 : band.last] = (moves.influence(slopes) / total).T[:, None]
 
-        def build(protocol: Protocol) -> FloatArray:
-            return tables[protocol.n_negatives]
-
-        worth, pulls = self.worth(build, "constant"), moves.influence(slopes)
-        total = sum(sample.users.values())
+        worth = self.worth(self._of_rows(of, tables.__getitem__), "constant")
         found = {}
-        for i, recommender in enumerate(names):
+        for recommender, pull in zip(names, pulls, strict=True):
             users = sample.users[recommender]
             value = sample.mean({recommender: worth}, users)
-            pull = self.worth(self._of_thinned(pulls[:, i]), "constant")
-            parts = dict.fromkeys(names, pull * (users / total))
+            parts = dict.fromkeys(names, self.worth(self._of_thinned(of, pull * users), "constant"))
             if sample.same_users:
                 parts[recommender] = parts[recommender] + worth
                 found[recommender] = _Found.over(sample, parts, users, value)
             else:  # other recommenders' users count too
-                parts[recommender] = parts[recommender] + (worth - value)
+                parts[recommender] = parts[recommender] + (worth - value / sample.relevant)
                 error = sample.error(parts, users, 0.0)
                 found[recommender] = _Found(value, users, error, parts)
         return found
 
-    def _fit(self, name: str, *recommenders: str) -> tuple[priors.FittedPrior, Protocol]:
+    def _fit(self, name: str, band: _Band, *recommenders: str) -> priors.FittedPrior:
         """The distribution of true ranks fitted to the sampled ranks of some recommenders."""
-        protocol = self._mean_protocol(int(self.sample.negatives.min()))
-        key = (name, *recommenders)
+        key = (name, band, recommenders)
         if key not in self._fitted:
             fit = {
                 "maximum likelihood": priors.maximum_likelihood,
                 "maximum entropy": priors.maximum_entropy,
             }[name]
-            self._fitted[key] = fit(self._counts(*recommenders), protocol)
-        return self._fitted[key], protocol
+            protocol = self._mean_protocol(int(self.sample.negatives.min()))
+            self._fitted[key] = fit(self._counts(band, *recommenders), protocol)
+        return self._fitted[key]
 
-    def _expansion(self, *recommenders: str) -> priors.Expansion:
+    def _expansion(self, band: _Band, *recommenders: str) -> priors.Expansion:
         """How the maximum entropy fit to the sampled ranks of some recommenders moves."""
-        if recommenders not in self._expanded:
-            fit, protocol = self._fit("maximum entropy", *recommenders)
-            moves = priors.Expansion(fit, self._counts(*recommenders), protocol)
-            self._expanded[recommenders] = moves
-        return self._expanded[recommenders]
+        key = (band, recommenders)
+        if key not in self._expanded:
+            fit = self._fit("maximum entropy", band, *recommenders)
+            protocol = self._mean_protocol(int(self.sample.negatives.min()))
+            self._expanded[key] = priors.Expansion(fit, self._counts(band, *recommenders), protocol)
+        return self._expanded[key]
 
-    def _counts(self, *recommenders: str) -> FloatArray:
-        """Users at each sampled rank, all thinned to the fewest negatives that a user has."""
+    def _shares(self, band: _Band, recommender: str) -> FloatArray:
+        """What the items at each place of a band weigh in the mean over a recommender's users."""
+        weights = self.sample.weighted(band) * self.sample.counts[recommender]
+        found = np.bincount(self.sample.position, weights, band.last + 1)[
+            band.first : band.last + 1
+        ]
+        return np.asarray(found / self.sample.users[recommender])
+
+    def _counts(self, band: _Band, *recommenders: str) -> FloatArray:
+        """Users at each sampled rank, all thinned to the fewest negatives that a user has.
+
+        Weighted items of a band are as many as that many users whose items weigh the same, with
+        one item each.
+        """
         fewest, sample = int(self.sample.negatives.min()), self.sample
-        found = np.zeros(fewest + 1)
-        for one in sample.classes:
-            counts = np.sum([sample.at_ranks(r, one) for r in recommenders], axis=0)
-            found += counts @ thinned(one.n_negatives, fewest)
-        return found
+        found, weights = np.zeros(fewest + 1), sample.weighted(band)
+        for m in np.unique(sample.negatives).tolist():
+            counts = np.sum([sample.at_ranks(r, m, weights) for r in recommenders], axis=0)
+            found += counts @ thinned(m, fewest)
+        squares = sum(float(sample.counts[r] @ weights**2) for r in recommenders)
+        return np.asarray(found * (found.sum() / squares / len(band.places)))
 
-    def _mean_protocol(self, n_negatives: int) -> Protocol:
-        items = self.sample.mean_items
-        return Protocol(items, n_negatives, replacement=self.sample.replacement)
+    def _mean_protocol(self, n_negatives: int, n_relevant: int = 1) -> Protocol:
+        return Protocol(
+            self.sample.mean_items + n_relevant - 1,
+            n_negatives,
+            replacement=self.sample.replacement,
+            n_relevant=n_relevant,
+        )
 
-    def _of_thinned(self, values: FloatArray) -> _Build:
+    def _of_thinned(self, of: Metric, rows: FloatArray) -> _Build:
         """Values for the fewest negatives, expected of any so many of a user's negatives."""
-        fewest = values.size - 1
-        return lambda protocol: (thinned(protocol.n_negatives, fewest) @ values)[np.newaxis]
+        fewest = rows.shape[1] - 1
+        return self._of_rows(of, lambda m: rows @ thinned(m, fewest).T)
+
+    def _of_rows(self, of: Metric, rows: Callable[[int], FloatArray]) -> _Build:
+        """Values from those of items of weight 1 at each place, given a number of negatives."""
+
+        def build(protocol: Protocol) -> FloatArray:
+            relevant = protocol.n_relevant
+            weight = float(of.term(1, 1, relevant, relevant + 1))
+            return np.asarray(weight * rows(protocol.n_negatives)[:relevant])
+
+        return build
 
     def worth(self, build: _Build, way: str) -> FloatArray:
         """The value of a row of each cell."""
@@ -1526,8 +1701,9 @@ def _estimators(given: Sequence[str] | str, sample: _Sample) -> list[str]:
     names = list(dict.fromkeys([given] if isinstance(given, str) else given))
     for name in names:
         if name not in ESTIMATORS:
-            near = difflib.get_close_matches(str(name), ESTIMATORS, n=1, cutoff=0.0)[0]
-            raise ValueError(f"estimator {as_written(name)} is unknown: did you mean {near!r}?")
+            near = difflib.get_close_matches(str(name), ESTIMATORS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(ESTIMATORS)}"
+            raise ValueError(f"estimator {as_written(name)} is unknown: {hint}")
         if name in FITTED and unfit:
             raise ValueError(f"estimator {name!r} does not fit this log: {unfit}")
     if not names:
@@ -1538,11 +1714,6 @@ def _estimators(given: Sequence[str] | str, sample: _Sample) -> list[str]:
 def _unfit(sample: _Sample) -> str:
     """Why no distribution of true ranks can be fitted to a log, or nothing."""
     mean, most = sample.mean_items, int(sample.negatives.max())
-    if int(sample.relevant.max()) > 1:
-        return (
-            f"a user has {int(sample.relevant.max())} relevant items, and each position among so "
-            "many would need a fit, and enough users, of its own"
-        )
     if int(sample.items.max()) > MOST_ITEMS:
         return (
             f"a user has {int(sample.items.max()):,} items, and a fit is of {MOST_ITEMS:,} at most"

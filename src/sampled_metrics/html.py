@@ -18,7 +18,7 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from .metrics import metric
-from .results import Comparison, Estimates, printable, text
+from .results import Comparison, Estimates, Plan, printable, text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +41,8 @@ DEFINITIONS = {
     "observed sampled ranks are most likely.",
     "maximum entropy": "The exact metric of the most even distribution of true ranks that agrees "
     "with the observed sampled ranks.",
-    "reported": "As naive: what a sampled evaluation reports.",
+    "reported": "The metric of the sampled ranks, which is what sampled evaluations report. It "
+    "estimates AUC, and no other exact metric.",
     "estimate": "By bias-variance, or by the naive metric where it has no bias. A single number "
     "rests on the correction's own assumptions; its bias is not in its error.",
     "standard error": "Of the average over users, who are taken as a sample; the noise of the "
@@ -49,12 +50,13 @@ DEFINITIONS = {
     "possible": "All exact values that the log does not contradict under the "
     "assumption named, at the confidence named. Where this range is wide, the sample does not say "
     "what the exact metric is.",
-    "quote": "What a sentence may quote: the estimate with its standard error where that says as "
-    "much as the range, and else the range.",
+    "quote": "What a sentence may quote: the estimate with its standard error where it has no bias "
+    "and that says as much as the range, and else the range.",
     "low, high": "Ends of Student's interval for the estimator's expectation, which is the "
     "exact metric only where the estimator has no bias.",
     "verdict": "One beats the other if the log contradicts the opposite. The chance that any "
-    "verdict of a metric is wrong is at most 1 less the confidence, where its assumption holds.",
+    "verdict of a metric is wrong is at most 1 less the confidence, where its assumption holds: "
+    "proved for AUC, simulated for other metrics.",
 }
 
 
@@ -122,6 +124,7 @@ def of_estimates(
             "sentences": [] if compared is None else compared.sentences,
             "differences": None if compared is None else compared.shown,
             "estimates": shown[here].drop(columns="metric"),
+            "assumption": estimates.assumption(name).strip(),
             "image": _image(_estimates_panel(frame[here], label)) if here.any() else "",
         })  # fmt: skip
     said = [*frame.get("estimator", []), *frame.columns, *shown.columns]
@@ -130,7 +133,6 @@ def of_estimates(
     return _filled(
         "estimates.html",
         metrics=metrics,
-        assumption=estimates.assumption().strip(),
         facts=facts,
         notes=list(dict.fromkeys(notes)),
         definitions=_defined(said),
@@ -171,14 +173,16 @@ def of_comparison(comparison: Comparison, facts: Mapping[str, object]) -> str:
     )
 
 
-def of_plan(plans: pd.DataFrame, curves: pd.DataFrame, facts: Mapping[str, object]) -> str:
+def of_plan(plan: Plan, curves: pd.DataFrame, facts: Mapping[str, object]) -> str:
     """Write the page of a plan.
 
     Parameters
     ----------
-    plans, curves : pandas.DataFrame
-        As from :func:`sampled_metrics.planning.plan` and :func:`~sampled_metrics.planning.curve`,
-        each with two columns more in front, first and second: the recommenders.
+    plan : Plan
+        As from :func:`sampled_metrics.planning.for_all`.
+    curves : pandas.DataFrame
+        As from :func:`~sampled_metrics.planning.curve`, of each pair, by
+        :func:`~sampled_metrics.planning.for_pairs`.
     facts : mapping of str to object
         As for :func:`of_estimates`.
 
@@ -195,24 +199,24 @@ def of_plan(plans: pd.DataFrame, curves: pd.DataFrame, facts: Mapping[str, objec
     Examples
     --------
     >>> from . import Protocol, planning
-    >>> pair, given = pd.DataFrame({"first": ["A"], "second": ["B"]}), ({1: 1.0}, {9: 1.0})
-    >>> samples = [Protocol(100, m) for m in (5, 10)]
-    >>> found = planning.plan(*given, "ap", samples[-1], 5, estimators=["naive"]).frame
-    >>> by = planning.curve(*given, "ap", samples, 5, estimators=["naive"])
-    >>> page = of_plan(pair.merge(found, "cross"), pair.merge(by, "cross"), {})
+    >>> ranks, samples = {"A": {1: 1.0}, "B": {9: 1.0}}, [Protocol(100, m) for m in (5, 10)]
+    >>> found = planning.for_all(ranks, "ap", samples[-1], 5, estimators="naive")
+    >>> by = planning.for_pairs(planning.curve, ranks, "ap", samples, 5, estimators="naive")
+    >>> page = of_plan(found, by, {})
     >>> page.count("<table>"), page.count("<img ")
     (1, 2)
     """
     pairs = []
-    for (first, second), rows in plans.groupby(["first", "second"], sort=False):
+    for (first, second), rows in plan.frame.groupby(["first", "second"], sort=False):
         drawn = curves[(curves["first"] == first) & (curves["second"] == second)]
         pairs.append({
             "name": f"{printable(str(first))} and {printable(str(second))}",
             "images": {what: _image(_plan_panel(drawn, what)) for what in _VARIED},
-            "plans": rows.drop(columns=["first", "second"]),
+            "plans": rows.drop(columns=["first", "second", "ties"]),
         })  # fmt: skip
-    definitions = _defined(plans["estimator"])
-    return _filled("plan.html", pairs=pairs, facts=facts, definitions=definitions)
+    definitions = _defined(plan.frame["estimator"])
+    said = {"sentences": plan.sentences, "enough": plan.enough}
+    return _filled("plan.html", pairs=pairs, facts=facts, definitions=definitions, **said)
 
 
 def of_table(title: str, frame: pd.DataFrame, caption: str, notes: Sequence[str] = ()) -> str:

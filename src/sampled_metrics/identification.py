@@ -45,11 +45,13 @@ _ALIKE, _ALIKE_SETS, _FEW = 1.1, 2.0, 0.03
 _TAIL, _HEAD = 2, 24
 #: Ranks that the bounds look at: all up to the first number, then so many per column.
 _EVERY, _FINER = 4_096, 16
+#: The steepest of geometric distributions, which is at the first rank alone, and how many.
+_STEEPEST, _RATES = 40.0, 96
 #: Deviances that a profile is drawn at.
 LEVELS = (4.0, 12.0)
-#: Deviance that a bound may lie below a profile before ranks are added, how often they are, and
-#: how many for one part.
-_NEAR, _ROUNDS, _MORE = 0.05, 8, 12
+#: Deviance that a bound may lie below a profile before ranks are added: near the levels, away from
+#: them, and where a line was drawn before. How often ranks are added, and how many for one part.
+_NEAR, _AWAY, _NEARER, _ROUNDS, _MORE = 0.05, 0.5, 0.005, 8, 12
 #: How near to its optimum a programme is solved, as a part of that.
 _AIM = 0.1
 #: How much of an interval's width either end may leave open, and lines that are drawn until then.
@@ -85,15 +87,32 @@ class Shape:
         How many times fewer users, at most, there are at a rank of {2, 3} than at rank 1, at one
         of {4, ..., 7} than at one of {2, 3}, and so on while the ranks are among the first; at
         least 1, and infinite if the fall may be of any steepness.
+    geometric : bool
+        Whether the users at these ranks are moreover a mixture of geometric distributions that
+        are cut off there: users of several kinds, and of each kind there are so many per cent
+        fewer at every rank than at the one before. It is a sharper assumption, and true of fewer
+        recommenders.
 
     Examples
     --------
     >>> print(Shape())
-    deeper ranks have fewer users among those with fewer than 10 negatives above them
+    deeper ranks have fewer users, down to the rank with 10 negatives above it on average
+
+    Of 2,000 users 700 have none of 20 negatives above their item, and 300 one. How many have it
+    among the first ten of 1,000?
+
+    >>> counts = [700, 300, 180, 130, 100, 80, 70, 60, 50, 45, 40, 35, 30, 30, 25, 25, 20, 20, 20]
+    >>> counts, protocol = [*counts, 20, 20], Protocol(n_items=1_000, n_negatives=20)
+    >>> for shape in (Shape(), Shape(geometric=True)):
+    ...     found = interval(counts, protocol, "recall@10", shape=shape)
+    ...     print(round(found.low, 2), round(found.high, 2))
+    0.1 0.29
+    0.13 0.24
     """
 
     head: float = 10.0
     steepness: float = np.inf
+    geometric: bool = False
 
     def __post_init__(self) -> None:
         for name, low in (("head", 0.0), ("steepness", 1.0)):
@@ -102,14 +121,16 @@ class Shape:
                 raise ValueError(
                     f"{name} must be a number >= {max(low, 1e-9):g}, got {as_written(value)}"
                 )
+        if not isinstance(self.geometric, bool):
+            raise ValueError(f"geometric must be True or False, got {as_written(self.geometric)}")
 
     def __str__(self) -> str:
-        fall = ""
+        fall = ", in a mixture of geometric distributions" if self.geometric else ""
         if np.isfinite(self.steepness):
-            fall = f", at most {self.steepness:g} times fewer from one doubling to the next"
+            fall += f", and at most {self.steepness:g} times fewer from one doubling to the next"
         return (
-            f"deeper ranks have fewer users among those with fewer than {self.head:g} negatives "
-            f"above them{fall}"
+            f"deeper ranks have fewer users{fall}, down to the rank with {self.head:g} negatives "
+            "above it on average"
         )
 
 
@@ -117,8 +138,8 @@ def _rung(shape: Shape | None) -> str:
     """The name of a rung of the ladder, as a verdict gives it."""
     if shape is None:
         return "proven"
-    steepness = shape.steepness
-    return "if decreasing" + (f", at most {steepness:g} times" if np.isfinite(steepness) else "")
+    assumed, steepness = "if geometric" if shape.geometric else "if decreasing", shape.steepness
+    return assumed + (f", at most {steepness:g} times" if np.isfinite(steepness) else "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +227,9 @@ class Profile:
         For each level of the lower end, then of the upper one, and each part: for each cell of
         sampled ranks, how many times likelier it is, as a logarithm, under the best distribution
         than under the one where a line touches near the level.
+    reached : tuple of ndarray of float, shape (k, 2)
+        Towards the lower end and towards the upper one: values of distributions that were found,
+        in order, and deviances that they have at most.
 
     Examples
     --------
@@ -229,6 +253,7 @@ class Profile:
     gap: float
     fit: Fit
     scores: list[list[FloatArray]] = field(repr=False)
+    reached: tuple[FloatArray, ...] = field(default=(), repr=False)
 
     def deviance(self, value: FloatArray) -> FloatArray:
         """The largest of the lines, and of 0, at each value."""
@@ -322,6 +347,36 @@ def meeting(first: Profile, second: Profile) -> float:
     # Falling on the left and rising on the right: slopes that both have here.
     low, high = max(sides[0][1], sides[1][0]), min(sides[0][0], sides[1][1])
     return 0.5 * (low + high) if high >= low else max(low, high)
+
+
+def together(first: Profile, second: Profile) -> float:
+    """How far two likelihoods fall, at most, if the first metric is not above the second.
+
+    Distributions that were found have such metrics, or mixtures of them: a mixture's deviance is
+    at most that of its parts, in their shares.
+
+    See Also
+    --------
+    Programme.apart : How far they fall at least.
+
+    Examples
+    --------
+    A has 0.4 at no loss and 0.3 at one of 4, B has 0.3 at no loss: it costs 4 at most that A is not
+    above B, and nothing that B is not above A.
+
+    >>> none, fit = np.empty(0), Fit(0.0, 1)
+    >>> a = np.array([[0.3, 4.0], [0.4, 0.0]]), np.array([[0.4, 0.0]])
+    >>> b = np.array([[0.3, 0.0]]), np.array([[0.3, 0.0]])
+    >>> a, b = (Profile(none, none, (0.0, 1.0), 0.0, fit, [], reached) for reached in (a, b))
+    >>> together(a, b), together(b, a)
+    (4.0, 0.0)
+    """
+    if not (first.reached and second.reached):
+        return np.inf
+    down, up = first.reached[0], second.reached[1]
+    values = np.concatenate([down[:, 0], up[:, 0]])
+    falls = np.interp(values, down[:, 0], down[:, 1], left=np.inf)
+    return float((falls + np.interp(values, up[:, 0], up[:, 1], right=np.inf)).min())
 
 
 def quantile(confidence: float) -> float:
@@ -499,10 +554,10 @@ def _of_unequal(
             "protocol must have one n_items and one relevant item where negatives are not drawn "
             f"alike, got {protocol!r}"
         )
-    if shape is not None and np.isfinite(shape.steepness):
+    if shape is not None and (np.isfinite(shape.steepness) or shape.geometric):
         raise ValueError(
-            "shape must have no steepness where negatives are not drawn alike, got "
-            f"{shape.steepness:g}"
+            "shape must have no steepness, and not be geometric, where negatives are not drawn "
+            f"alike, got {shape!r}"
         )
     seen, m = _finite(counts), protocol.n_negatives
     if seen.shape != (m + 1,):
@@ -552,9 +607,10 @@ any true ranks: deviance 93 on at most 4 degrees of freedom, p-value 3e-19
     """
     if fit.p_value < REFUTED:
         why = "the protocol at any true ranks" if shape is None else f"the assumption that {shape}"
+        p_value = f"{fit.p_value:.1g}" if fit.p_value else "below 1e-300"
         raise IncompatibleError(
             f"{whose} contradict {why}: deviance {fit.deviance:.0f} on at most {fit.cells} "
-            f"degrees of freedom, p-value {fit.p_value:.1g}"
+            f"degrees of freedom, p-value {p_value}"
         )
 
 
@@ -778,7 +834,9 @@ class _Columns:
     last : ndarray of int, shape (k,)
         The last rank of each, less the position.
     head : ndarray of bool, shape (k,)
-        Whether it is spread evenly over all ranks down to there, or at that rank alone.
+        Whether it is spread over all ranks down to there, or at that rank alone.
+    rate : ndarray of float, shape (k,)
+        Of the logarithm's fall from rank to rank where it is spread, 0 if evenly.
     first : ndarray of int
         Those that a programme begins with, `cover` among them.
     cover : ndarray of int
@@ -791,6 +849,7 @@ class _Columns:
     falls: FloatArray
     last: IntArray
     head: np.ndarray
+    rate: FloatArray
     first: IntArray
     cover: IntArray
 
@@ -813,28 +872,28 @@ def _at_ranks(pool: int, m: int, replacement: bool) -> tuple[IntArray, FloatArra
 @lru_cache(maxsize=16)
 def _mixed(
     pools: tuple[int, ...], m: int, replacement: bool, shape: Shape | None
-) -> tuple[FloatArray, FloatArray, IntArray, np.ndarray, IntArray]:
-    """What the columns of a part are for any metric: `laws`, `falls`, `last`, `head`, `cover`."""
+) -> tuple[FloatArray, FloatArray, IntArray, np.ndarray, FloatArray, IntArray]:
+    """What the columns of a part are for any metric: all but `low`, `high` and `first`."""
     found = [_of_pool(pool, m, replacement, shape) for pool in pools]
     laws = np.concatenate([one[0] for one in found])
     # Catalogues of one part are alike, but one may have a doubling more among its first ranks.
     most = max(len(one[1]) for one in found)
-    falls = np.concatenate([np.pad(f, ((0, most - len(f)), (0, 0))) for _, f, _, _ in found], 1)
-    last, head = (np.concatenate([one[i] for one in found]) for i in (2, 3))
+    falls = np.concatenate([np.pad(f, ((0, most - len(f)), (0, 0))) for _, f, *_ in found], 1)
+    last, head, rate = (np.concatenate([one[i] for one in found]) for i in (2, 3, 4))
     cover = np.unique(laws.argmax(axis=0))
-    for each in (laws, falls, last, head, cover):
+    for each in (laws, falls, last, head, rate, cover):
         each.setflags(write=False)
-    return laws, falls, last, head, cover
+    return laws, falls, last, head, rate, cover
 
 
 def _of_pool(
     pool: int, m: int, replacement: bool, shape: Shape | None
-) -> tuple[FloatArray, FloatArray, IntArray, np.ndarray]:
+) -> tuple[FloatArray, FloatArray, IntArray, np.ndarray, FloatArray]:
     above, laws = _at_ranks(pool, m, replacement)
     last = _head(pool, m, shape)
     falls, inside = np.zeros((0, above.size)), above < last
-    if not last:
-        return laws, falls, above, inside
+    if not last or shape is None:
+        return laws, falls, above, inside, np.zeros(above.size)
     ends = above[inside]  # of stretches of ranks, whose middle stands for them
     widths = np.diff(ends, prepend=-1)
     if (widths > 1).any():
@@ -843,14 +902,42 @@ def _of_pool(
     else:
         of_stretch = laws[inside]
     even = np.cumsum(of_stretch * widths[:, np.newaxis], axis=0) / (ends + 1.0)[:, np.newaxis]
+    rate, mixed = _spread(ends, shape)
+    beyond = int((~inside).sum())
+    falls = np.zeros((0, rate.size + beyond))
     doublings = int(np.log2(last + 1))
-    if shape is not None and np.isfinite(shape.steepness) and doublings > 1:
+    if np.isfinite(shape.steepness) and doublings > 1:
         starts = 2 ** np.arange(doublings + 1) - 1.0
         within = np.clip((ends + 1.0)[:, np.newaxis] - starts, 0.0, None)
         users = -np.diff(within, axis=1) / (ends + 1.0)[:, np.newaxis]
-        users = np.pad(users.T, ((0, 0), (0, int((~inside).sum()))))
+        users = np.pad((users if mixed is None else mixed @ users).T, ((0, 0), (0, beyond)))
         falls = users[1:] - 2.0 / shape.steepness * users[:-1]
-    return np.concatenate([even, laws[~inside]]), falls, above, inside
+    down = ends if mixed is None else np.full(rate.size, ends[-1])
+    return (
+        np.concatenate([even if mixed is None else mixed @ even, laws[~inside]]),
+        falls,
+        np.concatenate([down, above[~inside]]),
+        np.arange(rate.size + beyond) < rate.size,
+        np.pad(rate, (0, beyond)),
+    )
+
+
+def _spread(ends: IntArray, shape: Shape) -> tuple[FloatArray, FloatArray | None]:
+    """The rates of what is spread over the first ranks, as mixtures of what is spread evenly.
+
+    Returns the rates, and a row for each with the weights of the even spreads down to each of
+    `ends`, of geometric distributions that are cut off after the last one; None where these even
+    spreads themselves are meant. Of all rates so many are taken that a mixture of two neighbours
+    is nearly any that lies between.
+    """
+    if not shape.geometric:
+        return np.zeros(ends.size), None
+    size = ends[-1] + 1.0
+    rate = np.append(np.geomspace(_STEEPEST, 0.1 / size, _RATES), 1e-9 / size)
+    upto = np.expm1(-rate[:, np.newaxis] * (ends + 1.0)) / np.expm1(-rate * size)[:, np.newaxis]
+    each = np.diff(upto, axis=1, prepend=0.0) / np.diff(ends, prepend=-1)
+    drops = np.maximum(-np.diff(each, axis=1, append=0.0), 0.0)
+    return rate, drops * (ends + 1.0)
 
 
 def _head(pool: int, m: int, shape: Shape | None) -> int:
@@ -860,7 +947,8 @@ def _head(pool: int, m: int, shape: Shape | None) -> int:
 
 
 def _columns(part: _Part, shape: Shape | None) -> _Columns:
-    laws, falls, last, head, cover = _mixed(part.pools, part.m, part.replacement, shape)
+    *mixed, cover = _mixed(part.pools, part.m, part.replacement, shape)
+    laws, falls, last, head, rate = mixed
     found = [_valued(part, pool, shape) for pool in part.pools]
     starts = np.cumsum([0, *(low.size for low, _, _ in found)])
     # Far from the top the columns of one catalogue are as good as those of another like it.
@@ -868,9 +956,8 @@ def _columns(part: _Part, shape: Shape | None) -> _Columns:
     begin = [first + at for (_, _, first), at in zip(found, starts, strict=False)]
     begin[1:] = [first[last[first] < near] for first in begin[1:]]
     low, high = (np.concatenate([one[i] for one in found]) for i in (0, 1))
-    return _Columns(
-        laws, low, high, falls, last, head, np.unique(np.concatenate([*begin, cover])), cover
-    )
+    first = np.unique(np.concatenate([*begin, cover]))
+    return _Columns(laws, low, high, falls, last, head, rate, first, cover)
 
 
 def _valued(part: _Part, pool: int, shape: Shape | None) -> tuple[FloatArray, FloatArray, IntArray]:
@@ -883,21 +970,26 @@ def _valued(part: _Part, pool: int, shape: Shape | None) -> tuple[FloatArray, Fl
     few = np.array([0, 1, 2, 3, *spread, *above[drops], *above[drops + 1]])
     few = np.clip(few, 0, pool)
     last = _head(pool, part.m, shape)
-    if not last:
+    if not last or shape is None:
         return low, high, np.unique(np.searchsorted(above, np.unique(np.round(few))))
     inside = above < last
     ends, every = above[inside], np.arange(last)
     means = [(np.cumsum(term) / (every + 1.0))[ends] for term in part.terms(pool, every)]
-    steps = np.geomspace(1, last, _HEAD)
-    head_first = np.searchsorted(
-        ends, np.clip([*range(12), *steps - 1, *above[drops]], 0, ends[-1])
-    )
+    rate, mixed = _spread(ends, shape)
+    if mixed is not None:
+        means = [mixed @ each for each in means]
+        head_first = np.arange(0, rate.size, 4)
+    else:
+        steps = np.geomspace(1, last, _HEAD)
+        head_first = np.searchsorted(
+            ends, np.clip([*range(12), *steps - 1, *above[drops]], 0, ends[-1])
+        )
     tail_first = np.searchsorted(above[~inside], [x for x in few if x > ends[-1]])
     tail_first = tail_first[tail_first < (~inside).sum()]
     return (
         np.concatenate([means[0], low[~inside]]),
         np.concatenate([means[1], high[~inside]]),
-        np.unique(np.concatenate([head_first, ends.size + tail_first]).astype(np.int64)),
+        np.unique(np.concatenate([head_first, means[0].size + tail_first]).astype(np.int64)),
     )
 
 
@@ -1015,7 +1107,7 @@ class Programme:
             return [Profile(none, none, self.partition.range, 0.0, fit, []) for _ in samples]
         every, base = self._based([(sample, side) for sample in samples for side in (0, 1)])
         signs, units = np.tile([1.0, -1.0], len(samples)), _units(every)
-        tries, rounds = 1 if rough or len(levels) > 1 else _TRIES, 1 if rough else _ROUNDS
+        tries = 1 if rough or len(levels) > 1 else _TRIES
         low, high = self.partition.range
         traces = [
             _Trace(sign, n, base.part([i]), self.partition)
@@ -1026,21 +1118,27 @@ class Programme:
         spread = np.sqrt(np.maximum(base.value - low, (high - low) / units) * (high - low) / units)
         slope = signs * np.sqrt(middle) / spread
         whole = list(range(len(every)))
-        near, drawn = self._drawn(traces, every, whole, slope, base, 1), []
+        near, drawn = self._drawn(traces, every, whole, slope, base, _AWAY), []
         if len(levels) > 1:
-            slope = np.array([one.towards(middle) for one in traces])
-            near = self._drawn(traces, every, whole, slope, near, rounds)
+            slope = np.array([one.towards(middle)[0] for one in traces])
+            near = self._drawn(traces, every, whole, slope, near, _AWAY if rough else _NEAR)
         for level in levels:
             for _ in range(tries):
                 ends = np.array([one.end(level) for one in traces])
                 gaps = np.array([one.gap(level) for one in traces])
                 enough = _ENOUGH * np.repeat(ends[1::2] - ends[::2], 2)
                 far = np.array([one.far(level) for one in traces])
-                left = np.flatnonzero(far & (gaps > np.maximum(enough, 1e-7))).tolist()
+                left = np.flatnonzero(
+                    (far | (tries > 1)) & (gaps > np.maximum(enough, 1e-7))
+                ).tolist()
+                aims = {i: traces[i].towards(level) for i in left}
+                left = [i for i in left if aims[i][1] > 0]
                 if not left:
                     break
-                slope = np.array([traces[i].towards(level) for i in left])
-                again = self._drawn(traces, every, left, slope, near.part(left), rounds)
+                slope, close = np.array([aims[i] for i in left]).T
+                again = self._drawn(
+                    traces, every, left, slope, near.part(left), _AWAY if rough else close
+                )
                 near = again if len(left) == len(every) else near.updated(left, again)
             drawn.append(near)
         return [
@@ -1055,13 +1153,14 @@ class Programme:
         some: list[int],
         slopes: FloatArray,
         begin: _Solved,
-        rounds: int,
+        near: FloatArray | float,
     ) -> _Solved:
         """The mixtures where lines of given slopes touch some profiles, added to these."""
         samples = [every[i] for i in some]
-        found = self._solved(samples, slopes / (2.0 * _units(samples)), begin, rounds)
+        nears = np.broadcast_to(near, slopes.shape)
+        found = self._solved(samples, slopes / (2.0 * _units(samples)), begin, nears)
         for place, i in enumerate(some):
-            traces[i].add(float(slopes[place]), found, place)
+            traces[i].add(float(slopes[place]), found, place, bool(nears[place] <= _NEAR))
         return found
 
     def apart(
@@ -1127,12 +1226,12 @@ class Programme:
         samples: Sequence[list[FloatArray]],
         slopes: FloatArray,
         begin: _Solved | None = None,
-        rounds: int = _ROUNDS,
+        near: FloatArray | float = _NEAR,
     ) -> _Solved:
         """The likeliest mixtures of each sample where the metric costs so much a user.
 
-        Each part of each sample is a problem of its own, of few columns: to those that `begin`
-        needs the ones that its bound lacks are added.
+        Each part of each sample is a problem of its own, of few columns: to the first ones, and to
+        those that `begin` needs, the ones that its bound lacks are added.
         """
         parts, cells_ = len(self.columns), max(one.laws.shape[1] for one in self.columns)
         units, size = _units(samples), (len(samples), parts)
@@ -1143,18 +1242,19 @@ class Programme:
         # The side that is sought: the least metric where it costs, else the most.
         down = (slopes > 0) | ((slopes == 0) & (np.arange(len(samples)) % 2 == 0))
         targets = [(one.high, one.low) for one in self.columns]
-        # A deviance of 1 for one part, and how far from its optimum a programme may stay.
-        unit = 1.0 / (2.0 * units * parts)
-        near = np.repeat(np.maximum(_AIM * _NEAR * unit, _ROUNDING)[:, np.newaxis], parts, axis=1)
+        # How far below each part's optimum its bound may stay, and from it the programme.
+        wide = near / (2.0 * units * parts)
+        aim = np.repeat(np.maximum(_AIM * wide, _ROUNDING)[:, np.newaxis], parts, axis=1)
         at, weights, prices = np.empty((3, *size), dtype=object)
         for i, g in np.ndindex(size):
             at[i, g] = self.columns[g].first
             if begin is not None:
-                at[i, g] = self._needed(g, begin.at[i][g], begin.weights[i][g], float(units[i]))
+                needed = begin.weights[i][g] * units[i] > 0.1  # columns with a tenth of a user
+                at[i, g] = np.union1d(at[i, g], begin.at[i][g][needed])
         value, likelihood, bound = np.zeros((3, *size))
         expected, todo = np.ones((*size, cells_)), list(np.ndindex(size))
-        for left in range(rounds, -1, -1):
-            self._mix(todo, at, weights, prices, shares, slopes, down, near)
+        for left in range(_ROUNDS, -1, -1):
+            self._mix(todo, at, weights, prices, shares, slopes, down, aim)
             lacking: dict[tuple[int, ...], IntArray] = {}
             for g, one in enumerate(self.columns):
                 some = [i for i, part in todo if part == g]
@@ -1175,25 +1275,26 @@ class Programme:
                     value[i, g] = self.shares[g] * (weights[i, g] @ target[at[i, g]])
                     likelihood[i, g] = logs[place]
                     bound[i, g] = c[place].sum() - logs[place] + gradient.min()
-                    enough = gradient[at[i, g]].min() - 0.1 * _NEAR * unit[i]
+                    enough = gradient[at[i, g]].min() - 0.1 * wide[i]
                     if left:
                         lacking[i, g] = local_maxima(-gradient, -enough, _MORE)
             lacks = slopes[:, np.newaxis] * value - likelihood - bound
-            far = lacks.sum(axis=1) > parts * _NEAR * unit
+            far = lacks.sum(axis=1) > parts * wide
             if not left or not far.any():
                 break
             todo, before = [], todo
             for i, g in before:
-                if not far[i] or lacks[i, g] <= 0.5 * _NEAR * unit[i]:
+                if not far[i] or lacks[i, g] <= 0.5 * wide[i]:
                     continue
                 more = np.setdiff1d(lacking[i, g], at[i, g])
                 if more.size:
                     kept = at[i, g]
-                    if left == rounds:
-                        kept = self._needed(g, kept, weights[i, g], float(units[i]))
+                    if left == _ROUNDS:
+                        kept = kept[weights[i, g] * units[i] > 0.1]
+                        kept = np.union1d(kept, self.columns[g].cover)
                     at[i, g] = np.union1d(kept, more)
-                elif near[i, g] > _ROUNDING:
-                    near[i, g] = max(0.1 * near[i, g], _ROUNDING)
+                elif aim[i, g] > _ROUNDING:
+                    aim[i, g] = max(0.1 * aim[i, g], _ROUNDING)
                 else:
                     continue
                 todo.append((i, g))
@@ -1208,10 +1309,6 @@ class Programme:
             at.tolist(),
             weights.tolist(),
         )
-
-    def _needed(self, g: int, at: IntArray, weights: FloatArray, units: float) -> IntArray:
-        """Columns that hold a tenth of a user or more, and those that show all cells."""
-        return np.union1d(at[weights * units > 1e-1], self.columns[g].cover)
 
     def _mix(
         self,
@@ -1267,7 +1364,8 @@ class Programme:
         scores = [_scores(fewer, base, one, side) for side in (2 * i, 2 * i + 1) for one in drawn]
         gap = float(max(one.gap(level) for one in traces for level in levels))
         fit = self._fit(fewer, base.expected[2 * i])
-        return Profile(lines[:, 0], lines[:, 1], self.partition.range, gap, fit, scores)
+        reached = tuple(one.reached_values() for one in traces)
+        return Profile(lines[:, 0], lines[:, 1], self.partition.range, gap, fit, scores, reached)
 
     def masses(self, sample: list[FloatArray], slope: float) -> dict[int, float]:
         """Users at each rank where a line of that slope touches the profile of a sample."""
@@ -1284,9 +1382,10 @@ class Programme:
                 if weight <= 1e-6:
                     continue
                 last, mass = int(one.last[at]), self.shares[g] * float(weight)
-                ranks = range(last + 1) if one.head[at] else (last,)
-                for above in ranks:
-                    found[above + position] = found.get(above + position, 0.0) + mass / len(ranks)
+                ranks = np.arange(last + 1) if one.head[at] else np.array([last])
+                each = np.exp(-one.rate[at] * (ranks - ranks[0]))
+                for above, share in zip(ranks.tolist(), (each / each.sum()).tolist(), strict=True):
+                    found[above + position] = found.get(above + position, 0.0) + mass * share
         return dict(sorted(found.items()))
 
     def _fit(self, sample: list[FloatArray], expected: FloatArray) -> Fit:
@@ -1346,16 +1445,20 @@ class _Trace:
         #: How far out, deviance at most, and slope without its sign; the likeliest mixture first.
         self.points: list[tuple[float, float, float]] = []
         self._point(0.0, base, 0)
+        #: Deviances where lines touch.
+        self.touched: list[float] = []
 
     def _point(self, slope: float, found: _Solved, at: int) -> None:
         deviance = 2.0 * self.units * max(self.most - float(found.likelihood[at]), 0.0)
         self.points.append((-self.sign * float(found.value[at]), deviance, abs(slope)))
 
-    def add(self, slope: float, found: _Solved, at: int) -> None:
-        """A line, and the point where it touches."""
+    def add(self, slope: float, found: _Solved, at: int, near: bool = True) -> None:
+        """A line, and the point where it touches, or only nearly so."""
         least = 2.0 * self.units * (float(found.bound[at]) + self.reached)
         self.lines.append((least + slope * self.partition.rest, -slope))
         self._point(slope, found, at)
+        if near:
+            self.touched.append(self.points[-1][1])
 
     def end(self, level: float) -> float:
         """The value of the metric that no distribution of that deviance is beyond."""
@@ -1377,27 +1480,59 @@ class _Trace:
                     reached.append(out + part * (further - out))
         return max(-self.sign * self.end(level) - max(reached), 0.0)
 
+    def reached_values(self) -> FloatArray:
+        """Values of the metric, in order, and the deviances that they have at most."""
+        found = np.array([(-self.sign * out, deviance) for out, deviance, _ in self.points])
+        return np.asarray(found[np.argsort(found[:, 0])])
+
     def far(self, level: float) -> bool:
         """Whether no line touches within a fiftieth of the level."""
-        return all(abs(deviance - level) > 0.02 * level for _, deviance, _ in self.points)
+        return all(abs(deviance - level) > 0.02 * level for deviance in self.touched)
 
-    def towards(self, level: float) -> float:
-        """The slope of a line that touches near a level, with the sign of a cost."""
+    def towards(self, level: float) -> tuple[float, float]:
+        """The slope of a line that touches near a level, and how near it should be drawn.
+
+        The slope has the sign of a cost. Where the profile is straight the line between two points
+        touches it all the way: it is drawn again, nearer, and then no more (0). Such a line is
+        sought as well where the last two slopes were both too steep, or both not steep enough.
+        """
         inside = sorted((p for p in self.points if p[1] <= level), key=lambda p: p[2])
         below = inside[-1] if inside else self.points[0]
         above = min((p for p in self.points if p[1] > level), key=lambda p: p[1], default=None)
         if above is None:
-            further = np.sqrt(1.05 * level / max(below[1], 1e-3 * level))
-            if len(inside) > 2 and inside[-2][1] > 0.9 * below[1]:  # there may be nothing further
-                further = 30.0
-            slope = below[2] * min(further, 30.0)
-        elif below[2] == 0 or above[0] <= below[0]:
-            slope = above[2] * max(np.sqrt(0.95 * level / above[1]), 0.03)
+            # The deviance grows with a power of the slope, 2 where nothing else is seen.
+            power, before = 2.0, inside[-2] if len(inside) > 1 else below
+            if 0 < before[2] < below[2] and before[1] > 0:
+                power = np.log(below[1] / before[1]) / np.log(below[2] / before[2])
+            further = 1.03 * level / max(below[1], 1e-3 * level)
+            slope = below[2] * min(further ** (1.0 / max(power, 0.1)), 30.0)
+        elif above[0] <= below[0] or (below[2] == 0 and above[1] < 1.5 * level):
+            slope = above[2] * max(np.sqrt(0.97 * level / above[1]), 0.03)
         else:
-            # The line that joins them is parallel to the one sought, or nearly so.
+            sides = [deviance > level for _, deviance, _ in self.points[1:]]
             slope = (above[1] - below[1]) / (above[0] - below[0])
+            if len(set(sides[-2:])) > 1 or len(sides) < 3:
+                slope = _between(below, above, level) or slope
             slope = min(max(slope, below[2]), above[2])
-        return float(self.sign * slope)
+        drawn = sum(abs(slope - abs(of_line)) <= 1e-3 * slope for _, of_line in self.lines)
+        return float(self.sign * slope), (_NEAR, _NEARER, 0.0)[min(drawn, 2)]
+
+
+def _between(
+    below: tuple[float, float, float], above: tuple[float, float, float], level: float
+) -> float:
+    """The slope at a level of the cubic through two points with given slopes; 0 if not convex."""
+    span, rise = above[0] - below[0], above[1] - below[1]
+    first, last = below[2] * span, above[2] * span
+    square, cube = 3.0 * rise - 2.0 * first - last, first + last - 2.0 * rise
+    if min(square, square + 3.0 * cube) < 0:
+        return 0.0
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        t = 0.5 * (low + high)
+        less = below[1] + t * (first + t * (square + t * cube)) < level
+        low, high = (t, high) if less else (low, t)
+    return (first + t * (2.0 * square + t * 3.0 * cube)) / span
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,6 +30,7 @@ from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics.differences import Differences
 from .protocol import Protocol, by_negatives, one_size, thinned
+from .protocol import steps as steps
 from .ranking import RankIntervals
 from .relevant_sets import RelevantSets
 from .results import Plan
@@ -212,7 +213,8 @@ def plan(
         counts = dict.fromkeys(("best_negatives", "best_users"), "Int64")
         best = pd.DataFrame(splits, columns=[*counts, "best_probability"])
         frame = frame.join(best.astype(counts | {"best_probability": "Float64"}))
-    settings = {"metric": metric.name, "n_items": pair.n_items, "confidence": confidence}
+    settings = {"metric": metric.name, "n_items": pair.n_items, "n_users": users}
+    settings |= {"max_negatives": grid[-1], "confidence": confidence}
     cheapest = _cheapest(judged, grid, full, users, confidence)
     return Plan(frame, settings, designs=cheapest)
 
@@ -282,22 +284,6 @@ def curve(
         raise ValueError(f"n_users * n_items and n_users * n_negatives must be <= {_MOST_COUNT}")
     columns = ["estimator", "n_negatives", "n_users", "probability", "ties", "scores"]
     return pd.DataFrame(rows, columns=columns).astype({"n_negatives": "Int64"})
-
-
-def steps(last: int) -> list[int]:
-    """The numbers of negatives that a plan tries: 1, 2, 5, 10, 20, ... and `last`, at least 1.
-
-    See Also
-    --------
-    around : Numbers of users.
-
-    Examples
-    --------
-    >>> steps(30)
-    [1, 2, 5, 10, 20, 30]
-    """
-    decades = range(len(str(last)))
-    return [s for d in decades for f in (1, 2, 5) if (s := f * 10**d) < last] + [last]
 
 
 def around(n_users: int) -> list[int]:

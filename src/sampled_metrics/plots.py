@@ -183,6 +183,8 @@ def intervals(
         label.set_fontweight(weight)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(lines) - 0.4, -0.6)
+    ax.use_sticky_edges = False  # an axis where a grey bar begins would hide that it begins
+    ax.autoscale_view(scaley=False)
     lowest, highest = ax.get_xlim()
     ax.set_xlim(max(lowest, -0.1), min(highest, 1.1))
     ax.grid(False, axis="y")

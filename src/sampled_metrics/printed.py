@@ -141,14 +141,18 @@ def published(
     method  metric  printed  any ranks       decreasing      at most 4x       guess
     A       hit@10   0.4696  .0000 to .2082  .0170 to .1720  .0179 to .1650  0.0430
     B       hit@10   0.4739  .0000 to .1706  .0128 to .1328  .0130 to .1285  0.0293
-    decreasing: assuming that deeper ranks have fewer users among those with fewer than 10 negatives
-    above them
+    decreasing: assuming that deeper ranks have fewer users, down to the rank with 10 negatives
+    above it on average
+    at most 4x: moreover at most 4 times fewer from one doubling to the next
+    guess: if the true ranks are as even as the printed numbers allow
     hit@10: 0 of 1 orders of two methods settled
     """
     if not isinstance(replacement, (bool, np.bool_)):
         raise ValueError(f"replacement must be True or False, got {as_written(replacement)}")
     if not (shape is None or isinstance(shape, Shape) or shape == "decreasing"):
         raise ValueError(f"shape must be a Shape, 'decreasing' or None, got {shape!r}")
+    if isinstance(shape, Shape) and shape.geometric:
+        raise ValueError(f"shape must not be geometric for printed averages, got {shape!r}")
     if isinstance(confidence, bool) or not 0 < confidence < 1:
         raise ValueError(f"confidence must be a number in (0, 1), got {confidence!r}")
     sizes = {"n_items": n_items, "n_negatives": n_negatives, "users": users}
@@ -284,7 +288,8 @@ def _text(table: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
     except OSError as problem:
         raise ValueError(f"{table} cannot be read: {problem.strerror or problem}") from None
     except ValueError as problem:  # pandas' and the decoder's errors are some
-        said = (str(problem).splitlines() or ["an empty file"])[0]
+        said = (str(problem).splitlines() or [""])[0]
+        said = said.replace("No columns to parse from file", "") or "an empty file"
         raise ValueError(f"{table} must be a CSV file, got: {said}") from None
 
 
@@ -326,7 +331,10 @@ def _size(key: str, cell: object, default: int | None, where: str) -> int:
     text = str(cell).strip().replace(",", "").removesuffix(".0")
     if cell is None or text.lower() in _EMPTY:
         if default is None:
-            raise ValueError(f"{key} is needed: give it, or add a column {key}, for {where}")
+            raise ValueError(
+                f"{key} is needed for {where}: give it (--{key.replace('_', '-')}), or a column "
+                f"{key}"
+            )
         return integer(default, key, 1)
     if not text.isdecimal():
         raise ValueError(f"{key} of {where} must be a whole number, got {as_written(cell)}")

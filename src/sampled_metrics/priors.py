@@ -422,16 +422,25 @@ def plug_in(
     0.625
     """
     metric = parsed(metric)
-    mass = prior.mass if isinstance(prior, FittedPrior) else prior
-    if isinstance(mass, Mapping):
-        ranks, shares = np.array(list(mass)), np.array(list(mass.values()), dtype=float)
-    else:
-        shares = np.asarray(mass, dtype=float)
-        ranks = np.arange(1, shares.size + 1)
+    ranks, shares = listed(prior.mass if isinstance(prior, FittedPrior) else prior)
     if ranks.size == 0:
         raise ValueError("prior must hold at least one rank, got none")
     place = integer(position, "position", 1, n_relevant)
     return float(shares @ metric.term(ranks + (place - 1), place, n_relevant, n_items))
+
+
+def listed(mass: Mapping[int, float] | ArrayLike) -> tuple[IntArray, FloatArray]:
+    """The ranks that a distribution speaks of, and the probability of each.
+
+    Examples
+    --------
+    >>> listed({1: 0.5, 4: 0.5}), listed([0.5, 0.5])
+    ((array([1, 4]), array([0.5, 0.5])), (array([1, 2]), array([0.5, 0.5])))
+    """
+    if isinstance(mass, Mapping):
+        return np.array(list(mass)), np.array(list(mass.values()), dtype=float)
+    shares = np.asarray(mass, dtype=float)
+    return np.arange(1, shares.size + 1), shares
 
 
 def _observed(counts: ArrayLike, protocol: Protocol) -> tuple[FloatArray, AllRanks]:

@@ -633,6 +633,22 @@ def by_negatives(given: Protocol | Sequence[Protocol]) -> list[Protocol]:
     return [protocols[m] for m in sorted(protocols)]
 
 
+def steps(last: int) -> list[int]:
+    """The numbers of negatives that a plan tries: 1, 2, 5, 10, 20, ... and `last`, at least 1.
+
+    See Also
+    --------
+    sampled_metrics.planning.around : Numbers of users.
+
+    Examples
+    --------
+    >>> steps(30)
+    [1, 2, 5, 10, 20, 30]
+    """
+    decades = range(len(str(last)))
+    return [s for d in decades for f in (1, 2, 5) if (s := f * 10**d) < last] + [last]
+
+
 @lru_cache(maxsize=64)
 def thinned(m: int, fewer: int) -> FloatArray:
     """Distribution of how many of any `fewer` of m negatives are above, for each number of the m.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,10 @@ from .io.files import FORMATS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+#: What a verdict stands on that a test of the users' estimated ranks gave.
+LARGE_SAMPLE = "large sample"
 
 
 def text(value: object) -> str:
@@ -212,8 +216,7 @@ class Estimates(Result):
     X            auc       0.8920    0.8920          0.0020  0.887 to 0.897  0.8920 ± 0.0020
     Y            auc       0.8522    0.8522          0.0024  0.846 to 0.858  0.8522 ± 0.0024
     Z            auc       0.7481    0.7481          0.0033  0.738 to 0.758  0.7481 ± 0.0033
-    possible: assuming that deeper ranks have fewer users among those with fewer than 10 negatives
-    above them; nothing for auc
+    possible: assuming nothing
     >>> print(found.to_latex().splitlines()[4])
     X & auc & 0.8920 & 0.8920 & 0.0020 & 0.887 to 0.897 & 0.8920 ± 0.0020 \\\\
     """
@@ -232,11 +235,15 @@ class Estimates(Result):
         """The table, what it assumes, and the notes, as the command line prints them."""
         return formatted(self.shown) + self.assumption() + _as_notes(self.notes)
 
-    def assumption(self) -> str:
-        """What the possible values rest on, in a sentence for below the table."""
+    def assumption(self, of: str | None = None) -> str:
+        """What the possible values rest on, all or those of one metric, in a sentence."""
         if "assumed" not in self.settings:
             return ""
-        return _wrapped(f"possible: assuming {self.settings['assumed']}")
+        said = str(self.settings["assumed"])
+        if of is not None:
+            said, _, free = said.partition("; nothing for ")
+            said = "nothing" if of in free.split(", ") else said
+        return _wrapped(f"possible: assuming {said}")
 
     def to_html(self) -> str:
         from . import html
@@ -289,19 +296,29 @@ class Comparison(Result):
     def _sentence(self, row: dict[Hashable, Any]) -> str:
         from .metrics import metric
 
-        on = f"on {metric(text(self.settings['metric'])).label}"
+        of = metric(text(self.settings["metric"]))
+        on = f"on {of.label}"
         if row["rung"] == "proven":
             return f"{printable(row['verdict'])} {on}, whatever the true ranks are."
+        if row["rung"] == LARGE_SAMPLE:
+            return f"{printable(row['verdict'])} {on}, if n_above is without bias."
         if row["verdict"] != "unknown":
             steep = row["steepness"]
+            kinds = (
+                ", in a mixture of geometric distributions" if "geometric" in row["rung"] else ""
+            )
             fall = "" if np.isinf(steep) else f", at most {steep:g} times fewer at each doubling"
             return (
                 f"{printable(row['verdict'])} {on} if, near the top, deeper ranks have fewer "
-                f"users{fall}."
+                f"users{kinds}{fall}."
             )
         pair = f"{printable(row['first'])} and {printable(row['second'])}"
         users, negatives = row["users_needed"], row["negatives_needed"]
-        ways = {"": "more negatives", "none": "", "all": "ranking all items"}
+        # Of AUC a sample has no bias: what is unknown is so for want of users.
+        first = "more users" if of.kind == "auc" and pd.isna(users) else "more negatives"
+        ways = {"": first, "none": "", "all": "ranking all items"}
+        if of.kind == "auc" and not pd.isna(users):
+            ways[""] = ""
         about = f"about {negatives} negatives".replace("about >", "more than ")
         more = [ways.get(negatives, about), "" if pd.isna(users) else f"about {users:,} users"]
         said = f"{' or '.join(filter(None, more))} would settle it"
@@ -399,24 +416,66 @@ class Plan(Result):
 
     designs: pd.DataFrame = field(default_factory=pd.DataFrame)
 
-    def summary(self) -> str:
-        """Tables for each pair, and the notes, as the command line prints them."""
-        said, table = [], self.frame.drop(columns="ties")  # a tie is hardly ever likely
+    @property
+    def sentences(self) -> list[str]:
+        """The cheapest sampled evaluation that is enough for each pair, and what all items take."""
+        return [self._sentence(*pair) for pair in self._pairs()]
+
+    @property
+    def enough(self) -> str:
+        """What the sentences call enough."""
+        return (
+            f"enough: the right order with probability {self.settings['confidence']:g}, if true "
+            "ranks are distributed as assumed"
+        )
+
+    def _pairs(self) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
+        """Each pair with its rows and its designs."""
         names = ["first", "second"]
-        if "first" not in table:
-            return _plan_tables(table) + self._cheapest(self.designs) + _as_notes(self.notes)
-        for pair, rows in table.groupby(names, sort=False):
+        if "first" not in self.frame:
+            yield "", self.frame, self.designs
+            return
+        for pair, rows in self.frame.groupby(names, sort=False):
             own = self.designs
             if len(own):
                 own = own[(own[names] == list(pair)).all(axis=1)].drop(columns=names)
-            tables = _plan_tables(rows.drop(columns=names)) + self._cheapest(own)
-            said.append(printable(" and ".join(map(str, pair))) + ":\n" + tables)
-        return "\n".join(said) + _as_notes(self.notes)
+            yield printable(" and ".join(map(str, pair))), rows.drop(columns=names), own
 
-    @staticmethod
-    def _cheapest(designs: pd.DataFrame) -> str:
-        """The designs of one pair as text."""
-        return f"cheapest:\n{formatted(designs)}" if len(designs) else ""
+    def _sentence(self, pair: str, rows: pd.DataFrame, designs: pd.DataFrame) -> str:
+        from .metrics import metric
+
+        on = metric(text(self.settings["metric"])).label
+        full = rows.iloc[-1]
+        found = designs[designs["design"] != "full ranking"].dropna()
+        if len(found):
+            best = found.iloc[0]
+            each = f"{best['negatives']:,}"
+            if best["most"] > best["negatives"]:
+                each += f" to {best['most']:,}"
+            said = (
+                f"{best['users']:,} users with {each} negatives each are enough on {on} "
+                f"({best['estimator']}, {best['scores']:,} scores)"
+            )
+            if pd.isna(full["users_needed"]) or best["users"] < full["users_needed"]:
+                said += ", but only as its bias favours the better one here"
+        else:
+            said = (
+                f"no evaluation of up to {self.settings['n_users']:,} users with up to "
+                f"{self.settings['max_negatives']:,} negatives is enough on {on}"
+            )
+        ranked = f"takes {full['users_needed']:,} users ({full['scores_by_users']:,} scores)"
+        if pd.isna(full["users_needed"]):
+            ranked = "would not be enough"
+        return f"{pair}{': ' if pair else ''}{said}; ranking all items {ranked}."
+
+    def summary(self) -> str:
+        """The sentences, tables for each pair, and the notes, as the command line prints them."""
+        said = "".join(map(_wrapped, [*self.sentences, self.enough]))
+        for pair, rows, own in self._pairs():
+            table = _plan_tables(rows.drop(columns="ties"))  # a tie is hardly ever likely
+            below = f"cheapest:\n{formatted(own)}" if len(own) else ""
+            said += "\n" + (f"{pair}:\n" if pair else "") + table + below
+        return said + _as_notes(self.notes)
 
     def plot(self) -> Figure:
         """What each estimator needs, in negatives or in users, and what that costs in scores.
@@ -461,11 +520,13 @@ class Audit(Result):
         return str(self.settings["sampler"])
 
     def summary(self) -> str:
-        """The table, what the checks found, and the notes, as the command line prints them."""
-        found = [*zip(self.frame["check"], self.frame["finding"], strict=True)]
-        found.append(("the negatives look like", self.sampler))
+        """The verdict, the table, what the checks found, and the notes, as the command does."""
+        found = zip(self.frame["check"], self.frame["finding"], strict=True)
         said = "".join(_wrapped(printable(f"{check}: {finding}")) for check, finding in found)
-        return formatted(self.frame.drop(columns="finding")) + said + _as_notes(self.notes)
+        raised = f"alarm: {', '.join(self.alarms)}" if self.alarms else "no alarm"
+        verdict = _wrapped(f"{raised}; the negatives look like: {self.sampler}")
+        table = formatted(self.frame.drop(columns="finding"))
+        return verdict + table + said + _as_notes(self.notes)
 
     def plot(self) -> Figure:
         """How odd each check found the negatives, and from where on it raises an alarm.
@@ -552,8 +613,10 @@ class Published(Result):
     method  metric  printed  any ranks  decreasing  at most 4x  guess
     A       hit@1    0.3000
     A       ndcg@5   0.2500
-    decreasing: assuming that deeper ranks have fewer users among those with fewer than 10 negatives
-    above them
+    decreasing: assuming that deeper ranks have fewer users, down to the rank with 10 negatives
+    above it on average
+    at most 4x: moreover at most 4 times fewer from one doubling to the next
+    guess: if the true ranks are as even as the printed numbers allow
     note: A: no list of sampled ranks has Hit@1 0.3 and NDCG@5 0.25 at once
     """
 
@@ -592,7 +655,12 @@ class Published(Result):
         """The table, how many orders are known, and the notes, as the command line prints them."""
         said = "".join(map(_wrapped, self.sentences))
         if "assumed" in self.settings:
-            said = _wrapped(f"decreasing: assuming {self.settings['assumed']}") + said
+            words = [f"decreasing: assuming {self.settings['assumed']}"]
+            if "steepness" in self.settings:
+                fold = f"at most {self.settings['steepness']:g}"
+                words.append(f"{fold}x: moreover {fold} times fewer from one doubling to the next")
+            words.append("guess: if the true ranks are as even as the printed numbers allow")
+            said = "".join(map(_wrapped, words)) + said
         return formatted(self.shown) + said + _as_notes(self.notes)
 
     def plot(self, metric: str | None = None) -> Figure:

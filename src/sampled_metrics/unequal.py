@@ -25,7 +25,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from scipy.optimize import linprog
 from scipy.special import bdtr, betaincinv
 
 from ._validate import FloatArray, IntArray
@@ -287,6 +286,8 @@ def _solved(
     columns: _Columns, side: int, below: FloatArray, above: FloatArray
 ) -> tuple[float, FloatArray] | None:
     """A bound on the least value, or the most, from the dual; and weights of the columns."""
+    from scipy.optimize import linprog  # takes as long to import as all the rest
+
     sign = 1.0 if side == 0 else -1.0
     cost = sign * columns.values[side]
     rows = np.concatenate([columns.least.T, -columns.most.T])

@@ -414,10 +414,9 @@ class _Pair:
         """Probabilities of a user's sampled ranks: a row each, or one of all pairs if paired."""
         protocol = estimator.protocol
         if protocol not in self._laws:
-            counts = np.arange(protocol.n_negatives + 1)
             found = []
             for ranks, masses in zip(self.ranks, self.masses, strict=True):
-                blocks = list(estimator._law_blocks(ranks, 1, counts))
+                blocks = list(estimator._law_blocks(ranks, 1, protocol.n_negatives + 1))
                 if self.users is None:
                     ends = np.cumsum([len(block) for block in blocks])[:-1]
                     parts = zip(np.split(masses, ends), blocks, strict=True)

@@ -22,10 +22,7 @@ from ._validate import FloatArray, floats
 from .identification import IncompatibleError, Shape, interval
 from .io.logs import Log
 from .metrics import Metric
-from .results import Comparison, Estimates
-
-#: What a verdict of :func:`compared` stands on.
-RUNG = "large sample"
+from .results import LARGE_SAMPLE, Comparison, Estimates
 
 
 def counts_above(positive: ArrayLike, negatives: ArrayLike, inclusion: ArrayLike) -> FloatArray:
@@ -121,13 +118,19 @@ def estimated(
                 values = _of_users(log, name, of, exact=True)
                 value, error = _mean(values, name)
                 reach = float(stdtrit(values.size - 1, 0.5 + level / 2)) * error
-                row = (value, error, value - reach, value + reach)
+                ends = np.clip([value - reach, value + reach], 0.0, 1.0).tolist()
+                row = (value, error, *ends)
                 quote = f"{value:.4f} \u00b1 {error:.4f}"
             elif log.protocol is not None:
                 low, high, said = _possible(log, name, counts[name], of, level, shape)
                 row, quote = (np.nan, np.nan, low, high), f"{low:.3f} to {high:.3f}"
                 notes += said
             rows.append((name, of.name, reported, *row, quote, users))
+        if of.kind == "auc" and log.protocol is not None and log.protocol.collapsed:
+            notes.append(
+                f"auc is reported as a share of the {log.protocol.n_negatives} draws: the log "
+                "does not say how many of each user's were distinct"
+            )
         if told and of.kind != "auc":
             notes.append(
                 f"{of.name} has no estimate: n_above estimates ranks without bias, and {of.name} "
@@ -247,7 +250,9 @@ def compared(log: Log, of: Metric, level: float) -> Comparison:
         likely = "" if known or abs(value) <= reach else one if value > 0 else two
         reported = float(naive[one].mean() - naive[two].mean())
         row = one, two, reported, value, error, value - reach, value + reach, verdicts[one, two]
-        rows.append((*row, RUNG if known else "", np.inf if known else np.nan, likely, reach))
+        rows.append(
+            (*row, LARGE_SAMPLE if known else "", np.inf if known else np.nan, likely, reach)
+        )
     columns = ["first", "second", "reported", "estimate", "standard_error", "possible_low"]
     columns += ["possible_high", "verdict", "rung", "steepness", "likely", "shown"]
     table = pd.DataFrame(rows, columns=columns)

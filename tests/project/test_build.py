@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import nbformat
 import pytest
 import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from tqdm import tqdm
 
 import build
 import pairs
@@ -85,7 +87,7 @@ def run(book, monkeypatch):
 
 
 def keys(book):
-    return {chapter.stem: build.chapter_key(book, chapter) for chapter in book.chapters()}
+    return {chapter.stem: key for chapter, key in build.chapter_keys(book).items()}
 
 
 def changed(book, before):
@@ -186,6 +188,14 @@ def test_executing_leaves_the_committed_notebook_alone(book):
     assert build.stamp(target)["key"] == "key"
 
 
+def test_what_a_slow_cell_prints_is_one_output(book):
+    slow = "import time; print(1, flush=True); time.sleep(0.5); print(2, flush=True)"
+    chapter = write_chapter(book.root, "01_one", slow)
+    build.execute(chapter, book.executed(chapter), "", {})
+    (output,) = nbformat.read(book.executed(chapter), as_version=4).cells[-1].outputs
+    assert output.text == "1\n2\n"
+
+
 @pytest.mark.parametrize("tags", [(), ("raises-exception",)])
 def test_a_chapter_with_an_error_is_refused_and_never_kept(book, tags):
     chapter = write_chapter(book.root, "01_one", "1 / 0", tags=tags)
@@ -203,6 +213,30 @@ def test_all_chapters_run_in_parallel_and_every_failure_is_named(book, capsys):
     assert build.stamp(book.root / "_build" / "executed" / "ledger.ipynb")
     assert "n_items" not in capsys.readouterr().out
     assert not (book.build / "html").exists()
+
+
+def test_chapters_of_one_process_share_nothing(book, monkeypatch):
+    monkeypatch.setattr(build.os, "cpu_count", lambda: 1)
+    write_chapter(
+        book.root, "ledger", "import builtins, os; builtins.left = os.environ['LEFT'] = ''"
+    )
+    looks = "import builtins, os; hasattr(builtins, 'left'), 'LEFT' in os.environ, os.getcwd()"
+    write_chapter(book.root, "01_one", looks)
+    with tqdm(disable=True) as bar:
+        build.execute_stale(book, bar, build.chapter_keys(book))  # the ledger, which is last, first
+    executed = nbformat.read(book.executed(book.chapters()[0]), as_version=4)
+    folder = str(book.root / "book" / "notebooks")
+    shown = executed.cells[-1].outputs[0].data["text/plain"]
+    assert ast.literal_eval(shown) == (False, False, folder)
+
+
+def test_chapters_of_one_process_show_their_figures(book, monkeypatch):
+    monkeypatch.setattr(build.os, "cpu_count", lambda: 1)
+    write_chapter(book.root, "01_one", "import matplotlib.pyplot as plt\nplt.plot([1, 2]);")
+    with tqdm(disable=True) as bar:
+        build.execute_stale(book, bar, build.chapter_keys(book))
+    (output,) = nbformat.read(book.executed(book.chapters()[0]), as_version=4).cells[-1].outputs
+    assert "image/png" in output.data
 
 
 def test_jupyter_book_fails_on_a_warning_and_succeeds_without(book):

@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 from threadpoolctl import threadpool_info
 
 from build import Book
-from conftest import WORDS
+from conftest import ONCE, WORDS
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -255,6 +255,17 @@ def test_what_is_not_numerical_imports_nothing_that_is():
         assert not {part for part in found if part in NUMERICAL or part[0] == "_"}, name
     kept = {path.stem for path in (ROOT / "src").rglob("*.py")}
     assert kept >= NUMERICAL
+
+
+def test_what_is_run_once_is_there():
+    files = (ROOT / "tests" / "sampled_metrics").rglob("test_*.py")
+    defined = {
+        node.name
+        for path in files
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert defined >= ONCE
 
 
 def test_every_library_has_one_thread(request):

@@ -79,7 +79,7 @@ def test_the_sampler_is_named(way):
     [("popular", 1), ("popular, distinct", 1), ("root of popular, distinct", 0.5), ("uniform", 0)],
 )
 def test_the_interval_of_the_power_holds_it(way, power):
-    runs, inside = 25, 0
+    runs, inside = 15, 0
     for seed in range(runs):
         checks = sm.audit(*samplers.lists(way, seed)).frame.set_index("check")
         finding = checks.loc["popularity", "finding"].replace("\u2212", "-")

@@ -34,7 +34,7 @@ def claimed(seed, n_users=150, n_items=120, m=12, replacement=False):
 
 @pytest.mark.parametrize("replacement", [False, True])
 def test_false_alarms_come_at_the_stated_rate(replacement):
-    runs = 200
+    runs = 120
     found = [audit(*claimed(seed, replacement=replacement), replacement=replacement)
              for seed in range(runs)]  # fmt: skip
     alarms = sum(frame["alarm"].any() for frame in found)
@@ -169,7 +169,7 @@ def test_the_expected_statistic_is_exact(seed):
     for replacement in (False, True):
         found = [
             audit(*claimed((seed, run), 20, 60, 4 + seed, replacement), replacement=replacement)
-            for run in range(60)
+            for run in range(30)
         ]
         ratios = np.array([by_check(frame)["items"].statistic for frame in found])
         assert abs(ratios.mean() - 1) < 4 * ratios.std() / np.sqrt(ratios.size)

@@ -89,7 +89,9 @@ def words_of(line: str) -> list[str]:
 
 
 EXAMPLES = [line for *_, example in COMMANDS.values() for line in example.splitlines()]
-LINES = list(dict.fromkeys([*EXAMPLES, *(line for page in PAGES for line in shown_in(page))]))
+SHOWN = [*EXAMPLES, *(line for page in PAGES for line in shown_in(page))]
+#: Of lines with the same words in another order, the last: argparse takes them in any.
+LINES = list({frozenset(words_of(line)): line for line in SHOWN}.values())
 
 
 @pytest.fixture
@@ -206,10 +208,10 @@ def test_formats_hold_every_digit(kind: str, log: Path, capsys: pytest.CaptureFi
 def test_what_a_table_leaves_out_is_said_beside_it(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = {"user": [1, 1, 2], "item": [1, 2, 3], "rank": [1, 2, 3], "n_negatives": [3, 3, 2]}
+    rows = {"user": [1, 2, 3], "rank": [1, 2, 3], "n_items": [11, 5, 5], "n_negatives": [9, 3, 3]}
     pd.DataFrame(rows).to_csv("log.csv", index=False)
-    words = ["estimate", "log.csv", "--n-items", "20", "--metrics", "ap", "--format", "json"]
-    words += ["--all", "--replacement"]
+    words = ["estimate", "log.csv", "--metrics", "ap", "--format", "json"]
+    words += ["--all", "--no-replacement"]
     assert main([*words, "--report", "page.html"]) == 0
     out, err = capsys.readouterr()
     assert {row["estimator"] for row in json.loads(out)}.isdisjoint(evaluation.FITTED)
@@ -265,9 +267,9 @@ def test_the_suffix_of_the_output_is_its_format(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "the following arguments are required: COMMAND"),
+        ([], "COMMAND is missing: sampled-metrics --help"),
         (["guess"], "invalid choice"),
-        (["estimate"], "the following arguments are required: LOG"),
+        (["estimate"], "LOG is missing: sampled-metrics estimate --help"),
         (["estimate", "none.csv"], "none.csv cannot be read"),
         (["estimate", "log.csv", "--replacement"], "n_items is needed"),
         (["estimate", "log.csv", *SIZES[:4]], "replacement is missing: say whether"),
@@ -286,14 +288,19 @@ def test_the_suffix_of_the_output_is_its_format(
         (["estimate", "log.csv", *SIZES, "--confidence", "x"], "must be a number, got 'x'"),
         (["estimate", "log.csv", "--n-items", "200.5"], "must be a whole number, got '200.5'"),
         (["estimate", "log.csv", "--n-items", "9" * 5000], "must be a whole number"),
-        (["estimate", "log.csv", *SIZES, "--estimators", "nave"], "nave"),
+        (["estimate", "log.csv", *SIZES, "--estimators", "nave"], "did you mean 'naive'?"),
+        (["estimate", "log.csv", *SIZES, "--estimators", "foo"], "use one of naive, rank estimate"),
+        (
+            ["estimate", "log.csv", *SIZES, "--all", "--estimators", "naive"],
+            "--all must be left out beside --estimators, got naive",
+        ),
         (["estimate", "log.csv", *SIZES, "--format", "xml"], "invalid choice: 'xml'"),
-        (["compare", "log.csv", *SIZES], "required: --metric"),
+        (["compare", "log.csv", *SIZES], "--metric is missing: sampled-metrics compare --help"),
         (["published", "log.csv"], "one of the arguments --replacement --no-replacement"),
         (["published", "log.csv", *SIZES, "--replacement"], "log.csv needs a column of a metric"),
         (["published", "none.csv", *SIZES, "--replacement"], "none.csv cannot be read"),
         (["published", "log.csv", "--replacement", "-o", "log.csv"], "would be overwritten"),
-        (["plan", "--metric", "ap"], "required: --from"),
+        (["plan", "--metric", "ap"], "--from is missing"),
         (["plan", "--from", "log.csv", *SIZES, "--metric", "ap", "--users", "0"], "n_users must"),
         (
             ["plan", "--from", "log.csv", *SIZES, "--metric", "ap", "--users", "9" * 20],
@@ -430,13 +437,21 @@ def test_estimate_has_one_row_for_each_recommender_and_metric_or_one_for_each_es
 
 
 def test_compare_says_what_a_verdict_stands_on_before_its_numbers(
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (line,) = [line for line in shown_in("README.md") if "compare" in line]  # on the whole log
+    compare, calls = evaluation.compare, []
+
+    def watched(*args: object, **options: object) -> Result:
+        calls.append(([*args, *options.values()], compare(*args, **options)))  # type: ignore
+        return calls[0][1]
+
+    monkeypatch.setattr(evaluation, "compare", watched)
     assert main([*words_of(line), "--quiet"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    found = evaluation.compare("bundled", words_of(line)[words_of(line).index("--metric") + 1])
+    ((given, found),) = calls
+    assert words_of(line)[words_of(line).index("--metric") + 1] in given
     said, table = out.split("pair  ")
     assert " ".join(said.split()) == " ".join(found.sentences)
     assert [row.split("  ")[0] for row in table.splitlines()[1:]] == [
@@ -448,12 +463,13 @@ def test_compare_assumes_as_little_as_it_is_told(
     log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rungs = {}
-    for told in ("decreasing", "nothing"):
+    for told in ("decreasing", "geometric", "nothing"):
         words = ["compare", "log.csv", *SIZES, "--metric", "recall@20", "--assume", told]
         assert main([*words, "--format", "json"]) == 0
         ((row,), err) = json.loads((said := capsys.readouterr()).out), said.err
         rungs[told] = row["rung"], row["possible_high"] - row["possible_low"]
-        assert err == ""
+        # All users of A have their item at the same rank, not the first.
+        assert ("in a mixture of geometric distributions" in err) == (told == "geometric")
     assert rungs["nothing"][0] in ("", "proven")
     assert rungs["decreasing"][1] < rungs["nothing"][1]
 
@@ -463,7 +479,8 @@ def test_compare_assumes_as_little_as_it_is_told(
     [
         "estimate log.csv DISTINCT", "estimate log.csv DISTINCT --all",
         "compare log.csv DISTINCT --metric ndcg@10",
-        "plan --from log.csv DISTINCT --metric ndcg@10 --n-items 100000 --users 50000",
+        "plan --from log.csv DISTINCT --metric ndcg@10 --n-items 100000 --users 50000"
+        " --max-negatives 99",
         "plan --from log.csv DISTINCT --metric ndcg@10 --curve",
         "estimate toy/log.csv TOY", "estimate toy/log.csv TOY --all",
         "compare toy/log.csv TOY --metric recall@10", "compare toy/log.csv TOY --metric auc",

@@ -282,6 +282,141 @@ def test_standard_errors_are_those_of_leaving_out_one_user_and_fitting_anew(same
         assert row.standard_error == pytest.approx(spread(apart), rel=0.06), name
 
 
+def sets_of(users, rng, n_irrelevant=60):
+    """Rows of two recommenders whose users have 1 to 5 items: easy users have all near the top.
+
+    Items may be tied with negatives and each other; every fifth user has fewer negatives.
+    """
+    rows, easy = [], rng.beta(0.6, 1.5, users)
+    for name, worse in (("A", 0.0), ("B", 0.08)):
+        for user in range(users):
+            relevant, m = 1 + user * 7_919 % 5, 8 if user % 5 else 6
+            place = np.clip(easy[user] + worse + rng.normal(0, 0.15, relevant), 0, 1)
+            scores = np.sort((place * n_irrelevant).astype(int) // 3)
+            negatives = rng.integers(0, n_irrelevant, m) // 3
+            for item, score in enumerate(scores):
+                counts = int((negatives < score).sum()), int((negatives == score).sum())
+                rows.append((name, user, item, *counts, m, n_irrelevant + relevant))
+    columns = ["recommender", "user", "item", "n_better", "n_tied", "n_negatives", "n_items"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+@pytest.mark.parametrize("same_users", [True, False])
+def test_standard_errors_of_sets_are_those_of_leaving_out_one_user_and_fitting_anew(same_users):
+    rows = sets_of(25, np.random.default_rng(8))
+    rows["user"] += np.where((rows["recommender"] == "B") & (not same_users), 20, 0)
+
+    def fitted(kept):
+        log = read_log(kept, replacement=True)
+        return estimate(log, ["ndcg@4"], estimators=FITTED[:2], gamma=0.1)
+
+    found = fitted(rows)
+    left = [fitted(rows[rows["user"] != user])["value"] for user in rows["user"].unique()]
+    left = np.array(left)
+
+    def spread(of):
+        return np.sqrt((len(of) - 1) * of.var(axis=0))
+
+    np.testing.assert_allclose(found["standard_error"], spread(left), rtol=0.03)
+    for name in FITTED[:2] if same_users else ():
+        (row,) = compare(
+            read_log(rows, replacement=True), "ndcg@4", estimator=name, gamma=0.1
+        ).itertuples()
+        apart = left[:, found["estimator"] == name] @ [1, -1]
+        assert row.standard_error == pytest.approx(spread(apart), rel=0.03), name
+
+
+@pytest.mark.parametrize("of", ["recall@3", "precision@2", "ndcg@3", "ndcg", "ap", "ap@3", "rr"])
+def test_fits_to_sets_of_which_all_negatives_were_sampled_are_the_exact_metric(of):
+    # Six irrelevant items, all of them drawn: sampled ranks are true ones, and a fit has no choice.
+    sets = [(2,), (1, 4), (3, 4), (1, 2, 7), (2, 5, 9), (6,), (1, 8)]
+    rows = [(user, rank, 6 + len(ranks)) for user, ranks in enumerate(sets) for rank in ranks]
+    table = pd.DataFrame(rows, columns=["user", "rank", "n_items"])
+    log = read_log(table.assign(item=table.index), n_negatives=6, replacement=False)
+    exact = np.mean([metric(of).of_set(ranks, 6 + len(ranks)) for ranks in sets])
+    assert values(log, of, "maximum likelihood")[0] == pytest.approx(exact, abs=1e-6)
+
+
+def test_each_place_has_a_prior_of_its_own_by_hand():
+    # Users with two items: a fit to the better ones, and one to the others.
+    from sampled_metrics import priors
+
+    ranks = np.array([[1, 2], [1, 4], [2, 3], [5, 9], [1, 3], [4, 5]])
+    rows = {"user": np.repeat(np.arange(6), 2), "item": np.arange(12), "rank": ranks.ravel()}
+    log = read_log(pd.DataFrame(rows), n_items=52, n_negatives=8, replacement=True)
+    above = ranks - [1, 2]
+    fits = [
+        priors.maximum_entropy(np.bincount(each, minlength=9), Protocol(51, 8)) for each in above.T
+    ]
+    for of in ("recall@3", "ap", "ndcg"):
+        plugged = [
+            priors.plug_in(fit, of, 52, position=j, n_relevant=2)
+            for j, fit in enumerate(fits, start=1)
+        ]
+        assert values(log, of, "maximum entropy")[0] == pytest.approx(sum(plugged), abs=1e-9)
+        corrected = 0.0
+        for j, fit in enumerate(fits):
+            made = estimators.bias_variance(of, Protocol(52, 8, n_relevant=2), 0.1, prior=fit.mass)
+            corrected += made.values[j][above[:, j]].mean()
+        assert values(log, of, FITTED[0], gamma=0.1)[0] == pytest.approx(corrected, abs=1e-9)
+
+
+def test_items_of_many_and_of_few_weigh_as_in_the_metric():
+    # Recall halves each item of two: 1.5 users' worth of better ones, whose weights are as even
+    # as those of 1.5**2 / 1.25 users.
+    from sampled_metrics import priors
+
+    rows = {"user": [0, 1, 1], "item": [0, 1, 2], "rank": [4, 1, 8], "n_items": [51, 52, 52]}
+    log = read_log(pd.DataFrame(rows), n_negatives=8, replacement=True)
+    counts = np.zeros((2, 9))
+    counts[0, [3, 0]] = np.array([1.0, 0.5]) * 1.5 / 1.25
+    counts[1, 6] = 1.0
+    first, second = (priors.maximum_entropy(each, Protocol(51, 8)) for each in counts)
+    expected = 0.75 * first.mass[:3].sum() + 0.25 * second.mass[:2].sum()
+    assert values(log, "recall@3", "maximum entropy")[0] == pytest.approx(expected, abs=1e-9)
+
+
+def test_ties_among_relevant_items_are_spread_as_their_order_is():
+    # The mean of a value over the spread ranks is that over the users, looked up one by one.
+    sample = evaluation._Sample(read_log(sets_of(60, np.random.default_rng(2)), replacement=True))
+    assert (sample.many > 0).sum() > 20
+    rng, values_of = np.random.default_rng(3), evaluation._Values(sample, 0.1)
+    tables = {m: rng.normal(size=(5, m + 1)) for m in (6, 8)}
+    build = values_of._of_rows(metric("precision@5"), tables.__getitem__)
+    expected = sample.mean({"A": values_of.worth(build, "constant")}, 60)
+    found = sum(
+        0.2 * table[j] @ sample.at_ranks("A", m, (sample.position == j + 1).astype(float))
+        for m, table in tables.items()
+        for j in range(5)
+    )
+    assert found / 60 == pytest.approx(expected, rel=1e-12)
+
+
+def test_intervals_of_sets_cover_the_expectation_of_the_fits():
+    # Logs of 120 users; a quarter of the population has all items at the top, a quarter nowhere.
+    rng, tables = np.random.default_rng(2), []
+    pool = 400
+    for _ in range(60):
+        relevant = rng.integers(1, 12, 120)
+        kind = rng.integers(0, 4, 120)
+        rows = []
+        for user, (many, of) in enumerate(zip(relevant, kind, strict=True)):
+            above = rng.integers(0, {0: 4, 1: 40}.get(int(of), pool), many)
+            above = np.sort(above + (pool - 40 if of == 2 else 0)).clip(0, pool)
+            sampled = np.searchsorted(np.sort(rng.integers(0, pool, 20)), above)
+            rows += [(user, i, x, 0, pool + many) for i, x in enumerate(sampled)]
+        columns = ["user", "item", "n_better", "n_tied", "n_items"]
+        log = read_log(pd.DataFrame(rows, columns=columns), n_negatives=20, replacement=True)
+        tables.append(estimate(log, ["ap@10"], estimators=FITTED[:2]))
+    rows = pd.concat(tables)
+    for name, found in rows.groupby("estimator"):
+        expected = found["value"].mean()
+        covered = ((found["low"] <= expected) & (expected <= found["high"])).sum()
+        # Of 60 intervals of 95% fewer are one case in 80.
+        assert covered >= 53, name
+        assert found["standard_error"].mean() == pytest.approx(found["value"].std(), rel=0.25)
+
+
 def test_intervals_that_count_the_fitting_cover_the_expectation():
     # A population of which many are at the first ranks, and 120 logs of 300 of its users.
     rng = np.random.default_rng(42)
@@ -371,11 +506,6 @@ def test_priors_are_fitted_to_as_many_negatives_as_every_user_has():
 @pytest.mark.parametrize(
     ("columns", "options", "reason"),
     [
-        (
-            {"user": [1, 1, 2], "item": [1, 2, 3], "rank": [1, 2, 3]},
-            {},
-            "a user has 2 relevant items",
-        ),
         ({"user": [1, 2], "rank": [1, 3]}, {"n_items": 30_000_000}, "a user has 30,000,000 items"),
         (
             {"user": [1, 2, 3], "rank": [1, 2, 3], "n_items": [11, 5, 5], "n_negatives": [9, 3, 3]},
@@ -520,6 +650,25 @@ def test_nothing_beside_a_verdict_counts_ties_as_half_right():
     assert (row["estimate"], row["standard_error"], row["likely"]) == (0, 0, "")
 
 
+def test_an_unknown_order_by_auc_takes_about_as_many_users_as_it_says():
+    rng, protocol = np.random.default_rng(3), Protocol(1_000, 100)
+    true = [1 + rng.binomial(999, rng.beta(1, shape, 300)) for shape in (6.0, 5.2)]
+
+    def found(times):
+        drawn = [protocol.draw(np.tile(ranks, times), rng) for ranks in true]
+        users = [*range(300 * times)] * 2
+        rows = {"recommender": np.repeat(["A", "B"], 300 * times), "user": users}
+        table = pd.DataFrame(rows | {"rank": np.concatenate(drawn)})
+        log = read_log(table, n_items=1_000, n_negatives=100, replacement=True)
+        return evaluation.compare(log, "auc")
+
+    few = found(1)
+    (users,) = few.frame["users_needed"]
+    assert f"unknown; about {users:,} users would settle it" in few.sentences[0]
+    assert found(-(-users // 600)).verdicts["A", "B"] == UNKNOWN
+    assert found(-(-users // 200)).verdicts["A", "B"] == "A beats B"
+
+
 @pytest.mark.parametrize("of", ["ap", "auc"])
 def test_equal_recommenders_have_no_verdict(of):
     for ranks in ([1, 2, 5], [1] * 30, [10] * 30, [1, 1]):
@@ -529,8 +678,8 @@ def test_equal_recommenders_have_no_verdict(of):
         assert (row.verdict, row.rung, row.likely) == (UNKNOWN, "", "")
         assert pd.isna(row.users_needed)
         assert row.possible_low < 0 < row.possible_high
-        settles = {"ap": "with these users no number of", "auc": "more"}[of]
-        assert f"unknown; {settles} negatives would settle it" in found.sentences[0]
+        settles = {"ap": "with these users no number of negatives", "auc": "more users"}[of]
+        assert f"unknown; {settles} would settle it" in found.sentences[0]
         assert row.negatives_needed == {"ap": "none", "auc": ""}[of]
 
 
@@ -988,6 +1137,13 @@ def test_what_may_be_quoted_is_the_range_unless_the_error_says_as_much(given, qu
     assert evaluation._quote(*given) == quote
 
 
+def test_a_correction_is_not_quoted_by_its_error():
+    rows = pd.DataFrame({"user": [1, 2], "rank": [1, 3]})
+    log = read_log(rows, n_items=1_000, n_negatives=50, replacement=True)
+    (row,) = estimate(log, ["recall@10"]).itertuples()
+    assert row.quote == f"{row.possible_low:.3f} to {row.possible_high:.3f}"
+
+
 def test_the_estimate_favours_none_that_the_reported_metric_alone_does(population):
     # X has the largest naive recall and the smallest exact one.
     rng = np.random.default_rng(9)
@@ -1069,7 +1225,7 @@ EDGES = {
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("of", ["auc", "recall@10", "ap", "accuracy"])
+@pytest.mark.parametrize("of", ["auc", "recall@10", "ap"])
 @pytest.mark.parametrize("edge", EDGES)
 def test_a_log_at_the_edge_has_numbers_and_no_warning(edge, of):
     with np.errstate(divide="raise", over="raise", invalid="raise"):

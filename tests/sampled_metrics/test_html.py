@@ -291,7 +291,7 @@ def test_a_plan_has_its_curves() -> None:
     ranks = {"A": {2: 0.3, 90: 0.7}, NASTY: {9: 0.6, 90: 0.4}, "C": {1: 0.1, 99: 0.9}}
     few = {"estimators": ["naive", "rank estimate"]}
     given, samples = (ranks, metric("ap")), [Protocol(100, m) for m in (1, 10, 50)]
-    plans = planning.for_pairs(planning.plan, *given, samples[1], 20, max_negatives=50, **few)
+    plans = planning.for_all(*given, samples[1], 20, max_negatives=50, **few)
     curves = pd.concat(
         [
             planning.for_pairs(planning.curve, *given, samples, 20, **few),
@@ -303,6 +303,7 @@ def test_a_plan_has_its_curves() -> None:
     assert len(read.all("table")) == 3
     assert len(read.all("img")) == 6
     assert read.texts["dt"] == ["naive", "rank estimate"]
+    assert read.texts["li"] == [*plans.sentences, "users: 20"]
     assert read.all("script") == []
 
 

@@ -613,6 +613,31 @@ def test_designs_that_the_users_are_too_few_for() -> None:
     assert "full ranking" in found.summary()
 
 
+def test_a_plan_says_what_is_enough() -> None:
+    protocol, few = Protocol(1_000, 100), {"estimators": "rank estimate", "max_negatives": 200}
+    whole = planning.for_all({"A": BETTER, "B": WORSE}, "ndcg@10", protocol, 60, **few)
+    best = whole.designs.query("design != 'full ranking'").iloc[0]
+    full = whole.frame.iloc[-1]
+    assert best["design"] == "adaptive"
+    assert whole.sentences == [
+        f"A and B: {best['users']} users with {best['negatives']} to {best['most']} negatives each "
+        f"are enough on NDCG@10 ({best['estimator']}, {best['scores']:,} scores), but only as "
+        "its bias favours the better one here; ranking all items takes "
+        f"{full['users_needed']} users ({full['scores_by_users']:,} scores)."
+    ]
+    assert best["users"] < full["users_needed"]  # who samples knows less than who ranks all
+    sure = planning.plan({1: 1.0}, {9: 1.0}, "auc", Protocol(100, 10), 500, estimators="naive")
+    assert "bias" not in sure.sentences[0]
+    none = planning.plan(BETTER, WORSE, "ndcg@10", protocol, 2, **few)
+    assert none.sentences == [
+        "no evaluation of up to 2 users with up to 200 negatives is enough on NDCG@10; ranking "
+        f"all items takes {full['users_needed']} users ({full['scores_by_users']:,} scores)."
+    ]
+    assert "probability 0.95, if true ranks are distributed as assumed" in " ".join(
+        none.summary().split()
+    )
+
+
 def test_designs_of_users_whose_ranks_are_drawn_together() -> None:
     # As many users of each of two kinds as independence needs: pairing takes out the spread.
     first, second = [2, 500] * 30, [4, 520] * 30

@@ -319,9 +319,13 @@ def slowly(seconds, users, items):
     return np.sin(np.add.outer(users * 7.0, items * 3.0))
 
 
+#: Workers that are killed, one after the other, of three at a time.
+KILLED = 10
+
+
 def paced(folder, users, items):
-    """As slowly as workers are killed: the last users are scored when all ten are."""
-    while len(items) > 16 and len(list(folder.iterdir())) < 10 * (users.max() + 1) // N_USERS:
+    """As slowly as workers are killed: the last users are scored when all of them are."""
+    while len(items) > 16 and len(list(folder.iterdir())) < KILLED * (users.max() + 1) // N_USERS:
         time.sleep(0.05)
     return slowly(0, users, items)
 
@@ -348,7 +352,7 @@ def end(process):
     process.wait()
 
 
-def test_ten_workers_killed_at_random_change_no_rank(small_calls, files, tmp_path):
+def test_workers_killed_at_random_change_no_rank(small_calls, files, tmp_path):
     given = N_USERS, N_ITEMS, *files[2:]
     expected = sm.rank(*given, score=partial(slowly, 0)).frame
     killed, done, rng = tmp_path / "killed", threading.Event(), np.random.default_rng(11)
@@ -366,7 +370,7 @@ def test_ten_workers_killed_at_random_change_no_rank(small_calls, files, tmp_pat
 
     def kill():
         dead = 0
-        while dead < 10 and not done.is_set():
+        while dead < KILLED and not done.is_set():
             name = rng.choice(sorted(alive))
             if len(at_work()) == 3 and name in at_work():
                 end(alive.pop(name))
@@ -390,7 +394,7 @@ def test_ten_workers_killed_at_random_change_no_rank(small_calls, files, tmp_pat
                 murderer.join()
             for process in alive.values():
                 end(process)
-    assert len(list(killed.iterdir())) == 10
+    assert len(list(killed.iterdir())) == KILLED
     pd.testing.assert_frame_equal(found.frame, expected)
 
 

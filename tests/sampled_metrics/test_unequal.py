@@ -92,7 +92,7 @@ def test_ranges_hold_all_mixtures_over_all_sets(enumerated, metric):
     way, protocol, sizes, laws = enumerated
     shares, of, starts = np.cumsum(laws, axis=1)[:, :3], sm.metric(metric), np.arange(1, 4)
     values, rng = of(sizes + 1, n_items=6), np.random.default_rng(3)
-    for _ in range(12):
+    for _ in range(5):
         true = rng.dirichlet(np.full(len(laws), 0.02))
         reach = rng.choice([1e-6, 0.03, 0.1])
         seen = true @ shares
@@ -254,6 +254,8 @@ def test_an_estimate_of_a_log_says_what_is_possible(way):
         assert np.isnan(row.estimate)
         assert row.quote == f"{direct.low:.3f} to {direct.high:.3f}"
     assert "all users' negatives are drawn from the same items" in found.summary()
+    said = "auc is reported as a share of the 20 draws" in found.summary()
+    assert said == protocol.collapsed
 
 
 def test_a_log_with_n_above_keeps_its_auc():

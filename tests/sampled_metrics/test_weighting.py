@@ -62,9 +62,11 @@ def test_a_comparison_is_paired():
     assert row["estimate"] == pytest.approx((one - two).mean())
     assert row["standard_error"] == pytest.approx((one - two).std() / np.sqrt(80))
     assert row["rung"] == "large sample"
+    assert found.sentences == ["A beats B on AUC, if n_above is without bias."]
     assert f"correlation of {np.corrcoef(one, two)[0, 1]:.2f}" in found.notes[0]
     even = sm.read_log(log_of(2, lead=0.0), n_items=401, n_negatives=10, replacement=True)
     assert sm.compare(even, "auc").verdicts == {("A", "B"): "unknown"}
+    assert "unknown; more users would settle it" in sm.compare(even, "auc").sentences[0]
     found.summary(), found.to_html()
 
 
@@ -85,6 +87,30 @@ def test_a_log_keeps_its_column_in_the_order_of_its_rows():
     pd.testing.assert_series_equal(kept, given)
     again = sm.read_log(log.frame, n_items=401, n_negatives=10, replacement=True)
     np.testing.assert_array_equal(again.rows.above, log.rows.above)
+
+
+def test_what_is_possible_is_a_share():
+    rows = pd.DataFrame({"user": [1, 2], "rank": [1, 5], "n_above": [0.0, 90.0]})
+    log = sm.read_log(rows, n_items=101, n_negatives=5, replacement=True)
+    row = sm.estimate(log, ["auc"]).frame.iloc[0]
+    assert (row["possible_low"], row["possible_high"]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("verb", "option"),
+    [
+        (sm.estimate, {"estimators": ["naive"]}),
+        (sm.estimate, {"gamma": 0.1}),
+        (sm.compare, {"estimator": "naive"}),
+        (sm.compare, {"gamma": 0.1}),
+    ],
+)
+def test_an_option_that_means_nothing_here_is_refused(verb, option):
+    log = sm.read_log(log_of(4), n_items=401, n_negatives=10, replacement=True)
+    metric = ["auc"] if verb is sm.estimate else "auc"
+    (name,) = option
+    with pytest.raises(ValueError, match=f"{name} must be left out, got .* not drawn alike"):
+        verb(log, metric, **option)
 
 
 def test_what_is_for_negatives_drawn_alike_refuses_the_log():

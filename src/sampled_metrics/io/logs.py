@@ -1240,7 +1240,10 @@ def _size_column(
         option = integer(option, key, low, 2**62)
     if key not in frame:
         if option is None:
-            raise ValueError(f"{key} is needed: give it, or a column {key} in {source}")
+            raise ValueError(
+                f"{key} is needed: give it (--{key.replace('_', '-')}), or a column {key} in "
+                f"{source}"
+            )
         return np.array([option])
     column = _lean(_whole(frame, key, low, source), small=False)
     if option is not None and (column != option).any():

@@ -173,7 +173,7 @@ def tabulated(
         kinds, number = np.unique(pairs, axis=1, return_counts=True)
         own = protocol if isinstance(protocol.n_items, int) else replace(protocol, n_items=kinds[1])
         of = replace(estimator, protocol=own)
-        laws += list(of._law_blocks(kinds[0], 1, np.arange(reach)))
+        laws += list(of._law_blocks(kinds[0], 1, reach))
         counts.append(sign * number)
     law, many = np.concatenate(laws), np.concatenate(counts).astype(np.float64)
     if reach < values.size:

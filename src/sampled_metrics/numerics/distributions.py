@@ -93,7 +93,9 @@ def law(
         mode = np.maximum((drawn + 1) * (some + 1) // (everything + 2), drawn - everything + some)
         mode = np.minimum(mode, some).astype(np.int64)
     mode = np.minimum(np.minimum(mode, drawn), columns - 1)
-    highest = np.exp(log_law(mode, drawn, some, everything, replacement))
+    # Where every count is there the probabilities add up to 1, and else one of them is needed.
+    whole = columns > drawn.max(initial=0)
+    highest = None if whole else np.exp(log_law(mode, drawn, some, everything, replacement))
     out = np.empty((drawn.size, columns))
     step = max(_BLOCK // columns, 1)
     x = np.arange(1.0, columns)
@@ -102,19 +104,40 @@ def law(
         left, marked = drawn[part, np.newaxis] - (x - 1), some[part, np.newaxis].astype(float)
         others = everything[part, np.newaxis] - marked
         # The probability of x over that of x - 1, as a fraction; 0 is what is off the support.
+        np.maximum(left, 0.0, out=left)
         if replacement:
-            up, down = np.maximum(left, 0.0) * marked, x * others
+            up, down = left * marked, x * others
         else:
-            up = np.maximum(left, 0.0) * np.maximum(marked - (x - 1), 0.0)
-            down = x * np.maximum(others - left + 1, 0.0)
-        above = x > mode[part, np.newaxis]
+            down = x * np.maximum(others - drawn[part, np.newaxis] + x, 0.0)
+            up = np.maximum(marked - (x - 1), 0.0)
+            up *= left
+        found = out[part]
+        _relative(up, down, mode[part, np.newaxis], found)
+        found *= (1.0 / found.sum(axis=1) if highest is None else highest[part])[:, np.newaxis]
+    return out.reshape(*shape, columns)
+
+
+def _relative(up: FloatArray, down: FloatArray, mode: IntArray, out: FloatArray) -> None:
+    """Write to `out` each row's probabilities as multiples of that of its most likely count.
+
+    `up` over `down` is the probability of 1, 2, ... over that of one less. The products start at 0,
+    or, in rows where that is impossible or rarer than 1e-280, at the most likely count.
+    """
+    out[:, 0] = 1.0
+    with np.errstate(all="ignore"):
+        np.divide(up, down, out=out[:, 1:])
+        np.cumprod(out[:, 1:], axis=1, out=out[:, 1:])
+        most = np.take_along_axis(out, mode, axis=1)
+        out /= most
+    rare = ~(most[:, 0] < 1e280) | (down <= 0.0).any(axis=1)
+    if rare.any():
+        up, down, above = up[rare], down[rare], np.arange(1, out.shape[1]) > mode[rare]
         ratio = np.where(above, up, down)
         ratio /= np.where(above, np.maximum(down, 1e-300), np.maximum(up, 1e-300))
-        out[part, :1] = 1.0
-        np.cumprod(np.where(above, ratio, 1.0), axis=1, out=out[part, 1:])
-        out[part] *= highest[part, np.newaxis]
-        out[part, :-1] *= np.cumprod(np.where(above, 1.0, ratio)[:, ::-1], axis=1)[:, ::-1]
-    return out.reshape(*shape, columns)
+        part = np.ones((len(up), out.shape[1]))
+        np.cumprod(np.where(above, ratio, 1.0), axis=1, out=part[:, 1:])
+        part[:, :-1] *= np.cumprod(np.where(above, 1.0, ratio)[:, ::-1], axis=1)[:, ::-1]
+        out[rare] = part
 
 
 def log_law(
@@ -152,13 +175,14 @@ def log_binomial(
     x, trials, successes, pool = np.broadcast_arrays(x, trials, successes, pool)
     failures = pool - successes
     inside = (x > 0) & (x < trials) & (successes > 0) & (failures > 0)
-    # Every draw alike: log of a probability near 1 is taken from its complement.
-    edge = np.where(x == 0, failures, successes)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_edge = np.where(2 * edge > pool, np.log1p(-(pool - edge) / pool), np.log(edge / pool))
-        out = np.where(trials == 0, 0.0, trials * log_edge)
+    out = np.full(x.shape, -np.inf)
     at_edge = (x == 0) | (x == trials)
-    out = np.where(at_edge, out, -np.inf)
+    if at_edge.any():  # every draw alike: log of a probability near 1 is taken from its complement
+        n, of = trials[at_edge], pool[at_edge]
+        edge = np.where(x[at_edge] == 0, failures[at_edge], successes[at_edge])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_edge = np.where(2 * edge > of, np.log1p(-(of - edge) / of), np.log(edge / of))
+            out[at_edge] = np.where(n == 0, 0.0, n * log_edge)
     if inside.any():
         out[inside] = _log_binomial_inside(
             x[inside], trials[inside], successes[inside], pool[inside]
@@ -241,13 +265,15 @@ def deviance(mean: FloatArray, relative: FloatArray) -> FloatArray:
     out = np.empty(np.broadcast_shapes(np.shape(mean), d.shape))
     d = np.broadcast_to(d, out.shape)
     v = d / (2.0 + d)
-    near = np.abs(v) < 0.5
-    far = ~near
+    size = np.abs(v)
+    far = size >= 0.5
     out[far] = (1.0 + d[far]) * np.log1p(d[far]) - d[far]
-    square = v[near] ** 2
-    series = np.zeros_like(square)
-    for j in range(27, 0, -1):
-        series += 1.0 / (2 * j + 1)
-        series *= square
-    out[near] = v[near] * (d[near] + 2.0 * (1.0 + d[near]) * series)
+    for low, high, terms in ((0.0, 0.05, 6), (0.05, 0.5, 27)):  # the rest is below 1e-17 of the sum
+        near = (size >= low) & (size < high)
+        square = v[near] ** 2
+        series = np.zeros_like(square)
+        for j in range(terms, 0, -1):
+            series += 1.0 / (2 * j + 1)
+            series *= square
+        out[near] = v[near] * (d[near] + 2.0 * (1.0 + d[near]) * series)
     return np.asarray(mean * out)

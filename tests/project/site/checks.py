@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
@@ -68,11 +69,15 @@ AXE_RUN = """async ([rules, enabled]) => {
     const found = await axe.run(where, enabled
         ? {runOnly: rules, resultTypes: ['violations', 'passes'], elementRef: true}
         : {rules: chosen, resultTypes: ['violations']});
-    const passed = found.passes.filter(p => p.id === 'color-contrast').flatMap(p => p.nodes)
-        .map(n => n.element?.getAttribute('data-like-no-other')).filter(x => x);
+    const key = element => element?.getAttribute('data-like-no-other');
+    const keys = rules => rules.flatMap(r => r.nodes).map(n => key(n.element)).filter(x => x);
+    const passed = keys(found.passes.filter(p => p.id === 'color-contrast'));
+    const faint = keys(found.violations);
+    const undecided = !enabled ? [] : [...document.querySelectorAll('[data-like-no-other]')]
+        .map(key).filter(x => !passed.includes(x) && !faint.includes(x));
     const violations = found.violations.map(v => ({id: v.id, impact: v.impact,
         nodes: v.nodes.map(n => n.html)}));
-    return {passed, violations};
+    return {passed, undecided, violations};
 }"""
 
 # Contrasts take most of axe's time, and the pages repeat few of them.  Mark one of all texts that
@@ -109,6 +114,26 @@ SETTLED = """async (resized) => {
 }"""
 
 
+class Looked:
+    """What is known of texts of the same colours, size and weight on the same backgrounds."""
+
+    #: How often axe may leave one undecided, such as text on a picture, until it is asked no more.
+    TIMES = 3
+
+    def __init__(self) -> None:
+        self.passed: set[str] = set()
+        self.undecided: Counter[str] = Counter()
+
+    def known(self) -> list[str]:
+        """Those that need not be looked at again."""
+        return [*self.passed, *(k for k, n in self.undecided.items() if n >= self.TIMES)]
+
+    def note(self, passed: Iterable[str], undecided: Iterable[str]) -> None:
+        """Note what axe has passed and what it has left undecided."""
+        self.passed.update(passed)
+        self.undecided.update(undecided)
+
+
 class Visit:
     """An open page and what went wrong while it loaded."""
 
@@ -118,21 +143,19 @@ class Visit:
 
 
 @contextmanager
-def visit(context: BrowserContext, address: str) -> Iterator[Visit]:
-    """Open `address`, wait until it is drawn, and unfold what it hides."""
+def visit(
+    context: BrowserContext, address: str, first: Callable[[Page], object] = lambda page: None
+) -> Iterator[Visit]:
+    """Open `address`, wait until it is drawn, call `first`, and unfold what the page hides."""
     home = urlsplit(address).netloc
     found = Visit(context.new_page())
     page, heard = found.page, found.heard
 
-    def on_request(route: Any) -> None:
-        host = urlsplit(route.request.url).netloc
-        if host in (home, ""):
-            route.continue_()
-        else:
-            heard.append(f"a request to another host: {route.request.url}")
-            route.abort()
+    def on_request(request: Any) -> None:
+        if urlsplit(request.url).netloc not in (home, ""):
+            heard.append(f"a request to another host: {request.url}")
 
-    page.route("**/*", on_request)
+    page.on("request", on_request)
     page.on("pageerror", lambda error: heard.append(f"an error in a script: {error}"))
     page.on(
         "console",
@@ -141,6 +164,7 @@ def visit(context: BrowserContext, address: str) -> Iterator[Visit]:
     try:
         page.goto(address, wait_until="load")
         page.evaluate("async () => { if (window.MathJax) await MathJax.startup.promise; }")
+        first(page)
         page.evaluate(
             """() => {
                 document.querySelectorAll('details').forEach(d => { d.open = true; });
@@ -154,10 +178,10 @@ def visit(context: BrowserContext, address: str) -> Iterator[Visit]:
         page.close()
 
 
-def violations(page: Page, colours: bool, passed: set[str]) -> list[str]:
+def violations(page: Page, colours: bool, looked: Looked) -> list[str]:
     """What axe finds at the levels serious and critical, a sentence for each of its rules."""
     found = page.evaluate(AXE_RUN, [OF_COLOURS, colours])
-    passed |= set(found["passed"])
+    looked.note(found["passed"], found["undecided"])
     said = []
     for violation in found["violations"]:
         if violation["impact"] in ("serious", "critical"):
@@ -175,12 +199,12 @@ def show(page: Page, width: int, theme: Any) -> None:
     page.evaluate(SETTLED, resized)
 
 
-def faults(found: Visit, passed: set[str] | None = None) -> list[str]:
+def faults(found: Visit, looked: Looked | None = None) -> list[str]:
     """Say what is wrong with an open page, at desktop and phone width, in both themes.
 
-    `passed` is what is known of texts that have enough contrast, and grows.
+    `looked` is what is known of texts, and grows.
     """
-    page, passed = found.page, set() if passed is None else passed
+    page, looked = found.page, looked or Looked()
     said: dict[str, None] = {}
     for width in (1280, 360):
         for theme in ("light", "dark"):
@@ -188,10 +212,11 @@ def faults(found: Visit, passed: set[str] | None = None) -> list[str]:
             for fault, script in SCRIPTS.items():
                 said |= {f"{fault}: {place}": None for place in page.evaluate(script)}
             said |= dict.fromkeys(found.heard)
-            page.evaluate(AXE)
-            if page.evaluate(LIKE_NO_OTHER, list(passed)):
-                said |= dict.fromkeys(violations(page, True, passed))
+            if not page.evaluate("() => 'axe' in window"):
+                page.evaluate(AXE)
+            if page.evaluate(LIKE_NO_OTHER, looked.known()):
+                said |= dict.fromkeys(violations(page, True, looked))
             if theme == "light":
-                said |= dict.fromkeys(violations(page, False, passed))
+                said |= dict.fromkeys(violations(page, False, looked))
             found.heard.clear()  # axe asks for style sheets where they are not
     return list(said)

@@ -12,6 +12,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from checks import Looked
 from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
 NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
@@ -24,6 +25,7 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",  # no other host can be asked
 ]
 
 
@@ -74,6 +76,6 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 
 @pytest.fixture(scope="session")
-def passed() -> set[str]:
-    """Texts that have enough contrast: what is the same elsewhere need not be looked at again."""
-    return set()
+def looked() -> Looked:
+    """What is known of texts: what is the same elsewhere need not be looked at again."""
+    return Looked()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from checks import faults, visit
+from checks import Looked, faults, visit
 
 SOUND = """<!doctype html>
 <html lang="en"><head><title>A page</title><link rel="icon" href="data:,">
@@ -68,19 +68,33 @@ DEFECTS = {
 }
 
 
-def faults_of(browser, serve, folder, passed=None, defect=""):
+def faults_of(browser, serve, folder, looked=None, defect=""):
     (folder / "page.html").write_text(SOUND.format(image=IMAGE, defect=defect))
     context = browser.new_context(reduced_motion="reduce")
     with visit(context, f"{serve(folder)}/page.html") as found:
-        said = faults(found, passed)
+        said = faults(found, looked)
     context.close()
     return said
 
 
 def test_a_contrast_that_has_passed_does_not_stand_for_another(browser, serve, tmp_path):
-    first = faults_of(browser, serve, tmp_path, passed := set())
-    second = faults_of(browser, serve, tmp_path, passed, "<p style='color: #ccc'>Hard to read</p>")
+    first = faults_of(browser, serve, tmp_path, looked := Looked())
+    second = faults_of(browser, serve, tmp_path, looked, "<p style='color: #ccc'>Hard to read</p>")
     assert (first, len(second)) == ([], 1)
+
+
+def test_a_faint_text_is_never_known_and_an_undecided_one_is_after_a_few_looks(
+    browser, serve, tmp_path
+):
+    looked, faint = Looked(), "<p style='color: #ccc'>Hard to read</p>"
+    for _ in range(Looked.TIMES + 1):
+        assert len(faults_of(browser, serve, tmp_path, looked, faint)) == 1
+    assert not any("rgb(204, 204, 204)" in text for text in looked.known())
+    shaded = "<p style='background: linear-gradient(#fff, #eee)'>Text</p>"
+    assert faults_of(browser, serve, tmp_path, looked, shaded) == []
+    (text,) = [text for text in looked.undecided if "linear-gradient" in text]
+    assert looked.undecided[text] == Looked.TIMES
+    assert text in looked.known()
 
 
 def test_a_sound_page_has_no_fault(browser, serve, tmp_path):

@@ -49,7 +49,7 @@ def plan() -> str:
     ranks = {NAMES[0]: {2: 0.3, 90: 0.7}, NAMES[1]: {9: 0.6, 90: 0.4}}
     given, few = (ranks, metric("ap")), {"estimators": ["naive", "rank estimate"]}
     samples = [Protocol(100, m) for m in (1, 10, 50)]
-    plans = planning.for_pairs(planning.plan, *given, samples[1], 20, max_negatives=50, **few)
+    plans = planning.for_all(*given, samples[1], 20, max_negatives=50, **few)
     grids = (samples, 20), (samples[1], [2, 20, 200])
     curves = [planning.for_pairs(planning.curve, *given, *grid, **few) for grid in grids]
     return of_plan(plans, pd.concat(curves).drop_duplicates(), {"log": "log.csv"})
