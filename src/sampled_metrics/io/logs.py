@@ -286,7 +286,7 @@ def read_log(
 
     Parameters
     ----------
-    source : str, Path, sequence of these, pandas.DataFrame or dask.dataframe.DataFrame
+    source : str, Path, sequence of these, or DataFrame of pandas, Dask or Spark
         A CSV file (also .csv.gz), a Parquet file, several of them (a list, a folder, or a pattern
         such as ``"log/*.parquet"``), a data frame, or "bundled" for the log that comes with the
         package. Folders named as in recommender=ALS say a column. A row for each held-out item,
@@ -337,7 +337,9 @@ def read_log(
         Files of 16 MB or more together, and data frames of Dask, are read part by part. Where each
         recommender has one row of each user, and users are whole numbers that leave few out, they
         take a byte a row in memory for up to 255 kinds of rows, two bytes for up to 65,535. Other
-        logs take some fifty bytes a row while they are read.
+        logs take some fifty bytes a row while they are read. Spark counts the users of its data
+        frame who have the same rows, and the log has one of each kind, with a column count. All
+        rows come if there is a column item or instance.
 
     Raises
     ------
@@ -592,6 +594,8 @@ def _loaded(source: Any, name: str, lean: bool = False) -> tuple[pd.DataFrame, s
         return source, name
     if _is_dask(source):
         return source.compute().reset_index(drop=True), name
+    if _is_spark(source):
+        return _of_spark(source), name
     files = _files(source)
     if files is None:
         argument = name.removeprefix("the ")
@@ -709,6 +713,38 @@ class _Files:
 def _is_dask(source: object) -> bool:
     """Whether this is a data frame of Dask, which is not imported here."""
     return hasattr(source, "partitions") and hasattr(source, "compute")
+
+
+def _is_spark(source: object) -> bool:
+    """Whether this is a data frame of Spark, which is not imported here."""
+    return type(source).__module__.startswith("pyspark.sql") and hasattr(source, "toPandas")
+
+
+def _of_spark(frame: Any) -> pd.DataFrame:
+    """The rows of a log in Spark: of users who are alike only once, with their count.
+
+    Spark gathers each user's rows and counts equal ones, so that as many come as there are kinds of
+    users. All rows come where items or instances are told apart, or something may be refused.
+    """
+    names = list(frame.columns)
+    meanings = [_meaning(name) for name in names]
+    apart = {None, "item", "instance", "count", "n_above"} & set(meanings)
+    if apart or len(set(meanings)) < len(names) or "user" not in meanings:
+        return pd.DataFrame(frame.toPandas())
+    user = names.pop(meanings.index("user"))
+    if frame.schema[user].dataType.typeName() not in ("byte", "short", "integer", "long", "string"):
+        return pd.DataFrame(frame.toPandas())
+    from pyspark.sql import functions
+
+    own = functions.sort_array(functions.collect_list(functions.struct(*names))).alias("rows")
+    missing = functions.col(user).isNull().alias("missing")
+    kinds = frame.groupBy(user).agg(own).groupBy("rows", missing).count().collect()
+    rows = [
+        (None if kind["missing"] else at, *row, kind["count"])
+        for at, kind in enumerate(kinds)
+        for row in kind["rows"]
+    ]
+    return pd.DataFrame(rows, columns=[user, *names, "count"])
 
 
 class _Partitions:
