@@ -96,8 +96,7 @@ class Shape:
     Examples
     --------
     >>> print(Shape())
-<<<<<<< HEAD
-    deeper ranks have fewer users among those with fewer than 10 negatives above them
+    deeper ranks have fewer users, down to the rank with 10 negatives above it on average
 
     Of 2,000 users 700 have none of 20 negatives above their item, and 300 one. How many have it
     among the first ten of 1,000?
@@ -109,9 +108,6 @@ class Shape:
     ...     print(round(found.low, 2), round(found.high, 2))
     0.1 0.29
     0.13 0.24
-=======
-    deeper ranks have fewer users, down to the rank with 10 negatives above it on average
->>>>>>> main
     """
 
     head: float = 10.0
