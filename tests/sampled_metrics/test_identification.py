@@ -134,7 +134,7 @@ def test_the_ends_of_a_mixture_of_geometric_distributions_are_such_mixtures():
         p = np.array([masses.get(rank, 0.0) for rank in range(1, 2_001)])
         assert p.sum() == pytest.approx(1.0, abs=1e-4)  # without shares below 1e-6
         # Where the line that gives the end touches the profile, which is near the end.
-        assert p[:10].sum() == pytest.approx(end, abs=0.02 * (found.high - found.low))
+        assert p[:10].sum() == pytest.approx(end, abs=0.05 * (found.high - found.low))
         # All differences of a mixture of geometric distributions have alternating signs.
         for order in range(1, 6):
             rounding = 1e-12 * 2**order
