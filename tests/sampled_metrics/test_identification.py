@@ -458,7 +458,7 @@ def test_intervals_of_the_best_of_several_hold_where_each_item_is_likeliest_at_t
 
 @pytest.mark.parametrize("shape", [None, Shape()])
 def test_intervals_by_chance_hold_the_exact_metric_of_many_users_with_few_negatives(shape):
-    # As benchmarks/coverage.py, which also tries 1,000 negatives, and populations that break more.
+    # As benchmarks/intervals.py, which also tries 1,000 negatives, and populations that break more.
     rng, sizes, m, of = np.random.default_rng(6), (2_000, 6_000, 20_000), 10, metric("ndcg@10")
     kinds, exact, laws = np.array([[m, 1, 1, n] for n in sizes]), 0.0, []
     for n in sizes:

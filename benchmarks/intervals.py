@@ -1,9 +1,9 @@
 """How often what is possible holds the exact metric, where the true ranks are chosen to break it.
 
-    .venv/bin/python benchmarks/coverage.py [--draws 20] [--users 50 2000 100000]
+    .venv/bin/python benchmarks/intervals.py [--draws 20] [--users 50 2000 100000]
                                             [--sizes 10 100 1000] [--items 20000] [--seed 1]
                                             [--populations NAME ...] [--head 10]
-    .venv/bin/python benchmarks/coverage.py --search 300 [--draws 60] [--seed 1]
+    .venv/bin/python benchmarks/intervals.py --search 300 [--draws 60] [--seed 1]
 
 Users are drawn from each population, and negatives for each user, with replacement. A miss is an
 interval of :func:`sampled_metrics.identification.interval` that does not hold the population's
