@@ -181,7 +181,8 @@ def estimate(
         from . import weighting
 
         _refuse(log, estimators=estimators, gamma=gamma)
-        return weighting.estimated(log, _metrics(metrics), _confidence(confidence), _shaped(shape))
+        wanted, level = _metrics(metrics), _confidence(confidence)
+        return weighting.estimated(log, wanted, level, _shaped(shape), identification)
     sample = _Sample(log)
     wanted, level = _metrics(metrics), _confidence(confidence)
     values = _Values(sample, _gamma(gamma, sample), wanted)

@@ -86,9 +86,15 @@ def counts_above(positive: ArrayLike, negatives: ArrayLike, inclusion: ArrayLike
 
 
 def estimated(
-    log: Log, metrics: list[Metric], level: float, shape: Shape | None = None
+    log: Log,
+    metrics: list[Metric],
+    level: float,
+    shape: Shape | None = None,
+    identification: bool = True,
 ) -> Estimates:
     """What :func:`~sampled_metrics.evaluation.estimate` says of negatives not drawn alike.
+
+    What is possible is left out without `identification`.
 
     Examples
     --------
@@ -119,9 +125,9 @@ def estimated(
                 value, error = _mean(values, name)
                 reach = float(stdtrit(values.size - 1, 0.5 + level / 2)) * error
                 ends = np.clip([value - reach, value + reach], 0.0, 1.0).tolist()
-                row = (value, error, *ends)
+                row = (value, error, *(ends if identification else (np.nan, np.nan)))
                 quote = f"{value:.4f} \u00b1 {error:.4f}"
-            elif log.protocol is not None:
+            elif log.protocol is not None and identification:
                 low, high, said = _possible(log, name, counts[name], of, level, shape)
                 row, quote = (np.nan, np.nan, low, high), f"{low:.3f} to {high:.3f}"
                 notes += said

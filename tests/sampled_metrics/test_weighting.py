@@ -96,6 +96,18 @@ def test_what_is_possible_is_a_share():
     assert (row["possible_low"], row["possible_high"]) == (0.0, 1.0)
 
 
+def test_what_is_possible_is_left_out_when_it_is_not_wanted():
+    log = sm.read_log(log_of(4), n_items=401, n_negatives=10, replacement=True)
+    row = sm.estimate(log, ["auc"], identification=False).frame.iloc[0]
+    assert row[["possible_low", "possible_high"]].isna().all()
+    assert row["quote"] == f"{row['estimate']:.4f} \u00b1 {row['standard_error']:.4f}"
+    protocol = sm.Protocol(5, 2, weights=[4, 1, 1, 1, 1])
+    counted = sm.read_log(pd.DataFrame({"user": [1, 2], "rank": [1, 3]}), protocol=protocol)
+    row = sm.estimate(counted, ["recall@1"], identification=False).frame.iloc[0]
+    assert (row["reported"], row["quote"]) == (0.5, "")
+    assert row[["estimate", "possible_low", "possible_high"]].isna().all()
+
+
 @pytest.mark.parametrize(
     ("verb", "option"),
     [
