@@ -103,8 +103,9 @@ def shape_table(
     rows = {}
     for name in counts:
         cells = {"nothing": found[name, of.label], "decreasing": shaped.get((name, of.label))}
-        for steep in steepness:
-            key, shape = f"at most {steep:g}", Shape(steepness=steep)
+        shapes = {"geometric": Shape(geometric=True)}
+        shapes |= {f"at most {steep:g}": Shape(steepness=steep) for steep in steepness}
+        for key, shape in shapes.items():
             cells[key] = None
             with suppress(IncompatibleError):
                 cells[key] = interval(counts[name], protocol, of, confidence, shape=shape)
