@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/intervals.py [--draws 20] [--users 50 2000 100000]
                                             [--sizes 10 100 1000] [--items 20000] [--seed 1]
                                             [--populations NAME ...] [--head 10]
-    .venv/bin/python benchmarks/intervals.py --search 300 [--draws 60] [--seed 1]
+    .venv/bin/python benchmarks/intervals.py --search 300 [--draws 60] [--seed 1] [--geometric]
 
 Users are drawn from each population, and negatives for each user, with replacement. A miss is an
 interval of :func:`sampled_metrics.identification.interval` that does not hold the population's
@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pandas as pd
 from scipy.special import chdtri
 
-from sampled_metrics.identification import REFUTED, Profile, Shape, partition, quantile
+from sampled_metrics.identification import REFUTED, Profile, Shape, _head, partition, quantile
 from sampled_metrics.metrics import Metric, metric
 from sampled_metrics.protocol import Protocol
 
@@ -113,6 +113,9 @@ def missed(exact: float, made: list[Profile], threshold: float) -> int:
     return int((refused | (low > exact + 1e-9) | (high < exact - 1e-9)).sum())
 
 
+Unfavourable = Callable[[np.random.Generator], tuple[np.ndarray, int, int, str, Shape | None]]
+
+
 def unfavourable(rng: np.random.Generator) -> tuple[np.ndarray, int, int, str, Shape | None]:
     """A population at random, with its negatives, users, metric and assumption."""
     n = int(rng.choice([100, 200, 1_000]))
@@ -136,12 +139,29 @@ def unfavourable(rng: np.random.Generator) -> tuple[np.ndarray, int, int, str, S
     return p, m, users, of, Shape()
 
 
-def search(populations: int, draws: int, seed: int) -> pd.DataFrame:
+def geometric(rng: np.random.Generator) -> tuple[np.ndarray, int, int, str, Shape]:
+    """The same of one whose users near the top are a mixture of geometric distributions."""
+    p, m, users, of, _ = unfavourable(rng)
+    n, shape = p.size, Shape(geometric=True)
+    first = np.arange(_head(n - 1, m, shape))
+    p = np.zeros(n)
+    rates = np.exp(rng.uniform(np.log(1e-2 / first.size), np.log(5.0), rng.integers(1, 5)))
+    for rate, share in zip(rates, rng.dirichlet(np.ones(rates.size)), strict=True):
+        fall = np.exp(-rate * first)
+        p[first] += share * fall / fall.sum()
+    if first.size < n and rng.random() < 0.5:  # and some users far behind the head
+        share = rng.uniform(0.2, 0.8)
+        p *= 1.0 - share
+        p[rng.integers(first.size, n)] += share
+    return p, m, users, of, shape
+
+
+def search(populations: int, draws: int, seed: int, made_by: Unfavourable) -> pd.DataFrame:
     """Misses where they are most frequent among populations at random, in fresh draws."""
     found = []
     for i in range(populations):
         rng = np.random.default_rng([seed, i])
-        p, m, users, name, shape = unfavourable(rng)
+        p, m, users, name, shape = made_by(rng)
         drawn = list(samples([(1.0, p.size, p)], m, users, draws, rng))
         exact, made = profiles([(1.0, p.size, p)], metric(name), m, drawn, shape, (4.0, 6.0, 9.0))
         deviances = [float(profile.deviance(np.array(exact))) for profile in made]
@@ -152,14 +172,14 @@ def search(populations: int, draws: int, seed: int) -> pd.DataFrame:
     rows = []
     for _, i, _ in sorted(found, reverse=True)[:10]:
         rng = np.random.default_rng([seed, i])
-        p, m, users, name, shape = unfavourable(rng)
+        p, m, users, name, shape = made_by(rng)
         rng = np.random.default_rng([seed, i, 1])
         drawn = list(samples([(1.0, p.size, p)], m, users, 10 * draws, rng))
         wrong = []
         for threshold in THRESHOLDS.values():
             exact, made = profiles([(1.0, p.size, p)], metric(name), m, drawn, shape, (threshold,))
             wrong.append(missed(exact, made, threshold))
-        assumed = "decreasing" if shape else "nothing"
+        assumed = "geometric" if shape and shape.geometric else "decreasing" if shape else "nothing"
         top = ", ".join(f"{r + 1}: {p[r]:.2f}" for r in np.argsort(-p, kind="stable")[:5])
         rows.append((i, assumed, name, p.size, m, users, top, *wrong, 10 * draws))
     columns = [f"missed at {name}" for name in THRESHOLDS] + ["of"]
@@ -178,9 +198,14 @@ def main() -> None:
     parser.add_argument("--populations", nargs="+", metavar="NAME", help="all if omitted")
     parser.add_argument("--head", type=float, default=Shape().head, help="of the assumption")
     parser.add_argument("--search", type=int, metavar="N", help="populations at random")
+    parser.add_argument(
+        "--geometric", action="store_true",
+        help="search populations whose users near the top are a mixture of geometric distributions",
+    )  # fmt: skip
     given = parser.parse_args()
     if given.search:
-        print(search(given.search, given.draws, given.seed).to_string(index=False))
+        made_by = geometric if given.geometric else unfavourable
+        print(search(given.search, given.draws, given.seed, made_by).to_string(index=False))
         return
     rows = []
     for name, (population, falls) in populations(given.items).items():

@@ -113,6 +113,8 @@ def moments(
     ([[0.5, 0.5]], [[0.0, 0.0]])
     """
     users = ranks[0].n_candidates.size
+    level = vectors.mean(axis=0)
+    vectors = vectors - level  # what is the same for all ranks then varies by nothing, to the digit
     expected = np.empty((len(ranks), users, vectors.shape[1]))
     squares = np.empty((len(ranks), vectors.shape[1]))
     step = max(1, _BLOCK // (n_negatives + 1))
@@ -128,7 +130,7 @@ def moments(
     within = np.maximum(squares - (expected**2).mean(axis=1), 0.0)
     centred = expected - expected.mean(axis=1, keepdims=True)
     between = np.einsum("auk,buk->kab", centred, centred, optimize=True) / users
-    return Moments(expected.mean(axis=1), within, between)
+    return Moments(expected.mean(axis=1) + level, within, between)
 
 
 def corrections(

@@ -494,7 +494,9 @@ def test_estimators_by_name() -> None:
         found = estimators.by_name(name, "ap", protocol, gamma=0.1)
         assert found.name == expected.name
         assert found.values.tolist() == expected.values.tolist()
-    with pytest.raises(ValueError, match="estimator 'bias' is unknown: did you mean 'least bias'"):
+    with pytest.raises(ValueError, match="estimator 'bias' is unknown: use one of naive, rank"):
         estimators.by_name("bias", "ap", protocol)
+    with pytest.raises(ValueError, match="'least-bias' is unknown: did you mean 'least bias'"):
+        estimators.by_name("least-bias", "ap", protocol)
     with pytest.raises(ValueError, match="gamma is needed for 'bias-variance'"):
         estimators.by_name("bias-variance", "ap", protocol)
