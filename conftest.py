@@ -51,6 +51,7 @@ ONCE = {
     "test_a_cluster_whose_last_worker_died_is_given_up",
     "test_a_full_disk_is_one_sentence_and_loses_nothing",
     "test_a_killed_scheduler_is_said_and_the_next_run_goes_on",
+    "test_a_worker_that_dies_while_rows_are_computed_loses_none",
     "test_arrays_of_dask_are_computed_by_rows",
     "test_the_command_counts_on_workers_of_its_own",
     "test_workers_killed_at_random_change_no_rank",

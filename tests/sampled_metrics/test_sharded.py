@@ -1,5 +1,6 @@
 """Ranks by shards and on a cluster, against one process and one count; and what may go wrong."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -9,6 +10,7 @@ from functools import partial, partialmethod
 from pathlib import Path
 
 import dask.array
+import dask.dataframe
 import numpy as np
 import pandas as pd
 import pytest
@@ -580,3 +582,26 @@ def test_a_source_says_where_a_file_is_missing():
     with pytest.raises(ValueError, match=r"no\.npy is missing: it must be a \.npy file"):
         Source.of("no.npy", "users")
     assert Job(Source("u", values=np.ones((3, 2))), None).shape == (3, 2)
+
+
+def test_a_worker_that_dies_while_rows_are_computed_loses_none(tmp_path):
+    rows = {"recommender": ["A", "B"] * 40, "user": np.repeat(np.arange(40), 2)}
+    table = pd.DataFrame(rows | {"rank": np.arange(80) % 10 + 1})
+    options = {"n_items": 500, "n_negatives": 9, "replacement": True}
+    died = tmp_path / "died"
+
+    def dying(part):
+        if part.index[0] > 0 and not died.exists():
+            died.touch()
+            os._exit(1)
+        return part
+
+    lazy = dask.dataframe.from_pandas(table, npartitions=4)
+    lazy = lazy.map_partitions(dying, meta=table.iloc[:0])
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0")
+    with cluster, Client(cluster):
+        found = sm.read_log(lazy, **options)
+    assert died.exists()
+    expected = sm.read_log(table, **options)
+    pd.testing.assert_frame_equal(found.frame, expected.frame)
+    pd.testing.assert_frame_equal(found.counts, expected.counts)
