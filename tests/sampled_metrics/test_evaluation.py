@@ -252,14 +252,12 @@ def several_recommenders(users, same_users):
     return pd.DataFrame(rows, columns=["recommender", "user", "n_better", "n_tied", "n_negatives"])
 
 
-@pytest.mark.parametrize("same_users", [True, False])
-def test_standard_errors_are_those_of_leaving_out_one_user_and_fitting_anew(same_users):
-    # Tukey's jackknife over all users of the log, each with its rows for all recommenders.
-    rows, options = several_recommenders(40, same_users), {"gamma": 0.1}
+def check_by_leaving_out(rows, of, same_users, close, **sizes):
+    """Hold standard errors against Tukey's jackknife: users left out with all of their rows."""
 
     def fitted(kept):
-        log = read_log(kept, n_items=60, replacement=True)
-        return estimate(log, ["recall@3"], estimators=FITTED[:2], **options)
+        log = read_log(kept, replacement=True, **sizes)
+        return estimate(log, [of], estimators=FITTED[:2], gamma=0.1)
 
     found = fitted(rows)
     left = [fitted(rows[rows["user"] != user])["value"] for user in rows["user"].unique()]
@@ -268,18 +266,22 @@ def test_standard_errors_are_those_of_leaving_out_one_user_and_fitting_anew(same
     def spread(of):
         return np.sqrt((len(of) - 1) * of.var(axis=0))
 
-    np.testing.assert_allclose(found["standard_error"], spread(left), rtol=0.06)
+    np.testing.assert_allclose(found["standard_error"], spread(left), rtol=close)
     for name in FITTED[:2] if same_users else ():
-        compared = evaluation.compare(
-            read_log(rows, n_items=60, replacement=True), "recall@3", estimator=name, gamma=0.1
-        )
-        table = compared.frame
+        log = read_log(rows, replacement=True, **sizes)
+        compared = evaluation.compare(log, of, estimator=name, gamma=0.1)
         assert list(compared.notes) == [
             "users have 6 to 8 negatives: priors are fitted to 6 of each"
         ]
-        (row,) = table.itertuples()
+        (row,) = compared.frame.itertuples()
         apart = left[:, found["estimator"] == name] @ [1, -1]
-        assert row.standard_error == pytest.approx(spread(apart), rel=0.06), name
+        assert row.standard_error == pytest.approx(spread(apart), rel=close), name
+
+
+@pytest.mark.parametrize("same_users", [True, False])
+def test_standard_errors_are_those_of_leaving_out_one_user_and_fitting_anew(same_users):
+    rows = several_recommenders(40, same_users)
+    check_by_leaving_out(rows, "recall@3", same_users, 0.06, n_items=60)
 
 
 def sets_of(users, rng, n_irrelevant=60):
@@ -305,25 +307,7 @@ def sets_of(users, rng, n_irrelevant=60):
 def test_standard_errors_of_sets_are_those_of_leaving_out_one_user_and_fitting_anew(same_users):
     rows = sets_of(25, np.random.default_rng(8))
     rows["user"] += np.where((rows["recommender"] == "B") & (not same_users), 20, 0)
-
-    def fitted(kept):
-        log = read_log(kept, replacement=True)
-        return estimate(log, ["ndcg@4"], estimators=FITTED[:2], gamma=0.1)
-
-    found = fitted(rows)
-    left = [fitted(rows[rows["user"] != user])["value"] for user in rows["user"].unique()]
-    left = np.array(left)
-
-    def spread(of):
-        return np.sqrt((len(of) - 1) * of.var(axis=0))
-
-    np.testing.assert_allclose(found["standard_error"], spread(left), rtol=0.03)
-    for name in FITTED[:2] if same_users else ():
-        (row,) = compare(
-            read_log(rows, replacement=True), "ndcg@4", estimator=name, gamma=0.1
-        ).itertuples()
-        apart = left[:, found["estimator"] == name] @ [1, -1]
-        assert row.standard_error == pytest.approx(spread(apart), rel=0.03), name
+    check_by_leaving_out(rows, "ndcg@4", same_users, 0.03)
 
 
 @pytest.mark.parametrize("of", ["recall@3", "precision@2", "ndcg@3", "ndcg", "ap", "ap@3", "rr"])
