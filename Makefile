@@ -31,6 +31,8 @@ VENV = .venv
 PORT ?= 8000
 RUN := $(VENV)/bin/python
 MAKEFLAGS += --no-print-directory
+# What uses all cores does so in processes of its own.
+export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: book measure figure test test-lowest test-peers test-graphs chapter lab serve lint sync ranks compare-ranks benchmark-ranks graph-ranks evidence test-site benchmarks constraints clean
 
@@ -94,10 +96,10 @@ compare-ranks: .venv-study/study.installed
 	OPENBLAS_NUM_THREADS=2 .venv-study/bin/python .ci/ranks.py compare $(ARGS)
 
 graph-ranks: .venv-graphs/graphs.installed
-	OPENBLAS_NUM_THREADS=1 .venv-graphs/bin/python -m sampled_book.graphs $(ARGS)
+	.venv-graphs/bin/python -m sampled_book.graphs $(ARGS)
 
 evidence: $(VENV)/book.installed
-	OPENBLAS_NUM_THREADS=1 $(RUN) -m sampled_book.evidence $(ARGS)
+	$(RUN) -m sampled_book.evidence $(ARGS)
 
 test-site: $(VENV)/site.installed book
 	$(RUN) -m pytest tests/project/site -n logical --maxprocesses=4 $(ARGS)

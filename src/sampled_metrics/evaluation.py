@@ -23,6 +23,7 @@ from scipy.special import gammaln, stdtr, stdtrit
 
 from . import _progress, identification, priors
 from . import estimators as corrections
+from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, shortened
 from .identification import Shape, _rung
 from .io.grids import Grid, alike
@@ -66,6 +67,7 @@ _Build = Callable[[Protocol], FloatArray]
 _Between = Callable[[IntArray], FloatArray]
 
 
+@one_thread
 def estimate(
     log: Log | str | Path | Sequence[str | Path] | pd.DataFrame,
     metrics: Sequence[str | Metric] = DEFAULT_METRICS,
@@ -286,6 +288,7 @@ def _quote(value: float, error: float, low: float, high: float) -> str:
     return f"{low:.3f} to {high:.3f}"
 
 
+@one_thread
 def compare(
     log: Log | str | Path | Sequence[str | Path] | pd.DataFrame,
     metric: str | Metric,
@@ -621,7 +624,7 @@ def _decided(
     if not ways:
         return []
     both = [(cells[a], cells[b]) for _, (a, b), _ in ways]
-    falls, _ = programme.apart(both, np.array([slope for _, _, slope in ways]))
+    falls, _ = programme.apart(both, np.array([slope for _, _, slope in ways]), rough=True)
     found = zip(ways, falls.tolist(), strict=True)
     return [pair for (pair, _, _), fall in found if fall >= wanted * designs[pair]]
 

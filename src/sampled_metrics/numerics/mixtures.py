@@ -9,6 +9,7 @@ many such problems at once, by a primal-dual interior-point method with Mehrotra
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from .._validate import FloatArray
 
@@ -107,25 +108,33 @@ def _step(
         return done, (w, y, z)
     theta = w / z
     # With H the Hessian, (H + Z/W)^-1 by Woodbury: only a system over the cells is solved.
-    root: FloatArray = laws * (np.sqrt(shares) / expected)[:, :, np.newaxis]
-    scaled = root * theta[:, np.newaxis]
-    system = np.matmul(scaled, root.transpose(0, 2, 1))
-    # Rounding may leave a matrix of this size a little short of positive definite.
+    root: FloatArray = np.sqrt(shares) / expected
+    scaled: FloatArray = laws * theta[:, np.newaxis]
+    system = np.matmul(scaled, laws.transpose(0, 2, 1))
+    system *= root[:, :, np.newaxis] * root[:, np.newaxis]
     diagonal = np.arange(system.shape[1])
-    system[:, diagonal, diagonal] += 1.0 + 1e-15 * np.trace(system, axis1=1, axis2=2)[:, np.newaxis]
+    little = 1e-15 * system[:, diagonal, diagonal].sum(axis=1)
+    system[:, diagonal, diagonal] += 1.0 + little[:, np.newaxis]
+    factors = [_factor(each, more) for each, more in zip(system, little.tolist(), strict=True)]
 
     def inverse(v: FloatArray) -> FloatArray:
-        seen = np.linalg.solve(system, np.matmul(scaled, v.transpose(0, 2, 1)))
+        seen = np.matmul(scaled, v.transpose(0, 2, 1)) * root[:, :, np.newaxis]
+        for at, factor in enumerate(factors):
+            seen[at] = dpotrs(factor, seen[at])[0]
+        seen *= root[:, :, np.newaxis]
         return np.asarray(theta[:, np.newaxis] * v - np.matmul(seen.transpose(0, 2, 1), scaled))
 
     force = -dual - z
     pushed = inverse(np.concatenate([rows, force[:, np.newaxis]], axis=1))
     across = pushed[:, :-1]
     schur = np.matmul(across, rows.transpose(0, 2, 1))
-    # Nor need this one be, where all weight is at one rank.
-    diagonal = np.arange(schur.shape[1])
-    schur[:, diagonal, diagonal] += 1e-15 * np.trace(schur, axis1=1, axis2=2)[:, np.newaxis]
-    inner = np.linalg.inv(schur)
+    if schur.shape[1] == 1:
+        inner = 1.0 / schur
+    else:
+        # Nor need this one be, where all weight is at one rank.
+        diagonal = np.arange(schur.shape[1])
+        schur[:, diagonal, diagonal] += 1e-15 * np.trace(schur, axis1=1, axis2=2)[:, np.newaxis]
+        inner = np.linalg.inv(schur)
 
     def direction(pushed: FloatArray, target: FloatArray) -> tuple[FloatArray, ...]:
         dy = _along(inner, -primal - _along(rows, pushed))
@@ -146,6 +155,15 @@ def _step(
     w = w / (rows[:, 0] * w).sum(axis=1, keepdims=True)
     # A step that ends at 0 would have the next divide 0 by 0.
     return done, (np.maximum(w, _LEAST), y + far * dy, np.maximum(z + far * dz, _LEAST))
+
+
+def _factor(system: FloatArray, little: float) -> FloatArray:
+    """The Cholesky factor; rounding may leave a matrix a little short of positive definite."""
+    factor, failed = dpotrf(system, clean=False)
+    while failed:
+        little *= 10.0
+        factor, failed = dpotrf(system + little * np.eye(len(system)), clean=False)
+    return np.asarray(factor)
 
 
 def _far(v: FloatArray, dv: FloatArray) -> FloatArray:
