@@ -473,9 +473,8 @@ def _users_needed(
     """How many users would show a difference without bias, if what shows falls with their root."""
     one, two = pair
     apart, users = abs(_difference(found[one].value, found[two].value)), sample.users[one]
-    if apart == 0 or users * (shown / apart) ** 2 > 1e12:
-        return None
-    return max(users + 1, int(np.ceil(users * (shown / apart) ** 2)))
+    needed = users * (shown / apart) ** 2 if apart else np.inf
+    return max(users + 1, int(np.ceil(needed))) if needed <= 1e12 else None
 
 
 def _read(
@@ -899,9 +898,7 @@ class _Sample:
         found = zip(self.names, grid.counts.astype(float), strict=True)
         self.counts = dict(found)
         self.users = {name: int(counts.sum()) for name, counts in self.counts.items()}
-        each = grid.counts.sum(axis=0)
-        items = self.items - self.relevant + 1
-        self.mean_items = round(float(each @ items) / float(each.sum()))
+        self._take_mean(grid.counts.sum(axis=0))
 
     def _take_rows(self, rows: Rows) -> None:
         self.instance, self.user, self.labels = rows.columns["instance"], rows.user, rows.users
@@ -926,9 +923,13 @@ class _Sample:
             ).astype(float)
             for name, span in self.rows.items()
         }
-        each = np.bincount(self.cell, None if rows.counts is None else rows.counts[self.user])
+        self._take_mean(
+            np.bincount(self.cell, None if rows.counts is None else rows.counts[self.user])
+        )
+
+    def _take_mean(self, users: FloatArray | IntArray) -> None:
         items = self.items - self.relevant + 1
-        self.mean_items = round(float(each @ items) / float(each.sum()))
+        self.mean_items = round(float(users @ items) / float(users.sum()))
 
     def _take_cells(self, columns: Sequence[IntArray]) -> None:
         self.better, self.tied, self.position, self.relevant, self.items, self.negatives = columns
