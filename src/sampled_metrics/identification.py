@@ -1269,8 +1269,10 @@ class Programme:
         for i, g in np.ndindex(size):
             at[i, g] = self.columns[g].first
             if begin is not None:
-                needed = begin.weights[i][g] * units[i] > 0.1  # columns with a tenth of a user
-                at[i, g] = np.union1d(at[i, g], begin.at[i][g][needed])
+                there, known = begin.at[i][g], begin.weights[i][g]
+                needed = there[known * units[i] > 0.1]  # columns with a tenth of a user
+                at[i, g] = np.union1d(at[i, g], needed)
+                weights[i, g], prices[i, g] = _moved(known, there, at[i, g]), begin.prices[i][g]
         value, likelihood, bound = np.zeros((3, *size))
         expected, todo = np.ones((*size, cells_)), list(np.ndindex(size))
         for left in range(_ROUNDS, -1, -1):
@@ -1312,7 +1314,8 @@ class Programme:
                     if left == _ROUNDS:
                         kept = kept[weights[i, g] * units[i] > 0.1]
                         kept = np.union1d(kept, self.columns[g].cover)
-                    at[i, g] = np.union1d(kept, more)
+                    there, at[i, g] = at[i, g], np.union1d(kept, more)
+                    weights[i, g] = _moved(weights[i, g], there, at[i, g])
                 elif aim[i, g] > _ROUNDING:
                     aim[i, g] = max(0.1 * aim[i, g], _ROUNDING)
                 else:
@@ -1328,6 +1331,7 @@ class Programme:
             expected,
             at.tolist(),
             weights.tolist(),
+            prices.tolist(),
         )
 
     def _mix(
@@ -1349,7 +1353,7 @@ class Programme:
             # A cell that a part lacks holds everything, and nobody is observed in it.
             laws = np.ones((len(some), shares.shape[2], k + r))
             laws[:, :, k:] = 0.0
-            cost = np.zeros((len(some), k + r))
+            cost, begun = np.zeros((2, len(some), k + r))
             rows, right = np.zeros((len(some), 1 + r, k + r)), np.zeros((len(some), 1 + r))
             rows[:, 0, :k], right[:, 0] = 1.0, 1.0
             rows[:, 1 + np.arange(r), k + np.arange(r)] = -1.0
@@ -1361,9 +1365,17 @@ class Programme:
                 rows[p, 1 : 1 + len(one.falls), :k] = one.falls[:, used]
                 right[p, 1 : 1 + len(one.falls)] = 0.0
                 cost[p, :k] = slopes[i] * self.shares[g] * (one.low if down[i] else one.high)[used]
+                if weights[i, g] is not None:
+                    begun[p, : weights[i, g].size] = weights[i, g]
             of_sample, part = np.array(some).T
+            begin = None
+            if begun.any(axis=1).all():
+                begun[:, k:] = np.maximum(
+                    (rows[:, 1:, :k] @ begun[:, :k, np.newaxis])[:, :, 0], 0.0
+                )
+                begin = begun, np.array([prices[each] for each in some])
             found, multipliers = likeliest(
-                laws, shares[of_sample, part], cost, rows, right, near[of_sample, part]
+                laws, shares[of_sample, part], cost, rows, right, near[of_sample, part], begin
             )
             for (i, g), w, price in zip(some, found[:, :k], multipliers, strict=True):
                 last = at[i, g].size - 1
@@ -1424,6 +1436,14 @@ class Programme:
             deviance += 2.0 * float((seen[some] * np.log(seen[some] / wanted[some])).sum())
             cells_ += seen.size - 1
         return Fit(max(deviance, 0.0), cells_)
+
+
+def _moved(weights: FloatArray, before: IntArray, after: IntArray) -> FloatArray:
+    """The weights of some columns as weights of others, which need not include them all."""
+    _, old, new = np.intersect1d(before, after, assume_unique=True, return_indices=True)
+    found = np.zeros(after.size)
+    found[new] = weights[old]
+    return np.asarray(found / found.sum())
 
 
 def _units(samples: Sequence[list[FloatArray]]) -> FloatArray:
@@ -1565,6 +1585,7 @@ class _Solved:
     expected: FloatArray
     at: list[list[IntArray]]
     weights: list[list[FloatArray]]
+    prices: list[list[FloatArray]]
 
     def part(self, samples: Iterable[int]) -> _Solved:
         """What was found for some of the samples."""
@@ -1576,6 +1597,7 @@ class _Solved:
             self.expected[each],
             [self.at[i] for i in each],
             [self.weights[i] for i in each],
+            [self.prices[i] for i in each],
         )
 
     def updated(self, samples: Sequence[int], again: _Solved) -> _Solved:
@@ -1595,4 +1617,5 @@ class _Solved:
             np.concatenate([p.expected for p in parts]),
             [x for p in parts for x in p.at],
             [x for p in parts for x in p.weights],
+            [x for p in parts for x in p.prices],
         )

@@ -19,6 +19,8 @@ _STEPS = 60
 _SHORT = 0.995
 #: What is aimed at, as a part of how far above its optimum a programme may stay.
 _AIM = 0.1
+#: How much of its weight a mixture that is begun with gives up to all columns alike.
+_MIXED = 1e-3
 #: Where a weight stays at least.
 _LEAST = 1e-200
 
@@ -30,6 +32,7 @@ def likeliest(
     rows: FloatArray,
     right: FloatArray,
     near: FloatArray,
+    begin: tuple[FloatArray, FloatArray] | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Weights of the mixtures, and the multipliers of the rows.
 
@@ -45,6 +48,8 @@ def likeliest(
     right : ndarray of float, shape (problems, r)
     near : ndarray of float, shape (problems,)
         How far above its optimum each programme may stay.
+    begin : tuple of ndarray, optional
+        Weights and multipliers of programmes like these; none of them need fulfil the rows.
 
     Returns
     -------
@@ -64,9 +69,15 @@ def likeliest(
     problems, _, k = laws.shape
     weights, multipliers = np.full((problems, k), 1.0 / k), np.zeros(right.shape)
     scale, near = np.maximum(shares.sum(axis=1), 1e-6), np.asarray(near)
-    slope = cost - _times(shares / _along(laws, weights), laws)
-    multipliers[:, 0] = slope.min(axis=1) - 0.5 * scale
-    duals = np.maximum(slope - _times(multipliers, rows), 0.1 * scale[:, np.newaxis])
+    below, least = 0.5, 0.1
+    if begin is not None:  # well within the boundary, or the first steps would be short
+        weights = _MIXED * weights + (1.0 - _MIXED) * begin[0]
+        multipliers[:, 1:] = begin[1][:, 1:]
+        below = least = _MIXED
+    slope = cost - _times(shares / _along(laws, weights), laws) - _times(multipliers, rows)
+    multipliers[:, 0] = np.where(rows[:, 0] > 0, slope, np.inf).min(axis=1) - below * scale
+    slope -= multipliers[:, :1] * rows[:, 0]
+    duals = np.maximum(slope, least * scale[:, np.newaxis])
     left = np.arange(problems)
     given = (laws, shares, cost, rows, right, near)
     state = (weights, multipliers, duals)
