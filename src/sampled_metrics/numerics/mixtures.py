@@ -119,9 +119,9 @@ def _step(
         return done, (w, y, z)
     theta = w / z
     # With H the Hessian, (H + Z/W)^-1 by Woodbury: only a system over the cells is solved.
-    root: FloatArray = np.sqrt(shares) / expected
-    scaled: FloatArray = laws * theta[:, np.newaxis]
-    system = np.matmul(scaled, laws.transpose(0, 2, 1))
+    root, half = np.sqrt(shares) / expected, np.sqrt(theta)[:, np.newaxis]
+    scaled: FloatArray = laws * half
+    system = np.matmul(scaled, scaled.transpose(0, 2, 1))
     system *= root[:, :, np.newaxis] * root[:, np.newaxis]
     diagonal = np.arange(system.shape[1])
     little = 1e-15 * system[:, diagonal, diagonal].sum(axis=1)
@@ -129,11 +129,12 @@ def _step(
     factors = [_factor(each, more) for each, more in zip(system, little.tolist(), strict=True)]
 
     def inverse(v: FloatArray) -> FloatArray:
+        v = half * v
         seen = np.matmul(scaled, v.transpose(0, 2, 1)) * root[:, :, np.newaxis]
         for at, factor in enumerate(factors):
             seen[at] = dpotrs(factor, seen[at])[0]
         seen *= root[:, :, np.newaxis]
-        return np.asarray(theta[:, np.newaxis] * v - np.matmul(seen.transpose(0, 2, 1), scaled))
+        return np.asarray(half * (v - np.matmul(seen.transpose(0, 2, 1), scaled)))
 
     force = -dual - z
     pushed = inverse(np.concatenate([rows, force[:, np.newaxis]], axis=1))
@@ -170,7 +171,7 @@ def _step(
 
 def _factor(system: FloatArray, little: float) -> FloatArray:
     """The Cholesky factor; rounding may leave a matrix a little short of positive definite."""
-    factor, failed = dpotrf(system, clean=False)
+    factor, failed = dpotrf(system.T, clean=False)  # which is in Fortran's order
     while failed:
         little *= 10.0
         factor, failed = dpotrf(system + little * np.eye(len(system)), clean=False)
