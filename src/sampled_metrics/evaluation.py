@@ -1542,7 +1542,7 @@ def _interpolated(made: _Between, sizes: IntArray) -> _Between:
     Its nodes, Chebyshev's rounded to whole numbers, are doubled until it is right at three sizes
     in between; where that takes as many nodes as there are sizes, nothing is interpolated.
     """
-    count = 10
+    count = 12
     test = sizes[np.linspace(0, sizes.size - 1, 5).round().astype(int)[1:4]]
     low, high = np.log(sizes[[0, -1]])
     wanted: FloatArray | None = None

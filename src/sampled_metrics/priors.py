@@ -338,7 +338,8 @@ class _Quadrature:
         return np.asarray(mass @ self.law)
 
     def products(self, mass: FloatArray) -> FloatArray:
-        return np.asarray((self.law.T * mass) @ self.law)
+        rows = self.law * np.sqrt(mass)[:, np.newaxis]
+        return np.asarray(rows.T @ rows)
 
 
 def _tilted(
