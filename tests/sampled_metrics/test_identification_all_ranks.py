@@ -116,7 +116,7 @@ class Programmes:
             assert found.status == 0, found.message
             p = np.maximum(found.x[:k], 0.0)
             q = np.maximum(p @ self.law, 1e-12)[self.seen]
-            if c @ (found.x[k + cells :] - np.log(q)) < 1e-5:
+            if c @ (found.x[k + cells :] - np.log(q)) < 1e-4:
                 break
             for at, each in zip(self.tangents, q, strict=True):
                 at.append(float(each))
