@@ -54,7 +54,7 @@ LOWEST := $(patsubst %,tests/sampled_metrics/%.py,io/test_logs io/test_readers t
 	test_ranking test_metrics test_estimators test_identification test_auditing \
 	numerics/test_betting) src/sampled_metrics
 test-lowest: .venv-lowest/lowest.installed
-	.venv-lowest/bin/python -m pytest $(LOWEST) -m 'not once' $(ARGS)
+	.venv-lowest/bin/python -m pytest $(LOWEST) -m 'not once' --hypothesis-profile=some $(ARGS)
 
 # In an environment of its own: RecBole needs older libraries, among them several gigabytes.
 test-peers: .venv-peers/peers.installed
