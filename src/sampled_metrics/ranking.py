@@ -595,7 +595,14 @@ def _shard_counts(
         return _excluded(places[block], owners[block], seen)
 
     return _count_blocks(
-        tiles, excluded, places.size, size, n_items, like=shard, fast=fast and fast.count, progress=progress
+        tiles,
+        excluded,
+        places.size,
+        size,
+        n_items,
+        like=shard,
+        fast=fast.count if fast else None,
+        progress=progress,
     )
 
 

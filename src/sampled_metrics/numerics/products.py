@@ -151,8 +151,8 @@ def doubt(width: int) -> tuple[float, float]:
     True
     """
     # The difference is one more rounding of each term. Twice, since norms are rounded as well.
-    most, least = (2 * float(radius(np.float64, width + 1, each, 1.0)) for each in (1.0, 0.0))
-    return most, least
+    ends = 2 * radius(np.float64, width + 1, np.array([1.0, 0.0]), 1.0)
+    return float(ends[0]), float(ends[1])
 
 
 def signs(users: NDArray[Any], items: NDArray[Any], others: NDArray[Any]) -> NDArray[np.int8]:
