@@ -317,7 +317,9 @@ def in_order(parts: Iterable[Part], low: int, high: int, rows: int, folder: Path
         path.unlink()
         if not table.size:
             continue
-        table = table[np.lexsort((table["user"], table["recommender"]))]
+        # One number to sort by; a recommender's rows of one user may come in any order.
+        by = table["recommender"] * np.int64(high - low + 1) + (table["user"] - low)
+        table = table[np.argsort(by)]
         columns = {name: np.ascontiguousarray(table[name]) for name in whole}
         item = np.ascontiguousarray(table["item"]) if "item" in table.dtype.names else None
         user, own = (np.ascontiguousarray(table[name]) for name in ("user", "recommender"))
