@@ -33,7 +33,10 @@ OF = {
     "peers": ["implicit", "rectools", "recbole full", "recbole uni100"],
     "study": ["lenskit"],
 }
-OURS = ["ours", "ours, masked", "product", "argsort"]
+OURS = [
+    "ours, NumPy", "ours, compiled", "ours, NumPy, masked", "ours, compiled, masked", "product",
+    "argsort",
+]  # fmt: skip
 #: Users and items of the runs that growth is fitted to: users times items over three decades.
 GROWTH = [(100, 10_000), (1_000, 10_000), (1_000, 100_000), (1_000, 1_000_000)]
 
@@ -55,9 +58,22 @@ def make(folder: Path, n_users: int, n_items: int) -> None:
     sp.save_npz(folder / "train.npz", train)
 
 
-def ours(users: Any, items: Any, test: Any, train: Any) -> Callable[[], object]:
+def choose(compiled: bool) -> None:
+    """Let this process count by the compiled pass, which is loaded here, or never."""
+    from sampled_metrics import _compiled
+
+    _compiled.WORTH = 0 if compiled else 2**62
+    if compiled and _compiled.compiled(np.dtype(np.float32), 0) is None:
+        raise ImportError("Numba is not installed")
+
+
+def ours(
+    users: Any, items: Any, test: Any, train: Any, compiled: bool, masked: bool
+) -> Callable[[], object]:
     from sampled_metrics.ranking import exact_ranks_from_factors
 
+    choose(compiled)
+    train = train if masked else None
     return lambda: exact_ranks_from_factors(users, items, test, train).evaluate("ndcg@10").mean()
 
 
@@ -177,8 +193,10 @@ def lenskit(users: Any, items: Any, test: Any, train: Any) -> Callable[[], objec
 
 
 WAYS: dict[str, Callable[..., Callable[[], object]]] = {
-    "ours": lambda u, v, test, train: ours(u, v, test, None),
-    "ours, masked": ours,
+    "ours, NumPy": lambda *given: ours(*given, False, False),
+    "ours, NumPy, masked": lambda *given: ours(*given, False, True),
+    "ours, compiled": lambda *given: ours(*given, True, False),
+    "ours, compiled, masked": lambda *given: ours(*given, True, True),
     "product": product,
     "argsort": argsort,
     "implicit": implicit,
@@ -229,7 +247,7 @@ def measured(way: str, folder: Path, pythons: dict[str, str]) -> dict[str, float
     return found
 
 
-def workers(folder: Path, count: int) -> tuple[float, float]:
+def workers(folder: Path, count: int, compiled: bool) -> tuple[float, float]:
     """Seconds of the busiest worker of a local cluster, and of all, by its processor."""
     import pandas as pd
     from distributed import Client, LocalCluster
@@ -245,6 +263,7 @@ def workers(folder: Path, count: int) -> tuple[float, float]:
         Client(cluster, set_as_default=False) as client,
     ):
         client.run(__import__, "sampled_metrics._sharded")
+        client.run(choose, compiled)
         before = client.run(time.process_time)
         sm.rank(*files, cluster=client)
         after = client.run(time.process_time)
@@ -282,22 +301,24 @@ def main() -> None:
                     seconds = np.median([run["seconds"] for run in runs])
                     ratios = [run["seconds"] / b for run, b in zip(runs, base, strict=False)]
                     peak = np.median([run["bytes"] for run in runs]) / 2**20
-                    of = f"{n_items:9,} items {USERS[n_items]:5,} users  {way:15}"
+                    of = f"{n_items:9,} items {USERS[n_items]:5,} users  {way:22}"
                     ratio = f"{np.median(ratios):7.2f} x product"
                     print(f"{of} {seconds:8.3f} s {ratio} {peak:8.0f} MiB", flush=True)
     points = []
     for n_users, n_items in [] if given.no_growth else GROWTH:
         with TemporaryDirectory() as name:
             make(Path(name), n_users, n_items)
-            runs = [measured("ours, masked", Path(name), pythons) for _ in range(given.repeats)]
+            way = "ours, compiled, masked"
+            runs = [measured(way, Path(name), pythons) for _ in range(given.repeats)]
             seconds = float(np.median([run["seconds"] for run in runs if run]))
             points.append((n_users * n_items, seconds))
             print(f"{n_users:,} users x {n_items:,} items: {seconds:.3f} s", flush=True)
-            if (n_users, n_items) == GROWTH[-1]:
-                alone, both = workers(Path(name), 1), workers(Path(name), 2)
+            for compiled in (False, True) if (n_users, n_items) == GROWTH[-1] else ():
+                alone, both = (workers(Path(name), count, compiled) for count in (1, 2))
                 times = f"{both[0]:.2f} s in the busier one, {both[1]:.2f} s in both"
                 faster = f"{alone[0] / both[0]:.2f} times as fast"
-                print(f"1 worker {alone[0]:.2f} s, 2 workers {times}: {faster}")
+                kind = "compiled" if compiled else "NumPy"
+                print(f"{kind}: 1 worker {alone[0]:.2f} s, 2 workers {times}: {faster}")
     if points:
         slope = np.polyfit(*np.log(np.array(points)).T, 1)[0]
         print(f"growth: time ~ (users x items)^{slope:.2f}")

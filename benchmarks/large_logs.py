@@ -1,7 +1,8 @@
 """Estimates and verdicts from logs of 1e7 to 1e9 rows: processor seconds and peak memory.
 
 Each log is a folder of Parquet files, which is deleted after use: as many users as there are rows
-for each of two recommenders. Every command is a process of its own.
+for each of two recommenders, or with ``--items 3`` a third as many with three rows each, which
+``--mixed`` mixes up within each file. Every command is a process of its own.
 """
 
 from __future__ import annotations
@@ -50,6 +51,31 @@ def write(folder: Path, rows: int, seed: int = 1) -> None:
             parquet.write_table(table, own / f"part-{number:03}.parquet")
 
 
+def write_several(folder: Path, rows: int, items: int, mixed: bool, seed: int = 1) -> None:
+    """The same with so many rows of each user, of different ranks, together unless mixed up."""
+    part = min(FILE, rows // 2) // items
+    for strength, name in enumerate(("A", "B")):
+        own = folder / f"recommender={name}"
+        own.mkdir(parents=True)
+        for number in range(rows // 2 // items // part):
+            rng = np.random.default_rng([seed, strength, number])
+            depths = np.sort(rng.beta(0.4, 1 + 2 * strength, (part, items)), axis=1)
+            ranks = np.zeros((part, items), dtype=np.int32)
+            above, before = np.zeros(part, dtype=np.int64), np.zeros(part)
+            for at, depth in enumerate(depths.T):  # all among the same negatives
+                above += rng.binomial(
+                    NEGATIVES - above, np.maximum(depth - before, 0) / (1 - before)
+                )
+                ranks[:, at], before = above + at + 1, np.minimum(depth, 1 - 1e-9)
+            user = np.arange(number * part, (number + 1) * part, dtype=np.int64)
+            item = np.arange(items) + 10 * user[:, np.newaxis]
+            order = rng.permutation(ranks.size) if mixed else slice(None)
+            columns = np.repeat(user, items), item.ravel(), ranks.ravel()
+            named = zip(("user", "item", "rank"), columns, strict=True)
+            table = pa.table({key: column[order] for key, column in named})
+            parquet.write_table(table, own / f"part-{number:03}.parquet")
+
+
 def measured(*arguments: str) -> tuple[float, float, float]:
     """Processor seconds, seconds and gigabytes at the peak of one command."""
     start = time.perf_counter()
@@ -69,12 +95,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rows", nargs="*", type=float, default=[1e7, 1e8])
     parser.add_argument("--folder", help="where to write the logs; a temporary one if omitted")
+    parser.add_argument("--items", type=int, default=1, help="rows of each user")
+    parser.add_argument("--mixed", action="store_true", help="mix up rows of several items")
     arguments = parser.parse_args()
     print("| rows | command | processor seconds | ns a row | seconds | GiB |")
     print("|---:|---|---:|---:|---:|---:|")
     for rows in map(int, arguments.rows):
         with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-            write(Path(folder) / "log", rows)
+            if arguments.items == 1:
+                write(Path(folder) / "log", rows)
+            else:
+                write_several(Path(folder) / "log", rows, arguments.items, arguments.mixed)
             for command, options in COMMANDS.items():
                 used, seconds, peak = measured(command, f"{folder}/log", *SIZES, *options)
                 line = f"| {rows:,} | {command} | {used:.1f} | {1e9 * used / rows:.0f} |"

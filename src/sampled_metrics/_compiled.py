@@ -1,13 +1,17 @@
 """Scores counted in one pass over them, compiled by Numba where it is installed.
 
 NumPy compares scores with a bound and adds up the hits in passes of their own, and a rank with its
-ties needs both twice. The compiled pass does all four while it reads a score once. The import of
-Numba and the compilation take a second or two, so a process that counts few scores does without.
+ties needs both twice. The compiled pass does all four while it reads a score once, and a second
+function compares the few pairs that the rounding leaves open without copying their factors. What is
+compiled is kept on disk, where Numba keeps it: beside this file, or in the user's own cache if that
+is not writable. The import of Numba takes half a second and the first compilation two or three, so
+a process that counts few scores does without.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -20,24 +24,39 @@ from ._validate import IntArray
 #: What counts a tile: see :func:`counting`.
 Pass = Callable[..., tuple[IntArray, IntArray]]
 
-#: Scores that a process counts before it compiles: NumPy loses a second or two with so many.
-WORTH = 2**31
+#: What says of pairs which item is ahead: see :func:`deciding`.
+Decision = Callable[..., NDArray[np.int8]]
+
+#: Scores that a process counts before it imports Numba: NumPy loses about as long with so many.
+WORTH = 2**30
 
 #: Scores that are looked at one by one if any of them is within the bounds.
 STRETCH = 64
+
+#: What :func:`deciding` says of a pair whose order its own rounding may hide.
+OPEN = 2
+TINY = float(np.finfo(np.float64).tiny)
 
 _counted = 0
 _lock = Lock()
 
 
-def counter(dtype: np.dtype[Any], scores: int) -> Pass | None:
-    """The pass for so many more scores of float32 or float64.
+@dataclass(frozen=True)
+class Compiled:
+    """What is compiled for one type of factors: :func:`counting` and :func:`deciding`."""
+
+    count: Pass
+    decide: Decision
+
+
+def compiled(dtype: np.dtype[Any], scores: int) -> Compiled | None:
+    """What counts so many more scores of float32 or float64.
 
     None as long as the process has counted few, and without Numba.
 
     Examples
     --------
-    >>> counter(np.dtype(np.float32), 0) is None
+    >>> compiled(np.dtype(np.float32), 0) is None
     True
     """
     global _counted
@@ -47,17 +66,63 @@ def counter(dtype: np.dtype[Any], scores: int) -> Pass | None:
 
 
 @cache
-def _compiled(dtype: np.dtype[Any]) -> Pass | None:
+def _compiled(dtype: np.dtype[Any]) -> Compiled | None:
     try:
         import numba
     except ImportError:
         return None
     types: Any = numba.types
     kind = types.float32 if dtype == np.float32 else types.float64
-    tile = types.Array(kind, 2, "C", readonly=True)  # which takes one that is not, too
-    whole = types.int64
-    given = (tile, tile, types.boolean[::1], whole[::1], whole[::1], whole[:, ::1])
-    found: Pass = numba.njit(given, nogil=True)(counting(dtype))
+    matrix = types.Array(kind, 2, "C", readonly=True)  # which takes one that is not, too
+    whole, real = types.int64, types.float64
+    count = matrix, matrix, types.boolean[::1], whole[::1], whole[::1], whole[:, ::1]
+    decide = matrix, matrix, matrix, whole[::1], whole[::1], real, real
+    return Compiled(
+        _kept(numba.njit, counting(dtype), count),
+        # Sums may be taken in any order, which the margin allows for.
+        _kept(numba.njit, deciding, decide, fastmath={"reassoc", "contract"}),
+    )
+
+
+def _kept(njit: Any, function: Callable[..., Any], given: tuple[Any, ...], **options: Any) -> Any:
+    """A function compiled for these types and kept on disk, if there is a place to keep it."""
+    try:
+        return njit(given, nogil=True, cache=True, **options)(function)
+    except (RuntimeError, OSError):  # no folder that is writable, or no space
+        return njit(given, nogil=True, **options)(function)
+
+
+def deciding(
+    users: NDArray[Any],
+    items: NDArray[Any],
+    own: NDArray[Any],
+    instance: IntArray,
+    item: IntArray,
+    relative: float,
+    absolute: float,
+) -> NDArray[np.int8]:
+    """Which of two items is ahead, for each pair, in Python, which is what Numba compiles.
+
+    The first is a row of `items`, the other the row of `own` of the same instance as that of
+    `users`. 1 says that the first item is ahead, -1 that it is behind, and `OPEN` that the
+    difference, in double precision, is not above the margin: `relative` times the norms of both
+    sides, and `absolute`.
+    """
+    found = np.empty(instance.size, np.int8)
+    least = users.shape[1] * TINY
+    for pair in range(instance.size):
+        at, row = instance[pair], item[pair]
+        total, left, right = 0.0, 0.0, 0.0
+        for k in range(users.shape[1]):
+            factor = np.float64(users[at, k])
+            difference = np.float64(items[row, k]) - np.float64(own[at, k])
+            total += factor * difference
+            left += factor * factor
+            right += difference * difference
+        # Squares that are too small to add up count as much as they can be.
+        margin = relative * np.sqrt(left + least) * np.sqrt(right + least) + absolute
+        # An infinite or missing margin leaves the pair open.
+        found[pair] = 1 if total > margin else -1 if total < -margin else OPEN
     return found
 
 

@@ -27,6 +27,7 @@ from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, shortened
 from .identification import Shape, _rung
 from .io.grids import Grid, alike
+from .io.lists import Lists
 from .io.logs import KIND, Log, Rows, read_log
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -891,13 +892,14 @@ class _Sample:
                     f"users must be 2 or more for a standard error, got 1 of {shortened(name)}"
                 )
 
-    def _take_grid(self, grid: Grid) -> None:
-        self.alone, self.paired = True, True
+    def _take_grid(self, grid: Grid | Lists) -> None:
+        self.alone, self.paired = grid.alone, True
         self._take_cells([grid.kinds[name] for name in KIND])
         self.place, self.many = np.zeros((2, self.better.size), dtype=np.int64)
         found = zip(self.names, grid.counts.astype(float), strict=True)
         self.counts = dict(found)
-        self.users = {name: int(counts.sum()) for name, counts in self.counts.items()}
+        first = self.position == 1
+        self.users = {name: int(counts[first].sum()) for name, counts in self.counts.items()}
         self._take_mean(grid.counts.sum(axis=0))
 
     def _take_rows(self, rows: Rows) -> None:
@@ -963,11 +965,7 @@ class _Sample:
             yield worth[there], self.counts[name][there]
             return
         if self.grid is not None:
-            absent = {name: np.append(0.0, worth) for name, worth in parts.items()}
-            of = (self.names.index(name) for name in parts)
-            for kinds, counts in self.grid.together(*of):
-                found = sum(w[kind] for w, kind in zip(absent.values(), kinds, strict=True))
-                yield np.asarray(found), counts.astype(float)
+            yield from self.grid.values({self.names.index(name): parts[name] for name in parts})
             return
         found, there = np.zeros(self.labels.size), np.zeros(self.labels.size, dtype=bool)
         for name, worth in parts.items():

@@ -14,7 +14,7 @@ from sampled_book.datasets import bundled_ranks
 from sampled_metrics import Protocol, estimators, evaluation, metric
 from sampled_metrics.evaluation import ESTIMATORS, FITTED, UNKNOWN
 from sampled_metrics.identification import Shape
-from sampled_metrics.io import grids, logs
+from sampled_metrics.io import grids, lists, logs
 from sampled_metrics.io.logs import Log, read_log
 from sampled_metrics.numerics import betting
 from sampled_metrics.ranking import RankIntervals
@@ -1290,6 +1290,50 @@ def test_counts_without_users_are_estimated_and_not_compared():
     pd.testing.assert_frame_equal(found, expected, rtol=1e-9)
     with pytest.raises(ValueError, match="add a column user, one value for all rows of the users"):
         compare(log, "auc")
+
+
+@pytest.mark.parametrize("order", ["in order", "mixed up"])
+@pytest.mark.parametrize("users", ["the same", "others"])
+def test_lists_say_what_the_rows_say(tmp_path, monkeypatch, users, order):
+    monkeypatch.setattr(logs, "_LARGE", 0)
+    monkeypatch.setattr(logs, "_ROWS", 97)
+    monkeypatch.setattr(lists, "_BLOCK", 50)
+    monkeypatch.setattr(lists, "_SORTED", 100)
+    rng = np.random.default_rng(3)
+    tables = []
+    for name, better in (("one", 0.2), ("other", 0.4)):
+        many = rng.integers(1, 4, 300)
+        ranks = np.concatenate([rng.choice(9, k, replace=False) for k in many])
+        own = {"recommender": name, "user": np.repeat(np.arange(300), many) + 7}
+        ranks = np.where(rng.random(ranks.size) < better, ranks, 0)
+        tables.append(pd.DataFrame(own | {"n_better": ranks, "n_tied": rng.integers(0, 3)}))
+    rows = pd.concat(tables, ignore_index=True).assign(n_negatives=12)
+    rows["n_items"] = 50 + rows["user"] % 2
+    rows = rows.drop_duplicates(["recommender", "user", "n_better"])
+    rows = rows.assign(item=np.arange(len(rows)))
+    if users == "others":
+        rows = rows[~((rows["recommender"] == "one") & rows["user"].isin([20, 250]))]
+    if order == "mixed up":
+        rows = rows.sample(frac=1, random_state=1)
+    rows.to_csv(tmp_path / "log.csv", index=False)
+    log, in_memory = (read_log(each, replacement=True) for each in (tmp_path / "log.csv", rows))
+    assert isinstance(log.grid, lists.Lists)
+    assert repr(log) == repr(in_memory)
+    for options in ({}, {"estimators": "all"}):
+        found, expected = (estimate(x, ["ndcg@3", "rr"], **options) for x in (log, in_memory))
+        pd.testing.assert_frame_equal(found, expected, rtol=1e-9)
+    if users == "the same":
+        for options in ({}, {"estimator": "bias-variance, fitted prior"}):
+            found, expected = (compare(x, "ndcg@3", **options) for x in (log, in_memory))
+            pd.testing.assert_frame_equal(found, expected, rtol=1e-9)
+        return
+    said = []
+    for each in (log, in_memory):
+        with pytest.raises(ValueError, match="must have the same users") as problem:
+            compare(each, "ndcg@3")
+        said.append(str(problem.value))
+    assert said[0].split(", such as")[0] == said[1].split(", such as")[0]
+    pd.testing.assert_frame_equal(log.frame, in_memory.frame)
 
 
 @pytest.mark.parametrize("pairs", [1 << 22, 0])

@@ -303,7 +303,7 @@ def test_a_pass_counts_what_is_there(dtype, compiled):
     count = _compiled.counting(np.dtype(dtype))
     if compiled:
         pytest.importorskip("numba")
-        count = _compiled._compiled(np.dtype(dtype))
+        count = _compiled._compiled(np.dtype(dtype)).count
     scores.flags.writeable = False
     counts = np.full((2, 5), 100)
     rows, columns = count(scores, bounds, unclear, row, column, counts)
@@ -330,7 +330,7 @@ def test_the_compiled_pass_is_left_out_where_numba_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.setattr(_compiled, "WORTH", 0)
     monkeypatch.setattr(_compiled, "_compiled", _compiled._compiled.__wrapped__)
-    assert _compiled.counter(np.dtype(np.float32), 1) is None
+    assert _compiled.compiled(np.dtype(np.float32), 1) is None
     assert as_rows(exact_ranks_from_factors([[1.0]], [[2.0], [1.0]], [1], None)) == [(1, 0, 2)]
 
 

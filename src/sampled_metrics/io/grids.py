@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .._validate import IntArray
+from .._validate import FloatArray, IntArray
 
 #: Users that are looked at together.
 _BLOCK = 1 << 20
@@ -110,6 +110,9 @@ class Grid:
     kind: list[NDArray[Any]]
     kinds: Mapping[str, IntArray]
 
+    #: Whether every user of a recommender has one row.
+    alone = True
+
     @cached_property
     def counts(self) -> IntArray:
         """Users of each kind under each recommender, shape (recommenders, kinds)."""
@@ -148,19 +151,40 @@ class Grid:
         found = np.flatnonzero(self._tables[of])
         yield list(np.unravel_index(found, (many,) * len(of))), self._tables[of][found]
 
+    def values(self, parts: Mapping[int, FloatArray]) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Sums of the values of users' rows, and how many users have each.
+
+        `parts` are the values of rows of each kind under some of the recommenders.
+        """
+        absent = [np.append(0.0, worth) for worth in parts.values()]
+        for kinds, counts in self.together(*parts):
+            found = sum(worth[kind] for worth, kind in zip(absent, kinds, strict=True))
+            yield np.asarray(found), counts.astype(float)
+
     @cached_property
     def _tables(self) -> dict[tuple[int, ...], IntArray]:
         return {}
 
     def apart(self, one: int, other: int) -> tuple[int, int | None]:
         """How many users only one of two recommenders has, and the first of them."""
-        apart, first, done = 0, None, 0
-        for a, b in _blocks(self.kind[one], self.kind[other]):
-            differ = (a > 0) != (b > 0)
-            if first is None and differ.any():
-                first = self.first + done + int(np.argmax(differ))
-            apart, done = apart + int(differ.sum()), done + a.size
-        return apart, first
+        return apart(self.first, self.kind[one], self.kind[other])
+
+
+def apart(first: int, one: NDArray[Any], other: NDArray[Any]) -> tuple[int, int | None]:
+    """How many users only one of two columns has a number above 0 for, and the first of them.
+
+    Examples
+    --------
+    >>> apart(10, np.array([1, 0, 2]), np.array([1, 1, 0]))
+    (2, 11)
+    """
+    found, user, done = 0, None, 0
+    for a, b in _blocks(one, other):
+        differ = (a > 0) != (b > 0)
+        if user is None and differ.any():
+            user = first + done + int(np.argmax(differ))
+        found, done = found + int(differ.sum()), done + a.size
+    return found, user
 
 
 def _blocks(*columns: NDArray[Any]) -> Iterator[list[NDArray[Any]]]:
@@ -208,32 +232,44 @@ class Builder:
         user : ndarray of int, shape (rows,)
         columns : dict of str to ndarray of int, each of shape (rows,) or (1,)
         """
+        place = self._placed(names, user)
+        self._kind = [longer(kind, self.places) for kind in self._kind]
+        while len(self._kind) < len(self.recommenders):
+            self._kind.append(np.zeros(self.places, dtype=self._type))
+        kind = self._numbered(columns, user.size)
+        for number, (own, kinds) in self._apart(names, recommender, [place, kind]):
+            if not self.read and np.unique(own).size < own.size:
+                raise UnusualError  # as `grid` finds in the end
+            self._kind[number][own] = kinds
+        self.read += user.size
+
+    def _placed(self, names: Sequence[str], user: NDArray[Any]) -> IntArray:
+        """The places of the users of more rows, for whom and for recommenders room is made."""
         low, high = int(user.min()) - self.first, int(user.max()) - self.first
-        numbers = [self.recommenders.setdefault(name, len(self.recommenders)) for name in names]
-        many = len(self.recommenders)
-        if low < 0 or many * high > _SPARE * max(self.rows, self.read + user.size) + _FREE:
+        for name in names:
+            self.recommenders.setdefault(name, len(self.recommenders))
+        rows = max(self.rows, self.read + user.size)
+        if low < 0 or len(self.recommenders) * high > _SPARE * rows + _FREE:
             raise UnusualError
         if self.first + high > 2**62 or len(self._kinds) > _KINDS:
             raise UnusualError
-        user = user.astype(np.int64, copy=False)
         if high >= self.places:
             self.places = max(high + 1, 2 * self.places)
-            self._kind = [_longer(kind, self.places) for kind in self._kind]
-        while len(self._kind) < many:
-            self._kind.append(np.zeros(self.places, dtype=self._type))
-        kind, place = self._numbered(columns, user.size), user - self.first
-        ends = np.array([user.size])
-        if len(numbers) > 1:
+        return user.astype(np.int64, copy=False) - self.first
+
+    def _apart(
+        self, names: Sequence[str], recommender: NDArray[Any], columns: list[NDArray[Any]]
+    ) -> Iterator[tuple[int, list[NDArray[Any]]]]:
+        """Columns of the rows of each recommender, and its number."""
+        ends = np.array([columns[0].size])
+        if len(names) > 1:
             small = recommender.astype(np.min_scalar_type(len(names)))
             order = np.argsort(small, kind="stable")
             ends = np.cumsum(np.bincount(small, minlength=len(names)))
-            place, kind = place[order], kind[order]
-        for number, start, end in zip(numbers, np.append(0, ends), ends, strict=False):
-            own = place[start:end]
-            if not self.read and np.unique(own).size < own.size:
-                raise UnusualError  # as `grid` finds in the end
-            self._kind[number][own] = kind[start:end]
-        self.read += user.size
+            columns = [column[order] for column in columns]
+        for name, start, end in zip(names, np.append(0, ends), ends, strict=False):
+            if start < end:
+                yield self.recommenders[name], [column[start:end] for column in columns]
 
     def _numbered(self, columns: Mapping[str, NDArray[Any]], size: int) -> NDArray[Any]:
         """The number of each row's kind, from 1 on."""
@@ -285,7 +321,16 @@ class Builder:
         return Grid(tuple(self.recommenders), self.first, self._kind, ordered)
 
 
-def _longer(column: NDArray[Any], size: int) -> NDArray[Any]:
+def longer(column: NDArray[Any], size: int) -> NDArray[Any]:
+    """A column with zeros behind it, of so many numbers; itself if it has them.
+
+    Examples
+    --------
+    >>> longer(np.array([3, 4]), 3)
+    array([3, 4, 0])
+    """
+    if column.size == size:
+        return column
     found = np.zeros(size, dtype=column.dtype)
     found[: column.size] = column
     return found

@@ -12,6 +12,7 @@ import io
 import math
 import numbers
 import re
+import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -31,6 +32,7 @@ from pandas.api.types import infer_dtype, union_categoricals
 from .._validate import FloatArray, IntArray, as_written, integer, shortened, span
 from ..protocol import Protocol
 from .grids import Builder, Grid, UnusualError, alike
+from .lists import Lists, ListsBuilder, MixedError, Part, in_order
 
 #: The columns of :class:`Log`, in their order.
 COLUMNS = (
@@ -153,6 +155,30 @@ class Rows:
             columns[name] = np.broadcast_to(own, kind.size) if own.size == 1 else own[kind - 1]
         return cls(grid.recommenders, np.append(0, ends), user, users, columns)
 
+    @classmethod
+    def of_lists(cls, lists: Lists) -> Rows:
+        """The rows of lists, whose instances are users."""
+        places, cells, new = [], [], []
+        for number in range(len(lists.size)):
+            at = 0
+            for many, user, cell in lists.rows(number):
+                places.append(user + at)
+                cells.append(cell)
+                new.append(lists.kinds["position"][cell] == 1)
+                at += many.size
+        place, cell = np.concatenate(places), np.concatenate(cells)
+        there = np.logical_or.reduce([size > 0 for size in lists.size])
+        number_of = np.cumsum(there, dtype=np.int32) - 1
+        ends = np.cumsum([kind.size for kind in lists.kind])
+        users = np.flatnonzero(there) + lists.first
+        found, users = _in_order_of_rows(number_of[place], users, ends)
+        instance = np.cumsum(np.concatenate(new), dtype=np.int32) - 1
+        columns: dict[str, NDArray[Any]] = {"instance": instance}
+        for name, values in lists.kinds.items():
+            own = _lean(values, small=name not in ("n_items", "n_negatives"))
+            columns[name] = np.broadcast_to(own, cell.size) if own.size == 1 else own[cell]
+        return cls(lists.recommenders, np.append(0, ends), found, users, columns)
+
     def frame(self) -> pd.DataFrame:
         """A frame with the columns of `COLUMNS`."""
         names = np.array(self.recommenders, dtype=object)
@@ -186,7 +212,7 @@ class Log:
         n_relevant, n_items, n_negatives, and count (int).
     n_users : int
         How many users there are.
-    grid : Grid or None
+    grid : Grid or Lists or None
         What a large log is held as, in a byte or two a row; `rows` are then made if asked for.
     replacement : bool
         Whether negatives were drawn with replacement.
@@ -204,10 +230,10 @@ class Log:
 
     protocol: Protocol | None = None
 
-    def __init__(self, rows: pd.DataFrame | Rows | Grid, replacement: bool) -> None:
+    def __init__(self, rows: pd.DataFrame | Rows | Grid | Lists, replacement: bool) -> None:
         self.replacement = replacement
-        self.grid = rows if isinstance(rows, Grid) else None
-        if not isinstance(rows, Grid):
+        self.grid = rows if isinstance(rows, (Grid, Lists)) else None
+        if not isinstance(rows, (Grid, Lists)):
             self.rows = Rows.of(rows) if isinstance(rows, pd.DataFrame) else rows
 
     @property
@@ -219,6 +245,8 @@ class Log:
     def rows(self) -> Rows:
         """The rows as arrays."""
         assert self.grid is not None
+        if isinstance(self.grid, Lists):
+            return Rows.of_lists(self.grid)
         return Rows.of_grid(self.grid)
 
     @cached_property
@@ -426,13 +454,7 @@ def read_log(
     rows = _canonical(keys, columns, size, replacement, name, paired)
     most = rows.columns["n_relevant"].max()
     if most > 1 and not told:
-        warnings.warn(
-            f"{name}: up to {most} rows of a user are read as relevant items that were ranked "
-            "together: add a column item if they are, instance if each was ranked apart, or "
-            "recommender if they are of several",
-            UserWarning,
-            stacklevel=2,
-        )
+        _say_together(name, int(most), 3)
     return Log(rows, replacement)
 
 
@@ -487,13 +509,31 @@ def _in_parts(
     whole_log = {"count", "n_above"} & set(header.columns) or "user" not in header
     if whole_log or not _are_whole(header, others):
         raise UnusualError
+    taken = dict(zip(names, header.columns, strict=True))
     try:
-        grid = _gridded(files, dict(zip(names, header.columns, strict=True)), sizes, replacement)
+        held: Grid | Lists
+        try:
+            held = _gridded(files, taken, sizes, replacement)
+        except UnusualError:
+            held = _listed_by_user(files, taken, sizes, replacement)
     except ValueError:
         _say(said)
         raise
     _say(said)
-    return Log(grid, replacement)
+    if isinstance(held, Lists) and not {"item", "position"} & set(header.columns):
+        _say_together(files.name, int(held.kinds["n_relevant"].max()), 4)
+    return Log(held, replacement)
+
+
+def _say_together(source: str, most: int, level: int) -> None:
+    """Warn of rows that are read as relevant items of one instance without a column that says so"""
+    warnings.warn(
+        f"{source}: up to {most} rows of a user are read as relevant items that were ranked "
+        "together: add a column item if they are, instance if each was ranked apart, or "
+        "recommender if they are of several",
+        UserWarning,
+        stacklevel=level,
+    )
 
 
 def _are_whole(frame: pd.DataFrame, names: Iterable[str]) -> bool:
@@ -514,28 +554,14 @@ def _gridded(
     replacement: bool,
 ) -> Grid:
     """The grid of a log's files, whose columns are `taken` for others, checked."""
-    names, header = list(taken), set(taken.values())
-    by_rank = "rank" in header
-    ranks = {"rank": 1} if by_rank else {"n_better": 0, "n_tied": 0}
-    builder = Builder(*files.bounds([name for name in names if taken[name] == "user"]))
-    for batch in files.batches([name for name in names if taken[name] in _INPUT]):
-        frame = pd.DataFrame({taken[name]: column for name, column in batch.items()}, copy=False)
-        begun = [(name, first - builder.read) for name, first in files.starts]
-        part = _Place(files.name, begun)
-        columns = {
-            key: _size_column(frame, key, option, low, part) for key, (option, low) in sizes.items()
-        }
-        recommender = _key(frame, "recommender", part)
-        if not _are_whole(frame, {"user", "item", "instance"} & header):
-            raise UnusualError
-        columns |= {key: _lean(_whole(frame, key, low, part)) for key, low in ranks.items()}
-        user = frame["user"].to_numpy()
-        builder.add(recommender.values.tolist(), recommender.codes, user, columns)
+    builder = Builder(*files.bounds([name for name in taken if taken[name] == "user"]))
+    for names, recommender, user, columns, _ in _numbers_of(files, taken, sizes):
+        builder.add(names, recommender, user, columns)
     if not builder.read:
         raise ValueError(f"{files.name} must hold one row or more, got none")
     kinds = builder.kinds
     one = np.ones(len(builder.rows_of), dtype=np.int64)
-    if by_rank:
+    if "rank" in kinds:
         kinds |= {"n_better": kinds["rank"] - 1, "n_tied": one - 1}
     grid = builder.grid({name: kinds.get(name, one) for name in KIND})
     part = _Place(files.name, files.starts)
@@ -549,6 +575,112 @@ def _gridded(
     ordered = {name: column[order] for name, column in kinds.items()}
     _check_ranges(ordered, one, one, replacement, one.size, where)
     return grid
+
+
+def _numbers_of(
+    files: _Files | _Partitions,
+    taken: Mapping[str, str],
+    sizes: Mapping[str, tuple[int | None, int]],
+) -> Iterator[Part]:
+    """The rows of a log's files, whose columns are `taken` for others, part by part."""
+    files.starts.clear()
+    header, read = set(taken.values()), 0
+    ranks = {"rank": 1} if "rank" in header else {"n_better": 0, "n_tied": 0}
+    for batch in files.batches([name for name in taken if taken[name] in _INPUT]):
+        frame = pd.DataFrame({taken[name]: column for name, column in batch.items()}, copy=False)
+        part = _Place(files.name, [(name, first - read) for name, first in files.starts])
+        columns = {
+            key: _size_column(frame, key, option, low, part) for key, (option, low) in sizes.items()
+        }
+        recommender = _key(frame, "recommender", part)
+        if not _are_whole(frame, {"user", "item", "instance"} & header):
+            raise UnusualError
+        columns |= {key: _lean(_whole(frame, key, low, part)) for key, low in ranks.items()}
+        user, item = (
+            frame[name].to_numpy() if name in frame else None for name in ("user", "item")
+        )
+        assert user is not None
+        yield recommender.values.tolist(), recommender.codes, user, columns, item
+        read += user.size
+
+
+def _listed_by_user(
+    files: _Files | _Partitions,
+    taken: Mapping[str, str],
+    sizes: Mapping[str, tuple[int | None, int]],
+    replacement: bool,
+) -> Lists:
+    """The lists of a log's files with several rows of a user.
+
+    Raises
+    ------
+    UnusualError
+        If they cannot be held so, or must be refused: which row it is for is said by who reads
+        them in one piece.
+    """
+    header, names = set(taken.values()), [name for name in taken if taken[name] == "user"]
+    told = {"item", "position"} & header
+    if "instance" in header or (not told and not header <= set(_INPUT)):
+        raise UnusualError
+    low, high, rows = files.bounds(names)
+    builder = ListsBuilder(low, high, rows)
+    try:
+        for part in _numbers_of(files, taken, sizes):
+            builder.take(part)
+    except MixedError:
+        if high < low:
+            low, high, rows = _bounds_of(files, names[0])
+        builder = ListsBuilder(low, high, rows)
+        _take_in_order(builder, files, taken, sizes, (low, high, rows))
+
+    def named(kinds: Mapping[str, IntArray], position: IntArray) -> dict[str, IntArray]:
+        found = {**kinds, "position": position}
+        if "rank" in kinds:
+            found |= {"n_better": kinds["rank"] - position, "n_tied": np.zeros_like(position)}
+        try:
+            _check_ranges(
+                found, position, kinds["n_relevant"], replacement, position.size, lambda _: (0, "")
+            )
+        except ValueError as problem:
+            raise UnusualError from problem
+        return {name: found[name] for name in KIND}
+
+    return builder.lists(named)
+
+
+def _bounds_of(files: _Files | _Partitions, name: str) -> tuple[int, int, int]:
+    """The least and the largest number of a column, and how many rows, by reading it."""
+    low, high, rows = 2**63 - 1, 0, 0
+    for batch in files.batches([name]):
+        user = np.asarray(batch[name])
+        low, high = min(low, int(user.min())), max(high, int(user.max()))
+        rows += user.size
+    return low, high, rows
+
+
+def _take_in_order(
+    builder: ListsBuilder,
+    files: _Files | _Partitions,
+    taken: Mapping[str, str],
+    sizes: Mapping[str, tuple[int | None, int]],
+    bounds: tuple[int, int, int],
+) -> None:
+    """Give a builder the rows in order of users, sorted by way of a temporary folder."""
+    given = [name for name in sizes if name not in taken.values()]
+    alike = {name: np.array([sizes[name][0]]) for name in given}
+    parts = (
+        (names, of, user, {key: c for key, c in columns.items() if key not in alike}, item)
+        for names, of, user, columns, item in _numbers_of(files, taken, sizes)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for names, of, user, columns, item in in_order(parts, *bounds, Path(folder)):
+                builder.take((names, of, user, {**alike, **columns}, item))
+        except OSError as problem:
+            raise ValueError(
+                f"{files.name} must be sorted by user, or have room for its rows in the temporary "
+                f"folder {tempfile.gettempdir()} (TMPDIR names another), got: {problem.strerror}"
+            ) from None
 
 
 def _of_exact_ranks(frame: pd.DataFrame, name: str, replacement: bool | None) -> pd.DataFrame:

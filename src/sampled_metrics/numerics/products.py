@@ -21,7 +21,6 @@ from .._validate import FloatArray
 _ROWS = (
     4096  # checked for whole numbers at a time: most factors show in the first that they have none
 )
-_ENTRIES = 2**20  # factors of unclear pairs that are looked at at a time
 
 
 @dataclass(frozen=True)
@@ -138,6 +137,24 @@ def exact_band(
     )
 
 
+def doubt(width: int) -> tuple[float, float]:
+    """How far a product with a difference of two rows of factors can be from exact, in float64.
+
+    Returns
+    -------
+    relative, absolute : float
+        The first for each unit of the product of both norms.
+
+    Examples
+    --------
+    >>> doubt(64)[0] < 1e-13
+    True
+    """
+    # The difference is one more rounding of each term. Twice, since norms are rounded as well.
+    ends = 2 * radius(np.float64, width + 1, np.array([1.0, 0.0]), 1.0)
+    return float(ends[0]), float(ends[1])
+
+
 def signs(users: NDArray[Any], items: NDArray[Any], others: NDArray[Any]) -> NDArray[np.int8]:
     """Whether each user's exact product with the item is above that with the other item.
 
@@ -160,19 +177,11 @@ def signs(users: NDArray[Any], items: NDArray[Any], others: NDArray[Any]) -> NDA
     >>> signs(users, items, np.zeros((2, 3)))
     array([1, 0], dtype=int8)
     """
-    step = max(1, _ENTRIES // max(1, users.shape[1]))
-    parts = [
-        _signs(users[a : a + step], items[a : a + step], others[a : a + step])
-        for a in range(0, len(users), step)
-    ]
-    return np.concatenate([np.zeros(0, np.int8), *parts])
-
-
-def _signs(users: NDArray[Any], items: NDArray[Any], others: NDArray[Any]) -> NDArray[np.int8]:
     width = users.shape[1]
     left, differences = users.astype(np.float64), items.astype(np.float64) - others
     found = np.einsum("ij,ij->i", left, differences)
-    margin = 2 * radius(np.float64, width + 1, norms(left), norms(differences))
+    relative, absolute = doubt(width)
+    margin = relative * norms(left) * norms(differences) + absolute
     same = ~((left != 0) & (differences != 0)).any(axis=1)  # no term is left
     result: NDArray[np.int8] = np.where(same, 0, np.sign(found)).astype(np.int8)
     for pair in np.flatnonzero(~same & ~(np.abs(found) > margin)):

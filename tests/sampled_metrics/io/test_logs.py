@@ -515,10 +515,21 @@ PARTS = {
     "mixed up": (PLAIN.sample(frac=1, random_state=1), "grid"),
     "other users": (PLAIN.assign(user=[3, 2, 40, 5, 6, 7, 1, 2, 41, 5, 6, 0]), "grid"),
     "large numbers": (PLAIN.assign(user=PLAIN["user"] + 2**40), None),
-    "several items": (PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2, item=range(12)), "parts"),
+    "several items": (PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2, item=range(12)), "lists"),
+    "several in order": (PLAIN.assign(user=[1, 2, 2, 2, 3, 3] * 2, item=range(12)), "lists"),
+    "more in the end": (PLAIN.assign(user=[1, 2, 3, 4, 5, 5, 1, 2, 4, 4, 4, 4]), "lists"),
     "one item": (PLAIN.assign(item=range(12), instance=1), "grid"),
     "one item in letters": (PLAIN.assign(item=[*"abcdef"] * 2), "parts"),
-    "several rows": (PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2), "parts"),
+    "several rows": (PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2), "lists"),
+    "several ties": (
+        PLAIN.drop(columns="rank").assign(user=1, n_better=[3, 2, 1] * 4, n_tied=[0, 1, 2, 3] * 3),
+        "lists",
+    ),
+    "several, another column": (PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2, note=1), "parts"),
+    "several, ranked apart": (PLAIN.assign(user=1, instance=range(12)), "parts"),
+    "several, two sizes": (PLAIN.assign(user=1, n_items=[50, 60] * 6), "parts"),
+    "several, few items": (PLAIN.assign(user=[1, 2, 1, 2, 1, 1] * 2, n_items=4), "parts"),
+    "several, beyond": (PLAIN.assign(user=[1, 2, 1, 2, 1, 1] * 2, rank=range(4, 16)), "parts"),
     "an item twice": (PLAIN.assign(user=1, item=[*range(11), 7]), "parts"),
     "the same rank": (PLAIN.assign(user=1, rank=5), "parts"),
     "counts": (PLAIN.drop(columns="rank").assign(n_better=2, n_tied=[0, 1, 3] * 4), "grid"),
@@ -552,7 +563,7 @@ def test_a_large_file_is_read_in_parts_as_in_one_piece(tmp_path, monkeypatch, ca
     options = {"n_items": None if "n_items" in table else 50, "n_negatives": 9}
     expected, refusal = attempt(path, **options)
     ways = []
-    for name, way in (("_gridded", "grid"), ("_joined", "parts")):
+    for name, way in (("_gridded", "grid"), ("_listed_by_user", "lists"), ("_joined", "parts")):
         own = getattr(logs, name)
 
         def noted(*given, own=own, way=way):
@@ -572,7 +583,9 @@ def test_a_large_file_is_read_in_parts_as_in_one_piece(tmp_path, monkeypatch, ca
     assert again == refusal
     assert expected_way is None or (ways or ["whole"])[-1] == expected_way
     if expected is not None:
-        assert expected_way is None or (found.grid is not None) == (expected_way == "grid")
+        assert expected_way is None or (found.grid is not None) == (
+            expected_way in ("grid", "lists")
+        )
         pd.testing.assert_frame_equal(found.counts, expected.counts)
         assert repr(found) == repr(expected)
         pd.testing.assert_frame_equal(found.frame, expected.frame)
