@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampled_metrics import _compiled, metric, ranking
+from sampled_metrics.numerics.products import doubt
 from sampled_metrics.ranking import RankIntervals, exact_ranks, exact_ranks_from_factors
 
 METRICS = ["auc", "recall@3", "precision@3", "hit@2", "ap", "ap@4", "ndcg", "ndcg@4", "rr"]
@@ -312,6 +313,54 @@ def test_a_pass_counts_what_is_there(dtype, compiled):
     within = np.nonzero(level & ~above & unclear[:, None])
     np.testing.assert_array_equal([rows, columns], within)
     assert rows.size > 50
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_decision_is_that_of_exact_arithmetic_or_left_open(dtype, compiled):
+    rng = np.random.default_rng(14)
+    decide = _compiled.deciding
+    if compiled:
+        pytest.importorskip("numba")
+        decide = _compiled._compiled(np.dtype(dtype)).decide
+    users, own = rng.normal(size=(2, 40, 9)).astype(dtype)
+    items = np.repeat(own, 5, axis=0)
+    items[1::5, 3] = np.nextafter(items[1::5, 3], dtype(9))
+    items[2::5] = rng.normal(size=(40, 9))
+    items[3::5, 1:3], users[:, 2] = items[3::5, 2:0:-1], users[:, 1]  # level though they differ
+    users[30:] *= dtype(1e-30 if dtype == np.float32 else 1e-200)  # squares are 0
+    if dtype == np.float64:
+        users[:5], items[4:25:5] = users[:5] * 1e200, 1e200  # squares are infinite
+    instance, item = np.repeat(np.arange(40), 5), np.arange(200)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = decide(users, items, own, instance, item, *doubt(9))
+    expected = []
+    for at, row in zip(instance, item, strict=True):
+        terms = (
+            Fraction(float(u)) * (Fraction(float(i)) - Fraction(float(o)))
+            for u, i, o in zip(users[at], items[row], own[at], strict=True)
+        )
+        total = sum(terms)
+        expected.append((total > 0) - (total < 0))
+    decided = found != _compiled.OPEN
+    np.testing.assert_array_equal(found[decided], np.array(expected)[decided])
+    assert decided[2::5][5:30].all()
+    assert not decided[::5].any()
+    assert not decided[3::5].any()
+
+
+@pytest.mark.parametrize("problem", [RuntimeError("no locator"), OSError(28, "No space left")])
+def test_what_cannot_be_kept_on_disk_is_compiled_each_time(problem):
+    asked = []
+
+    def njit(given, **options):
+        asked.append(options)
+        if options.get("cache"):
+            raise problem
+        return lambda function: (function, given)
+
+    assert _compiled._kept(njit, len, (1,), fastmath=True) == (len, (1,))
+    assert asked == [{"nogil": True, "fastmath": True} | more for more in ({"cache": True}, {})]
 
 
 def test_few_scores_are_not_worth_compiling_and_many_are_counted_without_numba(monkeypatch):

@@ -583,7 +583,6 @@ def _numbers_of(
     sizes: Mapping[str, tuple[int | None, int]],
 ) -> Iterator[Part]:
     """The rows of a log's files, whose columns are `taken` for others, part by part."""
-    files.starts.clear()
     header, read = set(taken.values()), 0
     ranks = {"rank": 1} if "rank" in header else {"n_better": 0, "n_tied": 0}
     for batch in files.batches([name for name in taken if taken[name] in _INPUT]):
@@ -795,6 +794,7 @@ class _Files:
 
     def batches(self, names: Sequence[str] | None) -> Iterator[dict[str, Any]]:
         """Columns of some rows after the other; of all names if None."""
+        self.starts.clear()
         rows, first = 0, None
         for path, keys in zip(self.paths, self.keys, strict=True):
             self.starts.append((str(path), rows))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampled_metrics import ranking
+from sampled_metrics import _compiled, ranking
 from sampled_metrics.numerics.products import Bounds, radius, signs
 from sampled_metrics.ranking import exact_ranks_from_factors
 
@@ -52,7 +52,11 @@ def slow_ranks(users, items, held_out):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("most", [2**20, 5])
-def test_ranks_are_those_of_exact_arithmetic(monkeypatch, dtype, most):
+@pytest.mark.parametrize("compiled", [False, True])
+def test_ranks_are_those_of_exact_arithmetic(monkeypatch, dtype, most, compiled):
+    if compiled:
+        pytest.importorskip("numba")
+        monkeypatch.setattr(_compiled, "WORTH", 0)
     # Items that are copies, that differ by a last bit, and that tie though they differ: a rounded
     # product would tell the first apart and not the others.
     rng = np.random.default_rng(6)
