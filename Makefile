@@ -31,6 +31,8 @@ VENV = .venv
 PORT ?= 8000
 RUN := $(VENV)/bin/python
 MAKEFLAGS += --no-print-directory
+# What uses all cores does so in processes of its own.
+export OPENBLAS_NUM_THREADS ?= 1
 
 .PHONY: book measure figure test test-lowest test-peers test-graphs chapter lab serve lint sync ranks compare-ranks benchmark-ranks graph-ranks evidence test-site benchmarks constraints clean
 
@@ -52,7 +54,7 @@ LOWEST := $(patsubst %,tests/sampled_metrics/%.py,io/test_logs io/test_readers t
 	test_ranking test_metrics test_estimators test_identification test_auditing \
 	numerics/test_betting) src/sampled_metrics
 test-lowest: .venv-lowest/lowest.installed
-	.venv-lowest/bin/python -m pytest $(LOWEST) -m 'not once' $(ARGS)
+	.venv-lowest/bin/python -m pytest $(LOWEST) -m 'not once' --hypothesis-profile=some $(ARGS)
 
 # In an environment of its own: RecBole needs older libraries, among them several gigabytes.
 test-peers: .venv-peers/peers.installed
@@ -94,10 +96,10 @@ compare-ranks: .venv-study/study.installed
 	OPENBLAS_NUM_THREADS=2 .venv-study/bin/python .ci/ranks.py compare $(ARGS)
 
 graph-ranks: .venv-graphs/graphs.installed
-	OPENBLAS_NUM_THREADS=1 .venv-graphs/bin/python -m sampled_book.graphs $(ARGS)
+	.venv-graphs/bin/python -m sampled_book.graphs $(ARGS)
 
 evidence: $(VENV)/book.installed
-	OPENBLAS_NUM_THREADS=1 $(RUN) -m sampled_book.evidence $(ARGS)
+	$(RUN) -m sampled_book.evidence $(ARGS)
 
 test-site: $(VENV)/site.installed book
 	$(RUN) -m pytest tests/project/site -n logical --maxprocesses=4 $(ARGS)

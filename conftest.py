@@ -17,6 +17,8 @@ from hypothesis import settings  # noqa: E402
 # Property tests draw the same cases every time, so that a failure can be repeated.
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("repeatable")
+# The first of these cases, for runs on a second Python or kernel (--hypothesis-profile=some).
+settings.register_profile("some", settings.get_profile("repeatable"), max_examples=20)
 
 # What is about words, files and pages; all else is about numbers.
 WORDS = [
@@ -30,6 +32,12 @@ ALIKE = ["test_auditing", "test_figures", "test_metrics", "test_protocol", "test
 #: count what chance does, start other processes, or have twins that are run everywhere.
 ONCE = {
     # by chance
+    "test_intervals_of_sets_cover_the_expectation_of_the_fits",
+    "test_intervals_of_the_best_of_several_hold_where_each_item_is_likeliest_at_the_top",
+    "test_intervals_by_chance_hold_the_exact_metric_of_many_users_with_few_negatives",
+    "test_probability_is_the_share_of_right_verdicts_of_simulated_evaluations",
+    "test_the_shares_are_those_of_simulated_evaluations",
+    "test_verdicts_keep_their_level",
     "test_95_percent_intervals_cover_their_expectation",
     "test_dropped_duplicates_are_no_false_alarm",
     "test_equal_recommenders_have_no_verdict",
@@ -47,7 +55,9 @@ ONCE = {
     "test_the_expected_statistic_is_exact",
     "test_two_point_populations_are_misjudged_in_at_most_5_percent",
     "test_verdicts_are_right_or_not_given",
-    # by processes of their own
+    # by processes of their own, or workers
+    "test_a_function_ranks_arrays_of_dask",
+    "test_dask_resumes_by_content_and_says_what_is_wrong",
     "test_a_cluster_whose_last_worker_died_is_given_up",
     "test_a_full_disk_is_one_sentence_and_loses_nothing",
     "test_a_killed_scheduler_is_said_and_the_next_run_goes_on",
@@ -56,6 +66,12 @@ ONCE = {
     "test_the_command_counts_on_workers_of_its_own",
     "test_workers_killed_at_random_change_no_rank",
     # by looking at every case of what others look at some of
+    "test_moments_by_enumeration_of_repeated_decoys",
+    "test_ranges_hold_all_mixtures_over_all_sets",
+    "test_small_blocks_give_the_same",
+    "test_standard_errors_of_sets_are_those_of_leaving_out_one_user_and_fitting_anew",
+    "test_variance_of_every_small_ranking",
+    "test_what_help_and_pages_show_works_as_pasted",
     "test_a_table_fits_a_terminal",
     "test_compare_says_what_a_verdict_stands_on_before_its_numbers",
     "test_ends_of_catalogues_of_several_sizes",

@@ -139,7 +139,7 @@ def main(folder: Path, other: str = "") -> int:
         watched = all_of_it and sys.version_info < (3, 12)
         command = [
             *(python, "-m", "pytest", *TESTS, "-q", "-n", "logical", "--maxprocesses=8"),
-            *("--dist=worksteal", f"--shown={shown}"),
+            *("--dist=worksteal", f"--shown={shown}", "--hypothesis-profile=some"),
             *("-m", "not once" if all_of_it else "numerical and not once"),
             *(["--cov=sampled_metrics"] if watched else []),
         ]

@@ -158,11 +158,10 @@ def lowest_law(above: NDArray[np.bool_], m: int) -> FloatArray:
     """
     n_items, counts = above.size, np.arange(m + 1)
     last = np.zeros((m, n_items))  # the last number kept, and how many lower ones are
+    upwards = 1.0 / (n_items - np.arange(n_items))
     for rest, chance, hit, different in _below(n_items, m):
         last[m - 1] += chance * different[m - 1] * hit
-        last[: m - 1] += (
-            chance * different[: m - 1] * (1.0 / (n_items - np.arange(n_items))) ** rest
-        )
+        last[: m - 1] += chance * different[: m - 1] * upwards**rest
     found = np.zeros(m + 2)
     among: IntArray = np.cumsum(above) - above
     for kept, number in np.argwhere(last > 1e-18):

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.optimize import brentq
 
+from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, generator, integer, integers
 from .io.logs import _labels, _loaded, _name_ignored, _need, _numbers, _understood
 from .results import Audit
@@ -40,6 +41,7 @@ _ALIKE = 0.8
 _ORDERS = 8
 
 
+@one_thread
 def audit(
     negatives: str | Path | pd.DataFrame | ArrayLike,
     n_items: int,

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from ._threads import one_thread
 from ._validate import FloatArray, IntArray, integer, integers
 from .estimators import naive
 from .metrics import Metric
@@ -465,6 +466,7 @@ class Counterexample:
     expected: tuple[float, float]
 
 
+@one_thread
 def counterexample(
     metric: Metric | str,
     *,

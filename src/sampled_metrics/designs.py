@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, generator, integer, integers
 from .estimators import Prior, _checked_gamma, _checked_prior
 from .metrics import Metric
@@ -519,6 +520,7 @@ def _blocks(design: Adaptive | Stratified, above: np.ndarray) -> Iterator[tuple[
             yield part, law(of.n_negatives, above[part], int(of.pool), of.replacement)
 
 
+@one_thread
 def maximum_entropy(
     drawn: ArrayLike, above: ArrayLike, design: Adaptive, weight: float | None = None
 ) -> FittedPrior:
@@ -624,6 +626,7 @@ class _Outcomes(Law):
             yield part, self.design._rows(self.nodes[part] - 1.0)
 
 
+@one_thread
 def bias_variance(
     metric: Metric | str, design: Adaptive | Stratified, gamma: float, prior: Prior = None
 ) -> Correction:

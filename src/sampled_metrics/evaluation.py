@@ -23,6 +23,7 @@ from scipy.special import gammaln, stdtr, stdtrit
 
 from . import _progress, identification, priors
 from . import estimators as corrections
+from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, shortened
 from .identification import Shape, _rung
 from .io.grids import Grid, alike
@@ -69,6 +70,7 @@ _Build = Callable[[Protocol], FloatArray]
 _Between = Callable[[IntArray], FloatArray]
 
 
+@one_thread
 def estimate(
     log: Log | str | Path | Sequence[str | Path] | pd.DataFrame,
     metrics: Sequence[str | Metric] = DEFAULT_METRICS,
@@ -289,6 +291,7 @@ def _quote(value: float, error: float, low: float, high: float) -> str:
     return f"{low:.3f} to {high:.3f}"
 
 
+@one_thread
 def compare(
     log: Log | str | Path | Sequence[str | Path] | pd.DataFrame,
     metric: str | Metric,
@@ -473,9 +476,8 @@ def _users_needed(
     """How many users would show a difference without bias, if what shows falls with their root."""
     one, two = pair
     apart, users = abs(_difference(found[one].value, found[two].value)), sample.users[one]
-    if apart == 0 or users * (shown / apart) ** 2 > 1e12:
-        return None
-    return max(users + 1, int(np.ceil(users * (shown / apart) ** 2)))
+    needed = users * (shown / apart) ** 2 if apart else np.inf
+    return max(users + 1, int(np.ceil(needed))) if needed <= 1e12 else None
 
 
 def _read(
@@ -624,7 +626,7 @@ def _decided(
     if not ways:
         return []
     both = [(cells[a], cells[b]) for _, (a, b), _ in ways]
-    falls, _ = programme.apart(both, np.array([slope for _, _, slope in ways]))
+    falls, _ = programme.apart(both, np.array([slope for _, _, slope in ways]), rough=True)
     found = zip(ways, falls.tolist(), strict=True)
     return [pair for (pair, _, _), fall in found if fall >= wanted * designs[pair]]
 
@@ -904,9 +906,7 @@ class _Sample:
         self.counts = dict(found)
         first = self.position == 1
         self.users = {name: int(counts[first].sum()) for name, counts in self.counts.items()}
-        each = grid.counts.sum(axis=0)
-        items = self.items - self.relevant + 1
-        self.mean_items = round(float(each @ items) / float(each.sum()))
+        self._take_mean(grid.counts.sum(axis=0))
 
     def _take_rows(self, rows: Rows) -> None:
         self.instance, self.user, self.labels = rows.columns["instance"], rows.user, rows.users
@@ -931,9 +931,13 @@ class _Sample:
             ).astype(float)
             for name, span in self.rows.items()
         }
-        each = np.bincount(self.cell, None if rows.counts is None else rows.counts[self.user])
+        self._take_mean(
+            np.bincount(self.cell, None if rows.counts is None else rows.counts[self.user])
+        )
+
+    def _take_mean(self, users: FloatArray | IntArray) -> None:
         items = self.items - self.relevant + 1
-        self.mean_items = round(float(each @ items) / float(each.sum()))
+        self.mean_items = round(float(users @ items) / float(users.sum()))
 
     def _take_cells(self, columns: Sequence[IntArray]) -> None:
         self.better, self.tied, self.position, self.relevant, self.items, self.negatives = columns
@@ -1544,7 +1548,7 @@ def _interpolated(made: _Between, sizes: IntArray) -> _Between:
     Its nodes, Chebyshev's rounded to whole numbers, are doubled until it is right at three sizes
     in between; where that takes as many nodes as there are sizes, nothing is interpolated.
     """
-    count = 10
+    count = 12
     test = sizes[np.linspace(0, sizes.size - 1, 5).round().astype(int)[1:4]]
     low, high = np.log(sizes[[0, -1]])
     wanted: FloatArray | None = None

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from scipy.special import chdtrc, chdtri
 
 from . import unequal
+from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -424,6 +425,7 @@ def chance(deviance: float) -> float:
     return float(chdtrc(_FREEDOM, deviance))
 
 
+@one_thread
 def interval(
     counts: ArrayLike | Sequence[ArrayLike],
     protocol: Protocol | Sequence[Protocol],
@@ -772,6 +774,7 @@ def _bins(values: IntArray, weights: FloatArray, ratio: float) -> IntArray:
     return np.asarray(bins[at])
 
 
+@lru_cache(maxsize=64)
 def cells(n_negatives: int) -> IntArray:
     """The first sampled rank, counted from 0, of each cell: three quarters of a deviation wide.
 
@@ -784,7 +787,9 @@ def cells(n_negatives: int) -> IntArray:
     while x <= n_negatives:
         found.append(x)
         x += max(1, round(_CELL * float(np.sqrt(x * (1.0 - x / n_negatives)))))
-    return np.array(found)
+    starts = np.array(found)
+    starts.setflags(write=False)
+    return starts
 
 
 @dataclass(frozen=True, eq=False)
@@ -1084,13 +1089,14 @@ class Programme:
         self,
         partition: Partition,
         columns: list[_Columns],
-        bases: dict[bytes, tuple[list[list[FloatArray]], _Solved]],
+        bases: dict[bytes, tuple[float, list[list[FloatArray]], _Solved]],
     ) -> None:
         self.partition, self.columns = partition, columns
         self.shares = np.array([part.share for part in partition.parts])
-        #: Sides of samples, with the best mixtures of both where the metric costs nothing.
+        #: How near they are, sides of samples, and their best mixtures where the metric is free.
         self._bases = bases
 
+    @one_thread
     def profiles(
         self,
         samples: Sequence[list[FloatArray]],
@@ -1105,7 +1111,8 @@ class Programme:
         if not self.columns:
             fit, none = Fit(0.0, 0), np.empty(0)
             return [Profile(none, none, self.partition.range, 0.0, fit, []) for _ in samples]
-        every, base = self._based([(sample, side) for sample in samples for side in (0, 1)])
+        of_each = [(sample, side) for sample in samples for side in (0, 1)]
+        every, base = self._based(of_each, _AWAY if rough else _NEAR)
         signs, units = np.tile([1.0, -1.0], len(samples)), _units(every)
         tries = 1 if rough or len(levels) > 1 else _TRIES
         low, high = self.partition.range
@@ -1163,13 +1170,18 @@ class Programme:
             traces[i].add(float(slopes[place]), found, place, bool(nears[place] <= _NEAR))
         return found
 
+    @one_thread
     def apart(
-        self, pairs: Sequence[tuple[list[FloatArray], list[FloatArray]]], slopes: FloatArray
+        self,
+        pairs: Sequence[tuple[list[FloatArray], list[FloatArray]]],
+        slopes: FloatArray,
+        rough: bool = False,
     ) -> tuple[FloatArray, list[list[list[FloatArray]]]]:
         """How far the likelihoods of two samples fall, at least, if the first is not above.
 
         The samples are taken as independent. Any slope bounds the sum of the two deviances from
-        below, where the first metric is at most the second; the best one touches it.
+        below, where the first metric is at most the second; the best one touches it, and lies
+        further below where a `rough` look is enough.
 
         Returns
         -------
@@ -1177,26 +1189,34 @@ class Programme:
         scores : list of list of list of ndarray
             As :attr:`Profile.scores`, for both samples of each pair.
         """
-        every, base = self._based([(one, i) for pair in pairs for i, one in enumerate(pair)])
+        of_each = [(one, i) for pair in pairs for i, one in enumerate(pair)]
+        near = _AWAY if rough else _NEAR
+        every, base = self._based(of_each, near)
         units = _units(every)
         signed = np.repeat(slopes, 2) * np.tile([1.0, -1.0], len(pairs))
-        found = self._solved(every, signed / (2.0 * units), base)
+        found = self._solved(every, signed / (2.0 * units), base, near)
         bounds = 2.0 * units * (found.bound + base.likelihood)
         both = [_scores(sample, base, found, i) for i, sample in enumerate(every)]
         return bounds[::2] + bounds[1::2], [both[i : i + 2] for i in range(0, len(both), 2)]
 
     def _based(
-        self, sides: Sequence[tuple[list[FloatArray], int]]
+        self, sides: Sequence[tuple[list[FloatArray], int]], near: float
     ) -> tuple[list[list[FloatArray]], _Solved]:
         """The counts of sides of samples, and their best mixtures where the metric is free."""
-        new = {key: s for s, _ in sides if (key := self._key(s)) not in self._bases}
+        keys = [self._key(sample) for sample, _ in sides]
+        known = self._bases
+        new = {
+            key: sample
+            for key, (sample, _) in zip(keys, sides, strict=True)
+            if key not in known or known[key][0] > near
+        }
         if new:
             both = [side for sample in new.values() for side in self._sides(sample)]
-            found = self._solved(both, np.zeros(len(both)))
+            found = self._solved(both, np.zeros(len(both)), near=near)
             for i, key in enumerate(new):
                 at = slice(2 * i, 2 * i + 2)
-                self._bases[key] = both[at], found.part(range(2 * i, 2 * i + 2))
-        bases = [self._bases[self._key(sample)] for sample, _ in sides]
+                known[key] = near, both[at], found.part(range(2 * i, 2 * i + 2))
+        bases = [known[key][1:] for key in keys]
         every = [counts[side] for (counts, _), (_, side) in zip(bases, sides, strict=True)]
         parts = [one.part([side]) for (_, one), (_, side) in zip(bases, sides, strict=True)]
         base = _Solved.joined(parts)
@@ -1249,8 +1269,10 @@ class Programme:
         for i, g in np.ndindex(size):
             at[i, g] = self.columns[g].first
             if begin is not None:
-                needed = begin.weights[i][g] * units[i] > 0.1  # columns with a tenth of a user
-                at[i, g] = np.union1d(at[i, g], begin.at[i][g][needed])
+                there, known = begin.at[i][g], begin.weights[i][g]
+                needed = there[known * units[i] > 0.1]  # columns with a tenth of a user
+                at[i, g] = np.union1d(at[i, g], needed)
+                weights[i, g], prices[i, g] = _moved(known, there, at[i, g]), begin.prices[i][g]
         value, likelihood, bound = np.zeros((3, *size))
         expected, todo = np.ones((*size, cells_)), list(np.ndindex(size))
         for left in range(_ROUNDS, -1, -1):
@@ -1292,7 +1314,8 @@ class Programme:
                     if left == _ROUNDS:
                         kept = kept[weights[i, g] * units[i] > 0.1]
                         kept = np.union1d(kept, self.columns[g].cover)
-                    at[i, g] = np.union1d(kept, more)
+                    there, at[i, g] = at[i, g], np.union1d(kept, more)
+                    weights[i, g] = _moved(weights[i, g], there, at[i, g])
                 elif aim[i, g] > _ROUNDING:
                     aim[i, g] = max(0.1 * aim[i, g], _ROUNDING)
                 else:
@@ -1308,6 +1331,7 @@ class Programme:
             expected,
             at.tolist(),
             weights.tolist(),
+            prices.tolist(),
         )
 
     def _mix(
@@ -1329,7 +1353,7 @@ class Programme:
             # A cell that a part lacks holds everything, and nobody is observed in it.
             laws = np.ones((len(some), shares.shape[2], k + r))
             laws[:, :, k:] = 0.0
-            cost = np.zeros((len(some), k + r))
+            cost, begun = np.zeros((2, len(some), k + r))
             rows, right = np.zeros((len(some), 1 + r, k + r)), np.zeros((len(some), 1 + r))
             rows[:, 0, :k], right[:, 0] = 1.0, 1.0
             rows[:, 1 + np.arange(r), k + np.arange(r)] = -1.0
@@ -1341,9 +1365,17 @@ class Programme:
                 rows[p, 1 : 1 + len(one.falls), :k] = one.falls[:, used]
                 right[p, 1 : 1 + len(one.falls)] = 0.0
                 cost[p, :k] = slopes[i] * self.shares[g] * (one.low if down[i] else one.high)[used]
+                if weights[i, g] is not None:
+                    begun[p, : weights[i, g].size] = weights[i, g]
             of_sample, part = np.array(some).T
+            begin = None
+            if begun.any(axis=1).all():
+                begun[:, k:] = np.maximum(
+                    (rows[:, 1:, :k] @ begun[:, :k, np.newaxis])[:, :, 0], 0.0
+                )
+                begin = begun, np.array([prices[each] for each in some])
             found, multipliers = likeliest(
-                laws, shares[of_sample, part], cost, rows, right, near[of_sample, part]
+                laws, shares[of_sample, part], cost, rows, right, near[of_sample, part], begin
             )
             for (i, g), w, price in zip(some, found[:, :k], multipliers, strict=True):
                 last = at[i, g].size - 1
@@ -1404,6 +1436,14 @@ class Programme:
             deviance += 2.0 * float((seen[some] * np.log(seen[some] / wanted[some])).sum())
             cells_ += seen.size - 1
         return Fit(max(deviance, 0.0), cells_)
+
+
+def _moved(weights: FloatArray, before: IntArray, after: IntArray) -> FloatArray:
+    """The weights of some columns as weights of others, which need not include them all."""
+    _, old, new = np.intersect1d(before, after, assume_unique=True, return_indices=True)
+    found = np.zeros(after.size)
+    found[new] = weights[old]
+    return np.asarray(found / found.sum())
 
 
 def _units(samples: Sequence[list[FloatArray]]) -> FloatArray:
@@ -1545,6 +1585,7 @@ class _Solved:
     expected: FloatArray
     at: list[list[IntArray]]
     weights: list[list[FloatArray]]
+    prices: list[list[FloatArray]]
 
     def part(self, samples: Iterable[int]) -> _Solved:
         """What was found for some of the samples."""
@@ -1556,6 +1597,7 @@ class _Solved:
             self.expected[each],
             [self.at[i] for i in each],
             [self.weights[i] for i in each],
+            [self.prices[i] for i in each],
         )
 
     def updated(self, samples: Sequence[int], again: _Solved) -> _Solved:
@@ -1575,4 +1617,5 @@ class _Solved:
             np.concatenate([p.expected for p in parts]),
             [x for p in parts for x in p.at],
             [x for p in parts for x in p.weights],
+            [x for p in parts for x in p.prices],
         )

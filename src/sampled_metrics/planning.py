@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from . import _progress
 from . import estimators as corrections
+from ._threads import one_thread
 from ._validate import FloatArray, IntArray, integer, integers
 from .consistency import sign
 from .designs import Adaptive, bias_variance
@@ -58,6 +59,7 @@ EXACT = "exact"
 _FIRST, _TIMES = (10, 20, 50), 16
 
 
+@one_thread
 def plan(
     first: Known,
     second: Known,
@@ -397,6 +399,7 @@ def _condensed(mass: FloatArray, grid: IntArray) -> FloatArray:
     return np.asarray(lower + np.bincount(left + 1, mass * share, minlength=grid.size))
 
 
+@one_thread
 def for_pairs(
     of: Callable[..., pd.DataFrame | Plan],
     ranks: Mapping[str, Known],
@@ -452,6 +455,7 @@ def for_pairs(
     return pd.concat(tables, ignore_index=True)
 
 
+@one_thread
 def for_all(
     ranks: Mapping[str, Known],
     metric: Metric | str,

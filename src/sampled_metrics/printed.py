@@ -27,6 +27,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import linprog
 
+from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, integer
 from .identification import Shape, _rung
 from .metrics import CUTOFF, Metric
@@ -55,6 +56,7 @@ _STEPS = 60
 _SLACK = 1e-6
 
 
+@one_thread
 def published(
     table: str | Path | pd.DataFrame,
     *,

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, integer
 from .identification import checked_counts
 from .metrics import Metric
@@ -68,6 +69,7 @@ class FittedPrior:
         return self.gap < CERTIFIED
 
 
+@one_thread
 def maximum_likelihood(counts: ArrayLike, protocol: Protocol) -> FittedPrior:
     """The distribution of true ranks under which the observed sampled ranks are the most likely.
 
@@ -158,6 +160,7 @@ def _newton(rows: FloatArray, mass: FloatArray, seen: FloatArray) -> FloatArray 
     return None
 
 
+@one_thread
 def maximum_entropy(
     counts: ArrayLike, protocol: Protocol, weight: float | None = None
 ) -> FittedPrior:
@@ -335,7 +338,8 @@ class _Quadrature:
         return np.asarray(mass @ self.law)
 
     def products(self, mass: FloatArray) -> FloatArray:
-        return np.asarray((self.law.T * mass) @ self.law)
+        rows = self.law * np.sqrt(mass)[:, np.newaxis]
+        return np.asarray(rows.T @ rows)
 
 
 def _tilted(

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import coo_array
 from scipy.special import ndtr, ndtri
 
+from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, integer, integers
 from .consistency import _TOLERANCE, _checked, sign
 from .estimators import Estimator, by_name, default_gamma
@@ -190,6 +191,7 @@ class Verdict:
         return min(high * together, max(normal, 1)) if high == 1 else high * together
 
 
+@one_thread
 def verdict(
     first: Ranks,
     second: Ranks,
@@ -286,6 +288,7 @@ def _difference(first: float, second: float) -> float:
     return first - second if sign(first, second) else 0.0
 
 
+@one_thread
 def negatives_needed(
     verdict_at: Callable[[int], Verdict], low: int, high: int, confidence: float = 0.95
 ) -> int | None:

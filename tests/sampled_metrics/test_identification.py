@@ -287,7 +287,7 @@ def population(spikes):
     return p
 
 
-def missed(p, users, m, name, shape, samples=120, seed=11, threshold=THRESHOLD):
+def missed(p, users, m, name, shape, samples=60, seed=11, threshold=THRESHOLD):
     """How many of the intervals of simulated samples do not hold the exact metric."""
     rng = np.random.default_rng(seed)
     protocol, of = Protocol(N, m), metric(name)
@@ -304,9 +304,9 @@ def missed(p, users, m, name, shape, samples=120, seed=11, threshold=THRESHOLD):
 @pytest.mark.parametrize(("users", "name", "m"), [(50, "ndcg@10", 60), (2_000, "recall@10", 20)])
 @pytest.mark.parametrize("spikes", POPULATIONS)
 def test_intervals_by_chance_hold_the_exact_metric_of_hostile_populations(spikes, users, name, m):
-    # 5% of 120 are 6; 12 or more are there once in 200 times where exactly 5% are wrong.
+    # One or none is wrong, where 3 of 60 may be; 15% wrong would show as 5 or more in 96% of cases.
     wrong, refused = missed(population(POPULATIONS[spikes]), users, m, name, None)
-    assert wrong < 12
+    assert wrong < 5
     assert refused <= 1
 
 
@@ -324,7 +324,7 @@ FALLING = {
 @pytest.mark.parametrize("kind", FALLING)
 def test_intervals_by_chance_hold_the_exact_metric_where_the_shape_does(kind, users, name, m):
     wrong, refused = missed(FALLING[kind] / FALLING[kind].sum(), users, m, name, Shape())
-    assert wrong < 12
+    assert wrong < 5
     assert refused <= 1
 
 
@@ -337,9 +337,10 @@ LEAST_FAVOURABLE = {
 
 @pytest.mark.parametrize("kind", LEAST_FAVOURABLE)
 def test_intervals_by_chance_hold_the_exact_metric_of_the_least_favourable(kind):
-    # One degree of freedom would have a tenth missed; 12 or more of 120 as above.
+    # One degree of freedom would have a tenth missed. 5% of 120 are 6; 12 or more are there once in
+    # 200 times where exactly 5% are wrong.
     spikes, name, shape = LEAST_FAVOURABLE[kind]
-    wrong, refused = missed(population(spikes), 3_000, 20, name, shape)
+    wrong, refused = missed(population(spikes), 3_000, 20, name, shape, samples=120)
     assert wrong < 12
     assert refused <= 1
 
@@ -348,7 +349,7 @@ def test_a_steep_fall_is_missed_by_a_shape_that_excludes_it():
     # What the tests above would show if an assumption failed, so that they can fail at all.
     p = FALLING["steep"] / FALLING["steep"].sum()
     wrong, refused = missed(p, 20_000, 20, "ndcg@10", Shape(10.0, 1.2))
-    assert wrong + refused > 100
+    assert wrong + refused > 50
 
 
 def test_a_sample_that_no_ranks_explain_is_refused():

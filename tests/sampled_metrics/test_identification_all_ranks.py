@@ -116,7 +116,7 @@ class Programmes:
             assert found.status == 0, found.message
             p = np.maximum(found.x[:k], 0.0)
             q = np.maximum(p @ self.law, 1e-12)[self.seen]
-            if c @ (found.x[k + cells :] - np.log(q)) < 1e-5:
+            if c @ (found.x[k + cells :] - np.log(q)) < 1e-4:
                 break
             for at, each in zip(self.tangents, q, strict=True):
                 at.append(float(each))
@@ -231,7 +231,7 @@ def test_ends_of_users_who_are_all_at_one_sampled_rank(at, name, shape):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", ["ndcg@10", "ap"])
 def test_ends_of_catalogues_of_several_sizes(name, shape):
-    sizes, m = [30, 60, 120], 12
+    sizes, m = [20, 40, 80], 12
     counts = [drawn(n, m, users, n) for n, users in zip(sizes, (50, 30, 70), strict=True)]
     check(sizes, m, counts, name, SHAPES[shape])
 

@@ -70,7 +70,8 @@ class AllRanks:
     def products(self, mass: FloatArray) -> FloatArray:
         """Sum over the ranks of `mass` times the outer square of the law; (m + 1, m + 1)."""
         if self._matrix is not None:
-            return np.asarray((self._matrix.T * mass) @ self._matrix)
+            rows = self._matrix * np.sqrt(mass)[:, np.newaxis]
+            return np.asarray(rows.T @ rows)
         moments = self._moments(mass, 2 * self.m)
         at = np.arange(self.m + 1)
         # The product of two Chebyshev polynomials is the mean of two others.

@@ -99,37 +99,45 @@ def law(
     out = np.empty((drawn.size, columns))
     step = max(_BLOCK // columns, 1)
     x = np.arange(1.0, columns)
+    # From the rarer side: so the first probability of a thousand draws is not yet too small.
+    alike = replacement and whole and drawn.size > 0 and drawn.min() == columns - 1
+    fraction = (columns - x) / x
+    turned = alike & (2 * some > everything)
+    mode = np.where(turned, drawn - mode, mode)
     for start in range(0, drawn.size, step):
         part = slice(start, start + step)
-        left, marked = drawn[part, np.newaxis] - (x - 1), some[part, np.newaxis].astype(float)
+        marked = some[part, np.newaxis].astype(float)
         others = everything[part, np.newaxis] - marked
         # The probability of x over that of x - 1, as a fraction; 0 is what is off the support.
-        np.maximum(left, 0.0, out=left)
-        if replacement:
-            up, down = left * marked, x * others
+        if alike:  # the same fraction of whole numbers in all rows, times the odds of each
+            up, down = fraction * np.minimum(marked, others), np.maximum(marked, others)
+        elif replacement:
+            up, down = np.maximum(drawn[part, np.newaxis] - (x - 1), 0.0) * marked, x * others
         else:
+            left = np.maximum(drawn[part, np.newaxis] - (x - 1), 0.0)
+            up = np.maximum(marked - (x - 1), 0.0) * left
             down = x * np.maximum(others - drawn[part, np.newaxis] + x, 0.0)
-            up = np.maximum(marked - (x - 1), 0.0)
-            up *= left
         found = out[part]
-        _relative(up, down, mode[part, np.newaxis], found)
-        found *= (1.0 / found.sum(axis=1) if highest is None else highest[part])[:, np.newaxis]
+        most = _relative(up, down, mode[part, np.newaxis], found)
+        scale = 1.0 / found.sum(axis=1) if highest is None else highest[part] / most
+        found *= scale[:, np.newaxis]
+        if turned[part].any():
+            found[turned[part]] = found[turned[part], ::-1]
     return out.reshape(*shape, columns)
 
 
-def _relative(up: FloatArray, down: FloatArray, mode: IntArray, out: FloatArray) -> None:
-    """Write to `out` each row's probabilities as multiples of that of its most likely count.
+def _relative(up: FloatArray, down: FloatArray, mode: IntArray, out: FloatArray) -> FloatArray:
+    """Write to `out` each row's probabilities but for a factor, and return the largest of each.
 
     `up` over `down` is the probability of 1, 2, ... over that of one less. The products start at 0,
-    or, in rows where that is impossible or rarer than 1e-280, at the most likely count.
+    or, in rows where that is impossible or rarer than 1e-300, at the most likely count.
     """
     out[:, 0] = 1.0
     with np.errstate(all="ignore"):
         np.divide(up, down, out=out[:, 1:])
         np.cumprod(out[:, 1:], axis=1, out=out[:, 1:])
-        most = np.take_along_axis(out, mode, axis=1)
-        out /= most
-    rare = ~(most[:, 0] < 1e280) | (down <= 0.0).any(axis=1)
+    most = np.take_along_axis(out, mode, axis=1)[:, 0]
+    rare = ~(most < 1e300) | (down <= 0.0).any(axis=1)
     if rare.any():
         up, down, above = up[rare], down[rare], np.arange(1, out.shape[1]) > mode[rare]
         ratio = np.where(above, up, down)
@@ -137,7 +145,8 @@ def _relative(up: FloatArray, down: FloatArray, mode: IntArray, out: FloatArray)
         part = np.ones((len(up), out.shape[1]))
         np.cumprod(np.where(above, ratio, 1.0), axis=1, out=part[:, 1:])
         part[:, :-1] *= np.cumprod(np.where(above, 1.0, ratio)[:, ::-1], axis=1)[:, ::-1]
-        out[rare] = part
+        out[rare], most[rare] = part, 1.0
+    return np.asarray(most)
 
 
 def log_law(

@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from .._threads import one_thread
 from .._validate import FloatArray
 from .distributions import law
 
@@ -226,6 +227,7 @@ class System:
         return np.asarray(known[nearest])
 
 
+@one_thread
 def solve(systems: Sequence[System], gamma: float) -> list[FloatArray]:
     """What :meth:`System.solve` returns for each of some systems with the same law."""
     if not _WELL_CONDITIONED[0] <= gamma <= _WELL_CONDITIONED[1]:

@@ -9,6 +9,7 @@ many such problems at once, by a primal-dual interior-point method with Mehrotra
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from .._validate import FloatArray
 
@@ -18,6 +19,8 @@ _STEPS = 60
 _SHORT = 0.995
 #: What is aimed at, as a part of how far above its optimum a programme may stay.
 _AIM = 0.1
+#: How much of its weight a mixture that is begun with gives up to all columns alike.
+_MIXED = 1e-3
 #: Where a weight stays at least.
 _LEAST = 1e-200
 
@@ -29,6 +32,7 @@ def likeliest(
     rows: FloatArray,
     right: FloatArray,
     near: FloatArray,
+    begin: tuple[FloatArray, FloatArray] | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Weights of the mixtures, and the multipliers of the rows.
 
@@ -44,6 +48,8 @@ def likeliest(
     right : ndarray of float, shape (problems, r)
     near : ndarray of float, shape (problems,)
         How far above its optimum each programme may stay.
+    begin : tuple of ndarray, optional
+        Weights and multipliers of programmes like these; none of them need fulfil the rows.
 
     Returns
     -------
@@ -63,9 +69,15 @@ def likeliest(
     problems, _, k = laws.shape
     weights, multipliers = np.full((problems, k), 1.0 / k), np.zeros(right.shape)
     scale, near = np.maximum(shares.sum(axis=1), 1e-6), np.asarray(near)
-    slope = cost - _times(shares / _along(laws, weights), laws)
-    multipliers[:, 0] = slope.min(axis=1) - 0.5 * scale
-    duals = np.maximum(slope - _times(multipliers, rows), 0.1 * scale[:, np.newaxis])
+    below, least = 0.5, 0.1
+    if begin is not None:  # well within the boundary, or the first steps would be short
+        weights = _MIXED * weights + (1.0 - _MIXED) * begin[0]
+        multipliers[:, 1:] = begin[1][:, 1:]
+        below = least = _MIXED
+    slope = cost - _times(shares / _along(laws, weights), laws) - _times(multipliers, rows)
+    multipliers[:, 0] = np.where(rows[:, 0] > 0, slope, np.inf).min(axis=1) - below * scale
+    slope -= multipliers[:, :1] * rows[:, 0]
+    duals = np.maximum(slope, least * scale[:, np.newaxis])
     left = np.arange(problems)
     given = (laws, shares, cost, rows, right, near)
     state = (weights, multipliers, duals)
@@ -107,25 +119,34 @@ def _step(
         return done, (w, y, z)
     theta = w / z
     # With H the Hessian, (H + Z/W)^-1 by Woodbury: only a system over the cells is solved.
-    root: FloatArray = laws * (np.sqrt(shares) / expected)[:, :, np.newaxis]
-    scaled = root * theta[:, np.newaxis]
-    system = np.matmul(scaled, root.transpose(0, 2, 1))
-    # Rounding may leave a matrix of this size a little short of positive definite.
+    root, half = np.sqrt(shares) / expected, np.sqrt(theta)[:, np.newaxis]
+    scaled: FloatArray = laws * half
+    system = np.matmul(scaled, scaled.transpose(0, 2, 1))
+    system *= root[:, :, np.newaxis] * root[:, np.newaxis]
     diagonal = np.arange(system.shape[1])
-    system[:, diagonal, diagonal] += 1.0 + 1e-15 * np.trace(system, axis1=1, axis2=2)[:, np.newaxis]
+    little = 1e-15 * system[:, diagonal, diagonal].sum(axis=1)
+    system[:, diagonal, diagonal] += 1.0 + little[:, np.newaxis]
+    factors = [_factor(each, more) for each, more in zip(system, little.tolist(), strict=True)]
 
     def inverse(v: FloatArray) -> FloatArray:
-        seen = np.linalg.solve(system, np.matmul(scaled, v.transpose(0, 2, 1)))
-        return np.asarray(theta[:, np.newaxis] * v - np.matmul(seen.transpose(0, 2, 1), scaled))
+        v = half * v
+        seen = np.matmul(scaled, v.transpose(0, 2, 1)) * root[:, :, np.newaxis]
+        for at, factor in enumerate(factors):
+            seen[at] = dpotrs(factor, seen[at])[0]
+        seen *= root[:, :, np.newaxis]
+        return np.asarray(half * (v - np.matmul(seen.transpose(0, 2, 1), scaled)))
 
     force = -dual - z
     pushed = inverse(np.concatenate([rows, force[:, np.newaxis]], axis=1))
     across = pushed[:, :-1]
     schur = np.matmul(across, rows.transpose(0, 2, 1))
-    # Nor need this one be, where all weight is at one rank.
-    diagonal = np.arange(schur.shape[1])
-    schur[:, diagonal, diagonal] += 1e-15 * np.trace(schur, axis1=1, axis2=2)[:, np.newaxis]
-    inner = np.linalg.inv(schur)
+    if schur.shape[1] == 1:
+        inner = 1.0 / schur
+    else:
+        # Nor need this one be, where all weight is at one rank.
+        diagonal = np.arange(schur.shape[1])
+        schur[:, diagonal, diagonal] += 1e-15 * np.trace(schur, axis1=1, axis2=2)[:, np.newaxis]
+        inner = np.linalg.inv(schur)
 
     def direction(pushed: FloatArray, target: FloatArray) -> tuple[FloatArray, ...]:
         dy = _along(inner, -primal - _along(rows, pushed))
@@ -146,6 +167,15 @@ def _step(
     w = w / (rows[:, 0] * w).sum(axis=1, keepdims=True)
     # A step that ends at 0 would have the next divide 0 by 0.
     return done, (np.maximum(w, _LEAST), y + far * dy, np.maximum(z + far * dz, _LEAST))
+
+
+def _factor(system: FloatArray, little: float) -> FloatArray:
+    """The Cholesky factor; rounding may leave a matrix a little short of positive definite."""
+    factor, failed = dpotrf(system.T, clean=False)  # which is in Fortran's order
+    while failed:
+        little *= 10.0
+        factor, failed = dpotrf(system + little * np.eye(len(system)), clean=False)
+    return np.asarray(factor)
 
 
 def _far(v: FloatArray, dv: FloatArray) -> FloatArray:

@@ -63,12 +63,19 @@ SCRIPTS = {
 
 # The rules of axe that depend on the theme; those that do not are asked once for each width.
 OF_COLOURS = ["color-contrast", "link-in-text-block"]
-AXE_RUN = """async ([rules, enabled]) => {
+AXE_RUN = """async ([rules, enabled, whole]) => {
     const chosen = Object.fromEntries(rules.map(rule => [rule, {enabled: false}]));
     const where = enabled ? {include: ['[data-like-no-other]']} : document;
-    const found = await axe.run(where, enabled
-        ? {runOnly: rules, resultTypes: ['violations', 'passes'], elementRef: true}
-        : {rules: chosen, resultTypes: ['violations']});
+    // Half of a page's elements are within drawn maths, and of its colours none is looked at.
+    const drawn = whole ? [] : [...document.querySelectorAll('mjx-container')].map(
+        e => [e, [...e.childNodes]]);
+    drawn.forEach(([e]) => e.replaceChildren());
+    const found = await axe.run(where, {
+        preload: false,  // style sheets and films, which no rule at these levels asks for
+        ...(enabled
+            ? {runOnly: rules, resultTypes: ['violations', 'passes'], elementRef: true}
+            : {rules: chosen, resultTypes: ['violations']})});
+    drawn.forEach(([e, inside]) => e.replaceChildren(...inside));
     const key = element => element?.getAttribute('data-like-no-other');
     const keys = rules => rules.flatMap(r => r.nodes).map(n => key(n.element)).filter(x => x);
     const passed = keys(found.passes.filter(p => p.id === 'color-contrast'));
@@ -178,9 +185,12 @@ def visit(
         page.close()
 
 
-def violations(page: Page, colours: bool, looked: Looked) -> list[str]:
-    """What axe finds at the levels serious and critical, a sentence for each of its rules."""
-    found = page.evaluate(AXE_RUN, [OF_COLOURS, colours])
+def violations(page: Page, colours: bool, looked: Looked, whole: bool = False) -> list[str]:
+    """What axe finds at the levels serious and critical, a sentence for each of its rules.
+
+    What is within drawn maths is looked at with the `whole` page only.
+    """
+    found = page.evaluate(AXE_RUN, [OF_COLOURS, colours, whole])
     looked.note(found["passed"], found["undecided"])
     said = []
     for violation in found["violations"]:
@@ -199,16 +209,21 @@ def show(page: Page, width: int, theme: Any) -> None:
     page.evaluate(SETTLED, resized)
 
 
-def faults(found: Visit, looked: Looked | None = None) -> list[str]:
+def faults(
+    found: Visit,
+    looked: Looked | None = None,
+    themed: Callable[[Page, str], object] = lambda page, theme: None,
+) -> list[str]:
     """Say what is wrong with an open page, at desktop and phone width, in both themes.
 
-    `looked` is what is known of texts, and grows.
+    `looked` is what is known of texts, and grows. `themed` is called in each theme.
     """
     page, looked = found.page, looked or Looked()
     said: dict[str, None] = {}
     for width in (1280, 360):
         for theme in ("light", "dark"):
             show(page, width, theme)
+            themed(page, theme)
             for fault, script in SCRIPTS.items():
                 said |= {f"{fault}: {place}": None for place in page.evaluate(script)}
             said |= dict.fromkeys(found.heard)
@@ -216,7 +231,6 @@ def faults(found: Visit, looked: Looked | None = None) -> list[str]:
                 page.evaluate(AXE)
             if page.evaluate(LIKE_NO_OTHER, looked.known()):
                 said |= dict.fromkeys(violations(page, True, looked))
-            if theme == "light":
-                said |= dict.fromkeys(violations(page, False, looked))
-            found.heard.clear()  # axe asks for style sheets where they are not
+            if theme == "light":  # maths is drawn alike at any width
+                said |= dict.fromkeys(violations(page, False, looked, whole=width == 1280))
     return list(said)

@@ -42,7 +42,7 @@ CUT_OFF = """selector => [...document.querySelectorAll(selector)]
 
 def has_its_first_figure_near_the_top_and_nothing_cut_off(page):
     """As a chapter is opened, with what it folds away still folded."""
-    show(page, 1300, "light")
+    show(page, 1280, "light")
     tops = page.eval_on_selector_all(
         "article figure img, article .sm-widget, article .cell_output img",
         "all => all.map(e => e.getBoundingClientRect()).filter(r => r.height > 0)"
@@ -51,8 +51,12 @@ def has_its_first_figure_near_the_top_and_nothing_cut_off(page):
     assert tops
     assert min(tops) <= FIRST
     assert page.evaluate(CUT_OFF, "article pre") == []
-    show(page, 390, "light")
+    show(page, 360, "light")
     assert page.evaluate(CUT_OFF, "article div.math") == []
+
+
+def follows_the_theme(page, theme):
+    assert page.evaluate("document.documentElement.dataset.theme") == theme
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -60,7 +64,4 @@ def test_a_page_has_no_fault(context, address, looked, name):
     chapter = re.fullmatch(r"book/notebooks/\d\d_\w+\.html", name)
     first = has_its_first_figure_near_the_top_and_nothing_cut_off if chapter else str
     with visit(context, f"{address}/{name}", first) as found:
-        for theme in ("light", "dark"):
-            show(found.page, 1280, theme)
-            assert found.page.evaluate("document.documentElement.dataset.theme") == theme
-        assert faults(found, looked) == []
+        assert faults(found, looked, follows_the_theme) == []
