@@ -53,6 +53,8 @@ _STEEPNESS = (2.0, 3.0, 4.0, 8.0)
 #: Sizes of the catalogue that a correction is computed at are added until it is right between
 #: them to this share of its largest value.
 _TOLERANCE = 1e-9
+#: Different values that are kept before they are counted together.
+_TALLIED = 1 << 20
 #: Differences below this share of the largest value are rounding, and none.
 _ROUNDING = 1e-13
 #: Biases of a metric below this are those of rounding.
@@ -852,6 +854,10 @@ class _Band:
         return range(self.first, self.last + 1)
 
 
+def _joined(parts: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, ...]:
+    return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
+
+
 class _Sample:
     """The rows of a log as counts: users of each recommender in each cell of rows that are alike.
 
@@ -996,10 +1002,12 @@ class _Sample:
     def tally(self, parts: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Different values of users, in order, and how many users have each."""
         scale = max(float(np.abs(worth).max()) for worth in parts.values())
-        found = [
-            betting.tally(_rounded(values, scale), counts) for values, counts in self.values(parts)
-        ]
-        return betting.tally(*(np.concatenate(each) for each in zip(*found, strict=True)))
+        found: list[tuple[FloatArray, FloatArray]] = []
+        for values, counts in self.values(parts):
+            found.append(betting.tally(_rounded(values, scale), counts))
+            if sum(each.size for each, _ in found) > 4 * found[0][0].size + _TALLIED:
+                found = [betting.tally(*_joined(found))]
+        return betting.tally(*_joined(found))
 
     def shares(self, recommender: str) -> FloatArray:
         """For each row 1 over the number of instances of its user."""

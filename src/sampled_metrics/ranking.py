@@ -440,7 +440,7 @@ def exact_ranks_from_factors(
 
     The matrix of all scores never exists: scores are summed and compared a few MiB at a time,
     while they are in the cache, which takes little longer than the product alone. Once a process
-    has 2e9 scores to compare they are counted in one compiled pass, if Numba is installed
+    has 1e9 scores to compare they are counted in one compiled pass, if Numba is installed
     (``sampled-metrics[fast]``). They are summed in float32 where both factors are float32, as a
     library does that serves from them, and in float64 otherwise. The other held-out items of a row
     are candidates, too; :func:`~.readers.rank_files` can leave them out.

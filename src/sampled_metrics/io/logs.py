@@ -362,9 +362,11 @@ def read_log(
     Returns
     -------
     Log
-        Files of 16 MB or more together, and data frames of Dask, are read part by part. Where each
-        recommender has one row of each user, and users are whole numbers that leave few out, they
-        take a byte a row in memory for up to 255 kinds of rows, two bytes for up to 65,535. Other
+        Files of 16 MB or more together, and data frames of Dask, are read part by part. Where users
+        are whole numbers that leave few out, a row takes a byte in memory for up to 255 kinds of
+        rows, two bytes for up to 65,535; users with several rows, which need whole numbers as items
+        and no column instance, take one more for each recommender. If these rows are not in order
+        of users they are sorted by way of the temporary folder (TMPDIR), some 25 bytes a row. Other
         logs take some fifty bytes a row while they are read. Spark counts the users of its data
         frame who have the same rows, and the log has one of each kind, with a column count. All
         rows come if there is a column item or instance.
@@ -511,10 +513,10 @@ def _in_parts(
         raise UnusualError
     taken = dict(zip(names, header.columns, strict=True))
     try:
-        held: Grid | Lists
-        try:
+        held: Grid | Lists | None = None
+        with suppress(UnusualError):
             held = _gridded(files, taken, sizes, replacement)
-        except UnusualError:
+        if held is None:
             held = _listed_by_user(files, taken, sizes, replacement)
     except ValueError:
         _say(said)
@@ -622,11 +624,13 @@ def _listed_by_user(
     if "instance" in header or (not told and not header <= set(_INPUT)):
         raise UnusualError
     low, high, rows = files.bounds(names)
-    builder = ListsBuilder(low, high, rows)
+    builder, mixed = ListsBuilder(low, high, rows), False
     try:
         for part in _numbers_of(files, taken, sizes):
             builder.take(part)
     except MixedError:
+        mixed = True
+    if mixed:
         if high < low:
             low, high, rows = _bounds_of(files, names[0])
         builder = ListsBuilder(low, high, rows)
