@@ -39,8 +39,7 @@ def gauss(low: int, high: int, count: int) -> tuple[FloatArray, FloatArray]:
     # The nodes lie symmetrically: the matrix's square falls apart, and the half that holds the
     # first row has the squares of their distances from the middle.
     squares = np.append(0.0, beside**2) + np.append(beside**2, 0.0)
-    across = beside[::2][: k.size // 2] * beside[1::2]
-    squares, vectors = eigh_tridiagonal(squares[::2], across, check_finite=False)
+    squares, vectors = eigh_tridiagonal(squares[::2], beside[::2][: k.size // 2] * beside[1::2])
     offsets, weights = np.sqrt(np.maximum(squares, 0.0)), 0.5 * size * vectors[0] ** 2
     if count % 2:
         offsets[0], weights[0] = 0.0, 2.0 * weights[0]
