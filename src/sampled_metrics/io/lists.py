@@ -57,7 +57,7 @@ class Lists:
     counts : ndarray of int, shape (recommenders, cells)
         Rows of each cell under each recommender.
     cell : ndarray of int
-        The cell of each kind and place: see :meth:`_codes`.
+        The cell of each kind, place among relevant items and number of them, in that order.
     """
 
     recommenders: tuple[str, ...]
@@ -235,10 +235,7 @@ class ListsBuilder(Builder):
         places = most * (most + 1) // 2
         if (len(self._kinds) + 1) * places > _CELLS:
             raise UnusualError
-        kinds = []
-        for number, chunks in enumerate(self._chunks):
-            kinds.append(np.concatenate(chunks).astype(self._type, copy=False))
-            self._chunks[number] = []
+        kinds = [_joined(chunks, self._type) for chunks in self._chunks]
         cells = (len(self._kinds) + 1) * places
         counts = np.zeros((len(kinds), cells), dtype=np.int64)
         for own, size, kind in zip(counts, sizes, kinds, strict=True):
@@ -263,6 +260,18 @@ class ListsBuilder(Builder):
             counts[:, found[order]],
             cell,
         )
+
+
+def _joined(chunks: list[NDArray[Any]], kind: Any) -> NDArray[Any]:
+    """The chunks one after the other; each is given up as it is copied."""
+    found = np.empty(sum(chunk.size for chunk in chunks), dtype=kind)
+    chunks.reverse()
+    at = 0
+    while chunks:
+        chunk = chunks.pop()
+        found[at : at + chunk.size] = chunk
+        at += chunk.size
+    return found
 
 
 def in_order(parts: Iterable[Part], low: int, high: int, rows: int, folder: Path) -> Iterator[Part]:
