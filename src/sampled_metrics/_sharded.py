@@ -787,7 +787,7 @@ def _on_cluster(
                 submit(number, block, list(tasks))
             for total in _finished(client, done):
                 number, block, tasks, attempt = waiting.pop(total)
-                problem = total.exception() if total.status == "error" else None
+                problem, counts = _ended(client, total)
                 if isinstance(problem, KilledWorker) and attempt < _ATTEMPTS:
                     if shared.status == "error":  # lost with several workers itself
                         shared = begun()
@@ -803,8 +803,6 @@ def _on_cluster(
                     )
                 if problem is not None:
                     raise problem
-                with _reached(client):
-                    counts = total.result()
                 yield number, block, counts
                 for number, block, tasks in blocks:
                     submit(number, block, list(tasks))
@@ -816,24 +814,55 @@ def _on_cluster(
 
 def _finished(client: Any, done: Any) -> Iterator[Any]:
     """Futures as they end; ConnectionError where no worker is there, and none comes."""
-    asked = last = time.monotonic()  # when workers were asked for, and when there was one
+    patience = _Patience(client)
     while not done.is_empty():
         if done.has_ready():
             yield next(done)
-            last = time.monotonic()
+            patience.renew()
             continue
         with done.thread_condition:
             done.thread_condition.wait(timeout=0.1)
-        if time.monotonic() < asked + min(1.0, _PATIENCE):
-            continue
+        patience.ask()
+
+
+def _ended(client: Any, future: Any) -> tuple[BaseException | None, Any]:
+    """What a task that has ended raised or returned.
+
+    A result that was on a worker that is gone is computed again, if there is another.
+    """
+    patience = _Patience(client)
+    while future.status != "error":
         with _reached(client):
-            there = bool(client.nthreads())
-        asked = time.monotonic()
-        last = asked if there else last
-        if asked > last + _PATIENCE:
+            try:
+                return None, future.result(timeout=min(1.0, _PATIENCE))
+            except Exception as problem:
+                if future.status != "error" and not isinstance(problem, TimeoutError):
+                    raise
+        patience.ask()
+    return future.exception(), None
+
+
+class _Patience:
+    """Asks for workers, once a second; ConnectionError if there was none for `_PATIENCE`."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._asked = self._last = time.monotonic()  # and when there was one
+
+    def renew(self) -> None:
+        self._last = time.monotonic()
+
+    def ask(self) -> None:
+        if time.monotonic() < self._asked + min(1.0, _PATIENCE):
+            return
+        with _reached(self._client):
+            there = bool(self._client.nthreads())
+        self._asked = time.monotonic()
+        self._last = self._asked if there else self._last
+        if self._asked > self._last + _PATIENCE:
             raise ConnectionError(
-                f"the scheduler at {client.scheduler.address} has had no worker for {_PATIENCE:g} "
-                f"seconds, so start some: {_KEPT}"
+                f"the scheduler at {self._client.scheduler.address} has had no worker for "
+                f"{_PATIENCE:g} seconds, so start some: {_KEPT}"
             )
 
 

@@ -466,6 +466,32 @@ def test_a_cluster_whose_last_worker_died_is_given_up(monkeypatch, small_calls, 
     pd.testing.assert_frame_equal(found.frame, sm.rank(*given, score=partial(slowly, 0)).frame)
 
 
+def test_a_worker_that_dies_with_what_it_has_computed_is_not_waited_for(
+    monkeypatch, small_calls, files
+):
+    monkeypatch.setattr(_sharded, "_PATIENCE", 2.0)
+    whole, fetched = Future.result, []
+    cluster = without_workers()
+    options = "--nthreads", "1", "--no-nanny", "--death-timeout", "60"
+    with cluster, Client(cluster, set_as_default=False) as connected:
+        worker = started("worker", cluster.scheduler_address, *options)
+
+        def result(future, *args, **kwargs):
+            fetched.append(future.status)
+            if len(fetched) == 3:
+                end(worker)  # which has computed this one
+            return whole(future, *args, **kwargs)
+
+        monkeypatch.setattr(Future, "result", result)
+        try:
+            connected.wait_for_workers(1, timeout=60)
+            with pytest.raises(ConnectionError, match="has had no worker for 2 seconds"):
+                sm.rank(N_USERS, N_ITEMS, *files[2:], score=partial(slowly, 0), cluster=connected)
+        finally:
+            end(worker)
+    assert fetched[:3] == ["finished"] * 3
+
+
 @pytest.mark.parametrize("ended", [CommClosedError("closed"), CancelledError("gone")])
 @pytest.mark.parametrize("use", [(Future, "result"), (Client, "submit")])
 def test_a_connection_that_ends_at_any_use_is_said(
