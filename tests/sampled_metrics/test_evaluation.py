@@ -1299,6 +1299,7 @@ def test_lists_say_what_the_rows_say(tmp_path, monkeypatch, users, order):
     monkeypatch.setattr(logs, "_ROWS", 97)
     monkeypatch.setattr(lists, "_BLOCK", 50)
     monkeypatch.setattr(lists, "_SORTED", 100)
+    monkeypatch.setattr(lists, "_KEPT", 7)
     rng = np.random.default_rng(3)
     tables = []
     for name, better in (("one", 0.2), ("other", 0.4)):

@@ -25,6 +25,8 @@ _BLOCK = 1 << 17
 _CELLS = 1 << 22
 #: Rows that are sorted at once, and files that are open.
 _SORTED, _FILES = 1 << 22, 256
+#: Numbers that are kept in one piece: so many that their memory is free when they are given up.
+_KEPT = 1 << 26
 #: Columns whose numbers may be beyond two billion.
 _LONG = ("n_items", "n_negatives")
 
@@ -136,7 +138,7 @@ class ListsBuilder(Builder):
     def __init__(self, first: int = 0, last: int = -1, rows: int = 0) -> None:
         super().__init__(first, last, rows)
         self._size: list[NDArray[Any]] = []
-        self._chunks: list[list[NDArray[Any]]] = []
+        self._blocks: list[list[tuple[NDArray[Any], int]]] = []
         self._open: dict[int, list[NDArray[Any]]] = {}  # the rows of the last user so far
         self._last: list[int] = []
 
@@ -154,7 +156,7 @@ class ListsBuilder(Builder):
         place = self._placed(names, user)
         for _ in range(len(self.recommenders) - len(self._last)):
             self._size.append(np.zeros(self.places, dtype=np.uint8))
-            self._chunks.append([])
+            self._blocks.append([])
             self._last.append(-1)
         kind, keys = self._numbered(columns, user.size), [place]
         for name in ("rank", "n_better", "n_tied"):
@@ -208,8 +210,18 @@ class ListsBuilder(Builder):
         if wide.itemsize > self._size[number].dtype.itemsize:
             self._size[number] = self._size[number].astype(wide)
         self._size[number][place[starts]] = many
-        self._chunks[number].append(kind)
+        self._keep(number, kind)
         self._last[number] = int(place[-1])
+
+    def _keep(self, number: int, kind: NDArray[Any]) -> None:
+        blocks = self._blocks[number]
+        while kind.size:
+            if not blocks or blocks[-1][1] == _KEPT or blocks[-1][0].dtype != kind.dtype:
+                blocks.append((np.empty(_KEPT, dtype=kind.dtype), 0))
+            block, used = blocks[-1]
+            some, kind = kind[: _KEPT - used], kind[_KEPT - used :]
+            block[used : used + some.size] = some
+            blocks[-1] = block, used + some.size
 
     def _sizes_of_kinds(self) -> IntArray | None:
         """A number for each kind that kinds of one n_items and n_negatives share, None if all."""
@@ -235,7 +247,7 @@ class ListsBuilder(Builder):
         places = most * (most + 1) // 2
         if (len(self._kinds) + 1) * places > _CELLS:
             raise UnusualError
-        kinds = [_joined(chunks, self._type) for chunks in self._chunks]
+        kinds = [_joined(blocks, self._type) for blocks in self._blocks]
         cells = (len(self._kinds) + 1) * places
         counts = np.zeros((len(kinds), cells), dtype=np.int64)
         for own, size, kind in zip(counts, sizes, kinds, strict=True):
@@ -262,15 +274,15 @@ class ListsBuilder(Builder):
         )
 
 
-def _joined(chunks: list[NDArray[Any]], kind: Any) -> NDArray[Any]:
-    """The chunks one after the other; each is given up as it is copied."""
-    found = np.empty(sum(chunk.size for chunk in chunks), dtype=kind)
-    chunks.reverse()
+def _joined(blocks: list[tuple[NDArray[Any], int]], kind: Any) -> NDArray[Any]:
+    """What fills blocks, one after the other; each is given up as it is copied."""
+    found = np.empty(sum(used for _, used in blocks), dtype=kind)
+    blocks.reverse()
     at = 0
-    while chunks:
-        chunk = chunks.pop()
-        found[at : at + chunk.size] = chunk
-        at += chunk.size
+    while blocks:
+        block, used = blocks.pop()
+        found[at : at + used] = block[:used]
+        at += used
     return found
 
 
