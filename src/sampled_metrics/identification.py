@@ -1350,6 +1350,7 @@ class Programme:
         for start in range(0, len(todo), _BATCH):
             some = todo[start : start + _BATCH]
             k = max(at[i, g].size for i, g in some)
+            known = weights[some[0]] is not None  # of all or of none
             # A cell that a part lacks holds everything, and nobody is observed in it.
             laws = np.ones((len(some), shares.shape[2], k + r))
             laws[:, :, k:] = 0.0
@@ -1365,11 +1366,11 @@ class Programme:
                 rows[p, 1 : 1 + len(one.falls), :k] = one.falls[:, used]
                 right[p, 1 : 1 + len(one.falls)] = 0.0
                 cost[p, :k] = slopes[i] * self.shares[g] * (one.low if down[i] else one.high)[used]
-                if weights[i, g] is not None:
+                if known:
                     begun[p, : weights[i, g].size] = weights[i, g]
             of_sample, part = np.array(some).T
             begin = None
-            if begun.any(axis=1).all():
+            if known:
                 begun[:, k:] = np.maximum(
                     (rows[:, 1:, :k] @ begun[:, :k, np.newaxis])[:, :, 0], 0.0
                 )

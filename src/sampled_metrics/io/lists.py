@@ -80,7 +80,7 @@ class Lists:
         parts = ([own[a : a + _BLOCK] > 0 for own in self.size] for a in places)
         return sum(int(np.logical_or.reduce(part).sum()) for part in parts)
 
-    @property
+    @cached_property
     def places(self) -> int:
         """For how many places among relevant items, and numbers of them, there are cells."""
         most = max(int(own.max(initial=0)) for own in self.size)

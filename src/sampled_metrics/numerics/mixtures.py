@@ -172,7 +172,7 @@ def _step(
 def _factor(system: FloatArray, little: float) -> FloatArray:
     """The Cholesky factor; rounding may leave a matrix a little short of positive definite."""
     factor, failed = dpotrf(system.T, clean=False)  # which is in Fortran's order
-    while failed:
+    while failed and np.isfinite(little):  # nothing helps where a number is missing
         little *= 10.0
         factor, failed = dpotrf(system + little * np.eye(len(system)), clean=False)
     return np.asarray(factor)
