@@ -356,10 +356,11 @@ class Comparison(Result):
             return [f"possible: {promise(NONE, warrant)}", f"assuming {assumed}"]
         if assumed == "nothing":
             return [f"possible: {promise(NONE, warrant)}"]
-        return [
-            f"possible: under the assumption of the verdict, and without a verdict assuming "
-            f"{assumed}; {warrant}"
-        ]
+        given = self.frame["verdict"] != "unknown"
+        ways = ["under the assumption of the verdict"] if given.any() else []
+        if not given.all():
+            ways.append(f"without a verdict, assuming {assumed}" if ways else f"assuming {assumed}")
+        return [f"possible: {'; '.join(ways)}; {warrant}"]
 
     def to_html(self) -> str:
         from . import html
