@@ -21,11 +21,11 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln, stdtr, stdtrit
 
-from . import _progress, identification, priors
+from . import _progress, _promises, identification, priors
 from . import estimators as corrections
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, shortened
-from .identification import Shape, _rung
+from .identification import Shape, assumption_name
 from .io.grids import Grid, alike
 from .io.lists import Lists
 from .io.logs import KIND, Log, Rows, read_log
@@ -45,6 +45,8 @@ ESTIMATORS = (*corrections.NAMES, *FITTED)
 DEFAULT_METRICS = ("recall@10", "ndcg@10", "ap", "auc")
 #: The verdict where neither recommender is known to beat the other.
 UNKNOWN = "unknown"
+#: The warrant of ranges and verdicts by the likelihood.
+_BY_LIKELIHOOD = _promises.SIMULATED
 #: The most negatives that are tried for a verdict, short of all.
 _MOST_NEGATIVES = 500
 #: How much steeper and steeper a fall of the users is tried for a verdict.
@@ -131,9 +133,15 @@ def estimate(
         AUC, and by "bias-variance" else; standard_error: of the estimate, for users drawn at
         random, each with negatives of its own, and without its bias; possible_low, possible_high:
         the exact metrics that the assumption and the sample leave possible, see
-        :func:`~sampled_metrics.identification.interval`; quote: what a sentence may quote, the
+        :func:`~sampled_metrics.identification.interval`; assumption and warrant: what they assume
+        of the true ranks, and why they hold as often as `confidence` says, as for :func:`compare`
+        (both are empty where there is no range); quote: what a sentence may quote, the
         estimate with its standard error where it has no bias and that says all, and else what is
         possible; and users.
+        Users are taken as drawn at random from a population, and each range is for the exact
+        metric of that population. A range whose assumption is "none" also holds for the average
+        over the log's own users. Under an assumption it may miss that average more often, since the
+        ranks of a log's own users need not decrease even if those of their population do.
         The rows of users and positions that belong together widen what is possible as their
         likelihoods depend on each other (chandler2007).
 
@@ -205,7 +213,8 @@ def estimate(
     settings: dict[str, Any] = {"gamma": values.gamma, "confidence": level}
     if estimators is None and identification:
         settings["assumed"] = _said(next(filter(None, assumed.values()), None))
-        known = [of.name for of in wanted if assumed[of] is None or values.unbiased(of)]
+        shaped = table.loc[table["assumption"] != _promises.NONE, "metric"].tolist()
+        known = [of.name for of in wanted if of.name not in shaped]
         if len(known) == len(wanted):
             settings["assumed"] = "nothing"
         elif known:
@@ -229,14 +238,18 @@ def _one_row_each(
             unbiased = values.unbiased(of)
             found = naive if unbiased else values.of(of, "bias-variance")
             bar.update()
-            ends = {}
+            ends: dict[str, tuple[float, float]] = {}
+            standing: dict[str, str] = {}
+            warrant = _promises.PROVED
             if unbiased and int(sample.relevant.max()) > 1:
                 low, high = values.range(of, "naive")
                 for name, one in naive.items():
                     each, counts = sample.tally(one.parts)
                     ends[name] = betting.interval(each, low, high, 1.0 - level, counts=counts)
             elif identification:
-                ends, said = sample.possible(of, None if unbiased else shapes[of], level)
+                shape = None if unbiased else shapes[of]
+                ends, standing, said = sample.possible(of, shape, level)
+                warrant = _BY_LIKELIHOOD
                 notes += said
             bar.update()
             for name, one in found.items():
@@ -245,9 +258,12 @@ def _one_row_each(
                 row = naive[name].value, one.value, error, low, high
                 # The error of a correction does not hold its bias, which may be all there is.
                 quote = _quote(one.value, error if unbiased else 0.0, low, high)
-                rows.append((name, of.name, *row, quote, one.users))
+                promised = (
+                    (standing.get(name, _promises.NONE), warrant) if name in ends else ("", "")
+                )
+                rows.append((name, of.name, *row, *promised, quote, one.users))
     columns = ["recommender", "metric", "reported", "estimate", "standard_error"]
-    columns += ["possible_low", "possible_high", "quote", "users"]
+    columns += ["possible_low", "possible_high", "assumption", "warrant", "quote", "users"]
     return pd.DataFrame(rows, columns=columns), notes
 
 
@@ -307,12 +323,13 @@ def compare(
 
     A verdict stands on the first of these that gives one:
 
-    - *proven*: nothing is assumed of the true ranks. Where the metric has an unbiased estimator,
+    - *none*: nothing is assumed of the true ranks. Where the metric has an unbiased estimator,
       as AUC has, the users' differences are tested by bets that hold for any number of them
       (waudbysmith2024); otherwise by the likelihood, see `shape`.
-    - *if decreasing*: near the top, deeper ranks have fewer users
-      (:class:`~sampled_metrics.identification.Shape`).
-    - *if decreasing, at most k times*: they are moreover at most k times fewer from one doubling
+    - *decreasing at the top*: near the top, deeper ranks have fewer users
+      (:class:`~sampled_metrics.identification.Shape`). It is *mixture of geometrics* if `shape`
+      is geometric.
+    - *at most k times per doubling*: they are moreover at most k times fewer from one doubling
       of the rank to the next. k is the largest up to which the verdict holds for every k tried,
       2, 3, 4 and 8: if the users' number falls faster than that, it may fail.
 
@@ -321,11 +338,13 @@ def compare(
     with a chi-squared variable of two degrees of freedom, for the reason that
     :func:`~sampled_metrics.identification.quantile` gives. That users are the same for both is
     taken into account by how their contributions vary together (chandler2007). Each way judges
-    all pairs at once by Holm's procedure (holm1979): the chance that any of its verdicts is wrong
-    is at most 1 - confidence where its assumption holds, by proof for a metric with an unbiased
-    estimator, and else by simulation. "A beats B" is also
-    wrong if the two are equal. What is judged is the exact metric averaged over the log's users, or
-    over a population that they are drawn from; negatives are drawn anew for each user.
+    all pairs at once by Holm's procedure (holm1979). The chance that any of its verdicts on the
+    pairs of this comparison is wrong is at most 1 - confidence, if its assumption holds. The
+    column warrant says why: "proved" for any number of users, or by simulation. "A beats B" is also
+    wrong if the two are equal. The log's users are taken as drawn at random from a population, and
+    a verdict is on the exact metrics of that population; negatives are drawn anew for each user. A
+    verdict that assumes nothing of the ranks also holds for the average over the log's own users.
+    One under an assumption need not: the ranks of a few users seldom fall as those of a population.
 
     Parameters
     ----------
@@ -354,9 +373,10 @@ def compare(
         from the users' own differences, without its bias; possible_low, possible_high: the exact
         differences that the sample leaves possible under the assumption of the verdict, or under
         the strongest there is, 0 not among them beside a verdict; verdict: "A beats B", "B beats
-        A" with their names, or `UNKNOWN`; rung: the assumption it stands on, empty if there is no
-        verdict; steepness: the largest k,
-        infinite if any will do; likely: the one ahead by the estimate, if its standard error
+        A" with their names, or `UNKNOWN`; assumption: the one that the verdict stands on, as above;
+        warrant: why the verdict is right as often as the confidence says, "proved", "simulated" or
+        "large sample" (both are empty if there is no verdict); steepness: the largest k, infinite
+        if any will do; likely: the one ahead by the estimate, if its standard error
         leaves no doubt, which is no verdict, since its bias is not in it; shown: the smallest
         difference that this log could have shown under `shape`, roughly; users_needed: how many
         users of the same kind would give a verdict under `shape`, missing where no number would
@@ -367,7 +387,8 @@ def compare(
         that not even that. It is empty beside a verdict, where the metric needs no correction,
         and where users have several relevant items.
         Its notes say what was refused. Of a log with a column n_above only AUC is compared, by
-        Student's test of the users' differences, which rests on their number ("large sample").
+        Student's test of the users' differences. Its warrant is "large sample", as it needs many
+        users.
 
     Raises
     ------
@@ -423,7 +444,8 @@ def compare(
             judged = {
                 pair: _Judged(
                     verdicts[pair],
-                    _rung(None),
+                    _promises.NONE,
+                    _promises.PROVED,
                     np.inf,
                     _agreeing(one.ends, verdicts[pair]),
                     one.shown,
@@ -445,18 +467,19 @@ def compare(
         reported = _difference(naive[one].value, naive[two].value)
         likely = "" if low <= 0 <= high or judgement.sign else one if difference > 0 else two
         row = one, two, reported, difference, error, *judgement.ends
-        rung = judgement.rung if judgement.sign else ""
+        stands = (judgement.assumption, judgement.warrant) if judgement.sign else ("", "")
         steepness = judgement.steepness if judgement.sign else np.nan
         verdict = _verdict(judgement.sign, one, two)
         more = judgement.shown, judgement.users_needed, settling.get((one, two), "")
-        rows.append((*row, verdict, rung, steepness, likely, *more))
+        rows.append((*row, verdict, *stands, steepness, likely, *more))
     columns = ["first", "second", "reported", "estimate", "standard_error", "possible_low"]
-    columns += ["possible_high", "verdict", "rung", "steepness", "likely", "shown", "users_needed"]
-    columns += ["negatives_needed"]
+    columns += ["possible_high", "verdict", "assumption", "warrant", "steepness", "likely", "shown"]
+    columns += ["users_needed", "negatives_needed"]
     table = pd.DataFrame(rows, columns=columns)
     table["users_needed"] = table["users_needed"].astype("Int64")
     settings = {"metric": of.name, "estimator": name, "gamma": values.gamma, "confidence": level}
-    settings["assumed"] = _said(assumed)
+    settings["assumed"] = _said(None if unbiased else assumed)
+    settings["warrant"] = _promises.PROVED if unbiased else _BY_LIKELIHOOD
     return Comparison(table, settings, tuple(dict.fromkeys(notes)))
 
 
@@ -497,7 +520,8 @@ class _Judged:
     """What is known of a pair: the verdict's sign, what it stands on, and what is possible."""
 
     sign: int
-    rung: str
+    assumption: str
+    warrant: str
     steepness: float
     ends: tuple[float, float]
     shown: float
@@ -580,7 +604,8 @@ def _negatives_needed(
         needed[a, b] = more if enough else "none"
     for m in steps(min(_MOST_NEGATIVES, n_items - 2)):
         for shape in dict.fromkeys((None, assumed)):
-            pairs = [p for p in left if needed[p] == more and judged[p].rung == _rung(shape)]
+            name = assumption_name(shape)
+            pairs = [p for p in left if needed[p] == more and judged[p].assumption == name]
             if m > fewest and pairs:
                 protocol = values._mean_protocol(m)
                 counts = {
@@ -708,8 +733,9 @@ class _Judge:
             needed = int(np.ceil(users * wanted / apart[pair])) if apart[pair] > 0 else None
             steepness = np.inf if shape is None else shape.steepness
             design = designs.get(pair, designs.get(pair[::-1], 1.0))
+            stands = assumption_name(shape), _BY_LIKELIHOOD
             judged[pair] = _Judged(
-                sign, _rung(shape), steepness, ends, shown, None if sign else needed, design
+                sign, *stands, steepness, ends, shown, None if sign else needed, design
             )
         return judged, notes
 
@@ -1173,13 +1199,14 @@ class _Sample:
 
     def possible(
         self, of: Metric, shape: Shape | None, confidence: float
-    ) -> tuple[dict[str, tuple[float, float]], list[str]]:
-        """The exact metrics that each recommender may have, and what is said of the assumption."""
+    ) -> tuple[dict[str, tuple[float, float]], dict[str, str], list[str]]:
+        """The exact metrics that each recommender may have, under which assumption, and notes."""
         parts = self.partition(of)
         counts = self.cells(parts)
         threshold = identification.quantile(confidence)
         levels = (threshold,) if self.alone else (threshold, 4.0 * threshold)
         found: dict[str, tuple[float, float]] = {}
+        standing: dict[str, str] = {}
         notes: list[str] = []
         for assumed in (shape, None) if shape is not None else (None,):
             left = [name for name in self.names if name not in found]
@@ -1193,7 +1220,8 @@ class _Sample:
             for name, profile in kept.items():
                 designs = [self.design(parts, {name: scores}) for scores in profile.scores] or [1.0]
                 found[name] = profile.interval(threshold * max(1.0, *designs))
-        return found, notes
+                standing[name] = assumption_name(assumed)
+        return found, standing, notes
 
 
 class _Values:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import chdtrc, chdtri
 
-from . import unequal
+from . import _promises, unequal
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written
 from .metrics import Metric
@@ -135,12 +135,20 @@ class Shape:
         )
 
 
-def _rung(shape: Shape | None) -> str:
-    """The name of a rung of the ladder, as a verdict gives it."""
+def assumption_name(shape: Shape | None) -> str:
+    """The name of an assumption, as frames and verdicts give it.
+
+    Examples
+    --------
+    >>> [assumption_name(shape) for shape in (None, Shape(), Shape(steepness=4.0))]
+    ['none', 'decreasing at the top', 'at most 4 times per doubling']
+    """
     if shape is None:
-        return "proven"
-    assumed, steepness = "if geometric" if shape.geometric else "if decreasing", shape.steepness
-    return assumed + (f", at most {steepness:g} times" if np.isfinite(steepness) else "")
+        return _promises.NONE
+    names = [_promises.GEOMETRIC] if shape.geometric else []
+    if np.isfinite(shape.steepness):
+        names.append(_promises.AT_MOST.format(shape.steepness))
+    return ", ".join(names) or _promises.DECREASING
 
 
 @dataclass(frozen=True, eq=False)

@@ -578,7 +578,7 @@ def test_users_of_equal_auc_by_chance_are_no_verdict():
             read_log(pd.concat(tables), n_items=1_002, n_negatives=100, replacement=True), "auc"
         ).itertuples()
         assert row.estimate > 2.5 * row.standard_error
-        assert (row.verdict, row.rung, row.likely) == (UNKNOWN, "", "A")
+        assert (row.verdict, row.assumption, row.likely) == (UNKNOWN, "", "A")
         assert row.possible_low < 0 < row.possible_high
 
 
@@ -594,8 +594,8 @@ def test_nothing_beside_a_verdict_contradicts_it(population, of):
             assert given == (row.possible_low >= 0 or row.possible_high <= 0)
             assert not given or row.verdict.startswith(row.first) == (row.possible_low >= 0)
             assert row.possible_low <= truth[row.first] - truth[row.second] <= row.possible_high
-            assert given == (row.rung != "") == (not np.isnan(row.steepness))
-            assert (row.rung == "proven" or np.isnan(row.steepness)) or row.steepness >= 1.5
+            assert given == (row.assumption != "") == (not np.isnan(row.steepness))
+            assert (row.assumption == "none" or np.isnan(row.steepness)) or row.steepness >= 1.5
             assert not given or row.likely == ""
             assert not given or pd.isna(row.users_needed)
             assert row.likely in ("", row.first if row.estimate > 0 else row.second)
@@ -659,7 +659,7 @@ def test_equal_recommenders_have_no_verdict(of):
         found = evaluation.compare(two(ranks, ranks), of)
         (row,) = found.frame.itertuples()
         assert (row.estimate, row.reported, row.standard_error) == (0, 0, 0)
-        assert (row.verdict, row.rung, row.likely) == (UNKNOWN, "", "")
+        assert (row.verdict, row.assumption, row.likely) == (UNKNOWN, "", "")
         assert pd.isna(row.users_needed)
         assert row.possible_low < 0 < row.possible_high
         settles = {"ap": "with these users no number of negatives", "auc": "more users"}[of]
@@ -690,9 +690,9 @@ def test_what_is_said_to_decide_on_average_decides_as_a_log(shape):
     for m in (5, 20):
         counts, protocol, log = as_expected(250, m)
         said = evaluation._decided(counts, protocol, of, {("A", "B"): 1.0}, shape, 5.9915)
-        rung = evaluation.compare(log, of, shape=shape).frame["rung"][0]
+        assumption = evaluation.compare(log, of, shape=shape).frame["assumption"][0]
         found[m] = bool(said)
-        assert found[m] == (rung in ("proven", "if decreasing"))
+        assert found[m] == (assumption in ("none", "decreasing at the top"))
     assert found == {5: False, 20: shape is not None}
 
 
@@ -806,27 +806,27 @@ def steepest_fall(ranks, last):
 
 
 @pytest.mark.parametrize(
-    ("of", "users", "m", "rungs"),
+    ("of", "users", "m", "assumptions"),
     [
-        ("auc", 60, 5, {"", "proven"}),
+        ("auc", 60, 5, {"", "none"}),
         ("recall@10", 500, 10, {""}),  # of a list of 10 a sample of 10 shows next to nothing
-        ("recall@50", 2_000, 30, {"proven", "if decreasing"}),
-        ("recall@10", 6_000, 100, {"", "if decreasing"}),
+        ("recall@50", 2_000, 30, {"none", "decreasing at the top"}),
+        ("recall@10", 6_000, 100, {"", "decreasing at the top"}),
     ],
 )
-def test_verdicts_are_right_or_not_given(population, of, users, m, rungs):
+def test_verdicts_are_right_or_not_given(population, of, users, m, assumptions):
     rng = np.random.default_rng(17)
     truth = {name: metric(of)(ranks, 300).mean() for name, ranks in population.items()}
     fall = {name: steepest_fall(ranks, min(3_000 // m, 100)) for name, ranks in population.items()}
     found = set()
     for _ in range(3):
         for row in compare(drawn(population, users, 300, m, rng), of).itertuples():
-            found.add(row.rung)
+            found.add(row.assumption)
             holds = row.steepness >= max(fall[row.first], fall[row.second])
             if row.verdict != UNKNOWN and holds:
                 better = max((row.first, row.second), key=truth.get)
                 assert row.verdict.startswith(f"{better} beats "), row
-    assert found == rungs
+    assert found == assumptions
 
 
 def test_recommenders_equal_in_the_metric_are_rarely_parted_where_the_assumption_holds():
@@ -869,16 +869,18 @@ def test_steepness_is_the_largest_of_the_ladder_that_holds():
         ladder = (1.5, 2.0, 3.0, 4.0, 8.0)
         steps = 0 if np.isnan(row.steepness) else [*ladder, np.inf].index(row.steepness)
         # A fall of any steepness holds, and so nothing else is tried; or one holds, and none after.
-        assert (row.rung == "if decreasing") == np.isinf(row.steepness)
+        assert (row.assumption == "decreasing at the top") == np.isinf(row.steepness)
         for k in ladder[-1:] if np.isinf(row.steepness) else ladder[: steps + 2]:
             alone = evaluation.compare(log, "ndcg@10", shape=Shape(steepness=k))
             (other,) = alone.frame.itertuples()
             assert (other.verdict != UNKNOWN) == (k <= row.steepness)
-            if other.rung not in ("", "proven"):
-                assert (other.rung, other.steepness) == (f"if decreasing, at most {k:g} times", k)
+            if other.assumption not in ("", "none"):
+                assert (other.assumption, other.steepness) == (
+                    f"at most {k:g} times per doubling",
+                    k,
+                )
                 assert alone.sentences == [
-                    "A beats B on NDCG@10 if, near the top, deeper ranks have fewer users, "
-                    f"at most {k:g} times fewer at each doubling."
+                    f"A beats B on NDCG@10 (at most {k:g} times per doubling; simulated)."
                 ]
     assert {2.0, np.inf} < found  # and nothing, where they are too alike
 
@@ -913,14 +915,14 @@ def test_a_fall_too_gentle_for_the_sample_does_not_end_the_ladder(monkeypatch):
                 return {}, ["contradicted"]
             steepness = tried[-1]
             judged = evaluation._Judged(
-                sign, evaluation._rung(shape), steepness, (0.0, 1.0), 1.0, None
+                sign, evaluation.assumption_name(shape), "proved", steepness, (0.0, 1.0), 1.0, None
             )
             return dict.fromkeys(pairs, judged), []
 
     monkeypatch.setattr(evaluation, "_Judge", Judge)
     (row,) = compare(two([1, 2, 5], [3, 1, 2]), "recall@3").itertuples()
     assert tried == [np.inf, np.inf, 2.0, 3.0, 4.0, 8.0]
-    assert (row.rung, row.steepness) == ("if decreasing, at most 4 times", 4.0)
+    assert (row.assumption, row.steepness) == ("at most 4 times per doubling", 4.0)
 
 
 def test_what_a_rough_look_leaves_out_would_not_be_decided(monkeypatch):
@@ -964,8 +966,8 @@ def test_a_shape_that_the_sample_contradicts_is_not_assumed():
     for row in compared.frame.itertuples():
         if "deep" in (row.first, row.second):
             same = free.loc[(row.first, row.second)]
-            assert row.rung in ("", "proven")
-            assert (row.verdict, row.rung) == (same["verdict"], same["rung"])
+            assert row.assumption in ("", "none")
+            assert (row.verdict, row.assumption) == (same["verdict"], same["assumption"])
             assert row.possible_low == pytest.approx(same["possible_low"], abs=1e-3)
 
 
@@ -1073,7 +1075,7 @@ def test_a_difference_beyond_any_bias_is_a_verdict():
     rng = np.random.default_rng(5)
     population = {"A": np.full(50, 200), "B": rng.integers(1, 5, 50)}
     (row,) = compare(drawn(population, 300, 300, 50, rng), "recall@10").itertuples()
-    assert (row.verdict, row.rung, row.steepness) == ("B beats A", "proven", np.inf)
+    assert (row.verdict, row.assumption, row.steepness) == ("B beats A", "none", np.inf)
     assert row.possible_high < 0
 
 
@@ -1085,7 +1087,7 @@ def test_significance_is_no_verdict_where_bias_could_explain_it():
     (row,) = compare(log, "recall@10", estimator="naive").itertuples()
     assert row.estimate > 20 * row.standard_error
     # What the estimate says is no verdict, and here it is false.
-    assert (row.verdict, row.rung, row.likely) == (UNKNOWN, "", "A")
+    assert (row.verdict, row.assumption, row.likely) == (UNKNOWN, "", "A")
     assert row.possible_low < 0 < row.possible_high
     (other,) = compare(log, "recall@10", estimator="maximum entropy").itertuples()
     assert other.reported == row.reported == row.estimate > 0

@@ -61,8 +61,8 @@ def test_a_comparison_is_paired():
     row = found.frame.iloc[0]
     assert row["estimate"] == pytest.approx((one - two).mean())
     assert row["standard_error"] == pytest.approx((one - two).std() / np.sqrt(80))
-    assert row["rung"] == "large sample"
-    assert found.sentences == ["A beats B on AUC, if n_above is without bias."]
+    assert (row["assumption"], row["warrant"]) == ("none", "large sample")
+    assert found.sentences == ["A beats B on AUC (no assumption on the ranks; large sample)."]
     assert f"correlation of {np.corrcoef(one, two)[0, 1]:.2f}" in found.notes[0]
     even = sm.read_log(log_of(2, lead=0.0), n_items=401, n_negatives=10, replacement=True)
     assert sm.compare(even, "auc").verdicts == {("A", "B"): "unknown"}
