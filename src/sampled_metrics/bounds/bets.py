@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,10 +50,12 @@ from .generators import Generators, generators, hats
 if TYPE_CHECKING:
     from ..identification import Shape
 
-#: Populations that bets are made for: p(r) proportional to (r + a n / m)^-b.
-GUESSES = ((0.1, 0.0), *((a, b) for a in (0.1, 1.0, 5.0) for b in (0.5, 1.0, 1.5, 2.5)))
-#: Of each guess so much is spread over all ranks evenly, so that no sampled rank ruins a bet.
-_EVEN = 0.01
+#: Populations that bets are made for, (a, b, part): of the users a part at ranks r in proportion to
+#: (r + a n / m)^-b, the others evenly, so that no sampled rank ruins a bet.
+GUESSES = (
+    (0.1, 0.0, 1.0),
+    *((a, b, 0.99) for a in (0.1, 1.0, 5.0) for b in (0.5, 1.0, 1.5, 2.5)),
+)
 #: Catalogue sizes that differ by at most this factor, positions and numbers of relevant items by
 #: the next, share a function; so do groups with a smaller share of the users than the last.
 _ALIKE, _ALIKE_SETS, _FEW = 1.1, 2.0, 0.03
@@ -93,7 +95,9 @@ class Part:
         if shape is None:
             return generators(self.pool, self.m, self.replacement)
         top = int(min(shape.head * self.reach, self.pool + 1))
-        return generators(self.pool, self.m, self.replacement, top, shape.steepness)
+        return generators(
+            self.pool, self.m, self.replacement, top, shape.steepness, shape.geometric
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,13 +281,11 @@ def _padded(
     return found
 
 
-def _guess(found: Generators, a: float, b: float) -> FloatArray:
+def _guess(found: Generators, a: float, b: float, part: float) -> FloatArray:
     """The distribution of the sampled rank on the knots, of a population that is guessed."""
-    edges = np.concatenate([[-0.5], 0.5 * (found.last[1:] + found.last[:-1]), [found.pool + 0.5]])
     n = found.pool + 1.0
-    mass = np.diff(edges) * (found.last + 1.0 + a * n / found.m) ** -b
-    even = np.diff(edges) / n
-    return np.asarray(((1.0 - _EVEN) * mass / mass.sum() + _EVEN * even) @ found.single)
+    power = found.marginal(lambda rank: (rank + a * n / found.m) ** -b)
+    return np.asarray(part * power + (1.0 - part) * found.marginal(np.ones_like))
 
 
 def build(
@@ -325,7 +327,7 @@ class _Building:
     ) -> None:
         self.partition, self.target = parts, target
         self.found = [part.generators(shape) for part in parts.parts]
-        given = guesses or [lambda one, a=a, b=b: _guess(one, a, b) for a, b in GUESSES]
+        given = guesses or [partial(_guess, a=a, b=b, part=part) for a, b, part in GUESSES]
         self.sign = np.repeat([1, -1], len(given))
         # One distribution for each bet and part.
         self.laws = [np.tile([make(one) for make in given], (2, 1)) for one in self.found]

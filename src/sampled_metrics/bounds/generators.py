@@ -2,12 +2,14 @@
 
 With nothing assumed a population is a mixture of single ranks. If deeper ranks have fewer users
 down to a rank L, it is a mixture of even distributions over the ranks 1..j, for j up to L, and of
-single ranks below. Whatever is linear in a population is largest at a generator: so an expectation
-is bounded over a whole class by looking at its generators, all of them.
+single ranks below; or, if the users there are of several kinds with so many per cent fewer at every
+rank, of geometric distributions that are cut off at L. Whatever is linear in a population is
+largest at a generator, so an expectation is bounded over a whole class by looking at all of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -22,6 +24,8 @@ _CELL = 0.75
 _EVERY, _ANGLES, _RATIOS = 4_096, 32, 50
 #: Ranks between those looked at are added until what they may hide is small, at most so often.
 _ROUNDS = 6
+#: Rates of geometric distributions that are looked at, and the steepest one, which is rank 1 alone.
+_RATES, _STEEPEST = 1_500, 40.0
 #: Law entries computed at once.
 _BLOCK = 1 << 22
 
@@ -79,17 +83,22 @@ class Generators:
         How many of the first ranks an assumption is about; 0 if nothing is assumed.
     steepness : float
         How many times fewer users, at most, there are from one doubling of the rank to the next.
+    geometric : bool
+        Whether the users at the first ranks are a mixture of geometric distributions.
+
+    Raises
+    ------
+    ValueError
+        If `geometric` is asked for more than 4,096 ranks.
 
     Attributes
     ----------
     laws : ndarray of float, shape (k, knots)
         Distribution of the sampled rank on the knots, for each generator that is looked at.
-    single : ndarray of float, shape (k, knots)
-        The same at the deepest rank alone.
     last : ndarray of int, shape (k,)
         Irrelevant items above the deepest rank of each generator.
-    even : int
-        The first so many generators are even distributions, the others single ranks.
+    spread : int
+        The first so many generators are spread over several ranks, the others are single ranks.
     falls : ndarray of float, shape (doublings, k)
         Users in a doubling less the fewest that `steepness` allows; not negative on average.
     first : ndarray of int
@@ -97,14 +106,22 @@ class Generators:
 
     Examples
     --------
-    >>> found = Generators(pool=9, m=2, replacement=False, top=3, steepness=np.inf)
-    >>> found.even, found.last
+    >>> found = Generators(pool=9, m=2, replacement=False, top=3)
+    >>> found.spread, found.last
     (3, array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]))
     >>> found.largest(np.array([1.0, 0.0, 0.0]), found.last * 0.0, 1e-9)[0]  # nobody above: rank 1
     1.0
     """
 
-    def __init__(self, pool: int, m: int, replacement: bool, top: int, steepness: float) -> None:
+    def __init__(
+        self,
+        pool: int,
+        m: int,
+        replacement: bool,
+        top: int = 0,
+        steepness: float = np.inf,
+        geometric: bool = False,
+    ) -> None:
         self.pool, self.m, self.replacement = pool, m, replacement
         self.top = top if top >= 2 else 0
         doublings = int(np.log2(self.top + 1)) if self.top else 0
@@ -114,17 +131,35 @@ class Generators:
         if self.top:  # the last rank of each doubling and of the top, and the one after
             ends = np.append(self._starts[1:] - 1, [self.top - 1, self.top])
             above = np.union1d(above, ends[ends <= pool])
-        inside = above < self.top
-        self.even = int(inside.sum())
-        self.last = above
-        self.single = single = self.rows(above)
-        self.laws = np.concatenate([self._averages(above[inside], single), single[~inside]])
-        self.falls = self._falls(above)
-        #: Whether generators lie between neighbours that are looked at.
-        self._gaps = np.flatnonzero(np.diff(above) > 1)
+        single = self.rows(above)
+        upto = int((above < self.top).sum())
+        #: Weights of the first ranks in each geometric distribution; none where they are even.
+        self._mixed = self._geometric() if geometric and self.top else None
+        if self._mixed is None:
+            laws, last = self._averages(above[:upto], single), above[:upto]
+        else:
+            laws = self._mixed @ single[:upto]
+            last = np.full(len(laws), self.top - 1)
+        self.spread = last.size
+        self.laws = np.concatenate([laws, single[upto:]])
+        self.last = np.concatenate([last, above[upto:]])
+        self.falls = self._falls()
+        #: Where generators lie between neighbours that are looked at.
+        self._gaps = np.flatnonzero(np.diff(self.last) > 1)
         self.first = self._begin()
-        for each in (self.laws, self.single, self.last, self.falls, self.first):
+        self._above, self._single = above, single
+        for each in (self.laws, self.last, self.falls, self.first):
             each.setflags(write=False)
+
+    def _geometric(self) -> FloatArray:
+        if self.top > _EVERY:
+            raise ValueError(
+                f"geometric must be False where an assumption is of more than {_EVERY:,} ranks, "
+                f"got {self.top:,}"
+            )
+        rates = np.append(0.0, np.geomspace(0.01 / self.top, _STEEPEST, _RATES))
+        found = np.exp(-np.outer(rates, np.arange(self.top)))
+        return np.asarray(found / found.sum(axis=1, keepdims=True))
 
     def rows(self, above: IntArray) -> FloatArray:
         """The distribution of the sampled rank on the knots at single ranks."""
@@ -167,20 +202,33 @@ class Generators:
 
         return np.asarray(found - 0.5 * (last - first) + (slope(upto) - slope(0)) / 12.0)
 
-    def _rest(self, function: FloatArray) -> float:
-        """What the average over ranks may be wrong by: the Euler-Maclaurin formula's remainder."""
-        if not self.replacement or self.last[max(self.even - 1, 0)] + 1 == self.even:
+    def _rest(self, function: FloatArray, cost: FloatArray, paid: float) -> float:
+        """What an expectation over spread generators may be wrong by.
+
+        Of an average over ranks, the remainder of the Euler-Maclaurin formula. Of a geometric
+        distribution between two rates that are looked at: the second derivative with respect to
+        the logarithm of the rate is at most 1.5 times how far the averaged numbers lie apart,
+        since the variance of the rank is at most 1 / rate^2.
+        """
+        if self._mixed is not None:
+            apart = np.ptp(function) + abs(float(cost[self.spread - 1])) + paid
+            step = np.log(_STEEPEST * self.top / 0.01) / (_RATES - 1)
+            return float(1.5 * step**2 / 8.0 * apart)
+        if not self.replacement or self.last[max(self.spread - 1, 0)] + 1 == self.spread:
             return 0.0
         return float(16.0 / 720.0 * (self.m / self.pool) ** 4 * np.ptp(function))
 
-    def _falls(self, above: IntArray) -> FloatArray:
-        found = np.zeros((0, above.size))
-        if np.isfinite(self._steepness):
-            upto = above[: self.even] + 1.0
+    def _falls(self) -> FloatArray:
+        if not np.isfinite(self._steepness):
+            return np.zeros((0, self.last.size))
+        if self._mixed is None:
+            upto = self.last[: self.spread] + 1.0
             inside = np.clip(upto[:, np.newaxis] - self._starts, 0.0, None)
-            users = (-np.diff(inside, axis=1) / upto[:, np.newaxis]).T
-            found = np.zeros((len(users) - 1, above.size))
-            found[:, : self.even] = users[1:] - 2.0 / self._steepness * users[:-1]
+            users = -np.diff(inside, axis=1) / upto[:, np.newaxis]
+        else:
+            users = np.add.reduceat(self._mixed, self._starts, axis=1)[:, :-1]
+        found = np.zeros((users.shape[1] - 1, self.last.size))
+        found[:, : self.spread] = (users[:, 1:] - 2.0 / self._steepness * users[:, :-1]).T
         return found
 
     def _begin(self) -> IntArray:
@@ -190,11 +238,24 @@ class Generators:
         few += [*np.geomspace(1, self.pool, 24)]
         if self.top:
             few += [*(np.geomspace(1, self.top, 36) - 1), self.top - 1, self.top]
-        found = np.searchsorted(self.last, np.unique(np.clip(np.round(few), 0, self.pool)))
+        few = np.unique(np.clip(np.round(few), 0, self.pool))
+        found = self.spread + np.searchsorted(self.last[self.spread :], few)
+        found = found[found < self.last.size]
+        if self._mixed is None:
+            found = np.append(np.searchsorted(self.last[: self.spread], few[few < self.top]), found)
+        else:
+            found = np.append(np.arange(0, self.spread, 24), found)
         likely = self.laws.argmax(axis=0)  # so that no knot is impossible
         return np.unique(np.concatenate([found, likely]))
 
-    def metric(self, terms: FloatArray, at: IntArray | None = None) -> FloatArray:
+    def marginal(self, density: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """The distribution of the sampled rank on the knots, of a density over the true ranks."""
+        above = self._above
+        edges = np.concatenate([[-0.5], 0.5 * (above[1:] + above[:-1]), [self.pool + 0.5]])
+        mass = np.diff(edges) * density(above + 1.0)
+        return np.asarray(mass / mass.sum() @ self._single)
+
+    def metric(self, terms: FloatArray, at: FloatArray) -> FloatArray:
         """The metric of each generator.
 
         Parameters
@@ -205,9 +266,11 @@ class Generators:
             The metric at the rank of `last`, for each generator.
         """
         found = np.array(at, dtype=float)
-        if self.even:
-            upto = self.last[: self.even]
-            found[: self.even] = np.cumsum(terms)[upto] / (upto + 1.0)
+        if self._mixed is not None:
+            found[: self.spread] = self._mixed @ terms
+        elif self.spread:
+            upto = self.last[: self.spread]
+            found[: self.spread] = np.cumsum(terms)[upto] / (upto + 1.0)
         return found
 
     def largest(
@@ -242,7 +305,8 @@ class Generators:
             paid = prices @ self.falls
         values = expected - cost + paid
         best = float(values.max())
-        rest = self._rest(function)
+        steep = 0.0 if prices is None else float(prices.sum()) * (1.0 + 2.0 / self._steepness)
+        rest = self._rest(function, cost, steep)
         if not self._gaps.size:
             return best + rest, values
         # An expectation between two ranks is above the line that joins them by at most its second
@@ -254,7 +318,7 @@ class Generators:
         left, right = self._gaps, self._gaps + 1
         least = np.minimum(cost[left], cost[right]) - np.maximum(paid[left], paid[right])
         gaps = np.stack([self.last[left], self.last[right], expected[left], expected[right], least])
-        bound, single = best, left >= self.even
+        bound, single = best, left >= self.spread
         for turn in range(_ROUNDS):
             low, high, *ends, least = gaps
             wide = high - low > 1
@@ -275,10 +339,15 @@ class Generators:
 
 @lru_cache(maxsize=32)
 def generators(
-    pool: int, m: int, replacement: bool, top: int = 0, steepness: float = np.inf
+    pool: int,
+    m: int,
+    replacement: bool,
+    top: int = 0,
+    steepness: float = np.inf,
+    geometric: bool = False,
 ) -> Generators:
     """The generators of a catalogue, made once."""
-    return Generators(pool, m, replacement, top, steepness)
+    return Generators(pool, m, replacement, top, steepness, geometric)
 
 
 def _looked_at(pool: int, m: int) -> IntArray:
