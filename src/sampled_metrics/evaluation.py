@@ -12,7 +12,7 @@ import difflib
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -238,11 +238,11 @@ def _one_row_each(
             unbiased = values.unbiased(of)
             found = naive if unbiased else values.of(of, "bias-variance")
             bar.update()
-            ends: dict[str, tuple[float, float]] = {}
+ends: dict[str, tuple[float, float]] = {}
             standing: dict[str, str] = {}
             warrant = _promises.PROVED
-            if unbiased and int(sample.relevant.max()) > 1:
-                low, high = values.range(of, "naive")
+            if unbiased and (sample.whole or int(sample.relevant.max()) > 1):
+                low, high = values.range(of)
                 for name, one in naive.items():
                     each, counts = sample.tally(one.parts)
                     ends[name] = betting.interval(each, low, high, 1.0 - level, counts=counts)
@@ -354,7 +354,8 @@ def compare(
     replacement : bool
         As for :func:`estimate`.
     shape : Shape or {"decreasing"}, optional
-        The most that may be assumed; nothing if None.
+        The most that may be assumed; nothing if None. Of a log with a column n_above a `Shape` is
+        refused: no assumption on the true ranks is used.
     estimator : str, optional
         Of `ESTIMATORS`, but for "maximum likelihood", which has no standard error. If omitted the
         naive one where that is unbiased at every true rank, as for AUC, and else "bias-variance".
@@ -384,8 +385,9 @@ def compare(
         text, if the true ranks were those of :func:`~sampled_metrics.priors.maximum_entropy` and
         the evaluation showed what it does on average. 1, 2, 5, 10, ... up to 500 are tried;
         ">500" says that ranking all items would do, "all" that nothing less would, and "none"
-        that not even that. It is empty beside a verdict, where the metric needs no correction,
-        and where users have several relevant items.
+        that not even that, as where all users have all negatives. It is empty beside a verdict,
+        where the metric needs no correction of fewer negatives, and where users have several
+        relevant items.
         Its notes say what was refused. Of a log with a column n_above only AUC is compared, by
         Student's test of the users' differences. Its warrant is "large sample", as it needs many
         users.
@@ -420,6 +422,12 @@ def compare(
         from . import weighting
 
         _refuse(log, estimator=estimator, gamma=gamma)
+        _shaped(shape)
+        if isinstance(shape, Shape):
+            raise ValueError(
+                f"shape must be left out, got {as_written(shape)}: the comparison tests the users' "
+                f"n_above and assumes nothing of the true ranks of {log!r}"
+            )
         return weighting.compared(log, of, level)
     sample = _Sample(log)
     values = _Values(sample, _gamma(gamma, sample))
@@ -456,7 +464,10 @@ def compare(
         else:
             judged, said = _ladder(sample, of, pairs, assumed, level, bar)
             notes += said
-        settling = {} if unbiased else _negatives_needed(values, of, judged, assumed, level)
+        if sample.whole:  # all negatives are there, and only users can be more
+            settling = {pair: "none" for pair in pairs if not judged[pair].sign}
+        else:
+            settling = {} if unbiased else _negatives_needed(values, of, judged, assumed, level)
         bar.update(bar.total - bar.n)
     rows = []
     for one, two in pairs:
@@ -971,13 +982,25 @@ class _Sample:
     @cached_property
     def classes(self) -> list[_Class]:
         """A class for each number of negatives and of relevant items."""
+        order = np.lexsort((self.items, self.relevant, self.negatives))
+        columns = [each[order] for each in (self.negatives, self.relevant, self.items)]
+        new = np.logical_or.reduce([np.diff(each, prepend=-1) != 0 for each in columns[:2]])
+        starts = np.append(np.flatnonzero(new), order.size).tolist()
         found = []
-        for m, relevant in np.unique(np.stack([self.negatives, self.relevant]), axis=1).T.tolist():
-            rows = np.flatnonzero((self.negatives == m) & (self.relevant == relevant))
-            sizes, size = np.unique(self.items[rows], return_inverse=True)
-            order = np.argsort(size, kind="stable")
-            found.append(_Class(m, relevant, rows[order], sizes, size[order]))
+        for start, end in pairwise(starts):
+            m, relevant = (int(each[start]) for each in columns[:2])
+            sizes, size = np.unique(columns[2][start:end], return_inverse=True)
+            found.append(_Class(m, relevant, order[start:end], sizes, size))
         return found
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether every user has all negatives, so that the sampled ranks are the true ones."""
+        return all(map(self.is_whole, self.classes))
+
+    def is_whole(self, one: _Class) -> bool:
+        """Whether all negatives are drawn for the users of a class, each once."""
+        return not self.replacement and int(one.sizes[-1]) == one.n_negatives + one.n_relevant
 
     def protocol(self, of: _Class, size: int) -> Protocol:
         """The protocol of the instances of a class that have a size of the catalogue."""
@@ -1244,9 +1267,8 @@ class _Values:
             return self._with_fitted_prior(of)
         if name in FITTED:
             return {recommender: self._plugged_in(of, name, recommender) for recommender in names}
-        build, way = self._build(of, name)
         try:
-            worth = self.worth(build, way)
+            worth = self._reported(of) if name == "naive" else self.worth(*self._build(of, name))
         except corrections.IllConditionedError:
             if leave_out:
                 return {}
@@ -1457,29 +1479,64 @@ class _Values:
             out[here] = table.ravel()[entries + np.arange(length + 1)] @ chances
         return np.asarray(out)
 
-    def by_size(self, of: Metric, name: str) -> Iterator[tuple[_Class, IntArray, FloatArray]]:
-        """Sizes of the catalogue, and the values for each or for all of them."""
-        build, way = self._build(of, name)
-        for one in self.sample.classes:
-            start = 0
-            for _, _, table in _tables(build, way, one, self.sample):
-                many = one.sizes.size if way == "constant" else len(table)
-                yield one, one.sizes[start : start + many], table
-                start += many
+    def _reported(self, of: Metric) -> FloatArray:
+        """The naive value of a row of each cell; ties with negatives count by their mean value.
 
-    def range(self, of: Metric, name: str) -> tuple[float, float]:
-        """The least and the most that a user's value can be."""
-        tables = [table for _, _, table in self.by_size(of, name)]
-        low = min(float(table.min(axis=2).sum(axis=1).min()) for table in tables)
-        return low, max(float(table.max(axis=2).sum(axis=1).max()) for table in tables)
+        Every class has its own table of values, which is longer than the few ranks that its rows
+        have where every user has another number of negatives: then only these are computed.
+        """
+        sample = self.sample
+        table = sum(one.n_relevant * (one.n_negatives + 1) for one in sample.classes)
+        if int((sample.tied + 1).sum()) > table:
+            return self.worth(*self._build(of, "naive"))
+        out = np.empty(sample.better.size)
+        for relevant in sample.numbers[0].tolist():
+            of_number = np.flatnonzero(sample.relevant == relevant)
+            ends = np.cumsum(sample.tied[of_number] + 1)
+            cuts = np.searchsorted(ends, np.arange(_BLOCK, ends[-1], _BLOCK), side="right")
+            for rows in filter(len, np.split(of_number, cuts)):
+                many = sample.tied[rows] + 1
+                starts = np.cumsum(many) - many
+                row = np.repeat(rows, many)
+                j, above = sample.position[row], sample.better[row]
+                above = above + np.arange(row.size) - np.repeat(starts, many)
+                shares = np.repeat(1.0 / many, many)
+                for at in np.flatnonzero(sample.many[rows] > 0).tolist():
+                    order = (sample.tied[rows[at]], sample.place[rows[at]], sample.many[rows[at]])
+                    shares[starts[at] : starts[at] + many[at]] = _among_ties(*map(int, order))
+                values = of.term(above + j, j, relevant, sample.negatives[row] + relevant)
+                out[rows] = np.add.reduceat(values * shares, starts)
+        return out
+
+    def range(self, of: Metric) -> tuple[float, float]:
+        """The least and the most that a user's naive value can be.
+
+        No metric rises with the rank, so that all relevant items are last, or first.
+        """
+        low, high = np.inf, -np.inf
+        for relevant in self.sample.numbers[0].tolist():
+            negatives = np.unique(self.sample.negatives[self.sample.relevant == relevant])
+            j = np.arange(1, relevant + 1)[:, np.newaxis]
+            for m in np.array_split(negatives, 1 + negatives.size * relevant // _BLOCK):
+                last = of.term(m + j, j, relevant, m + relevant).sum(axis=0)
+                first = of.term(j, j, relevant, m + relevant).sum(axis=0)
+                low, high = min(low, float(last.min())), max(high, float(first.max()))
+        return low, high
 
     def unbiased(self, of: Metric) -> bool:
-        """Whether the naive metric is the exact one in expectation, whatever the true ranks are."""
+        """Whether the naive metric is the exact one in expectation, whatever the true ranks are.
+
+        That is so of AUC, which is linear in the true rank as the expected sampled rank is, and
+        of users who have all negatives, whose sampled rank is the true one.
+        """
         if of not in self._unbiased:
-            self._unbiased[of] = all(
-                _is_exact(table[0], of, self.sample.protocol(one, size))
-                for one, sizes, table in self.by_size(of, "naive")
-                for size in sizes[np.linspace(0, sizes.size - 1, 5).astype(int)].tolist()
+            build, _ = self._build(of, "naive")
+            self._unbiased[of] = of.kind == "auc" or all(
+                _is_exact(build(protocol), of, protocol)
+                for one in self.sample.classes
+                if not self.sample.is_whole(one)
+                for size in one.sizes[np.linspace(0, one.sizes.size - 1, 5).astype(int)].tolist()
+                for protocol in [self.sample.protocol(one, size)]
             )
         return self._unbiased[of]
 
@@ -1488,7 +1545,7 @@ class _Values:
     ) -> _Bet:
         """What the users' differences, without bias, say of the exact one."""
         values, counts = self.sample.tally(_less(*(found[name] for name in pair)))
-        low, high = self.range(of, "naive")
+        low, high = self.range(of)
         span = high - low
         sign, p = betting.against(values, -span, span, counts=counts)
         many = len(self.sample.names) * (len(self.sample.names) - 1) // 2
@@ -1631,8 +1688,9 @@ def _straight(made: _Between, sizes: IntArray) -> _Between:
     return between
 
 
+@lru_cache(maxsize=1 << 12)
 def _among_ties(tied: int, place: int, many: int) -> FloatArray:
-    """Law of the tied negatives above the `place`-th best of `many` tied relevant items."""
+    """Distribution of tied negatives above the `place`-th best of `many` tied relevant items."""
     above = np.arange(tied + 1)
 
     def log_ways(n: IntArray | int, k: IntArray | int) -> FloatArray:
@@ -1641,7 +1699,9 @@ def _among_ties(tied: int, place: int, many: int) -> FloatArray:
 
     before = log_ways(above + place - 1, above)
     after = log_ways(tied - above + many - place, tied - above)
-    return np.asarray(np.exp(before + after - log_ways(tied + many, tied)))
+    found = np.asarray(np.exp(before + after - log_ways(tied + many, tied)))
+    found.setflags(write=False)  # it is kept
+    return found
 
 
 def _is_exact(values: FloatArray, of: Metric, protocol: Protocol) -> bool:

@@ -188,7 +188,7 @@ class Verdict:
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if reached(middle) else (middle, high)
-        return min(high * together, max(normal, 1)) if high == 1 else high * together
+        return min(together, normal) if high == 1 else high * together
 
 
 @one_thread

@@ -11,7 +11,7 @@ from scipy import stats
 
 from sampled_book.bundled_log import simulate
 from sampled_book.datasets import bundled_ranks
-from sampled_metrics import Protocol, estimators, evaluation, metric
+from sampled_metrics import Protocol, estimators, evaluation, identification, metric
 from sampled_metrics.evaluation import ESTIMATORS, FITTED, UNKNOWN
 from sampled_metrics.identification import Shape
 from sampled_metrics.io import grids, lists, logs
@@ -734,6 +734,79 @@ def test_a_metric_of_several_items_is_unbiased_if_it_is_so_for_every_set(name):
     sets = combinations(range(1, 15), 2)
     bias = [naive.expected_of_set(ranks) - of.of_set(ranks, 14) for ranks in sets]
     assert values.unbiased(of) == (np.abs(bias).max() < 1e-9)
+
+
+def exact_ranks(users, rng, ties=0):
+    """A log of two recommenders with all negatives of each user, of whom no two have as many."""
+    sizes = rng.permutation(np.arange(100, 100 + users))
+    frames = []
+    for name, shape in (("A", 0.5), ("B", 0.51)):
+        tied = rng.integers(0, ties + 1, users)
+        better = np.minimum(rng.pareto(shape, users).astype(np.int64), sizes - 1 - tied)
+        rows = {"recommender": name, "user": np.arange(users), "n_better": better, "n_tied": tied}
+        frames.append(pd.DataFrame(rows | {"n_items": sizes, "n_negatives": sizes - 1}))
+    return pd.concat(frames)
+
+
+def test_exact_ranks_are_read_as_they_are(monkeypatch):
+    rows = exact_ranks(2_000, np.random.default_rng(5))
+    log = read_log(rows, replacement=False)
+
+    def refused(*given, **options):
+        raise AssertionError("a table for each of 2,000 catalogues takes minutes")
+
+    for module, name in (
+        (evaluation, "_is_exact"),
+        (evaluation, "law"),
+        (evaluation.corrections, "by_name"),
+        (identification, "partition"),
+    ):
+        monkeypatch.setattr(module, name, refused)
+    names = ["recall@10", "ndcg@10", "ap", "auc"]
+    for row in estimate(log, names).itertuples():
+        own = rows[rows["recommender"] == row.recommender]
+        each = metric(row.metric)(own["n_better"].to_numpy() + 1, own["n_items"].to_numpy())
+        assert row.reported == row.estimate == pytest.approx(each.mean(), rel=1e-12)
+        assert row.standard_error == pytest.approx(each.std(ddof=1) / sqrt(each.size), rel=1e-9)
+        least = metric(row.metric)(own["n_items"].max(), own["n_items"].max())
+        ends = betting.interval(each, float(least), 1.0, 0.05)
+        assert (row.possible_low, row.possible_high) == pytest.approx(ends, abs=1e-9)
+    for name in names:
+        found = evaluation.compare(log, name)
+        (row,) = found.frame.itertuples()
+        assert (row.verdict, row.negatives_needed) == (UNKNOWN, "none")
+        assert "negatives" not in found.sentences[0].replace("no number of negatives", "")
+
+
+@pytest.mark.parametrize("users", [3, 60])
+def test_reported_values_are_those_of_a_table_for_each_class(users):
+    rng = np.random.default_rng(users)
+    rows = []
+    for user in range(users):
+        relevant, m = rng.integers(1, 4), rng.integers(5, 9)
+        scores, negatives = rng.integers(0, 5, relevant), rng.integers(0, 5, m)
+        rows += [
+            (user, item, (negatives > s).sum(), (negatives == s).sum(), m, 40 + user % 2)
+            for item, s in enumerate(scores)
+        ]
+    columns = ["user", "item", "n_better", "n_tied", "n_negatives", "n_items"]
+    log = read_log(pd.DataFrame(rows, columns=columns), replacement=True)
+    sample = evaluation._Sample(log)
+    assert (sample.many > 0).any()
+    values = evaluation._Values(sample, 0.1)
+    entries = sum(one.n_relevant * (one.n_negatives + 1) for one in sample.classes)
+    by_rank = []
+    for name in ("ap", "ndcg@3", "recall@2", "auc", "rr", "precision@3"):
+        of = metric(name)
+        build, way = values._build(of, "naive")
+        expected = values.worth(build, way)
+        by_rank.append((sample.tied + 1).sum() <= entries)
+        np.testing.assert_allclose(values._reported(of), expected, rtol=1e-12, atol=1e-15)
+        tables = [build(sample.protocol(one, int(one.sizes[0]))) for one in sample.classes]
+        low = min(table.min(axis=1).sum() for table in tables)
+        high = max(table.max(axis=1).sum() for table in tables)
+        assert values.range(of) == pytest.approx((low, high), abs=1e-15)
+    assert all(by_rank) == (users == 3)
 
 
 @pytest.fixture(scope="module")

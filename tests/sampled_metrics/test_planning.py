@@ -17,6 +17,7 @@ from sampled_metrics import Protocol, RelevantSets, estimators, metric, planning
 from sampled_metrics.consistency import sign
 from sampled_metrics.designs import Adaptive, bias_variance
 from sampled_metrics.io.logs import read_log
+from sampled_metrics.numerics.differences import Differences
 from sampled_metrics.planning import ESTIMATORS, EXACT, curve, fitted, for_pairs
 from sampled_metrics.protocol import thinned
 from sampled_metrics.ranking import RankIntervals
@@ -199,6 +200,19 @@ def test_what_the_plan_asks_for_is_enough_and_one_less_is_not() -> None:
         )
         low, high = at["probability"][:2]
         assert low < 0.95 <= high
+
+
+def test_no_more_than_one_copy_of_the_given_users_is_needed_where_one_is_enough() -> None:
+    found = verdict([3] * 50, [8] * 50, "naive", "ap", Protocol(1_000, 200))
+    assert found.probability > 0.99
+    # Some of them do, as far as the normal distribution says.
+    assert found.users(0.99) == replace(found, differences=None).users(0.99) == 10
+    # A user's difference is 0 or 1, never below: the normal distribution asks for 37 of 30 users.
+    differences = Differences(np.array([0.0, 1.0]), np.array([[0.8, 0.2]]), np.array([30.0]))
+    found = Verdict._of(0.2, differences, 30, 30)
+    assert found.probability == pytest.approx(1 - 0.8**30)
+    assert replace(found, differences=None).users(0.9987) == 37
+    assert found.users(0.9987) == 30
 
 
 def test_shares_of_users_drawn_at_random_by_enumeration() -> None:

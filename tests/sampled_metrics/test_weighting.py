@@ -136,6 +136,17 @@ def test_an_option_that_means_nothing_here_is_refused(verb, option):
         verb(log, metric, **option)
 
 
+def test_a_comparison_refuses_an_assumption_that_it_does_not_use():
+    log = sm.read_log(log_of(4), n_items=401, n_negatives=10, replacement=True)
+    for shape in (sm.Shape(), sm.Shape(steepness=2.0)):
+        with pytest.raises(ValueError, match=r"shape must be left out, got .* assumes nothing"):
+            sm.compare(log, "auc", shape=shape)
+    with pytest.raises(ValueError, match="shape must be a Shape, 'decreasing' or None, got 'odd'"):
+        sm.compare(log, "auc", shape="odd")
+    found = [sm.compare(log, "auc", **given).frame for given in ({}, {"shape": None})]
+    pd.testing.assert_frame_equal(*found)
+
+
 def test_what_is_for_negatives_drawn_alike_refuses_the_log():
     log = sm.read_log(log_of(4), n_items=401, n_negatives=10, replacement=True)
     with pytest.raises(ValueError, match="metric must be auc for a log with n_above"):

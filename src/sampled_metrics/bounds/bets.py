@@ -1,0 +1,513 @@
+"""Bets that bound a metric: 95% for every population, by a proof.
+
+Choose a positive function h of the sampled rank and a slope s >= 0 before looking at the log. The
+certificate y is the largest value, over all generators of the assumption, of the expectation of h
+less s times the metric. So the expectation of h under any population of the class is at most
+y + s theta, theta being the population's metric. For N users with independent negatives the
+inequality of arithmetic and geometric means gives
+
+    E prod_i h(x_i) <= prod_i (y + s theta_i) <= (y + s theta)^N,
+
+theta being the mean of the theta_i. Hence e(c) = prod_i h(x_i) / (y + s c)^N has expectation at
+most 1 for every c that is at least theta, and by Markov's inequality it exceeds 40 in at most one
+log of 40. It falls with c: the lower end of the interval is where it is 40. From above the slope
+is negative. The average of such e(c), over several h, is another one.
+
+The best h for a guessed distribution of the sampled rank is the ratio of that distribution to its
+likeliest fit within the class, with the metric's price added (larsson2024, wasserman2020). The
+guesses are fixed in advance: `GUESSES`. A poor guess or a poor fit makes an interval wide, never
+wrong, because the certificate is computed from whatever h it was.
+
+A user may have several rows: of several relevant items, several instances, or two recommenders.
+Then h is a sum over the rows, each with its own certificate. Expectations of sums need no
+independence, so the rows of a user may depend on each other in any way.
+
+Users whose catalogues differ are judged in one, the largest. Imagine that irrelevant items are
+added to a user's catalogue, all of them below the relevant one: neither its rank nor the metric
+changes. A sample of the larger catalogue is the user's sample after some negatives have been
+replaced by added items, and what is left of x negatives above is binomial or hypergeometric
+whatever the true rank is. So h is replaced by its expectation given x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import logsumexp
+
+from .._validate import FloatArray, IntArray
+from ..metrics import Metric
+from ..numerics.all_ranks import MOST_ITEMS
+from ..numerics.distributions import law
+from ..numerics.mixtures import likeliest
+from ..protocol import thinned
+from .generators import Generators, generators, hats
+
+if TYPE_CHECKING:
+    from ..identification import Shape
+
+#: Populations that bets are made for, (a, b, part): of the users a part at ranks r in proportion to
+#: (r + a n / m)^-b, the others evenly, so that no sampled rank ruins a bet.
+GUESSES = (
+    (0.1, 0.0, 1.0),
+    *((a, b, 0.99) for a in (0.1, 1.0, 5.0) for b in (0.5, 1.0, 1.5, 2.5)),
+)
+#: Catalogue sizes that differ by at most this factor, positions and numbers of relevant items by
+#: the next, share a function; so do groups with a smaller share of the users than the last.
+_ALIKE, _ALIKE_SETS, _FEW = 1.1, 2.0, 0.03
+#: How often the slopes are changed, and how often generators are added to a fit.
+_SLOPES, _FITS, _MORE = 4, 3, 30
+#: How near its optimum a fit comes, and how much of a user's need a certificate may lose.
+_NEAR, _SLACK = 0.01, 0.02
+#: Nearer to its optimum rounding lets no fit come.
+_ROUNDING = 3e-11
+
+
+@dataclass(frozen=True)
+class Part:
+    """Users, or their items, that share a function.
+
+    Attributes
+    ----------
+    m : int
+        The fewest negatives of any.
+    pool : int
+        The most irrelevant items of any.
+    replacement : bool
+    reach : float
+        The least `n_items / n_negatives` of any: how far down an assumption holds for all.
+    position, relevant : int
+        Of most of them.
+    """
+
+    m: int
+    pool: int
+    replacement: bool
+    reach: float
+    position: int
+    relevant: int
+
+    def generators(self, shape: Shape | None) -> Generators:
+        if shape is None:
+            return generators(self.pool, self.m, self.replacement)
+        top = int(min(shape.head * self.reach, self.pool + 1))
+        return generators(
+            self.pool, self.m, self.replacement, top, shape.steepness, shape.geometric
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """The parts of a sample, and which of them each kind of row belongs to.
+
+    Attributes
+    ----------
+    parts : list of Part
+    part : ndarray of int, shape (k,)
+        Of each kind; -1 where the metric does not depend on the rank.
+    kinds : ndarray of int, shape (k, 4)
+        Numbers of negatives and of relevant items, position among these, and n_items.
+    share : ndarray of float, shape (k,)
+        Of the users, each of whom is shared among the relevant items.
+    metric : Metric
+    """
+
+    parts: list[Part]
+    part: IntArray
+    kinds: IntArray
+    share: FloatArray
+    metric: Metric
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the most that the metric can be."""
+        ends = [0.0, 0.0]
+        for (_, relevant, j, items), share in zip(self.kinds.tolist(), self.share, strict=True):
+            worst = np.array([0, items - relevant]) + j
+            most, least = self.metric.term(worst, j, relevant, items)
+            ends[0] += share * relevant * least
+            ends[1] += share * relevant * most
+        return float(ends[0]), float(ends[1])
+
+
+def partition(kinds: IntArray, weights: FloatArray, metric: Metric, replacement: bool) -> Partition:
+    """Put rows together that can share a function of the sampled rank.
+
+    Parameters
+    ----------
+    kinds : ndarray of int, shape (k, 4)
+        Numbers of negatives and of relevant items, the position among these, and n_items.
+    weights : ndarray of float, shape (k,)
+        Users of each kind.
+    metric : Metric
+    replacement : bool
+
+    Returns
+    -------
+    Partition
+
+    Raises
+    ------
+    ValueError
+        If a catalogue has more than `MOST_ITEMS` items.
+
+    Examples
+    --------
+    Catalogues of 1,000 and 1,050 items are alike, one of 3,000 is a part of its own:
+
+    >>> from sampled_metrics import metric
+    >>> kinds = np.array([[99, 1, 1, 1_000], [99, 1, 1, 1_050], [99, 1, 1, 3_000]])
+    >>> found = partition(kinds, np.array([500.0, 300.0, 200.0]), metric("recall@10"), True)
+    >>> found.part.tolist(), [part.pool for part in found.parts]
+    ([1, 1, 0], [2999, 1049])
+    """
+    negatives, relevant, position, items = kinds.T
+    pools = items - relevant
+    if pools.max() >= MOST_ITEMS:
+        raise ValueError(
+            f"n_items must be at most {MOST_ITEMS:,} for what is possible (leave it out), got "
+            f"{int(items.max()):,}"
+        )
+    largest = int(items.max())
+    pairs, pair = np.unique(kinds[:, 1:3], axis=0, return_inverse=True)
+    constant = np.empty(len(pairs), dtype=bool)
+    for row, (r, j) in enumerate(pairs.tolist()):  # whatever the size of the catalogue
+        ends = metric.term(np.array([0, largest - r]) + j, j, r, largest)
+        constant[row] = ends[0] == ends[1]
+    constant = constant[pair.ravel()]
+    code = np.zeros(len(kinds), dtype=np.int64)
+    columns = ((negatives, _ALIKE), (position, _ALIKE_SETS), (relevant, _ALIKE_SETS), (pools, _ALIKE))
+    for values, ratio in columns:
+        split = np.zeros_like(code)
+        for each in np.unique(code[~constant]):
+            inside = (code == each) & ~constant
+            split[inside] = _bins(values[inside], weights[inside] / weights.sum(), ratio)
+        _, code = np.unique(np.stack([code, split]), axis=1, return_inverse=True)
+        code = code.ravel()
+    code[constant] = -1
+    _, found = np.unique(code[~constant], return_inverse=True)
+    code[~constant] = found.ravel()
+    parts = []
+    for each in range(code.max(initial=-1) + 1):
+        inside = np.flatnonzero(code == each)
+        most = inside[int(np.argmax(weights[inside]))]
+        parts.append(
+            Part(
+                int(negatives[inside].min()),
+                int(pools[inside].max()),
+                replacement,
+                float((items[inside] / negatives[inside]).min()),
+                int(position[most]),
+                int(relevant[most]),
+            )
+        )
+    share = weights / relevant
+    return Partition(parts, code, kinds, share / share.sum(), metric)
+
+
+def _bins(values: IntArray, weights: FloatArray, ratio: float) -> IntArray:
+    """Numbers for values that differ by at most a factor, or that few users have."""
+    distinct, at = np.unique(values, return_inverse=True)
+    at = at.ravel()
+    share = np.bincount(at, weights)
+    bins, top, inside = np.zeros(distinct.size, dtype=np.int64), distinct[-1], 0.0
+    for i in range(distinct.size - 1, -1, -1):
+        if top > ratio * distinct[i] and inside >= _FEW and share[: i + 1].sum() >= _FEW:
+            bins[: i + 1] += 1
+            top, inside = distinct[i], 0.0
+        inside += share[i]
+    return np.asarray(bins[at])
+
+
+@dataclass(frozen=True, eq=False)
+class Bets:
+    """Functions of the sampled rank, their slopes and their certificates.
+
+    Attributes
+    ----------
+    partition : Partition
+    sign : ndarray of int, shape (bets,)
+        1 for bets that the metric is larger, -1 for bets that it is smaller.
+    slope : ndarray of float, shape (bets,)
+        Not negative.
+    functions : list of ndarray of float, shape (bets, m + 1)
+        For each part, at its sampled ranks.
+    certificates : ndarray of float, shape (bets, kinds)
+        The expectation of h less the price of the metric is at most this, for rows of each kind.
+    """
+
+    partition: Partition
+    sign: IntArray
+    slope: FloatArray
+    functions: list[FloatArray]
+    certificates: FloatArray
+
+    @property
+    def mean(self) -> FloatArray:
+        """The certificate of a user, averaged over the sample; shape (bets,)."""
+        return np.asarray(self.certificates @ self.partition.share)
+
+    def values(self, kind: IntArray, x: IntArray) -> FloatArray:
+        """The functions at sampled ranks of rows of some kinds; shape (bets, rows)."""
+        found = np.ones((self.sign.size, x.size))
+        kinds, part = self.partition.kinds, self.partition.part[kind]
+        pools, negatives = kinds[kind, 3] - kinds[kind, 1], kinds[kind, 0]
+        for g, one in enumerate(self.partition.parts):
+            inside = np.flatnonzero(part == g)
+            for m in np.unique(negatives[inside]).tolist():
+                at = inside[negatives[inside] == m]
+                function = self.functions[g]
+                if m > one.m:
+                    function = function @ thinned(m, one.m).T
+                found[:, at] = _padded(function, x[at], pools[at], one.pool, one.replacement)
+        return found
+
+
+def _padded(
+    function: FloatArray, x: IntArray, pools: IntArray, largest: int, replacement: bool
+) -> FloatArray:
+    """The expectation of functions once items have been added below; shape (bets, rows)."""
+    found = function[:, x]
+    smaller = np.flatnonzero((pools < largest) & (x > 0))
+    for each in np.unique(x[smaller]).tolist():
+        at = smaller[x[smaller] == each]
+        sizes, size = np.unique(pools[at], return_inverse=True)
+        kept = law(each, sizes, largest, replacement)
+        found[:, at] = (function[:, : each + 1] @ kept.T)[:, size.ravel()]
+    return found
+
+
+def _guess(found: Generators, a: float, b: float, part: float) -> FloatArray:
+    """The distribution of the sampled rank on the knots, of a population that is guessed."""
+    n = found.pool + 1.0
+    power = found.marginal(lambda rank: (rank + a * n / found.m) ** -b)
+    return np.asarray(part * power + (1.0 - part) * found.marginal(np.ones_like))
+
+
+def build(
+    parts: Partition,
+    shape: Shape | None,
+    need: float,
+    users: float,
+    guesses: Sequence[Callable[[Generators], FloatArray]] | None = None,
+) -> Bets:
+    """Bets for each guess and either side, whose slopes suit a number of users.
+
+    Parameters
+    ----------
+    parts : Partition
+    shape : Shape, optional
+        What is assumed of the true ranks of each part; nothing if omitted.
+    need : float
+        Logarithm of the e-value that is wanted.
+    users : float
+    guesses : sequence of callable, optional
+        From the generators of a part to a distribution on its knots; of `GUESSES` if omitted.
+
+    Returns
+    -------
+    Bets
+    """
+    return _Building(parts, shape, need / users, guesses).bets()
+
+
+class _Building:
+    """The fits of all guesses, sides and parts."""
+
+    def __init__(
+        self,
+        parts: Partition,
+        shape: Shape | None,
+        target: float,
+        guesses: Sequence[Callable[[Generators], FloatArray]] | None,
+    ) -> None:
+        self.partition, self.target = parts, target
+        self.found = [part.generators(shape) for part in parts.parts]
+        given = guesses or [partial(_guess, a=a, b=b, part=part) for a, b, part in GUESSES]
+        self.sign = np.repeat([1, -1], len(given))
+        # One distribution for each bet and part.
+        self.laws = [np.tile([make(one) for make in given], (2, 1)) for one in self.found]
+        self.costs = [
+            self._metric(one, part.position, part.relevant, part.pool + part.relevant)
+            for one, part in zip(self.found, parts.parts, strict=True)
+        ]
+        of_part = parts.part >= 0
+        self.shares = np.bincount(
+            parts.part[of_part], parts.share[of_part], len(parts.parts)
+        )
+        self.used = [one.first for one in self.found]
+        self._begin: list[tuple[FloatArray, FloatArray] | None] = [None] * len(self.found)
+
+    def _metric(self, one: Generators, j: int, relevant: int, items: int) -> FloatArray:
+        """The metric of each generator, times the number of relevant items."""
+        of = self.partition.metric
+
+        def terms(above: IntArray) -> FloatArray:  # added items are below all of the user's own
+            above = np.minimum(above, items - relevant)
+            return np.asarray(relevant * of.term(above + j, j, relevant, items))
+
+        return one.metric(terms(np.arange(max(one.top, 1))), terms(one.last))
+
+    def bets(self) -> Bets:
+        bets = self.sign.size
+        top = max(self.partition.range[1], 1e-9)
+        slope = np.full(bets, np.sqrt(2.0 * self.target) / 0.3)
+        most = 20.0 / top
+        best = np.full(bets, -np.inf)
+        chosen = slope.copy()
+        for _ in range(_SLOPES):
+            growth, price = self._fit(slope)
+            gain = (np.exp(growth - self.target) - price) / slope
+            better = gain > best
+            best[better], chosen[better] = gain[better], slope[better]
+            change = np.clip(np.sqrt(self.target / np.maximum(growth, 1e-300)), 0.2, 4.0)
+            if (np.abs(np.log(change)) < 0.1).all():
+                break
+            slope = np.minimum(slope * change, most)
+        return self._certified(chosen)
+
+    def _solve(self, g: int, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Functions of a part on its knots, and prices of its falls."""
+        one, used, laws = self.found[g], self.used[g], self.laws[g]
+        bets, k, r = len(laws), used.size, len(one.falls)
+        columns = np.zeros((bets, laws.shape[1], k + r))
+        columns[:, :, :k] = one.laws[used].T
+        cost = np.zeros((bets, k + r))
+        cost[:, :k] = np.outer(self.sign * slope, self.costs[g][used])
+        rows = np.zeros((bets, 1 + r, k + r))
+        rows[:, 0, :k] = 1.0
+        rows[:, 1:, :k] = one.falls[:, used]
+        rows[:, 1 + np.arange(r), k + np.arange(r)] = -1.0
+        right = np.zeros((bets, 1 + r))
+        right[:, 0] = 1.0
+        near = np.full(bets, max(_NEAR * self.target, _ROUNDING))
+        weights, prices = likeliest(columns, laws, cost, rows, right, near, self._begin[g])
+        self._begin[g] = weights, prices
+        weights = weights[:, :k] / weights[:, :k].sum(axis=1, keepdims=True)
+        return laws / (weights @ one.laws[used]), np.maximum(prices[:, 1:], 0.0)
+
+    def _fit(self, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """How fast each bet grows under its guess, and its certificate over the fit's columns."""
+        rest = 1.0 - self.shares.sum()
+        growth, price = np.zeros(slope.size), np.full(slope.size, rest)
+        for g, share in enumerate(self.shares):
+            functions, prices = self._solve(g, slope)
+            growth += share * (self.laws[g] * np.log(functions)).sum(axis=1)
+            used = self.used[g]
+            values = functions @ self.found[g].laws[used].T
+            values -= np.outer(self.sign * slope, self.costs[g][used])
+            values += prices @ self.found[g].falls[:, used]
+            price += share * values.max(axis=1)
+        return growth, price
+
+    def _certified(self, slope: FloatArray) -> Bets:
+        parts = self.partition
+        certificates = np.empty((slope.size, len(parts.kinds)))
+        functions = []
+        for g, (one, part) in enumerate(zip(self.found, parts.parts, strict=True)):
+            slack = _SLACK * self.target
+            for left in range(_FITS, 0, -1):
+                found, prices = self._solve(g, slope)
+                add: list[IntArray] = []
+                for b in range(slope.size):
+                    cost = self.sign[b] * slope[b] * self.costs[g]
+                    _, values = one.largest(found[b], cost, slack, prices[b])
+                    here = values[self.used[g]].max()
+                    if values.max() > here + slack:
+                        add.append(_peaks(values, here))
+                if not add or left == 1:
+                    break
+                more = np.setdiff1d(np.concatenate(add), self.used[g])
+                self._add(g, more)
+            kinds = np.flatnonzero(parts.part == g)
+            alike = parts.kinds[kinds, 1:] if parts.metric.kind == "auc" else parts.kinds[kinds, 1:3]
+            alike, which = np.unique(alike, axis=0, return_inverse=True)
+            for place, (relevant, j, *items) in enumerate(alike.tolist()):
+                same = kinds[which.ravel() == place]
+                n_items = items[0] if items else part.pool + relevant
+                metric = self._metric(one, j, relevant, n_items)
+                for b in range(slope.size):
+                    cost = self.sign[b] * slope[b] * metric
+                    certificates[b, same] = one.largest(found[b], cost, slack, prices[b])[0]
+            functions.append(found @ hats(part.m).T)
+        for kind in np.flatnonzero(parts.part < 0).tolist():
+            _, relevant, j, items = parts.kinds[kind].tolist()
+            term = relevant * float(parts.metric.term(j, j, relevant, items))
+            certificates[:, kind] = 1.0 - self.sign * slope * term
+        return Bets(parts, self.sign, slope, functions, certificates)
+
+    def _add(self, g: int, more: IntArray) -> None:
+        """More generators for the fits of a part, which go on where they were."""
+        before, k = self.used[g], self.used[g].size
+        self.used[g] = np.union1d(before, more)
+        weights, prices = self._begin[g]  # type: ignore[misc]
+        moved = np.zeros((len(weights), self.used[g].size + weights.shape[1] - k))
+        moved[:, np.searchsorted(self.used[g], before)] = weights[:, :k]
+        moved[:, self.used[g].size :] = weights[:, k:]
+        self._begin[g] = moved, prices
+
+
+def _peaks(values: FloatArray, above: float) -> IntArray:
+    """The highest local maxima that are above a number."""
+    rises = np.append(True, values[1:] >= values[:-1])
+    falls = np.append(values[:-1] >= values[1:], True)
+    found = np.flatnonzero(rises & falls & (values > above))
+    return np.asarray(found[np.argsort(-values[found])[:_MORE]])
+
+
+def ends(
+    bets: Bets, logs: FloatArray, mean: FloatArray, users: float, need: float,
+    low: float, high: float,
+) -> tuple[float, float]:
+    """The interval of the metrics that the bets do not refute.
+
+    Parameters
+    ----------
+    bets : Bets
+    logs : ndarray of float, shape (bets,)
+        Sum over users of the logarithm of each bet's value.
+    mean : ndarray of float, shape (bets,)
+        The mean certificate of a user.
+    users : float
+    need : float
+        Logarithm of the e-value that refutes a metric.
+    low, high : float
+        The least and the most that the metric can be.
+
+    Returns
+    -------
+    low, high : float
+    """
+    found = []
+    for sign, near, far in ((1, low, high), (-1, high, low)):
+        of = bets.sign == sign
+        at = logs[of], mean[of], bets.slope[of]
+
+        def excess(c: float, sign: int = sign, at: tuple[FloatArray, ...] = at) -> float:
+            log, certificate, slope = at
+            most = certificate + sign * slope * c
+            if (most <= 0).any():
+                return np.inf
+            wealth = log - users * np.log(most)
+            return float(logsumexp(wealth) - np.log(wealth.size)) - need
+
+        found.append(_root(excess, near, far))
+    return found[0], found[1]
+
+
+def _root(excess: Callable[[float], float], near: float, far: float) -> float:
+    """Where a function that falls from `near` to `far` is 0; towards `near`."""
+    if excess(near) <= 0:
+        return near
+    if excess(far) > 0:
+        return far
+    for _ in range(60):
+        middle = 0.5 * (near + far)
+        if middle in (near, far):
+            break
+        near, far = (middle, far) if excess(middle) > 0 else (near, middle)
+    return near
