@@ -238,7 +238,7 @@ def _one_row_each(
             unbiased = values.unbiased(of)
             found = naive if unbiased else values.of(of, "bias-variance")
             bar.update()
-ends: dict[str, tuple[float, float]] = {}
+            ends: dict[str, tuple[float, float]] = {}
             standing: dict[str, str] = {}
             warrant = _promises.PROVED
             if unbiased and (sample.whole or int(sample.relevant.max()) > 1):
