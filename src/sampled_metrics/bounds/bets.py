@@ -31,10 +31,9 @@ whatever the true rank is. So h is replaced by its expectation given x.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from scipy.special import logsumexp
@@ -50,12 +49,22 @@ from .generators import Generators, generators, hats
 if TYPE_CHECKING:
     from ..identification import Shape
 
+_Key = TypeVar("_Key", bound=Hashable)
+
 #: Populations that bets are made for, (a, b, part): of the users a part at ranks r in proportion to
-#: (r + a n / m)^-b, the others evenly, so that no sampled rank ruins a bet.
+#: (r + a n / m)^-b, the others evenly, so that no sampled rank ruins a bet. They are those of 101
+#: such populations that, one after the other, made intervals of the benchmark's recommenders short.
 GUESSES = (
+    (0.1, 0.7, 1.0),
     (0.1, 0.0, 1.0),
-    *((a, b, 0.99) for a in (0.1, 1.0, 5.0) for b in (0.5, 1.0, 1.5, 2.5)),
+    (0.02, 0.7, 1.0),
+    (1.0, 1.0, 1.0),
+    (3.0, 1.0, 0.1),
+    (1.0, 1.5, 0.6),
+    (1.0, 2.5, 0.99),
 )
+#: Of a law that is learnt from half of the users so many users are of one that is guessed.
+_GUESSED = 3.0
 #: Catalogue sizes that differ by at most this factor, positions and numbers of relevant items by
 #: the next, share a function; so do groups with a smaller share of the users than the last.
 _ALIKE, _ALIKE_SETS, _FEW = 1.1, 2.0, 0.03
@@ -180,7 +189,12 @@ def partition(kinds: IntArray, weights: FloatArray, metric: Metric, replacement:
         constant[row] = ends[0] == ends[1]
     constant = constant[pair.ravel()]
     code = np.zeros(len(kinds), dtype=np.int64)
-    columns = ((negatives, _ALIKE), (position, _ALIKE_SETS), (relevant, _ALIKE_SETS), (pools, _ALIKE))
+    columns = (
+        (negatives, _ALIKE),
+        (position, _ALIKE_SETS),
+        (relevant, _ALIKE_SETS),
+        (pools, _ALIKE),
+    )
     for values, ratio in columns:
         split = np.zeros_like(code)
         for each in np.unique(code[~constant]):
@@ -224,6 +238,52 @@ def _bins(values: IntArray, weights: FloatArray, ratio: float) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a sample that are alike: their kinds and sampled ranks.
+
+    Attributes
+    ----------
+    kind : ndarray of int, shape (k,)
+    x : ndarray of int, shape (k,)
+        Sampled ranks from 0.
+    starts : ndarray of int, optional
+        Where ties with negatives are broken at random: the first of the entries of each row.
+    share : ndarray of float, shape (k,), optional
+        The probability of each entry.
+    """
+
+    kind: IntArray
+    x: IntArray
+    starts: IntArray | None = None
+    share: FloatArray | None = None
+
+    @property
+    def kinds(self) -> IntArray:
+        """The kind of each row."""
+        return self.kind if self.starts is None else self.kind[self.starts]
+
+    def expected(self, parts: Partition, functions: Mapping[int, FloatArray]) -> FloatArray:
+        """Averages over ties of functions of the sampled rank, (functions, rows).
+
+        Each part has as many, or none; then they are 1.
+        """
+        found = np.ones((len(next(iter(functions.values()))), self.x.size))
+        kinds, part = parts.kinds, parts.part[self.kind]
+        pools = kinds[self.kind, 3] - kinds[self.kind, 1]
+        negatives = kinds[self.kind, 0]
+        for g, function_of_part in functions.items():
+            one, inside = parts.parts[g], np.flatnonzero(part == g)
+            for m in np.unique(negatives[inside]).tolist():
+                at, function = inside[negatives[inside] == m], function_of_part
+                if m > one.m:
+                    function = function @ thinned(m, one.m).T
+                found[:, at] = _padded(function, self.x[at], pools[at], one.pool, one.replacement)
+        if self.starts is None or self.share is None:
+            return found
+        return np.asarray(np.add.reduceat(found * self.share, self.starts, axis=1))
+
+
+@dataclass(frozen=True, eq=False)
 class Bets:
     """Functions of the sampled rank, their slopes and their certificates.
 
@@ -246,25 +306,11 @@ class Bets:
     functions: list[FloatArray]
     certificates: FloatArray
 
-    @property
-    def mean(self) -> FloatArray:
-        """The certificate of a user, averaged over the sample; shape (bets,)."""
-        return np.asarray(self.certificates @ self.partition.share)
-
-    def values(self, kind: IntArray, x: IntArray) -> FloatArray:
-        """The functions at sampled ranks of rows of some kinds; shape (bets, rows)."""
-        found = np.ones((self.sign.size, x.size))
-        kinds, part = self.partition.kinds, self.partition.part[kind]
-        pools, negatives = kinds[kind, 3] - kinds[kind, 1], kinds[kind, 0]
-        for g, one in enumerate(self.partition.parts):
-            inside = np.flatnonzero(part == g)
-            for m in np.unique(negatives[inside]).tolist():
-                at = inside[negatives[inside] == m]
-                function = self.functions[g]
-                if m > one.m:
-                    function = function @ thinned(m, one.m).T
-                found[:, at] = _padded(function, x[at], pools[at], one.pool, one.replacement)
-        return found
+    def values(self, rows: Rows) -> FloatArray:
+        """The functions at rows of a sample; shape (bets, rows)."""
+        if not self.functions:
+            return np.ones((self.sign.size, rows.kinds.size))
+        return rows.expected(self.partition, dict(enumerate(self.functions)))
 
 
 def _padded(
@@ -293,9 +339,9 @@ def build(
     shape: Shape | None,
     need: float,
     users: float,
-    guesses: Sequence[Callable[[Generators], FloatArray]] | None = None,
+    laws: Sequence[FloatArray] | None = None,
 ) -> Bets:
-    """Bets for each guess and either side, whose slopes suit a number of users.
+    """Bets on each guess, for and against the metric, whose slopes suit a number of users.
 
     Parameters
     ----------
@@ -305,14 +351,69 @@ def build(
     need : float
         Logarithm of the e-value that is wanted.
     users : float
-    guesses : sequence of callable, optional
-        From the generators of a part to a distribution on its knots; of `GUESSES` if omitted.
+    laws : sequence of ndarray of float, shape (guesses, knots), optional
+        For each part, guesses of the sampled rank's distribution; by `GUESSES` if omitted.
 
     Returns
     -------
     Bets
+        First those that the metric is larger, one for each guess, then the others.
     """
-    return _Building(parts, shape, need / users, guesses).bets()
+    made = _Building(parts, shape, need / users, laws, (1, -1))
+    return made.certified(made.slopes())
+
+
+def refutations(
+    parts: Partition, shape: Shape | None, rows: Rows, counts: Sequence[FloatArray]
+) -> list[float]:
+    """How strongly samples speak against an assumption: logarithms of e-values.
+
+    The users are split at random. From either half the distribution of the sampled rank is learnt,
+    and the ratio to its likeliest fit within the assumption is a bet on the users of the other
+    half. Nothing about them was looked at, so its expectation is at most 1. The e-value is the
+    average of the two.
+
+    Parameters
+    ----------
+    parts : Partition
+    shape : Shape or None
+    rows : Rows
+    counts : sequence of ndarray of float, shape (rows,)
+        Users of each sample, each with one row.
+
+    Returns
+    -------
+    list of float
+    """
+    if not parts.parts:
+        return [0.0] * len(counts)
+    rng = np.random.default_rng(0)
+    halves = []
+    for each in counts:
+        whole = np.floor(each + rng.random(each.size)).astype(np.int64)
+        first = rng.binomial(whole, 0.5)
+        halves += [(first, whole - first), (whole - first, first)]
+    part, laws = parts.part[rows.kinds], []
+    for g, one in enumerate(parts.parts):
+        prior = _guess(one.generators(None), *GUESSES[0])
+        # What each row gives to each knot of this part.
+        seen = rows.expected(parts, {g: hats(one.m).T})[:, part == g]
+        learnt = [_GUESSED * prior + seen @ learn[part == g] for learn, _ in halves]
+        laws.append(np.array([each / each.sum() for each in learnt]))
+    users = max(float(min(test.sum() for _, test in halves)), 1.0)
+    made = _Building(parts, shape, 1.0 / users, laws, (1,))
+    bets = made.certified(np.zeros(len(halves)))
+    logs, values = [], np.log(bets.values(rows))
+    for bet, (_, test) in enumerate(halves):
+        if not test.any():
+            logs.append(0.0)
+            continue
+        mean = float(test @ bets.certificates[bet, rows.kinds]) / test.sum()
+        logs.append(float(test @ values[bet] - test.sum() * np.log(mean)))
+    return [
+        float(np.logaddexp(first, second) - np.log(2.0))
+        for first, second in zip(logs[::2], logs[1::2], strict=True)
+    ]
 
 
 class _Building:
@@ -323,22 +424,22 @@ class _Building:
         parts: Partition,
         shape: Shape | None,
         target: float,
-        guesses: Sequence[Callable[[Generators], FloatArray]] | None,
+        laws: Sequence[FloatArray] | None,
+        signs: Sequence[int],
     ) -> None:
         self.partition, self.target = parts, target
         self.found = [part.generators(shape) for part in parts.parts]
-        given = guesses or [partial(_guess, a=a, b=b, part=part) for a, b, part in GUESSES]
-        self.sign = np.repeat([1, -1], len(given))
+        if laws is None:
+            laws = [np.array([_guess(one, *each) for each in GUESSES]) for one in self.found]
+        self.sign = np.repeat(signs, len(laws[0]) if laws else 1)
         # One distribution for each bet and part.
-        self.laws = [np.tile([make(one) for make in given], (2, 1)) for one in self.found]
+        self.laws = [np.tile(each, (len(signs), 1)) for each in laws]
         self.costs = [
             self._metric(one, part.position, part.relevant, part.pool + part.relevant)
             for one, part in zip(self.found, parts.parts, strict=True)
         ]
         of_part = parts.part >= 0
-        self.shares = np.bincount(
-            parts.part[of_part], parts.share[of_part], len(parts.parts)
-        )
+        self.shares = np.bincount(parts.part[of_part], parts.share[of_part], len(parts.parts))
         self.used = [one.first for one in self.found]
         self._begin: list[tuple[FloatArray, FloatArray] | None] = [None] * len(self.found)
 
@@ -352,7 +453,8 @@ class _Building:
 
         return one.metric(terms(np.arange(max(one.top, 1))), terms(one.last))
 
-    def bets(self) -> Bets:
+    def slopes(self) -> FloatArray:
+        """The slopes at which a bet on a true guess would end the interval soonest."""
         bets = self.sign.size
         top = max(self.partition.range[1], 1e-9)
         slope = np.full(bets, np.sqrt(2.0 * self.target) / 0.3)
@@ -368,7 +470,7 @@ class _Building:
             if (np.abs(np.log(change)) < 0.1).all():
                 break
             slope = np.minimum(slope * change, most)
-        return self._certified(chosen)
+        return chosen
 
     def _solve(self, g: int, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Functions of a part on its knots, and prices of its falls."""
@@ -404,7 +506,8 @@ class _Building:
             price += share * values.max(axis=1)
         return growth, price
 
-    def _certified(self, slope: FloatArray) -> Bets:
+    def certified(self, slope: FloatArray) -> Bets:
+        """The bets of some slopes, with certificates over all generators."""
         parts = self.partition
         certificates = np.empty((slope.size, len(parts.kinds)))
         functions = []
@@ -424,7 +527,9 @@ class _Building:
                 more = np.setdiff1d(np.concatenate(add), self.used[g])
                 self._add(g, more)
             kinds = np.flatnonzero(parts.part == g)
-            alike = parts.kinds[kinds, 1:] if parts.metric.kind == "auc" else parts.kinds[kinds, 1:3]
+            alike = (
+                parts.kinds[kinds, 1:] if parts.metric.kind == "auc" else parts.kinds[kinds, 1:3]
+            )
             alike, which = np.unique(alike, axis=0, return_inverse=True)
             for place, (relevant, j, *items) in enumerate(alike.tolist()):
                 same = kinds[which.ravel() == place]
@@ -459,48 +564,47 @@ def _peaks(values: FloatArray, above: float) -> IntArray:
     return np.asarray(found[np.argsort(-values[found])[:_MORE]])
 
 
-def ends(
-    bets: Bets, logs: FloatArray, mean: FloatArray, users: float, need: float,
-    low: float, high: float,
-) -> tuple[float, float]:
-    """The interval of the metrics that the bets do not refute.
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What some bets have won, as a function of the value that they were made against.
 
-    Parameters
+    Attributes
     ----------
-    bets : Bets
+    sign : ndarray of int, shape (bets,)
+        1 for bets that the value is larger, -1 for bets that it is smaller.
+    slope, mean : ndarray of float, shape (bets,)
+        A user's bet is expected to be at most the mean, plus `sign` times slope times the value.
     logs : ndarray of float, shape (bets,)
-        Sum over users of the logarithm of each bet's value.
-    mean : ndarray of float, shape (bets,)
-        The mean certificate of a user.
+        Sum over users of the logarithm of the bet.
     users : float
-    need : float
-        Logarithm of the e-value that refutes a metric.
-    low, high : float
-        The least and the most that the metric can be.
-
-    Returns
-    -------
-    low, high : float
     """
-    found = []
-    for sign, near, far in ((1, low, high), (-1, high, low)):
-        of = bets.sign == sign
-        at = logs[of], mean[of], bets.slope[of]
 
-        def excess(c: float, sign: int = sign, at: tuple[FloatArray, ...] = at) -> float:
-            log, certificate, slope = at
-            most = certificate + sign * slope * c
-            if (most <= 0).any():
-                return np.inf
-            wealth = log - users * np.log(most)
-            return float(logsumexp(wealth) - np.log(wealth.size)) - need
+    sign: IntArray
+    slope: FloatArray
+    mean: FloatArray
+    logs: FloatArray
+    users: float
 
-        found.append(_root(excess, near, far))
-    return found[0], found[1]
+    def against(self, sign: int, value: float, times: float = 1.0) -> float:
+        """Logarithm of the average bet that the true value is beyond one."""
+        of = self.sign == sign
+        most = self.mean[of] + sign * self.slope[of] * value
+        if (most <= 0).any():  # no bet has such an expectation
+            return np.inf
+        wealth = times * (self.logs[of] - self.users * np.log(most))
+        return float(logsumexp(wealth) - np.log(wealth.size))
+
+    def interval(self, need: float, low: float, high: float) -> tuple[float, float]:
+        """The values between two that the bets do not refute; low is above high if there are none."""
+
+        def excess(sign: int) -> Callable[[float], float]:
+            return lambda value: self.against(sign, value) - need
+
+        return _root(excess(1), low, high), _root(excess(-1), high, low)
 
 
 def _root(excess: Callable[[float], float], near: float, far: float) -> float:
-    """Where a function that falls from `near` to `far` is 0; towards `near`."""
+    """Where a function that falls from `near` to `far` is 0, on the side of `near`."""
     if excess(near) <= 0:
         return near
     if excess(far) > 0:
@@ -511,3 +615,35 @@ def _root(excess: Callable[[float], float], near: float, far: float) -> float:
             break
         near, far = (middle, far) if excess(middle) > 0 else (near, middle)
     return near
+
+
+def surest(against: Mapping[_Key, float], error: float) -> set[_Key]:
+    """The hypotheses that are refuted together, by e-Holm (vovk2021).
+
+    A hypothesis is refuted if every set of hypotheses that it belongs to has an average e-value of
+    1 / error or more. So the chance that any true one is among them is at most `error`, however
+    the e-values depend on each other.
+
+    Parameters
+    ----------
+    against : mapping of hashable to float
+        Logarithm of the e-value against each hypothesis.
+    error : float
+
+    Returns
+    -------
+    set of hashable
+
+    Examples
+    --------
+    >>> sorted(surest({"a": np.log(90.0), "b": np.log(50.0), "c": np.log(3.0)}, 0.05))
+    ['a', 'b']
+    """
+    ordered = np.sort(list(against.values()))
+    found = set()
+    for key, log in against.items():
+        lower = ordered[: np.searchsorted(ordered, log)]
+        sums = np.logaddexp.accumulate(np.append(log, lower))
+        if (sums - np.log(np.arange(1.0, sums.size + 1.0))).min() >= -np.log(error):
+            found.add(key)
+    return found

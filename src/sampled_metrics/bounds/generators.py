@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -248,7 +249,7 @@ class Generators:
         likely = self.laws.argmax(axis=0)  # so that no knot is impossible
         return np.unique(np.concatenate([found, likely]))
 
-    def marginal(self, density: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    def marginal(self, density: Callable[[Any], FloatArray]) -> FloatArray:
         """The distribution of the sampled rank on the knots, of a density over the true ranks."""
         above = self._above
         edges = np.concatenate([[-0.5], 0.5 * (above[1:] + above[:-1]), [self.pool + 0.5]])
@@ -320,9 +321,9 @@ class Generators:
         gaps = np.stack([self.last[left], self.last[right], expected[left], expected[right], least])
         bound, single = best, left >= self.spread
         for turn in range(_ROUNDS):
-            low, high, *ends, least = gaps
+            low, high, start, end, least = gaps
             wide = high - low > 1
-            over = np.maximum(*ends) + np.where(wide, bend * (high - low) ** 2, 0.0) - least
+            over = np.maximum(start, end) + np.where(wide, bend * (high - low) ** 2, 0.0) - least
             far = (over > best + near) & wide & single & (turn < _ROUNDS - 1)
             bound = max(bound, float(over[~far].max(initial=bound)))
             if not far.any():
