@@ -695,8 +695,7 @@ class _Judge:
         for pair in pairs:
             sign = int(pair in decided) - int(pair[::-1] in decided)
             ends = [
-                won[way].interval(self.wanted, low - high, high - low)[0]
-                for way in (pair, pair[::-1])
+                won[way].end(1, self.wanted, low - high, high - low) for way in (pair, pair[::-1])
             ]
             shown = 0.5 * abs(ends[0] + ends[1])
             judged[pair] = _Judged(

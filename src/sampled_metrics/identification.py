@@ -287,7 +287,8 @@ def left(
         If none is left even at the confidence with which an assumption is refuted.
     """
     for level in (confidence, 1.0 - REFUTED):
-        low, high = evidence.interval(need(level), *parts.range)
+        (least, most), wanted = parts.range, need(level)
+        low, high = evidence.end(1, wanted, least, most), evidence.end(-1, wanted, most, least)
         if low <= high:
             return low, high
     raise IncompatibleError(f"{whose} contradict {_why(shape)}: p-value at most {REFUTED:g}")

@@ -31,12 +31,12 @@ whatever the true rank is. So h is replaced by its expectation given x.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from scipy.special import logsumexp
 
 from .._validate import FloatArray, IntArray
 from ..metrics import Metric
@@ -44,7 +44,7 @@ from ..numerics.all_ranks import MOST_ITEMS
 from ..numerics.distributions import law
 from ..numerics.mixtures import likeliest
 from ..protocol import thinned
-from .generators import Generators, generators, hats
+from .generators import Generators, generators, hats, knots
 
 if TYPE_CHECKING:
     from ..identification import Shape
@@ -131,16 +131,27 @@ class Partition:
     share: FloatArray
     metric: Metric
 
-    @property
+    @cached_property
     def range(self) -> tuple[float, float]:
         """The least and the most that the metric can be."""
         ends = [0.0, 0.0]
-        for (_, relevant, j, items), share in zip(self.kinds.tolist(), self.share, strict=True):
-            worst = np.array([0, items - relevant]) + j
-            most, least = self.metric.term(worst, j, relevant, items)
-            ends[0] += share * relevant * least
-            ends[1] += share * relevant * most
-        return float(ends[0]), float(ends[1])
+        for (relevant, j, items), share in self.distinct(np.arange(len(self.kinds))):
+            most, least = self.metric.term(np.array([0, items - relevant]) + j, j, relevant, items)
+            ends[0] += float(self.share[share].sum()) * relevant * least
+            ends[1] += float(self.share[share].sum()) * relevant * most
+        return ends[0], ends[1]
+
+    def distinct(self, kinds: IntArray) -> Iterator[tuple[tuple[int, int, int], IntArray]]:
+        """The kinds that the metric distinguishes: relevant items, position, n_items, and which.
+
+        All metrics but AUC are the same for all catalogue sizes: the largest stands for them.
+        """
+        columns = self.kinds[kinds, 1:].copy()
+        if self.metric.kind != "auc":
+            columns[:, 2] = columns[:, 2].max(initial=0)
+        found, which = np.unique(columns, axis=0, return_inverse=True)
+        for place, (relevant, j, items) in enumerate(found.tolist()):
+            yield (relevant, j, items), kinds[which.ravel() == place]
 
 
 def partition(kinds: IntArray, weights: FloatArray, metric: Metric, replacement: bool) -> Partition:
@@ -237,50 +248,60 @@ def _bins(values: IntArray, weights: FloatArray, ratio: float) -> IntArray:
     return np.asarray(bins[at])
 
 
-@dataclass(frozen=True, eq=False)
 class Rows:
     """Rows of a sample that are alike: their kinds and sampled ranks.
 
-    Attributes
+    Parameters
     ----------
     kind : ndarray of int, shape (k,)
+        Of each entry, in a partition.
     x : ndarray of int, shape (k,)
         Sampled ranks from 0.
     starts : ndarray of int, optional
-        Where ties with negatives are broken at random: the first of the entries of each row.
+        Where ties with negatives are broken at random: the first entry of each row; else each row
+        has one.
     share : ndarray of float, shape (k,), optional
-        The probability of each entry.
+        The probability of each entry of a row.
     """
 
-    kind: IntArray
-    x: IntArray
-    starts: IntArray | None = None
-    share: FloatArray | None = None
+    def __init__(
+        self,
+        kind: IntArray,
+        x: IntArray,
+        starts: IntArray | None = None,
+        share: FloatArray | None = None,
+    ) -> None:
+        self.kind = kind if starts is None else kind[starts]
+        self._entries, self._x, self._starts, self._share = kind, x, starts, share
+        self._seen: dict[tuple[object, ...], list[tuple[IntArray, FloatArray]]] = {}
 
-    @property
-    def kinds(self) -> IntArray:
-        """The kind of each row."""
-        return self.kind if self.starts is None else self.kind[self.starts]
+    def seen(self, parts: Partition) -> list[tuple[IntArray, FloatArray]]:
+        """The rows of each part, and what each gives to the knots on average; (knots, rows)."""
+        key = (tuple(parts.parts), parts.part.tobytes())
+        if key not in self._seen:
+            self._seen[key] = [self._of_part(parts, g) for g in range(len(parts.parts))]
+        return self._seen[key]
 
-    def expected(self, parts: Partition, functions: Mapping[int, FloatArray]) -> FloatArray:
-        """Averages over ties of functions of the sampled rank, (functions, rows).
-
-        Each part has as many, or none; then they are 1.
-        """
-        found = np.ones((len(next(iter(functions.values()))), self.x.size))
-        kinds, part = parts.kinds, parts.part[self.kind]
-        pools = kinds[self.kind, 3] - kinds[self.kind, 1]
-        negatives = kinds[self.kind, 0]
-        for g, function_of_part in functions.items():
-            one, inside = parts.parts[g], np.flatnonzero(part == g)
-            for m in np.unique(negatives[inside]).tolist():
-                at, function = inside[negatives[inside] == m], function_of_part
-                if m > one.m:
-                    function = function @ thinned(m, one.m).T
-                found[:, at] = _padded(function, self.x[at], pools[at], one.pool, one.replacement)
-        if self.starts is None or self.share is None:
-            return found
-        return np.asarray(np.add.reduceat(found * self.share, self.starts, axis=1))
+    def _of_part(self, parts: Partition, g: int) -> tuple[IntArray, FloatArray]:
+        one, rows = parts.parts[g], np.flatnonzero(parts.part[self.kind] == g)
+        entries = np.flatnonzero(parts.part[self._entries] == g)
+        of = parts.kinds[self._entries[entries]]
+        x, negatives, pools = self._x[entries], of[:, 0], of[:, 3] - of[:, 1]
+        found = np.empty((entries.size, knots(one.m).size))
+        for m in np.unique(negatives).tolist():
+            at = np.flatnonzero(negatives == m)
+            each = hats(m) if m == one.m else thinned(m, one.m) @ hats(one.m)
+            found[at] = each[x[at]]
+            smaller = at[(pools[at] < one.pool) & (x[at] > 0)]
+            for above in np.unique(x[smaller]).tolist():
+                some = smaller[x[smaller] == above]
+                sizes, size = np.unique(pools[some], return_inverse=True)
+                kept = law(above, sizes, one.pool, one.replacement)
+                found[some] = (kept @ each[: above + 1])[size.ravel()]
+        if self._starts is not None and self._share is not None:
+            starts = np.searchsorted(entries, self._starts[rows])
+            found = np.add.reduceat(found * self._share[entries, np.newaxis], starts, axis=0)
+        return rows, found.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,8 +315,8 @@ class Bets:
         1 for bets that the metric is larger, -1 for bets that it is smaller.
     slope : ndarray of float, shape (bets,)
         Not negative.
-    functions : list of ndarray of float, shape (bets, m + 1)
-        For each part, at its sampled ranks.
+    functions : list of ndarray of float, shape (bets, knots)
+        For each part, straight lines between its knots.
     certificates : ndarray of float, shape (bets, kinds)
         The expectation of h less the price of the metric is at most this, for rows of each kind.
     """
@@ -308,23 +329,10 @@ class Bets:
 
     def values(self, rows: Rows) -> FloatArray:
         """The functions at rows of a sample; shape (bets, rows)."""
-        if not self.functions:
-            return np.ones((self.sign.size, rows.kinds.size))
-        return rows.expected(self.partition, dict(enumerate(self.functions)))
-
-
-def _padded(
-    function: FloatArray, x: IntArray, pools: IntArray, largest: int, replacement: bool
-) -> FloatArray:
-    """The expectation of functions once items have been added below; shape (bets, rows)."""
-    found = function[:, x]
-    smaller = np.flatnonzero((pools < largest) & (x > 0))
-    for each in np.unique(x[smaller]).tolist():
-        at = smaller[x[smaller] == each]
-        sizes, size = np.unique(pools[at], return_inverse=True)
-        kept = law(each, sizes, largest, replacement)
-        found[:, at] = (function[:, : each + 1] @ kept.T)[:, size.ravel()]
-    return found
+        found = np.ones((self.sign.size, rows.kind.size))
+        for function, (at, seen) in zip(self.functions, rows.seen(self.partition), strict=True):
+            found[:, at] = function @ seen
+        return found
 
 
 def _guess(found: Generators, a: float, b: float, part: float) -> FloatArray:
@@ -393,13 +401,11 @@ def refutations(
         whole = np.floor(each + rng.random(each.size)).astype(np.int64)
         first = rng.binomial(whole, 0.5)
         halves += [(first, whole - first), (whole - first, first)]
-    part, laws = parts.part[rows.kinds], []
-    for g, one in enumerate(parts.parts):
-        prior = _guess(one.generators(None), *GUESSES[0])
-        # What each row gives to each knot of this part.
-        seen = rows.expected(parts, {g: hats(one.m).T})[:, part == g]
-        learnt = [_GUESSED * prior + seen @ learn[part == g] for learn, _ in halves]
-        laws.append(np.array([each / each.sum() for each in learnt]))
+    laws = []
+    for one, (at, seen) in zip(parts.parts, rows.seen(parts), strict=True):
+        prior = _GUESSED * _guess(one.generators(None), *GUESSES[0])
+        learnt = np.array([prior + seen @ learn[at] for learn, _ in halves])
+        laws.append(learnt / learnt.sum(axis=1, keepdims=True))
     users = max(float(min(test.sum() for _, test in halves)), 1.0)
     made = _Building(parts, shape, 1.0 / users, laws, (1,))
     bets = made.certified(np.zeros(len(halves)))
@@ -408,7 +414,7 @@ def refutations(
         if not test.any():
             logs.append(0.0)
             continue
-        mean = float(test @ bets.certificates[bet, rows.kinds]) / test.sum()
+        mean = float(test @ bets.certificates[bet, rows.kind]) / test.sum()
         logs.append(float(test @ values[bet] - test.sum() * np.log(mean)))
     return [
         float(np.logaddexp(first, second) - np.log(2.0))
@@ -511,7 +517,7 @@ class _Building:
         parts = self.partition
         certificates = np.empty((slope.size, len(parts.kinds)))
         functions = []
-        for g, (one, part) in enumerate(zip(self.found, parts.parts, strict=True)):
+        for g, one in enumerate(self.found):
             slack = _SLACK * self.target
             for left in range(_FITS, 0, -1):
                 found, prices = self._solve(g, slope)
@@ -527,22 +533,15 @@ class _Building:
                 more = np.setdiff1d(np.concatenate(add), self.used[g])
                 self._add(g, more)
             kinds = np.flatnonzero(parts.part == g)
-            alike = (
-                parts.kinds[kinds, 1:] if parts.metric.kind == "auc" else parts.kinds[kinds, 1:3]
-            )
-            alike, which = np.unique(alike, axis=0, return_inverse=True)
-            for place, (relevant, j, *items) in enumerate(alike.tolist()):
-                same = kinds[which.ravel() == place]
-                n_items = items[0] if items else part.pool + relevant
-                metric = self._metric(one, j, relevant, n_items)
+            for (relevant, j, items), same in parts.distinct(kinds):
+                metric = self._metric(one, j, relevant, items)
                 for b in range(slope.size):
                     cost = self.sign[b] * slope[b] * metric
                     certificates[b, same] = one.largest(found[b], cost, slack, prices[b])[0]
-            functions.append(found @ hats(part.m).T)
-        for kind in np.flatnonzero(parts.part < 0).tolist():
-            _, relevant, j, items = parts.kinds[kind].tolist()
+            functions.append(found)
+        for (relevant, j, items), same in parts.distinct(np.flatnonzero(parts.part < 0)):
             term = relevant * float(parts.metric.term(j, j, relevant, items))
-            certificates[:, kind] = 1.0 - self.sign * slope * term
+            certificates[:, same] = (1.0 - self.sign * slope * term)[:, np.newaxis]
         return Bets(parts, self.sign, slope, functions, certificates)
 
     def _add(self, g: int, more: IntArray) -> None:
@@ -592,15 +591,12 @@ class Evidence:
         if (most <= 0).any():  # no bet has such an expectation
             return np.inf
         wealth = times * (self.logs[of] - self.users * np.log(most))
-        return float(logsumexp(wealth) - np.log(wealth.size))
+        best = wealth.max()
+        return float(best + np.log(np.exp(wealth - best).mean()))
 
-    def interval(self, need: float, low: float, high: float) -> tuple[float, float]:
-        """The values between two that the bets do not refute; low is above high if there are none."""
-
-        def excess(sign: int) -> Callable[[float], float]:
-            return lambda value: self.against(sign, value) - need
-
-        return _root(excess(1), low, high), _root(excess(-1), high, low)
+    def end(self, sign: int, need: float, near: float, far: float) -> float:
+        """The value next to `near`, towards `far`, that the bets of a sign do not refute."""
+        return _root(lambda value: self.against(sign, value) - need, near, far)
 
 
 def _root(excess: Callable[[float], float], near: float, far: float) -> float:
