@@ -25,6 +25,8 @@ from . import _progress, _promises, identification, priors
 from . import estimators as corrections
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, shortened
+from .bounds import bets
+from .bounds.generators import hats
 from .identification import Shape, assumption_name
 from .io.grids import Grid, alike
 from .io.lists import Lists
@@ -45,10 +47,10 @@ ESTIMATORS = (*corrections.NAMES, *FITTED)
 DEFAULT_METRICS = ("recall@10", "ndcg@10", "ap", "auc")
 #: The verdict where neither recommender is known to beat the other.
 UNKNOWN = "unknown"
-#: The warrant of ranges and verdicts by the likelihood.
-_BY_LIKELIHOOD = _promises.SIMULATED
 #: The most negatives that are tried for a verdict, short of all.
 _MOST_NEGATIVES = 500
+#: For how many times the users bets are made that say how many users are needed, and the most.
+_MORE_USERS, _MANY_TIMES = (8.0, 64.0, 512.0), 1e6
 #: How much steeper and steeper a fall of the users is tried for a verdict.
 _STEEPNESS = (2.0, 3.0, 4.0, 8.0)
 
@@ -240,16 +242,13 @@ def _one_row_each(
             bar.update()
             ends: dict[str, tuple[float, float]] = {}
             standing: dict[str, str] = {}
-            warrant = _promises.PROVED
-            if unbiased and (sample.whole or int(sample.relevant.max()) > 1):
+            if unbiased:
                 low, high = values.range(of)
                 for name, one in naive.items():
                     each, counts = sample.tally(one.parts)
                     ends[name] = betting.interval(each, low, high, 1.0 - level, counts=counts)
             elif identification:
-                shape = None if unbiased else shapes[of]
-                ends, standing, said = sample.possible(of, shape, level)
-                warrant = _BY_LIKELIHOOD
+                ends, standing, said = sample.possible(of, shapes[of], level)
                 notes += said
             bar.update()
             for name, one in found.items():
@@ -259,7 +258,9 @@ def _one_row_each(
                 # The error of a correction does not hold its bias, which may be all there is.
                 quote = _quote(one.value, error if unbiased else 0.0, low, high)
                 promised = (
-                    (standing.get(name, _promises.NONE), warrant) if name in ends else ("", "")
+                    (standing.get(name, _promises.NONE), _promises.PROVED)
+                    if name in ends
+                    else ("", "")
                 )
                 rows.append((name, of.name, *row, *promised, quote, one.users))
     columns = ["recommender", "metric", "reported", "estimate", "standard_error"]
@@ -301,7 +302,7 @@ def _quote(value: float, error: float, low: float, high: float) -> str:
     if np.isnan(low):
         return ""
     digits = int(np.clip(1 - np.floor(np.log10(max(error, 1e-9))), 3, 6))
-    reach = 1.5 * np.sqrt(identification.quantile(0.95)) * error
+    reach = 4.0 * error
     if value - reach <= low <= value <= high <= value + reach:
         return f"{value:.{digits}f} \u00b1 {error:.{digits}f}"
     return f"{low:.3f} to {high:.3f}"
@@ -453,7 +454,6 @@ def compare(
                 pair: _Judged(
                     verdicts[pair],
                     _promises.NONE,
-                    _promises.PROVED,
                     np.inf,
                     _agreeing(one.ends, verdicts[pair]),
                     one.shown,
@@ -478,7 +478,7 @@ def compare(
         reported = _difference(naive[one].value, naive[two].value)
         likely = "" if low <= 0 <= high or judgement.sign else one if difference > 0 else two
         row = one, two, reported, difference, error, *judgement.ends
-        stands = (judgement.assumption, judgement.warrant) if judgement.sign else ("", "")
+        stands = (judgement.assumption, _promises.PROVED) if judgement.sign else ("", "")
         steepness = judgement.steepness if judgement.sign else np.nan
         verdict = _verdict(judgement.sign, one, two)
         more = judgement.shown, judgement.users_needed, settling.get((one, two), "")
@@ -490,7 +490,7 @@ def compare(
     table["users_needed"] = table["users_needed"].astype("Int64")
     settings = {"metric": of.name, "estimator": name, "gamma": values.gamma, "confidence": level}
     settings["assumed"] = _said(None if unbiased else assumed)
-    settings["warrant"] = _promises.PROVED if unbiased else _BY_LIKELIHOOD
+    settings["warrant"] = _promises.PROVED
     return Comparison(table, settings, tuple(dict.fromkeys(notes)))
 
 
@@ -532,12 +532,10 @@ class _Judged:
 
     sign: int
     assumption: str
-    warrant: str
     steepness: float
     ends: tuple[float, float]
     shown: float
     users_needed: int | None
-    design: float = 1.0  # how much more the pair's deviance varies than that of independent rows
 
 
 def _ladder(
@@ -554,27 +552,20 @@ def _ladder(
     judge = _Judge(sample, of, pairs, level)
     left = pairs
     for shape in (None,) if assumed is None else (None, assumed):
-        # What more will be assumed of need not be judged here where nothing comes of it.
-        idle = judge.undecided(shape, left) if shape != assumed else []
-        found, said = judge.under(shape, [pair for pair in left if pair not in idle])
+        found, said = judge.under(shape, left, keep=True, last=shape == assumed)
         notes += said
         judged |= found
-        left = [pair for pair in pairs if pair not in judged or not judged[pair].sign]
-        judge.decided = len(pairs) - len(left)
+        left = [pair for pair in left if not judged[pair].sign]
         bar.update()
-    contradicted = [pair for pair in pairs if pair not in judged]
-    if contradicted:  # and so nothing is assumed of them
-        judged |= judge.under(None, contradicted)[0]
     if assumed is None or np.isfinite(assumed.steepness):
         return judged, notes
     # Only on from where it holds: so a verdict is wrong only if it is under the gentlest true fall.
     for steepness in _STEEPNESS:
         shape = replace(assumed, steepness=steepness)
-        idle = judge.undecided(shape, left)
-        found, _ = judge.under(shape, [pair for pair in left if pair not in idle])
+        found, _ = judge.under(shape, left)
         judged |= {pair: one for pair, one in found.items() if one.sign}
         # What contradicts a fall so gentle may still allow a steeper one.
-        left = [p for p in left if p not in idle and (p not in found or found[p].sign)]
+        left = [pair for pair in left if pair not in found or found[pair].sign]
     return judged, notes
 
 
@@ -587,8 +578,8 @@ def _negatives_needed(
 ) -> dict[tuple[str, str], str]:
     """How many negatives would decide the pairs that are not, if a fit to each sample were true.
 
-    By the profiles of the expected counts, as a verdict is found: half of the evaluations that
-    have so many negatives decide, roughly. From one negative to all, fits and users stay.
+    By bets that guess right, and win on average: half of the evaluations with so many
+    negatives decide, roughly. From one negative to all, fits and users stay.
     """
     sample = values.sample
     left = [pair for pair, one in judged.items() if not one.sign]
@@ -599,7 +590,7 @@ def _negatives_needed(
     masses = {name: np.asarray(values._fit("maximum entropy", band, name).mass) for name in names}
     fits = {name: priors.condensed(mass) for name, mass in masses.items()}
     n_items = int(values._mean_protocol(1).n_items)
-    wanted = identification.quantile(1.0 - (1.0 - level) / len(judged))
+    wanted = identification.need(level, len(judged))
     means, variances = {}, {}
     for name, (ranks, mass) in fits.items():
         exact = of.term(ranks, 1, 1, n_items)
@@ -609,162 +600,171 @@ def _negatives_needed(
     more = "all" if n_items - 2 <= _MOST_NEGATIVES else f">{_MOST_NEGATIVES}"
     needed = {}
     for a, b in left:
-        spread = (variances[a] + variances[b]) * judged[a, b].design
+        spread = variances[a] + variances[b]
         apart = abs(_difference(means[a], means[b]))
-        enough = apart > 0 and apart**2 >= wanted * spread and fewest < n_items - 1
+        # With the true ranks, a difference shows if it is so many times its standard error.
+        enough = apart > 0 and apart**2 >= 2.0 * wanted * spread and fewest < n_items - 1
         needed[a, b] = more if enough else "none"
     for m in steps(min(_MOST_NEGATIVES, n_items - 2)):
         for shape in dict.fromkeys((None, assumed)):
             name = assumption_name(shape)
             pairs = [p for p in left if needed[p] == more and judged[p].assumption == name]
             if m > fewest and pairs:
+                users = sample.users[pairs[0][0]]
                 protocol = values._mean_protocol(m)
-                counts = {
-                    name: sample.users[name] * (mass @ protocol.pmf(ranks))
-                    for name, (ranks, mass) in fits.items()
-                    if any(name in pair for pair in pairs)
-                }
-                designs = {pair: judged[pair].design for pair in pairs}
-                for pair in _decided(counts, protocol, of, designs, shape, wanted):
+                for pair in _decided(fits, protocol, of, pairs, shape, users, wanted):
                     needed[pair] = str(m)
     return needed
 
 
 def _decided(
-    counts: Mapping[str, FloatArray],
+    masses: Mapping[str, tuple[IntArray, FloatArray]],
     protocol: Protocol,
     of: Metric,
-    designs: Mapping[tuple[str, str], float],
+    pairs: Sequence[tuple[str, str]],
     shape: Shape | None,
+    users: float,
     wanted: float,
 ) -> list[tuple[str, str]]:
-    """The pairs that counts of sampled ranks tell apart under one protocol."""
+    """The pairs that bets would decide on average, had they been made on the true ranks."""
     assert isinstance(protocol.n_items, int)
-    kinds = np.array([[protocol.n_negatives, 1, 1, protocol.n_items]])
-    users = np.array([sum(float(each.sum()) for each in counts.values())])
-    parts = identification.partition(kinds, users, of, protocol.replacement)
-    cells = {name: parts.counts([each]) for name, each in counts.items()}
-    programme = parts.programme(shape)
-    profiles = dict(
-        zip(
-            cells,
-            programme.profiles(list(cells.values()), (0.5 * wanted,), rough=True),
-            strict=True,
-        )
+    m = protocol.n_negatives
+    parts = bets.partition(
+        np.array([[m, 1, 1, protocol.n_items]]), np.ones(1), of, protocol.replacement
     )
-    ways = [
-        (pair, order, slope)
-        for pair in designs
-        for order in (pair, pair[::-1])
-        if identification.together(*(profiles[name] for name in order)) >= wanted * designs[pair]
-        and (slope := identification.meeting(*(profiles[name] for name in order))) > 0
-    ]
-    if not ways:
+    if not parts.parts:
         return []
-    both = [(cells[a], cells[b]) for _, (a, b), _ in ways]
-    falls, _ = programme.apart(both, np.array([slope for _, _, slope in ways]), rough=True)
-    found = zip(ways, falls.tolist(), strict=True)
-    return [pair for (pair, _, _), fall in found if fall >= wanted * designs[pair]]
+    names = list(dict.fromkeys(name for pair in pairs for name in pair))
+    pmf = {name: mass @ protocol.pmf(ranks) for name, (ranks, mass) in masses.items()}
+    # A hundredth is spread evenly, so that no sampled rank ruins a bet.
+    laws = (0.99 * np.array([pmf[name] for name in names]) + 0.01 / (m + 1)) @ hats(m)
+    made = bets.build(parts, shape, 2.0 * wanted, users, [laws])
+    values = made.values(bets.Rows(np.zeros(m + 1, dtype=np.int64), np.arange(m + 1)))
+    mean, many = made.certificates[:, 0], len(names)
+    found = []
+    for pair in pairs:
+        for a, b in (pair, pair[::-1]):
+            over, under = names.index(a), many + names.index(b)
+            ratio = made.slope[over] / made.slope[under]
+            both = np.log(np.add.outer(values[over], ratio * values[under]))
+            growth = pmf[a] @ both @ pmf[b] - np.log(mean[over] + ratio * mean[under])
+            if users * growth >= wanted:
+                found.append(pair)
+                break
+    return found
 
 
 class _Judge:
-    """Pairs of a sample judged by their likelihoods, under one assumption or another."""
+    """Pairs of a sample judged by bets on both recommenders of a user, added up."""
 
     def __init__(
         self, sample: _Sample, of: Metric, pairs: list[tuple[str, str]], level: float
     ) -> None:
         self.sample, self.pairs, self.level = sample, pairs, level
-        #: Pairs that are decided under a weaker assumption already.
-        self.decided = 0
         self.parts = sample.partition(of)
-        self.counts = sample.cells(self.parts)
-
-    def undecided(self, shape: Shape | None, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """The pairs that an assumption does not decide, as far as a rough look shows."""
-        names = [name for name in self.sample.names if any(name in pair for pair in pairs)]
-        if not names:
-            return []
-        programme = self.parts.programme(shape, self.sample.bases)
-        # The least that a verdict needs, of which half is left for what is rough.
-        least = 0.5 * identification.quantile(self.level)
-        found = programme.profiles([self.counts[name] for name in names], (least,), rough=True)
-        profiles, _ = self.sample.fitting(dict(zip(names, found, strict=True)), shape)
-        idle = []
-        for pair in pairs:
-            if all(name in profiles for name in pair):
-                one, two = profiles[pair[0]], profiles[pair[1]]
-                most = max(identification.together(one, two), identification.together(two, one))
-                if most < least * min(self._designs(pair, one, two), default=0.0):
-                    idle.append(pair)
-        return idle
+        #: What all ranges need together.
+        self.wanted = identification.need(level, len(pairs))
+        #: For each pair and its reverse, the logarithm of the last e-value.
+        self.against: dict[tuple[str, str], float] = {}
 
     def under(
-        self, shape: Shape | None, pairs: list[tuple[str, str]]
+        self,
+        shape: Shape | None,
+        pairs: list[tuple[str, str]],
+        keep: bool = False,
+        last: bool = False,
     ) -> tuple[dict[tuple[str, str], _Judged], list[str]]:
-        """A judgement of each pair; of none with a recommender that contradicts the shape."""
-        names = [name for name in self.sample.names if any(name in pair for pair in pairs)]
-        if not names:
-            return {}, []
-        programme = self.parts.programme(shape, self.sample.bases)
-        found = programme.profiles([self.counts[name] for name in names])
-        profiles, notes = self.sample.fitting(dict(zip(names, found, strict=True)), shape)
-        ways = [
-            (*order, slope)
-            for pair in pairs
-            for order in (pair, pair[::-1])
-            if all(name in profiles for name in pair)
-            and (slope := identification.meeting(profiles[order[0]], profiles[order[1]])) > 0
-        ]
-        deviance: dict[tuple[str, str], float] = {}
-        designs: dict[tuple[str, str], float] = {}
-        if ways:
-            slopes = np.array([slope for _, _, slope in ways])
-            both = [(self.counts[a], self.counts[b]) for a, b, _ in ways]
-            falls, scores = programme.apart(both, slopes)
-            for (a, b, _), fall, score in zip(ways, falls.tolist(), scores, strict=True):
-                designs[a, b] = self.sample.design(self.parts, {a: score[0], b: score[1]})
-                deviance[a, b] = max(fall, 0.0) / designs[a, b]
-        signs, apart = {}, {}
-        for a, b in pairs:
-            ahead, behind = deviance.get((a, b), 0.0), deviance.get((b, a), 0.0)
-            apart[a, b] = max(ahead, behind)
-            signs[a, b] = int(np.sign(ahead - behind)), identification.chance(apart[a, b])
-        verdicts = _holm(signs, 1.0 - self.level, len(self.pairs) - self.decided)
-        # What the clearest of all pairs would need; so all ranges hold together.
-        wanted = identification.quantile(1.0 - (1.0 - self.level) / len(self.pairs))
+        """A judgement of each pair; of none with a recommender that contradicts the shape.
+
+        The e-values of a weaker assumption than those to come are kept. Of pairs that are judged
+        for the last time the users needed are computed.
+        """
+        sample, (low, high) = self.sample, self.parts.range
+        names = [name for name in sample.names if any(name in pair for pair in pairs)]
+        kept, notes = sample.contradicted(self.parts, shape, names)
+        pairs = [pair for pair in pairs if all(name in kept for name in pair)]
+        if not pairs:
+            return {}, notes
+        won = self._won(shape, pairs, 1.0)
+        against = {way: one.against(1, 0.0) for way, one in won.items()}
+        # E-values under a weaker assumption are valid under a stronger one.
+        decided = bets.surest(self.against | against, 1.0 - self.level)
+        if keep:
+            self.against |= against
         judged = {}
         for pair in pairs:
-            if not all(name in profiles for name in pair):
-                continue
-            one, two = profiles[pair[0]], profiles[pair[1]]
-            ends = identification.difference(one, two, wanted * self._dependence(pair, one, two))
-            shown, sign = 0.5 * (ends[1] - ends[0]), verdicts[pair]
-            ends = _agreeing(ends, sign)
-            users = self.sample.users[pair[0]]
-            needed = int(np.ceil(users * wanted / apart[pair])) if apart[pair] > 0 else None
-            steepness = np.inf if shape is None else shape.steepness
-            design = designs.get(pair, designs.get(pair[::-1], 1.0))
-            stands = assumption_name(shape), _BY_LIKELIHOOD
+            sign = int(pair in decided) - int(pair[::-1] in decided)
+            ends = [
+                won[way].end(1, self.wanted, low - high, high - low) for way in (pair, pair[::-1])
+            ]
+            shown = 0.5 * abs(ends[0] + ends[1])
             judged[pair] = _Judged(
-                sign, *stands, steepness, ends, shown, None if sign else needed, design
+                sign,
+                assumption_name(shape),
+                np.inf if shape is None else shape.steepness,
+                _agreeing((ends[0], -ends[1]), sign),
+                shown,
+                None,
             )
+        left = [pair for pair, one in judged.items() if not one.sign] if last else []
+        for pair, needed in self._users_needed(shape, left).items():
+            judged[pair] = replace(judged[pair], users_needed=needed)
         return judged, notes
 
-    def _dependence(
-        self, pair: tuple[str, str], first: identification.Profile, second: identification.Profile
-    ) -> float:
-        """How much wider a pair's deviances are than those of independent rows; 1 at least."""
-        return max(1.0, *self._designs(pair, first, second))
+    def _won(
+        self, shape: Shape | None, pairs: Sequence[tuple[str, str]], times: float
+    ) -> dict[tuple[str, str], bets.Evidence]:
+        """Bets that the first metric of a pair is larger than the second, and the other way round.
 
-    def _designs(
-        self, pair: tuple[str, str], first: identification.Profile, second: identification.Profile
-    ) -> list[float]:
-        half = len(first.scores) // 2  # lines at the lower end come first
-        return [
-            self.sample.design(self.parts, dict(zip(pair, scores, strict=True)))
-            for a, b in ((0, half), (half, 0))
-            for scores in zip(first.scores[a:][:half], second.scores[b:][:half], strict=True)
-        ]
+        They are made for so many times the users.
+        """
+        sample = self.sample
+        users = sample.users[pairs[0][0]]
+        # Each of the two bets is half of the sum, and gains a quarter of what it would alone.
+        made = bets.build(self.parts, shape, 2.0 * self.wanted, users * times)
+        each = made.values(sample.betted) / sample.relevant
+        over, under = np.flatnonzero(made.sign > 0), np.flatnonzero(made.sign < 0)
+        ratio = np.divide.outer(made.slope[over], made.slope[under])
+        mean = {name: sample.certificate(made, name) for pair in pairs for name in pair}
+        found = {}
+        for pair in pairs:
+            for a, b in (pair, pair[::-1]):
+                logs = np.empty(ratio.shape)
+                if sample.alone:
+                    first, second, counts = sample.pairs(a, b)
+                for i, j in np.ndindex(ratio.shape):
+                    if sample.alone:
+                        both = each[over[i], first] + ratio[i, j] * each[under[j], second]
+                        logs[i, j] = counts @ np.log(both)
+                    else:
+                        parts = {a: each[over[i]], b: ratio[i, j] * each[under[j]]}
+                        logs[i, j] = sum(n @ np.log(v) for v, n in sample.values(parts))
+                certificate = mean[a][over][:, np.newaxis] + ratio * mean[b][under]
+                slope = np.repeat(made.slope[over], under.size)
+                found[a, b] = bets.Evidence(
+                    np.ones(slope.size, dtype=np.int64), slope, certificate.ravel(), logs.ravel(),
+                    float(users),
+                )  # fmt: skip
+        return found
+
+    def _users_needed(
+        self, shape: Shape | None, pairs: Sequence[tuple[str, str]]
+    ) -> dict[tuple[str, str], int]:
+        """How many users like these would decide pairs; no entry where no number would."""
+        found: dict[tuple[str, str], int] = {}
+        for times in _MORE_USERS if pairs else ():
+            for way, one in self._won(shape, pairs, times).items():
+                pair = way if way in pairs else way[::-1]
+                if one.against(1, 0.0, _MANY_TIMES) < self.wanted:
+                    continue
+                low, high = 1.0, _MANY_TIMES
+                for _ in range(40):
+                    middle = np.sqrt(low * high)
+                    enough = one.against(1, 0.0, middle) >= self.wanted
+                    low, high = (low, middle) if enough else (middle, high)
+                users = max(int(np.ceil(one.users * high)), int(one.users) + 1)
+                found[pair] = min(users, found.get(pair, users))
+        return found
 
 
 def _agreeing(ends: tuple[float, float], sign: int) -> tuple[float, float]:
@@ -923,8 +923,6 @@ class _Sample:
         if log.weighted:
             raise ValueError(f"the log must have negatives that are drawn alike here, got {log!r}")
         self.names, self.replacement, self.grid = log.recommenders, log.replacement, log.grid
-        #: What the programmes of all metrics have in common.
-        self.bases: identification._Bases = {}
         if self.grid is not None:
             self._take_grid(self.grid)
         else:
@@ -1125,28 +1123,56 @@ class _Sample:
                 kinds.append(np.column_stack([*same, one.sizes]))
         return np.concatenate(kinds), of_row
 
-    def partition(self, of: Metric) -> identification.Partition:
-        """The parts of the sample whose likelihoods say what a metric may be."""
+    def partition(self, of: Metric) -> bets.Partition:
+        """The parts of the sample that share bets on a metric."""
         kinds, of_row = self.kinds
         weights = np.zeros(len(kinds))
         for counts in self.counts.values():
             weights += np.bincount(of_row, counts, len(kinds))
-        return identification.partition(kinds, weights, of, self.replacement)
+        return bets.partition(kinds, weights, of, self.replacement)
 
-    def cells(self, parts: identification.Partition) -> dict[str, list[FloatArray]]:
-        """Users of each recommender in each part's cells of sampled ranks."""
-        part = parts.part[self.kinds[1]]
-        of_part = [np.flatnonzero(part == g) for g in range(len(parts.parts))]
-        groups = [
-            (g, m, inside[self.negatives[inside] == m])
-            for g, inside in enumerate(of_part)
-            for m in np.unique(self.negatives[inside]).tolist()
-        ]
-        kinds = [(g, m) for g, m, _ in groups]
-        return {
-            name: parts.counts([self._spread(at, counts, m) for _, m, at in groups], kinds)
-            for name, counts in self.counts.items()
-        }
+    @cached_property
+    def betted(self) -> bets.Rows:
+        """The cells as bets take them: ties with negatives are broken at random."""
+        kind, many = self.kinds[1], self.tied + 1
+        if not self.tied.any():
+            return bets.Rows(kind, self.better)
+        starts = np.cumsum(many) - many
+        cell = np.repeat(np.arange(many.size), many)
+        share = 1.0 / many[cell]
+        for at in np.flatnonzero(self.many > 0).tolist():
+            order = (int(column[at]) for column in (self.tied, self.place, self.many))
+            share[starts[at] : starts[at] + many[at]] = _among_ties(*order)
+        x = self.better[cell] + np.arange(cell.size) - starts[cell]
+        return bets.Rows(kind[cell], x, starts, share)
+
+    def evidence(self, made: bets.Bets, recommender: str) -> bets.Evidence:
+        """What bets have won on a recommender's users, each with the sum of its rows' bets."""
+        each = made.values(self.betted) / self.relevant
+        users = self.users[recommender]
+        logs = np.empty(made.sign.size)
+        for bet, worth in enumerate(each):
+            found = self.values({recommender: worth})
+            logs[bet] = sum(float(counts @ np.log(values)) for values, counts in found)
+        return bets.Evidence(
+            made.sign, made.slope, self.certificate(made, recommender), logs, float(users)
+        )
+
+    def certificate(self, made: bets.Bets, recommender: str) -> FloatArray:
+        """The mean certificate of a recommender's users; shape (bets,)."""
+        weights = self.counts[recommender] / self.relevant / self.users[recommender]
+        return np.asarray(made.certificates[:, self.kinds[1]] @ weights)
+
+    def pairs(self, first: str, second: str) -> tuple[IntArray, IntArray, FloatArray]:
+        """The cells that users have with either recommender, and how many users have both.
+
+        Of users with one row for each recommender.
+        """
+        size = self.better.size
+        cell = np.arange(float(size))
+        each, counts = self.tally({first: size * cell, second: cell})
+        code = each.astype(np.int64)
+        return code // size, code % size, counts
 
     def _spread(self, at: IntArray, counts: FloatArray, m: int) -> FloatArray:
         """Users of some cells at each sampled rank, ties spread evenly; shape (m + 1,)."""
@@ -1157,94 +1183,63 @@ class _Sample:
         steps = np.bincount(better, each, m + 2) - np.bincount(better + tied + 1, each, m + 2)
         return np.asarray(np.maximum(np.cumsum(steps)[:-1], 0.0))
 
-    def design(
-        self, parts: identification.Partition, scores: Mapping[str, list[FloatArray]]
-    ) -> float:
-        """How much more a sum of log-likelihoods varies between users than its rows would alone.
-
-        The scores are those of cells, by recommender and part; 1 if the rows were independent.
-        """
-        if self.alone and len(scores) == 1:
-            return 1.0
-        part = parts.part[self.kinds[1]]
-        parts_of, alone = {}, 0.0
-        for name, by_part in scores.items():
-            values, counts = np.zeros(self.better.size), self.counts[name]
-            for g, of_cells in enumerate(by_part):
-                inside = np.flatnonzero((part == g) & (counts > 0))
-                if inside.size:
-                    found = self._scored(inside, of_cells, parts.parts[g].m)
-                    found = found - (counts[inside] @ found) / counts[inside].sum()
-                    values[inside] = found
-                    alone += float(counts[inside] @ found**2)
-            parts_of[name] = values
-        if alone <= 0:
-            return 1.0
-        return sum(float(counts @ users**2) for users, counts in self.values(parts_of)) / alone
-
-    def _scored(self, rows: IntArray, of_cells: FloatArray, fewest: int) -> FloatArray:
-        """Scores of rows from those of the cells for the fewest negatives of a part."""
-        starts = identification.cells(fewest)
-        at_rank = np.repeat(of_cells, np.diff(np.append(starts, fewest + 1)))
-        found = np.empty(rows.size)
-        negatives = self.negatives[rows]
-        for m in np.unique(negatives).tolist():
-            here = negatives == m
-            values = at_rank if m == fewest else thinned(m, fewest) @ at_rank
-            sums = np.append(0.0, np.cumsum(values))
-            better, tied = self.better[rows[here]], self.tied[rows[here]]
-            found[here] = (sums[better + tied + 1] - sums[better]) / (tied + 1)
-        return found
-
-    def fitting(
-        self, profiles: Mapping[str, identification.Profile], shape: Shape | None
-    ) -> tuple[dict[str, identification.Profile], list[str]]:
-        """The profiles that the sample does not contradict, and what is said of the others.
+    def contradicted(
+        self, parts: bets.Partition, shape: Shape | None, names: Sequence[str]
+    ) -> tuple[list[str], list[str]]:
+        """The recommenders that an assumption may be made of, and what is said of the others.
 
         Raises
         ------
         ValueError
             If nothing is assumed, so that it is the protocol that is contradicted.
         """
-        kept, notes = {}, []
-        for name, profile in profiles.items():
+        if not self.alone or not names:
+            return list(names), []
+        found = bets.refutations(parts, shape, self.betted, [self.counts[name] for name in names])
+        kept, notes = [], []
+        for name, against in zip(names, found, strict=True):
             try:
-                identification.check_fit(profile.fit, shape, f"the ranks of {shortened(name)}")
+                identification.check(against, shape, f"the ranks of {shortened(name)}")
             except identification.IncompatibleError as problem:
-                if shape is None:
-                    raise ValueError(
-                        f"{problem}: check n_items, n_negatives and replacement"
-                    ) from None
-                notes.append(str(problem))
+                notes.append(_contradiction(problem, shape))
             else:
-                kept[name] = profile
+                kept.append(name)
         return kept, notes
 
     def possible(
         self, of: Metric, shape: Shape | None, confidence: float
     ) -> tuple[dict[str, tuple[float, float]], dict[str, str], list[str]]:
         """The exact metrics that each recommender may have, under which assumption, and notes."""
-        parts = self.partition(of)
-        counts = self.cells(parts)
-        threshold = identification.quantile(confidence)
-        levels = (threshold,) if self.alone else (threshold, 4.0 * threshold)
+        parts, users = self.partition(of), max(self.users.values())
         found: dict[str, tuple[float, float]] = {}
         standing: dict[str, str] = {}
         notes: list[str] = []
         for assumed in (shape, None) if shape is not None else (None,):
-            left = [name for name in self.names if name not in found]
-            if not left:
-                break
-            made = parts.programme(assumed, self.bases).profiles(
-                [counts[name] for name in left], levels
+            left, said = self.contradicted(
+                parts, assumed, [name for name in self.names if name not in found]
             )
-            kept, said = self.fitting(dict(zip(left, made, strict=True)), assumed)
             notes += said
-            for name, profile in kept.items():
-                designs = [self.design(parts, {name: scores}) for scores in profile.scores] or [1.0]
-                found[name] = profile.interval(threshold * max(1.0, *designs))
-                standing[name] = assumption_name(assumed)
+            if not left:
+                continue
+            made = bets.build(parts, assumed, identification.need(confidence), users)
+            for name in left:
+                whose = f"the ranks of {shortened(name)}"
+                try:
+                    found[name] = identification.left(
+                        self.evidence(made, name), confidence, parts, assumed, whose
+                    )
+                except identification.IncompatibleError as problem:
+                    notes.append(_contradiction(problem, assumed))
+                else:
+                    standing[name] = assumption_name(assumed)
         return found, standing, notes
+
+
+def _contradiction(problem: Exception, shape: Shape | None) -> str:
+    """What is said of a contradicted assumption; a contradicted protocol is an error."""
+    if shape is None:
+        raise ValueError(f"{problem}: check n_items, n_negatives and replacement") from None
+    return str(problem)
 
 
 class _Values:

@@ -31,13 +31,12 @@ whatever the true rank is. So h is replaced by its expectation given x.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from scipy.special import logsumexp
 
 from .._validate import FloatArray, IntArray
 from ..metrics import Metric
@@ -45,17 +44,27 @@ from ..numerics.all_ranks import MOST_ITEMS
 from ..numerics.distributions import law
 from ..numerics.mixtures import likeliest
 from ..protocol import thinned
-from .generators import Generators, generators, hats
+from .generators import Generators, generators, hats, knots
 
 if TYPE_CHECKING:
     from ..identification import Shape
 
+_Key = TypeVar("_Key", bound=Hashable)
+
 #: Populations that bets are made for, (a, b, part): of the users a part at ranks r in proportion to
-#: (r + a n / m)^-b, the others evenly, so that no sampled rank ruins a bet.
+#: (r + a n / m)^-b, the others evenly, so that no sampled rank ruins a bet. They are those of 101
+#: such populations that, one after the other, made intervals of the benchmark's recommenders short.
 GUESSES = (
+    (0.1, 0.7, 1.0),
     (0.1, 0.0, 1.0),
-    *((a, b, 0.99) for a in (0.1, 1.0, 5.0) for b in (0.5, 1.0, 1.5, 2.5)),
+    (0.02, 0.7, 1.0),
+    (1.0, 1.0, 1.0),
+    (3.0, 1.0, 0.1),
+    (1.0, 1.5, 0.6),
+    (1.0, 2.5, 0.99),
 )
+#: Of a law that is learnt from half of the users so many users are of one that is guessed.
+_GUESSED = 3.0
 #: Catalogue sizes that differ by at most this factor, positions and numbers of relevant items by
 #: the next, share a function; so do groups with a smaller share of the users than the last.
 _ALIKE, _ALIKE_SETS, _FEW = 1.1, 2.0, 0.03
@@ -122,16 +131,27 @@ class Partition:
     share: FloatArray
     metric: Metric
 
-    @property
+    @cached_property
     def range(self) -> tuple[float, float]:
         """The least and the most that the metric can be."""
         ends = [0.0, 0.0]
-        for (_, relevant, j, items), share in zip(self.kinds.tolist(), self.share, strict=True):
-            worst = np.array([0, items - relevant]) + j
-            most, least = self.metric.term(worst, j, relevant, items)
-            ends[0] += share * relevant * least
-            ends[1] += share * relevant * most
-        return float(ends[0]), float(ends[1])
+        for (relevant, j, items), share in self.distinct(np.arange(len(self.kinds))):
+            most, least = self.metric.term(np.array([0, items - relevant]) + j, j, relevant, items)
+            ends[0] += float(self.share[share].sum()) * relevant * least
+            ends[1] += float(self.share[share].sum()) * relevant * most
+        return ends[0], ends[1]
+
+    def distinct(self, kinds: IntArray) -> Iterator[tuple[tuple[int, int, int], IntArray]]:
+        """The kinds that the metric distinguishes: relevant items, position, n_items, and which.
+
+        All metrics but AUC are the same for all catalogue sizes: the largest stands for them.
+        """
+        columns = self.kinds[kinds, 1:].copy()
+        if self.metric.kind != "auc":
+            columns[:, 2] = columns[:, 2].max(initial=0)
+        found, which = np.unique(columns, axis=0, return_inverse=True)
+        for place, (relevant, j, items) in enumerate(found.tolist()):
+            yield (relevant, j, items), kinds[which.ravel() == place]
 
 
 def partition(kinds: IntArray, weights: FloatArray, metric: Metric, replacement: bool) -> Partition:
@@ -180,7 +200,12 @@ def partition(kinds: IntArray, weights: FloatArray, metric: Metric, replacement:
         constant[row] = ends[0] == ends[1]
     constant = constant[pair.ravel()]
     code = np.zeros(len(kinds), dtype=np.int64)
-    columns = ((negatives, _ALIKE), (position, _ALIKE_SETS), (relevant, _ALIKE_SETS), (pools, _ALIKE))
+    columns = (
+        (negatives, _ALIKE),
+        (position, _ALIKE_SETS),
+        (relevant, _ALIKE_SETS),
+        (pools, _ALIKE),
+    )
     for values, ratio in columns:
         split = np.zeros_like(code)
         for each in np.unique(code[~constant]):
@@ -223,6 +248,62 @@ def _bins(values: IntArray, weights: FloatArray, ratio: float) -> IntArray:
     return np.asarray(bins[at])
 
 
+class Rows:
+    """Rows of a sample that are alike: their kinds and sampled ranks.
+
+    Parameters
+    ----------
+    kind : ndarray of int, shape (k,)
+        Of each entry, in a partition.
+    x : ndarray of int, shape (k,)
+        Sampled ranks from 0.
+    starts : ndarray of int, optional
+        Where ties with negatives are broken at random: the first entry of each row; else each row
+        has one.
+    share : ndarray of float, shape (k,), optional
+        The probability of each entry of a row.
+    """
+
+    def __init__(
+        self,
+        kind: IntArray,
+        x: IntArray,
+        starts: IntArray | None = None,
+        share: FloatArray | None = None,
+    ) -> None:
+        self.kind = kind if starts is None else kind[starts]
+        self._entries, self._x, self._starts, self._share = kind, x, starts, share
+        self._seen: dict[tuple[object, ...], list[tuple[IntArray, FloatArray]]] = {}
+
+    def seen(self, parts: Partition) -> list[tuple[IntArray, FloatArray]]:
+        """The rows of each part, and what each gives to the knots on average; (knots, rows)."""
+        key = (tuple(parts.parts), parts.part.tobytes())
+        if key not in self._seen:
+            self._seen[key] = [self._of_part(parts, g) for g in range(len(parts.parts))]
+        return self._seen[key]
+
+    def _of_part(self, parts: Partition, g: int) -> tuple[IntArray, FloatArray]:
+        one, rows = parts.parts[g], np.flatnonzero(parts.part[self.kind] == g)
+        entries = np.flatnonzero(parts.part[self._entries] == g)
+        of = parts.kinds[self._entries[entries]]
+        x, negatives, pools = self._x[entries], of[:, 0], of[:, 3] - of[:, 1]
+        found = np.empty((entries.size, knots(one.m).size))
+        for m in np.unique(negatives).tolist():
+            at = np.flatnonzero(negatives == m)
+            each = hats(m) if m == one.m else thinned(m, one.m) @ hats(one.m)
+            found[at] = each[x[at]]
+            smaller = at[(pools[at] < one.pool) & (x[at] > 0)]
+            for above in np.unique(x[smaller]).tolist():
+                some = smaller[x[smaller] == above]
+                sizes, size = np.unique(pools[some], return_inverse=True)
+                kept = law(above, sizes, one.pool, one.replacement)
+                found[some] = (kept @ each[: above + 1])[size.ravel()]
+        if self._starts is not None and self._share is not None:
+            starts = np.searchsorted(entries, self._starts[rows])
+            found = np.add.reduceat(found * self._share[entries, np.newaxis], starts, axis=0)
+        return rows, found.T
+
+
 @dataclass(frozen=True, eq=False)
 class Bets:
     """Functions of the sampled rank, their slopes and their certificates.
@@ -234,8 +315,8 @@ class Bets:
         1 for bets that the metric is larger, -1 for bets that it is smaller.
     slope : ndarray of float, shape (bets,)
         Not negative.
-    functions : list of ndarray of float, shape (bets, m + 1)
-        For each part, at its sampled ranks.
+    functions : list of ndarray of float, shape (bets, knots)
+        For each part, straight lines between its knots.
     certificates : ndarray of float, shape (bets, kinds)
         The expectation of h less the price of the metric is at most this, for rows of each kind.
     """
@@ -246,39 +327,12 @@ class Bets:
     functions: list[FloatArray]
     certificates: FloatArray
 
-    @property
-    def mean(self) -> FloatArray:
-        """The certificate of a user, averaged over the sample; shape (bets,)."""
-        return np.asarray(self.certificates @ self.partition.share)
-
-    def values(self, kind: IntArray, x: IntArray) -> FloatArray:
-        """The functions at sampled ranks of rows of some kinds; shape (bets, rows)."""
-        found = np.ones((self.sign.size, x.size))
-        kinds, part = self.partition.kinds, self.partition.part[kind]
-        pools, negatives = kinds[kind, 3] - kinds[kind, 1], kinds[kind, 0]
-        for g, one in enumerate(self.partition.parts):
-            inside = np.flatnonzero(part == g)
-            for m in np.unique(negatives[inside]).tolist():
-                at = inside[negatives[inside] == m]
-                function = self.functions[g]
-                if m > one.m:
-                    function = function @ thinned(m, one.m).T
-                found[:, at] = _padded(function, x[at], pools[at], one.pool, one.replacement)
+    def values(self, rows: Rows) -> FloatArray:
+        """The functions at rows of a sample; shape (bets, rows)."""
+        found = np.ones((self.sign.size, rows.kind.size))
+        for function, (at, seen) in zip(self.functions, rows.seen(self.partition), strict=True):
+            found[:, at] = function @ seen
         return found
-
-
-def _padded(
-    function: FloatArray, x: IntArray, pools: IntArray, largest: int, replacement: bool
-) -> FloatArray:
-    """The expectation of functions once items have been added below; shape (bets, rows)."""
-    found = function[:, x]
-    smaller = np.flatnonzero((pools < largest) & (x > 0))
-    for each in np.unique(x[smaller]).tolist():
-        at = smaller[x[smaller] == each]
-        sizes, size = np.unique(pools[at], return_inverse=True)
-        kept = law(each, sizes, largest, replacement)
-        found[:, at] = (function[:, : each + 1] @ kept.T)[:, size.ravel()]
-    return found
 
 
 def _guess(found: Generators, a: float, b: float, part: float) -> FloatArray:
@@ -293,9 +347,9 @@ def build(
     shape: Shape | None,
     need: float,
     users: float,
-    guesses: Sequence[Callable[[Generators], FloatArray]] | None = None,
+    laws: Sequence[FloatArray] | None = None,
 ) -> Bets:
-    """Bets for each guess and either side, whose slopes suit a number of users.
+    """Bets on each guess, for and against the metric, whose slopes suit a number of users.
 
     Parameters
     ----------
@@ -305,14 +359,67 @@ def build(
     need : float
         Logarithm of the e-value that is wanted.
     users : float
-    guesses : sequence of callable, optional
-        From the generators of a part to a distribution on its knots; of `GUESSES` if omitted.
+    laws : sequence of ndarray of float, shape (guesses, knots), optional
+        For each part, guesses of the sampled rank's distribution; by `GUESSES` if omitted.
 
     Returns
     -------
     Bets
+        First those that the metric is larger, one for each guess, then the others.
     """
-    return _Building(parts, shape, need / users, guesses).bets()
+    made = _Building(parts, shape, need / users, laws, (1, -1))
+    return made.certified(made.slopes())
+
+
+def refutations(
+    parts: Partition, shape: Shape | None, rows: Rows, counts: Sequence[FloatArray]
+) -> list[float]:
+    """How strongly samples speak against an assumption: logarithms of e-values.
+
+    The users are split at random. From either half the distribution of the sampled rank is learnt,
+    and the ratio to its likeliest fit within the assumption is a bet on the users of the other
+    half. Nothing about them was looked at, so its expectation is at most 1. The e-value is the
+    average of the two.
+
+    Parameters
+    ----------
+    parts : Partition
+    shape : Shape or None
+    rows : Rows
+    counts : sequence of ndarray of float, shape (rows,)
+        Users of each sample, each with one row.
+
+    Returns
+    -------
+    list of float
+    """
+    if not parts.parts:
+        return [0.0] * len(counts)
+    rng = np.random.default_rng(0)
+    halves = []
+    for each in counts:
+        whole = np.floor(each + rng.random(each.size)).astype(np.int64)
+        first = rng.binomial(whole, 0.5)
+        halves += [(first, whole - first), (whole - first, first)]
+    laws = []
+    for one, (at, seen) in zip(parts.parts, rows.seen(parts), strict=True):
+        prior = _GUESSED * _guess(one.generators(None), *GUESSES[0])
+        learnt = np.array([prior + seen @ learn[at] for learn, _ in halves])
+        laws.append(learnt / learnt.sum(axis=1, keepdims=True))
+    users = max(float(min(test.sum() for _, test in halves)), 1.0)
+    made = _Building(parts, shape, 1.0 / users, laws, (1,))
+    bets = made.certified(np.zeros(len(halves)))
+    logs, values = [], np.log(bets.values(rows))
+    for bet, (_, test) in enumerate(halves):
+        if not test.any():
+            logs.append(0.0)
+            continue
+        mean = float(test @ bets.certificates[bet, rows.kind]) / test.sum()
+        logs.append(float(test @ values[bet] - test.sum() * np.log(mean)))
+    return [
+        float(np.logaddexp(first, second) - np.log(2.0))
+        for first, second in zip(logs[::2], logs[1::2], strict=True)
+    ]
 
 
 class _Building:
@@ -323,22 +430,22 @@ class _Building:
         parts: Partition,
         shape: Shape | None,
         target: float,
-        guesses: Sequence[Callable[[Generators], FloatArray]] | None,
+        laws: Sequence[FloatArray] | None,
+        signs: Sequence[int],
     ) -> None:
         self.partition, self.target = parts, target
         self.found = [part.generators(shape) for part in parts.parts]
-        given = guesses or [partial(_guess, a=a, b=b, part=part) for a, b, part in GUESSES]
-        self.sign = np.repeat([1, -1], len(given))
+        if laws is None:
+            laws = [np.array([_guess(one, *each) for each in GUESSES]) for one in self.found]
+        self.sign = np.repeat(signs, len(laws[0]) if laws else 1)
         # One distribution for each bet and part.
-        self.laws = [np.tile([make(one) for make in given], (2, 1)) for one in self.found]
+        self.laws = [np.tile(each, (len(signs), 1)) for each in laws]
         self.costs = [
             self._metric(one, part.position, part.relevant, part.pool + part.relevant)
             for one, part in zip(self.found, parts.parts, strict=True)
         ]
         of_part = parts.part >= 0
-        self.shares = np.bincount(
-            parts.part[of_part], parts.share[of_part], len(parts.parts)
-        )
+        self.shares = np.bincount(parts.part[of_part], parts.share[of_part], len(parts.parts))
         self.used = [one.first for one in self.found]
         self._begin: list[tuple[FloatArray, FloatArray] | None] = [None] * len(self.found)
 
@@ -352,7 +459,8 @@ class _Building:
 
         return one.metric(terms(np.arange(max(one.top, 1))), terms(one.last))
 
-    def bets(self) -> Bets:
+    def slopes(self) -> FloatArray:
+        """The slopes at which a bet on a true guess would end the interval soonest."""
         bets = self.sign.size
         top = max(self.partition.range[1], 1e-9)
         slope = np.full(bets, np.sqrt(2.0 * self.target) / 0.3)
@@ -368,7 +476,7 @@ class _Building:
             if (np.abs(np.log(change)) < 0.1).all():
                 break
             slope = np.minimum(slope * change, most)
-        return self._certified(chosen)
+        return chosen
 
     def _solve(self, g: int, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Functions of a part on its knots, and prices of its falls."""
@@ -404,11 +512,12 @@ class _Building:
             price += share * values.max(axis=1)
         return growth, price
 
-    def _certified(self, slope: FloatArray) -> Bets:
+    def certified(self, slope: FloatArray) -> Bets:
+        """The bets of some slopes, with certificates over all generators."""
         parts = self.partition
         certificates = np.empty((slope.size, len(parts.kinds)))
         functions = []
-        for g, (one, part) in enumerate(zip(self.found, parts.parts, strict=True)):
+        for g, one in enumerate(self.found):
             slack = _SLACK * self.target
             for left in range(_FITS, 0, -1):
                 found, prices = self._solve(g, slope)
@@ -424,20 +533,15 @@ class _Building:
                 more = np.setdiff1d(np.concatenate(add), self.used[g])
                 self._add(g, more)
             kinds = np.flatnonzero(parts.part == g)
-            alike = parts.kinds[kinds, 1:] if parts.metric.kind == "auc" else parts.kinds[kinds, 1:3]
-            alike, which = np.unique(alike, axis=0, return_inverse=True)
-            for place, (relevant, j, *items) in enumerate(alike.tolist()):
-                same = kinds[which.ravel() == place]
-                n_items = items[0] if items else part.pool + relevant
-                metric = self._metric(one, j, relevant, n_items)
+            for (relevant, j, items), same in parts.distinct(kinds):
+                metric = self._metric(one, j, relevant, items)
                 for b in range(slope.size):
                     cost = self.sign[b] * slope[b] * metric
                     certificates[b, same] = one.largest(found[b], cost, slack, prices[b])[0]
-            functions.append(found @ hats(part.m).T)
-        for kind in np.flatnonzero(parts.part < 0).tolist():
-            _, relevant, j, items = parts.kinds[kind].tolist()
+            functions.append(found)
+        for (relevant, j, items), same in parts.distinct(np.flatnonzero(parts.part < 0)):
             term = relevant * float(parts.metric.term(j, j, relevant, items))
-            certificates[:, kind] = 1.0 - self.sign * slope * term
+            certificates[:, same] = (1.0 - self.sign * slope * term)[:, np.newaxis]
         return Bets(parts, self.sign, slope, functions, certificates)
 
     def _add(self, g: int, more: IntArray) -> None:
@@ -459,48 +563,44 @@ def _peaks(values: FloatArray, above: float) -> IntArray:
     return np.asarray(found[np.argsort(-values[found])[:_MORE]])
 
 
-def ends(
-    bets: Bets, logs: FloatArray, mean: FloatArray, users: float, need: float,
-    low: float, high: float,
-) -> tuple[float, float]:
-    """The interval of the metrics that the bets do not refute.
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What some bets have won, as a function of the value that they were made against.
 
-    Parameters
+    Attributes
     ----------
-    bets : Bets
+    sign : ndarray of int, shape (bets,)
+        1 for bets that the value is larger, -1 for bets that it is smaller.
+    slope, mean : ndarray of float, shape (bets,)
+        A user's bet is expected to be at most the mean, plus `sign` times slope times the value.
     logs : ndarray of float, shape (bets,)
-        Sum over users of the logarithm of each bet's value.
-    mean : ndarray of float, shape (bets,)
-        The mean certificate of a user.
+        Sum over users of the logarithm of the bet.
     users : float
-    need : float
-        Logarithm of the e-value that refutes a metric.
-    low, high : float
-        The least and the most that the metric can be.
-
-    Returns
-    -------
-    low, high : float
     """
-    found = []
-    for sign, near, far in ((1, low, high), (-1, high, low)):
-        of = bets.sign == sign
-        at = logs[of], mean[of], bets.slope[of]
 
-        def excess(c: float, sign: int = sign, at: tuple[FloatArray, ...] = at) -> float:
-            log, certificate, slope = at
-            most = certificate + sign * slope * c
-            if (most <= 0).any():
-                return np.inf
-            wealth = log - users * np.log(most)
-            return float(logsumexp(wealth) - np.log(wealth.size)) - need
+    sign: IntArray
+    slope: FloatArray
+    mean: FloatArray
+    logs: FloatArray
+    users: float
 
-        found.append(_root(excess, near, far))
-    return found[0], found[1]
+    def against(self, sign: int, value: float, times: float = 1.0) -> float:
+        """Logarithm of the average bet that the true value is beyond one."""
+        of = self.sign == sign
+        most = self.mean[of] + sign * self.slope[of] * value
+        if (most <= 0).any():  # no bet has such an expectation
+            return np.inf
+        wealth = times * (self.logs[of] - self.users * np.log(most))
+        best = wealth.max()
+        return float(best + np.log(np.exp(wealth - best).mean()))
+
+    def end(self, sign: int, need: float, near: float, far: float) -> float:
+        """The value next to `near`, towards `far`, that the bets of a sign do not refute."""
+        return _root(lambda value: self.against(sign, value) - need, near, far)
 
 
 def _root(excess: Callable[[float], float], near: float, far: float) -> float:
-    """Where a function that falls from `near` to `far` is 0; towards `near`."""
+    """Where a function that falls from `near` to `far` is 0, on the side of `near`."""
     if excess(near) <= 0:
         return near
     if excess(far) > 0:
@@ -511,3 +611,35 @@ def _root(excess: Callable[[float], float], near: float, far: float) -> float:
             break
         near, far = (middle, far) if excess(middle) > 0 else (near, middle)
     return near
+
+
+def surest(against: Mapping[_Key, float], error: float) -> set[_Key]:
+    """The hypotheses that are refuted together, by e-Holm (vovk2021).
+
+    A hypothesis is refuted if every set of hypotheses that it belongs to has an average e-value of
+    1 / error or more. So the chance that any true one is among them is at most `error`, however
+    the e-values depend on each other.
+
+    Parameters
+    ----------
+    against : mapping of hashable to float
+        Logarithm of the e-value against each hypothesis.
+    error : float
+
+    Returns
+    -------
+    set of hashable
+
+    Examples
+    --------
+    >>> sorted(surest({"a": np.log(90.0), "b": np.log(50.0), "c": np.log(3.0)}, 0.05))
+    ['a', 'b']
+    """
+    ordered = np.sort(list(against.values()))
+    found = set()
+    for key, log in against.items():
+        lower = ordered[: np.searchsorted(ordered, log)]
+        sums = np.logaddexp.accumulate(np.append(log, lower))
+        if (sums - np.log(np.arange(1.0, sums.size + 1.0))).min() >= -np.log(error):
+            found.add(key)
+    return found

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +20,9 @@ from ..numerics.distributions import law
 
 #: Sampled ranks are known to a function at knots this far apart, in standard deviations.
 _CELL = 0.75
-#: All ranks down to the first number are looked at, then so many per unit of the angle or of the
-#: logarithm of the rank.
-_EVERY, _ANGLES, _RATIOS = 4_096, 32, 50
+#: All ranks are looked at if they have at most so many probabilities. Else all down to the second
+#: number are, then so many per unit of the angle and of the logarithm of the rank.
+_ALL, _EVERY, _ANGLES, _RATIOS = 4_000_000, 4_096, 32, 50
 #: Ranks between those looked at are added until what they may hide is small, at most so often.
 _ROUNDS = 6
 #: Rates of geometric distributions that are looked at, and the steepest one, which is rank 1 alone.
@@ -248,7 +249,7 @@ class Generators:
         likely = self.laws.argmax(axis=0)  # so that no knot is impossible
         return np.unique(np.concatenate([found, likely]))
 
-    def marginal(self, density: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    def marginal(self, density: Callable[[Any], FloatArray]) -> FloatArray:
         """The distribution of the sampled rank on the knots, of a density over the true ranks."""
         above = self._above
         edges = np.concatenate([[-0.5], 0.5 * (above[1:] + above[:-1]), [self.pool + 0.5]])
@@ -317,12 +318,13 @@ class Generators:
         bend *= self.m * (self.m - 1.0) / (self.pool * (self.pool - less)) / 8.0
         left, right = self._gaps, self._gaps + 1
         least = np.minimum(cost[left], cost[right]) - np.maximum(paid[left], paid[right])
-        gaps = np.stack([self.last[left], self.last[right], expected[left], expected[right], least])
+        sides = (self.last[left], self.last[right], expected[left], expected[right], least)
+        gaps: FloatArray = np.stack(sides).astype(float)
         bound, single = best, left >= self.spread
         for turn in range(_ROUNDS):
-            low, high, *ends, least = gaps
+            low, high, start, end, least = gaps
             wide = high - low > 1
-            over = np.maximum(*ends) + np.where(wide, bend * (high - low) ** 2, 0.0) - least
+            over = np.maximum(start, end) + np.where(wide, bend * (high - low) ** 2, 0.0) - least
             far = (over > best + near) & wide & single & (turn < _ROUNDS - 1)
             bound = max(bound, float(over[~far].max(initial=bound)))
             if not far.any():
@@ -337,7 +339,7 @@ class Generators:
         return max(bound, best) + rest, values
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)
 def generators(
     pool: int,
     m: int,
@@ -351,14 +353,13 @@ def generators(
 
 
 def _looked_at(pool: int, m: int) -> IntArray:
-    above = np.arange(min(pool, _EVERY) + 1)
-    if pool > _EVERY:
-        angles = np.linspace(0.0, np.pi, int(_ANGLES * np.pi * np.sqrt(m)) + 2)
-        even = 0.5 * pool * (1.0 - np.cos(angles))
-        ratios = np.geomspace(_EVERY, pool, int(_RATIOS * np.log(pool / _EVERY)) + 2)
-        above = np.append(above, np.round(np.concatenate([even, ratios])).astype(np.int64))
-        above = np.unique(np.clip(above, 0, pool))
-    return above
+    if pool * (m + 1) <= _ALL or pool <= _EVERY:
+        return np.arange(pool + 1)
+    angles = np.linspace(0.0, np.pi, int(_ANGLES * np.pi * np.sqrt(m)) + 2)
+    even = 0.5 * pool * (1.0 - np.cos(angles))
+    ratios = np.geomspace(_EVERY, pool, int(_RATIOS * np.log(pool / _EVERY)) + 2)
+    above = np.append(np.arange(_EVERY + 1), np.round([*even, *ratios]).astype(np.int64))
+    return np.unique(np.clip(above, 0, pool))
 
 
 def _tails(probabilities: FloatArray) -> FloatArray:
