@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit
 
+from . import _ranges
 from ._validate import FloatArray, floats
 from .identification import IncompatibleError, Shape, interval
 from .io.logs import Log
@@ -129,7 +130,7 @@ def estimated(
                 quote = f"{value:.4f} \u00b1 {error:.4f}"
             elif log.protocol is not None and identification:
                 low, high, said = _possible(log, name, counts[name], of, level, shape)
-                row, quote = (np.nan, np.nan, low, high), f"{low:.3f} to {high:.3f}"
+                row, quote = (np.nan, np.nan, low, high), _ranges.written(low, high)
                 notes += said
             rows.append((name, of.name, reported, *row, quote, users))
         if of.kind == "auc" and log.protocol is not None and log.protocol.collapsed:
