@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln, stdtr, stdtrit
 
-from . import _progress, _promises, identification, priors
+from . import _progress, _promises, _ranges, identification, priors
 from . import estimators as corrections
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, shortened
@@ -139,7 +139,7 @@ def estimate(
         of the true ranks, and why they hold as often as `confidence` says, as for :func:`compare`
         (both are empty where there is no range); quote: what a sentence may quote, the
         estimate with its standard error where it has no bias and that says all, and else what is
-        possible; and users.
+        possible, rounded outwards; and users.
         Users are taken as drawn at random from a population, and each range is for the exact
         metric of that population. A range whose assumption is "none" also holds for the average
         over the log's own users. Under an assumption it may miss that average more often, since the
@@ -186,9 +186,9 @@ def estimate(
       recommender     metric            quote
     0           X  recall@10   0.053 to 0.107
     1           X        auc  0.8920 ± 0.0020
-    2           Y  recall@10   0.061 to 0.139
+    2           Y  recall@10   0.060 to 0.140
     3           Y        auc  0.8522 ± 0.0024
-    4           Z  recall@10   0.069 to 0.152
+    4           Z  recall@10   0.068 to 0.153
     5           Z        auc  0.7481 ± 0.0033
     """
     log = _read(log, replacement)
@@ -256,7 +256,7 @@ def _one_row_each(
                 low, high = ends.get(name, (np.nan, np.nan))
                 row = naive[name].value, one.value, error, low, high
                 # The error of a correction does not hold its bias, which may be all there is.
-                quote = _quote(one.value, error if unbiased else 0.0, low, high)
+                quote = _quote(one.value, error if unbiased else 0.0, low, high, level)
                 promised = (
                     (standing.get(name, _promises.NONE), _promises.PROVED)
                     if name in ends
@@ -297,15 +297,16 @@ def _row_for_each(
     return pd.DataFrame(rows, columns=[*columns, "users"]), notes
 
 
-def _quote(value: float, error: float, low: float, high: float) -> str:
+def _quote(value: float, error: float, low: float, high: float, level: float) -> str:
     """What a sentence may say: the range, unless the estimate's own error says as much."""
     if np.isnan(low):
         return ""
     digits = int(np.clip(1 - np.floor(np.log10(max(error, 1e-9))), 3, 6))
-    reach = 4.0 * error
+    # Half as far again as bets on a normal mean leave.
+    reach = 1.5 * np.sqrt(2.0 * identification.need(level)) * error
     if value - reach <= low <= value <= high <= value + reach:
         return f"{value:.{digits}f} \u00b1 {error:.{digits}f}"
-    return f"{low:.3f} to {high:.3f}"
+    return _ranges.written(low, high)
 
 
 @one_thread

@@ -11,7 +11,7 @@ from scipy import stats
 
 from sampled_book.bundled_log import simulate
 from sampled_book.datasets import bundled_ranks
-from sampled_metrics import Protocol, estimators, evaluation, identification, metric
+from sampled_metrics import Protocol, _ranges, estimators, evaluation, identification, metric
 from sampled_metrics.evaluation import ESTIMATORS, FITTED, UNKNOWN
 from sampled_metrics.identification import Shape
 from sampled_metrics.io import grids, lists, logs
@@ -1208,17 +1208,28 @@ def test_the_row_of_a_recommender_is_that_of_its_estimator():
         ((0.25, 0.0012, 0.248, 0.252), "0.2500 \u00b1 0.0012"),
         ((0.25, 0.01, 0.26, 0.28), "0.260 to 0.280"),  # the estimate is not possible
         ((0.25, 0.01, np.nan, np.nan), ""),
+        ((0.3, 0.0, 0.02766, 0.0281), "0.027 to 0.029"),  # outwards
+        ((0.3, 0.0, 0.1 + 0.2, 0.5), "0.300 to 0.500"),  # ends that are printed exactly
     ],
 )
 def test_what_may_be_quoted_is_the_range_unless_the_error_says_as_much(given, quote):
-    assert evaluation._quote(*given) == quote
+    assert evaluation._quote(*given, 0.95) == quote
+
+
+def test_a_quote_takes_the_confidence_that_was_asked_for():
+    # As sure as that the range of AUC is wider, and the estimate's error says as much.
+    rows = [estimate("bundled", ["auc"], confidence=level).iloc[0] for level in (0.95, 0.999)]
+    assert rows[0].quote == rows[1].quote == f"{rows[0].estimate:.4f} \u00b1 0.0020"
+    assert rows[1].possible_high - rows[1].possible_low > 1.3 * (
+        rows[0].possible_high - rows[0].possible_low
+    )
 
 
 def test_a_correction_is_not_quoted_by_its_error():
     rows = pd.DataFrame({"user": [1, 2], "rank": [1, 3]})
     log = read_log(rows, n_items=1_000, n_negatives=50, replacement=True)
     (row,) = estimate(log, ["recall@10"]).itertuples()
-    assert row.quote == f"{row.possible_low:.3f} to {row.possible_high:.3f}"
+    assert row.quote == _ranges.written(row.possible_low, row.possible_high)
 
 
 def test_the_estimate_favours_none_that_the_reported_metric_alone_does(population):

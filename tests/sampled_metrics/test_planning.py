@@ -202,6 +202,50 @@ def test_what_the_plan_asks_for_is_enough_and_one_less_is_not() -> None:
         assert low < 0.95 <= high
 
 
+def listed(ranks: list[int], estimator: estimators.Estimator) -> tuple[np.ndarray, np.ndarray]:
+    """All sums of the values of some users, and how likely each is."""
+    sums, chances = np.zeros(1), np.ones(1)
+    for rank in ranks:
+        law = estimator.protocol.pmf([rank])[0]
+        sums = np.add.outer(sums, estimator.values).ravel()
+        chances = np.outer(chances, law).ravel()
+    return sums, chances
+
+
+FAR_APART = [
+    ("rank estimate", "ap", Protocol(10_000, 40), [2784], [2401]),
+    ("rank estimate", "rr", Protocol(10_000, 5), [4854], [7190]),
+    ("rank estimate", "ap", Protocol(10_000, 5, replacement=False), [5085], [4618]),
+    ("bias-variance", "ap", Protocol(1_000, 20, replacement=False), [537], [575]),
+    ("least bias", "ap", Protocol(1_000, 20), [3], [919]),
+    ("least bias", "ndcg@10", Protocol(10_000, 12), [2], [9812]),
+    ("rank estimate", "ndcg", Protocol(1_000, 20), [721, 30], [650, 60]),
+    ("rank estimate", "rr", Protocol(10_000, 5), [4649, 9000], [9706, 100]),
+    ("bias-variance", "rr", Protocol(10_000, 8), [3112, 5122, 3365], [2292, 8285, 2349]),
+    ("rank estimate", "ap", Protocol(10_000, 5), [7865, 966, 8898], [6991, 4414, 862]),
+]
+
+
+@pytest.mark.parametrize(("name", "of", "protocol", "first", "second"), FAR_APART)
+def test_few_users_with_values_of_very_different_sizes(
+    name: str, of: str, protocol: Protocol, first: list[int], second: list[int]
+) -> None:
+    estimator = estimators.by_name(name, of, protocol, gamma=1.0)
+    (ours, chances), (theirs, weights) = (listed(r, estimator) for r in (first, second))
+    order = np.argsort(theirs)
+    below = np.append(0.0, np.cumsum(weights[order]))
+    near = 1e-11 * np.abs(ours)
+    ahead, level = (
+        below[np.searchsorted(theirs[order], ours + side, way)]
+        for side, way in ((-near, "left"), (near, "right"))
+    )
+    ahead, level = chances @ ahead, chances @ (level - ahead)
+    found = verdict(first, second, estimator)
+    right = ahead if found.exact > 0 else 1 - ahead - level
+    # Sums whose terms cancel, or nearly, are told from level ones to a share of their terms only.
+    assert (found.probability, found.ties) == pytest.approx((right, level), abs=2e-4)
+
+
 def test_no_more_than_one_copy_of_the_given_users_is_needed_where_one_is_enough() -> None:
     found = verdict([3] * 50, [8] * 50, "naive", "ap", Protocol(1_000, 200))
     assert found.probability > 0.99

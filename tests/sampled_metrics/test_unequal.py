@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.optimize import linprog
 
 import sampled_metrics as sm
-from sampled_metrics import unequal
+from sampled_metrics import _ranges, unequal
 from sampled_metrics.identification import IncompatibleError, Shape, cells, interval
 
 WEIGHTS = {
@@ -287,7 +287,7 @@ def test_an_estimate_of_a_log_says_what_is_possible(way):
         assert (row.possible_low, row.possible_high) == (direct.low, direct.high)
         assert row.possible_low <= of(true, n_items=200).mean() <= row.possible_high
         assert np.isnan(row.estimate)
-        assert row.quote == f"{direct.low:.3f} to {direct.high:.3f}"
+        assert row.quote == _ranges.written(direct.low, direct.high)
     assert "all users' negatives are drawn from the same items" in found.summary()
     said = "auc is reported as a share of the 20 draws" in found.summary()
     assert said == protocol.collapsed

@@ -3,7 +3,7 @@
 
 (() => {
   const sm = window.sampledMetrics;
-  const { el, percent, number, slider, choice, once, plot, scale, ticks, text, build, sentence, mark } = sm.ui;
+  const { el, percent, outward, number, slider, choice, once, plot, scale, ticks, text, build, sentence, mark } = sm.ui;
   const RUNGS = ["nothing", "near the top, deeper ranks have fewer users",
     "… at most 4 times fewer at each doubling of the rank",
     "… at most 2 times fewer at each doubling of the rank",
@@ -19,7 +19,7 @@
     const ends = (found, name) => (fitted() ? found[name].prior[users.value].value.slice(1)
       : found[name][users.value][rung.value]);
     const range = (found, name) => {
-      const [low, high] = (ends(found, name) ?? []).map((v) => percent(v));
+      const pair = ends(found, name), [low, high] = pair ? outward(pair, 1, "%") : [];
       return fitted() ? `${percent(found[name].prior[users.value].value[0])} (${low} to ${high})`
         : low ? `${low} to ${high}` : "refused";
     };

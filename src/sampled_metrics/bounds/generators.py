@@ -227,7 +227,8 @@ class Generators:
             inside = np.clip(upto[:, np.newaxis] - self._starts, 0.0, None)
             users = -np.diff(inside, axis=1) / upto[:, np.newaxis]
         else:
-            users = np.add.reduceat(self._mixed, self._starts, axis=1)[:, :-1]
+            sums = np.pad(np.cumsum(self._mixed, axis=1), ((0, 0), (1, 0)))
+            users = np.diff(sums[:, self._starts], axis=1)
         found = np.zeros((users.shape[1] - 1, self.last.size))
         found[:, : self.spread] = (users[:, 1:] - 2.0 / self._steepness * users[:, :-1]).T
         return found
