@@ -954,7 +954,7 @@ def test_steepness_is_the_largest_of_the_ladder_that_holds():
                     k,
                 )
                 assert alone.sentences == [
-                    f"A beats B on NDCG@10 (at most {k:g} times per doubling; simulated)."
+                    f"A beats B on NDCG@10 (at most {k:g} times per doubling; proved)."
                 ]
     assert {2.0, np.inf} < found  # and nothing, where they are too alike
 
@@ -1160,7 +1160,7 @@ def test_a_difference_beyond_any_bias_is_a_verdict():
     log = drawn(population, 300, 300, 50, rng)
     (row,) = compare(log, "recall@10").itertuples()
     assert (row.verdict, row.assumption, row.steepness) == ("B beats A", "none", np.inf)
-    assert row.warrant == evaluation._BY_LIKELIHOOD
+    assert row.warrant == "proved"
     assert compare(log, "auc")[["assumption", "warrant"]].values.tolist() == [["none", "proved"]]
     assert row.possible_high < 0
 
