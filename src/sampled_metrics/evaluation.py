@@ -638,16 +638,16 @@ def _decided(
     pmf = {name: mass @ protocol.pmf(ranks) for name, (ranks, mass) in masses.items()}
     # A hundredth is spread evenly, so that no sampled rank ruins a bet.
     laws = (0.99 * np.array([pmf[name] for name in names]) + 0.01 / (m + 1)) @ hats(m)
-    made = bets.build(parts, shape, 2.0 * wanted, users, [laws])
+    made = bets.build(parts, shape, bets.SUM_NEED * wanted, users, [laws])
     values = made.values(bets.Rows(np.zeros(m + 1, dtype=np.int64), np.arange(m + 1)))
-    mean, many = made.certificates[:, 0], len(names)
+    sums = bets.Sums.of(made, made.certificates[:, 0], made.certificates[:, 0])
     found = []
     for pair in pairs:
         for a, b in (pair, pair[::-1]):
-            over, under = names.index(a), many + names.index(b)
-            ratio = made.slope[over] / made.slope[under]
-            both = np.log(np.add.outer(values[over], ratio * values[under]))
-            growth = pmf[a] @ both @ pmf[b] - np.log(mean[over] + ratio * mean[under])
+            place = names.index(a) * len(names) + names.index(b)
+            over, under = values[sums.over[place]], values[sums.under[place]]
+            both = np.add.outer(over, sums.ratio[place] * under) - sums.less[place]
+            growth = pmf[a] @ np.log(both) @ pmf[b] - np.log(sums.mean[place])
             if users * growth >= wanted:
                 found.append(pair)
                 break
@@ -720,31 +720,27 @@ class _Judge:
         """
         sample = self.sample
         users = sample.users[pairs[0][0]]
-        # Each of the two bets is half of the sum, and gains a quarter of what it would alone.
-        made = bets.build(self.parts, shape, 2.0 * self.wanted, users * times)
+        made = bets.build(self.parts, shape, bets.SUM_NEED * self.wanted, users * times)
         each = made.values(sample.betted) / sample.relevant
-        over, under = np.flatnonzero(made.sign > 0), np.flatnonzero(made.sign < 0)
-        ratio = np.divide.outer(made.slope[over], made.slope[under])
         mean = {name: sample.certificate(made, name) for pair in pairs for name in pair}
         found = {}
         for pair in pairs:
             for a, b in (pair, pair[::-1]):
-                logs = np.empty(ratio.shape)
+                sums = bets.Sums.of(made, mean[a], mean[b])
+                logs = np.empty(sums.slope.size)
                 if sample.alone:
                     first, second, counts = sample.pairs(a, b)
-                for i, j in np.ndindex(ratio.shape):
+                choices = zip(sums.over, sums.under, sums.ratio, sums.less, strict=True)
+                for place, (over, under, ratio, less) in enumerate(choices):
                     if sample.alone:
-                        both = each[over[i], first] + ratio[i, j] * each[under[j], second]
-                        logs[i, j] = counts @ np.log(both)
+                        both = each[over, first] + ratio * each[under, second]
+                        logs[place] = counts @ np.log(both - less)
                     else:
-                        parts = {a: each[over[i]], b: ratio[i, j] * each[under[j]]}
-                        logs[i, j] = sum(n @ np.log(v) for v, n in sample.values(parts))
-                certificate = mean[a][over][:, np.newaxis] + ratio * mean[b][under]
-                slope = np.repeat(made.slope[over], under.size)
-                found[a, b] = bets.Evidence(
-                    np.ones(slope.size, dtype=np.int64), slope, certificate.ravel(), logs.ravel(),
-                    float(users),
-                )  # fmt: skip
+                        parts = {a: each[over], b: ratio * each[under]}
+                        of_users = sample.values(parts)
+                        logs[place] = sum(n @ np.log(v - less) for v, n in of_users)
+                ones = np.ones(logs.size, dtype=np.int64)
+                found[a, b] = bets.Evidence(ones, sums.slope, sums.mean, logs, float(users))
         return found
 
     def _users_needed(

@@ -68,6 +68,9 @@ _GUESSED = 3.0
 #: Catalogue sizes that differ by at most this factor, positions and numbers of relevant items by
 #: the next, share a function; so do groups with a smaller share of the users than the last.
 _ALIKE, _ALIKE_SETS, _FEW = 1.1, 2.0, 0.03
+#: Sums of two bets have slopes for this part of the need. This part of their mean certificate is
+#: taken away, but no more of their least value than the last.
+SUM_NEED, _TAKEN, _LEFT = 0.15, 0.75, 0.95
 #: How often the slopes are changed, and how often generators are added to a fit.
 _SLOPES, _FITS, _MORE = 4, 3, 30
 #: How near its optimum a fit comes, and how much of a user's need a certificate may lose.
@@ -561,6 +564,47 @@ def _peaks(values: FloatArray, above: float) -> IntArray:
     falls = np.append(values[:-1] >= values[1:], True)
     found = np.flatnonzero(rises & falls & (values > above))
     return np.asarray(found[np.argsort(-values[found])[:_MORE]])
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Bets that one metric is larger than another, on the sampled ranks of both.
+
+    A bet that the first is larger, plus a bet that the second is smaller: at equal prices of the
+    two metrics its expectation is at most the sum of the certificates, plus the price times the
+    first metric less the second, however the ranks of a user depend on each other. A constant is
+    taken away from both sides. That raises the stake: a sum of two bets moves half as much as
+    either, so what is left of it must move more.
+
+    Attributes
+    ----------
+    over, under : ndarray of int, shape (sums,)
+        The bet on the first metric, and that on the second.
+    ratio : ndarray of float, shape (sums,)
+        What the second bet is multiplied by.
+    slope, mean : ndarray of float, shape (sums,)
+        Of the sum, as :class:`Evidence` has them.
+    less : ndarray of float, shape (sums,)
+        What is taken away.
+    """
+
+    over: IntArray
+    under: IntArray
+    ratio: FloatArray
+    slope: FloatArray
+    mean: FloatArray
+    less: FloatArray
+
+    @classmethod
+    def of(cls, bets: Bets, first: FloatArray, second: FloatArray) -> Sums:
+        """All sums, from the mean certificates of the users' rows with either recommender."""
+        sides = np.flatnonzero(bets.sign > 0), np.flatnonzero(bets.sign < 0)
+        over, under = (each.ravel() for each in np.meshgrid(*sides, indexing="ij"))
+        ratio = bets.slope[over] / bets.slope[under]
+        mean = first[over] + ratio * second[under]
+        least = np.min([np.ones(bets.sign.size), *(each.min(axis=1) for each in bets.functions)], 0)
+        less = np.minimum(_TAKEN * mean, _LEFT * (least[over] + ratio * least[under]))
+        return cls(over, under, ratio, bets.slope[over], mean - less, less)
 
 
 @dataclass(frozen=True, eq=False)

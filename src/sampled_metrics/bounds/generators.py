@@ -322,9 +322,9 @@ class Generators:
         gaps: FloatArray = np.stack(sides).astype(float)
         bound, single = best, left >= self.spread
         for turn in range(_ROUNDS):
-            low, high, start, end, least = gaps
-            wide = high - low > 1
-            over = np.maximum(start, end) + np.where(wide, bend * (high - low) ** 2, 0.0) - least
+            width = gaps[1] - gaps[0]
+            wide = width > 1.0
+            over = np.maximum(gaps[2], gaps[3]) - gaps[4] + np.where(wide, bend * width**2, 0.0)
             far = (over > best + near) & wide & single & (turn < _ROUNDS - 1)
             bound = max(bound, float(over[~far].max(initial=bound)))
             if not far.any():
