@@ -342,8 +342,8 @@ def compare(
     taken into account by how their contributions vary together (chandler2007). Each way judges
     all pairs at once by Holm's procedure (holm1979). The chance that any of its verdicts on the
     pairs of this comparison is wrong is at most 1 - confidence, if its assumption holds. The
-    column warrant says why: "proved" for any number of users, or by simulation. "A beats B" is also
-    wrong if the two are equal. The log's users are taken as drawn at random from a population, and
+    column warrant says why: "proved", for any number of users. "A beats B" is also wrong if the two
+    are equal. The log's users are taken as drawn at random from a population, and
     a verdict is on the exact metrics of that population; negatives are drawn anew for each user. A
     verdict that assumes nothing of the ranks also holds for the average over the log's own users.
     One under an assumption need not: the ranks of a few users seldom fall as those of a population.
@@ -377,8 +377,8 @@ def compare(
         differences that the sample leaves possible under the assumption of the verdict, or under
         the strongest there is, 0 not among them beside a verdict; verdict: "A beats B", "B beats
         A" with their names, or `UNKNOWN`; assumption: the one that the verdict stands on, as above;
-        warrant: why the verdict is right as often as the confidence says, "proved", "simulated" or
-        "large sample" (both are empty if there is no verdict); steepness: the largest k, infinite
+        warrant: why the verdict is right as often as the confidence says, "proved" or "large sample"
+        (both are empty if there is no verdict); steepness: the largest k, infinite
         if any will do; likely: the one ahead by the estimate, if its standard error
         leaves no doubt, which is no verdict, since its bias is not in it; shown: the smallest
         difference that this log could have shown under `shape`, roughly; users_needed: how many

@@ -214,10 +214,10 @@ class Estimates(Result):
     X            auc       0.8920    0.8920          0.0020  0.887 to 0.897  0.8920 ± 0.0020
     Y            auc       0.8522    0.8522          0.0024  0.846 to 0.858  0.8522 ± 0.0024
     Z            auc       0.7481    0.7481          0.0033  0.738 to 0.758  0.7481 ± 0.0033
-    possible: no assumption on the ranks; simulated
+    possible: no assumption on the ranks; proved
     >>> row = found.to_latex().splitlines()[4].split(" & ")
     >>> row[5:8]
-    ['0.887 to 0.897', 'none', 'simulated']
+    ['0.887 to 0.897', 'none', 'proved']
     """
 
     @property
@@ -361,10 +361,11 @@ class Comparison(Result):
             return [f"possible: {promise(NONE, warrant)}", f"assuming {assumed}"]
         if assumed == "nothing":
             return [f"possible: {promise(NONE, warrant)}"]
-        return [
-            f"possible: under the assumption of the verdict, and without a verdict assuming "
-            f"{assumed}; {warrant}"
-        ]
+        given = self.frame["verdict"] != "unknown"
+        ways = ["under the assumption of the verdict"] if given.any() else []
+        if not given.all():
+            ways.append(f"without a verdict, assuming {assumed}" if ways else f"assuming {assumed}")
+        return [f"possible: {'; '.join(ways)}; {warrant}"]
 
     def to_html(self) -> str:
         from . import html

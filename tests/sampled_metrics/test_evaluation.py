@@ -595,6 +595,7 @@ def test_nothing_beside_a_verdict_contradicts_it(population, of):
             assert not given or row.verdict.startswith(row.first) == (row.possible_low >= 0)
             assert row.possible_low <= truth[row.first] - truth[row.second] <= row.possible_high
             assert given == (row.assumption != "") == (not np.isnan(row.steepness))
+            assert given == (row.warrant != "")
             assert (row.assumption == "none" or np.isnan(row.steepness)) or row.steepness >= 1.5
             assert not given or row.likely == ""
             assert not given or pd.isna(row.users_needed)
@@ -953,7 +954,7 @@ def test_steepness_is_the_largest_of_the_ladder_that_holds():
                     k,
                 )
                 assert alone.sentences == [
-                    f"A beats B on NDCG@10 (at most {k:g} times per doubling; simulated)."
+                    f"A beats B on NDCG@10 (at most {k:g} times per doubling; proved)."
                 ]
     assert {2.0, np.inf} < found  # and nothing, where they are too alike
 
@@ -1027,6 +1028,12 @@ def test_a_shape_that_the_sample_contradicts_is_not_assumed():
     (note,) = found.notes
     assert note.startswith("the ranks of deep contradict the assumption that deeper ranks have fe")
     assert free.notes == ()
+    assumed = dict(found.frame[["recommender", "assumption"]].itertuples(index=False, name=None))
+    assert assumed.pop("deep") == "none"
+    assert assumed == dict.fromkeys("AB", "decreasing at the top")
+    assert set(free.frame["assumption"]) == {"none"}
+    assert any(line.startswith("possible for recall@10 of A, B: decr") for line in found.promises())
+    assert any(line.startswith("possible for recall@10 of deep: no ") for line in found.promises())
     ends = ["possible_low", "possible_high"]
     both = [one.frame.set_index("recommender")[ends] for one in (found, free)]
     # (Alone and beside others the same programme stops at other digits.)
@@ -1051,6 +1058,9 @@ def test_nothing_is_assumed_of_users_with_several_relevant_items():
     log = read_log(table, n_items=100, n_negatives=9, replacement=True)
     found = [evaluation.estimate(log, ["recall@10"], shape=s) for s in ("decreasing", None)]
     assert found[0].settings["assumed"] == "nothing"
+    assert set(found[0].frame["assumption"]) == {"none"}
+    assert found[0].frame["warrant"].ne("").all()
+    assert set(evaluation.estimate(log, ["auc"]).frame["warrant"]) == {"proved"}  # by bets
     pd.testing.assert_frame_equal(found[0].frame, found[1].frame)
     with pytest.raises(ValueError, match="shape must be a Shape, 'decreasing' or None, got 'flat'"):
         evaluation.estimate(log, ["ap"], shape="flat")
@@ -1147,8 +1157,11 @@ def test_items_of_a_user_that_move_together_widen_what_is_possible():
 def test_a_difference_beyond_any_bias_is_a_verdict():
     rng = np.random.default_rng(5)
     population = {"A": np.full(50, 200), "B": rng.integers(1, 5, 50)}
-    (row,) = compare(drawn(population, 300, 300, 50, rng), "recall@10").itertuples()
+    log = drawn(population, 300, 300, 50, rng)
+    (row,) = compare(log, "recall@10").itertuples()
     assert (row.verdict, row.assumption, row.steepness) == ("B beats A", "none", np.inf)
+    assert row.warrant == "proved"
+    assert compare(log, "auc")[["assumption", "warrant"]].values.tolist() == [["none", "proved"]]
     assert row.possible_high < 0
 
 
@@ -1183,6 +1196,7 @@ def test_what_is_possible_holds_the_exact_metric_of_the_population(population):
     pd.testing.assert_frame_equal(bare[kept], table[kept])
     missing = bare[["possible_low", "possible_high"]].isna().all(axis=1) & (bare["quote"] == "")
     assert missing.all()
+    assert (bare[["assumption", "warrant"]] == "").all(axis=None)
 
 
 def test_the_row_of_a_recommender_is_that_of_its_estimator():
