@@ -237,9 +237,9 @@ def maximum_entropy(
     multipliers = np.where(seen > 0, 1.0, 0.0)
     # Nearly all the way with sums over few ranks, and the last step, and the proof, with all.
     few = _Quadrature.of(law)
-    for i, step in enumerate(path):
-        enough = 1e-3 * _ENOUGH if i == path.size - 1 else 1e-3
-        multipliers, mass, gap = _tilted(few, seen, users / float(step), multipliers, enough)
+    for step in path:
+        multipliers, mass, gap = _tilted(few, seen, users / float(step), multipliers, 1e-3)
+    multipliers, mass, gap = _tilted(few, seen, users / weight, multipliers, _ENOUGH, last=True)
     if isinstance(few, _Quadrature):
         multipliers, mass, gap = _tilted(law, seen, users / weight, multipliers, _ENOUGH)
     q = np.maximum(law.marginal(mass), 0.0)
@@ -363,11 +363,18 @@ class _Quadrature:
 
 
 def _tilted(
-    law: AllRanks | _Quadrature, seen: FloatArray, worth: float, start: FloatArray, enough: float
+    law: AllRanks | _Quadrature,
+    seen: FloatArray,
+    worth: float,
+    start: FloatArray,
+    enough: float,
+    last: bool = False,
 ) -> tuple[FloatArray, FloatArray, float]:
     """Minimise the dual for a log-likelihood per user that counts `worth` times the entropy.
 
-    Multipliers are in units of `worth`. Returns them, the masses, and the duality gap.
+    Multipliers are in units of `worth`. Returns them, the masses, and the duality gap. The gap is
+    of the order of the square of the masses' errors, so `last` asks for one more step after it is
+    below `enough`: convergence is quadratic, and only rounding errors are left.
     """
     on = seen > 0
     at = start.copy()
@@ -382,18 +389,24 @@ def _tilted(
         return top + float(np.log(total)) + barrier, mass / total
 
     value, mass = dual(at)
+    finished = False
     for _ in range(_STEPS):
         q = np.maximum(law.marginal(mass), _TINY)
         gap = (
             value - _entropy(mass) - float(np.sum(mass * log_weights)) - worth * _mean_log(seen, q)
         )
-        if gap < enough * worth:
+        near = gap < enough * worth
+        if finished or (near and not last):
             break
         gradient = (q[on] - seen[on] / at[on]) * worth
         covariance = law.products(mass)[np.ix_(on, on)] - np.outer(q[on], q[on])
         hessian = worth**2 * covariance + np.diag(worth * seen[on] / at[on] ** 2)
         step = np.zeros_like(at)
         step[on] = -np.linalg.solve(hessian, gradient)
+        if near and (at[on] + step[on] > 0).all():
+            at, finished = at + step, True
+            value, mass = dual(at)
+            continue
         slope = float(gradient @ step[on])
         if -slope < 1e-14 * worth:
             break
