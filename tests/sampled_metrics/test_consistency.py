@@ -316,7 +316,7 @@ def test_verdict_is_right_as_often_as_it_says() -> None:
     right = float(np.mean(np.sign(a - b) == np.sign(found.exact)))
     assert 0.6 < found.probability < 0.99
     error = np.sqrt(found.probability * (1 - found.probability) / runs)
-    assert abs(right - found.probability) < 4 * error
+    assert right == pytest.approx(found.probability, abs=4 * error)
 
 
 def shares(first: list[int], second: list[int], estimator: Estimator) -> tuple[float, float]:
