@@ -86,6 +86,14 @@ ONCE = {
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shown", type=Path, help="folder to write what is shown of results to")
+    parser.addoption("--margins", type=Path, help="folder to note passed tests and margins in")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if folder := config.getoption("--margins"):
+        from tests.rounding.margins import Recorder
+
+        config.pluginmanager.register(Recorder(folder))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

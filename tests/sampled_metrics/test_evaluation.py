@@ -253,20 +253,31 @@ def several_recommenders(users, same_users):
 
 
 def check_by_leaving_out(rows, of, same_users, close, **sizes):
-    """Hold standard errors against Tukey's jackknife: users left out with all of their rows."""
+    """Hold standard errors against a jackknife: users left out, and counted twice.
+
+    Tukey's, which only leaves out, is off by the curvature of the fit, as 1 over the users. Half
+    the difference between counting a user twice and not at all is free of it.
+    """
 
     def fitted(kept):
         log = read_log(kept, replacement=True, **sizes)
         return estimate(log, [of], estimators=FITTED[:2], gamma=0.1)
 
     found = fitted(rows)
-    left = [fitted(rows[rows["user"] != user])["value"] for user in rows["user"].unique()]
-    left = np.array(left)
+    users = rows.groupby("recommender")["user"].nunique().max()  # of each, as of the other
+    changes = []
+    for user in rows["user"].unique():
+        own = rows["user"] == user
+        twice = pd.concat([rows, rows[own].assign(user=10_000)])
+        changes.append((fitted(twice)["value"] - fitted(rows[~own])["value"]) / 2)
+    changes = np.array(changes)
 
-    def spread(of):
-        return np.sqrt((len(of) - 1) * of.var(axis=0))
+    def spread(of):  # a user of the other recommender changes nothing
+        influence = (users - 1 / users) * of
+        squares = (influence**2).sum(axis=0) - influence.sum(axis=0) ** 2 / users
+        return np.sqrt(squares / users / (users - 1))
 
-    np.testing.assert_allclose(found["standard_error"], spread(left), rtol=close)
+    np.testing.assert_allclose(found["standard_error"], spread(changes), rtol=close)
     for name in FITTED[:2] if same_users else ():
         log = read_log(rows, replacement=True, **sizes)
         compared = evaluation.compare(log, of, estimator=name, gamma=0.1)
@@ -274,7 +285,7 @@ def check_by_leaving_out(rows, of, same_users, close, **sizes):
             "users have 6 to 8 negatives: priors are fitted to 6 of each"
         ]
         (row,) = compared.frame.itertuples()
-        apart = left[:, found["estimator"] == name] @ [1, -1]
+        apart = changes[:, found["estimator"] == name] @ [1, -1]
         assert row.standard_error == pytest.approx(spread(apart), rel=close), name
 
 
@@ -1211,7 +1222,7 @@ def test_the_row_of_a_recommender_is_that_of_its_estimator():
     low, high = every.loc[("auc", "naive"), ["low", "high"]]
     # Six users of whom few are far from the rest: Student's interval promises less.
     assert 0 <= auc.possible_low < auc.estimate < auc.possible_high <= 1
-    assert auc.possible_high - auc.possible_low == pytest.approx(high - low, rel=0.3)
+    assert 0.7 * (high - low) < auc.possible_high - auc.possible_low < 1.3 * (high - low)
 
 
 @pytest.mark.parametrize(
