@@ -8,7 +8,7 @@
 prints a Markdown table of the logs that missed. ``--search`` tries populations at random with a few
 logs each, and draws fresh logs of the 20 that came nearest to a miss; with ``--compare``, pairs of
 populations. Lines of a finished cell or population are kept in the file ``--output``, and a run
-that is started again with the same seed goes on from there.
+that is started again with the same seed goes on from there, if it asks for no more logs.
 
 A log is missed if its interval does not hold the exact metric, or if it is refused although the
 assumption is true. A pair is missed if it has a verdict that is wrong; one between equal metrics is
@@ -441,7 +441,7 @@ def run_cells(given: argparse.Namespace) -> None:
         of = f"compare, {case.metric}" if case.paired else case.metric
         if len(done):
             same = (done["cell"] == case.name) & (done["metric"] == of)
-            same &= (done["assumption"] == case.assumed) & (done["logs"] == given.logs)
+            same &= (done["assumption"] == case.assumed) & (done["logs"] >= given.logs)
             if same.any():
                 rows.append(done[same].iloc[-1].to_dict())
                 continue
@@ -449,7 +449,9 @@ def run_cells(given: argparse.Namespace) -> None:
         rows.append(row(case, given.logs, given.seed))
         keep(given.output, rows[-1])
         took = time.process_time() - start
-        print(f"{case.name}: {rows[-1]['missed']} of {given.logs}, {took:.0f} s", flush=True)
+        refused = f" ({rows[-1]['refused']} refused)" if rows[-1]["refused"] else ""
+        missed = f"{rows[-1]['missed']} of {given.logs}{refused}"
+        print(f"{case.name}, {of}, {case.assumed}: {missed}, {took:.0f} s", flush=True)
     table = pd.DataFrame(rows)
     if given.before:
         table = beside(table, pd.read_csv(given.before))
@@ -626,7 +628,7 @@ def run_search(given: argparse.Namespace) -> None:
     again = given.output and given.output.with_suffix(".worst.csv")
     before, rows = kept(again), []
     for _, i in worst:
-        if len(before) and ((before["number"] == i) & (before["logs"] == given.logs)).any():
+        if len(before) and ((before["number"] == i) & (before["logs"] >= given.logs)).any():
             rows.append(before[before["number"] == i].iloc[-1].to_dict())
             continue
         case = at_random(np.random.default_rng([given.seed, i, paired]), paired)
