@@ -350,8 +350,16 @@ def cells() -> list[Case]:
             more = ", fixed" if fixed else ""
             add(f"half at 1, half at 11, n = 1,000, {users:,} users{more}", 1_000, users,
                 lambda n: spikes(n, {1: 0.5, 11: 0.5}), 100, "recall@10", fixed=fixed)  # fmt: skip
-    add("91% at 11, 9% at 1, n = 1,000, 300,000 users", 1_000, 300_000,
-        lambda n: spikes(n, {11: 0.91, 1: 0.09}), 100, "recall@10")  # fmt: skip
+    for n, m, users, at, of in (
+        (1_000, 100, 300_000, {11: 0.91, 1: 0.09}, "recall@10"),
+        (100, 20, 300_000, {11: 0.43, 5: 0.34, 99: 0.23}, "ndcg@5"),
+        (200, 100, 300_000, {5: 0.89, 51: 0.11}, "rr"),
+        (1_000, 20, 300_000, {39: 0.97, 1: 0.03}, "ap"),
+        (100, 50, 3_000, {1: 0.64, 3: 0.27, 6: 0.09}, "ndcg@10"),
+    ):
+        text = ", ".join(f"{share:.0%} at {rank}" for rank, share in at.items())
+        add(f"{text}, n = {n:,}, {users:,} users", n, users, lambda n, at=at: spikes(n, at), m,
+            of)  # fmt: skip
     add("even, n = 1,000, 3,000 users", 1_000, 3_000, lambda n: spread(n, np.ones(n)), 10, "ndcg@5",
         {})  # fmt: skip
     add("even to rank 100, n = 200, 3,000 users, distinct negatives", 200, 3_000,
