@@ -131,12 +131,14 @@ def logs(case: Case, draws: int, rng: np.random.Generator) -> Iterator[list[np.n
     made: list[Callable[[], np.ndarray]] = []
     for group in case.groups:
         protocol = Protocol(group.n_items, case.m, replacement=case.replacement)
-        found = np.clip(protocol.pmf(group.ranks), 0.0, None)
+        users = group.fixed() if case.fixed else group.shares
+        some = users > 0
+        found = np.clip(protocol.pmf(group.ranks[some]), 0.0, None)
         if case.fixed:
-            users, found = group.fixed(), found / found.sum(axis=1, keepdims=True)
-            made.append(lambda u=users, p=found: rng.multinomial(u, p).sum(axis=0))
+            found, each = found / found.sum(axis=1, keepdims=True), users[some]
+            made.append(lambda u=each, p=found: rng.multinomial(u, p).sum(axis=0))
         else:
-            mixed = group.shares @ found
+            mixed = users[some] @ found
             mixed /= mixed.sum()
             made.append(lambda u=group.users, p=mixed: rng.multinomial(u, p))
     for _ in range(draws):
