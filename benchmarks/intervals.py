@@ -40,8 +40,8 @@ from sampled_metrics.identification import IncompatibleError, Shape, interval
 
 CONFIDENCE = 0.95
 METRICS = ("recall@1", "recall@10", "ndcg@5", "ndcg@10", "ap", "rr")
-#: Logs of each population that the search looks at, and how many populations it draws anew.
-LOOKED, WORST = 30, 20
+#: Logs of each population, or pair, that the search looks at, and how many it draws anew.
+LOOKED, LOOKED_PAIRS, WORST = 30, 12, 20
 #: At this confidence more verdicts are wrong, so that a few logs show which pairs are hostile.
 ROUGH = 0.6
 
@@ -435,16 +435,22 @@ def markdown(table: pd.DataFrame) -> str:
 
 
 def beside(table: pd.DataFrame, before: pd.DataFrame) -> pd.DataFrame:
-    """The misses and widths of two files, side by side; the logs are the later one's."""
+    """The misses and widths of two files, side by side; the limit is for the later one's logs."""
     names = ["cell", "assumption", "metric"]
-    earlier = before[[*names, "logs", "missed", "width"]]
-    both = table.merge(earlier, on=names, how="left", suffixes=("", " before"))
-    both["before"] = [
-        "" if pd.isna(a) else f"{a:.0f} of {b:.0f}"
-        for a, b in zip(both["missed before"], both["logs before"], strict=True)
-    ]
-    columns = [*names, "before", "logs", "missed", "refused", "limit", "width before", "width"]
-    return both[columns]
+
+    def said(found: pd.DataFrame) -> list[str]:
+        return [
+            f"{missed} of {logs}" + (f", {refused} refused" if refused else "")
+            for missed, logs, refused in zip(
+                found["missed"], found["logs"], found["refused"], strict=True
+            )
+        ]
+
+    earlier = before[[*names, "width"]].assign(before=said(before))
+    later = table[[*names, "limit", "width"]].assign(after=said(table))
+    both = later.merge(earlier, on=names, how="left", suffixes=(" after", " before"))
+    both["before"] = both["before"].fillna("")
+    return both[[*names, "before", "after", "limit", "width before", "width after"]]
 
 
 def run_cells(given: argparse.Namespace) -> None:
@@ -628,7 +634,7 @@ def run_search(given: argparse.Namespace) -> None:
         case, start = at_random(np.random.default_rng([given.seed, i, paired]), paired), time.time()
         rng = np.random.default_rng([given.seed, i, paired, 1])
         if paired:
-            table = verdicts(case, LOOKED, rng, ROUGH)
+            table = verdicts(case, LOOKED_PAIRS, rng, ROUGH)
             scores[i] = 1e-3 * nearness(table) - float(table["missed"].mean())
         else:
             table = judged(case, LOOKED, rng)
