@@ -400,6 +400,7 @@ def row(case: Case, draws: int, seed: int) -> dict[str, Any]:
         "cell": case.name,
         "assumption": case.assumed,
         "metric": f"compare, {case.metric}" if case.paired else case.metric,
+        "m": case.m,
         "logs": draws,
         "missed": int(table["missed"].sum()),
         "refused": int(table["refused"].sum()),
@@ -447,10 +448,10 @@ def beside(table: pd.DataFrame, before: pd.DataFrame) -> pd.DataFrame:
         ]
 
     earlier = before[[*names, "width"]].assign(before=said(before))
-    later = table[[*names, "limit", "width"]].assign(after=said(table))
+    later = table[[*names, "m", "limit", "width"]].assign(after=said(table))
     both = later.merge(earlier, on=names, how="left", suffixes=(" after", " before"))
     both["before"] = both["before"].fillna("")
-    return both[[*names, "before", "after", "limit", "width before", "width after"]]
+    return both[[*names, "m", "before", "after", "limit", "width before", "width after"]]
 
 
 def run_cells(given: argparse.Namespace) -> None:
