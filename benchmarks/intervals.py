@@ -15,9 +15,9 @@ assumption is true. A pair is missed if it has a verdict that is wrong; one betw
 wrong, too. The limit is the number of misses that is exceeded in one of 1,000 runs if exactly 5% of
 the intervals miss.
 
-Some populations are drawn from anew for each log. In others, the *fixed* ones, each log has the
-same true ranks and other negatives: that is only tried where nothing is assumed, because an
-assumption is on the population.
+Some populations are drawn from anew for each log. In others, the *fixed* ones, all logs
+have the same true ranks and each log has other negatives. We fix ranks only where nothing is
+assumed, because an assumption is on the population.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from sampled_metrics.identification import IncompatibleError, Shape, interval
 CONFIDENCE = 0.95
 METRICS = ("recall@1", "recall@10", "ndcg@5", "ndcg@10", "ap", "rr")
 #: Logs of each population, or pair, that the search looks at, and how many it draws anew.
-LOOKED, LOOKED_PAIRS, WORST = 30, 12, 20
+FEW_LOGS, FEW_PAIRS, WORST = 30, 12, 20
 #: At this confidence more verdicts are wrong, so that a few logs show which pairs are hostile.
 ROUGH = 0.6
 
@@ -126,7 +126,7 @@ class Case:
 # --- drawing --------------------------------------------------------------------------------------
 
 
-def logs(case: Case, draws: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
+def drawn_counts(case: Case, draws: int, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
     """Users with 0, 1, ..., m negatives above their item, an array for each group."""
     made: list[Callable[[], np.ndarray]] = []
     for group in case.groups:
@@ -148,13 +148,13 @@ def logs(case: Case, draws: int, rng: np.random.Generator) -> Iterator[list[np.n
 def negatives_above(
     above: np.ndarray, among: np.ndarray, m: np.ndarray, replacement: bool, rng: np.random.Generator
 ) -> np.ndarray:
-    """How many of some draws are from the items above, among all that are left."""
+    """How many of the m draws from the items that are left are above the held-out item."""
     if not replacement:
         return rng.hypergeometric(above, among - above, m)
     return rng.binomial(m, np.minimum(above / np.maximum(among, 1), 1.0))
 
 
-def pairs(case: Case, draws: int, rng: np.random.Generator) -> Iterator[pd.DataFrame]:
+def drawn_pairs(case: Case, draws: int, rng: np.random.Generator) -> Iterator[pd.DataFrame]:
     """The rows of two recommenders, with the number of users who have the same."""
     for _ in range(draws):
         parts = []
@@ -183,11 +183,11 @@ def pairs(case: Case, draws: int, rng: np.random.Generator) -> Iterator[pd.DataF
 # --- judging --------------------------------------------------------------------------------------
 
 
-def judged(case: Case, draws: int, rng: np.random.Generator) -> pd.DataFrame:
+def interval_results(case: Case, draws: int, rng: np.random.Generator) -> pd.DataFrame:
     """A row for each log: its interval (empty if refused), and whether that misses."""
     exact, rows = float(case.exact()), []
     protocols = [Protocol(g.n_items, case.m, replacement=case.replacement) for g in case.groups]
-    for counts in logs(case, draws, rng):
+    for counts in drawn_counts(case, draws, rng):
         try:
             found = interval(counts, protocols, case.metric, CONFIDENCE, shape=case.shape)
             rows.append((found.low, found.high))
@@ -199,19 +199,19 @@ def judged(case: Case, draws: int, rng: np.random.Generator) -> pd.DataFrame:
     return table.assign(missed=~inside, exact=exact)
 
 
-def verdicts(
+def comparison_results(
     case: Case, draws: int, rng: np.random.Generator, confidence: float = CONFIDENCE
 ) -> pd.DataFrame:
     """A row for each pair of logs: the range of the difference, and whether the verdict is wrong.
 
-    A verdict that assumes more than the case does, a fall that is not too steep, is no miss.
+    A verdict that assumes a gentler fall than the case does is not counted, right or wrong.
     """
     first, second = case.exact()
     gap = first - second
     better = "A beats B" if gap > 1e-9 else "B beats A" if gap < -1e-9 else ""
     most = (case.assumption or {}).get("steepness", np.inf)
     rows = []
-    for frame in pairs(case, draws, rng):
+    for frame in drawn_pairs(case, draws, rng):
         log = read_log(frame, n_negatives=case.m, replacement=case.replacement)
         try:
             found = compare(log, case.metric, shape=case.shape, confidence=confidence).frame.iloc[0]
@@ -225,11 +225,11 @@ def verdicts(
     return table.assign(exact=gap)
 
 
-def nearness(table: pd.DataFrame) -> float:
+def end_margin(table: pd.DataFrame) -> float:
     """How near the exact metric is to an end, in widths: low for a hostile population.
 
-    Ends that nothing could move beyond the exact metric do not count. Of all logs the lowest tenth
-    is taken.
+    An end at 0 or 1 does not count, since the exact metric cannot be beyond it. The score is the
+    10% quantile over the logs.
     """
     width = np.maximum(table["high"] - table["low"], 1e-9)
     below = (table["exact"] - table["low"]).where(table["low"] > 1e-9, np.inf)
@@ -254,7 +254,7 @@ def spread(n: int, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.arange(1, some.size + 1), some / some.sum()
 
 
-def with_last(
+def partly_deep(
     n: int, head: tuple[np.ndarray, np.ndarray], share: float, last: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """A part of the users at one deep rank, by default the last, and the others as given."""
@@ -265,7 +265,7 @@ def with_last(
 Ranks = Callable[[int], tuple[np.ndarray, np.ndarray]]
 
 
-def grouped(sizes: np.ndarray, users: int, ranks: Ranks) -> tuple[Group, ...]:
+def groups_of(sizes: np.ndarray, users: int, ranks: Ranks) -> tuple[Group, ...]:
     """Users spread evenly over catalogue sizes, which may repeat."""
     each = users // sizes.size + (np.arange(sizes.size) < users % sizes.size)
     kinds, kind = np.unique(sizes, return_inverse=True)
@@ -274,7 +274,7 @@ def grouped(sizes: np.ndarray, users: int, ranks: Ranks) -> tuple[Group, ...]:
     return tuple(Group(n, count, *ranks(n)) for n, count in some if count)
 
 
-def between(low: int, high: int, many: int) -> np.ndarray:
+def geometric_sizes(low: int, high: int, many: int) -> np.ndarray:
     return np.geomspace(low, high, many).round().astype(int)
 
 
@@ -295,14 +295,14 @@ def cells() -> list[Case]:
     found: list[Case] = []
 
     def add(name: str, sizes: Any, users: int, ranks: Ranks, *args: Any, **kwargs: Any) -> None:
-        found.append(Case(name, grouped(np.atleast_1d(sizes), users, ranks), *args, **kwargs))
+        found.append(Case(name, groups_of(np.atleast_1d(sizes), users, ranks), *args, **kwargs))
 
     def last(n: int) -> tuple[np.ndarray, np.ndarray]:
         return spikes(n, {11: 0.5, n: 0.5})
 
-    wide = between(60, 300, 16)
+    wide = geometric_sizes(60, 300, 16)
     for many in (1, 2, 4, 8, 16):
-        sizes = between(60, 300, many)
+        sizes = geometric_sizes(60, 300, many)
         word = f"{many} sizes from 60 to 300" if many > 1 else "n = 60"
         add(f"all at rank 11, {word}", sizes, 1_000,
             lambda n: spikes(n, {11: 1.0}), 10, "recall@10", fixed=True)  # fmt: skip
@@ -326,19 +326,19 @@ def cells() -> list[Case]:
     for of in ("recall@10", "ndcg@10"):
         for more, drawn in (("", True), (", distinct negatives", False)):
             add(f"half even to rank 5 n/m, half last, 16 sizes from 60 to 300{more}", wide, 1_000,
-                lambda n: with_last(n, spread(n, np.ones(5 * n // 20)), 0.5), 20, of, {},
+                lambda n: partly_deep(n, spread(n, np.ones(5 * n // 20)), 0.5), 20, of, {},
                 replacement=drawn)  # fmt: skip
         for assumption in (None, {}):
             add("half even to rank 5 n/m, half last, n = 2,000", 2_000, 1_000,
-                lambda n: with_last(n, spread(n, np.ones(5 * n // 20)), 0.5), 20, of,
+                lambda n: partly_deep(n, spread(n, np.ones(5 * n // 20)), 0.5), 20, of,
                 assumption)  # fmt: skip
         add("even over a list of 200, 150 negatives, 100,000 users", 200, 100_000,
             lambda n: spread(n, np.ones(n)), 150, of, {"head": 150.0})  # fmt: skip
-    # Deep ranks just beyond those that the assumption is about.
+    # Most users are just beyond the ranks that the assumption is about.
     for n, m, users in ((1_000_000, 99, 100_000), (60_000, 20, 100_000), (10_000_000, 99, 100_000)):
         beyond = 10 * n // m + 1
         add(f"10% in the first ten, 90% at rank {beyond:,} of {n:,}, {users:,} users", n, users,
-            lambda n, r=beyond: with_last(n, spread(n, np.ones(10)), 0.9, r), m, "recall@10",
+            lambda n, r=beyond: partly_deep(n, spread(n, np.ones(10)), 0.9, r), m, "recall@10",
             {})  # fmt: skip
     add("even over 14 full doublings, n = 20,000, 30,000,000 users, distinct negatives", 20_000,
         30_000_000, lambda n: spread(n, np.ones(2**14 - 1)), 10, "recall@10", {"steepness": 1.0},
@@ -375,7 +375,7 @@ def cells() -> list[Case]:
     # Pairs: A is never among the first ten, B sometimes is.
     for low, high, m, users, share in ((60, 300, 10, 1_000, 0.02), (300, 3_000, 50, 3_000, 0.002)):
         for many in (16, 1):
-            sizes = between(low, high, many) if many > 1 else np.array([high])
+            sizes = geometric_sizes(low, high, many) if many > 1 else np.array([high])
             word = f"16 sizes from {low} to {high:,}" if many > 1 else f"{high:,} items"
 
             def both(n: int, s: float = share) -> tuple[np.ndarray, np.ndarray]:
@@ -392,10 +392,10 @@ def cells() -> list[Case]:
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def row(case: Case, draws: int, seed: int) -> dict[str, Any]:
-    """A cell's name, how many of its logs are missed, and how many may be."""
+def cell_row(case: Case, draws: int, seed: int) -> dict[str, Any]:
+    """The line of the table for one case."""
     rng = np.random.default_rng([seed, crc32(f"{case.name}/{case.metric}/{case.assumed}".encode())])
-    table = (verdicts if case.paired else judged)(case, draws, rng)
+    table = (comparison_results if case.paired else interval_results)(case, draws, rng)
     return {
         "cell": case.name,
         "assumption": case.assumed,
@@ -409,17 +409,17 @@ def row(case: Case, draws: int, seed: int) -> dict[str, Any]:
     }
 
 
-def kept(output: Path | None) -> pd.DataFrame:
+def finished_rows(output: Path | None) -> pd.DataFrame:
     return pd.read_csv(output) if output and output.exists() else pd.DataFrame()
 
 
-def keep(output: Path | None, line: dict[str, Any]) -> None:
+def append_row(output: Path | None, line: dict[str, Any]) -> None:
     if output:
         new = not output.exists()
         pd.DataFrame([line]).to_csv(output, mode="a", header=new, index=False, float_format="%.6g")
 
 
-def shown(value: Any) -> str:
+def formatted(value: Any) -> str:
     if isinstance(value, str):
         return value
     if pd.isna(value):
@@ -431,15 +431,15 @@ def markdown(table: pd.DataFrame) -> str:
     """The table as Markdown, with names on the left and numbers on the right."""
     left = {"cell", "assumption", "metric"}
     lines = [list(table.columns), ["---" if c in left else "---:" for c in table.columns]]
-    lines += [[shown(value) for value in values] for values in table.itertuples(index=False)]
+    lines += [[formatted(value) for value in values] for values in table.itertuples(index=False)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def beside(table: pd.DataFrame, before: pd.DataFrame) -> pd.DataFrame:
+def before_and_after(table: pd.DataFrame, before: pd.DataFrame) -> pd.DataFrame:
     """The misses and widths of two files, side by side; the limit is for the later one's logs."""
     names = ["cell", "assumption", "metric"]
 
-    def said(found: pd.DataFrame) -> list[str]:
+    def misses(found: pd.DataFrame) -> list[str]:
         return [
             f"{missed} of {logs}" + (f", {refused} refused" if refused else "")
             for missed, logs, refused in zip(
@@ -447,15 +447,15 @@ def beside(table: pd.DataFrame, before: pd.DataFrame) -> pd.DataFrame:
             )
         ]
 
-    earlier = before[[*names, "width"]].assign(before=said(before))
-    later = table[[*names, "m", "limit", "width"]].assign(after=said(table))
+    earlier = before[[*names, "width"]].assign(before=misses(before))
+    later = table[[*names, "m", "limit", "width"]].assign(after=misses(table))
     both = later.merge(earlier, on=names, how="left", suffixes=(" after", " before"))
     both["before"] = both["before"].fillna("")
     return both[[*names, "m", "before", "after", "limit", "width before", "width after"]]
 
 
 def run_cells(given: argparse.Namespace) -> None:
-    done, rows = kept(given.output), []
+    done, rows = finished_rows(given.output), []
     for case in cells():
         if given.cells and not any(word in case.name for word in given.cells):
             continue
@@ -467,29 +467,29 @@ def run_cells(given: argparse.Namespace) -> None:
                 rows.append(done[same].iloc[-1].to_dict())
                 continue
         start = time.process_time()
-        rows.append(row(case, given.logs, given.seed))
-        keep(given.output, rows[-1])
+        rows.append(cell_row(case, given.logs, given.seed))
+        append_row(given.output, rows[-1])
         took = time.process_time() - start
         refused = f" ({rows[-1]['refused']} refused)" if rows[-1]["refused"] else ""
         missed = f"{rows[-1]['missed']} of {given.logs}{refused}"
         print(f"{case.name}, {of}, {case.assumed}: {missed}, {took:.0f} s", flush=True)
     table = pd.DataFrame(rows)
     if given.before:
-        table = beside(table, pd.read_csv(given.before))
+        table = before_and_after(table, pd.read_csv(given.before))
     print(f"\n{markdown(table)}")
 
 
 # --- the search -----------------------------------------------------------------------------------
 
 
-def anywhere(rng: np.random.Generator, n: int) -> int:
+def random_rank(rng: np.random.Generator, n: int) -> int:
     """A rank, often one where a metric begins or ends."""
     special = [1, 2, 5, 6, 10, 11, max(n // 2, 1), n]
     found = rng.choice(special) if rng.random() < 0.6 else np.exp(rng.uniform(0.0, np.log(n)))
     return int(min(max(found, 1), n))
 
 
-def any_ranks(rng: np.random.Generator) -> tuple[str, Ranks]:
+def random_ranks(rng: np.random.Generator) -> tuple[str, Ranks]:
     """True ranks of which nothing is assumed, and what they are called."""
     kind = str(rng.choice(["spikes", "spikes", "even", "power", "geometric", "relative"]))
     many, seed, where = int(rng.choice([1, 2, 2, 3, 5])), int(rng.integers(2**31)), rng.random()
@@ -506,7 +506,7 @@ def any_ranks(rng: np.random.Generator) -> tuple[str, Ranks]:
             return spread(n, np.exp(-rate * np.arange(n)))
         if kind == "relative":
             return np.maximum(1, (n * same.random(many) ** 3).astype(int)), share
-        return np.array([anywhere(same, n) for _ in range(many)]), share
+        return np.array([random_rank(same, n) for _ in range(many)]), share
 
     ranks, shares = made(200)
     if kind in ("spikes", "relative"):
@@ -516,7 +516,7 @@ def any_ranks(rng: np.random.Generator) -> tuple[str, Ranks]:
     return f"{kind} {number:.3g}", made
 
 
-def shaped_ranks(rng: np.random.Generator, m: int, steepness: float) -> tuple[str, Ranks]:
+def random_ranks_of_shape(rng: np.random.Generator, m: int, steepness: float) -> tuple[str, Ranks]:
     """True ranks that are decreasing near the top, and not too steep."""
     ends, few = rng.random(int(rng.integers(1, 5))), rng.dirichlet(np.ones(4))
     falls = np.where(rng.random(40) < 0.5, 1.0 / steepness, 1.0)
@@ -542,13 +542,13 @@ def shaped_ranks(rng: np.random.Generator, m: int, steepness: float) -> tuple[st
         if head == n or not beyond:
             return found
         deep = {"next": head + 1, "last": n, "random": head + 1 + int(last * (n - head - 1))}
-        return with_last(n, found, beyond, deep[place])
+        return partly_deep(n, found, beyond, deep[place])
 
     kind = "steps of doublings" if np.isfinite(steepness) else f"{ends.size} even lists"
     return f"{kind}, {beyond:.2f} {place}", made
 
 
-def mixed_down(found: tuple[np.ndarray, np.ndarray], n: int, m: int, share: float) -> Any:
+def moved_deep(found: tuple[np.ndarray, np.ndarray], n: int, m: int, share: float) -> Any:
     """Some users moved as deep as every assumption allows: the last rank, or all of the list."""
     ranks, shares = found
     head = min(int(Shape().head * n / m), n)
@@ -573,7 +573,7 @@ def coupled(first: Any, second: Any, order: str) -> tuple[np.ndarray, np.ndarray
     return np.column_stack([r[k] for r, k in zip(sorted_ranks, at, strict=True)]), shares
 
 
-def at_random(rng: np.random.Generator, paired: bool) -> Case:
+def random_case(rng: np.random.Generator, paired: bool) -> Case:
     """A population, or two, with all that is asked of it; the assumption is true."""
     many = int(rng.choice([1, 1, 1, 2, 2, 4, 8, 16, 32]))
     low = np.exp(rng.uniform(np.log(20), np.log(2_000)))
@@ -594,10 +594,10 @@ def at_random(rng: np.random.Generator, paired: bool) -> Case:
 
     def one() -> tuple[str, list[tuple[np.ndarray, np.ndarray]]]:
         if assumption is None:
-            made = [any_ranks(rng) for _ in range(kinds)]
+            made = [random_ranks(rng) for _ in range(kinds)]
         else:
             steepness = assumption.get("steepness", np.inf)
-            made = [shaped_ranks(rng, m, steepness) for _ in range(kinds)]
+            made = [random_ranks_of_shape(rng, m, steepness) for _ in range(kinds)]
         found = [made[i % kinds][1](int(n)) for i, n in enumerate(sizes)]
         return made[0][0] + (f" and {kinds - 1} others" if kinds > 1 else ""), found
 
@@ -612,11 +612,11 @@ def at_random(rng: np.random.Generator, paired: bool) -> Case:
         if exact[0] > exact[1]:
             text, other, ranks, below, exact = other, text, below, ranks, exact[::-1]
         if equal:  # B, the better one, is made as bad as A
-            deep = [mixed_down(r, int(n), m, 1.0) for n, r in zip(sizes, below, strict=True)]
+            deep = [moved_deep(r, int(n), m, 1.0) for n, r in zip(sizes, below, strict=True)]
             least = float(case("", deep).exact())
             gap = exact[1] - least
             part = min(max((exact[1] - exact[0]) / gap, 0.0), 1.0) if gap > 1e-12 else 0.0
-            below = [mixed_down(r, int(n), m, part) for n, r in zip(sizes, below, strict=True)]
+            below = [moved_deep(r, int(n), m, part) for n, r in zip(sizes, below, strict=True)]
             other += ", made equal"
         ranks = [coupled(a, b, order) for a, b in zip(ranks, below, strict=True)]
         text = f"A {text}; B {other}; {order} order, {overlap} overlap"
@@ -626,36 +626,41 @@ def at_random(rng: np.random.Generator, paired: bool) -> Case:
 
 
 def run_search(given: argparse.Namespace) -> None:
-    done = kept(given.output)
+    done = finished_rows(given.output)
     scores = dict(zip(done["number"], done["score"], strict=True)) if len(done) else {}
     paired, total = given.compare, time.process_time()
     for i in range(given.search):
         if i in scores:
             continue
-        case, start = at_random(np.random.default_rng([given.seed, i, paired]), paired), time.time()
+        start = time.process_time()
+        case = random_case(np.random.default_rng([given.seed, i, paired]), paired)
         rng = np.random.default_rng([given.seed, i, paired, 1])
         if paired:
-            table = verdicts(case, LOOKED_PAIRS, rng, ROUGH)
-            scores[i] = 1e-3 * nearness(table) - float(table["missed"].mean())
+            table = comparison_results(case, FEW_PAIRS, rng, ROUGH)
+            scores[i] = 1e-3 * end_margin(table) - float(table["missed"].mean())
         else:
-            table = judged(case, LOOKED, rng)
-            scores[i] = nearness(table)
+            table = interval_results(case, FEW_LOGS, rng)
+            scores[i] = end_margin(table)
         line = {"number": i, "score": scores[i], "missed": int(table["missed"].sum())}
-        line |= {"seconds": time.time() - start, "assumption": case.assumed, "metric": case.metric}
-        keep(given.output, {**line, "population": case.name})
+        line |= {
+            "seconds": time.process_time() - start,
+            "assumption": case.assumed,
+            "metric": case.metric,
+        }
+        append_row(given.output, {**line, "population": case.name})
         if i % 20 == 19:
             took = time.process_time() - total
             print(f"{i + 1} of {given.search} populations, {took:.0f} s", flush=True)
     worst = sorted((score, i) for i, score in scores.items() if i < given.search)[:WORST]
     again = given.output and given.output.with_suffix(".worst.csv")
-    before, rows = kept(again), []
+    before, rows = finished_rows(again), []
     for _, i in worst:
         if len(before) and ((before["number"] == i) & (before["logs"] >= given.logs)).any():
             rows.append(before[before["number"] == i].iloc[-1].to_dict())
             continue
-        case = at_random(np.random.default_rng([given.seed, i, paired]), paired)
-        rows.append({"number": i, **row(case, given.logs, given.seed + 1)})
-        keep(again, rows[-1])
+        case = random_case(np.random.default_rng([given.seed, i, paired]), paired)
+        rows.append({"number": i, **cell_row(case, given.logs, given.seed + 1)})
+        append_row(again, rows[-1])
         print(f"number {i}: {rows[-1]['missed']} of {given.logs}", flush=True)
     table = pd.DataFrame(rows)
     print(f"\n{markdown(table)}")
