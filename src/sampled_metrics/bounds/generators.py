@@ -240,11 +240,13 @@ class Generators:
         few += [*np.geomspace(1, self.pool, 24)]
         if self.top:
             few += [*(np.geomspace(1, self.top, 36) - 1), self.top - 1, self.top]
-        few = np.unique(np.clip(np.round(few), 0, self.pool))
-        found = self.spread + np.searchsorted(self.last[self.spread :], few)
+        chosen = np.unique(np.clip(np.round(few), 0, self.pool))
+        found = self.spread + np.searchsorted(self.last[self.spread :], chosen)
         found = found[found < self.last.size]
         if self._mixed is None:
-            found = np.append(np.searchsorted(self.last[: self.spread], few[few < self.top]), found)
+            found = np.append(
+                np.searchsorted(self.last[: self.spread], chosen[chosen < self.top]), found
+            )
         else:
             found = np.append(np.arange(0, self.spread, 24), found)
         likely = self.laws.argmax(axis=0)  # so that no knot is impossible
