@@ -377,7 +377,7 @@ def compare(
         differences that the sample leaves possible under the assumption of the verdict, or under
         the strongest there is, 0 not among them beside a verdict; verdict: "A beats B", "B beats
         A" with their names, or `UNKNOWN`; assumption: the one that the verdict stands on, as above;
-        warrant: why the verdict is right as often as the confidence says, "proved" or "large sample"
+        warrant: why the verdict is right as often as confidence says, "proved" or "large sample"
         (both are empty if there is no verdict); steepness: the largest k, infinite
         if any will do; likely: the one ahead by the estimate, if its standard error
         leaves no doubt, which is no verdict, since its bias is not in it; shown: the smallest

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -370,7 +370,30 @@ def build(
     Bets
         First those that the metric is larger, one for each guess, then the others.
     """
+    if laws is None:  # the same for all logs of such users
+        return _built(_Same(parts), shape, need / users)
     made = _Building(parts, shape, need / users, laws, (1, -1))
+    return made.certified(made.slopes())
+
+
+class _Same:
+    """A partition as a key: equal to others of the same users."""
+
+    def __init__(self, parts: Partition) -> None:
+        self.parts = parts
+        arrays = parts.part, parts.kinds, parts.share
+        self._key = tuple(parts.parts), parts.metric, *(each.tobytes() for each in arrays)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._key == other._key
+
+
+@lru_cache(maxsize=32)
+def _built(same: _Same, shape: Shape | None, target: float) -> Bets:
+    made = _Building(same.parts, shape, target, None, (1, -1))
     return made.certified(made.slopes())
 
 
