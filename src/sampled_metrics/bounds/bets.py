@@ -10,8 +10,8 @@ inequality of arithmetic and geometric means gives
 
 theta being the mean of the theta_i. Hence e(c) = prod_i h(x_i) / (y + s c)^N has expectation at
 most 1 for every c that is at least theta, and by Markov's inequality it exceeds 40 in at most one
-log of 40. It falls with c: the lower end of the interval is where it is 40. From above the slope
-is negative. The average of such e(c), over several h, is another one.
+log of 40. It falls with c: the lower end of the interval is where it is 40, or a little more. From
+above the slope is negative. The average of such e(c), over several h, is another one.
 
 The best h for a guessed distribution of the sampled rank is the ratio of that distribution to its
 likeliest fit within the class, with the metric's price added (larsson2024, wasserman2020). The

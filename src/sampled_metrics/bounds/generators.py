@@ -215,7 +215,8 @@ class Generators:
             apart = np.ptp(function) + abs(float(cost[self.spread - 1])) + paid
             step = np.log(_STEEPEST * self.top / 0.01) / (_RATES - 1)
             return float(1.5 * step**2 / 8.0 * apart)
-        if not self.replacement or self.last[max(self.spread - 1, 0)] + 1 == self.spread:
+        every = not self.spread or self.last[self.spread - 1] + 1 == self.spread
+        if every or not self.replacement:
             return 0.0
         return float(16.0 / 720.0 * (self.m / self.pool) ** 4 * np.ptp(function))
 
