@@ -247,7 +247,7 @@ def interval(
     (0.02, 0.21)
     >>> found = interval(drawn, protocol, "recall@10", shape=Shape())
     >>> round(found.low, 2), round(found.high, 2)
-    (0.09, 0.12)
+    (0.08, 0.13)
     """
     metric = parsed(metric)
     if not isinstance(confidence, numbers.Real) or not 0 < confidence < 1:
