@@ -685,7 +685,7 @@ class _Judge:
         The e-values of a weaker assumption than those to come are kept. Of pairs that are judged
         for the last time the users needed are computed.
         """
-        sample, (low, high) = self.sample, self.parts.range
+        sample = self.sample
         names = [name for name in sample.names if any(name in pair for pair in pairs)]
         kept, notes = sample.contradicted(self.parts, shape, names, self.level)
         pairs = [pair for pair in pairs if all(name in kept for name in pair)]
@@ -728,7 +728,7 @@ class _Judge:
         users = sample.users[pairs[0][0]]
         made = bets.build(self.parts, shape, bets.SUM_NEED * self.wanted, users * times)
         each = made.values(sample.betted) / sample.relevant
-        mean = {name: sample.certificate(made, name) for pair in pairs for name in pair}
+        mean = {name: made.certificates @ sample.share(name) for pair in pairs for name in pair}
         found = {}
         for pair in pairs:
             for a, b in (pair, pair[::-1]):
@@ -1156,14 +1156,14 @@ class _Sample:
         for bet, worth in enumerate(each):
             found = self.values({recommender: worth})
             logs[bet] = sum(float(counts @ np.log(values)) for values, counts in found)
-        return bets.Evidence(
-            made.sign, made.slope, self.certificate(made, recommender), logs, float(users)
-        )
+        mean = made.certificates @ self.share(recommender)
+        return bets.Evidence(made.sign, made.slope, mean, logs, float(users))
 
-    def certificate(self, made: bets.Bets, recommender: str) -> FloatArray:
-        """The mean certificate of a recommender's users; shape (bets,)."""
+    def share(self, recommender: str) -> FloatArray:
+        """The share of a recommender's users, each shared among its rows, by kind."""
+        kinds, of_row = self.kinds
         weights = self.counts[recommender] / self.relevant / self.users[recommender]
-        return np.asarray(made.certificates[:, self.kinds[1]] @ weights)
+        return np.bincount(of_row, weights, len(kinds))
 
     def pairs(self, first: str, second: str) -> tuple[IntArray, IntArray, FloatArray]:
         """The cells that users have with either recommender, and how many users have both.
@@ -1233,7 +1233,11 @@ class _Sample:
                 whose = f"the ranks of {shortened(name)}"
                 try:
                     found[name] = identification.left(
-                        self.evidence(made, name), confidence, parts, assumed, whose
+                        self.evidence(made, name),
+                        confidence,
+                        parts.span(self.share(name)),
+                        assumed,
+                        whose,
                     )
                 except identification.IncompatibleError as problem:
                     notes.append(_contradiction(problem, assumed))

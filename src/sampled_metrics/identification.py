@@ -196,8 +196,8 @@ def interval(
     counts : array_like of float, shape (m + 1,) or (n_relevant, m + 1), or a sequence of such
         Users with 0, 1, ..., m sampled negatives above the item, with several relevant items a
         row for each position. They may be fractions, as of ties spread over the places they
-        cover: that makes the interval wider than counts of users whose ties are kept together, and
-        never invalid. A sequence has one array for each class of users.
+        cover: for negatives without replacement that makes the interval wider than ties that are
+        kept together (a log), and not invalid. A sequence has one array for each class of users.
     protocol : Protocol or sequence of Protocol
         With one catalogue size; as many as there are classes. One whose negatives are not drawn
         alike (:mod:`~sampled_metrics.unequal`) stands alone, for one relevant item: the interval
@@ -281,18 +281,18 @@ def interval(
         made.sign, made.slope, made.certificates @ parts.share, logs, scale * total
     )
     return Interval(
-        *left(evidence, confidence, parts, shape), float(confidence), assumption_name(shape)
+        *left(evidence, confidence, parts.span(), shape), float(confidence), assumption_name(shape)
     )
 
 
 def left(
     evidence: bets.Evidence,
     confidence: float,
-    parts: bets.Partition,
+    span: tuple[float, float],
     shape: Shape | None,
     whose: str = "counts",
 ) -> tuple[float, float]:
-    """The values of a metric that bets leave, which may be none if the assumption is wrong.
+    """The values of a metric within its span that bets leave, if the assumption is not wrong.
 
     Raises
     ------
@@ -300,7 +300,7 @@ def left(
         If none is left even at the confidence with which an assumption is refuted.
     """
     for level in (confidence, 1.0 - REFUTED):
-        (least, most), wanted = parts.range, need(level)
+        (least, most), wanted = span, need(level)
         low, high = evidence.end(1, wanted, least, most), evidence.end(-1, wanted, most, least)
         if low <= high:
             return float(low), float(high)
