@@ -20,6 +20,7 @@ from sampled_metrics.bounds import bets
 from sampled_metrics.identification import IncompatibleError, Interval, Shape, interval, need
 
 from . import figures
+from .tables import between
 
 #: A frame or a series: pandas' stubs cannot tell what its columns hold.
 Frame = Any
@@ -30,20 +31,8 @@ Values = Mapping[tuple[str, str, str], float]  # the same, and the correction
 Told = dict[str, Any]  # numbers for the text, as tables.glued takes them
 
 
-def in_percent(low: float, high: float) -> str:
-    """A range with one decimal, rounded outwards.
-
-    Examples
-    --------
-    >>> in_percent(0.0528, 0.0551)
-    '5.2 to 5.6'
-    """
-    # A multiple of a thousandth stays what it is.
-    return f"{np.floor(1e3 * low + 1e-9) / 10:.1f} to {np.ceil(1e3 * high - 1e-9) / 10:.1f}"
-
-
 def _range(ends: Interval | None) -> str:
-    return in_percent(ends.low, ends.high) if ends else "refused"
+    return between(100 * ends.low, 100 * ends.high, 1) if ends else "refused"
 
 
 def draw_inside(lines: Mapping[str, Mapping[str, float]], *bars: Mapping[str, Interval]) -> Figure:
@@ -291,7 +280,7 @@ def draw_wealth(
     """
     figure, axes = figures.panels(1, len(values), height=3.4, sharey=True)
     users = np.arange(1, ranks.size + 1)
-    shown = np.unique(np.geomspace(1, users.size, 300).round().astype(int)) - 1
+    shown = np.unique(np.linspace(0, users.size - 1, 400).astype(int))
     over, shade = dict.fromkeys(values, 0), figures.MARKS[0]["color"]
     for _ in range(logs):
         above = protocol.draw(rng.permutation(ranks), rng) - 1
@@ -302,7 +291,7 @@ def draw_wealth(
     for ax, title in zip(np.ravel(axes), values, strict=True):
         ax.axhline(wanted, color="black", linestyle="--", linewidth=1.2)
         ax.axhline(1.0, color="black", linewidth=0.6)
-        ax.set(xscale="log", yscale="log", ylim=(1e-6, 1e6), title=title, xlabel="users")
+        ax.set(yscale="log", ylim=(1e-6, 1e6), title=title, xlabel="users")
     np.ravel(axes)[0].set_ylabel("wealth")
     return figure, over
 
@@ -369,8 +358,8 @@ def exercises(
     student = stats.t.ppf(0.5 + confidence / 2, x.size - 1) * x.std(ddof=1) / np.sqrt(x.size)
     normal = stats.norm.ppf(0.5 + confidence / 2)
     return {
-        "id_one_low": f"{100 * by_hand:.2f}",
-        "id_one": f"{100 * of_bets:.2f}",
+        "id_one_low": (100 * by_hand, ".2f", "up"),
+        "id_one": (100 * of_bets, ".2f", "up"),
         "id_million": _range(million),
         "id_first_cell": f"{100 * counts[0] / counts.sum():.1f}",
         "id_auc_ratio": f"{(auc.high - auc.low) / 2 / student:.2f}",
