@@ -54,7 +54,10 @@ def test_the_last_kernel_has_its_terms_in_another_order(runs, capsys):
     assert last[1]["ROUNDING_SEED"] == "1"
     assert last[1]["PROBED"] == sys.executable
     assert last[0][last[0].index("-m", 3) + 1] == "numerical and not once"
-    assert "Haswell, terms in the order of seed 1: numerical tests" in capsys.readouterr().out
+    assert any(option.startswith("--margins=") for option in last[0])
+    said = capsys.readouterr().out
+    assert "Haswell, terms in the order of seed 1: numerical tests" in said
+    assert "0 comparisons with a tolerance in 1 runs" in said
 
 
 def test_a_single_run_is_the_last(runs):
