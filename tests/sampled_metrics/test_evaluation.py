@@ -11,7 +11,7 @@ from scipy import stats
 
 from sampled_book.bundled_log import simulate
 from sampled_book.datasets import bundled_ranks
-from sampled_metrics import Protocol, estimators, evaluation, metric
+from sampled_metrics import Protocol, _ranges, estimators, evaluation, identification, metric
 from sampled_metrics.evaluation import ESTIMATORS, FITTED, UNKNOWN
 from sampled_metrics.identification import Shape
 from sampled_metrics.io import grids, lists, logs
@@ -589,7 +589,7 @@ def test_users_of_equal_auc_by_chance_are_no_verdict():
             read_log(pd.concat(tables), n_items=1_002, n_negatives=100, replacement=True), "auc"
         ).itertuples()
         assert row.estimate > 2.5 * row.standard_error
-        assert (row.verdict, row.rung, row.likely) == (UNKNOWN, "", "A")
+        assert (row.verdict, row.assumption, row.likely) == (UNKNOWN, "", "A")
         assert row.possible_low < 0 < row.possible_high
 
 
@@ -605,8 +605,9 @@ def test_nothing_beside_a_verdict_contradicts_it(population, of):
             assert given == (row.possible_low >= 0 or row.possible_high <= 0)
             assert not given or row.verdict.startswith(row.first) == (row.possible_low >= 0)
             assert row.possible_low <= truth[row.first] - truth[row.second] <= row.possible_high
-            assert given == (row.rung != "") == (not np.isnan(row.steepness))
-            assert (row.rung == "proven" or np.isnan(row.steepness)) or row.steepness >= 1.5
+            assert given == (row.assumption != "") == (not np.isnan(row.steepness))
+            assert given == (row.warrant != "")
+            assert (row.assumption == "none" or np.isnan(row.steepness)) or row.steepness >= 1.5
             assert not given or row.likely == ""
             assert not given or pd.isna(row.users_needed)
             assert row.likely in ("", row.first if row.estimate > 0 else row.second)
@@ -670,7 +671,7 @@ def test_equal_recommenders_have_no_verdict(of):
         found = evaluation.compare(two(ranks, ranks), of)
         (row,) = found.frame.itertuples()
         assert (row.estimate, row.reported, row.standard_error) == (0, 0, 0)
-        assert (row.verdict, row.rung, row.likely) == (UNKNOWN, "", "")
+        assert (row.verdict, row.assumption, row.likely) == (UNKNOWN, "", "")
         assert pd.isna(row.users_needed)
         assert row.possible_low < 0 < row.possible_high
         settles = {"ap": "with these users no number of negatives", "auc": "more users"}[of]
@@ -701,9 +702,9 @@ def test_what_is_said_to_decide_on_average_decides_as_a_log(shape):
     for m in (5, 20):
         counts, protocol, log = as_expected(250, m)
         said = evaluation._decided(counts, protocol, of, {("A", "B"): 1.0}, shape, 5.9915)
-        rung = evaluation.compare(log, of, shape=shape).frame["rung"][0]
+        assumption = evaluation.compare(log, of, shape=shape).frame["assumption"][0]
         found[m] = bool(said)
-        assert found[m] == (rung in ("proven", "if decreasing"))
+        assert found[m] == (assumption in ("none", "decreasing at the top"))
     assert found == {5: False, 20: shape is not None}
 
 
@@ -744,6 +745,79 @@ def test_a_metric_of_several_items_is_unbiased_if_it_is_so_for_every_set(name):
     sets = combinations(range(1, 15), 2)
     bias = [naive.expected_of_set(ranks) - of.of_set(ranks, 14) for ranks in sets]
     assert values.unbiased(of) == (np.abs(bias).max() < 1e-9)
+
+
+def exact_ranks(users, rng, ties=0):
+    """A log of two recommenders with all negatives of each user, of whom no two have as many."""
+    sizes = rng.permutation(np.arange(100, 100 + users))
+    frames = []
+    for name, shape in (("A", 0.5), ("B", 0.51)):
+        tied = rng.integers(0, ties + 1, users)
+        better = np.minimum(rng.pareto(shape, users).astype(np.int64), sizes - 1 - tied)
+        rows = {"recommender": name, "user": np.arange(users), "n_better": better, "n_tied": tied}
+        frames.append(pd.DataFrame(rows | {"n_items": sizes, "n_negatives": sizes - 1}))
+    return pd.concat(frames)
+
+
+def test_exact_ranks_are_read_as_they_are(monkeypatch):
+    rows = exact_ranks(2_000, np.random.default_rng(5))
+    log = read_log(rows, replacement=False)
+
+    def refused(*given, **options):
+        raise AssertionError("a table for each of 2,000 catalogues takes minutes")
+
+    for module, name in (
+        (evaluation, "_is_exact"),
+        (evaluation, "law"),
+        (evaluation.corrections, "by_name"),
+        (identification, "partition"),
+    ):
+        monkeypatch.setattr(module, name, refused)
+    names = ["recall@10", "ndcg@10", "ap", "auc"]
+    for row in estimate(log, names).itertuples():
+        own = rows[rows["recommender"] == row.recommender]
+        each = metric(row.metric)(own["n_better"].to_numpy() + 1, own["n_items"].to_numpy())
+        assert row.reported == row.estimate == pytest.approx(each.mean(), rel=1e-12)
+        assert row.standard_error == pytest.approx(each.std(ddof=1) / sqrt(each.size), rel=1e-9)
+        least = metric(row.metric)(own["n_items"].max(), own["n_items"].max())
+        ends = betting.interval(each, float(least), 1.0, 0.05)
+        assert (row.possible_low, row.possible_high) == pytest.approx(ends, abs=1e-9)
+    for name in names:
+        found = evaluation.compare(log, name)
+        (row,) = found.frame.itertuples()
+        assert (row.verdict, row.negatives_needed) == (UNKNOWN, "none")
+        assert "negatives" not in found.sentences[0].replace("no number of negatives", "")
+
+
+@pytest.mark.parametrize("users", [3, 60])
+def test_reported_values_are_those_of_a_table_for_each_class(users):
+    rng = np.random.default_rng(users)
+    rows = []
+    for user in range(users):
+        relevant, m = rng.integers(1, 4), rng.integers(5, 9)
+        scores, negatives = rng.integers(0, 5, relevant), rng.integers(0, 5, m)
+        rows += [
+            (user, item, (negatives > s).sum(), (negatives == s).sum(), m, 40 + user % 2)
+            for item, s in enumerate(scores)
+        ]
+    columns = ["user", "item", "n_better", "n_tied", "n_negatives", "n_items"]
+    log = read_log(pd.DataFrame(rows, columns=columns), replacement=True)
+    sample = evaluation._Sample(log)
+    assert (sample.many > 0).any()
+    values = evaluation._Values(sample, 0.1)
+    entries = sum(one.n_relevant * (one.n_negatives + 1) for one in sample.classes)
+    by_rank = []
+    for name in ("ap", "ndcg@3", "recall@2", "auc", "rr", "precision@3"):
+        of = metric(name)
+        build, way = values._build(of, "naive")
+        expected = values.worth(build, way)
+        by_rank.append((sample.tied + 1).sum() <= entries)
+        np.testing.assert_allclose(values._reported(of), expected, rtol=1e-12, atol=1e-15)
+        tables = [build(sample.protocol(one, int(one.sizes[0]))) for one in sample.classes]
+        low = min(table.min(axis=1).sum() for table in tables)
+        high = max(table.max(axis=1).sum() for table in tables)
+        assert values.range(of) == pytest.approx((low, high), abs=1e-15)
+    assert all(by_rank) == (users == 3)
 
 
 @pytest.fixture(scope="module")
@@ -817,27 +891,27 @@ def steepest_fall(ranks, last):
 
 
 @pytest.mark.parametrize(
-    ("of", "users", "m", "rungs"),
+    ("of", "users", "m", "assumptions"),
     [
-        ("auc", 60, 5, {"", "proven"}),
+        ("auc", 60, 5, {"", "none"}),
         ("recall@10", 500, 10, {""}),  # of a list of 10 a sample of 10 shows next to nothing
-        ("recall@50", 2_000, 30, {"proven", "if decreasing"}),
-        ("recall@10", 6_000, 100, {"", "if decreasing"}),
+        ("recall@50", 2_000, 30, {"none", "decreasing at the top"}),
+        ("recall@10", 6_000, 100, {"", "decreasing at the top"}),
     ],
 )
-def test_verdicts_are_right_or_not_given(population, of, users, m, rungs):
+def test_verdicts_are_right_or_not_given(population, of, users, m, assumptions):
     rng = np.random.default_rng(17)
     truth = {name: metric(of)(ranks, 300).mean() for name, ranks in population.items()}
     fall = {name: steepest_fall(ranks, min(3_000 // m, 100)) for name, ranks in population.items()}
     found = set()
     for _ in range(3):
         for row in compare(drawn(population, users, 300, m, rng), of).itertuples():
-            found.add(row.rung)
+            found.add(row.assumption)
             holds = row.steepness >= max(fall[row.first], fall[row.second])
             if row.verdict != UNKNOWN and holds:
                 better = max((row.first, row.second), key=truth.get)
                 assert row.verdict.startswith(f"{better} beats "), row
-    assert found == rungs
+    assert found == assumptions
 
 
 def test_recommenders_equal_in_the_metric_are_rarely_parted_where_the_assumption_holds():
@@ -880,16 +954,18 @@ def test_steepness_is_the_largest_of_the_ladder_that_holds():
         ladder = (1.5, 2.0, 3.0, 4.0, 8.0)
         steps = 0 if np.isnan(row.steepness) else [*ladder, np.inf].index(row.steepness)
         # A fall of any steepness holds, and so nothing else is tried; or one holds, and none after.
-        assert (row.rung == "if decreasing") == np.isinf(row.steepness)
+        assert (row.assumption == "decreasing at the top") == np.isinf(row.steepness)
         for k in ladder[-1:] if np.isinf(row.steepness) else ladder[: steps + 2]:
             alone = evaluation.compare(log, "ndcg@10", shape=Shape(steepness=k))
             (other,) = alone.frame.itertuples()
             assert (other.verdict != UNKNOWN) == (k <= row.steepness)
-            if other.rung not in ("", "proven"):
-                assert (other.rung, other.steepness) == (f"if decreasing, at most {k:g} times", k)
+            if other.assumption not in ("", "none"):
+                assert (other.assumption, other.steepness) == (
+                    f"at most {k:g} times per doubling",
+                    k,
+                )
                 assert alone.sentences == [
-                    "A beats B on NDCG@10 if, near the top, deeper ranks have fewer users, "
-                    f"at most {k:g} times fewer at each doubling."
+                    f"A beats B on NDCG@10 (at most {k:g} times per doubling; proved)."
                 ]
     assert {2.0, np.inf} < found  # and nothing, where they are too alike
 
@@ -924,14 +1000,14 @@ def test_a_fall_too_gentle_for_the_sample_does_not_end_the_ladder(monkeypatch):
                 return {}, ["contradicted"]
             steepness = tried[-1]
             judged = evaluation._Judged(
-                sign, evaluation._rung(shape), steepness, (0.0, 1.0), 1.0, None
+                sign, evaluation.assumption_name(shape), "proved", steepness, (0.0, 1.0), 1.0, None
             )
             return dict.fromkeys(pairs, judged), []
 
     monkeypatch.setattr(evaluation, "_Judge", Judge)
     (row,) = compare(two([1, 2, 5], [3, 1, 2]), "recall@3").itertuples()
     assert tried == [np.inf, np.inf, 2.0, 3.0, 4.0, 8.0]
-    assert (row.rung, row.steepness) == ("if decreasing, at most 4 times", 4.0)
+    assert (row.assumption, row.steepness) == ("at most 4 times per doubling", 4.0)
 
 
 def test_what_a_rough_look_leaves_out_would_not_be_decided(monkeypatch):
@@ -963,6 +1039,12 @@ def test_a_shape_that_the_sample_contradicts_is_not_assumed():
     (note,) = found.notes
     assert note.startswith("the ranks of deep contradict the assumption that deeper ranks have fe")
     assert free.notes == ()
+    assumed = dict(found.frame[["recommender", "assumption"]].itertuples(index=False, name=None))
+    assert assumed.pop("deep") == "none"
+    assert assumed == dict.fromkeys("AB", "decreasing at the top")
+    assert set(free.frame["assumption"]) == {"none"}
+    assert any(line.startswith("possible for recall@10 of A, B: decr") for line in found.promises())
+    assert any(line.startswith("possible for recall@10 of deep: no ") for line in found.promises())
     ends = ["possible_low", "possible_high"]
     both = [one.frame.set_index("recommender")[ends] for one in (found, free)]
     # (Alone and beside others the same programme stops at other digits.)
@@ -975,8 +1057,8 @@ def test_a_shape_that_the_sample_contradicts_is_not_assumed():
     for row in compared.frame.itertuples():
         if "deep" in (row.first, row.second):
             same = free.loc[(row.first, row.second)]
-            assert row.rung in ("", "proven")
-            assert (row.verdict, row.rung) == (same["verdict"], same["rung"])
+            assert row.assumption in ("", "none")
+            assert (row.verdict, row.assumption) == (same["verdict"], same["assumption"])
             assert row.possible_low == pytest.approx(same["possible_low"], abs=1e-3)
 
 
@@ -987,6 +1069,9 @@ def test_nothing_is_assumed_of_users_with_several_relevant_items():
     log = read_log(table, n_items=100, n_negatives=9, replacement=True)
     found = [evaluation.estimate(log, ["recall@10"], shape=s) for s in ("decreasing", None)]
     assert found[0].settings["assumed"] == "nothing"
+    assert set(found[0].frame["assumption"]) == {"none"}
+    assert found[0].frame["warrant"].ne("").all()
+    assert set(evaluation.estimate(log, ["auc"]).frame["warrant"]) == {"proved"}  # by bets
     pd.testing.assert_frame_equal(found[0].frame, found[1].frame)
     with pytest.raises(ValueError, match="shape must be a Shape, 'decreasing' or None, got 'flat'"):
         evaluation.estimate(log, ["ap"], shape="flat")
@@ -1083,8 +1168,11 @@ def test_items_of_a_user_that_move_together_widen_what_is_possible():
 def test_a_difference_beyond_any_bias_is_a_verdict():
     rng = np.random.default_rng(5)
     population = {"A": np.full(50, 200), "B": rng.integers(1, 5, 50)}
-    (row,) = compare(drawn(population, 300, 300, 50, rng), "recall@10").itertuples()
-    assert (row.verdict, row.rung, row.steepness) == ("B beats A", "proven", np.inf)
+    log = drawn(population, 300, 300, 50, rng)
+    (row,) = compare(log, "recall@10").itertuples()
+    assert (row.verdict, row.assumption, row.steepness) == ("B beats A", "none", np.inf)
+    assert row.warrant == "proved"
+    assert compare(log, "auc")[["assumption", "warrant"]].values.tolist() == [["none", "proved"]]
     assert row.possible_high < 0
 
 
@@ -1096,7 +1184,7 @@ def test_significance_is_no_verdict_where_bias_could_explain_it():
     (row,) = compare(log, "recall@10", estimator="naive").itertuples()
     assert row.estimate > 20 * row.standard_error
     # What the estimate says is no verdict, and here it is false.
-    assert (row.verdict, row.rung, row.likely) == (UNKNOWN, "", "A")
+    assert (row.verdict, row.assumption, row.likely) == (UNKNOWN, "", "A")
     assert row.possible_low < 0 < row.possible_high
     (other,) = compare(log, "recall@10", estimator="maximum entropy").itertuples()
     assert other.reported == row.reported == row.estimate > 0
@@ -1119,6 +1207,7 @@ def test_what_is_possible_holds_the_exact_metric_of_the_population(population):
     pd.testing.assert_frame_equal(bare[kept], table[kept])
     missing = bare[["possible_low", "possible_high"]].isna().all(axis=1) & (bare["quote"] == "")
     assert missing.all()
+    assert (bare[["assumption", "warrant"]] == "").all(axis=None)
 
 
 def test_the_row_of_a_recommender_is_that_of_its_estimator():
@@ -1144,17 +1233,28 @@ def test_the_row_of_a_recommender_is_that_of_its_estimator():
         ((0.25, 0.0012, 0.248, 0.252), "0.2500 \u00b1 0.0012"),
         ((0.25, 0.01, 0.26, 0.28), "0.260 to 0.280"),  # the estimate is not possible
         ((0.25, 0.01, np.nan, np.nan), ""),
+        ((0.3, 0.0, 0.02766, 0.0281), "0.027 to 0.029"),  # outwards
+        ((0.3, 0.0, 0.1 + 0.2, 0.5), "0.300 to 0.500"),  # ends that are printed exactly
     ],
 )
 def test_what_may_be_quoted_is_the_range_unless_the_error_says_as_much(given, quote):
-    assert evaluation._quote(*given) == quote
+    assert evaluation._quote(*given, 0.95) == quote
+
+
+def test_a_quote_takes_the_confidence_that_was_asked_for():
+    # As sure as that the range of AUC is wider, and the estimate's error says as much.
+    rows = [estimate("bundled", ["auc"], confidence=level).iloc[0] for level in (0.95, 0.999)]
+    assert rows[0].quote == rows[1].quote == f"{rows[0].estimate:.4f} \u00b1 0.0020"
+    assert rows[1].possible_high - rows[1].possible_low > 1.3 * (
+        rows[0].possible_high - rows[0].possible_low
+    )
 
 
 def test_a_correction_is_not_quoted_by_its_error():
     rows = pd.DataFrame({"user": [1, 2], "rank": [1, 3]})
     log = read_log(rows, n_items=1_000, n_negatives=50, replacement=True)
     (row,) = estimate(log, ["recall@10"]).itertuples()
-    assert row.quote == f"{row.possible_low:.3f} to {row.possible_high:.3f}"
+    assert row.quote == _ranges.written(row.possible_low, row.possible_high)
 
 
 def test_the_estimate_favours_none_that_the_reported_metric_alone_does(population):

@@ -17,6 +17,7 @@ from sampled_metrics import Protocol, RelevantSets, estimators, metric, planning
 from sampled_metrics.consistency import sign
 from sampled_metrics.designs import Adaptive, bias_variance
 from sampled_metrics.io.logs import read_log
+from sampled_metrics.numerics.differences import Differences
 from sampled_metrics.planning import ESTIMATORS, EXACT, curve, fitted, for_pairs
 from sampled_metrics.protocol import thinned
 from sampled_metrics.ranking import RankIntervals
@@ -203,6 +204,63 @@ def test_what_the_plan_asks_for_is_enough_and_one_less_is_not() -> None:
         )
         low, high = at["probability"][:2]
         assert low < 0.95 <= high
+
+
+def listed(ranks: list[int], estimator: estimators.Estimator) -> tuple[np.ndarray, np.ndarray]:
+    """All sums of the values of some users, and how likely each is."""
+    sums, chances = np.zeros(1), np.ones(1)
+    for rank in ranks:
+        law = estimator.protocol.pmf([rank])[0]
+        sums = np.add.outer(sums, estimator.values).ravel()
+        chances = np.outer(chances, law).ravel()
+    return sums, chances
+
+
+FAR_APART = [
+    ("rank estimate", "ap", Protocol(10_000, 40), [2784], [2401]),
+    ("rank estimate", "rr", Protocol(10_000, 5), [4854], [7190]),
+    ("rank estimate", "ap", Protocol(10_000, 5, replacement=False), [5085], [4618]),
+    ("bias-variance", "ap", Protocol(1_000, 20, replacement=False), [537], [575]),
+    ("least bias", "ap", Protocol(1_000, 20), [3], [919]),
+    ("least bias", "ndcg@10", Protocol(10_000, 12), [2], [9812]),
+    ("rank estimate", "ndcg", Protocol(1_000, 20), [721, 30], [650, 60]),
+    ("rank estimate", "rr", Protocol(10_000, 5), [4649, 9000], [9706, 100]),
+    ("bias-variance", "rr", Protocol(10_000, 8), [3112, 5122, 3365], [2292, 8285, 2349]),
+    ("rank estimate", "ap", Protocol(10_000, 5), [7865, 966, 8898], [6991, 4414, 862]),
+]
+
+
+@pytest.mark.parametrize(("name", "of", "protocol", "first", "second"), FAR_APART)
+def test_few_users_with_values_of_very_different_sizes(
+    name: str, of: str, protocol: Protocol, first: list[int], second: list[int]
+) -> None:
+    estimator = estimators.by_name(name, of, protocol, gamma=1.0)
+    (ours, chances), (theirs, weights) = (listed(r, estimator) for r in (first, second))
+    order = np.argsort(theirs)
+    below = np.append(0.0, np.cumsum(weights[order]))
+    near = 1e-11 * np.abs(ours)
+    ahead, level = (
+        below[np.searchsorted(theirs[order], ours + side, way)]
+        for side, way in ((-near, "left"), (near, "right"))
+    )
+    ahead, level = chances @ ahead, chances @ (level - ahead)
+    found = verdict(first, second, estimator)
+    right = ahead if found.exact > 0 else 1 - ahead - level
+    # Sums whose terms cancel, or nearly, are told from level ones to a share of their terms only.
+    assert (found.probability, found.ties) == pytest.approx((right, level), abs=2e-4)
+
+
+def test_no_more_than_one_copy_of_the_given_users_is_needed_where_one_is_enough() -> None:
+    found = verdict([3] * 50, [8] * 50, "naive", "ap", Protocol(1_000, 200))
+    assert found.probability > 0.99
+    # Some of them do, as far as the normal distribution says.
+    assert found.users(0.99) == replace(found, differences=None).users(0.99) == 10
+    # A user's difference is 0 or 1, never below: the normal distribution asks for 37 of 30 users.
+    differences = Differences(np.array([0.0, 1.0]), np.array([[0.8, 0.2]]), np.array([30.0]))
+    found = Verdict._of(0.2, differences, 30, 30)
+    assert found.probability == pytest.approx(1 - 0.8**30)
+    assert replace(found, differences=None).users(0.9987) == 37
+    assert found.users(0.9987) == 30
 
 
 def test_shares_of_users_drawn_at_random_by_enumeration() -> None:

@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.optimize import linprog
 
 import sampled_metrics as sm
-from sampled_metrics import unequal
+from sampled_metrics import _ranges, unequal
 from sampled_metrics.identification import IncompatibleError, Shape, cells, interval
 
 WEIGHTS = {
@@ -185,6 +185,41 @@ def test_a_band_holds_all_shares_as_often_as_it_says():
     assert (below[0], above[0]) == pytest.approx((exact.low, exact.high))
 
 
+def test_a_band_counts_users_in_parts_to_the_worse_side():
+    # Two users of whom one has one negative above, and one is tied with one of two: 3.5 of 10.
+    starts = np.array([1])
+    below, above = unequal.band(np.array([3.5, 6.5]), starts, 0.9)
+    assert below == unequal.band(np.array([3.0, 7.0]), starts, 0.9)[0]
+    assert above == unequal.band(np.array([4.0, 6.0]), starts, 0.9)[1]
+    # Sums of thirds that miss a whole number by rounding are that number.
+    for wrong in (4.0 - 1e-12, 4.0 + 1e-12):
+        ends = unequal.band(np.array([wrong, 10.0 - wrong]), starts, 0.9)
+        assert ends == unequal.band(np.array([4.0, 6.0]), starts, 0.9)
+
+
+@pytest.mark.parametrize("head", [0, 300])
+def test_columns_of_a_stretch_hold_every_rank_in_it(head):
+    n, starts = 900, np.array([1, 3, 5])
+    protocol = sm.Protocol(n, 5, weights=1 + np.arange(n) % 7, replacement=False)
+    least, most = unequal._between(protocol, np.arange(1, n + 1), starts)
+    asked = protocol, sm.metric("ndcg"), tuple(starts.tolist()), head
+    for outer in (True, False):
+        columns = unequal._columns(*asked, outer=outer)
+        stretches = slice(columns.head, None)
+        last, first = (ranks[stretches] for ranks in columns.ranks)
+        assert (last > first).any()
+        assert last[-1] == n
+        for at, (a, b) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
+            own = slice(a - 1, b)
+            low, high = columns.least[stretches][at], columns.most[stretches][at]
+            if outer:
+                assert (low <= least[own]).all()
+                assert (high >= most[own]).all()
+            else:
+                assert (low >= least[own]).all()
+                assert (high <= most[own]).all()
+
+
 def test_an_assumption_narrows_and_is_refused_with_its_evidence():
     n, m = 400, 20
     order = np.sort(np.random.default_rng(1).gamma(0.5, 40.0, n) + 0.1)[::-1]
@@ -253,7 +288,7 @@ def test_an_estimate_of_a_log_says_what_is_possible(way):
         assert (row.possible_low, row.possible_high) == (direct.low, direct.high)
         assert row.possible_low <= of(true, n_items=200).mean() <= row.possible_high
         assert np.isnan(row.estimate)
-        assert row.quote == f"{direct.low:.3f} to {direct.high:.3f}"
+        assert row.quote == _ranges.written(direct.low, direct.high)
     assert "all users' negatives are drawn from the same items" in found.summary()
     said = "auc is reported as a share of the 20 draws" in found.summary()
     assert said == protocol.collapsed

@@ -140,7 +140,6 @@ class ListsBuilder(Builder):
         self._size: list[NDArray[Any]] = []
         self._blocks: list[list[tuple[NDArray[Any], int]]] = []
         self._open: dict[int, list[NDArray[Any]]] = {}  # the rows of the last user so far
-        self._last: list[int] = []
 
     def take(self, part: Part) -> None:
         """Take in more rows.
@@ -154,10 +153,9 @@ class ListsBuilder(Builder):
         """
         names, recommender, user, columns, item = part
         place = self._placed(names, user)
-        for _ in range(len(self.recommenders) - len(self._last)):
+        for _ in range(len(self.recommenders) - len(self._size)):
             self._size.append(np.zeros(self.places, dtype=np.uint8))
             self._blocks.append([])
-            self._last.append(-1)
         kind, keys = self._numbered(columns, user.size), [place]
         for name in ("rank", "n_better", "n_tied"):
             if name in columns:
@@ -168,7 +166,8 @@ class ListsBuilder(Builder):
             if before is not None:
                 own = [np.concatenate(each) for each in zip(before, own, strict=True)]
             place = own[2]
-            if place[0] <= self._last[number] or (place[1:] < place[:-1]).any():
+            # The open rows stand in front, so that this finds rows of users before them too.
+            if (place[1:] < place[:-1]).any():
                 raise MixedError
             cut = int(np.searchsorted(place, place[-1]))
             self._open[number] = [column[cut:].copy() for column in own]
@@ -211,7 +210,6 @@ class ListsBuilder(Builder):
             self._size[number] = self._size[number].astype(wide)
         self._size[number][place[starts]] = many
         self._keep(number, kind)
-        self._last[number] = int(place[-1])
 
     def _keep(self, number: int, kind: NDArray[Any]) -> None:
         blocks = self._blocks[number]
