@@ -277,9 +277,7 @@ def interval(
     made = bets.build(parts, shape, need(confidence), scale * total)
     # A user's mean over positions has a logarithm of at least the mean logarithm.
     logs = np.log(made.values(rows)) @ (many / parts.kinds[rows.kind, 1])
-    evidence = bets.Evidence(
-        made.sign, made.slope, made.certificates @ parts.share, logs, scale * total
-    )
+    evidence = bets.Evidence.of(made, made.certificates @ parts.share, logs, scale * total)
     return Interval(
         *left(evidence, confidence, parts.span(), shape), float(confidence), assumption_name(shape)
     )
@@ -319,7 +317,11 @@ def check_shape(parts: bets.Partition, shape: Shape | None) -> None:
 
 
 def check(
-    against: float, shape: Shape | None, confidence: float = 0.95, whose: str = "counts"
+    against: float,
+    shape: Shape | None,
+    confidence: float = 0.95,
+    whose: str = "counts",
+    many: int = 1,
 ) -> None:
     """Refuse a sample that contradicts an assumption.
 
@@ -333,6 +335,8 @@ def check(
         Of the ranges.
     whose : str
         What contradicts, for the message.
+    many : int
+        Assumptions that are checked together.
 
     Raises
     ------
@@ -348,7 +352,7 @@ def check(
     sampled_metrics.identification.IncompatibleError: the ranks of B contradict the protocol at \
 any true ranks: p-value at most 6e-19
     """
-    if against > -np.log(min(REFUTED, _REFUTING * (1.0 - confidence))):
+    if against > -np.log(min(REFUTED, _REFUTING * (1.0 - confidence)) / many):
         raise IncompatibleError(f"{whose} contradict {_why(shape)}: p-value at most {_p(against)}")
 
 

@@ -31,10 +31,10 @@ whatever the true rank is. So h is replaced by its expectation given x.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -48,8 +48,6 @@ from .generators import Generators, generators, hats, knots
 
 if TYPE_CHECKING:
     from ..identification import Shape
-
-_Key = TypeVar("_Key", bound=Hashable)
 
 #: Populations that bets are made for, (a, b, part): of the users a part at ranks r in proportion to
 #: (r + a n / m)^-b, the others evenly, so that no sampled rank ruins a bet. They are those of 101
@@ -447,8 +445,9 @@ def refutations(
 
     The users are split at random. From either half the distribution of the sampled rank is learnt,
     and the ratio to its likeliest fit within the assumption is a bet on the users of the other
-    half. Nothing about them was looked at, so its expectation is at most 1. The e-value is the
-    average of the two.
+    half. Nothing about them was looked at, so its expectation is at most 1, over samples and
+    splits. The e-value is the average of the two. The split has a fixed seed, so that a log always
+    gives the same answer.
 
     Parameters
     ----------
@@ -686,6 +685,8 @@ class Evidence:
     logs : ndarray of float, shape (bets,)
         Sum over users of the logarithm of the bet.
     users : float
+    weight : ndarray of float, shape (bets,)
+        Fixed beforehand; those of a sign sum to 1 or less.
     """
 
     sign: IntArray
@@ -693,6 +694,29 @@ class Evidence:
     mean: FloatArray
     logs: FloatArray
     users: float
+    weight: FloatArray
+
+    @classmethod
+    def of(
+        cls, bets: Bets, mean: FloatArray, logs: FloatArray, users: float, weight: float = 1.0
+    ) -> Evidence:
+        """Of bets for and against, as many of each."""
+        return cls(
+            bets.sign, bets.slope, mean, logs, users, np.full(logs.size, 2.0 * weight / logs.size)
+        )
+
+    def with_(self, other: Evidence | None) -> Evidence:
+        """These bets and others on the same users."""
+        if other is None:
+            return self
+        return Evidence(
+            np.append(other.sign, self.sign),
+            np.append(other.slope, self.slope),
+            np.append(other.mean, self.mean),
+            np.append(other.logs, self.logs),
+            self.users,
+            np.append(other.weight, self.weight),
+        )
 
     def against(self, sign: int, value: float, times: float = 1.0) -> float:
         """Logarithm of the average bet that the true value is beyond one."""
@@ -700,9 +724,9 @@ class Evidence:
         most = self.mean[of] + sign * self.slope[of] * value
         if (most <= 0).any():  # no bet has such an expectation
             return np.inf
-        wealth = times * (self.logs[of] - self.users * np.log(most))
+        wealth = times * (self.logs[of] - self.users * np.log(most)) + np.log(self.weight[of])
         best = wealth.max()
-        return float(best + np.log(np.exp(wealth - best).mean()))
+        return float(best + np.log(np.exp(wealth - best).sum()))
 
     def end(self, sign: int, need: float, near: float, far: float) -> float:
         """The value next to `near`, towards `far`, that the bets of a sign do not refute."""
@@ -721,35 +745,3 @@ def _root(excess: Callable[[float], float], near: float, far: float) -> float:
             break
         near, far = (middle, far) if excess(middle) > 0 else (near, middle)
     return near
-
-
-def surest(against: Mapping[_Key, float], error: float) -> set[_Key]:
-    """The hypotheses that are refuted together, by e-Holm (vovk2021).
-
-    A hypothesis is refuted if every set of hypotheses that it belongs to has an average e-value of
-    1 / error or more. So the chance that any true one is among them is at most `error`, however
-    the e-values depend on each other.
-
-    Parameters
-    ----------
-    against : mapping of hashable to float
-        Logarithm of the e-value against each hypothesis.
-    error : float
-
-    Returns
-    -------
-    set of hashable
-
-    Examples
-    --------
-    >>> sorted(surest({"a": np.log(90.0), "b": np.log(50.0), "c": np.log(3.0)}, 0.05))
-    ['a', 'b']
-    """
-    ordered = np.sort(list(against.values()))
-    found = set()
-    for key, log in against.items():
-        lower = ordered[: np.searchsorted(ordered, log)]
-        sums = np.logaddexp.accumulate(np.append(log, lower))
-        if (sums - np.log(np.arange(1.0, sums.size + 1.0))).min() >= -np.log(error):
-            found.add(key)
-    return found
