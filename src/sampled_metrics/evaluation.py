@@ -184,11 +184,11 @@ def estimate(
     >>> found = estimate("bundled", ["recall@10", "auc"])
     >>> found.frame[["recommender", "metric", "quote"]]
       recommender     metric            quote
-    0           X  recall@10   0.053 to 0.107
+    0           X  recall@10   0.050 to 0.114
     1           X        auc  0.8920 ± 0.0020
-    2           Y  recall@10   0.061 to 0.139
+    2           Y  recall@10   0.057 to 0.138
     3           Y        auc  0.8522 ± 0.0024
-    4           Z  recall@10   0.069 to 0.152
+    4           Z  recall@10   0.065 to 0.154
     5           Z        auc  0.7481 ± 0.0033
     """
     log = _read(log, replacement)
