@@ -23,6 +23,7 @@ from sampled_metrics.identification import (
 )
 
 from . import figures
+from .tables import between
 
 #: A frame or a series: pandas' stubs cannot tell what its columns hold.
 Frame = Any
@@ -34,7 +35,7 @@ Told = dict[str, Any]  # numbers for the text, as tables.glued takes them
 
 
 def _range(ends: Interval | None) -> str:
-    return f"{100 * ends.low:.1f} to {100 * ends.high:.1f}" if ends else "refused"
+    return between(100 * ends.low, 100 * ends.high, 1) if ends else "refused"
 
 
 def draw_inside(lines: Mapping[str, Mapping[str, float]], *bars: Mapping[str, Interval]) -> Figure:
@@ -235,8 +236,8 @@ def exercises(
     x = np.repeat(np.arange(m + 1) / m, counts)
     student = stats.t.ppf(0.5 + confidence / 2, x.size - 1) * x.std(ddof=1) / np.sqrt(x.size)
     return {
-        "id_one": f"{100 * by_hand:.1f}%",
-        "id_million": f"{100 * million.low:.1f} to {100 * million.high:.1f}",
+        "id_one": (by_hand, ".1%", "up"),
+        "id_million": _range(million),
         "id_first_cell": f"{100 * counts[0] / counts.sum():.1f}",
         "id_auc_ratio": f"{(auc.high - auc.low) / 2 / student:.2f}",
     }

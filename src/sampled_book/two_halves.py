@@ -146,7 +146,7 @@ def told(rows: Frame, known: Frame, twins: Frame) -> dict[str, Any]:
         "pub_values": len(rows),
         "pub_outside": " and ".join(where) or "none",
         "pub_out_exact": (float(one["exact"]), ".4f"),
-        "pub_out_low": (float(one["low_decreasing"]), ".4f"),
+        "pub_out_low": (float(one["low_decreasing"]), ".4f", "down"),
         "pub_out_printed": (float(one["printed"]), ".2f"),
         "pub_factor": (times_off(rows["guess"], exact), ".1f"),
         "pub_naive": (times_off(rows["printed"], exact), ".0f"),

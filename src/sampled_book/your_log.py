@@ -17,6 +17,7 @@ from sampled_metrics.numerics.betting import against
 from sampled_metrics.results import Comparison, Estimates
 
 from . import datasets, figures
+from .tables import between
 
 #: A frame or a series: pandas' stubs cannot tell what its columns hold.
 Frame = Any
@@ -142,7 +143,7 @@ def ranges_table(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Fram
     shown = pd.DataFrame({"": names})
     for assumed, frame in by.items():
         ends = zip(frame["possible_low"], frame["possible_high"], strict=True)
-        shown[assumed.capitalize()] = [f"{low:.3f} to {high:.3f}" for low, high in ends]
+        shown[assumed.capitalize()] = [between(low, high) for low, high in ends]
     if exact:
         shown["Exact"] = [exact[name, metric(of).name] for name in names]
     return shown
@@ -165,7 +166,7 @@ def ranges_told(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Told:
     told = {"log_first_name": str(widest)}
     for key, frame in zip(names, by.values(), strict=True):
         low, high = frame.loc[widest, ["possible_low", "possible_high"]]
-        told[f"log_{key}"] = f"{low:.3f} to {high:.3f}"
+        told[f"log_{key}"] = between(low, high)
     return told
 
 
@@ -175,7 +176,6 @@ def compare_table(verdicts: Mapping[str, Comparison], exact: Exact) -> Frame:
     for of, found in verdicts.items():
         for row in found.frame.to_dict("records"):
             one, two, name = row["first"], row["second"], metric(of).name
-            ends = f"{row['possible_low']:+.3f} to {row['possible_high']:+.3f}"
             rows.append(
                 {
                     "Metric": metric(of).label,
@@ -183,7 +183,7 @@ def compare_table(verdicts: Mapping[str, Comparison], exact: Exact) -> Frame:
                     "Reported": row["reported"],
                     "Estimate": row["estimate"],
                     "Exact": exact[one, name] - exact[two, name] if exact else _NAN,
-                    "Possible": ends.replace("-", "\N{MINUS SIGN}"),
+                    "Possible": between(row["possible_low"], row["possible_high"], signed=True),
                     "Verdict": row["verdict"],
                     "Assumption": row["assumption"],
                     "Warrant": row["warrant"],

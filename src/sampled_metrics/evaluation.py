@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln, stdtr, stdtrit
 
-from . import _progress, _promises, identification, priors
+from . import _progress, _promises, _ranges, identification, priors
 from . import estimators as corrections
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, shortened
@@ -139,13 +139,18 @@ def estimate(
         of the true ranks, and why they hold as often as `confidence` says, as for :func:`compare`
         (both are empty where there is no range); quote: what a sentence may quote, the
         estimate with its standard error where it has no bias and that says all, and else what is
-        possible; and users.
-        Users are taken as drawn at random from a population, and each range is for the exact
-        metric of that population. A range whose assumption is "none" also holds for the average
-        over the log's own users. Under an assumption it may miss that average more often, since the
-        ranks of a log's own users need not decrease even if those of their population do.
-        The rows of users and positions that belong together widen what is possible as their
-        likelihoods depend on each other (chandler2007).
+        possible, rounded outwards; and users.
+
+        **What a range promises.** Its warrant is "proved": a theorem, for any number of users.
+        Let users be drawn at random from a population whose true ranks the assumption allows. Let
+        the negatives of each user be drawn independently of those of other users. Then the range
+        holds the population's exact metric in at least 95% of such logs (`confidence`). A range
+        whose assumption is "none" also holds for the average over the log's own users, whatever
+        their ranks are. Under an assumption it may miss that average more often: the ranks of a
+        log's own users need not decrease even if those of their population do. Users may have
+        different n_items, ties, several relevant items and several instances. The rows of one user
+        may depend on each other in any way. If all users share one sample of negatives, nothing is
+        promised. :func:`~sampled_metrics.identification.interval` has the theorem and its proof.
 
         With `estimators`, one row for each of them, with the columns recommender, metric,
         estimator, value, standard_error, low, high and users: low and high are Student's interval
@@ -184,11 +189,11 @@ def estimate(
     >>> found = estimate("bundled", ["recall@10", "auc"])
     >>> found.frame[["recommender", "metric", "quote"]]
       recommender     metric            quote
-    0           X  recall@10   0.050 to 0.114
+    0           X  recall@10   0.049 to 0.115
     1           X        auc  0.8920 ± 0.0020
-    2           Y  recall@10   0.057 to 0.138
+    2           Y  recall@10   0.056 to 0.138
     3           Y        auc  0.8522 ± 0.0024
-    4           Z  recall@10   0.065 to 0.154
+    4           Z  recall@10   0.064 to 0.154
     5           Z        auc  0.7481 ± 0.0033
     """
     log = _read(log, replacement)
@@ -256,7 +261,7 @@ def _one_row_each(
                 low, high = ends.get(name, (np.nan, np.nan))
                 row = naive[name].value, one.value, error, low, high
                 # The error of a correction does not hold its bias, which may be all there is.
-                quote = _quote(one.value, error if unbiased else 0.0, low, high)
+                quote = _quote(one.value, error if unbiased else 0.0, low, high, level)
                 promised = (
                     (standing.get(name, _promises.NONE), _promises.PROVED)
                     if name in ends
@@ -297,15 +302,16 @@ def _row_for_each(
     return pd.DataFrame(rows, columns=[*columns, "users"]), notes
 
 
-def _quote(value: float, error: float, low: float, high: float) -> str:
+def _quote(value: float, error: float, low: float, high: float, level: float) -> str:
     """What a sentence may say: the range, unless the estimate's own error says as much."""
     if np.isnan(low):
         return ""
     digits = int(np.clip(1 - np.floor(np.log10(max(error, 1e-9))), 3, 6))
-    reach = 4.0 * error
+    # Half as far again as bets on a normal mean leave.
+    reach = 1.5 * np.sqrt(2.0 * identification.need(level)) * error
     if value - reach <= low <= value <= high <= value + reach:
         return f"{value:.{digits}f} \u00b1 {error:.{digits}f}"
-    return f"{low:.3f} to {high:.3f}"
+    return _ranges.written(low, high)
 
 
 @one_thread
@@ -325,8 +331,7 @@ def compare(
     A verdict stands on the first of these that gives one:
 
     - *none*: nothing is assumed of the true ranks. Where the metric has an unbiased estimator,
-      as AUC has, the users' differences are tested by bets that hold for any number of them
-      (waudbysmith2024); otherwise by the likelihood, see `shape`.
+      as AUC has, that is a bet on the users' differences (waudbysmith2024).
     - *decreasing at the top*: near the top, deeper ranks have fewer users
       (:class:`~sampled_metrics.identification.Shape`). It is *mixture of geometrics* if `shape`
       is geometric.
@@ -334,18 +339,19 @@ def compare(
       of the rank to the next. k is the largest up to which the verdict holds for every k tried,
       2, 3, 4 and 8: if the users' number falls faster than that, it may fail.
 
-    In the last two, the two samples' likelihoods are maximised together where the first metric is
-    at most the second; how far they fall from where nothing is assumed of the metrics is compared
-    with a chi-squared variable of two degrees of freedom, for the reason that
-    :func:`~sampled_metrics.identification.quantile` gives. That users are the same for both is
-    taken into account by how their contributions vary together (chandler2007). Each way judges
-    all pairs at once by Holm's procedure (holm1979). The chance that any of its verdicts on the
-    pairs of this comparison is wrong is at most 1 - confidence, if its assumption holds. The
-    column warrant says why: "proved", for any number of users. "A beats B" is also wrong if the two
-    are equal. The log's users are taken as drawn at random from a population, and
-    a verdict is on the exact metrics of that population; negatives are drawn anew for each user. A
-    verdict that assumes nothing of the ranks also holds for the average over the log's own users.
-    One under an assumption need not: the ranks of a few users seldom fall as those of a population.
+    Each verdict is a bet against "A is at most B" that has won enough. Its warrant is "proved", for
+    any number of users. A bet adds up a function of the user's sampled rank with A and one of the
+    rank with B (:class:`sampled_metrics.bounds.bets.Sums`), so the two ranks may depend on each
+    other in any way, and the two recommenders may be scored on the same negatives. Negatives of
+    different users must be drawn independently. All pairs are judged together by e-Holm
+    (vovk2021). For each assumption that holds, the chance that any of the verdicts on it is wrong
+    is at most 1 - confidence: of the verdicts on all pairs of this comparison, for this metric.
+    "A beats B" is also wrong if the two are equal.
+
+    The log's users are taken as drawn at random from a population, and a verdict is on the exact
+    metrics of that population. A verdict that assumes nothing of the ranks also holds for the
+    average over the log's own users. One under an assumption need not: the ranks of a few users
+    seldom fall as those of a population.
 
     Parameters
     ----------
@@ -376,7 +382,7 @@ def compare(
         differences that the sample leaves possible under the assumption of the verdict, or under
         the strongest there is, 0 not among them beside a verdict; verdict: "A beats B", "B beats
         A" with their names, or `UNKNOWN`; assumption: the one that the verdict stands on, as above;
-        warrant: why the verdict is right as often as the confidence says, "proved" or "large sample"
+        warrant: why the verdict is right as often as confidence says, "proved" or "large sample"
         (both are empty if there is no verdict); steepness: the largest k, infinite
         if any will do; likely: the one ahead by the estimate, if its standard error
         leaves no doubt, which is no verdict, since its bias is not in it; shown: the smallest
@@ -681,14 +687,14 @@ class _Judge:
         """
         sample, (low, high) = self.sample, self.parts.range
         names = [name for name in sample.names if any(name in pair for pair in pairs)]
-        kept, notes = sample.contradicted(self.parts, shape, names)
+        kept, notes = sample.contradicted(self.parts, shape, names, self.level)
         pairs = [pair for pair in pairs if all(name in kept for name in pair)]
         if not pairs:
             return {}, notes
         won = self._won(shape, pairs, 1.0)
         against = {way: one.against(1, 0.0) for way, one in won.items()}
         # E-values under a weaker assumption are valid under a stronger one.
-        decided = bets.surest(self.against | against, 1.0 - self.level)
+        decided = bets.surest(self.against | against, identification.error(self.level))
         if keep:
             self.against |= against
         judged = {}
@@ -1180,7 +1186,11 @@ class _Sample:
         return np.asarray(np.maximum(np.cumsum(steps)[:-1], 0.0))
 
     def contradicted(
-        self, parts: bets.Partition, shape: Shape | None, names: Sequence[str]
+        self,
+        parts: bets.Partition,
+        shape: Shape | None,
+        names: Sequence[str],
+        confidence: float,
     ) -> tuple[list[str], list[str]]:
         """The recommenders that an assumption may be made of, and what is said of the others.
 
@@ -1195,7 +1205,8 @@ class _Sample:
         kept, notes = [], []
         for name, against in zip(names, found, strict=True):
             try:
-                identification.check(against, shape, f"the ranks of {shortened(name)}")
+                whose = f"the ranks of {shortened(name)}"
+                identification.check(against, shape, confidence, whose)
             except identification.IncompatibleError as problem:
                 notes.append(_contradiction(problem, shape))
             else:
@@ -1212,7 +1223,7 @@ class _Sample:
         notes: list[str] = []
         for assumed in (shape, None) if shape is not None else (None,):
             left, said = self.contradicted(
-                parts, assumed, [name for name in self.names if name not in found]
+                parts, assumed, [name for name in self.names if name not in found], confidence
             )
             notes += said
             if not left:

@@ -3,7 +3,7 @@
 
 (() => {
   const sm = window.sampledMetrics;
-  const { el, percent, number, slider, choice, once, plot, scale, ticks, text, build, sentence, mark } = sm.ui;
+  const { el, percent, outward, number, slider, choice, once, plot, scale, ticks, text, build, sentence, mark } = sm.ui;
   const ASSUMPTIONS = ["no assumption on the ranks", "decreasing at the top",
     "at most 4 times per doubling", "at most 2 times per doubling"];
   const SAID = ["no assumption on the ranks", "decreasing at the top: deeper ranks have fewer users",
@@ -21,7 +21,7 @@
     const ends = (found, name) => (fitted() ? found[name].prior[users.value].value.slice(1)
       : found[name][users.value][assumed.value]);
     const range = (found, name) => {
-      const [low, high] = (ends(found, name) ?? []).map((v) => percent(v));
+      const pair = ends(found, name), [low, high] = pair ? outward(pair, 1, "%") : [];
       return fitted() ? `${percent(found[name].prior[users.value].value[0])} (${low} to ${high})`
         : low ? `${low} to ${high}` : "refused";
     };

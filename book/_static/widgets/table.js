@@ -3,7 +3,7 @@
 
 (() => {
   const sm = window.sampledMetrics;
-  const { el, number, choice, plot, scale, ticks, text, build, sentence, mark } = sm.ui;
+  const { el, number, outward, choice, plot, scale, ticks, text, build, sentence, mark } = sm.ui;
   const MOST = 100000;
   const ASSUMPTIONS = ["No assumption", "Decreasing at the top", "At most 4 times per doubling"];
   const METRICS = [["recall@1", "HR@1", "0.187"], ["recall@5", "HR@5", ""], ["recall@10", "HR@10", "0.470"],
@@ -78,7 +78,7 @@
       const { together, bounds } = found;
       rows.forEach((row, i) => row.forEach((cell, j) => {
         const pair = bounds[j]?.[TARGETS[i][0]];
-        cell.textContent = pair ? `${number(pair[0], 3)}–${number(pair[1], 3)}` : "none";
+        cell.textContent = pair ? outward(pair, 3).join("–") : "none";
       }));
       said.textContent = !together
         ? "Not plausible: no list of sampled ranks has these averages at once."
@@ -87,7 +87,7 @@
           : !bounds[1]
             ? "Possible, but not if near the top deeper ranks have fewer users."
             : `Plausible. With all items ranked, HR@10 would lie between ` +
-              `${bounds[0]["recall@10"].map((v) => number(v, 3)).join(" and ")} (no assumption on the ranks; proved).`;
+              `${outward(bounds[0]["recall@10"], 3).join(" and ")} (no assumption on the ranks; proved).`;
       drawn.say(said.textContent);
       drawn.redraw();
     };

@@ -10,8 +10,8 @@ inequality of arithmetic and geometric means gives
 
 theta being the mean of the theta_i. Hence e(c) = prod_i h(x_i) / (y + s c)^N has expectation at
 most 1 for every c that is at least theta, and by Markov's inequality it exceeds 40 in at most one
-log of 40. It falls with c: the lower end of the interval is where it is 40. From above the slope
-is negative. The average of such e(c), over several h, is another one.
+log of 40. It falls with c: the lower end of the interval is where it is 40, or a little more. From
+above the slope is negative. The average of such e(c), over several h, is another one.
 
 The best h for a guessed distribution of the sampled rank is the ratio of that distribution to its
 likeliest fit within the class, with the metric's price added (larsson2024, wasserman2020). The
@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -370,7 +370,30 @@ def build(
     Bets
         First those that the metric is larger, one for each guess, then the others.
     """
+    if laws is None:  # the same for all logs of such users
+        return _built(_Same(parts), shape, need / users)
     made = _Building(parts, shape, need / users, laws, (1, -1))
+    return made.certified(made.slopes())
+
+
+class _Same:
+    """A partition as a key: equal to others of the same users."""
+
+    def __init__(self, parts: Partition) -> None:
+        self.parts = parts
+        arrays = parts.part, parts.kinds, parts.share
+        self._key = tuple(parts.parts), parts.metric, *(each.tobytes() for each in arrays)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._key == other._key
+
+
+@lru_cache(maxsize=32)
+def _built(same: _Same, shape: Shape | None, target: float) -> Bets:
+    made = _Building(same.parts, shape, target, None, (1, -1))
     return made.certified(made.slopes())
 
 
