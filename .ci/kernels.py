@@ -5,11 +5,13 @@
 FOLDER/shown holds what `make test ARGS=--shown=FOLDER/shown` wrote; PYTHON is the program of an
 environment with another Python.  Every kernel runs the library's tests that are marked numerical,
 the first of them all of the library's tests on the other Python instead; those that are marked once
-are left to `make test`, as are the laboratory's.  On the last kernel the terms of each product are
-added up in an order drawn from a seed (tests/rounding), as if it were that of yet another
-processor; where that cannot be done, a sentence says so.  The ledger's claims are computed on each:
-what they and the README's commands show of the bundled results must be the same on all, to the
-digit.  A kernel that cannot be run is named.
+are left to `make test`, as are the laboratory's.  The ledger's claims are computed on each: what
+they and the README's commands show of the bundled results must be the same on all, to the digit.  A
+kernel that cannot be run is named.
+
+On the last kernel the terms of each product are added up in an order drawn from a seed
+(tests/rounding), as if it were that of yet another processor, and the largest errors are printed as
+shares of their tolerances.  Where the order cannot be changed, a sentence says so.
 """
 
 import json
@@ -21,6 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+from tests.rounding.margins import report  # noqa: E402
 from tests.rounding.run import Unavailable, variables  # noqa: E402
 
 #: The order in which the last kernel adds up; `make test-rounding` takes others.
@@ -139,10 +142,11 @@ def main(folder: Path, other: str = "") -> int:
         all_of_it = python != sys.executable
         version = subprocess.check_output([python, "-V"], text=True).strip()
         title = f"{version}, {kernel or 'this processor'}"
-        env = environment(kernel)
+        env, margins = environment(kernel), []
         if kernel == kernels[-1]:
             try:
                 env |= variables(SEED, python)
+                margins = [folder / "margins"]
                 title += f", terms in the order of seed {SEED}"
             except Unavailable as why:
                 print(why)
@@ -157,10 +161,13 @@ def main(folder: Path, other: str = "") -> int:
             *("--dist=worksteal", f"--shown={shown}", "--hypothesis-profile=some"),
             *("-m", "not once" if all_of_it else "numerical and not once"),
             *(["--cov=sampled_metrics"] if watched else []),
+            *(f"--margins={path}" for path in margins),
         ]
         env |= {"COVERAGE_CORE": "sysmon"} if watched else {}
         if subprocess.run(command, env=env, cwd=ROOT, check=False).returncode:
             failed.append(f"{title}: the tests failed")
+        if margins:
+            print(report(margins, most=5)[0])
         if shown.is_dir():
             write_tables(python, env, shown)
             if found := differences(own, shown):

@@ -121,6 +121,14 @@ def test_where_there_is_no_compiler_a_sentence_says_so(monkeypatch, tmp_path):
         run.library(tmp_path)
 
 
+def test_where_the_compiler_fails_a_sentence_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("CC", "false")
+    with pytest.raises(run.Unavailable, match=r"false does not compile rounding\.c\.$"):
+        run.library(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_where_there_is_no_linux_a_sentence_says_so(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(run.Unavailable, match=r"on Linux only\.$"):

@@ -231,6 +231,12 @@ def test_least_bias_leaves_auc_unchanged(m: int, replacement: bool) -> None:
         assert falling == pytest.approx(naive(metric("auc"), protocol).values, abs=1e-6)
 
 
+def test_many_negatives_leave_auc_no_bias_either() -> None:
+    # Directions are taken until the bias is rounding, not until it is 8 n times the last digit.
+    bias = least_bias(metric("auc"), Protocol(5_000, 300)).bias([1, 40, 2_500, 5_000])
+    assert bias == pytest.approx(np.zeros(4), abs=1e-12)
+
+
 @pytest.mark.parametrize("name", ["ap", "ndcg@5", "recall@3", "auc"])
 def test_sampling_everything_returns_the_metric(name: str) -> None:
     n = 40
