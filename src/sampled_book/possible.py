@@ -17,7 +17,14 @@ from scipy.special import logsumexp
 
 from sampled_metrics import Metric, Protocol, estimators, metric
 from sampled_metrics.bounds import bets
-from sampled_metrics.identification import IncompatibleError, Interval, Shape, interval, need
+from sampled_metrics.identification import (
+    IncompatibleError,
+    Interval,
+    Shape,
+    assumption_name,
+    interval,
+    need,
+)
 
 from . import figures
 from .tables import between
@@ -106,10 +113,12 @@ def shape_table(
     """Ranges in percent under each assumption, a row for each recommender."""
     rows = {}
     for name in counts:
-        cells = {"nothing": found[name, of.label], "decreasing": shaped.get((name, of.label))}
-        shapes = {"geometric": Shape(geometric=True)}
-        shapes |= {f"at most {steep:g}": Shape(steepness=steep) for steep in steepness}
-        for key, shape in shapes.items():
+        cells = {
+            "no assumption": found[name, of.label],
+            assumption_name(Shape()): shaped.get((name, of.label)),
+        }
+        for shape in (Shape(geometric=True), *(Shape(steepness=steep) for steep in steepness)):
+            key = assumption_name(shape)
             cells[key] = None
             with suppress(IncompatibleError):
                 cells[key] = interval(counts[name], protocol, of, confidence, shape=shape)
@@ -124,8 +133,8 @@ def intervals_table(
     rows = [
         {
             "": f"{key} {name}",
-            "possible": _range(ends),
-            "decreasing": _range(shaped.get((name, key))),
+            "no assumption": _range(ends),
+            assumption_name(Shape()): _range(shaped.get((name, key))),
             "exact": 100 * exact[name, key],
             **{column: 100 * values[name, key, column] for column in of},
         }
