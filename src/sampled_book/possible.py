@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from sampled_metrics import Metric, Protocol, estimators, metric
-from sampled_metrics.identification import IncompatibleError, Interval, Shape, interval
+from sampled_metrics.identification import (
+    IncompatibleError,
+    Interval,
+    Shape,
+    assumption_name,
+    interval,
+)
 
 from . import figures
 from .tables import between
@@ -103,10 +109,12 @@ def shape_table(
     """Ranges in percent under each assumption, a row for each recommender."""
     rows = {}
     for name in counts:
-        cells = {"nothing": found[name, of.label], "decreasing": shaped.get((name, of.label))}
-        shapes = {"geometric": Shape(geometric=True)}
-        shapes |= {f"at most {steep:g}": Shape(steepness=steep) for steep in steepness}
-        for key, shape in shapes.items():
+        cells = {
+            "no assumption": found[name, of.label],
+            assumption_name(Shape()): shaped.get((name, of.label)),
+        }
+        for shape in (Shape(geometric=True), *(Shape(steepness=steep) for steep in steepness)):
+            key = assumption_name(shape)
             cells[key] = None
             with suppress(IncompatibleError):
                 cells[key] = interval(counts[name], protocol, of, confidence, shape=shape)
@@ -121,8 +129,8 @@ def intervals_table(
     rows = [
         {
             "": f"{key} {name}",
-            "possible": _range(ends),
-            "decreasing": _range(shaped.get((name, key))),
+            "no assumption": _range(ends),
+            assumption_name(Shape()): _range(shaped.get((name, key))),
             "exact": 100 * exact[name, key],
             **{column: 100 * values[name, key, column] for column in of},
         }
