@@ -12,6 +12,7 @@ from sampled_metrics import metric
 from sampled_metrics.ranking import RankIntervals
 
 from . import benchmark, evidence
+from .tables import spelled
 
 #: A frame or a series: pandas' stubs cannot tell what its columns hold.
 Frame = Any
@@ -165,12 +166,13 @@ def verdicts_told(verdicts: Frame, possible: Frame, ranks: Ranks) -> Told:
         for short, what in (("nothing", "nothing"), ("shape", "decreasing"))
         for kind in [possible["assumed"] == what]
     }
+    upper = float(beta.ppf(0.95, wrong + 1, len(said) - wrong))
     return {
         "all-said": f"{len(said):,}",
         "all-logs": int(verdicts["draw"].max()) + 1,
         "all-said-wrong": wrong,
         "all-judged": f"{len(verdicts):,}",
-        "all-wrong-upper": f"{beta.ppf(0.95, wrong + 1, len(said) - wrong):.1%}",
+        "all-wrong-upper": spelled((upper, ".1%", "up")),
         "all-shapes": len(hundred),
         "all-rising": len(rising),
         "all-rising-names": "; ".join(names) or "none",

@@ -17,6 +17,7 @@ from sampled_metrics import Metric, Protocol, estimators, metric
 from sampled_metrics.identification import IncompatibleError, Interval, Shape, interval
 
 from . import figures
+from .tables import between
 
 #: A frame or a series: pandas' stubs cannot tell what its columns hold.
 Frame = Any
@@ -28,7 +29,7 @@ Told = dict[str, Any]  # numbers for the text, as tables.glued takes them
 
 
 def _range(ends: Interval | None) -> str:
-    return f"{100 * ends.low:.1f} to {100 * ends.high:.1f}" if ends else "refused"
+    return between(100 * ends.low, 100 * ends.high, 1) if ends else "refused"
 
 
 def draw_inside(lines: Mapping[str, Mapping[str, float]], *bars: Mapping[str, Interval]) -> Figure:
@@ -99,7 +100,7 @@ def shape_table(
     shaped: Ends,
     steepness: Sequence[float],
 ) -> Frame:
-    """Ranges in percent on each rung of the ladder, a row for each recommender."""
+    """Ranges in percent under each assumption, a row for each recommender."""
     rows = {}
     for name in counts:
         cells = {"nothing": found[name, of.label], "decreasing": shaped.get((name, of.label))}
@@ -109,7 +110,7 @@ def shape_table(
             cells[key] = None
             with suppress(IncompatibleError):
                 cells[key] = interval(counts[name], protocol, of, confidence, shape=shape)
-        rows[name] = {rung: _range(ends) for rung, ends in cells.items()}
+        rows[name] = {assumed: _range(ends) for assumed, ends in cells.items()}
     return pd.DataFrame(rows).T.reset_index(names="")
 
 
@@ -227,8 +228,8 @@ def exercises(
     x = np.repeat(np.arange(m + 1) / m, counts)
     student = stats.t.ppf(0.5 + confidence / 2, x.size - 1) * x.std(ddof=1) / np.sqrt(x.size)
     return {
-        "id_one": f"{100 * by_hand:.1f}%",
-        "id_million": f"{100 * million.low:.1f} to {100 * million.high:.1f}",
+        "id_one": (by_hand, ".1%", "up"),
+        "id_million": _range(million),
         "id_first_cell": f"{100 * counts[0] / counts.sum():.1f}",
         "id_auc_ratio": f"{(auc.high - auc.low) / 2 / student:.2f}",
     }

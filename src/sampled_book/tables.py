@@ -11,6 +11,8 @@ from typing import Any
 
 import pandas as pd
 
+from sampled_metrics import _ranges
+
 
 @dataclass(frozen=True)
 class Table:
@@ -139,6 +141,39 @@ _CHOOSE = """<script>
 </script>"""
 
 
+def between(low: float, high: float, digits: int = 3, *, signed: bool = False) -> str:
+    """Write a range, rounded outwards, as the library does.
+
+    Examples
+    --------
+    >>> between(0.02766, 0.0281), between(-0.0123, 0.5, 2, signed=True)
+    ('0.027 to 0.029', '−0.02 to +0.50')
+    """
+    return _ranges.written(low, high, digits, signed=signed)
+
+
+def bounded(frame: pd.DataFrame, digits: int, low: str, high: str) -> pd.DataFrame:
+    """Round a column of lower bounds down and one of upper bounds up.
+
+    Examples
+    --------
+    >>> bounded(pd.DataFrame({"a": [0.0279], "b": [0.0281]}), 3, "a", "b")
+           a      b
+    0  0.027  0.029
+    """
+    rounded = {
+        low: [_ranges.down(value, digits) for value in frame[low]],
+        high: [_ranges.up(value, digits) for value in frame[high]],
+    }
+    return frame.assign(**rounded)
+
+
+def _outwards(value: float, form: str, way: str) -> float:
+    """A bound rounded down or up to the digits of a format specification, such as ".1%"."""
+    digits = int(form.strip("+,.f%")) + 2 * form.endswith("%")
+    return {"down": _ranges.down, "up": _ranges.up}[way](value, digits)
+
+
 def scientific(value: float, digits: int = 1) -> str:
     """Print a number as a decimal times a power of ten, to so many significant digits.
 
@@ -162,8 +197,9 @@ def glued(**values: object) -> None:
     ----------
     **values : object
         Text is shown as it is, a whole number with its thousands apart, any other number to three
-        digits. A pair of a number and a format specification says otherwise. Minus signs are true
-        ones. An underscore in a name is a hyphen in the text.
+        digits. A pair of a number and a format specification says otherwise; a third item, "down"
+        or "up", says which way a bound is rounded. Minus signs are true ones. An underscore in a
+        name is a hyphen in the text.
 
     Examples
     --------
@@ -181,11 +217,13 @@ def spelled(value: object) -> str:
 
     Examples
     --------
-    >>> spelled("A > B"), spelled(1234.5), spelled((7, "d"))
-    ('A > B', '1,234', '7')
+    >>> spelled("A > B"), spelled(1234.5), spelled((7, "d")), spelled((0.02766, ".1%", "down"))
+    ('A > B', '1,234', '7', '2.7%')
     """
     number: Any
-    number, form = value if isinstance(value, tuple) else (value, "")
+    number, form, *way = value if isinstance(value, tuple) else (value, "")
+    if way:
+        number = _outwards(number, form, *way)
     if isinstance(number, str):
         return number
     if form or isinstance(number, Integral):

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from sampled_metrics import Protocol, compare, estimate, estimators, metric, read_log
+from sampled_metrics import Protocol, _ranges, compare, estimate, estimators, metric, read_log
 from sampled_metrics.identification import IncompatibleError, Shape, interval
 from sampled_metrics.io.files import put
 
@@ -185,7 +185,7 @@ def possible(n_negatives: int, name: str, seed: int = 16) -> dict[str, Any]:
                 found_ends = None
                 with suppress(IncompatibleError):
                     one = interval(sample, protocol, of, users=size, shape=shape)
-                    found_ends = [round(one.low, 5), round(one.high, 5)]
+                    found_ends = [_ranges.down(one.low, 5), _ranges.up(one.high, 5)]
                 ends[key].append(found_ends)
         found[recommender] = {
             "exact": round(float(of(true, protocol.n_items).mean()), 5),

@@ -17,8 +17,6 @@ GEOMETRIC = "mixture of geometrics"
 
 #: There is a proof for any number of users.
 PROVED = "proved"
-#: The share of errors was simulated.
-SIMULATED = "simulated"
 #: By the central limit theorem, so that it needs many users.
 LARGE_SAMPLE = "large sample"
 

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from scipy.optimize import brentq
 
+from . import _ranges
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, generator, integer, integers
 from .io.logs import _labels, _loaded, _name_ignored, _need, _numbers, _understood
@@ -291,9 +292,9 @@ class _Power:
     high: float
 
     def __str__(self) -> str:
-        value, low, high = (round(end, 2) + 0.0 for end in (self.value, self.low, self.high))
-        said = f"as by popularity to the power {value:.2f} ({low:.2f} to {high:.2f})"
-        return said.replace("-", "\u2212")  # there is no negative zero
+        value = f"{round(self.value, 2) + 0.0:.2f}"  # there is no negative zero
+        said = f"{value} ({_ranges.written(self.low, self.high, 2)})".replace("-", "\u2212")
+        return f"as by popularity to the power {said}"
 
 
 def _power(

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln, stdtr, stdtrit
 
-from . import _progress, _promises, identification, priors
+from . import _progress, _promises, _ranges, identification, priors
 from . import estimators as corrections
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, shortened
@@ -139,13 +139,18 @@ def estimate(
         of the true ranks, and why they hold as often as `confidence` says, as for :func:`compare`
         (both are empty where there is no range); quote: what a sentence may quote, the
         estimate with its standard error where it has no bias and that says all, and else what is
-        possible; and users.
-        Users are taken as drawn at random from a population, and each range is for the exact
-        metric of that population. A range whose assumption is "none" also holds for the average
-        over the log's own users. Under an assumption it may miss that average more often, since the
-        ranks of a log's own users need not decrease even if those of their population do.
-        The rows of users and positions that belong together widen what is possible as their
-        likelihoods depend on each other (chandler2007).
+        possible, rounded outwards; and users.
+
+        **What a range promises.** Its warrant is "proved": a theorem, for any number of users.
+        Let users be drawn at random from a population whose true ranks the assumption allows. Let
+        the negatives of each user be drawn independently of those of other users. Then the range
+        holds the population's exact metric in at least 95% of such logs (`confidence`). A range
+        whose assumption is "none" also holds for the average over the log's own users, whatever
+        their ranks are. Under an assumption it may miss that average more often: the ranks of a
+        log's own users need not decrease even if those of their population do. Users may have
+        different n_items, ties, several relevant items and several instances. The rows of one user
+        may depend on each other in any way. If all users share one sample of negatives, nothing is
+        promised. :func:`~sampled_metrics.identification.interval` has the theorem and its proof.
 
         With `estimators`, one row for each of them, with the columns recommender, metric,
         estimator, value, standard_error, low, high and users: low and high are Student's interval
@@ -184,11 +189,11 @@ def estimate(
     >>> found = estimate("bundled", ["recall@10", "auc"])
     >>> found.frame[["recommender", "metric", "quote"]]
       recommender     metric            quote
-    0           X  recall@10   0.053 to 0.107
+    0           X  recall@10   0.049 to 0.115
     1           X        auc  0.8920 ± 0.0020
-    2           Y  recall@10   0.061 to 0.139
+    2           Y  recall@10   0.056 to 0.138
     3           Y        auc  0.8522 ± 0.0024
-    4           Z  recall@10   0.069 to 0.152
+    4           Z  recall@10   0.064 to 0.154
     5           Z        auc  0.7481 ± 0.0033
     """
     log = _read(log, replacement)
@@ -256,7 +261,7 @@ def _one_row_each(
                 low, high = ends.get(name, (np.nan, np.nan))
                 row = naive[name].value, one.value, error, low, high
                 # The error of a correction does not hold its bias, which may be all there is.
-                quote = _quote(one.value, error if unbiased else 0.0, low, high)
+                quote = _quote(one.value, error if unbiased else 0.0, low, high, level)
                 promised = (
                     (standing.get(name, _promises.NONE), _promises.PROVED)
                     if name in ends
@@ -297,15 +302,16 @@ def _row_for_each(
     return pd.DataFrame(rows, columns=[*columns, "users"]), notes
 
 
-def _quote(value: float, error: float, low: float, high: float) -> str:
+def _quote(value: float, error: float, low: float, high: float, level: float) -> str:
     """What a sentence may say: the range, unless the estimate's own error says as much."""
     if np.isnan(low):
         return ""
     digits = int(np.clip(1 - np.floor(np.log10(max(error, 1e-9))), 3, 6))
-    reach = 4.0 * error
+    # Half as far again as bets on a normal mean leave.
+    reach = 1.5 * np.sqrt(2.0 * identification.need(level)) * error
     if value - reach <= low <= value <= high <= value + reach:
         return f"{value:.{digits}f} \u00b1 {error:.{digits}f}"
-    return f"{low:.3f} to {high:.3f}"
+    return _ranges.written(low, high)
 
 
 @one_thread
@@ -325,8 +331,7 @@ def compare(
     A verdict stands on the first of these that gives one:
 
     - *none*: nothing is assumed of the true ranks. Where the metric has an unbiased estimator,
-      as AUC has, the users' differences are tested by bets that hold for any number of them
-      (waudbysmith2024); otherwise by the likelihood, see `shape`.
+      as AUC has, that is a bet on the users' differences (waudbysmith2024).
     - *decreasing at the top*: near the top, deeper ranks have fewer users
       (:class:`~sampled_metrics.identification.Shape`). It is *mixture of geometrics* if `shape`
       is geometric.
@@ -334,18 +339,19 @@ def compare(
       of the rank to the next. k is the largest up to which the verdict holds for every k tried,
       2, 3, 4 and 8: if the users' number falls faster than that, it may fail.
 
-    In the last two, the two samples' likelihoods are maximised together where the first metric is
-    at most the second; how far they fall from where nothing is assumed of the metrics is compared
-    with a chi-squared variable of two degrees of freedom, for the reason that
-    :func:`~sampled_metrics.identification.quantile` gives. That users are the same for both is
-    taken into account by how their contributions vary together (chandler2007). Each way judges
-    all pairs at once by Holm's procedure (holm1979). The chance that any of its verdicts on the
-    pairs of this comparison is wrong is at most 1 - confidence, if its assumption holds. The
-    column warrant says why: "proved" for any number of users, or by simulation. "A beats B" is also
-    wrong if the two are equal. The log's users are taken as drawn at random from a population, and
-    a verdict is on the exact metrics of that population; negatives are drawn anew for each user. A
-    verdict that assumes nothing of the ranks also holds for the average over the log's own users.
-    One under an assumption need not: the ranks of a few users seldom fall as those of a population.
+    Each verdict is a bet against "A is at most B" that has won enough. Its warrant is "proved", for
+    any number of users. A bet adds up a function of the user's sampled rank with A and one of the
+    rank with B (:class:`sampled_metrics.bounds.bets.Sums`), so the two ranks may depend on each
+    other in any way, and the two recommenders may be scored on the same negatives. Negatives of
+    different users must be drawn independently. A verdict is a range of possible differences that
+    does not hold 0. All ranges and verdicts of a comparison hold together in at least 95% of the
+    logs (`confidence`), if the assumption holds. Those that assume nothing hold together so often
+    in any case.
+
+    The log's users are taken as drawn at random from a population, and a verdict is on the exact
+    metrics of that population. A verdict that assumes nothing of the ranks also holds for the
+    average over the log's own users. One under an assumption need not: the ranks of a few users
+    seldom fall as those of a population.
 
     Parameters
     ----------
@@ -376,8 +382,8 @@ def compare(
         differences that the sample leaves possible under the assumption of the verdict, or under
         the strongest there is, 0 not among them beside a verdict; verdict: "A beats B", "B beats
         A" with their names, or `UNKNOWN`; assumption: the one that the verdict stands on, as above;
-        warrant: why the verdict is right as often as the confidence says, "proved", "simulated" or
-        "large sample" (both are empty if there is no verdict); steepness: the largest k, infinite
+        warrant: why the verdict is right as often as confidence says, "proved" or "large sample"
+        (both are empty if there is no verdict); steepness: the largest k, infinite
         if any will do; likely: the one ahead by the estimate, if its standard error
         leaves no doubt, which is no verdict, since its bias is not in it; shown: the smallest
         difference that this log could have shown under `shape`, roughly; users_needed: how many
@@ -449,15 +455,14 @@ def compare(
         bar.update()
         if unbiased:
             found = {pair: values.bet(of, naive, pair, 1.0 - level) for pair in pairs}
-            verdicts = _holm({k: (v.sign, v.p) for k, v in found.items()}, 1.0 - level, len(pairs))
             judged = {
                 pair: _Judged(
-                    verdicts[pair],
+                    one.sign,
                     _promises.NONE,
                     np.inf,
-                    _agreeing(one.ends, verdicts[pair]),
+                    one.ends,
                     one.shown,
-                    None if verdicts[pair] else _users_needed(sample, naive, pair, one.shown),
+                    None if one.sign else _users_needed(sample, naive, pair, one.shown),
                 )
                 for pair, one in found.items()
             }
@@ -538,6 +543,20 @@ class _Judged:
     users_needed: int | None
 
 
+def _ways(assumed: Shape | None) -> dict[Shape | None, float]:
+    """The assumptions on which pairs are judged one after the other, and the weights of their bets.
+
+    Those at most so many times per doubling share the last: only one of them can be the gentlest
+    that is true.
+    """
+    if assumed is None:
+        return {None: 1.0}
+    if np.isfinite(assumed.steepness):
+        return {None: 0.2, assumed: 0.8}
+    gentler = [replace(assumed, steepness=steepness) for steepness in _STEEPNESS]
+    return {None: 0.2, assumed: 0.5} | dict.fromkeys(gentler, 0.3)
+
+
 def _ladder(
     sample: _Sample,
     of: Metric,
@@ -547,22 +566,19 @@ def _ladder(
     bar: Any,
 ) -> tuple[dict[tuple[str, str], _Judged], list[str]]:
     """Judge pairs under no assumption, then under more and more."""
+    judge, ways = _Judge(sample, of, pairs, level), _ways(assumed)
     judged: dict[tuple[str, str], _Judged] = {}
     notes: list[str] = []
-    judge = _Judge(sample, of, pairs, level)
     left = pairs
-    for shape in (None,) if assumed is None else (None, assumed):
-        found, said = judge.under(shape, left, keep=True, last=shape == assumed)
+    for shape in dict.fromkeys((None, assumed)):
+        found, said = judge.under(shape, left, ways[shape], last=shape == assumed)
         notes += said
         judged |= found
         left = [pair for pair in left if not judged[pair].sign]
         bar.update()
-    if assumed is None or np.isfinite(assumed.steepness):
-        return judged, notes
     # Only on from where it holds: so a verdict is wrong only if it is under the gentlest true fall.
-    for steepness in _STEEPNESS:
-        shape = replace(assumed, steepness=steepness)
-        found, _ = judge.under(shape, left)
+    for shape in [*ways][2:]:
+        found, _ = judge.under(shape, left, ways[shape], keep=False)
         judged |= {pair: one for pair, one in found.items() if one.sign}
         # What contradicts a fall so gentle may still allow a steeper one.
         left = [pair for pair in left if pair not in found or found[pair].sign]
@@ -590,7 +606,7 @@ def _negatives_needed(
     masses = {name: np.asarray(values._fit("maximum entropy", band, name).mass) for name in names}
     fits = {name: priors.condensed(mass) for name, mass in masses.items()}
     n_items = int(values._mean_protocol(1).n_items)
-    wanted = identification.need(level, len(judged))
+    wanted, weights = identification.need(level, len(judged)), _ways(assumed)
     means, variances = {}, {}
     for name, (ranks, mass) in fits.items():
         exact = of.term(ranks, 1, 1, n_items)
@@ -610,9 +626,9 @@ def _negatives_needed(
             name = assumption_name(shape)
             pairs = [p for p in left if needed[p] == more and judged[p].assumption == name]
             if m > fewest and pairs:
-                users = sample.users[pairs[0][0]]
+                users, more_wanted = sample.users[pairs[0][0]], wanted - np.log(weights[shape])
                 protocol = values._mean_protocol(m)
-                for pair in _decided(fits, protocol, of, pairs, shape, users, wanted):
+                for pair in _decided(fits, protocol, of, pairs, shape, users, more_wanted):
                     needed[pair] = str(m)
     return needed
 
@@ -638,16 +654,16 @@ def _decided(
     pmf = {name: mass @ protocol.pmf(ranks) for name, (ranks, mass) in masses.items()}
     # A hundredth is spread evenly, so that no sampled rank ruins a bet.
     laws = (0.99 * np.array([pmf[name] for name in names]) + 0.01 / (m + 1)) @ hats(m)
-    made = bets.build(parts, shape, 2.0 * wanted, users, [laws])
+    made = bets.build(parts, shape, bets.SUM_NEED * wanted, users, [laws])
     values = made.values(bets.Rows(np.zeros(m + 1, dtype=np.int64), np.arange(m + 1)))
-    mean, many = made.certificates[:, 0], len(names)
+    sums = bets.Sums.of(made, made.certificates[:, 0], made.certificates[:, 0])
     found = []
     for pair in pairs:
         for a, b in (pair, pair[::-1]):
-            over, under = names.index(a), many + names.index(b)
-            ratio = made.slope[over] / made.slope[under]
-            both = np.log(np.add.outer(values[over], ratio * values[under]))
-            growth = pmf[a] @ both @ pmf[b] - np.log(mean[over] + ratio * mean[under])
+            place = names.index(a) * len(names) + names.index(b)
+            over, under = values[sums.over[place]], values[sums.under[place]]
+            both = np.add.outer(over, sums.ratio[place] * under) - sums.less[place]
+            growth = pmf[a] @ np.log(both) @ pmf[b] - np.log(sums.mean[place])
             if users * growth >= wanted:
                 found.append(pair)
                 break
@@ -655,64 +671,77 @@ def _decided(
 
 
 class _Judge:
-    """Pairs of a sample judged by bets on both recommenders of a user, added up."""
+    """Pairs of a sample judged by bets on both recommenders of a user, added up.
+
+    The bets under an assumption are added to those under weaker ones, which are as valid. Their
+    weights sum to 1, so that all ranges and verdicts hold together. A verdict is a range without 0.
+    """
 
     def __init__(
         self, sample: _Sample, of: Metric, pairs: list[tuple[str, str]], level: float
     ) -> None:
-        self.sample, self.pairs, self.level = sample, pairs, level
+        self.sample, self.level = sample, level
         self.parts = sample.partition(of)
-        #: What all ranges need together.
+        #: What the ranges of all pairs need together.
         self.wanted = identification.need(level, len(pairs))
-        #: For each pair and its reverse, the logarithm of the last e-value.
-        self.against: dict[tuple[str, str], float] = {}
+        #: For each pair and its reverse, what was won under weaker assumptions.
+        self.kept: dict[tuple[str, str], bets.Evidence] = {}
 
     def under(
         self,
         shape: Shape | None,
         pairs: list[tuple[str, str]],
-        keep: bool = False,
+        weight: float,
+        keep: bool = True,
         last: bool = False,
     ) -> tuple[dict[tuple[str, str], _Judged], list[str]]:
         """A judgement of each pair; of none with a recommender that contradicts the shape.
 
-        The e-values of a weaker assumption than those to come are kept. Of pairs that are judged
-        for the last time the users needed are computed.
+        Bets are kept for assumptions to come. Of pairs that are judged for the last time the users
+        needed are computed.
         """
-        sample, (low, high) = self.sample, self.parts.range
+        sample, name = self.sample, assumption_name(shape)
         names = [name for name in sample.names if any(name in pair for pair in pairs)]
-        kept, notes = sample.contradicted(self.parts, shape, names)
+        checks = len(sample.names) * (2 + len(_STEEPNESS))
+        kept, notes = sample.contradicted(self.parts, shape, names, self.level, checks)
         pairs = [pair for pair in pairs if all(name in kept for name in pair)]
         if not pairs:
             return {}, notes
-        won = self._won(shape, pairs, 1.0)
-        against = {way: one.against(1, 0.0) for way, one in won.items()}
-        # E-values under a weaker assumption are valid under a stronger one.
-        decided = bets.surest(self.against | against, 1.0 - self.level)
+        won = {
+            way: one.with_(self.kept.get(way))
+            for way, one in self._won(shape, pairs, weight).items()
+        }
         if keep:
-            self.against |= against
+            self.kept |= won
+        spans = {name: self.parts.span(sample.share(name)) for name in kept}
+        steepness = np.inf if shape is None else shape.steepness
         judged = {}
         for pair in pairs:
-            sign = int(pair in decided) - int(pair[::-1] in decided)
-            ends = [
-                won[way].end(1, self.wanted, low - high, high - low) for way in (pair, pair[::-1])
-            ]
-            shown = 0.5 * abs(ends[0] + ends[1])
-            judged[pair] = _Judged(
-                sign,
-                assumption_name(shape),
-                np.inf if shape is None else shape.steepness,
-                _agreeing((ends[0], -ends[1]), sign),
-                shown,
-                None,
-            )
+            ends = []
+            for a, b in (pair, pair[::-1]):
+                least, most = spans[a][0] - spans[b][1], spans[a][1] - spans[b][0]
+                ends.append(won[a, b].end(1, self.wanted, least, most))
+            low, high = ends[0], -ends[1]
+            if low > high:  # no difference is left, and the assumption is wrong
+                continue
+            sign = int(low > 0) - int(high < 0)
+            judged[pair] = _Judged(sign, name, steepness, (low, high), 0.5 * (high - low), None)
         left = [pair for pair, one in judged.items() if not one.sign] if last else []
-        for pair, needed in self._users_needed(shape, left).items():
+        for pair, needed in self._users_needed(shape, left, weight).items():
             judged[pair] = replace(judged[pair], users_needed=needed)
+        if shape is None and len(judged) < len(pairs):
+            raise ValueError(
+                "the ranks contradict the protocol at any true ranks: check n_items, n_negatives "
+                "and replacement"
+            )
         return judged, notes
 
     def _won(
-        self, shape: Shape | None, pairs: Sequence[tuple[str, str]], times: float
+        self,
+        shape: Shape | None,
+        pairs: Sequence[tuple[str, str]],
+        weight: float,
+        times: float = 1.0,
     ) -> dict[tuple[str, str], bets.Evidence]:
         """Bets that the first metric of a pair is larger than the second, and the other way round.
 
@@ -720,40 +749,38 @@ class _Judge:
         """
         sample = self.sample
         users = sample.users[pairs[0][0]]
-        # Each of the two bets is half of the sum, and gains a quarter of what it would alone.
-        made = bets.build(self.parts, shape, 2.0 * self.wanted, users * times)
+        made = bets.build(self.parts, shape, bets.SUM_NEED * self.wanted, users * times)
         each = made.values(sample.betted) / sample.relevant
-        over, under = np.flatnonzero(made.sign > 0), np.flatnonzero(made.sign < 0)
-        ratio = np.divide.outer(made.slope[over], made.slope[under])
-        mean = {name: sample.certificate(made, name) for pair in pairs for name in pair}
+        mean = {name: made.certificates @ sample.share(name) for pair in pairs for name in pair}
         found = {}
         for pair in pairs:
             for a, b in (pair, pair[::-1]):
-                logs = np.empty(ratio.shape)
+                sums = bets.Sums.of(made, mean[a], mean[b])
+                logs = np.empty(sums.slope.size)
                 if sample.alone:
                     first, second, counts = sample.pairs(a, b)
-                for i, j in np.ndindex(ratio.shape):
+                choices = zip(sums.over, sums.under, sums.ratio, sums.less, strict=True)
+                for place, (over, under, ratio, less) in enumerate(choices):
                     if sample.alone:
-                        both = each[over[i], first] + ratio[i, j] * each[under[j], second]
-                        logs[i, j] = counts @ np.log(both)
+                        both = each[over, first] + ratio * each[under, second]
+                        logs[place] = counts @ np.log(both - less)
                     else:
-                        parts = {a: each[over[i]], b: ratio[i, j] * each[under[j]]}
-                        logs[i, j] = sum(n @ np.log(v) for v, n in sample.values(parts))
-                certificate = mean[a][over][:, np.newaxis] + ratio * mean[b][under]
-                slope = np.repeat(made.slope[over], under.size)
+                        parts = {a: each[over], b: ratio * each[under]}
+                        of_users = sample.values(parts)
+                        logs[place] = sum(n @ np.log(v - less) for v, n in of_users)
+                ones = np.ones(logs.size, dtype=np.int64)
                 found[a, b] = bets.Evidence(
-                    np.ones(slope.size, dtype=np.int64), slope, certificate.ravel(), logs.ravel(),
-                    float(users),
-                )  # fmt: skip
+                    ones, sums.slope, sums.mean, logs, float(users), ones * weight / logs.size
+                )
         return found
 
     def _users_needed(
-        self, shape: Shape | None, pairs: Sequence[tuple[str, str]]
+        self, shape: Shape | None, pairs: Sequence[tuple[str, str]], weight: float
     ) -> dict[tuple[str, str], int]:
         """How many users like these would decide pairs; no entry where no number would."""
         found: dict[tuple[str, str], int] = {}
         for times in _MORE_USERS if pairs else ():
-            for way, one in self._won(shape, pairs, times).items():
+            for way, one in self._won(shape, pairs, weight, times).items():
                 pair = way if way in pairs else way[::-1]
                 if one.against(1, 0.0, _MANY_TIMES) < self.wanted:
                     continue
@@ -765,27 +792,6 @@ class _Judge:
                 users = max(int(np.ceil(one.users * high)), int(one.users) + 1)
                 found[pair] = min(users, found.get(pair, users))
         return found
-
-
-def _agreeing(ends: tuple[float, float], sign: int) -> tuple[float, float]:
-    """Possible differences that do not contradict a verdict, or that there is none."""
-    low, high = ends
-    if sign == 0:
-        return min(low, 0.0), max(high, 0.0)
-    return (max(low, 0.0), high) if sign > 0 else (low, min(high, 0.0))
-
-
-def _holm(
-    found: Mapping[tuple[str, str], tuple[int, float]], error: float, left: int
-) -> dict[tuple[str, str], int]:
-    """The signs of the pairs whose p-values are small enough for the `left` ones together."""
-    signs = dict.fromkeys(found, 0)
-    for pair, (sign, p) in sorted(found.items(), key=lambda item: item[1][1]):
-        if p > error / left:
-            break
-        signs[pair] = sign
-        left -= 1
-    return signs
 
 
 @dataclass(frozen=True, eq=False)
@@ -1154,14 +1160,14 @@ class _Sample:
         for bet, worth in enumerate(each):
             found = self.values({recommender: worth})
             logs[bet] = sum(float(counts @ np.log(values)) for values, counts in found)
-        return bets.Evidence(
-            made.sign, made.slope, self.certificate(made, recommender), logs, float(users)
-        )
+        mean = made.certificates @ self.share(recommender)
+        return bets.Evidence.of(made, mean, logs, float(users))
 
-    def certificate(self, made: bets.Bets, recommender: str) -> FloatArray:
-        """The mean certificate of a recommender's users; shape (bets,)."""
+    def share(self, recommender: str) -> FloatArray:
+        """The share of a recommender's users, each shared among its rows, by kind."""
+        kinds, of_row = self.kinds
         weights = self.counts[recommender] / self.relevant / self.users[recommender]
-        return np.asarray(made.certificates[:, self.kinds[1]] @ weights)
+        return np.asarray(np.bincount(of_row, weights, len(kinds)), dtype=float)
 
     def pairs(self, first: str, second: str) -> tuple[IntArray, IntArray, FloatArray]:
         """The cells that users have with either recommender, and how many users have both.
@@ -1184,7 +1190,12 @@ class _Sample:
         return np.asarray(np.maximum(np.cumsum(steps)[:-1], 0.0))
 
     def contradicted(
-        self, parts: bets.Partition, shape: Shape | None, names: Sequence[str]
+        self,
+        parts: bets.Partition,
+        shape: Shape | None,
+        names: Sequence[str],
+        confidence: float,
+        many: int = 1,
     ) -> tuple[list[str], list[str]]:
         """The recommenders that an assumption may be made of, and what is said of the others.
 
@@ -1199,7 +1210,8 @@ class _Sample:
         kept, notes = [], []
         for name, against in zip(names, found, strict=True):
             try:
-                identification.check(against, shape, f"the ranks of {shortened(name)}")
+                whose = f"the ranks of {shortened(name)}"
+                identification.check(against, shape, confidence, whose, many)
             except identification.IncompatibleError as problem:
                 notes.append(_contradiction(problem, shape))
             else:
@@ -1216,7 +1228,7 @@ class _Sample:
         notes: list[str] = []
         for assumed in (shape, None) if shape is not None else (None,):
             left, said = self.contradicted(
-                parts, assumed, [name for name in self.names if name not in found]
+                parts, assumed, [name for name in self.names if name not in found], confidence
             )
             notes += said
             if not left:
@@ -1226,7 +1238,11 @@ class _Sample:
                 whose = f"the ranks of {shortened(name)}"
                 try:
                     found[name] = identification.left(
-                        self.evidence(made, name), confidence, parts, assumed, whose
+                        self.evidence(made, name),
+                        confidence,
+                        parts.span(self.share(name)),
+                        assumed,
+                        whose,
                     )
                 except identification.IncompatibleError as problem:
                     notes.append(_contradiction(problem, assumed))
@@ -1542,18 +1558,16 @@ class _Values:
         values, counts = self.sample.tally(_less(*(found[name] for name in pair)))
         low, high = self.range(of)
         span = high - low
-        sign, p = betting.against(values, -span, span, counts=counts)
         many = len(self.sample.names) * (len(self.sample.names) - 1) // 2
         low, high = betting.interval(values, -span, span, error / many, counts=counts)
-        return _Bet(sign, p, (low, high), 0.5 * (high - low))
+        return _Bet(int(low > 0) - int(high < 0), (low, high), 0.5 * (high - low))
 
 
 @dataclass(frozen=True)
 class _Bet:
-    """A sign, its p-value, the differences that are possible, and half of how far they go."""
+    """A verdict's sign, the differences that are possible, and half of how far they go."""
 
     sign: int
-    p: float
     ends: tuple[float, float]
     shown: float
 

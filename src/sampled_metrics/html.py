@@ -55,8 +55,7 @@ DEFINITIONS = {
     "moreover, they are at most k times fewer from one doubling of the rank to the next. Mixture "
     "of geometrics: near the top, users are a mixture of geometric distributions.",
     "warrant": "Why a range or a verdict is right as often as the confidence says. Proved: there "
-    "is a proof for any number of users. Simulated: the share of errors was simulated. Large "
-    "sample: by Student's test, which needs many users.",
+    "is a proof for any number of users. Large sample: by Student's test, which needs many users.",
     "quote": "What a sentence may quote: the estimate with its standard error where it has no bias "
     "and that says as much as the range, and else the range.",
     "low, high": "Ends of Student's interval for the estimator's expectation, which is the "

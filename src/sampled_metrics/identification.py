@@ -24,8 +24,9 @@ from .metrics import Metric
 from .metrics import metric as parsed
 from .protocol import Protocol, drawn_alike
 
-#: A sample is incompatible with its protocol, or with a shape, if it is as unlikely as this.
-REFUTED = 1e-3
+#: A sample is incompatible with its protocol, or with a shape, if it is as unlikely as this: at
+#: most this part of the error that ranges are allowed.
+REFUTED, _REFUTING = 1e-3, 0.02
 #: Users that stand for infinitely many: with more, rounding is what one sees.
 _INFINITE = 1e8
 
@@ -72,8 +73,8 @@ class Shape:
     >>> for shape in (Shape(), Shape(geometric=True)):
     ...     found = interval(counts, protocol, "recall@10", shape=shape)
     ...     print(round(found.low, 2), round(found.high, 2))
-    0.1 0.29
-    0.13 0.24
+    0.1 0.3
+    0.12 0.25
     """
 
     head: float = 10.0
@@ -144,15 +145,26 @@ class Interval:
     warrant: str = _promises.PROVED
 
 
-def need(confidence: float, many: int = 1) -> float:
-    """The logarithm of the e-value that refutes a value from one of two sides, of many intervals.
+def error(confidence: float) -> float:
+    """How often a range may miss, or any verdict be wrong: the rest is for refuted assumptions.
 
     Examples
     --------
-    >>> round(np.exp(need(0.95)), 9)
-    40.0
+    >>> round(error(0.95), 3)
+    0.049
     """
-    return float(np.log(2.0 * many / (1.0 - confidence)))
+    return (1.0 - _REFUTING) * (1.0 - confidence)
+
+
+def need(confidence: float, many: int = 1) -> float:
+    """The logarithm of the e-value that refutes a value from one of two sides, of many ranges.
+
+    Examples
+    --------
+    >>> round(float(np.exp(need(0.95))), 1)
+    40.8
+    """
+    return float(np.log(2.0 * many / error(confidence)))
 
 
 @one_thread
@@ -175,16 +187,17 @@ def interval(
     Proof: :mod:`sampled_metrics.bounds.bets` bets against every value outside the interval, by
     functions of the sampled rank that were fixed before the sample was looked at. For a value that
     is the true one, or further from the interval, the expectation of what is left of 1 is at most
-    1, so that by Markov's inequality it exceeds 40 in at most one sample of 40. Each end is the
-    value at which the average bet has won 40.
+    1, so that by Markov's inequality it exceeds 40.8 in at most 2.45% of the samples. Each end is
+    the value at which the average bet has won so much. The remaining 0.1% is for samples that
+    contradict a true assumption.
 
     Parameters
     ----------
     counts : array_like of float, shape (m + 1,) or (n_relevant, m + 1), or a sequence of such
         Users with 0, 1, ..., m sampled negatives above the item, with several relevant items a
         row for each position. They may be fractions, as of ties spread over the places they
-        cover: that makes the interval wider than counts of users whose ties are kept together, and
-        never invalid. A sequence has one array for each class of users.
+        cover: for negatives without replacement that makes the interval wider than ties that are
+        kept together (a log), and not invalid. A sequence has one array for each class of users.
     protocol : Protocol or sequence of Protocol
         With one catalogue size; as many as there are classes. One whose negatives are not drawn
         alike (:mod:`~sampled_metrics.unequal`) stands alone, for one relevant item: the interval
@@ -231,10 +244,10 @@ def interval(
     >>> drawn = np.bincount(protocol.draw(np.minimum(true, 1_000), 1) - 1, minlength=100)
     >>> found = interval(drawn, protocol, "recall@10")
     >>> round(found.low, 2), round(found.high, 2)  # the exact one is 0.096
-    (0.03, 0.2)
+    (0.02, 0.21)
     >>> found = interval(drawn, protocol, "recall@10", shape=Shape())
     >>> round(found.low, 2), round(found.high, 2)
-    (0.09, 0.12)
+    (0.08, 0.13)
     """
     metric = parsed(metric)
     if not isinstance(confidence, numbers.Real) or not 0 < confidence < 1:
@@ -260,26 +273,24 @@ def interval(
     rows, many = bets.Rows(np.concatenate(kind), np.concatenate(x)), np.concatenate(seen)
     if all(of.n_relevant == 1 for _, of, _ in classes):
         (against,) = bets.refutations(parts, shape, rows, [many])
-        check(against, shape)
+        check(against, shape, confidence)
     made = bets.build(parts, shape, need(confidence), scale * total)
     # A user's mean over positions has a logarithm of at least the mean logarithm.
     logs = np.log(made.values(rows)) @ (many / parts.kinds[rows.kind, 1])
-    evidence = bets.Evidence(
-        made.sign, made.slope, made.certificates @ parts.share, logs, scale * total
-    )
+    evidence = bets.Evidence.of(made, made.certificates @ parts.share, logs, scale * total)
     return Interval(
-        *left(evidence, confidence, parts, shape), float(confidence), assumption_name(shape)
+        *left(evidence, confidence, parts.span(), shape), float(confidence), assumption_name(shape)
     )
 
 
 def left(
     evidence: bets.Evidence,
     confidence: float,
-    parts: bets.Partition,
+    span: tuple[float, float],
     shape: Shape | None,
     whose: str = "counts",
 ) -> tuple[float, float]:
-    """The values of a metric that bets leave, which may be none if the assumption is wrong.
+    """The values of a metric within its span that bets leave, if the assumption is not wrong.
 
     Raises
     ------
@@ -287,10 +298,10 @@ def left(
         If none is left even at the confidence with which an assumption is refuted.
     """
     for level in (confidence, 1.0 - REFUTED):
-        (least, most), wanted = parts.range, need(level)
+        (least, most), wanted = span, need(level)
         low, high = evidence.end(1, wanted, least, most), evidence.end(-1, wanted, most, least)
         if low <= high:
-            return low, high
+            return float(low), float(high)
     raise IncompatibleError(f"{whose} contradict {_why(shape)}: p-value at most {REFUTED:g}")
 
 
@@ -305,7 +316,13 @@ def check_shape(parts: bets.Partition, shape: Shape | None) -> None:
         )
 
 
-def check(against: float, shape: Shape | None, whose: str = "counts") -> None:
+def check(
+    against: float,
+    shape: Shape | None,
+    confidence: float = 0.95,
+    whose: str = "counts",
+    many: int = 1,
+) -> None:
     """Refuse a sample that contradicts an assumption.
 
     Parameters
@@ -314,24 +331,28 @@ def check(against: float, shape: Shape | None, whose: str = "counts") -> None:
         Logarithm of the e-value against it.
     shape : Shape, optional
         What was assumed.
+    confidence : float
+        Of the ranges.
     whose : str
         What contradicts, for the message.
+    many : int
+        Assumptions that are checked together.
 
     Raises
     ------
     IncompatibleError
-        If the e-value is above 1 / `REFUTED`.
+        If the e-value is above 1 / `REFUTED`, or more for a higher confidence.
 
     Examples
     --------
     >>> check(4.0, Shape())
-    >>> check(42.0, None, "the ranks of B")
+    >>> check(42.0, None, whose="the ranks of B")
     Traceback (most recent call last):
     ...
     sampled_metrics.identification.IncompatibleError: the ranks of B contradict the protocol at \
 any true ranks: p-value at most 6e-19
     """
-    if against > -np.log(REFUTED):
+    if against > -np.log(min(REFUTED, _REFUTING * (1.0 - confidence)) / many):
         raise IncompatibleError(f"{whose} contradict {_why(shape)}: p-value at most {_p(against)}")
 
 

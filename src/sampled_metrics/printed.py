@@ -143,8 +143,8 @@ def published(
     >>> sizes = {"n_items": 12_101, "n_negatives": 99, "users": 22_363, "replacement": False}
     >>> published(rows, **sizes, metrics=["hit@10"])
     method  metric  printed  no assumption   decreasing      at most 4x       guess
-    A       hit@10   0.4696  .0000 to .2082  .0170 to .1720  .0179 to .1650  0.0430
-    B       hit@10   0.4739  .0000 to .1706  .0128 to .1328  .0130 to .1285  0.0293
+    A       hit@10   0.4696  .0000 to .2082  .0170 to .1720  .0179 to .1651  0.0430
+    B       hit@10   0.4739  .0000 to .1707  .0128 to .1328  .0130 to .1286  0.0293
     decreasing: assuming that deeper ranks have fewer users, down to the rank with 10 negatives
     above it on average
     at most 4x: moreover at most 4 times fewer from one doubling to the next

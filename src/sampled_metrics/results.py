@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from . import _ranges
 from ._promises import LARGE_SAMPLE, NONE, PROVED, promise
 from ._validate import as_written
 from .io.files import FORMATS
@@ -213,20 +214,24 @@ class Estimates(Result):
     X            auc       0.8920    0.8920          0.0020  0.887 to 0.897  0.8920 ± 0.0020
     Y            auc       0.8522    0.8522          0.0024  0.846 to 0.858  0.8522 ± 0.0024
     Z            auc       0.7481    0.7481          0.0033  0.738 to 0.758  0.7481 ± 0.0033
-    possible: no assumption on the ranks; simulated
+    possible: no assumption on the ranks; proved
     >>> row = found.to_latex().splitlines()[4].split(" & ")
     >>> row[5:8]
-    ['0.887 to 0.897', 'none', 'simulated']
+    ['0.887 to 0.897', 'none', 'proved']
     """
 
     @property
     def shown(self) -> pd.DataFrame:
-        """The table as it is printed, with what is possible in one column."""
+        """The table as it is printed, ends rounded outwards and what is possible in one column."""
         if "possible_low" not in self.frame:
-            return self.frame.drop(columns="users", errors="ignore")
+            table = self.frame.drop(columns="users", errors="ignore")
+            for name, way in (("low", _ranges.down), ("high", _ranges.up)):
+                if name in table:
+                    table[name] = [_rounded(end, way) for end in table[name]]
+            return table
         table = self.frame.drop(columns=["possible_low", "possible_high", "users"])
         ends = zip(self.frame["possible_low"], self.frame["possible_high"], strict=True)
-        table.insert(5, "possible", [_range(low, high) for low, high in ends])
+        table.insert(5, "possible", [_ranges.written(low, high) for low, high in ends])
         return table
 
     def summary(self) -> str:
@@ -336,7 +341,7 @@ class Comparison(Result):
                 "pair": [f"{a} and {b}" for a, b in zip(f["first"], f["second"], strict=True)],
                 "reported": [_signed(value, 4) for value in f["reported"]],
                 "estimate": [f"{_signed(value, 4)} ± {error:.4f}" for value, error in both],
-                "possible": [f"{_signed(a, 3)} to {_signed(b, 3)}" for a, b in ends],
+                "possible": [_ranges.written(a, b, signed=True) for a, b in ends],
                 "verdict": [_stands(row) for row in f.to_dict("records")],
             }
         )
@@ -356,10 +361,11 @@ class Comparison(Result):
             return [f"possible: {promise(NONE, warrant)}", f"assuming {assumed}"]
         if assumed == "nothing":
             return [f"possible: {promise(NONE, warrant)}"]
-        return [
-            f"possible: under the assumption of the verdict, and without a verdict assuming "
-            f"{assumed}; {warrant}"
-        ]
+        given = self.frame["verdict"] != "unknown"
+        ways = ["under the assumption of the verdict"] if given.any() else []
+        if not given.all():
+            ways.append(f"without a verdict, assuming {assumed}" if ways else f"assuming {assumed}")
+        return [f"possible: {'; '.join(ways)}; {warrant}"]
 
     def to_html(self) -> str:
         from . import html
@@ -396,15 +402,17 @@ def _stands(row: Mapping[Hashable, Any], unknown: str = "unknown") -> str:
     return f"{row['verdict']} ({promise(row['assumption'], row['warrant'])})"
 
 
-def _range(low: float, high: float) -> str:
-    return "" if np.isnan(low) else f"{low:.3f} to {high:.3f}"
-
-
 def _finely(low: float, high: float) -> str:
     """A range with four digits, as papers print them: without the zero in front."""
     if np.isnan(low):
         return ""
-    return " to ".join(f"{end:.4f}".removeprefix("0") for end in (low, high))
+    return " to ".join(end.removeprefix("0") for end in _ranges.ends(low, high, 4))
+
+
+def _rounded(end: float, way: Callable[[float, int], float]) -> float:
+    """An end of an interval such that `text` writes all its digits."""
+    small = 1e-300 < abs(end) < 5e-4
+    return end if np.isnan(end) else way(end, 1 - int(np.floor(np.log10(abs(end)))) if small else 4)
 
 
 def _signed(value: float, digits: int) -> str:

@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit
 
+from . import _ranges
 from ._promises import LARGE_SAMPLE, NONE, PROVED
 from ._validate import FloatArray, floats
 from .identification import IncompatibleError, Shape, assumption_name, interval
@@ -131,7 +132,7 @@ def estimated(
                 quote = f"{value:.4f} \u00b1 {error:.4f}"
             elif log.protocol is not None and identification:
                 low, high, stands, said = _possible(log, name, counts[name], of, level, shape)
-                row, quote = (np.nan, np.nan, low, high), f"{low:.3f} to {high:.3f}"
+                row, quote = (np.nan, np.nan, low, high), _ranges.written(low, high)
                 promised = stands, PROVED
                 notes += said
             rows.append((name, of.name, reported, *row, *promised, quote, users))

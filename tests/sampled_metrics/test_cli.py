@@ -458,7 +458,7 @@ def test_compare_says_what_a_verdict_stands_on_before_its_numbers(
     assert [row.split("  ")[0] for row in table.splitlines()[1:]] == [
         "X and Y", "X and Z", "Y and Z",
     ]  # fmt: skip
-    assert promised.startswith("under the assumption of the verdict")
+    assert promised.startswith("assuming that deeper ranks have fewer users")
     assert " ".join(promised.split()).endswith(f"; {found.settings['warrant']}")
 
 

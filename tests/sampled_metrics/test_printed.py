@@ -13,7 +13,7 @@ import sampled_metrics as sm
 from sampled_metrics import Protocol, Shape, metric, priors
 from sampled_metrics.printed import _contrasts, _expectations, _number, _Programme
 
-MANY = 10**13  # so many users that only rounding is left
+MANY = 10**15  # so many users that only rounding is left
 
 
 def table(**columns):

@@ -22,6 +22,17 @@
     value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })
       .replace("-", "−");
   const percent = (value, digits = 1) => `${number(100 * value, digits)}%`;
+  /** Both ends of a range as text, rounded outwards, in percent if that is the unit. */
+  const outward = ([low, high], digits, unit = "") => {
+    const scale = 10 ** digits;
+    const end = (value, way) => {
+      const scaled = scale * (unit === "%" ? 100 * value : value), whole = Math.round(scaled);
+      // An end that rounding alone keeps from a number with so many digits is that number.
+      const near = Math.abs(scaled - whole) <= 1e-9 * Math.max(1, Math.abs(scaled));
+      return `${number((near ? whole : way(scaled)) / scale + 0, digits)}${unit}`;
+    };
+    return [end(low, Math.floor), end(high, Math.ceil)];
+  };
   /** So many digits that count, and powers of ten as such. */
   const short = (value, digits = 2) => {
     if (value === 0 || (Math.abs(value) >= 1e-3 && Math.abs(value) < 1e5)) {
@@ -179,7 +190,7 @@
   };
 
   window.sampledMetrics.ui = {
-    el, number, percent, short, steps, slider, choice, button, once, plot, scale, ticks, path, text,
+    el, number, percent, outward, short, steps, slider, choice, button, once, plot, scale, ticks, path, text,
     build, sentence, mark,
   };
 })();

@@ -10,8 +10,8 @@ inequality of arithmetic and geometric means gives
 
 theta being the mean of the theta_i. Hence e(c) = prod_i h(x_i) / (y + s c)^N has expectation at
 most 1 for every c that is at least theta, and by Markov's inequality it exceeds 40 in at most one
-log of 40. It falls with c: the lower end of the interval is where it is 40. From above the slope
-is negative. The average of such e(c), over several h, is another one.
+log of 40. It falls with c: the lower end of the interval is where it is 40, or a little more. From
+above the slope is negative. The average of such e(c), over several h, is another one.
 
 The best h for a guessed distribution of the sampled rank is the ratio of that distribution to its
 likeliest fit within the class, with the metric's price added (larsson2024, wasserman2020). The
@@ -31,10 +31,10 @@ whatever the true rank is. So h is replaced by its expectation given x.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -48,8 +48,6 @@ from .generators import Generators, generators, hats, knots
 
 if TYPE_CHECKING:
     from ..identification import Shape
-
-_Key = TypeVar("_Key", bound=Hashable)
 
 #: Populations that bets are made for, (a, b, part): of the users a part at ranks r in proportion to
 #: (r + a n / m)^-b, the others evenly, so that no sampled rank ruins a bet. They are those of 101
@@ -68,6 +66,9 @@ _GUESSED = 3.0
 #: Catalogue sizes that differ by at most this factor, positions and numbers of relevant items by
 #: the next, share a function; so do groups with a smaller share of the users than the last.
 _ALIKE, _ALIKE_SETS, _FEW = 1.1, 2.0, 0.03
+#: Sums of two bets have slopes for this part of the need. This part of their mean certificate is
+#: taken away, but no more of their least value than the last.
+SUM_NEED, _TAKEN, _LEFT = 0.15, 0.75, 0.95
 #: How often the slopes are changed, and how often generators are added to a fit.
 _SLOPES, _FITS, _MORE = 4, 3, 30
 #: How near its optimum a fit comes, and how much of a user's need a certificate may lose.
@@ -89,6 +90,8 @@ class Part:
     replacement : bool
     reach : float
         The least `n_items / n_negatives` of any: how far down an assumption holds for all.
+    fewest : int
+        The fewest irrelevant items of any: no assumption is about ranks that some user lacks.
     position, relevant : int
         Of most of them.
     """
@@ -97,13 +100,14 @@ class Part:
     pool: int
     replacement: bool
     reach: float
+    fewest: int
     position: int
     relevant: int
 
     def generators(self, shape: Shape | None) -> Generators:
         if shape is None:
             return generators(self.pool, self.m, self.replacement)
-        top = int(min(shape.head * self.reach, self.pool + 1))
+        top = int(min(shape.head * self.reach, self.fewest + 1))
         return generators(
             self.pool, self.m, self.replacement, top, shape.steepness, shape.geometric
         )
@@ -131,15 +135,18 @@ class Partition:
     share: FloatArray
     metric: Metric
 
-    @cached_property
-    def range(self) -> tuple[float, float]:
-        """The least and the most that the metric can be."""
-        ends = [0.0, 0.0]
-        for (relevant, j, items), share in self.distinct(np.arange(len(self.kinds))):
-            most, least = self.metric.term(np.array([0, items - relevant]) + j, j, relevant, items)
-            ends[0] += float(self.share[share].sum()) * relevant * least
-            ends[1] += float(self.share[share].sum()) * relevant * most
-        return ends[0], ends[1]
+    def span(self, share: FloatArray | None = None) -> tuple[float, float]:
+        """The least and the most that the metric of some users can be, given their share by kind.
+
+        Of all users of the sample if omitted.
+        """
+        share = self.share if share is None else share
+        least = most = 0.0
+        for (relevant, j, items), kinds in self.distinct(np.arange(len(self.kinds))):
+            ends = self.metric.term(np.array([0, items - relevant]) + j, j, relevant, items)
+            weight = relevant * float(share[kinds].sum())
+            most, least = most + weight * float(ends[0]), least + weight * float(ends[1])
+        return least, most
 
     def distinct(self, kinds: IntArray) -> Iterator[tuple[tuple[int, int, int], IntArray]]:
         """The kinds that the metric distinguishes: relevant items, position, n_items, and which.
@@ -226,6 +233,7 @@ def partition(kinds: IntArray, weights: FloatArray, metric: Metric, replacement:
                 int(pools[inside].max()),
                 replacement,
                 float((items[inside] / negatives[inside]).min()),
+                int(pools[inside].min()),
                 int(position[most]),
                 int(relevant[most]),
             )
@@ -258,10 +266,16 @@ class Rows:
     x : ndarray of int, shape (k,)
         Sampled ranks from 0.
     starts : ndarray of int, optional
-        Where ties with negatives are broken at random: the first entry of each row; else each row
-        has one.
+        Where there are ties with negatives: the first entry of each row; else each row has one.
     share : ndarray of float, shape (k,), optional
-        The probability of each entry of a row.
+        The probability of each entry of a row, if ties are broken at random.
+
+    Notes
+    -----
+    Drawn without replacement, tied negatives are different items, and a row's bet is its average
+    over their random order. Drawn with replacement they may be one item drawn several times, which
+    is above the relevant item as a whole or not at all. A log does not say so. The bet of a row
+    with two tied negatives or more is then its least value over all orders.
     """
 
     def __init__(
@@ -273,16 +287,16 @@ class Rows:
     ) -> None:
         self.kind = kind if starts is None else kind[starts]
         self._entries, self._x, self._starts, self._share = kind, x, starts, share
-        self._seen: dict[tuple[object, ...], list[tuple[IntArray, FloatArray]]] = {}
+        self._seen: dict[tuple[object, ...], list[_Seen]] = {}
 
-    def seen(self, parts: Partition) -> list[tuple[IntArray, FloatArray]]:
-        """The rows of each part, and what each gives to the knots on average; (knots, rows)."""
+    def seen(self, parts: Partition) -> list[_Seen]:
+        """What the rows of each part give to its knots."""
         key = (tuple(parts.parts), parts.part.tobytes())
         if key not in self._seen:
             self._seen[key] = [self._of_part(parts, g) for g in range(len(parts.parts))]
         return self._seen[key]
 
-    def _of_part(self, parts: Partition, g: int) -> tuple[IntArray, FloatArray]:
+    def _of_part(self, parts: Partition, g: int) -> _Seen:
         one, rows = parts.parts[g], np.flatnonzero(parts.part[self.kind] == g)
         entries = np.flatnonzero(parts.part[self._entries] == g)
         of = parts.kinds[self._entries[entries]]
@@ -298,10 +312,40 @@ class Rows:
                 sizes, size = np.unique(pools[some], return_inverse=True)
                 kept = law(above, sizes, one.pool, one.replacement)
                 found[some] = (kept @ each[: above + 1])[size.ravel()]
-        if self._starts is not None and self._share is not None:
-            starts = np.searchsorted(entries, self._starts[rows])
-            found = np.add.reduceat(found * self._share[entries, np.newaxis], starts, axis=0)
-        return rows, found.T
+        if self._starts is None or self._share is None:
+            return _Seen(rows, found.T)
+        starts = np.searchsorted(entries, self._starts[rows])
+        mean = np.add.reduceat(found * self._share[entries, np.newaxis], starts, axis=0)
+        many = np.diff(starts, append=entries.size)
+        if not one.replacement or many.max(initial=0) <= 2:
+            return _Seen(rows, mean.T)
+        several = np.flatnonzero(many > 2)
+        kept = np.repeat(many > 2, many)
+        begin = np.cumsum(many[several]) - many[several]
+        return _Seen(rows, mean.T, several, found[kept].T, begin)
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """The rows of a part, and what each gives to the knots on average; (knots, rows).
+
+    Of several of these rows the least value over some entries counts: what each entry gives to the
+    knots, and the first entry of each row.
+    """
+
+    rows: IntArray
+    mean: FloatArray
+    several: IntArray | None = None
+    entries: FloatArray | None = None
+    starts: IntArray | None = None
+
+    def values(self, functions: FloatArray) -> FloatArray:
+        """Functions that are given at the knots, at the rows; (functions, rows)."""
+        found = np.asarray(functions @ self.mean)
+        if self.several is not None and self.entries is not None and self.starts is not None:
+            each = functions @ self.entries
+            found[:, self.several] = np.minimum.reduceat(each, self.starts, axis=1)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,8 +374,8 @@ class Bets:
     def values(self, rows: Rows) -> FloatArray:
         """The functions at rows of a sample; shape (bets, rows)."""
         found = np.ones((self.sign.size, rows.kind.size))
-        for function, (at, seen) in zip(self.functions, rows.seen(self.partition), strict=True):
-            found[:, at] = function @ seen
+        for functions, seen in zip(self.functions, rows.seen(self.partition), strict=True):
+            found[:, seen.rows] = seen.values(functions)
         return found
 
 
@@ -367,7 +411,30 @@ def build(
     Bets
         First those that the metric is larger, one for each guess, then the others.
     """
+    if laws is None:  # the same for all logs of such users
+        return _built(_Same(parts), shape, need / users)
     made = _Building(parts, shape, need / users, laws, (1, -1))
+    return made.certified(made.slopes())
+
+
+class _Same:
+    """A partition as a key: equal to others of the same users."""
+
+    def __init__(self, parts: Partition) -> None:
+        self.parts = parts
+        arrays = parts.part, parts.kinds, parts.share
+        self._key = tuple(parts.parts), parts.metric, *(each.tobytes() for each in arrays)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._key == other._key
+
+
+@lru_cache(maxsize=32)
+def _built(same: _Same, shape: Shape | None, target: float) -> Bets:
+    made = _Building(same.parts, shape, target, None, (1, -1))
     return made.certified(made.slopes())
 
 
@@ -378,8 +445,9 @@ def refutations(
 
     The users are split at random. From either half the distribution of the sampled rank is learnt,
     and the ratio to its likeliest fit within the assumption is a bet on the users of the other
-    half. Nothing about them was looked at, so its expectation is at most 1. The e-value is the
-    average of the two.
+    half. Nothing about them was looked at, so its expectation is at most 1, over samples and
+    splits. The e-value is the average of the two. The split has a fixed seed, so that a log always
+    gives the same answer.
 
     Parameters
     ----------
@@ -402,9 +470,9 @@ def refutations(
         first = rng.binomial(whole, 0.5)
         halves += [(first, whole - first), (whole - first, first)]
     laws = []
-    for one, (at, seen) in zip(parts.parts, rows.seen(parts), strict=True):
+    for one, seen in zip(parts.parts, rows.seen(parts), strict=True):
         prior = _GUESSED * _guess(one.generators(None), *GUESSES[0])
-        learnt = np.array([prior + seen @ learn[at] for learn, _ in halves])
+        learnt = np.array([prior + seen.mean @ learn[seen.rows] for learn, _ in halves])
         laws.append(learnt / learnt.sum(axis=1, keepdims=True))
     users = max(float(min(test.sum() for _, test in halves)), 1.0)
     made = _Building(parts, shape, 1.0 / users, laws, (1,))
@@ -462,7 +530,7 @@ class _Building:
     def slopes(self) -> FloatArray:
         """The slopes at which a bet on a true guess would end the interval soonest."""
         bets = self.sign.size
-        top = max(self.partition.range[1], 1e-9)
+        top = max(self.partition.span()[1], 1e-9)
         slope = np.full(bets, np.sqrt(2.0 * self.target) / 0.3)
         most = 20.0 / top
         best = np.full(bets, -np.inf)
@@ -564,6 +632,47 @@ def _peaks(values: FloatArray, above: float) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
+class Sums:
+    """Bets that one metric is larger than another, on the sampled ranks of both.
+
+    A bet that the first is larger, plus a bet that the second is smaller: at equal prices of the
+    two metrics its expectation is at most the sum of the certificates, plus the price times the
+    first metric less the second, however the ranks of a user depend on each other. A constant is
+    taken away from both sides. That raises the stake: a sum of two bets moves half as much as
+    either, so what is left of it must move more.
+
+    Attributes
+    ----------
+    over, under : ndarray of int, shape (sums,)
+        The bet on the first metric, and that on the second.
+    ratio : ndarray of float, shape (sums,)
+        What the second bet is multiplied by.
+    slope, mean : ndarray of float, shape (sums,)
+        Of the sum, as :class:`Evidence` has them.
+    less : ndarray of float, shape (sums,)
+        What is taken away.
+    """
+
+    over: IntArray
+    under: IntArray
+    ratio: FloatArray
+    slope: FloatArray
+    mean: FloatArray
+    less: FloatArray
+
+    @classmethod
+    def of(cls, bets: Bets, first: FloatArray, second: FloatArray) -> Sums:
+        """All sums, from the mean certificates of the users' rows with either recommender."""
+        sides = np.flatnonzero(bets.sign > 0), np.flatnonzero(bets.sign < 0)
+        over, under = (each.ravel() for each in np.meshgrid(*sides, indexing="ij"))
+        ratio = bets.slope[over] / bets.slope[under]
+        mean = first[over] + ratio * second[under]
+        least = np.min([np.ones(bets.sign.size), *(each.min(axis=1) for each in bets.functions)], 0)
+        less = np.minimum(_TAKEN * mean, _LEFT * (least[over] + ratio * least[under]))
+        return cls(over, under, ratio, bets.slope[over], mean - less, less)
+
+
+@dataclass(frozen=True, eq=False)
 class Evidence:
     """What some bets have won, as a function of the value that they were made against.
 
@@ -576,6 +685,8 @@ class Evidence:
     logs : ndarray of float, shape (bets,)
         Sum over users of the logarithm of the bet.
     users : float
+    weight : ndarray of float, shape (bets,)
+        Fixed beforehand; those of a sign sum to 1 or less.
     """
 
     sign: IntArray
@@ -583,6 +694,29 @@ class Evidence:
     mean: FloatArray
     logs: FloatArray
     users: float
+    weight: FloatArray
+
+    @classmethod
+    def of(
+        cls, bets: Bets, mean: FloatArray, logs: FloatArray, users: float, weight: float = 1.0
+    ) -> Evidence:
+        """Of bets for and against, as many of each."""
+        return cls(
+            bets.sign, bets.slope, mean, logs, users, np.full(logs.size, 2.0 * weight / logs.size)
+        )
+
+    def with_(self, other: Evidence | None) -> Evidence:
+        """These bets and others on the same users."""
+        if other is None:
+            return self
+        return Evidence(
+            np.append(other.sign, self.sign),
+            np.append(other.slope, self.slope),
+            np.append(other.mean, self.mean),
+            np.append(other.logs, self.logs),
+            self.users,
+            np.append(other.weight, self.weight),
+        )
 
     def against(self, sign: int, value: float, times: float = 1.0) -> float:
         """Logarithm of the average bet that the true value is beyond one."""
@@ -590,9 +724,9 @@ class Evidence:
         most = self.mean[of] + sign * self.slope[of] * value
         if (most <= 0).any():  # no bet has such an expectation
             return np.inf
-        wealth = times * (self.logs[of] - self.users * np.log(most))
+        wealth = times * (self.logs[of] - self.users * np.log(most)) + np.log(self.weight[of])
         best = wealth.max()
-        return float(best + np.log(np.exp(wealth - best).mean()))
+        return float(best + np.log(np.exp(wealth - best).sum()))
 
     def end(self, sign: int, need: float, near: float, far: float) -> float:
         """The value next to `near`, towards `far`, that the bets of a sign do not refute."""
@@ -611,35 +745,3 @@ def _root(excess: Callable[[float], float], near: float, far: float) -> float:
             break
         near, far = (middle, far) if excess(middle) > 0 else (near, middle)
     return near
-
-
-def surest(against: Mapping[_Key, float], error: float) -> set[_Key]:
-    """The hypotheses that are refuted together, by e-Holm (vovk2021).
-
-    A hypothesis is refuted if every set of hypotheses that it belongs to has an average e-value of
-    1 / error or more. So the chance that any true one is among them is at most `error`, however
-    the e-values depend on each other.
-
-    Parameters
-    ----------
-    against : mapping of hashable to float
-        Logarithm of the e-value against each hypothesis.
-    error : float
-
-    Returns
-    -------
-    set of hashable
-
-    Examples
-    --------
-    >>> sorted(surest({"a": np.log(90.0), "b": np.log(50.0), "c": np.log(3.0)}, 0.05))
-    ['a', 'b']
-    """
-    ordered = np.sort(list(against.values()))
-    found = set()
-    for key, log in against.items():
-        lower = ordered[: np.searchsorted(ordered, log)]
-        sums = np.logaddexp.accumulate(np.append(log, lower))
-        if (sums - np.log(np.arange(1.0, sums.size + 1.0))).min() >= -np.log(error):
-            found.add(key)
-    return found

@@ -215,7 +215,8 @@ class Generators:
             apart = np.ptp(function) + abs(float(cost[self.spread - 1])) + paid
             step = np.log(_STEEPEST * self.top / 0.01) / (_RATES - 1)
             return float(1.5 * step**2 / 8.0 * apart)
-        if not self.replacement or self.last[max(self.spread - 1, 0)] + 1 == self.spread:
+        every = not self.spread or self.last[self.spread - 1] + 1 == self.spread
+        if every or not self.replacement:
             return 0.0
         return float(16.0 / 720.0 * (self.m / self.pool) ** 4 * np.ptp(function))
 
@@ -227,7 +228,8 @@ class Generators:
             inside = np.clip(upto[:, np.newaxis] - self._starts, 0.0, None)
             users = -np.diff(inside, axis=1) / upto[:, np.newaxis]
         else:
-            users = np.add.reduceat(self._mixed, self._starts, axis=1)[:, :-1]
+            sums = np.pad(np.cumsum(self._mixed, axis=1), ((0, 0), (1, 0)))
+            users = np.diff(sums[:, self._starts], axis=1)
         found = np.zeros((users.shape[1] - 1, self.last.size))
         found[:, : self.spread] = (users[:, 1:] - 2.0 / self._steepness * users[:, :-1]).T
         return found
@@ -239,11 +241,13 @@ class Generators:
         few += [*np.geomspace(1, self.pool, 24)]
         if self.top:
             few += [*(np.geomspace(1, self.top, 36) - 1), self.top - 1, self.top]
-        few = np.unique(np.clip(np.round(few), 0, self.pool))
-        found = self.spread + np.searchsorted(self.last[self.spread :], few)
+        chosen = np.unique(np.clip(np.round(few), 0, self.pool))
+        found = self.spread + np.searchsorted(self.last[self.spread :], chosen)
         found = found[found < self.last.size]
         if self._mixed is None:
-            found = np.append(np.searchsorted(self.last[: self.spread], few[few < self.top]), found)
+            found = np.append(
+                np.searchsorted(self.last[: self.spread], chosen[chosen < self.top]), found
+            )
         else:
             found = np.append(np.arange(0, self.spread, 24), found)
         likely = self.laws.argmax(axis=0)  # so that no knot is impossible
@@ -322,9 +326,9 @@ class Generators:
         gaps: FloatArray = np.stack(sides).astype(float)
         bound, single = best, left >= self.spread
         for turn in range(_ROUNDS):
-            low, high, start, end, least = gaps
-            wide = high - low > 1
-            over = np.maximum(start, end) + np.where(wide, bend * (high - low) ** 2, 0.0) - least
+            width = gaps[1] - gaps[0]
+            wide = width > 1.0
+            over = np.maximum(gaps[2], gaps[3]) - gaps[4] + np.where(wide, bend * width**2, 0.0)
             far = (over > best + near) & wide & single & (turn < _ROUNDS - 1)
             bound = max(bound, float(over[~far].max(initial=bound)))
             if not far.any():

@@ -13,7 +13,8 @@ from scipy.special import ndtr
 from .._validate import FloatArray, IntArray
 from ..estimators import Estimator
 
-#: Values closer than this share of their range are one value; a lattice is met to as much.
+#: Values closer than this share of their range are one value, and so are sums closer than this
+#: share of their largest term; a lattice is met to as much.
 _SAME = 1e-11
 #: Probability that a sum may have outside the stretch that is looked at, by Bernstein's bound.
 _OUTSIDE = 1e-10
@@ -23,6 +24,8 @@ _NEVER = 1e-40
 _NEARLY_NORMAL = 2e-3
 #: Points of the transforms of all laws together, and of one of them at least and at most.
 _POINTS, _LEAST, _MOST = 1 << 22, 1 << 12, 1 << 15
+#: Sums of some of the draws that are listed one by one, and how likely all are that are left out.
+_LISTED, _LEFT_OUT = 1 << 18, 1e-13
 #: Lattice spacings to try between two values that are neighbours.
 _PARTS = np.arange(1, 65)
 
@@ -95,7 +98,8 @@ class Differences:
     def chances(self, times: float = 1.0) -> tuple[float, float]:
         """Probabilities that the sum of `times` as many draws is above 0, and that it is 0.
 
-        By the distribution itself on a lattice that holds all values. Values that lie on none are
+        Of few draws all sums are listed. Of more, by the distribution itself on a lattice that
+        holds all values. Values that lie on none are
         rounded to a fine one such that the mean stays: opposite values still cancel. Where many
         draws make the sum nearly normal, by Edgeworth's series instead, over the middle of a
         lattice's steps if it has any.
@@ -106,6 +110,9 @@ class Differences:
         if variance <= (_SAME * scale) ** 2:
             tie = abs(mean) <= _SAME * scale * times * float(np.abs(self.counts).sum())
             return float(mean > 0 and not tie), float(tie)
+        listed = self._listed(times)
+        if listed is not None:
+            return listed
         spacing, log_tail = self._lattice, float(np.log(2 / _OUTSIDE))
         reach = log_tail * scale / 3
         reach += float(np.sqrt(reach**2 + 2 * log_tail * variance))
@@ -138,6 +145,37 @@ class Differences:
             above, tie = above + by_chance / 2, tie - by_chance
         return min(above, 1.0), max(min(tie, 1.0 - above), 0.0)
 
+    def _listed(self, times: float) -> tuple[float, float] | None:
+        """The same from all sums of the draws, or None where these are too many.
+
+        The draws are divided in two, those that are added and those that are taken away if there
+        are both, and the sums of either part are listed. That takes values of any two sizes apart,
+        such as 1/2 and 1/5,000, which no lattice with some thousand points does.
+        """
+        counts = times * self.counts
+        many = np.abs(counts).round()
+        if many.sum() > np.log2(_LISTED) or (np.abs(many - np.abs(counts)) > 1e-9).any():
+            return None
+        rows = np.repeat(np.arange(many.size), many.astype(int))
+        second = counts[rows] < 0
+        if second.all() or not second.any():
+            second = np.arange(rows.size) % 2 == 1
+        parts = []
+        for side in (~second, second):
+            part = np.zeros(1), np.zeros(1), np.ones(1)
+            for row in rows[side].tolist():
+                happens = self.laws[row] > _LEFT_OUT / self.values.size
+                if part[0].size * np.count_nonzero(happens) > _LISTED:
+                    return None
+                values = np.sign(counts[row]) * self.values[happens]
+                part = _added(part, values, self.laws[row, happens])
+            parts.append(part)
+        (one, size, chance), (other, _, weight) = parts
+        other, below = -other[::-1], np.append(0.0, np.cumsum(weight[::-1]))
+        ahead = below[np.searchsorted(other, one - _SAME * size, side="left")]
+        behind = below[np.searchsorted(other, one + _SAME * size, side="right")]
+        return min(float(chance @ ahead), 1.0), float(chance @ (behind - ahead))
+
     def _law(self, steps: IntArray, length: int, times: float) -> FloatArray:
         """The law of the sum of steps modulo `length`."""
         _, laws = self._atoms
@@ -155,6 +193,23 @@ class Differences:
             count = times * self.counts[begin : begin + rows]
             log += np.abs(count) @ own.real + 1j * (count @ own.imag)
         return np.fft.irfft(np.exp(log.real) * np.exp(1j * log.imag), length)
+
+
+def _added(
+    part: tuple[FloatArray, FloatArray, FloatArray], values: FloatArray, law: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Different sums of one more draw, in order, with the largest term and the chance of each."""
+    sums = np.add.outer(part[0], values).ravel()
+    sizes = np.maximum.outer(part[1], np.abs(values)).ravel()
+    chances = np.outer(part[2], law).ravel()
+    order = np.argsort(sums, kind="stable")
+    sums, sizes, chances = sums[order], sizes[order], chances[order]
+    new = np.diff(sums, prepend=-np.inf) > _SAME * sizes
+    starts = np.flatnonzero(new)
+    sums, sizes = sums[starts], np.maximum.reduceat(sizes, starts)
+    chances = np.add.reduceat(chances, starts)
+    kept = chances > _LEFT_OUT / chances.size
+    return sums[kept], sizes[kept], chances[kept]
 
 
 def tabulated(

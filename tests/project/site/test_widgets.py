@@ -17,6 +17,7 @@ from sampled_book import widgets
 from sampled_book.datasets import bundled_ranks
 from sampled_metrics import (
     Protocol,
+    _ranges,
     compare,
     consistency,
     estimate,
@@ -276,6 +277,20 @@ def test_bounds_of_printed_metrics_are_those_of_all_ranks(page, case, replacemen
                 np.testing.assert_allclose(bounds[name], wanted, atol=2e-9)
 
 
+def test_ranges_are_rounded_outwards_as_the_package_rounds_them(page):
+    rng = np.random.default_rng(4)
+    ends = np.sort(np.concatenate([rng.random((60, 2)), 1e-3 * rng.random((60, 2))])).tolist()
+    ends += [[0.02766, 0.0281], [0.1 + 0.2, 0.5], [-1e-17, 1 - 1e-16], [0, 1], [-0.0004, 0.0004]]
+    found = page.evaluate(
+        """ends => ends.map((pair) => [...sampledMetrics.ui.outward(pair, 3),
+            ...sampledMetrics.ui.outward(pair, 1, "%")])""",
+        ends,
+    )
+    for (low, high), said in zip(ends, found, strict=True):
+        percents = [f"{end}%" for end in _ranges.ends(100 * low, 100 * high, 1)]
+        assert said == [*_ranges.ends(low, high), *percents]
+
+
 def test_numbers_that_cannot_be_are_refused(page):
     sizes = {"n": 1_000, "m": 99, "users": 2_000, "replacement": False, "targets": ["recall@10"]}
     cases = [
@@ -379,8 +394,9 @@ def test_the_last_thing_to_assume_is_a_prior_and_gives_no_verdict(page):
         shown = root.locator("svg").get_attribute("aria-label")
         for who, found in held.items():
             prior = found["prior"][users]
-            value, low, high = (f"{100 * end:.1f}%" for end in prior["value"])
-            assert f"{who} {value} ({low} to {high})" in shown
+            value, *ends = (100 * end for end in prior["value"])
+            low, high = _ranges.ends(*ends, 1)
+            assert f"{who} {value:.1f}% ({low}% to {high}%)" in shown
             for two in prior["ahead"]:
                 assert f"{who} ahead of {two}" in words
         ahead = sum(len(found["prior"][users]["ahead"]) for found in held.values())
