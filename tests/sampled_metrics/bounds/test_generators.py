@@ -123,6 +123,16 @@ def test_falls_are_what_steepness_allows():
         np.testing.assert_allclose(found.falls[:, g], expected, rtol=0, atol=1e-13)
 
 
+@pytest.mark.parametrize("top", [7, 8, 40])
+def test_falls_of_geometric_distributions(top):
+    found = Generators(60, 5, True, top, 2.0, geometric=True)
+    doublings = [slice(2**k - 1, 2 ** (k + 1) - 1) for k in range(int(np.log2(top + 1)))]
+    users = np.array([found._mixed[:, each].sum(axis=1) for each in doublings])
+    assert found.falls.shape == (len(doublings) - 1, found.last.size)
+    np.testing.assert_allclose(found.falls[:, : found.spread], users[1:] - users[:-1], atol=1e-12)
+    assert not found.falls[:, found.spread :].any()
+
+
 @pytest.mark.parametrize("top", [0, 1, 2])
 def test_no_fall_is_asked_for_where_there_is_one_doubling_at_most(top):
     found = Generators(50, 4, False, top, 2.0)
