@@ -142,8 +142,8 @@ def estimate(
         possible, rounded outwards; and users.
 
         **What a range promises.** Its warrant is "proved": a theorem, for any number of users.
-        Let users be drawn at random from a population whose true ranks the assumption allows. Let
-        the negatives of each user be drawn independently of those of other users. Then the range
+        Let users be drawn at random from a population whose true ranks the assumption allows, for
+        the users of each catalogue size (`n_items`). Let the negatives of each user be drawn independently of those of other users. Then the range
         holds the population's exact metric in at least 95% of such logs (`confidence`). A range
         whose assumption is "none" also holds for the average over the log's own users, whatever
         their ranks are. Under an assumption it may miss that average more often: the ranks of a

@@ -27,6 +27,8 @@ from .protocol import Protocol, drawn_alike
 #: A sample is incompatible with its protocol, or with a shape, if it is as unlikely as this: at
 #: most this part of the error that ranges are allowed.
 REFUTED, _REFUTING = 1e-3, 0.02
+#: An end may be wrong by less than this.
+_ROUNDING = 1e-12
 #: Users that stand for infinitely many: with more, rounding is what one sees.
 _INFINITE = 1e8
 
@@ -39,7 +41,8 @@ class IncompatibleError(ValueError):
 class Shape:
     """An assumption on the first true ranks: the deeper the rank, the fewer the users.
 
-    Beyond the first ranks anything is possible. What is possible under a sharper assumption need
+    It is made of the users of each catalogue size, where these differ. Beyond the first ranks
+    anything is possible. What is possible under a sharper assumption need
     not lie within what is possible under a weaker one, since the likelihood is compared with the
     best of its own class, which a sharper assumption lowers too. Nor may one quote what the two
     have in common: each misses the exact metric in its own share of the samples, and both
@@ -301,7 +304,8 @@ def left(
         (least, most), wanted = span, need(level)
         low, high = evidence.end(1, wanted, least, most), evidence.end(-1, wanted, most, least)
         if low <= high:
-            return float(low), float(high)
+            # Outwards by more than rounding, since every metric lies in [0, 1].
+            return max(float(low) - _ROUNDING, 0.0), min(float(high) + _ROUNDING, 1.0)
     raise IncompatibleError(f"{whose} contradict {_why(shape)}: p-value at most {REFUTED:g}")
 
 
