@@ -343,10 +343,10 @@ def compare(
     any number of users. A bet adds up a function of the user's sampled rank with A and one of the
     rank with B (:class:`sampled_metrics.bounds.bets.Sums`), so the two ranks may depend on each
     other in any way, and the two recommenders may be scored on the same negatives. Negatives of
-    different users must be drawn independently. All pairs are judged together by e-Holm
-    (vovk2021). For each assumption that holds, the chance that any of the verdicts on it is wrong
-    is at most 1 - confidence: of the verdicts on all pairs of this comparison, for this metric.
-    "A beats B" is also wrong if the two are equal.
+    different users must be drawn independently. A verdict is a range of possible differences that
+    does not hold 0. All ranges and verdicts of a comparison hold together in at least 95% of the
+    logs (`confidence`), if the assumption holds. Those that assume nothing hold together so often
+    in any case.
 
     The log's users are taken as drawn at random from a population, and a verdict is on the exact
     metrics of that population. A verdict that assumes nothing of the ranks also holds for the
@@ -455,15 +455,14 @@ def compare(
         bar.update()
         if unbiased:
             found = {pair: values.bet(of, naive, pair, 1.0 - level) for pair in pairs}
-            verdicts = _holm({k: (v.sign, v.p) for k, v in found.items()}, 1.0 - level, len(pairs))
             judged = {
                 pair: _Judged(
-                    verdicts[pair],
+                    one.sign,
                     _promises.NONE,
                     np.inf,
-                    _agreeing(one.ends, verdicts[pair]),
+                    one.ends,
                     one.shown,
-                    None if verdicts[pair] else _users_needed(sample, naive, pair, one.shown),
+                    None if one.sign else _users_needed(sample, naive, pair, one.shown),
                 )
                 for pair, one in found.items()
             }
@@ -544,6 +543,20 @@ class _Judged:
     users_needed: int | None
 
 
+def _ways(assumed: Shape | None) -> dict[Shape | None, float]:
+    """The assumptions on which pairs are judged one after the other, and the weights of their bets.
+
+    Those at most so many times per doubling share the last: only one of them can be the gentlest
+    that is true.
+    """
+    if assumed is None:
+        return {None: 1.0}
+    if np.isfinite(assumed.steepness):
+        return {None: 0.2, assumed: 0.8}
+    gentler = [replace(assumed, steepness=steepness) for steepness in _STEEPNESS]
+    return {None: 0.2, assumed: 0.5} | dict.fromkeys(gentler, 0.3)
+
+
 def _ladder(
     sample: _Sample,
     of: Metric,
@@ -553,22 +566,19 @@ def _ladder(
     bar: Any,
 ) -> tuple[dict[tuple[str, str], _Judged], list[str]]:
     """Judge pairs under no assumption, then under more and more."""
+    judge, ways = _Judge(sample, of, pairs, level), _ways(assumed)
     judged: dict[tuple[str, str], _Judged] = {}
     notes: list[str] = []
-    judge = _Judge(sample, of, pairs, level)
     left = pairs
-    for shape in (None,) if assumed is None else (None, assumed):
-        found, said = judge.under(shape, left, keep=True, last=shape == assumed)
+    for shape in dict.fromkeys((None, assumed)):
+        found, said = judge.under(shape, left, ways[shape], last=shape == assumed)
         notes += said
         judged |= found
         left = [pair for pair in left if not judged[pair].sign]
         bar.update()
-    if assumed is None or np.isfinite(assumed.steepness):
-        return judged, notes
     # Only on from where it holds: so a verdict is wrong only if it is under the gentlest true fall.
-    for steepness in _STEEPNESS:
-        shape = replace(assumed, steepness=steepness)
-        found, _ = judge.under(shape, left)
+    for shape in [*ways][2:]:
+        found, _ = judge.under(shape, left, ways[shape], keep=False)
         judged |= {pair: one for pair, one in found.items() if one.sign}
         # What contradicts a fall so gentle may still allow a steeper one.
         left = [pair for pair in left if pair not in found or found[pair].sign]
@@ -596,7 +606,7 @@ def _negatives_needed(
     masses = {name: np.asarray(values._fit("maximum entropy", band, name).mass) for name in names}
     fits = {name: priors.condensed(mass) for name, mass in masses.items()}
     n_items = int(values._mean_protocol(1).n_items)
-    wanted = identification.need(level, len(judged))
+    wanted, weights = identification.need(level, len(judged)), _ways(assumed)
     means, variances = {}, {}
     for name, (ranks, mass) in fits.items():
         exact = of.term(ranks, 1, 1, n_items)
@@ -616,9 +626,9 @@ def _negatives_needed(
             name = assumption_name(shape)
             pairs = [p for p in left if needed[p] == more and judged[p].assumption == name]
             if m > fewest and pairs:
-                users = sample.users[pairs[0][0]]
+                users, more_wanted = sample.users[pairs[0][0]], wanted - np.log(weights[shape])
                 protocol = values._mean_protocol(m)
-                for pair in _decided(fits, protocol, of, pairs, shape, users, wanted):
+                for pair in _decided(fits, protocol, of, pairs, shape, users, more_wanted):
                     needed[pair] = str(m)
     return needed
 
@@ -661,64 +671,77 @@ def _decided(
 
 
 class _Judge:
-    """Pairs of a sample judged by bets on both recommenders of a user, added up."""
+    """Pairs of a sample judged by bets on both recommenders of a user, added up.
+
+    The bets under an assumption are added to those under weaker ones, which are as valid. Their
+    weights sum to 1, so that all ranges and verdicts hold together. A verdict is a range without 0.
+    """
 
     def __init__(
         self, sample: _Sample, of: Metric, pairs: list[tuple[str, str]], level: float
     ) -> None:
-        self.sample, self.pairs, self.level = sample, pairs, level
+        self.sample, self.level = sample, level
         self.parts = sample.partition(of)
-        #: What all ranges need together.
+        #: What the ranges of all pairs need together.
         self.wanted = identification.need(level, len(pairs))
-        #: For each pair and its reverse, the logarithm of the last e-value.
-        self.against: dict[tuple[str, str], float] = {}
+        #: For each pair and its reverse, what was won under weaker assumptions.
+        self.kept: dict[tuple[str, str], bets.Evidence] = {}
 
     def under(
         self,
         shape: Shape | None,
         pairs: list[tuple[str, str]],
-        keep: bool = False,
+        weight: float,
+        keep: bool = True,
         last: bool = False,
     ) -> tuple[dict[tuple[str, str], _Judged], list[str]]:
         """A judgement of each pair; of none with a recommender that contradicts the shape.
 
-        The e-values of a weaker assumption than those to come are kept. Of pairs that are judged
-        for the last time the users needed are computed.
+        Bets are kept for assumptions to come. Of pairs that are judged for the last time the users
+        needed are computed.
         """
-        sample, (low, high) = self.sample, self.parts.range
+        sample, name = self.sample, assumption_name(shape)
         names = [name for name in sample.names if any(name in pair for pair in pairs)]
-        kept, notes = sample.contradicted(self.parts, shape, names, self.level)
+        checks = len(sample.names) * (2 + len(_STEEPNESS))
+        kept, notes = sample.contradicted(self.parts, shape, names, self.level, checks)
         pairs = [pair for pair in pairs if all(name in kept for name in pair)]
         if not pairs:
             return {}, notes
-        won = self._won(shape, pairs, 1.0)
-        against = {way: one.against(1, 0.0) for way, one in won.items()}
-        # E-values under a weaker assumption are valid under a stronger one.
-        decided = bets.surest(self.against | against, identification.error(self.level))
+        won = {
+            way: one.with_(self.kept.get(way))
+            for way, one in self._won(shape, pairs, weight).items()
+        }
         if keep:
-            self.against |= against
+            self.kept |= won
+        spans = {name: self.parts.span(sample.share(name)) for name in kept}
+        steepness = np.inf if shape is None else shape.steepness
         judged = {}
         for pair in pairs:
-            sign = int(pair in decided) - int(pair[::-1] in decided)
-            ends = [
-                won[way].end(1, self.wanted, low - high, high - low) for way in (pair, pair[::-1])
-            ]
-            shown = 0.5 * abs(ends[0] + ends[1])
-            judged[pair] = _Judged(
-                sign,
-                assumption_name(shape),
-                np.inf if shape is None else shape.steepness,
-                _agreeing((ends[0], -ends[1]), sign),
-                shown,
-                None,
-            )
+            ends = []
+            for a, b in (pair, pair[::-1]):
+                least, most = spans[a][0] - spans[b][1], spans[a][1] - spans[b][0]
+                ends.append(won[a, b].end(1, self.wanted, least, most))
+            low, high = ends[0], -ends[1]
+            if low > high:  # no difference is left, and the assumption is wrong
+                continue
+            sign = int(low > 0) - int(high < 0)
+            judged[pair] = _Judged(sign, name, steepness, (low, high), 0.5 * (high - low), None)
         left = [pair for pair, one in judged.items() if not one.sign] if last else []
-        for pair, needed in self._users_needed(shape, left).items():
+        for pair, needed in self._users_needed(shape, left, weight).items():
             judged[pair] = replace(judged[pair], users_needed=needed)
+        if shape is None and len(judged) < len(pairs):
+            raise ValueError(
+                "the ranks contradict the protocol at any true ranks: check n_items, n_negatives "
+                "and replacement"
+            )
         return judged, notes
 
     def _won(
-        self, shape: Shape | None, pairs: Sequence[tuple[str, str]], times: float
+        self,
+        shape: Shape | None,
+        pairs: Sequence[tuple[str, str]],
+        weight: float,
+        times: float = 1.0,
     ) -> dict[tuple[str, str], bets.Evidence]:
         """Bets that the first metric of a pair is larger than the second, and the other way round.
 
@@ -728,7 +751,7 @@ class _Judge:
         users = sample.users[pairs[0][0]]
         made = bets.build(self.parts, shape, bets.SUM_NEED * self.wanted, users * times)
         each = made.values(sample.betted) / sample.relevant
-        mean = {name: sample.certificate(made, name) for pair in pairs for name in pair}
+        mean = {name: made.certificates @ sample.share(name) for pair in pairs for name in pair}
         found = {}
         for pair in pairs:
             for a, b in (pair, pair[::-1]):
@@ -746,16 +769,18 @@ class _Judge:
                         of_users = sample.values(parts)
                         logs[place] = sum(n @ np.log(v - less) for v, n in of_users)
                 ones = np.ones(logs.size, dtype=np.int64)
-                found[a, b] = bets.Evidence(ones, sums.slope, sums.mean, logs, float(users))
+                found[a, b] = bets.Evidence(
+                    ones, sums.slope, sums.mean, logs, float(users), ones * weight / logs.size
+                )
         return found
 
     def _users_needed(
-        self, shape: Shape | None, pairs: Sequence[tuple[str, str]]
+        self, shape: Shape | None, pairs: Sequence[tuple[str, str]], weight: float
     ) -> dict[tuple[str, str], int]:
         """How many users like these would decide pairs; no entry where no number would."""
         found: dict[tuple[str, str], int] = {}
         for times in _MORE_USERS if pairs else ():
-            for way, one in self._won(shape, pairs, times).items():
+            for way, one in self._won(shape, pairs, weight, times).items():
                 pair = way if way in pairs else way[::-1]
                 if one.against(1, 0.0, _MANY_TIMES) < self.wanted:
                     continue
@@ -767,27 +792,6 @@ class _Judge:
                 users = max(int(np.ceil(one.users * high)), int(one.users) + 1)
                 found[pair] = min(users, found.get(pair, users))
         return found
-
-
-def _agreeing(ends: tuple[float, float], sign: int) -> tuple[float, float]:
-    """Possible differences that do not contradict a verdict, or that there is none."""
-    low, high = ends
-    if sign == 0:
-        return min(low, 0.0), max(high, 0.0)
-    return (max(low, 0.0), high) if sign > 0 else (low, min(high, 0.0))
-
-
-def _holm(
-    found: Mapping[tuple[str, str], tuple[int, float]], error: float, left: int
-) -> dict[tuple[str, str], int]:
-    """The signs of the pairs whose p-values are small enough for the `left` ones together."""
-    signs = dict.fromkeys(found, 0)
-    for pair, (sign, p) in sorted(found.items(), key=lambda item: item[1][1]):
-        if p > error / left:
-            break
-        signs[pair] = sign
-        left -= 1
-    return signs
 
 
 @dataclass(frozen=True, eq=False)
@@ -1156,14 +1160,14 @@ class _Sample:
         for bet, worth in enumerate(each):
             found = self.values({recommender: worth})
             logs[bet] = sum(float(counts @ np.log(values)) for values, counts in found)
-        return bets.Evidence(
-            made.sign, made.slope, self.certificate(made, recommender), logs, float(users)
-        )
+        mean = made.certificates @ self.share(recommender)
+        return bets.Evidence.of(made, mean, logs, float(users))
 
-    def certificate(self, made: bets.Bets, recommender: str) -> FloatArray:
-        """The mean certificate of a recommender's users; shape (bets,)."""
+    def share(self, recommender: str) -> FloatArray:
+        """The share of a recommender's users, each shared among its rows, by kind."""
+        kinds, of_row = self.kinds
         weights = self.counts[recommender] / self.relevant / self.users[recommender]
-        return np.asarray(made.certificates[:, self.kinds[1]] @ weights)
+        return np.asarray(np.bincount(of_row, weights, len(kinds)), dtype=float)
 
     def pairs(self, first: str, second: str) -> tuple[IntArray, IntArray, FloatArray]:
         """The cells that users have with either recommender, and how many users have both.
@@ -1191,6 +1195,7 @@ class _Sample:
         shape: Shape | None,
         names: Sequence[str],
         confidence: float,
+        many: int = 1,
     ) -> tuple[list[str], list[str]]:
         """The recommenders that an assumption may be made of, and what is said of the others.
 
@@ -1206,7 +1211,7 @@ class _Sample:
         for name, against in zip(names, found, strict=True):
             try:
                 whose = f"the ranks of {shortened(name)}"
-                identification.check(against, shape, confidence, whose)
+                identification.check(against, shape, confidence, whose, many)
             except identification.IncompatibleError as problem:
                 notes.append(_contradiction(problem, shape))
             else:
@@ -1233,7 +1238,11 @@ class _Sample:
                 whose = f"the ranks of {shortened(name)}"
                 try:
                     found[name] = identification.left(
-                        self.evidence(made, name), confidence, parts, assumed, whose
+                        self.evidence(made, name),
+                        confidence,
+                        parts.span(self.share(name)),
+                        assumed,
+                        whose,
                     )
                 except identification.IncompatibleError as problem:
                     notes.append(_contradiction(problem, assumed))
@@ -1549,18 +1558,16 @@ class _Values:
         values, counts = self.sample.tally(_less(*(found[name] for name in pair)))
         low, high = self.range(of)
         span = high - low
-        sign, p = betting.against(values, -span, span, counts=counts)
         many = len(self.sample.names) * (len(self.sample.names) - 1) // 2
         low, high = betting.interval(values, -span, span, error / many, counts=counts)
-        return _Bet(sign, p, (low, high), 0.5 * (high - low))
+        return _Bet(int(low > 0) - int(high < 0), (low, high), 0.5 * (high - low))
 
 
 @dataclass(frozen=True)
 class _Bet:
-    """A sign, its p-value, the differences that are possible, and half of how far they go."""
+    """A verdict's sign, the differences that are possible, and half of how far they go."""
 
     sign: int
-    p: float
     ends: tuple[float, float]
     shown: float
 

@@ -196,8 +196,8 @@ def interval(
     counts : array_like of float, shape (m + 1,) or (n_relevant, m + 1), or a sequence of such
         Users with 0, 1, ..., m sampled negatives above the item, with several relevant items a
         row for each position. They may be fractions, as of ties spread over the places they
-        cover: that makes the interval wider than counts of users whose ties are kept together, and
-        never invalid. A sequence has one array for each class of users.
+        cover: for negatives without replacement that makes the interval wider than ties that are
+        kept together (a log), and not invalid. A sequence has one array for each class of users.
     protocol : Protocol or sequence of Protocol
         With one catalogue size; as many as there are classes. One whose negatives are not drawn
         alike (:mod:`~sampled_metrics.unequal`) stands alone, for one relevant item: the interval
@@ -277,22 +277,20 @@ def interval(
     made = bets.build(parts, shape, need(confidence), scale * total)
     # A user's mean over positions has a logarithm of at least the mean logarithm.
     logs = np.log(made.values(rows)) @ (many / parts.kinds[rows.kind, 1])
-    evidence = bets.Evidence(
-        made.sign, made.slope, made.certificates @ parts.share, logs, scale * total
-    )
+    evidence = bets.Evidence.of(made, made.certificates @ parts.share, logs, scale * total)
     return Interval(
-        *left(evidence, confidence, parts, shape), float(confidence), assumption_name(shape)
+        *left(evidence, confidence, parts.span(), shape), float(confidence), assumption_name(shape)
     )
 
 
 def left(
     evidence: bets.Evidence,
     confidence: float,
-    parts: bets.Partition,
+    span: tuple[float, float],
     shape: Shape | None,
     whose: str = "counts",
 ) -> tuple[float, float]:
-    """The values of a metric that bets leave, which may be none if the assumption is wrong.
+    """The values of a metric within its span that bets leave, if the assumption is not wrong.
 
     Raises
     ------
@@ -300,7 +298,7 @@ def left(
         If none is left even at the confidence with which an assumption is refuted.
     """
     for level in (confidence, 1.0 - REFUTED):
-        (least, most), wanted = parts.range, need(level)
+        (least, most), wanted = span, need(level)
         low, high = evidence.end(1, wanted, least, most), evidence.end(-1, wanted, most, least)
         if low <= high:
             return float(low), float(high)
@@ -319,7 +317,11 @@ def check_shape(parts: bets.Partition, shape: Shape | None) -> None:
 
 
 def check(
-    against: float, shape: Shape | None, confidence: float = 0.95, whose: str = "counts"
+    against: float,
+    shape: Shape | None,
+    confidence: float = 0.95,
+    whose: str = "counts",
+    many: int = 1,
 ) -> None:
     """Refuse a sample that contradicts an assumption.
 
@@ -333,6 +335,8 @@ def check(
         Of the ranges.
     whose : str
         What contradicts, for the message.
+    many : int
+        Assumptions that are checked together.
 
     Raises
     ------
@@ -348,7 +352,7 @@ def check(
     sampled_metrics.identification.IncompatibleError: the ranks of B contradict the protocol at \
 any true ranks: p-value at most 6e-19
     """
-    if against > -np.log(min(REFUTED, _REFUTING * (1.0 - confidence))):
+    if against > -np.log(min(REFUTED, _REFUTING * (1.0 - confidence)) / many):
         raise IncompatibleError(f"{whose} contradict {_why(shape)}: p-value at most {_p(against)}")
 
 

@@ -31,10 +31,10 @@ whatever the true rank is. So h is replaced by its expectation given x.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -48,8 +48,6 @@ from .generators import Generators, generators, hats, knots
 
 if TYPE_CHECKING:
     from ..identification import Shape
-
-_Key = TypeVar("_Key", bound=Hashable)
 
 #: Populations that bets are made for, (a, b, part): of the users a part at ranks r in proportion to
 #: (r + a n / m)^-b, the others evenly, so that no sampled rank ruins a bet. They are those of 101
@@ -92,6 +90,8 @@ class Part:
     replacement : bool
     reach : float
         The least `n_items / n_negatives` of any: how far down an assumption holds for all.
+    fewest : int
+        The fewest irrelevant items of any: no assumption is about ranks that some user lacks.
     position, relevant : int
         Of most of them.
     """
@@ -100,13 +100,14 @@ class Part:
     pool: int
     replacement: bool
     reach: float
+    fewest: int
     position: int
     relevant: int
 
     def generators(self, shape: Shape | None) -> Generators:
         if shape is None:
             return generators(self.pool, self.m, self.replacement)
-        top = int(min(shape.head * self.reach, self.pool + 1))
+        top = int(min(shape.head * self.reach, self.fewest + 1))
         return generators(
             self.pool, self.m, self.replacement, top, shape.steepness, shape.geometric
         )
@@ -134,15 +135,18 @@ class Partition:
     share: FloatArray
     metric: Metric
 
-    @cached_property
-    def range(self) -> tuple[float, float]:
-        """The least and the most that the metric can be."""
-        ends = [0.0, 0.0]
-        for (relevant, j, items), share in self.distinct(np.arange(len(self.kinds))):
-            most, least = self.metric.term(np.array([0, items - relevant]) + j, j, relevant, items)
-            ends[0] += float(self.share[share].sum()) * relevant * least
-            ends[1] += float(self.share[share].sum()) * relevant * most
-        return ends[0], ends[1]
+    def span(self, share: FloatArray | None = None) -> tuple[float, float]:
+        """The least and the most that the metric of some users can be, given their share by kind.
+
+        Of all users of the sample if omitted.
+        """
+        share = self.share if share is None else share
+        least = most = 0.0
+        for (relevant, j, items), kinds in self.distinct(np.arange(len(self.kinds))):
+            ends = self.metric.term(np.array([0, items - relevant]) + j, j, relevant, items)
+            weight = relevant * float(share[kinds].sum())
+            most, least = most + weight * float(ends[0]), least + weight * float(ends[1])
+        return least, most
 
     def distinct(self, kinds: IntArray) -> Iterator[tuple[tuple[int, int, int], IntArray]]:
         """The kinds that the metric distinguishes: relevant items, position, n_items, and which.
@@ -229,6 +233,7 @@ def partition(kinds: IntArray, weights: FloatArray, metric: Metric, replacement:
                 int(pools[inside].max()),
                 replacement,
                 float((items[inside] / negatives[inside]).min()),
+                int(pools[inside].min()),
                 int(position[most]),
                 int(relevant[most]),
             )
@@ -261,10 +266,16 @@ class Rows:
     x : ndarray of int, shape (k,)
         Sampled ranks from 0.
     starts : ndarray of int, optional
-        Where ties with negatives are broken at random: the first entry of each row; else each row
-        has one.
+        Where there are ties with negatives: the first entry of each row; else each row has one.
     share : ndarray of float, shape (k,), optional
-        The probability of each entry of a row.
+        The probability of each entry of a row, if ties are broken at random.
+
+    Notes
+    -----
+    Drawn without replacement, tied negatives are different items, and a row's bet is its average
+    over their random order. Drawn with replacement they may be one item drawn several times, which
+    is above the relevant item as a whole or not at all. A log does not say so. The bet of a row
+    with two tied negatives or more is then its least value over all orders.
     """
 
     def __init__(
@@ -276,16 +287,16 @@ class Rows:
     ) -> None:
         self.kind = kind if starts is None else kind[starts]
         self._entries, self._x, self._starts, self._share = kind, x, starts, share
-        self._seen: dict[tuple[object, ...], list[tuple[IntArray, FloatArray]]] = {}
+        self._seen: dict[tuple[object, ...], list[_Seen]] = {}
 
-    def seen(self, parts: Partition) -> list[tuple[IntArray, FloatArray]]:
-        """The rows of each part, and what each gives to the knots on average; (knots, rows)."""
+    def seen(self, parts: Partition) -> list[_Seen]:
+        """What the rows of each part give to its knots."""
         key = (tuple(parts.parts), parts.part.tobytes())
         if key not in self._seen:
             self._seen[key] = [self._of_part(parts, g) for g in range(len(parts.parts))]
         return self._seen[key]
 
-    def _of_part(self, parts: Partition, g: int) -> tuple[IntArray, FloatArray]:
+    def _of_part(self, parts: Partition, g: int) -> _Seen:
         one, rows = parts.parts[g], np.flatnonzero(parts.part[self.kind] == g)
         entries = np.flatnonzero(parts.part[self._entries] == g)
         of = parts.kinds[self._entries[entries]]
@@ -301,10 +312,40 @@ class Rows:
                 sizes, size = np.unique(pools[some], return_inverse=True)
                 kept = law(above, sizes, one.pool, one.replacement)
                 found[some] = (kept @ each[: above + 1])[size.ravel()]
-        if self._starts is not None and self._share is not None:
-            starts = np.searchsorted(entries, self._starts[rows])
-            found = np.add.reduceat(found * self._share[entries, np.newaxis], starts, axis=0)
-        return rows, found.T
+        if self._starts is None or self._share is None:
+            return _Seen(rows, found.T)
+        starts = np.searchsorted(entries, self._starts[rows])
+        mean = np.add.reduceat(found * self._share[entries, np.newaxis], starts, axis=0)
+        many = np.diff(starts, append=entries.size)
+        if not one.replacement or many.max(initial=0) <= 2:
+            return _Seen(rows, mean.T)
+        several = np.flatnonzero(many > 2)
+        kept = np.repeat(many > 2, many)
+        begin = np.cumsum(many[several]) - many[several]
+        return _Seen(rows, mean.T, several, found[kept].T, begin)
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """The rows of a part, and what each gives to the knots on average; (knots, rows).
+
+    Of several of these rows the least value over some entries counts: what each entry gives to the
+    knots, and the first entry of each row.
+    """
+
+    rows: IntArray
+    mean: FloatArray
+    several: IntArray | None = None
+    entries: FloatArray | None = None
+    starts: IntArray | None = None
+
+    def values(self, functions: FloatArray) -> FloatArray:
+        """Functions that are given at the knots, at the rows; (functions, rows)."""
+        found = np.asarray(functions @ self.mean)
+        if self.several is not None and self.entries is not None and self.starts is not None:
+            each = functions @ self.entries
+            found[:, self.several] = np.minimum.reduceat(each, self.starts, axis=1)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,8 +374,8 @@ class Bets:
     def values(self, rows: Rows) -> FloatArray:
         """The functions at rows of a sample; shape (bets, rows)."""
         found = np.ones((self.sign.size, rows.kind.size))
-        for function, (at, seen) in zip(self.functions, rows.seen(self.partition), strict=True):
-            found[:, at] = function @ seen
+        for functions, seen in zip(self.functions, rows.seen(self.partition), strict=True):
+            found[:, seen.rows] = seen.values(functions)
         return found
 
 
@@ -404,8 +445,9 @@ def refutations(
 
     The users are split at random. From either half the distribution of the sampled rank is learnt,
     and the ratio to its likeliest fit within the assumption is a bet on the users of the other
-    half. Nothing about them was looked at, so its expectation is at most 1. The e-value is the
-    average of the two.
+    half. Nothing about them was looked at, so its expectation is at most 1, over samples and
+    splits. The e-value is the average of the two. The split has a fixed seed, so that a log always
+    gives the same answer.
 
     Parameters
     ----------
@@ -428,9 +470,9 @@ def refutations(
         first = rng.binomial(whole, 0.5)
         halves += [(first, whole - first), (whole - first, first)]
     laws = []
-    for one, (at, seen) in zip(parts.parts, rows.seen(parts), strict=True):
+    for one, seen in zip(parts.parts, rows.seen(parts), strict=True):
         prior = _GUESSED * _guess(one.generators(None), *GUESSES[0])
-        learnt = np.array([prior + seen @ learn[at] for learn, _ in halves])
+        learnt = np.array([prior + seen.mean @ learn[seen.rows] for learn, _ in halves])
         laws.append(learnt / learnt.sum(axis=1, keepdims=True))
     users = max(float(min(test.sum() for _, test in halves)), 1.0)
     made = _Building(parts, shape, 1.0 / users, laws, (1,))
@@ -488,7 +530,7 @@ class _Building:
     def slopes(self) -> FloatArray:
         """The slopes at which a bet on a true guess would end the interval soonest."""
         bets = self.sign.size
-        top = max(self.partition.range[1], 1e-9)
+        top = max(self.partition.span()[1], 1e-9)
         slope = np.full(bets, np.sqrt(2.0 * self.target) / 0.3)
         most = 20.0 / top
         best = np.full(bets, -np.inf)
@@ -643,6 +685,8 @@ class Evidence:
     logs : ndarray of float, shape (bets,)
         Sum over users of the logarithm of the bet.
     users : float
+    weight : ndarray of float, shape (bets,)
+        Fixed beforehand; those of a sign sum to 1 or less.
     """
 
     sign: IntArray
@@ -650,6 +694,29 @@ class Evidence:
     mean: FloatArray
     logs: FloatArray
     users: float
+    weight: FloatArray
+
+    @classmethod
+    def of(
+        cls, bets: Bets, mean: FloatArray, logs: FloatArray, users: float, weight: float = 1.0
+    ) -> Evidence:
+        """Of bets for and against, as many of each."""
+        return cls(
+            bets.sign, bets.slope, mean, logs, users, np.full(logs.size, 2.0 * weight / logs.size)
+        )
+
+    def with_(self, other: Evidence | None) -> Evidence:
+        """These bets and others on the same users."""
+        if other is None:
+            return self
+        return Evidence(
+            np.append(other.sign, self.sign),
+            np.append(other.slope, self.slope),
+            np.append(other.mean, self.mean),
+            np.append(other.logs, self.logs),
+            self.users,
+            np.append(other.weight, self.weight),
+        )
 
     def against(self, sign: int, value: float, times: float = 1.0) -> float:
         """Logarithm of the average bet that the true value is beyond one."""
@@ -657,9 +724,9 @@ class Evidence:
         most = self.mean[of] + sign * self.slope[of] * value
         if (most <= 0).any():  # no bet has such an expectation
             return np.inf
-        wealth = times * (self.logs[of] - self.users * np.log(most))
+        wealth = times * (self.logs[of] - self.users * np.log(most)) + np.log(self.weight[of])
         best = wealth.max()
-        return float(best + np.log(np.exp(wealth - best).mean()))
+        return float(best + np.log(np.exp(wealth - best).sum()))
 
     def end(self, sign: int, need: float, near: float, far: float) -> float:
         """The value next to `near`, towards `far`, that the bets of a sign do not refute."""
@@ -678,35 +745,3 @@ def _root(excess: Callable[[float], float], near: float, far: float) -> float:
             break
         near, far = (middle, far) if excess(middle) > 0 else (near, middle)
     return near
-
-
-def surest(against: Mapping[_Key, float], error: float) -> set[_Key]:
-    """The hypotheses that are refuted together, by e-Holm (vovk2021).
-
-    A hypothesis is refuted if every set of hypotheses that it belongs to has an average e-value of
-    1 / error or more. So the chance that any true one is among them is at most `error`, however
-    the e-values depend on each other.
-
-    Parameters
-    ----------
-    against : mapping of hashable to float
-        Logarithm of the e-value against each hypothesis.
-    error : float
-
-    Returns
-    -------
-    set of hashable
-
-    Examples
-    --------
-    >>> sorted(surest({"a": np.log(90.0), "b": np.log(50.0), "c": np.log(3.0)}, 0.05))
-    ['a', 'b']
-    """
-    ordered = np.sort(list(against.values()))
-    found = set()
-    for key, log in against.items():
-        lower = ordered[: np.searchsorted(ordered, log)]
-        sums = np.logaddexp.accumulate(np.append(log, lower))
-        if (sums - np.log(np.arange(1.0, sums.size + 1.0))).min() >= -np.log(error):
-            found.add(key)
-    return found
