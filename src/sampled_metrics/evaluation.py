@@ -134,6 +134,9 @@ def estimate(
         :func:`~sampled_metrics.identification.interval`; quote: what a sentence may quote, the
         estimate with its standard error where it has no bias and that says all, and else what is
         possible, rounded outwards; and users.
+        Where every user has all negatives, the sampled ranks are the exact ones: the estimate of
+        every metric has no bias, and what is possible is proved by bets, as for AUC of several
+        items, for a population that the users are drawn from.
         The rows of users and positions that belong together widen what is possible as their
         likelihoods depend on each other (chandler2007).
 
