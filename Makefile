@@ -5,7 +5,10 @@
 #   make book       execute the chapters and build the site into _build/html
 #   make test       run the tests and the doctests          (ARGS='-k protocol' for some;
 #                   KERNEL=Haswell for linear algebra as on other processors;
+#                   ROUNDING=3 for products whose terms are added in an order drawn from seed 3;
 #                   VENV=.venv-3.13 PYTHON=python3.13 for another Python)
+#   make test-rounding  the numerical tests in sixteen such orders on two kernels; resumes
+#                   (ARGS='--seeds 1-4 --kernels Haswell' for some)
 #   make test-lowest  some tests on the lowest versions that the library takes, on Python 3.11
 #   make test-peers the readers on results of the libraries themselves, on Python 3.11 and Linux
 #   make test-graphs  those of PyKEEN and OGB, whose PyTorch is newer than RecBole's
@@ -34,7 +37,7 @@ MAKEFLAGS += --no-print-directory
 # What uses all cores does so in processes of its own.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: book measure figure test test-lowest test-peers test-graphs chapter lab serve lint sync ranks compare-ranks benchmark-ranks graph-ranks evidence test-site benchmarks constraints clean
+.PHONY: book measure figure test test-rounding test-lowest test-peers test-graphs chapter lab serve lint sync ranks compare-ranks benchmark-ranks graph-ranks evidence test-site benchmarks constraints clean
 
 book: $(VENV)/book.installed
 	@$(RUN) book/build.py site
@@ -47,7 +50,10 @@ figure: book
 
 # Tests go to whoever is free, in the order of the files: what they share is computed about once.
 test: $(VENV)/test.installed
-	$(if $(KERNEL),OPENBLAS_CORETYPE=$(KERNEL) )$(RUN) -m pytest -n logical --maxprocesses=8 --dist=worksteal $(ARGS)
+	$(if $(KERNEL),OPENBLAS_CORETYPE=$(KERNEL) )$(if $(ROUNDING),$(RUN) -m tests.rounding.run $(ROUNDING) )$(RUN) -m pytest -n logical --maxprocesses=8 --dist=worksteal $(ARGS)
+
+test-rounding: $(VENV)/test.installed
+	$(RUN) -m tests.rounding.loop $(ARGS)
 
 # Where versions matter, without what conftest.py says to run once.
 LOWEST := $(patsubst %,tests/sampled_metrics/%.py,io/test_logs io/test_readers test_evaluation \

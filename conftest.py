@@ -50,9 +50,12 @@ ONCE = {
     "test_ranges_hold_the_exact_metric_of_hostile_populations",
     "test_intervals_by_chance_hold_the_exact_metric_of_the_least_favourable",
     "test_intervals_by_chance_hold_the_exact_metric_where_the_shape_does",
+    "test_one_interval_in_twenty_misses_the_exact_metric_of_a_hostile_population",
+    "test_one_range_in_twenty_excludes_the_exact_metric_where_catalogues_differ_in_size",
     "test_recommenders_equal_in_the_metric_are_rarely_parted_where_the_assumption_holds",
     "test_the_expectation_of_an_e_value_is_at_most_1",
     "test_the_expected_statistic_is_exact",
+    "test_the_worse_of_two_recommenders_rarely_wins_where_catalogues_differ_in_size",
     "test_two_point_populations_are_misjudged_in_at_most_5_percent",
     "test_verdicts_are_right_or_not_given",
     # by processes of their own, or workers
@@ -86,6 +89,14 @@ ONCE = {
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shown", type=Path, help="folder to write what is shown of results to")
+    parser.addoption("--margins", type=Path, help="folder to note passed tests and margins in")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if folder := config.getoption("--margins"):
+        from tests.rounding.margins import Recorder
+
+        config.pluginmanager.register(Recorder(folder))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -8,6 +8,10 @@ the first of them all of the library's tests on the other Python instead; those 
 are left to `make test`, as are the laboratory's.  The ledger's claims are computed on each: what
 they and the README's commands show of the bundled results must be the same on all, to the digit.  A
 kernel that cannot be run is named.
+
+On the last kernel the terms of each product are added up in an order drawn from a seed
+(tests/rounding), as if it were that of yet another processor, and the largest errors are printed as
+shares of their tolerances.  Where the order cannot be changed, a sentence says so.
 """
 
 import json
@@ -18,6 +22,12 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+from tests.rounding.margins import report  # noqa: E402
+from tests.rounding.run import Unavailable, variables  # noqa: E402
+
+#: The order in which the last kernel adds up; `make test-rounding` takes others.
+SEED = 1
 #: What a processor must have for a kernel.  Of the two without AVX one is enough.
 NEEDS = {
     "Nehalem": {"sse4_2"},
@@ -91,19 +101,20 @@ def shown_by_commands() -> list[str]:
     return found
 
 
-def write_tables(python: str, kernel: str, folder: Path) -> None:
-    """Run the README's commands on a kernel and keep what they print, side by side."""
+def write_tables(python: str, env: dict[str, str], folder: Path) -> None:
+    """Run the README's commands in an environment and keep what they print, side by side."""
     running = [
         subprocess.Popen(
             [python, "-m", "sampled_metrics", *shlex.split(line)[1:]],
-            env=environment(kernel), stdout=subprocess.PIPE, text=True, cwd=ROOT,
+            env=env, stdout=subprocess.PIPE, text=True, cwd=ROOT,
         )
         for line in shown_by_commands()
     ]  # fmt: skip
     for number, command in enumerate(running):
         text, _ = command.communicate()
         if command.returncode:
-            sys.exit(f"{shlex.join(command.args)} on {kernel or 'the own kernel'} failed")
+            kernel = env.get("OPENBLAS_CORETYPE", "the own kernel")
+            sys.exit(f"{shlex.join(command.args)} on {kernel} failed")
         (folder / f"command-{number + 1}").write_text(text, encoding="utf-8")
 
 
@@ -123,14 +134,22 @@ def main(folder: Path, other: str = "") -> int:
     own = folder / "shown"
     if not own.is_dir() or len(list(own.iterdir())) < 100:
         sys.exit(f"{own} must hold what the ledger shows: run the tests with --shown first")
-    write_tables(sys.executable, "", own)
-    chosen = to_run()
+    write_tables(sys.executable, environment(""), own)
+    kernels = to_run() or ([""] if other else [])
     failed = []
-    for place, kernel in enumerate(chosen or ([""] if other else [])):
+    for place, kernel in enumerate(kernels):
         python = other if other and not place else sys.executable
         all_of_it = python != sys.executable
         version = subprocess.check_output([python, "-V"], text=True).strip()
         title = f"{version}, {kernel or 'this processor'}"
+        env, margins = environment(kernel), []
+        if kernel == kernels[-1]:
+            try:
+                env |= variables(SEED, python)
+                margins = [folder / "margins"]
+                title += f", terms in the order of seed {SEED}"
+            except Unavailable as why:
+                print(why)
         print(
             f"--- {title}: {'all' if all_of_it else 'numerical'} tests of the library", flush=True
         )
@@ -142,12 +161,15 @@ def main(folder: Path, other: str = "") -> int:
             *("--dist=worksteal", f"--shown={shown}", "--hypothesis-profile=some"),
             *("-m", "not once" if all_of_it else "numerical and not once"),
             *(["--cov=sampled_metrics"] if watched else []),
+            *(f"--margins={path}" for path in margins),
         ]
-        env = environment(kernel) | ({"COVERAGE_CORE": "sysmon"} if watched else {})
+        env |= {"COVERAGE_CORE": "sysmon"} if watched else {}
         if subprocess.run(command, env=env, cwd=ROOT, check=False).returncode:
             failed.append(f"{title}: the tests failed")
+        if margins:
+            print(report(margins, most=5)[0])
         if shown.is_dir():
-            write_tables(python, kernel, shown)
+            write_tables(python, env, shown)
             if found := differences(own, shown):
                 print("\n".join([f"shown otherwise than on this processor by {title}:", *found]))
                 failed.append(f"{title}: {len(found)} results are shown otherwise")

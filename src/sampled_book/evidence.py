@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
-from sampled_metrics import estimators, evaluation, priors
+from sampled_metrics import _promises, estimators, evaluation, priors
 from sampled_metrics._validate import FloatArray, as_written
 from sampled_metrics.consistency import HANDFUL, users_behind
 from sampled_metrics.estimators import Estimator
@@ -53,6 +53,14 @@ MOST_LEAST = 20
 FITTED_PRIOR = "bias-variance, fitted prior"
 #: Bias-variance with a weight of the variance that is larger than the default.
 STEADY, STEADY_GAMMA = "bias-variance, gamma 0.1", 0.1
+#: What decides a pair, from nothing assumed to no verdict: the name, and the word of tables.
+STEEP, UNDECIDED = "at most k times per doubling", "unknown"
+ASSUMPTIONS = {
+    _promises.NONE: "no assumption",
+    _promises.DECREASING: _promises.DECREASING,
+    STEEP: STEEP,
+    UNDECIDED: UNDECIDED,
+}
 #: A random order is no recommender whose place anybody doubts.
 FLOOR = protocols.FLOOR
 SEED = 12
@@ -379,8 +387,8 @@ def drawn(
     Returns
     -------
     verdicts : DataFrame
-        For each pair but those of `FLOOR`: first, second, exact (the difference), reported, rung
-        ("unknown" if there is no verdict), steepness, and right (of a verdict).
+        For each pair but those of `FLOOR`: first, second, exact (the difference), reported,
+        assumption (of a verdict, a key of `ASSUMPTIONS`), steepness, and right (of a verdict).
     possible : DataFrame
         For each recommender: assumed ("nothing" or "decreasing"), exact, low, high.
 
@@ -388,8 +396,8 @@ def drawn(
     --------
     >>> two = {name: benchmark.ranks("lastfm")[name] for name in ("Popular", "EASE")}
     >>> verdicts, possible = drawn(two, 100, "auc")
-    >>> verdicts[["first", "second", "rung", "right"]].values.tolist()
-    [['Popular', 'EASE', 'proven', True]]
+    >>> verdicts[["first", "second", "assumption", "right"]].values.tolist()
+    [['Popular', 'EASE', 'none', True]]
     """
     judged, log = _log(ranks, n_negatives, seed)
     truth = {name: float(each.evaluate(of).mean()) for name, each in judged.items()}
@@ -401,9 +409,9 @@ def drawn(
         said = 0
         if row["verdict"] != evaluation.UNKNOWN:
             said = 1 if row["verdict"].startswith(f"{a} ") else -1
-        rung = "at most k times" if "times" in row["rung"] else row["rung"] or "unknown"
         right = bool(said * gap > 0) if said else None
-        verdicts.append((a, b, gap, row["reported"], rung, row["steepness"], right))
+        stands = stands_on(row["assumption"])
+        verdicts.append((a, b, gap, row["reported"], stands, row["steepness"], right))
     possible = []
     for shape in (None, "decreasing"):
         tell(f"possible, {shape}")
@@ -412,11 +420,22 @@ def drawn(
             possible.append(
                 (row["recommender"], shape or "nothing", truth[row["recommender"]], *ends)
             )
-    columns = ["first", "second", "exact", "reported", "rung", "steepness", "right"]
+    columns = ["first", "second", "exact", "reported", "assumption", "steepness", "right"]
     return (
         pd.DataFrame(verdicts, columns=columns),
         pd.DataFrame(possible, columns=["recommender", "assumed", "exact", "low", "high"]),
     )
+
+
+def stands_on(assumption: str) -> str:
+    """The assumption of a verdict, a key of `ASSUMPTIONS`: any k is one, and an empty name another.
+
+    Examples
+    --------
+    >>> [stands_on(name) for name in ("none", "at most 3 times per doubling", "")]
+    ['none', 'at most k times per doubling', 'unknown']
+    """
+    return STEEP if "times per doubling" in assumption else assumption or UNDECIDED
 
 
 def fitted(
@@ -684,7 +703,7 @@ def by_correction(errors: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     return found.join(orders.mean()).reset_index()
 
 
-def rungs(verdicts: pd.DataFrame) -> pd.DataFrame:
+def by_assumption(verdicts: pd.DataFrame) -> pd.DataFrame:
     """How many pairs each assumption decides, and how many of these wrongly.
 
     Parameters
@@ -695,10 +714,10 @@ def rungs(verdicts: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        By data, metric, m and rung: pairs and wrong, of all logs together.
+        By data, metric, m and assumption: pairs and wrong, of all logs together.
     """
     wrong = verdicts["right"].eq(False)
-    groups = verdicts.assign(wrong=wrong).groupby(["data", "metric", "m", "rung"], sort=False)
+    groups = verdicts.assign(wrong=wrong).groupby(["data", "metric", "m", "assumption"], sort=False)
     return groups.agg(pairs=("wrong", "size"), wrong=("wrong", "sum")).reset_index()
 
 
@@ -713,23 +732,36 @@ def decided(verdicts: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        By metric and m; a column for each rung, with how many verdicts are wrong of how many if
-        any are.
+        By metric and m; a column for each assumption, with how many verdicts are wrong of how many
+        if any are.
 
     Examples
     --------
     >>> decided(bundled("verdicts")).columns.tolist()
-    ['proven', 'if decreasing', 'at most k times', 'unknown']
+    ['no assumption', 'decreasing at the top', 'at most k times per doubling', 'unknown']
     """
-    counts = rungs(verdicts).groupby(["metric", "m", "rung"])[["pairs", "wrong"]].sum()
+    counts = (
+        by_assumption(verdicts).groupby(["metric", "m", "assumption"])[["pairs", "wrong"]].sum()
+    )
     share = counts["pairs"] / counts.groupby(["metric", "m"])["pairs"].transform("sum")
     words = [
         f"{part:.1%}" + (f" ({wrong} of {pairs} wrong)" if wrong else "")
         for part, pairs, wrong in zip(share, counts["pairs"], counts["wrong"], strict=True)
     ]
-    order = ["proven", "if decreasing", "at most k times", "unknown"]
-    spelled = pd.Series(words, counts.index).unstack("rung")
-    return spelled.reindex(columns=order).fillna("none").rename_axis(columns=None)
+    spelled = pd.Series(words, counts.index).unstack("assumption")
+    return in_order(spelled, "none")
+
+
+def in_order(table: pd.DataFrame, missing: str) -> pd.DataFrame:
+    """A table whose columns are assumptions, in their order and with the words for them.
+
+    Examples
+    --------
+    >>> in_order(pd.DataFrame({"unknown": ["3"], "none": ["2"]}), "0").iloc[0].tolist()
+    ['2', '0', '0', '3']
+    """
+    ordered = table.fillna(missing).reindex(columns=list(ASSUMPTIONS), fill_value=missing)
+    return ordered.rename(columns=ASSUMPTIONS).rename_axis(columns=None)
 
 
 def best_correction(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
@@ -828,7 +860,7 @@ def lookup(name: str, data: Sequence[str] | None = None, folder: str | Path = ""
     errors, pairs = (table[~table["replacement"]] for table in (errors, pairs))
     keys = ["data", "metric", "m"]
     orders = {tuple(row[k] for k in keys): row for row in naive_orders(pairs).to_dict("records")}
-    judged = rungs(verdicts).groupby(keys)
+    judged = by_assumption(verdicts).groupby(keys)
     tables: dict[tuple[str, ...], Table] = {}
     for key, rows in by_correction(errors, pairs).groupby(keys, sort=False):
         place, kind, m = map(str, key)
@@ -841,8 +873,9 @@ def lookup(name: str, data: Sequence[str] | None = None, folder: str | Path = ""
                 f"{order['pairs']} pairs."
             )
         if key in judged.groups:
-            said = judged.get_group(key).set_index("rung")
-            counts = ", ".join(f"{count} {rung}" for rung, count in said["pairs"].items())
+            said = judged.get_group(key).set_index("assumption")
+            words = said["pairs"].rename(ASSUMPTIONS)
+            counts = ", ".join(f"{count} {name}" for name, count in words.items())
             logs = DRAWS.get(int(m), 1)
             caption += f" Verdicts on {'one log' if logs == 1 else f'{logs} logs'}: {counts}; "
             caption += f"{said['wrong'].sum()} of them wrong."

@@ -32,7 +32,7 @@ from sampled_metrics.io.logs import Log, read_log
 from sampled_metrics.metrics import metric as parsed
 from sampled_metrics.ranking import RankIntervals
 
-from . import benchmark, datasets
+from . import benchmark, datasets, evidence
 
 BUNDLE = datasets.BUNDLE / "graphs"
 SEED = 12
@@ -411,8 +411,8 @@ def judged(graph: str, n_negatives: int, metric: str, seed: int = SEED) -> pd.Da
     Returns
     -------
     DataFrame
-        Columns graph, m, metric, first, second, exact and reported (differences), rung ("unknown"
-        without a verdict), and right (of a verdict; else missing).
+        Columns graph, m, metric, first, second, exact and reported (differences), assumption (as of
+        :func:`sampled_book.evidence.stands_on`), and right (of a verdict; else missing).
 
     Examples
     --------
@@ -427,11 +427,11 @@ def judged(graph: str, n_negatives: int, metric: str, seed: int = SEED) -> pd.Da
         gap = truth[row["first"]] - truth[row["second"]]
         ahead = row["verdict"].startswith(f"{row['first']} ")
         right = None if row["verdict"] == evaluation.UNKNOWN else ahead == (gap > 0)
-        rung = "at most k times" if "times" in row["rung"] else row["rung"] or "unknown"
         pair = row["first"], row["second"], gap, row["reported"]
-        rows.append((graph, n_negatives, metric, *pair, rung, right))
-    columns = ["graph", "m", "metric", "first", "second", "exact", "reported", "rung", "right"]
-    return pd.DataFrame(rows, columns=columns)
+        stands = evidence.stands_on(row["assumption"])
+        rows.append((graph, n_negatives, metric, *pair, stands, right))
+    columns = ["graph", "m", "metric", "first", "second", "exact", "reported", "assumption"]
+    return pd.DataFrame(rows, columns=[*columns, "right"])
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -100,7 +100,7 @@ def shape_table(
     shaped: Ends,
     steepness: Sequence[float],
 ) -> Frame:
-    """Ranges in percent on each rung of the ladder, a row for each recommender."""
+    """Ranges in percent under each assumption, a row for each recommender."""
     rows = {}
     for name in counts:
         cells = {"nothing": found[name, of.label], "decreasing": shaped.get((name, of.label))}
@@ -110,7 +110,7 @@ def shape_table(
             cells[key] = None
             with suppress(IncompatibleError):
                 cells[key] = interval(counts[name], protocol, of, confidence, shape=shape)
-        rows[name] = {rung: _range(ends) for rung, ends in cells.items()}
+        rows[name] = {assumed: _range(ends) for assumed, ends in cells.items()}
     return pd.DataFrame(rows).T.reset_index(names="")
 
 

@@ -9,17 +9,19 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from sampled_metrics import _promises
+from sampled_metrics.printed import STEEPNESS
+
 from . import figures
 
 #: A frame or a series: pandas' stubs cannot tell what its columns hold.
 Frame = Any
 
-#: The rungs of the ladder: how columns end that have their bounds, and what the table calls them.
-RUNGS = {"": "any ranks", "_decreasing": "decreasing", "_steep": "at most 4 times fewer"}
-_STANDS_ON = {
-    "": "proven",
-    "_decreasing": "if decreasing",
-    "_steep": "if decreasing, at most 4 times",
+#: How the columns end that have the bounds under each assumption.
+ENDINGS = {
+    _promises.NONE: "",
+    _promises.DECREASING: "_decreasing",
+    _promises.AT_MOST.format(STEEPNESS): "_steep",
 }
 
 
@@ -43,8 +45,8 @@ def draw_bounds(rows: Frame, label: str) -> Figure:
     >>> plt.close(figure)
     """
     figure, ax = figures.panels(1, 1, height=3.1)
-    for rung, grey in (("", "#d9d9d9"), ("_decreasing", "#adadad")):
-        low, high = rows[f"low{rung}"], rows[f"high{rung}"]
+    for end, grey in (("", "#d9d9d9"), ("_decreasing", "#adadad")):
+        low, high = rows[f"low{end}"], rows[f"high{end}"]
         ax.barh(rows["method"], high - low, 0.8, low, color=grey)
     ax.plot(rows["exact"], rows["method"], "o", color="black", ms=6)
     ax.plot(rows["guess"], rows["method"], "o", color="#0b3c6f", ms=6, mfc="none")
@@ -54,41 +56,43 @@ def draw_bounds(rows: Frame, label: str) -> Figure:
     return figure
 
 
-def inside(rows: Frame, rung: str) -> Frame:
-    """Whether each exact value is within the bounds of a rung, a key of :data:`RUNGS`.
+def inside(rows: Frame, end: str = "") -> Frame:
+    """Whether each exact value is within the bounds of one ending of :data:`ENDINGS`.
 
     Examples
     --------
-    >>> inside(pd.DataFrame({"low": [0.1, 0.1], "exact": [0.2, 0.4], "high": 0.3}), "").tolist()
+    >>> inside(pd.DataFrame({"low": [0.1, 0.1], "exact": [0.2, 0.4], "high": 0.3})).tolist()
     [True, False]
     """
-    held: pd.Series = rows["exact"].between(rows[f"low{rung}"], rows[f"high{rung}"])
+    held: pd.Series = rows["exact"].between(rows[f"low{end}"], rows[f"high{end}"])
     return held
 
 
-def rungs_table(rows: Frame, known: Frame) -> Frame:
-    """How many exact values each rung's bounds hold, how wide they are, and what they settle.
+def assumptions_table(rows: Frame, known: Frame) -> Frame:
+    """How many exact values are within bounds, how wide these are, and what orders they settle.
 
     Parameters
     ----------
     rows : pandas.DataFrame
-        Columns exact, and low and high with each ending of :data:`RUNGS`.
+        Columns exact, and low and high with each ending of :data:`ENDINGS`.
     known : pandas.DataFrame
-        Orders of two methods; its column rung says on which rung one stands.
+        Orders of two methods; its column assumption is empty for those that are unknown.
 
     Examples
     --------
-    >>> ends = {f"{end}{rung}": [x] for rung in RUNGS for end, x in (("low", 0.1), ("high", 0.3))}
-    >>> known = pd.DataFrame({"rung": ["proven", "if decreasing", ""]})
-    >>> rungs_table(pd.DataFrame(ends | {"exact": [0.2]}), known)["orders settled"].tolist()
-    [1, 2, 2]
+    >>> both = ("low", 0.1), ("high", 0.3)
+    >>> ends = {f"{side}{end}": [x] for end in ENDINGS.values() for side, x in both}
+    >>> known = pd.DataFrame({"assumption": ["none", "decreasing at the top", ""]})
+    >>> found = assumptions_table(pd.DataFrame(ends | {"exact": [0.2]}), known)
+    >>> dict(zip(found["assumption"], found["orders settled"]))
+    {'none': 1, 'decreasing at the top': 2, 'at most 4 times per doubling': 2}
     """
-    lines, climbed = [], 0
-    for rung, name in RUNGS.items():
-        climbed += int((known["rung"] == _STANDS_ON[rung]).sum())
-        held, width = inside(rows, rung), (rows[f"high{rung}"] - rows[f"low{rung}"]).median()
-        lines.append((name, int(held.sum()), int((~held).sum()), width, climbed))
-    columns = ["assumed", "inside", "outside", "median width", "orders settled"]
+    lines, settled = [], 0
+    for name, end in ENDINGS.items():
+        settled += int((known["assumption"] == name).sum())
+        held, width = inside(rows, end), (rows[f"high{end}"] - rows[f"low{end}"]).median()
+        lines.append((name, int(held.sum()), int((~held).sum()), width, settled))
+    columns = ["assumption", "inside", "outside", "median width", "orders settled"]
     return pd.DataFrame(lines, columns=columns)
 
 
@@ -124,7 +128,7 @@ def told(rows: Frame, known: Frame, twins: Frame) -> dict[str, Any]:
         Columns dataset, method, metric, printed, guess, exact and the bounds; of S3-Rec's table,
         and of models of which one was evaluated both ways.
     known : pandas.DataFrame
-        As for :func:`rungs_table`.
+        As for :func:`assumptions_table`.
     """
     exact, shaped = rows["exact"], inside(rows, "_decreasing")
     same = [part for _, part in rows.groupby(["dataset", "metric"])]
@@ -137,7 +141,7 @@ def told(rows: Frame, known: Frame, twins: Frame) -> dict[str, Any]:
     one = hits.iloc[0] if len(hits) else rows.iloc[0]
     where = sorted({f"{row.method} on {row.dataset}" for row in out.itertuples()})
     return {
-        "pub_settled": int((known["rung"] != "").sum()) or "none of the",
+        "pub_settled": int((known["assumption"] != "").sum()) or "none of the",
         "pub_known": len(known),
         "pub_values": len(rows),
         "pub_outside": " and ".join(where) or "none",

@@ -1,4 +1,4 @@
-"""What the chapter on a reader's own log computes: the ladder, verdicts, and plans."""
+"""What the chapter on a reader's own log computes: ranges by assumption, verdicts, and plans."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import stats
 
-from sampled_metrics import Protocol, evaluation, metric, planning
-from sampled_metrics.identification import Shape
+from sampled_metrics import Protocol, _promises, evaluation, metric, planning
+from sampled_metrics.identification import Shape, assumption_name
 from sampled_metrics.numerics.betting import against
 from sampled_metrics.results import Comparison, Estimates
 
@@ -49,15 +49,15 @@ def exact_metrics(metrics: Sequence[str]) -> dict[tuple[str, str], float]:
 
 
 def shapes(steepness: float) -> dict[str, Shape | None]:
-    """The rungs of the ladder that the chapter shows, each with what it assumes.
+    """The assumptions that the chapter shows, by name.
 
     Examples
     --------
     >>> list(shapes(2.0))
-    ['nothing assumed', 'decreasing', 'at most 2 times']
+    ['no assumption', 'decreasing at the top', 'at most 2 times per doubling']
     """
-    steep = Shape(steepness=steepness)
-    return {"nothing assumed": None, "decreasing": Shape(), f"at most {steepness:g} times": steep}
+    shaped = Shape(), Shape(steepness=steepness)
+    return {"no assumption": None} | {assumption_name(shape): shape for shape in shaped}
 
 
 def log_told(
@@ -95,17 +95,17 @@ def log_told(
     }
 
 
-def _by_name(rungs: Mapping[str, Estimates]) -> dict[str, Frame]:
-    return {rung: found.frame.set_index("recommender") for rung, found in rungs.items()}
+def _by_name(ranges: Mapping[str, Estimates]) -> dict[str, Frame]:
+    return {name: found.frame.set_index("recommender") for name, found in ranges.items()}
 
 
-def draw_ladder(rungs: Mapping[str, Estimates], exact: Exact, of: str) -> Figure:
-    """Draw for each recommender the reported metric, the exact one, and the range of each rung.
+def draw_ranges(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Figure:
+    """Draw for each recommender the reported metric, the exact one, and each range.
 
     Parameters
     ----------
-    rungs : mapping of str to Estimates
-        Of one metric.
+    ranges : mapping of str to Estimates
+        Of one metric, by the name of the assumption.
     exact : mapping of (str, str) to float
         Empty if the truth is unknown.
     of : str
@@ -116,19 +116,19 @@ def draw_ladder(rungs: Mapping[str, Estimates], exact: Exact, of: str) -> Figure
     >>> frame = pd.DataFrame({"recommender": ["A"], "reported": [0.5]})
     >>> found = Estimates.__new__(Estimates)
     >>> object.__setattr__(found, "frame", frame.assign(possible_low=0.1, possible_high=0.4))
-    >>> figure = draw_ladder({"nothing assumed": found}, {}, "ap")
+    >>> figure = draw_ranges({"no assumption": found}, {}, "ap")
     >>> [text.get_text() for text in figure.axes[0].get_yticklabels()]
-    ['A', 'reported', 'nothing assumed']
+    ['A', 'reported', 'no assumption']
     >>> plt.close(figure)
     """
-    by, lines = _by_name(rungs), {}
+    by, lines = _by_name(ranges), {}
     for name, row in next(iter(by.values())).iterrows():
         line = {"reported": (row["reported"], _NAN, _NAN)}
         if exact:
             line["exact"] = (exact[str(name), metric(of).name], _NAN, _NAN)
-        for rung, frame in by.items():
+        for assumed, frame in by.items():
             low, high = frame.loc[name, ["possible_low", "possible_high"]]
-            line[rung] = (_NAN, low, high)
+            line[assumed] = (_NAN, low, high)
         lines[str(name)] = line
     figure, ax = figures.panels(height=1 + 0.24 * sum(len(each) + 1 for each in lines.values()))
     figures.intervals(ax, lines)
@@ -136,28 +136,28 @@ def draw_ladder(rungs: Mapping[str, Estimates], exact: Exact, of: str) -> Figure
     return figure
 
 
-def ladder_table(rungs: Mapping[str, Estimates], exact: Exact, of: str) -> Frame:
-    """The range of each rung in words, a row for each recommender, and the exact metric."""
-    by = _by_name(rungs)
+def ranges_table(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Frame:
+    """Each range in words, a row for each recommender, and the exact metric."""
+    by = _by_name(ranges)
     names = list(next(iter(by.values())).index)
     shown = pd.DataFrame({"": names})
-    for rung, frame in by.items():
+    for assumed, frame in by.items():
         ends = zip(frame["possible_low"], frame["possible_high"], strict=True)
-        shown[rung.capitalize()] = [between(low, high) for low, high in ends]
+        shown[assumed.capitalize()] = [between(low, high) for low, high in ends]
     if exact:
         shown["Exact"] = [exact[name, metric(of).name] for name in names]
     return shown
 
 
-def ladder_told(rungs: Mapping[str, Estimates], exact: Exact, of: str) -> Told:
+def ranges_told(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Told:
     """The ranges of the recommender that is least known, once it is sure that all hold the truth.
 
     Raises
     ------
     AssertionError
-        If a rung's range does not hold a known exact metric.
+        If a range does not hold a known exact metric.
     """
-    by, names = _by_name(rungs), ("nothing", "decreasing", "steep")
+    by, names = _by_name(ranges), ("nothing", "decreasing", "steep")
     widest = next(iter(by.values())).eval("possible_high - possible_low").idxmax()
     for frame in by.values() if exact else ():
         true = np.array([exact[name, metric(of).name] for name in frame.index])
@@ -185,7 +185,8 @@ def compare_table(verdicts: Mapping[str, Comparison], exact: Exact) -> Frame:
                     "Exact": exact[one, name] - exact[two, name] if exact else _NAN,
                     "Possible": between(row["possible_low"], row["possible_high"], signed=True),
                     "Verdict": row["verdict"],
-                    "Stands on": row["rung"],
+                    "Assumption": row["assumption"],
+                    "Warrant": row["warrant"],
                 }
             )
     shown = pd.DataFrame(rows)
@@ -193,7 +194,7 @@ def compare_table(verdicts: Mapping[str, Comparison], exact: Exact) -> Frame:
 
 
 def compare_told(verdicts: Mapping[str, Comparison], compared: str, exact: Exact) -> Told:
-    """How many verdicts are given, proven, unknown and right, and how often what was reported is.
+    """How many verdicts are given, unknown and right, and how often the reported order is right.
 
     Parameters
     ----------
@@ -228,7 +229,7 @@ def compare_told(verdicts: Mapping[str, Comparison], compared: str, exact: Exact
         "log_opposite": int(opposite.sum()),
         "log_given": len(given),
         "log_all_pairs": len(every),
-        "log_proven": int((given["rung"] == "proven").sum()),
+        "log_free": int((given["assumption"] == _promises.NONE).sum()),
         "log_wrong": wrong,
         "log_right": right,
     }

@@ -45,19 +45,22 @@ COMMANDS = {
     ),
     "compare": (
         "Say which recommender beats which, and under what assumption.",
-        "A sentence for each pair says who beats whom and what that rests on, or what would "
-        "settle it. The table has the reported difference, the corrected one, and the exact "
-        "differences that the sample leaves possible. At the confidence asked for no verdict is "
-        "wrong where its assumption holds: proved for AUC, simulated for other metrics.",
+        "A sentence for each pair says who beats whom, with the assumption and the warrant of the "
+        "verdict, or what would settle it. The table has the reported difference, the corrected "
+        "one, and the exact differences that the sample leaves possible. The chance that any "
+        "verdict on the log's pairs by this metric is wrong is at most 1 less the confidence, if "
+        "the verdict's assumption holds. This is proved for users drawn from a population at "
+        "random, and for its exact metrics. A verdict with no assumption on the ranks holds for "
+        "the log's own users, too.",
         "sampled-metrics compare bundled --metric ndcg@10",
     ),
     "published": (
         "Read a published table: what its averages leave possible, and whether they can be.",
         "The table has for each method and metric what is printed, and all exact values that the "
         "printed numbers leave possible, their digits and the draws of the negatives counted: "
-        "without assumption, if near the top deeper ranks have fewer users, and if there are at "
-        "most 4 times fewer from one doubling of the rank to the next. The last column is a guess. "
-        "A row that cannot be is named.",
+        "with no assumption on the ranks, if near the top deeper ranks have fewer users, and if "
+        "there are at most 4 times fewer from one doubling of the rank to the next. All ranges are "
+        "proved. The last column is a guess. A row that cannot be is named.",
         "sampled-metrics example toy\nsampled-metrics published toy/table.csv --n-items 480 "
         "--n-negatives 50 --users 300 --no-replacement",
     ),
@@ -257,7 +260,7 @@ def _compare(arguments: argparse.Namespace, files: _Files) -> None:
 
 def _published(arguments: argparse.Namespace, files: _Files) -> None:
     from .printed import published
-    from .results import Result
+    from .results import Orders
 
     _kind(arguments)
     table = None
@@ -273,7 +276,7 @@ def _published(arguments: argparse.Namespace, files: _Files) -> None:
         shape=_assumed(arguments),
         confidence=arguments.confidence,
     )
-    _show(Result(found.orders, notes=found.notes) if arguments.orders else found, table, arguments)
+    _show(Orders(found.orders, notes=found.notes) if arguments.orders else found, table, arguments)
 
 
 def _plan(arguments: argparse.Namespace, files: _Files) -> None:

@@ -585,6 +585,7 @@ def maximum_entropy(
     at = np.ones(on.size)
     for step in path:
         at, mass, gap = priors._tilted(few, seen, users / float(step), at, 1e-6)
+    at, mass, gap = priors._tilted(few, seen, users / strength, at, 1e-10, last=True)
     at, mass, gap = priors._tilted(every, seen, users / strength, at, 1e-10)
     marginal = np.zeros(design.most + 1)
     for part, rows in _blocks(design, np.arange(design.n_items)):

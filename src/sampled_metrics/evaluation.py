@@ -21,11 +21,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln, stdtr, stdtrit
 
-from . import _progress, _ranges, identification, priors
+from . import _progress, _promises, _ranges, identification, priors
 from . import estimators as corrections
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, shortened
-from .identification import Shape, _rung
+from .bounds import bets
+from .bounds.generators import hats
+from .identification import Shape, assumption_name
 from .io.grids import Grid, alike
 from .io.lists import Lists
 from .io.logs import KIND, Log, Rows, read_log
@@ -47,6 +49,8 @@ DEFAULT_METRICS = ("recall@10", "ndcg@10", "ap", "auc")
 UNKNOWN = "unknown"
 #: The most negatives that are tried for a verdict, short of all.
 _MOST_NEGATIVES = 500
+#: For how many times the users bets are made that say how many users are needed, and the most.
+_MORE_USERS, _MANY_TIMES = (8.0, 64.0, 512.0), 1e6
 #: How much steeper and steeper a fall of the users is tried for a verdict.
 _STEEPNESS = (2.0, 3.0, 4.0, 8.0)
 
@@ -131,14 +135,25 @@ def estimate(
         AUC, and by "bias-variance" else; standard_error: of the estimate, for users drawn at
         random, each with negatives of its own, and without its bias; possible_low, possible_high:
         the exact metrics that the assumption and the sample leave possible, see
-        :func:`~sampled_metrics.identification.interval`; quote: what a sentence may quote, the
+        :func:`~sampled_metrics.identification.interval`; assumption and warrant: what they assume
+        of the true ranks, and why they hold as often as `confidence` says, as for :func:`compare`
+        (both are empty where there is no range); quote: what a sentence may quote, the
         estimate with its standard error where it has no bias and that says all, and else what is
         possible, rounded outwards; and users.
         Where every user has all negatives, the sampled ranks are the exact ones: the estimate of
-        every metric has no bias, and what is possible is proved by bets, as for AUC of several
-        items, for a population that the users are drawn from.
-        The rows of users and positions that belong together widen what is possible as their
-        likelihoods depend on each other (chandler2007).
+        every metric has no bias, and what is possible is proved by bets for a population that the
+        users are drawn from.
+
+        **What a range promises.** Its warrant is "proved": a theorem, for any number of users.
+        Let users be drawn at random from a population whose true ranks the assumption allows, for
+        the users of each catalogue size (`n_items`). Let the negatives of each user be drawn independently of those of other users. Then the range
+        holds the population's exact metric in at least 95% of such logs (`confidence`). A range
+        whose assumption is "none" also holds for the average over the log's own users, whatever
+        their ranks are. Under an assumption it may miss that average more often: the ranks of a
+        log's own users need not decrease even if those of their population do. Users may have
+        different n_items, ties, several relevant items and several instances. The rows of one user
+        may depend on each other in any way. If all users share one sample of negatives, nothing is
+        promised. :func:`~sampled_metrics.identification.interval` has the theorem and its proof.
 
         With `estimators`, one row for each of them, with the columns recommender, metric,
         estimator, value, standard_error, low, high and users: low and high are Student's interval
@@ -177,11 +192,11 @@ def estimate(
     >>> found = estimate("bundled", ["recall@10", "auc"])
     >>> found.frame[["recommender", "metric", "quote"]]
       recommender     metric            quote
-    0           X  recall@10   0.053 to 0.107
+    0           X  recall@10   0.049 to 0.115
     1           X        auc  0.8920 ± 0.0020
-    2           Y  recall@10   0.060 to 0.140
+    2           Y  recall@10   0.056 to 0.138
     3           Y        auc  0.8522 ± 0.0024
-    4           Z  recall@10   0.068 to 0.153
+    4           Z  recall@10   0.064 to 0.154
     5           Z        auc  0.7481 ± 0.0033
     """
     log = _read(log, replacement)
@@ -208,7 +223,8 @@ def estimate(
     settings: dict[str, Any] = {"gamma": values.gamma, "confidence": level}
     if estimators is None and identification:
         settings["assumed"] = _said(next(filter(None, assumed.values()), None))
-        known = [of.name for of in wanted if assumed[of] is None or values.unbiased(of)]
+        shaped = table.loc[table["assumption"] != _promises.NONE, "metric"].tolist()
+        known = [of.name for of in wanted if of.name not in shaped]
         if len(known) == len(wanted):
             settings["assumed"] = "nothing"
         elif known:
@@ -232,14 +248,15 @@ def _one_row_each(
             unbiased = values.unbiased(of)
             found = naive if unbiased else values.of(of, "bias-variance")
             bar.update()
-            ends = {}
-            if unbiased and (sample.whole or int(sample.relevant.max()) > 1):
+            ends: dict[str, tuple[float, float]] = {}
+            standing: dict[str, str] = {}
+            if unbiased:
                 low, high = values.range(of)
                 for name, one in naive.items():
                     each, counts = sample.tally(one.parts)
                     ends[name] = betting.interval(each, low, high, 1.0 - level, counts=counts)
             elif identification:
-                ends, said = sample.possible(of, None if unbiased else shapes[of], level)
+                ends, standing, said = sample.possible(of, shapes[of], level)
                 notes += said
             bar.update()
             for name, one in found.items():
@@ -248,9 +265,14 @@ def _one_row_each(
                 row = naive[name].value, one.value, error, low, high
                 # The error of a correction does not hold its bias, which may be all there is.
                 quote = _quote(one.value, error if unbiased else 0.0, low, high, level)
-                rows.append((name, of.name, *row, quote, one.users))
+                promised = (
+                    (standing.get(name, _promises.NONE), _promises.PROVED)
+                    if name in ends
+                    else ("", "")
+                )
+                rows.append((name, of.name, *row, *promised, quote, one.users))
     columns = ["recommender", "metric", "reported", "estimate", "standard_error"]
-    columns += ["possible_low", "possible_high", "quote", "users"]
+    columns += ["possible_low", "possible_high", "assumption", "warrant", "quote", "users"]
     return pd.DataFrame(rows, columns=columns), notes
 
 
@@ -288,8 +310,8 @@ def _quote(value: float, error: float, low: float, high: float, level: float) ->
     if np.isnan(low):
         return ""
     digits = int(np.clip(1 - np.floor(np.log10(max(error, 1e-9))), 3, 6))
-    # Half as far again as the likelihood's range of a normal mean, two degrees of freedom.
-    reach = 1.5 * np.sqrt(-2.0 * np.log1p(-level)) * error
+    # Half as far again as bets on a normal mean leave.
+    reach = 1.5 * np.sqrt(2.0 * identification.need(level)) * error
     if value - reach <= low <= value <= high <= value + reach:
         return f"{value:.{digits}f} \u00b1 {error:.{digits}f}"
     return _ranges.written(low, high)
@@ -311,25 +333,28 @@ def compare(
 
     A verdict stands on the first of these that gives one:
 
-    - *proven*: nothing is assumed of the true ranks. Where the metric has an unbiased estimator,
-      as AUC has, the users' differences are tested by bets that hold for any number of them
-      (waudbysmith2024); otherwise by the likelihood, see `shape`.
-    - *if decreasing*: near the top, deeper ranks have fewer users
-      (:class:`~sampled_metrics.identification.Shape`).
-    - *if decreasing, at most k times*: they are moreover at most k times fewer from one doubling
+    - *none*: nothing is assumed of the true ranks. Where the metric has an unbiased estimator,
+      as AUC has, that is a bet on the users' differences (waudbysmith2024).
+    - *decreasing at the top*: near the top, deeper ranks have fewer users
+      (:class:`~sampled_metrics.identification.Shape`). It is *mixture of geometrics* if `shape`
+      is geometric.
+    - *at most k times per doubling*: they are moreover at most k times fewer from one doubling
       of the rank to the next. k is the largest up to which the verdict holds for every k tried,
       2, 3, 4 and 8: if the users' number falls faster than that, it may fail.
 
-    In the last two, the two samples' likelihoods are maximised together where the first metric is
-    at most the second; how far they fall from where nothing is assumed of the metrics is compared
-    with a chi-squared variable of two degrees of freedom, for the reason that
-    :func:`~sampled_metrics.identification.quantile` gives. That users are the same for both is
-    taken into account by how their contributions vary together (chandler2007). Each way judges
-    all pairs at once by Holm's procedure (holm1979): the chance that any of its verdicts is wrong
-    is at most 1 - confidence where its assumption holds, by proof for a metric with an unbiased
-    estimator, and else by simulation. "A beats B" is also
-    wrong if the two are equal. What is judged is the exact metric averaged over the log's users, or
-    over a population that they are drawn from; negatives are drawn anew for each user.
+    Each verdict is a bet against "A is at most B" that has won enough. Its warrant is "proved", for
+    any number of users. A bet adds up a function of the user's sampled rank with A and one of the
+    rank with B (:class:`sampled_metrics.bounds.bets.Sums`), so the two ranks may depend on each
+    other in any way, and the two recommenders may be scored on the same negatives. Negatives of
+    different users must be drawn independently. A verdict is a range of possible differences that
+    does not hold 0. All ranges and verdicts of a comparison hold together in at least 95% of the
+    logs (`confidence`), if the assumption holds. Those that assume nothing hold together so often
+    in any case.
+
+    The log's users are taken as drawn at random from a population, and a verdict is on the exact
+    metrics of that population. A verdict that assumes nothing of the ranks also holds for the
+    average over the log's own users. One under an assumption need not: the ranks of a few users
+    seldom fall as those of a population.
 
     Parameters
     ----------
@@ -359,9 +384,10 @@ def compare(
         from the users' own differences, without its bias; possible_low, possible_high: the exact
         differences that the sample leaves possible under the assumption of the verdict, or under
         the strongest there is, 0 not among them beside a verdict; verdict: "A beats B", "B beats
-        A" with their names, or `UNKNOWN`; rung: the assumption it stands on, empty if there is no
-        verdict; steepness: the largest k,
-        infinite if any will do; likely: the one ahead by the estimate, if its standard error
+        A" with their names, or `UNKNOWN`; assumption: the one that the verdict stands on, as above;
+        warrant: why the verdict is right as often as confidence says, "proved" or "large sample"
+        (both are empty if there is no verdict); steepness: the largest k, infinite
+        if any will do; likely: the one ahead by the estimate, if its standard error
         leaves no doubt, which is no verdict, since its bias is not in it; shown: the smallest
         difference that this log could have shown under `shape`, roughly; users_needed: how many
         users of the same kind would give a verdict under `shape`, missing where no number would
@@ -373,7 +399,8 @@ def compare(
         where the metric needs no correction of fewer negatives, and where users have several
         relevant items.
         Its notes say what was refused. Of a log with a column n_above only AUC is compared, by
-        Student's test of the users' differences, which rests on their number ("large sample").
+        Student's test of the users' differences. Its warrant is "large sample", as it needs many
+        users.
 
     Raises
     ------
@@ -431,15 +458,14 @@ def compare(
         bar.update()
         if unbiased:
             found = {pair: values.bet(of, naive, pair, 1.0 - level) for pair in pairs}
-            verdicts = _holm({k: (v.sign, v.p) for k, v in found.items()}, 1.0 - level, len(pairs))
             judged = {
                 pair: _Judged(
-                    verdicts[pair],
-                    _rung(None),
+                    one.sign,
+                    _promises.NONE,
                     np.inf,
-                    _agreeing(one.ends, verdicts[pair]),
+                    one.ends,
                     one.shown,
-                    None if verdicts[pair] else _users_needed(sample, naive, pair, one.shown),
+                    None if one.sign else _users_needed(sample, naive, pair, one.shown),
                 )
                 for pair, one in found.items()
             }
@@ -460,18 +486,19 @@ def compare(
         reported = _difference(naive[one].value, naive[two].value)
         likely = "" if low <= 0 <= high or judgement.sign else one if difference > 0 else two
         row = one, two, reported, difference, error, *judgement.ends
-        rung = judgement.rung if judgement.sign else ""
+        stands = (judgement.assumption, _promises.PROVED) if judgement.sign else ("", "")
         steepness = judgement.steepness if judgement.sign else np.nan
         verdict = _verdict(judgement.sign, one, two)
         more = judgement.shown, judgement.users_needed, settling.get((one, two), "")
-        rows.append((*row, verdict, rung, steepness, likely, *more))
+        rows.append((*row, verdict, *stands, steepness, likely, *more))
     columns = ["first", "second", "reported", "estimate", "standard_error", "possible_low"]
-    columns += ["possible_high", "verdict", "rung", "steepness", "likely", "shown", "users_needed"]
-    columns += ["negatives_needed"]
+    columns += ["possible_high", "verdict", "assumption", "warrant", "steepness", "likely", "shown"]
+    columns += ["users_needed", "negatives_needed"]
     table = pd.DataFrame(rows, columns=columns)
     table["users_needed"] = table["users_needed"].astype("Int64")
     settings = {"metric": of.name, "estimator": name, "gamma": values.gamma, "confidence": level}
-    settings["assumed"] = _said(assumed)
+    settings["assumed"] = _said(None if unbiased else assumed)
+    settings["warrant"] = _promises.PROVED
     return Comparison(table, settings, tuple(dict.fromkeys(notes)))
 
 
@@ -512,12 +539,25 @@ class _Judged:
     """What is known of a pair: the verdict's sign, what it stands on, and what is possible."""
 
     sign: int
-    rung: str
+    assumption: str
     steepness: float
     ends: tuple[float, float]
     shown: float
     users_needed: int | None
-    design: float = 1.0  # how much more the pair's deviance varies than that of independent rows
+
+
+def _ways(assumed: Shape | None) -> dict[Shape | None, float]:
+    """The assumptions on which pairs are judged one after the other, and the weights of their bets.
+
+    Those at most so many times per doubling share the last: only one of them can be the gentlest
+    that is true.
+    """
+    if assumed is None:
+        return {None: 1.0}
+    if np.isfinite(assumed.steepness):
+        return {None: 0.2, assumed: 0.8}
+    gentler = [replace(assumed, steepness=steepness) for steepness in _STEEPNESS]
+    return {None: 0.2, assumed: 0.5} | dict.fromkeys(gentler, 0.3)
 
 
 def _ladder(
@@ -529,32 +569,22 @@ def _ladder(
     bar: Any,
 ) -> tuple[dict[tuple[str, str], _Judged], list[str]]:
     """Judge pairs under no assumption, then under more and more."""
+    judge, ways = _Judge(sample, of, pairs, level), _ways(assumed)
     judged: dict[tuple[str, str], _Judged] = {}
     notes: list[str] = []
-    judge = _Judge(sample, of, pairs, level)
     left = pairs
-    for shape in (None,) if assumed is None else (None, assumed):
-        # What more will be assumed of need not be judged here where nothing comes of it.
-        idle = judge.undecided(shape, left) if shape != assumed else []
-        found, said = judge.under(shape, [pair for pair in left if pair not in idle])
+    for shape in dict.fromkeys((None, assumed)):
+        found, said = judge.under(shape, left, ways[shape], last=shape == assumed)
         notes += said
         judged |= found
-        left = [pair for pair in pairs if pair not in judged or not judged[pair].sign]
-        judge.decided = len(pairs) - len(left)
+        left = [pair for pair in left if not judged[pair].sign]
         bar.update()
-    contradicted = [pair for pair in pairs if pair not in judged]
-    if contradicted:  # and so nothing is assumed of them
-        judged |= judge.under(None, contradicted)[0]
-    if assumed is None or np.isfinite(assumed.steepness):
-        return judged, notes
     # Only on from where it holds: so a verdict is wrong only if it is under the gentlest true fall.
-    for steepness in _STEEPNESS:
-        shape = replace(assumed, steepness=steepness)
-        idle = judge.undecided(shape, left)
-        found, _ = judge.under(shape, [pair for pair in left if pair not in idle])
+    for shape in [*ways][2:]:
+        found, _ = judge.under(shape, left, ways[shape], keep=False)
         judged |= {pair: one for pair, one in found.items() if one.sign}
         # What contradicts a fall so gentle may still allow a steeper one.
-        left = [p for p in left if p not in idle and (p not in found or found[p].sign)]
+        left = [pair for pair in left if pair not in found or found[pair].sign]
     return judged, notes
 
 
@@ -567,8 +597,8 @@ def _negatives_needed(
 ) -> dict[tuple[str, str], str]:
     """How many negatives would decide the pairs that are not, if a fit to each sample were true.
 
-    By the profiles of the expected counts, as a verdict is found: half of the evaluations that
-    have so many negatives decide, roughly. From one negative to all, fits and users stay.
+    By bets that guess right, and win on average: half of the evaluations with so many
+    negatives decide, roughly. From one negative to all, fits and users stay.
     """
     sample = values.sample
     left = [pair for pair, one in judged.items() if not one.sign]
@@ -579,7 +609,7 @@ def _negatives_needed(
     masses = {name: np.asarray(values._fit("maximum entropy", band, name).mass) for name in names}
     fits = {name: priors.condensed(mass) for name, mass in masses.items()}
     n_items = int(values._mean_protocol(1).n_items)
-    wanted = identification.quantile(1.0 - (1.0 - level) / len(judged))
+    wanted, weights = identification.need(level, len(judged)), _ways(assumed)
     means, variances = {}, {}
     for name, (ranks, mass) in fits.items():
         exact = of.term(ranks, 1, 1, n_items)
@@ -589,181 +619,182 @@ def _negatives_needed(
     more = "all" if n_items - 2 <= _MOST_NEGATIVES else f">{_MOST_NEGATIVES}"
     needed = {}
     for a, b in left:
-        spread = (variances[a] + variances[b]) * judged[a, b].design
+        spread = variances[a] + variances[b]
         apart = abs(_difference(means[a], means[b]))
-        enough = apart > 0 and apart**2 >= wanted * spread and fewest < n_items - 1
+        # With the true ranks, a difference shows if it is so many times its standard error.
+        enough = apart > 0 and apart**2 >= 2.0 * wanted * spread and fewest < n_items - 1
         needed[a, b] = more if enough else "none"
     for m in steps(min(_MOST_NEGATIVES, n_items - 2)):
         for shape in dict.fromkeys((None, assumed)):
-            pairs = [p for p in left if needed[p] == more and judged[p].rung == _rung(shape)]
+            name = assumption_name(shape)
+            pairs = [p for p in left if needed[p] == more and judged[p].assumption == name]
             if m > fewest and pairs:
+                users, more_wanted = sample.users[pairs[0][0]], wanted - np.log(weights[shape])
                 protocol = values._mean_protocol(m)
-                counts = {
-                    name: sample.users[name] * (mass @ protocol.pmf(ranks))
-                    for name, (ranks, mass) in fits.items()
-                    if any(name in pair for pair in pairs)
-                }
-                designs = {pair: judged[pair].design for pair in pairs}
-                for pair in _decided(counts, protocol, of, designs, shape, wanted):
+                for pair in _decided(fits, protocol, of, pairs, shape, users, more_wanted):
                     needed[pair] = str(m)
     return needed
 
 
 def _decided(
-    counts: Mapping[str, FloatArray],
+    masses: Mapping[str, tuple[IntArray, FloatArray]],
     protocol: Protocol,
     of: Metric,
-    designs: Mapping[tuple[str, str], float],
+    pairs: Sequence[tuple[str, str]],
     shape: Shape | None,
+    users: float,
     wanted: float,
 ) -> list[tuple[str, str]]:
-    """The pairs that counts of sampled ranks tell apart under one protocol."""
+    """The pairs that bets would decide on average, had they been made on the true ranks."""
     assert isinstance(protocol.n_items, int)
-    kinds = np.array([[protocol.n_negatives, 1, 1, protocol.n_items]])
-    users = np.array([sum(float(each.sum()) for each in counts.values())])
-    parts = identification.partition(kinds, users, of, protocol.replacement)
-    cells = {name: parts.counts([each]) for name, each in counts.items()}
-    programme = parts.programme(shape)
-    profiles = dict(
-        zip(
-            cells,
-            programme.profiles(list(cells.values()), (0.5 * wanted,), rough=True),
-            strict=True,
-        )
+    m = protocol.n_negatives
+    parts = bets.partition(
+        np.array([[m, 1, 1, protocol.n_items]]), np.ones(1), of, protocol.replacement
     )
-    ways = [
-        (pair, order, slope)
-        for pair in designs
-        for order in (pair, pair[::-1])
-        if identification.together(*(profiles[name] for name in order)) >= wanted * designs[pair]
-        and (slope := identification.meeting(*(profiles[name] for name in order))) > 0
-    ]
-    if not ways:
+    if not parts.parts:
         return []
-    both = [(cells[a], cells[b]) for _, (a, b), _ in ways]
-    falls, _ = programme.apart(both, np.array([slope for _, _, slope in ways]), rough=True)
-    found = zip(ways, falls.tolist(), strict=True)
-    return [pair for (pair, _, _), fall in found if fall >= wanted * designs[pair]]
+    names = list(dict.fromkeys(name for pair in pairs for name in pair))
+    pmf = {name: mass @ protocol.pmf(ranks) for name, (ranks, mass) in masses.items()}
+    # A hundredth is spread evenly, so that no sampled rank ruins a bet.
+    laws = (0.99 * np.array([pmf[name] for name in names]) + 0.01 / (m + 1)) @ hats(m)
+    made = bets.build(parts, shape, bets.SUM_NEED * wanted, users, [laws])
+    values = made.values(bets.Rows(np.zeros(m + 1, dtype=np.int64), np.arange(m + 1)))
+    sums = bets.Sums.of(made, made.certificates[:, 0], made.certificates[:, 0])
+    found = []
+    for pair in pairs:
+        for a, b in (pair, pair[::-1]):
+            place = names.index(a) * len(names) + names.index(b)
+            over, under = values[sums.over[place]], values[sums.under[place]]
+            both = np.add.outer(over, sums.ratio[place] * under) - sums.less[place]
+            growth = pmf[a] @ np.log(both) @ pmf[b] - np.log(sums.mean[place])
+            if users * growth >= wanted:
+                found.append(pair)
+                break
+    return found
 
 
 class _Judge:
-    """Pairs of a sample judged by their likelihoods, under one assumption or another."""
+    """Pairs of a sample judged by bets on both recommenders of a user, added up.
+
+    The bets under an assumption are added to those under weaker ones, which are as valid. Their
+    weights sum to 1, so that all ranges and verdicts hold together. A verdict is a range without 0.
+    """
 
     def __init__(
         self, sample: _Sample, of: Metric, pairs: list[tuple[str, str]], level: float
     ) -> None:
-        self.sample, self.pairs, self.level = sample, pairs, level
-        #: Pairs that are decided under a weaker assumption already.
-        self.decided = 0
+        self.sample, self.level = sample, level
         self.parts = sample.partition(of)
-        self.counts = sample.cells(self.parts)
-
-    def undecided(self, shape: Shape | None, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """The pairs that an assumption does not decide, as far as a rough look shows."""
-        names = [name for name in self.sample.names if any(name in pair for pair in pairs)]
-        if not names:
-            return []
-        programme = self.parts.programme(shape, self.sample.bases)
-        # The least that a verdict needs, of which half is left for what is rough.
-        least = 0.5 * identification.quantile(self.level)
-        found = programme.profiles([self.counts[name] for name in names], (least,), rough=True)
-        profiles, _ = self.sample.fitting(dict(zip(names, found, strict=True)), shape)
-        idle = []
-        for pair in pairs:
-            if all(name in profiles for name in pair):
-                one, two = profiles[pair[0]], profiles[pair[1]]
-                most = max(identification.together(one, two), identification.together(two, one))
-                if most < least * min(self._designs(pair, one, two), default=0.0):
-                    idle.append(pair)
-        return idle
+        #: What the ranges of all pairs need together.
+        self.wanted = identification.need(level, len(pairs))
+        #: For each pair and its reverse, what was won under weaker assumptions.
+        self.kept: dict[tuple[str, str], bets.Evidence] = {}
 
     def under(
-        self, shape: Shape | None, pairs: list[tuple[str, str]]
+        self,
+        shape: Shape | None,
+        pairs: list[tuple[str, str]],
+        weight: float,
+        keep: bool = True,
+        last: bool = False,
     ) -> tuple[dict[tuple[str, str], _Judged], list[str]]:
-        """A judgement of each pair; of none with a recommender that contradicts the shape."""
-        names = [name for name in self.sample.names if any(name in pair for pair in pairs)]
-        if not names:
-            return {}, []
-        programme = self.parts.programme(shape, self.sample.bases)
-        found = programme.profiles([self.counts[name] for name in names])
-        profiles, notes = self.sample.fitting(dict(zip(names, found, strict=True)), shape)
-        ways = [
-            (*order, slope)
-            for pair in pairs
-            for order in (pair, pair[::-1])
-            if all(name in profiles for name in pair)
-            and (slope := identification.meeting(profiles[order[0]], profiles[order[1]])) > 0
-        ]
-        deviance: dict[tuple[str, str], float] = {}
-        designs: dict[tuple[str, str], float] = {}
-        if ways:
-            slopes = np.array([slope for _, _, slope in ways])
-            both = [(self.counts[a], self.counts[b]) for a, b, _ in ways]
-            falls, scores = programme.apart(both, slopes)
-            for (a, b, _), fall, score in zip(ways, falls.tolist(), scores, strict=True):
-                designs[a, b] = self.sample.design(self.parts, {a: score[0], b: score[1]})
-                deviance[a, b] = max(fall, 0.0) / designs[a, b]
-        signs, apart = {}, {}
-        for a, b in pairs:
-            ahead, behind = deviance.get((a, b), 0.0), deviance.get((b, a), 0.0)
-            apart[a, b] = max(ahead, behind)
-            signs[a, b] = int(np.sign(ahead - behind)), identification.chance(apart[a, b])
-        verdicts = _holm(signs, 1.0 - self.level, len(self.pairs) - self.decided)
-        # What the clearest of all pairs would need; so all ranges hold together.
-        wanted = identification.quantile(1.0 - (1.0 - self.level) / len(self.pairs))
+        """A judgement of each pair; of none with a recommender that contradicts the shape.
+
+        Bets are kept for assumptions to come. Of pairs that are judged for the last time the users
+        needed are computed.
+        """
+        sample, name = self.sample, assumption_name(shape)
+        names = [name for name in sample.names if any(name in pair for pair in pairs)]
+        checks = len(sample.names) * (2 + len(_STEEPNESS))
+        kept, notes = sample.contradicted(self.parts, shape, names, self.level, checks)
+        pairs = [pair for pair in pairs if all(name in kept for name in pair)]
+        if not pairs:
+            return {}, notes
+        won = {
+            way: one.with_(self.kept.get(way))
+            for way, one in self._won(shape, pairs, weight).items()
+        }
+        if keep:
+            self.kept |= won
+        spans = {name: self.parts.span(sample.share(name)) for name in kept}
+        steepness = np.inf if shape is None else shape.steepness
         judged = {}
         for pair in pairs:
-            if not all(name in profiles for name in pair):
+            ends = []
+            for a, b in (pair, pair[::-1]):
+                least, most = spans[a][0] - spans[b][1], spans[a][1] - spans[b][0]
+                ends.append(won[a, b].end(1, self.wanted, least, most))
+            low, high = ends[0], -ends[1]
+            if low > high:  # no difference is left, and the assumption is wrong
                 continue
-            one, two = profiles[pair[0]], profiles[pair[1]]
-            ends = identification.difference(one, two, wanted * self._dependence(pair, one, two))
-            shown, sign = 0.5 * (ends[1] - ends[0]), verdicts[pair]
-            ends = _agreeing(ends, sign)
-            users = self.sample.users[pair[0]]
-            needed = int(np.ceil(users * wanted / apart[pair])) if apart[pair] > 0 else None
-            steepness = np.inf if shape is None else shape.steepness
-            design = designs.get(pair, designs.get(pair[::-1], 1.0))
-            judged[pair] = _Judged(
-                sign, _rung(shape), steepness, ends, shown, None if sign else needed, design
+            sign = int(low > 0) - int(high < 0)
+            judged[pair] = _Judged(sign, name, steepness, (low, high), 0.5 * (high - low), None)
+        left = [pair for pair, one in judged.items() if not one.sign] if last else []
+        for pair, needed in self._users_needed(shape, left, weight).items():
+            judged[pair] = replace(judged[pair], users_needed=needed)
+        if shape is None and len(judged) < len(pairs):
+            raise ValueError(
+                "the ranks contradict the protocol at any true ranks: check n_items, n_negatives "
+                "and replacement"
             )
         return judged, notes
 
-    def _dependence(
-        self, pair: tuple[str, str], first: identification.Profile, second: identification.Profile
-    ) -> float:
-        """How much wider a pair's deviances are than those of independent rows; 1 at least."""
-        return max(1.0, *self._designs(pair, first, second))
+    def _won(
+        self,
+        shape: Shape | None,
+        pairs: Sequence[tuple[str, str]],
+        weight: float,
+        times: float = 1.0,
+    ) -> dict[tuple[str, str], bets.Evidence]:
+        """Bets that the first metric of a pair is larger than the second, and the other way round.
 
-    def _designs(
-        self, pair: tuple[str, str], first: identification.Profile, second: identification.Profile
-    ) -> list[float]:
-        half = len(first.scores) // 2  # lines at the lower end come first
-        return [
-            self.sample.design(self.parts, dict(zip(pair, scores, strict=True)))
-            for a, b in ((0, half), (half, 0))
-            for scores in zip(first.scores[a:][:half], second.scores[b:][:half], strict=True)
-        ]
+        They are made for so many times the users.
+        """
+        sample = self.sample
+        users = sample.users[pairs[0][0]]
+        made = bets.build(self.parts, shape, bets.SUM_NEED * self.wanted, users * times)
+        each = made.values(sample.betted) / sample.relevant
+        mean = {name: made.certificates @ sample.share(name) for pair in pairs for name in pair}
+        found = {}
+        for pair in pairs:
+            for a, b in (pair, pair[::-1]):
+                sums = bets.Sums.of(made, mean[a], mean[b])
+                logs = np.empty(sums.slope.size)
+                if sample.alone:
+                    first, second, counts = sample.pairs(a, b)
+                choices = zip(sums.over, sums.under, sums.ratio, sums.less, strict=True)
+                for place, (over, under, ratio, less) in enumerate(choices):
+                    if sample.alone:
+                        both = each[over, first] + ratio * each[under, second]
+                        logs[place] = counts @ np.log(both - less)
+                    else:
+                        parts = {a: each[over], b: ratio * each[under]}
+                        of_users = sample.values(parts)
+                        logs[place] = sum(n @ np.log(v - less) for v, n in of_users)
+                ones = np.ones(logs.size, dtype=np.int64)
+                found[a, b] = bets.Evidence(
+                    ones, sums.slope, sums.mean, logs, float(users), ones * weight / logs.size
+                )
+        return found
 
-
-def _agreeing(ends: tuple[float, float], sign: int) -> tuple[float, float]:
-    """Possible differences that do not contradict a verdict, or that there is none."""
-    low, high = ends
-    if sign == 0:
-        return min(low, 0.0), max(high, 0.0)
-    return (max(low, 0.0), high) if sign > 0 else (low, min(high, 0.0))
-
-
-def _holm(
-    found: Mapping[tuple[str, str], tuple[int, float]], error: float, left: int
-) -> dict[tuple[str, str], int]:
-    """The signs of the pairs whose p-values are small enough for the `left` ones together."""
-    signs = dict.fromkeys(found, 0)
-    for pair, (sign, p) in sorted(found.items(), key=lambda item: item[1][1]):
-        if p > error / left:
-            break
-        signs[pair] = sign
-        left -= 1
-    return signs
+    def _users_needed(
+        self, shape: Shape | None, pairs: Sequence[tuple[str, str]], weight: float
+    ) -> dict[tuple[str, str], int]:
+        """How many users like these would decide pairs; no entry where no number would."""
+        found: dict[tuple[str, str], int] = {}
+        for times in _MORE_USERS if pairs else ():
+            for way, one in self._won(shape, pairs, weight, times).items():
+                pair = way if way in pairs else way[::-1]
+                if one.against(1, 0.0, _MANY_TIMES) < self.wanted:
+                    continue
+                low, high = 1.0, _MANY_TIMES
+                for _ in range(40):
+                    middle = np.sqrt(low * high)
+                    enough = one.against(1, 0.0, middle) >= self.wanted
+                    low, high = (low, middle) if enough else (middle, high)
+                users = max(int(np.ceil(one.users * high)), int(one.users) + 1)
+                found[pair] = min(users, found.get(pair, users))
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -901,8 +932,6 @@ class _Sample:
         if log.weighted:
             raise ValueError(f"the log must have negatives that are drawn alike here, got {log!r}")
         self.names, self.replacement, self.grid = log.recommenders, log.replacement, log.grid
-        #: What the programmes of all metrics have in common.
-        self.bases: identification._Bases = {}
         if self.grid is not None:
             self._take_grid(self.grid)
         else:
@@ -1103,28 +1132,56 @@ class _Sample:
                 kinds.append(np.column_stack([*same, one.sizes]))
         return np.concatenate(kinds), of_row
 
-    def partition(self, of: Metric) -> identification.Partition:
-        """The parts of the sample whose likelihoods say what a metric may be."""
+    def partition(self, of: Metric) -> bets.Partition:
+        """The parts of the sample that share bets on a metric."""
         kinds, of_row = self.kinds
         weights = np.zeros(len(kinds))
         for counts in self.counts.values():
             weights += np.bincount(of_row, counts, len(kinds))
-        return identification.partition(kinds, weights, of, self.replacement)
+        return bets.partition(kinds, weights, of, self.replacement)
 
-    def cells(self, parts: identification.Partition) -> dict[str, list[FloatArray]]:
-        """Users of each recommender in each part's cells of sampled ranks."""
-        part = parts.part[self.kinds[1]]
-        of_part = [np.flatnonzero(part == g) for g in range(len(parts.parts))]
-        groups = [
-            (g, m, inside[self.negatives[inside] == m])
-            for g, inside in enumerate(of_part)
-            for m in np.unique(self.negatives[inside]).tolist()
-        ]
-        kinds = [(g, m) for g, m, _ in groups]
-        return {
-            name: parts.counts([self._spread(at, counts, m) for _, m, at in groups], kinds)
-            for name, counts in self.counts.items()
-        }
+    @cached_property
+    def betted(self) -> bets.Rows:
+        """The cells as bets take them: ties with negatives are broken at random."""
+        kind, many = self.kinds[1], self.tied + 1
+        if not self.tied.any():
+            return bets.Rows(kind, self.better)
+        starts = np.cumsum(many) - many
+        cell = np.repeat(np.arange(many.size), many)
+        share = 1.0 / many[cell]
+        for at in np.flatnonzero(self.many > 0).tolist():
+            order = (int(column[at]) for column in (self.tied, self.place, self.many))
+            share[starts[at] : starts[at] + many[at]] = _among_ties(*order)
+        x = self.better[cell] + np.arange(cell.size) - starts[cell]
+        return bets.Rows(kind[cell], x, starts, share)
+
+    def evidence(self, made: bets.Bets, recommender: str) -> bets.Evidence:
+        """What bets have won on a recommender's users, each with the sum of its rows' bets."""
+        each = made.values(self.betted) / self.relevant
+        users = self.users[recommender]
+        logs = np.empty(made.sign.size)
+        for bet, worth in enumerate(each):
+            found = self.values({recommender: worth})
+            logs[bet] = sum(float(counts @ np.log(values)) for values, counts in found)
+        mean = made.certificates @ self.share(recommender)
+        return bets.Evidence.of(made, mean, logs, float(users))
+
+    def share(self, recommender: str) -> FloatArray:
+        """The share of a recommender's users, each shared among its rows, by kind."""
+        kinds, of_row = self.kinds
+        weights = self.counts[recommender] / self.relevant / self.users[recommender]
+        return np.asarray(np.bincount(of_row, weights, len(kinds)), dtype=float)
+
+    def pairs(self, first: str, second: str) -> tuple[IntArray, IntArray, FloatArray]:
+        """The cells that users have with either recommender, and how many users have both.
+
+        Of users with one row for each recommender.
+        """
+        size = self.better.size
+        cell = np.arange(float(size))
+        each, counts = self.tally({first: size * cell, second: cell})
+        code = each.astype(np.int64)
+        return code // size, code % size, counts
 
     def _spread(self, at: IntArray, counts: FloatArray, m: int) -> FloatArray:
         """Users of some cells at each sampled rank, ties spread evenly; shape (m + 1,)."""
@@ -1135,92 +1192,73 @@ class _Sample:
         steps = np.bincount(better, each, m + 2) - np.bincount(better + tied + 1, each, m + 2)
         return np.asarray(np.maximum(np.cumsum(steps)[:-1], 0.0))
 
-    def design(
-        self, parts: identification.Partition, scores: Mapping[str, list[FloatArray]]
-    ) -> float:
-        """How much more a sum of log-likelihoods varies between users than its rows would alone.
-
-        The scores are those of cells, by recommender and part; 1 if the rows were independent.
-        """
-        if self.alone and len(scores) == 1:
-            return 1.0
-        part = parts.part[self.kinds[1]]
-        parts_of, alone = {}, 0.0
-        for name, by_part in scores.items():
-            values, counts = np.zeros(self.better.size), self.counts[name]
-            for g, of_cells in enumerate(by_part):
-                inside = np.flatnonzero((part == g) & (counts > 0))
-                if inside.size:
-                    found = self._scored(inside, of_cells, parts.parts[g].m)
-                    found = found - (counts[inside] @ found) / counts[inside].sum()
-                    values[inside] = found
-                    alone += float(counts[inside] @ found**2)
-            parts_of[name] = values
-        if alone <= 0:
-            return 1.0
-        return sum(float(counts @ users**2) for users, counts in self.values(parts_of)) / alone
-
-    def _scored(self, rows: IntArray, of_cells: FloatArray, fewest: int) -> FloatArray:
-        """Scores of rows from those of the cells for the fewest negatives of a part."""
-        starts = identification.cells(fewest)
-        at_rank = np.repeat(of_cells, np.diff(np.append(starts, fewest + 1)))
-        found = np.empty(rows.size)
-        negatives = self.negatives[rows]
-        for m in np.unique(negatives).tolist():
-            here = negatives == m
-            values = at_rank if m == fewest else thinned(m, fewest) @ at_rank
-            sums = np.append(0.0, np.cumsum(values))
-            better, tied = self.better[rows[here]], self.tied[rows[here]]
-            found[here] = (sums[better + tied + 1] - sums[better]) / (tied + 1)
-        return found
-
-    def fitting(
-        self, profiles: Mapping[str, identification.Profile], shape: Shape | None
-    ) -> tuple[dict[str, identification.Profile], list[str]]:
-        """The profiles that the sample does not contradict, and what is said of the others.
+    def contradicted(
+        self,
+        parts: bets.Partition,
+        shape: Shape | None,
+        names: Sequence[str],
+        confidence: float,
+        many: int = 1,
+    ) -> tuple[list[str], list[str]]:
+        """The recommenders that an assumption may be made of, and what is said of the others.
 
         Raises
         ------
         ValueError
             If nothing is assumed, so that it is the protocol that is contradicted.
         """
-        kept, notes = {}, []
-        for name, profile in profiles.items():
+        if not self.alone or not names:
+            return list(names), []
+        found = bets.refutations(parts, shape, self.betted, [self.counts[name] for name in names])
+        kept, notes = [], []
+        for name, against in zip(names, found, strict=True):
             try:
-                identification.check_fit(profile.fit, shape, f"the ranks of {shortened(name)}")
+                whose = f"the ranks of {shortened(name)}"
+                identification.check(against, shape, confidence, whose, many)
             except identification.IncompatibleError as problem:
-                if shape is None:
-                    raise ValueError(
-                        f"{problem}: check n_items, n_negatives and replacement"
-                    ) from None
-                notes.append(str(problem))
+                notes.append(_contradiction(problem, shape))
             else:
-                kept[name] = profile
+                kept.append(name)
         return kept, notes
 
     def possible(
         self, of: Metric, shape: Shape | None, confidence: float
-    ) -> tuple[dict[str, tuple[float, float]], list[str]]:
-        """The exact metrics that each recommender may have, and what is said of the assumption."""
-        parts = self.partition(of)
-        counts = self.cells(parts)
-        threshold = identification.quantile(confidence)
-        levels = (threshold,) if self.alone else (threshold, 4.0 * threshold)
+    ) -> tuple[dict[str, tuple[float, float]], dict[str, str], list[str]]:
+        """The exact metrics that each recommender may have, under which assumption, and notes."""
+        parts, users = self.partition(of), max(self.users.values())
         found: dict[str, tuple[float, float]] = {}
+        standing: dict[str, str] = {}
         notes: list[str] = []
         for assumed in (shape, None) if shape is not None else (None,):
-            left = [name for name in self.names if name not in found]
-            if not left:
-                break
-            made = parts.programme(assumed, self.bases).profiles(
-                [counts[name] for name in left], levels
+            left, said = self.contradicted(
+                parts, assumed, [name for name in self.names if name not in found], confidence
             )
-            kept, said = self.fitting(dict(zip(left, made, strict=True)), assumed)
             notes += said
-            for name, profile in kept.items():
-                designs = [self.design(parts, {name: scores}) for scores in profile.scores] or [1.0]
-                found[name] = profile.interval(threshold * max(1.0, *designs))
-        return found, notes
+            if not left:
+                continue
+            made = bets.build(parts, assumed, identification.need(confidence), users)
+            for name in left:
+                whose = f"the ranks of {shortened(name)}"
+                try:
+                    found[name] = identification.left(
+                        self.evidence(made, name),
+                        confidence,
+                        parts.span(self.share(name)),
+                        assumed,
+                        whose,
+                    )
+                except identification.IncompatibleError as problem:
+                    notes.append(_contradiction(problem, assumed))
+                else:
+                    standing[name] = assumption_name(assumed)
+        return found, standing, notes
+
+
+def _contradiction(problem: Exception, shape: Shape | None) -> str:
+    """What is said of a contradicted assumption; a contradicted protocol is an error."""
+    if shape is None:
+        raise ValueError(f"{problem}: check n_items, n_negatives and replacement") from None
+    return str(problem)
 
 
 class _Values:
@@ -1523,18 +1561,16 @@ class _Values:
         values, counts = self.sample.tally(_less(*(found[name] for name in pair)))
         low, high = self.range(of)
         span = high - low
-        sign, p = betting.against(values, -span, span, counts=counts)
         many = len(self.sample.names) * (len(self.sample.names) - 1) // 2
         low, high = betting.interval(values, -span, span, error / many, counts=counts)
-        return _Bet(sign, p, (low, high), 0.5 * (high - low))
+        return _Bet(int(low > 0) - int(high < 0), (low, high), 0.5 * (high - low))
 
 
 @dataclass(frozen=True)
 class _Bet:
-    """A sign, its p-value, the differences that are possible, and half of how far they go."""
+    """A verdict's sign, the differences that are possible, and half of how far they go."""
 
     sign: int
-    p: float
     ends: tuple[float, float]
     shown: float
 

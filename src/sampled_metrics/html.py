@@ -50,13 +50,21 @@ DEFINITIONS = {
     "possible": "All exact values that the log does not contradict under the "
     "assumption named, at the confidence named. Where this range is wide, the sample does not say "
     "what the exact metric is.",
+    "assumption": "What a range or a verdict assumes of the true ranks. None: nothing. Decreasing "
+    "at the top: near the top, deeper ranks have fewer users. At most k times per doubling: "
+    "moreover, they are at most k times fewer from one doubling of the rank to the next. Mixture "
+    "of geometrics: near the top, users are a mixture of geometric distributions.",
+    "warrant": "Why a range or a verdict is right as often as the confidence says. Proved: there "
+    "is a proof for any number of users. Large sample: by Student's test, which needs many users.",
     "quote": "What a sentence may quote: the estimate with its standard error where it has no bias "
     "and that says as much as the range, and else the range.",
     "low, high": "Ends of Student's interval for the estimator's expectation, which is the "
     "exact metric only where the estimator has no bias.",
     "verdict": "One beats the other if the log contradicts the opposite. The chance that any "
-    "verdict of a metric is wrong is at most 1 less the confidence, where its assumption holds: "
-    "proved for AUC, simulated for other metrics.",
+    "verdict on the log's pairs by one metric is wrong is at most 1 less the confidence, if the "
+    "verdict's assumption holds. It is a promise on the exact metrics of a population that the "
+    "users were drawn from at random. A verdict with no assumption on the ranks holds for the "
+    "log's own users, too.",
 }
 
 
@@ -123,8 +131,9 @@ def of_estimates(
             "label": label,
             "sentences": [] if compared is None else compared.sentences,
             "differences": None if compared is None else compared.shown,
+            "of_differences": [] if compared is None else compared.promises(),
             "estimates": shown[here].drop(columns="metric"),
-            "assumption": estimates.assumption(name).strip(),
+            "promises": estimates.promises(name),
             "image": _image(_estimates_panel(frame[here], label)) if here.any() else "",
         })  # fmt: skip
     said = [*frame.get("estimator", []), *frame.columns, *shown.columns]
@@ -166,6 +175,7 @@ def of_comparison(comparison: Comparison, facts: Mapping[str, object]) -> str:
         label=label,
         sentences=comparison.sentences,
         differences=comparison.shown,
+        promises=comparison.promises(),
         image=_image(_comparison_panel(comparison.frame, label)),
         facts=facts,
         notes=comparison.notes,
@@ -308,9 +318,9 @@ def published_figure(rows: pd.DataFrame, label: str) -> Figure:
             for name, (a, b) in zip(names, values, strict=True)
         }
         bars = [
-            dict(zip(names, zip(rows[f"low{rung}"], rows[f"high{rung}"], strict=True), strict=True))
-            for rung in ("", "_decreasing")
-            if f"low{rung}" in rows
+            dict(zip(names, zip(rows[f"low{end}"], rows[f"high{end}"], strict=True), strict=True))
+            for end in ("", "_decreasing")
+            if f"low{end}" in rows
         ]
         plots.intervals(ax, found, *bars)
         ax.set_xlabel(label)

@@ -27,16 +27,17 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import linprog
 
+from ._promises import PROVED
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, integer
-from .identification import Shape, _rung
+from .identification import Shape, assumption_name
 from .metrics import CUTOFF, Metric
 from .metrics import metric as parsed
 from .numerics.all_ranks import AllRanks, all_ranks, local_maxima
 from .protocol import Protocol
 from .results import Published, printable
 
-#: The third rung of the ladder, where a shape of any steepness is assumed for the second.
+#: Steepness of the third assumption, where the second allows any.
 STEEPNESS = 4.0
 #: Other names of the columns that are no metrics.
 _NAMES = {
@@ -112,8 +113,9 @@ def published(
         without assumption and with it, lead to them; and finding, a sentence.
 
         `orders` has a row for each metric and each two methods of a data set: first, second (of
-        which the first has the larger printed average), verdict, and the rung that it stands on,
-        as of :func:`~sampled_metrics.evaluation.compare`; or "unknown": either may be ahead.
+        which the first has the larger printed average); verdict, or "unknown" if either may be
+        ahead; and the assumption and the warrant of the verdict, as for
+        :func:`~sampled_metrics.evaluation.compare`. Both are empty without a verdict.
 
     Raises
     ------
@@ -140,12 +142,13 @@ def published(
     ...                      "HR@10": ["0.4696", "0.4739"], "NDCG@10": ["0.3156", "0.2964"]})
     >>> sizes = {"n_items": 12_101, "n_negatives": 99, "users": 22_363, "replacement": False}
     >>> published(rows, **sizes, metrics=["hit@10"])
-    method  metric  printed  any ranks       decreasing      at most 4x       guess
+    method  metric  printed  no assumption   decreasing      at most 4x       guess
     A       hit@10   0.4696  .0000 to .2082  .0170 to .1720  .0179 to .1651  0.0430
     B       hit@10   0.4739  .0000 to .1707  .0128 to .1328  .0130 to .1286  0.0293
     decreasing: assuming that deeper ranks have fewer users, down to the rank with 10 negatives
     above it on average
     at most 4x: moreover at most 4 times fewer from one doubling to the next
+    ranges: proved, each under the assumption of its column
     guess: if the true ranks are as even as the printed numbers allow
     hit@10: 0 of 1 orders of two methods settled
     """
@@ -160,26 +163,26 @@ def published(
     sizes = {"n_items": n_items, "n_negatives": n_negatives, "users": users}
     rows, notes = _read(table, sizes)
     wanted = None if metrics is None else list(dict.fromkeys(map(parsed, metrics)))
-    rungs = _rungs(Shape() if isinstance(shape, str) else shape)
+    shapes = _shapes(Shape() if isinstance(shape, str) else shape)
     tables = []
     for same in _by_dataset(rows):
         counted = sum(len(_contrasts(tuple(row.printed))) for row in same)
         nats = float(np.log(2.0 * counted / (1.0 - confidence)))
-        tables.append([_judged(row, bool(replacement), rungs, wanted, nats) for row in same])
+        tables.append([_judged(row, bool(replacement), shapes, wanted, nats) for row in same])
     named = any(row.dataset for row in rows)
     every = [each for same in tables for each in same]
     checks = pd.DataFrame([each.check for each in every])
     frame = pd.DataFrame([line for each in every for line in each.lines])
     orders = pd.DataFrame(
-        [line for same in tables for line in _orders(same, rungs)],
-        columns=["dataset", "metric", "first", "second", "verdict", "rung"],
+        [line for same in tables for line in _orders(same, shapes)],
+        columns=["dataset", "metric", "first", "second", "verdict", "assumption", "warrant"],
     )
     if not named:
         checks, frame, orders = (f.drop(columns="dataset") for f in (checks, frame, orders))
     notes += [row["finding"] for row in checks.to_dict("records") if row["finding"]]
-    assumed: dict[str, object] = {} if len(rungs) < 2 else {"assumed": f"that {rungs[1]}"}
-    if len(rungs) > 2 and rungs[2] is not None:
-        assumed["steepness"] = rungs[2].steepness
+    assumed: dict[str, object] = {} if len(shapes) < 2 else {"assumed": f"that {shapes[1]}"}
+    if len(shapes) > 2 and shapes[2] is not None:
+        assumed["steepness"] = shapes[2].steepness
     given = {name: value for name, value in sizes.items() if value is not None}
     settings = given | {"replacement": bool(replacement), "confidence": confidence} | assumed
     return Published(frame, settings, tuple(notes), orders, checks)
@@ -203,7 +206,7 @@ class _Row:
 
 @dataclass(frozen=True, eq=False)
 class _Judged:
-    """What became of a row: `ends` has the bounds of each metric, a row for each rung."""
+    """What became of a row: `ends` has the bounds of each metric, a row for each assumption."""
 
     row: _Row
     check: dict[str, object]
@@ -211,7 +214,7 @@ class _Judged:
     ends: dict[Metric, FloatArray]
 
 
-def _rungs(shape: Shape | None) -> list[Shape | None]:
+def _shapes(shape: Shape | None) -> list[Shape | None]:
     if shape is None:
         return [None]
     steeper = [] if np.isfinite(shape.steepness) else [replace(shape, steepness=STEEPNESS)]
@@ -477,7 +480,7 @@ class _Programme:
             found, y, z = self._on_chosen(target[self.chosen], low, high)
             if found.status == 2 and not self.feasible(low, high):
                 return np.inf
-            if found.status not in (0, 2):  # the solver gave up: what is proven stays
+            if found.status not in (0, 2):  # the solver gave up: the bound so far is proved
                 break
             if found.status == 0:
                 reduced = target - y @ self.rows - z @ self.falls
@@ -618,7 +621,7 @@ def _programme(
 def _judged(
     row: _Row,
     replacement: bool,
-    rungs: list[Shape | None],
+    shapes: list[Shape | None],
     wanted: list[Metric] | None,
     nats: float,
 ) -> _Judged:
@@ -637,9 +640,9 @@ def _judged(
         contrasts @ setting.values, up @ low - down @ high, up @ high - down @ low, row.users, nats
     )
     targets = list(metrics) if wanted is None else wanted
-    bounds = {of: np.full((len(rungs), 2), np.nan) for of in targets}
-    possible = [False] * len(rungs)
-    for i, shape in enumerate(rungs if together else []):
+    bounds = {of: np.full((len(shapes), 2), np.nan) for of in targets}
+    possible = [False] * len(shapes)
+    for i, shape in enumerate(shapes if together else []):
         programme, head = _programme(protocol, metrics, shape)
         found = {}
         for of in targets:
@@ -648,11 +651,11 @@ def _judged(
             found[of] = max(least, target.min()), min(most, target.max())
         possible[i] = bool(np.isfinite(list(found.values())).all())
         if not possible[i]:
-            break  # what a rung refuses, a higher one does
+            break  # a stronger assumption is refused, too
         for of, pair in found.items():
             bounds[of][i] = pair
     if together and not all(possible):
-        refused = rungs[possible.index(False)]
+        refused = shapes[possible.index(False)]
         assumed = "any true ranks" if refused is None else f"the assumption that {refused}"
         numbers = ", ".join(f"{of.label} {v:g}" for of, (v, _) in row.printed.items())
         why = f"{row.name}: {numbers} contradict {assumed}"
@@ -738,7 +741,7 @@ def _most_even(setting: _Setting, users: int, low: FloatArray, high: FloatArray)
     return np.asarray(mass)
 
 
-def _orders(same: list[_Judged], rungs: list[Shape | None]) -> list[tuple[str, ...]]:
+def _orders(same: list[_Judged], shapes: list[Shape | None]) -> list[tuple[str, ...]]:
     """What is known of each two methods of a data set, on each metric."""
     found: list[tuple[str, ...]] = []
     for of in dict.fromkeys(of for each in same for of in each.ends):
@@ -747,12 +750,13 @@ def _orders(same: list[_Judged], rungs: list[Shape | None]) -> list[tuple[str, .
             a, b = (each.row.printed.get(of, (0.0, 0.0))[0] for each in (one, other))
             first, second = (one, other) if a >= b else (other, one)
             names = first.row.method, second.row.method
-            verdict, rung = "unknown", ""
-            for i, shape in enumerate(rungs):
+            verdict, assumption, warrant = "unknown", "", ""
+            for i, shape in enumerate(shapes):
                 (low, high), (least, most) = first.ends[of][i], second.ends[of][i]
                 if low > most or least > high:  # not where one is NaN
                     ahead, behind = names if low > most else names[::-1]
-                    verdict, rung = f"{ahead} beats {behind}", _rung(shape)
+                    verdict = f"{ahead} beats {behind}"
+                    assumption, warrant = assumption_name(shape), PROVED
                     break
-            found.append((one.row.dataset, of.name, *names, verdict, rung))
+            found.append((one.row.dataset, of.name, *names, verdict, assumption, warrant))
     return found

@@ -17,15 +17,12 @@ import numpy as np
 import pandas as pd
 
 from . import _ranges
+from ._promises import LARGE_SAMPLE, NONE, PROVED, promise
 from ._validate import as_written
 from .io.files import FORMATS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-#: What a verdict stands on that a test of the users' estimated ranks gave.
-LARGE_SAMPLE = "large sample"
 
 
 def text(value: object) -> str:
@@ -217,9 +214,10 @@ class Estimates(Result):
     X            auc       0.8920    0.8920          0.0020  0.887 to 0.897  0.8920 ± 0.0020
     Y            auc       0.8522    0.8522          0.0024  0.846 to 0.858  0.8522 ± 0.0024
     Z            auc       0.7481    0.7481          0.0033  0.738 to 0.758  0.7481 ± 0.0033
-    possible: assuming nothing
-    >>> print(found.to_latex().splitlines()[4])
-    X & auc & 0.8920 & 0.8920 & 0.0020 & 0.887 to 0.897 & 0.8920 ± 0.0020 \\\\
+    possible: no assumption on the ranks; proved
+    >>> row = found.to_latex().splitlines()[4].split(" & ")
+    >>> row[5:8]
+    ['0.887 to 0.897', 'none', 'proved']
     """
 
     @property
@@ -237,18 +235,25 @@ class Estimates(Result):
         return table
 
     def summary(self) -> str:
-        """The table, what it assumes, and the notes, as the command line prints them."""
-        return formatted(self.shown) + self.assumption() + _as_notes(self.notes)
+        """The table, what its ranges promise, and the notes, as the command line prints them."""
+        table = self.shown.drop(columns=["assumption", "warrant"], errors="ignore")
+        return formatted(table) + "".join(map(_wrapped, self.promises())) + _as_notes(self.notes)
 
-    def assumption(self, of: str | None = None) -> str:
-        """What the possible values rest on, all or those of one metric, in a sentence."""
-        if "assumed" not in self.settings:
-            return ""
-        said = str(self.settings["assumed"])
-        if of is not None:
-            said, _, free = said.partition("; nothing for ")
-            said = "nothing" if of in free.split(", ") else said
-        return _wrapped(f"possible: assuming {said}")
+    def promises(self, of: str | None = None) -> list[str]:
+        """Assumption and warrant of the ranges, of all metrics or of one, in sentences."""
+        if "assumed" not in self.settings or "warrant" not in self.frame:
+            return []
+        rows = self.frame if of is None else self.frame[self.frame["metric"] == of]
+        rows = rows[rows["warrant"] != ""]
+        groups = rows.groupby(["assumption", "warrant"], sort=False)
+        lines = []
+        for (assumption, warrant), part in groups:
+            where = "" if groups.ngroups == 1 else f" for {_which(part, rows)}"
+            lines.append(f"possible{where}: {promise(str(assumption), str(warrant))}")
+        said, _, free = str(self.settings["assumed"]).partition("; nothing for ")
+        if lines and said != "nothing" and of not in free.split(", "):
+            lines.append(f"assuming {said}")
+        return lines
 
     def to_html(self) -> str:
         from . import html
@@ -282,9 +287,10 @@ class Comparison(Result):
     >>> found.verdicts
     {('A', 'B'): 'A beats B'}
     >>> found
-    A beats B on AUC, whatever the true ranks are.
+    A beats B on AUC (no assumption on the ranks; proved).
     pair     reported  estimate          possible
     A and B  +1.0000   +1.0000 ± 0.0000  +0.876 to +1.000
+    possible: no assumption on the ranks; proved
     """
 
     @property
@@ -303,20 +309,9 @@ class Comparison(Result):
 
         of = metric(text(self.settings["metric"]))
         on = f"on {of.label}"
-        if row["rung"] == "proven":
-            return f"{printable(row['verdict'])} {on}, whatever the true ranks are."
-        if row["rung"] == LARGE_SAMPLE:
-            return f"{printable(row['verdict'])} {on}, if n_above is without bias."
         if row["verdict"] != "unknown":
-            steep = row["steepness"]
-            kinds = (
-                ", in a mixture of geometric distributions" if "geometric" in row["rung"] else ""
-            )
-            fall = "" if np.isinf(steep) else f", at most {steep:g} times fewer at each doubling"
-            return (
-                f"{printable(row['verdict'])} {on} if, near the top, deeper ranks have fewer "
-                f"users{kinds}{fall}."
-            )
+            stands = promise(row["assumption"], row["warrant"])
+            return f"{printable(row['verdict'])} {on} ({stands})."
         pair = f"{printable(row['first'])} and {printable(row['second'])}"
         users, negatives = row["users_needed"], row["negatives_needed"]
         # Of AUC a sample has no bias: what is unknown is so for want of users.
@@ -347,13 +342,30 @@ class Comparison(Result):
                 "reported": [_signed(value, 4) for value in f["reported"]],
                 "estimate": [f"{_signed(value, 4)} ± {error:.4f}" for value, error in both],
                 "possible": [_ranges.written(a, b, signed=True) for a, b in ends],
+                "verdict": [_stands(row) for row in f.to_dict("records")],
             }
         )
 
     def summary(self) -> str:
         """The verdicts in sentences, the table and the notes, as the command line prints them."""
         said = "".join(map(_wrapped, self.sentences))
-        return said + formatted(self.shown) + _as_notes(self.notes)
+        table = formatted(self.shown.drop(columns="verdict"))
+        return said + table + "".join(map(_wrapped, self.promises())) + _as_notes(self.notes)
+
+    def promises(self) -> list[str]:
+        """Assumption and warrant of the ranges, in sentences."""
+        if "assumed" not in self.settings:
+            return []
+        assumed, warrant = self.settings["assumed"], str(self.settings["warrant"])
+        if warrant == LARGE_SAMPLE:
+            return [f"possible: {promise(NONE, warrant)}", f"assuming {assumed}"]
+        if assumed == "nothing":
+            return [f"possible: {promise(NONE, warrant)}"]
+        given = self.frame["verdict"] != "unknown"
+        ways = ["under the assumption of the verdict"] if given.any() else []
+        if not given.all():
+            ways.append(f"without a verdict, assuming {assumed}" if ways else f"assuming {assumed}")
+        return [f"possible: {'; '.join(ways)}; {warrant}"]
 
     def to_html(self) -> str:
         from . import html
@@ -371,6 +383,23 @@ class Comparison(Result):
         from . import html
 
         return html.comparison_figure(self.frame, text(self.settings["metric"]))
+
+
+def _which(part: pd.DataFrame, rows: pd.DataFrame) -> str:
+    """The metrics of some rows, with the recommenders where not all are among them."""
+    names = []
+    for of, some in part.groupby("metric", sort=False):
+        whole = len(some) == (rows["metric"] == of).sum()
+        who = ", ".join(map(printable, some["recommender"]))
+        names.append(f"{of}" if whole else f"{of} of {who}")
+    return ", ".join(names)
+
+
+def _stands(row: Mapping[Hashable, Any], unknown: str = "unknown") -> str:
+    """A verdict with its assumption and its warrant."""
+    if row["verdict"] == "unknown":
+        return unknown
+    return f"{row['verdict']} ({promise(row['assumption'], row['warrant'])})"
 
 
 def _finely(low: float, high: float) -> str:
@@ -602,6 +631,27 @@ class Ranks(Result):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Orders(Result):
+    """What a published table says of each two methods.
+
+    Examples
+    --------
+    >>> row = {"metric": "auc", "first": "A", "second": "B", "verdict": "unknown"}
+    >>> Orders(pd.DataFrame([row | {"assumption": "", "warrant": ""}]))
+    metric  verdict
+    auc     A or B: unknown
+    """
+
+    @property
+    def shown(self) -> pd.DataFrame:
+        """The table as it is printed, with assumption and warrant beside the verdict."""
+        table = self.frame.drop(columns=["first", "second", "assumption", "warrant"])
+        rows = self.frame.to_dict("records")
+        said = [_stands(row, f"{row['first']} or {row['second']}: unknown") for row in rows]
+        return table.assign(verdict=said)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Published(Result):
     """What :func:`~sampled_metrics.printed.published` returns.
 
@@ -617,12 +667,13 @@ class Published(Result):
     >>> import sampled_metrics as sm
     >>> rows = pd.DataFrame({"method": ["A"], "HR@1": ["0.300"], "NDCG@5": ["0.250"]})
     >>> sm.published(rows, n_items=500, n_negatives=99, users=1_000, replacement=False)
-    method  metric  printed  any ranks  decreasing  at most 4x  guess
+    method  metric  printed  no assumption  decreasing  at most 4x  guess
     A       hit@1    0.3000
     A       ndcg@5   0.2500
     decreasing: assuming that deeper ranks have fewer users, down to the rank with 10 negatives
     above it on average
     at most 4x: moreover at most 4 times fewer from one doubling to the next
+    ranges: proved, each under the assumption of its column
     guess: if the true ranks are as even as the printed numbers allow
     note: A: no list of sampled ranks has Hit@1 0.3 and NDCG@5 0.25 at once
     """
@@ -635,7 +686,7 @@ class Published(Result):
         """The table as it is printed, with both ends of what is possible in one column."""
         table, at = self.frame.copy(), list(self.frame).index("low")
         steeper = f"at most {self.settings.get('steepness'):g}x" if "low_steep" in table else ""
-        heads = {"": "any ranks", "_decreasing": "decreasing", "_steep": steeper}
+        heads = {"": "no assumption", "_decreasing": "decreasing", "_steep": steeper}
         for end, head in heads.items():
             if f"low{end}" in table:
                 ends = zip(table.pop(f"low{end}"), table.pop(f"high{end}"), strict=True)
@@ -652,10 +703,11 @@ class Published(Result):
         said = []
         for of, rows in self.orders.groupby(keys, sort=False):
             where = ", ".join(printable(str(key)) for key in of)
-            settled = rows.loc[rows["rung"] != "", "rung"].value_counts(sort=False)
-            by_rung = ", ".join(f"{count} {rung}" for rung, count in settled.items())
-            many = f"{settled.sum()} of {len(rows)} orders of two methods settled"
-            said.append(f"{where}: {many}" + (f" ({by_rung})" if by_rung else ""))
+            settled = rows[rows["warrant"] != ""]
+            groups = settled.groupby(["assumption", "warrant"], sort=False)
+            counts = ", ".join(f"{len(part)} ({promise(*map(str, key))})" for key, part in groups)
+            many = f"{len(settled)} of {len(rows)} orders of two methods settled"
+            said.append(f"{where}: {many}" + (f": {counts}" if counts else ""))
         return said
 
     def summary(self) -> str:
@@ -666,6 +718,7 @@ class Published(Result):
             if "steepness" in self.settings:
                 fold = f"at most {self.settings['steepness']:g}"
                 words.append(f"{fold}x: moreover {fold} times fewer from one doubling to the next")
+            words.append(f"ranges: {PROVED}, each under the assumption of its column")
             words.append("guess: if the true ranks are as even as the printed numbers allow")
             said = "".join(map(_wrapped, words)) + said
         return formatted(self.shown) + said + _as_notes(self.notes)

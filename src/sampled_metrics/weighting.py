@@ -19,11 +19,12 @@ from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit
 
 from . import _ranges
+from ._promises import LARGE_SAMPLE, NONE, PROVED
 from ._validate import FloatArray, floats
-from .identification import IncompatibleError, Shape, interval
+from .identification import IncompatibleError, Shape, assumption_name, interval
 from .io.logs import Log
 from .metrics import Metric
-from .results import LARGE_SAMPLE, Comparison, Estimates
+from .results import Comparison, Estimates
 
 
 def counts_above(positive: ArrayLike, negatives: ArrayLike, inclusion: ArrayLike) -> FloatArray:
@@ -113,7 +114,7 @@ def estimated(
     for of in metrics:
         for name in log.recommenders:
             row: tuple[float, ...] = (np.nan,) * 4
-            quote = ""
+            quote, promised = "", ("", "")
             if told:
                 naive = _of_users(log, name, of, exact=False)
                 reported, users = float(naive.mean()), naive.size
@@ -127,12 +128,14 @@ def estimated(
                 reach = float(stdtrit(values.size - 1, 0.5 + level / 2)) * error
                 ends = np.clip([value - reach, value + reach], 0.0, 1.0).tolist()
                 row = (value, error, *(ends if identification else (np.nan, np.nan)))
+                promised = (NONE, LARGE_SAMPLE) if identification else promised
                 quote = f"{value:.4f} \u00b1 {error:.4f}"
             elif log.protocol is not None and identification:
-                low, high, said = _possible(log, name, counts[name], of, level, shape)
+                low, high, stands, said = _possible(log, name, counts[name], of, level, shape)
                 row, quote = (np.nan, np.nan, low, high), _ranges.written(low, high)
+                promised = stands, PROVED
                 notes += said
-            rows.append((name, of.name, reported, *row, quote, users))
+            rows.append((name, of.name, reported, *row, *promised, quote, users))
         if of.kind == "auc" and log.protocol is not None and log.protocol.collapsed:
             notes.append(
                 f"auc is reported as a share of the {log.protocol.n_negatives} draws: the log "
@@ -144,24 +147,25 @@ def estimated(
                 "is not linear in them"
             )
     columns = ["recommender", "metric", "reported", "estimate", "standard_error"]
-    columns += ["possible_low", "possible_high", "quote", "users"]
+    columns += ["possible_low", "possible_high", "assumption", "warrant", "quote", "users"]
+    table = pd.DataFrame(rows, columns=columns)
     assumed = ["that n_above is without bias"] if told else []
     if log.protocol is not None:
         assumed.append("that all users' negatives are drawn from the same items but their own one")
-        assumed += [] if shape is None else [f"that {shape}"]
+        assumed += [f"that {shape}"] if not table["assumption"].isin([NONE, ""]).all() else []
     settings = {"confidence": level, "assumed": "; ".join(assumed)}
-    return Estimates(pd.DataFrame(rows, columns=columns), settings, tuple(dict.fromkeys(notes)))
+    return Estimates(table, settings, tuple(dict.fromkeys(notes)))
 
 
 def _possible(
     log: Log, name: str, counts: FloatArray, of: Metric, level: float, shape: Shape | None
-) -> tuple[float, float, list[str]]:
-    """What a metric may be, and what is said of an assumption that had to be dropped."""
+) -> tuple[float, float, str, list[str]]:
+    """What a metric may be, under which assumption, and why another one had to be dropped."""
     notes: list[str] = []
     for assumed in (shape, None) if shape is not None else (None,):
         try:
             found = interval(counts, log.protocol, of, level, shape=assumed)  # type: ignore[arg-type]
-            return found.low, found.high, notes
+            return found.low, found.high, assumption_name(assumed), notes
         except IncompatibleError as problem:
             if assumed is None:
                 raise
@@ -257,16 +261,16 @@ def compared(log: Log, of: Metric, level: float) -> Comparison:
         likely = "" if known or abs(value) <= reach else one if value > 0 else two
         reported = float(naive[one].mean() - naive[two].mean())
         row = one, two, reported, value, error, value - reach, value + reach, verdicts[one, two]
-        rows.append(
-            (*row, LARGE_SAMPLE if known else "", np.inf if known else np.nan, likely, reach)
-        )
+        promised = (NONE, LARGE_SAMPLE) if known else ("", "")
+        rows.append((*row, *promised, np.inf if known else np.nan, likely, reach))
     columns = ["first", "second", "reported", "estimate", "standard_error", "possible_low"]
-    columns += ["possible_high", "verdict", "rung", "steepness", "likely", "shown"]
+    columns += ["possible_high", "verdict", "assumption", "warrant", "steepness", "likely", "shown"]
     table = pd.DataFrame(rows, columns=columns)
     table["users_needed"] = pd.array([None] * len(rows), dtype="Int64")
     table["negatives_needed"] = ""
     settings = {"metric": of.name, "estimator": "n_above", "confidence": level}
-    return Comparison(table, settings | {"assumed": "that n_above is without bias"}, tuple(notes))
+    settings |= {"assumed": "that n_above is without bias", "warrant": LARGE_SAMPLE}
+    return Comparison(table, settings, tuple(notes))
 
 
 def _users(log: Log, name: str) -> FloatArray:

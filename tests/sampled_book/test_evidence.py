@@ -242,7 +242,7 @@ def test_evidence_of_a_folder_of_ranks(tmp_path, toy, capsys):
     pairs = evidence.bundled("pairs", folder=tmp_path / "evidence")
     assert set(zip(pairs["first"], pairs["second"], strict=True)) == {("Good", "Popular")}
     assert evidence.naive_orders(pairs)["reversed"].sum() == 0
-    verdicts = evidence.rungs(evidence.bundled("verdicts", folder=tmp_path / "evidence"))
+    verdicts = evidence.by_assumption(evidence.bundled("verdicts", folder=tmp_path / "evidence"))
     assert verdicts["pairs"].sum() == len(evidence.JUDGED)
     assert evidence.main(["--data", "none"]) == 2
     assert evidence.main(["--ranks", str(tmp_path / "nowhere")]) == 2

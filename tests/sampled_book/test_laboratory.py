@@ -92,12 +92,13 @@ def test_verdicts_are_counted_as_they_are():
     ]
     frame = pd.DataFrame(rows, columns=columns)
     frame["verdict"] = ["B beats A", "A beats C", evaluation.UNKNOWN]
-    frame["rung"] = ["proven", "if decreasing", "if decreasing"]
+    frame["assumption"] = ["none", "decreasing at the top", ""]
+    frame["warrant"] = ["proved", "proved", ""]
     found = Comparison.__new__(Comparison)
     object.__setattr__(found, "frame", frame)
     exact = {("A", "ap"): 0.1, ("B", "ap"): 0.3, ("C", "ap"): 0.2}
     told = your_log.compare_told({"ap": found}, "ap", exact)
-    assert [told[f"log_{key}"] for key in ("pairs", "unknown", "given", "proven")] == [3, 1, 2, 1]
+    assert [told[f"log_{key}"] for key in ("pairs", "unknown", "given", "free")] == [3, 1, 2, 1]
     assert told["log_opposite"] == 1
     assert told["log_right"] == "1 of the 2 are right."  # B is the best, and C before A
     assert told["log_wrong"].endswith("wrong for 3 of them.")
@@ -112,11 +113,11 @@ def test_verdicts_are_counted_as_they_are():
 
 
 def test_the_halves_of_a_table_are_counted_as_they_are():
-    ends = {f"low{rung}": 0.1 for rung in two_halves.RUNGS}
-    ends |= {f"high{rung}": 0.3 for rung in two_halves.RUNGS}
+    ends = {f"low{end}": 0.1 for end in two_halves.ENDINGS.values()}
+    ends |= {f"high{end}": 0.3 for end in two_halves.ENDINGS.values()}
     rows = pd.DataFrame({"method": [*"ABC"], "exact": [0.2, 0.1, 0.4], "guess": [0.2, 0.2, 0.1]})
     rows = rows.assign(dataset="D", metric="hit@10", printed=[0.4, 0.5, 0.6], **ends)
-    known = pd.DataFrame({"rung": ["proven", "", ""]})
+    known = pd.DataFrame({"assumption": ["none", "", ""]})
     told = two_halves.told(rows, known, rows.iloc[:2])
     assert (told["pub_settled"], told["pub_known"], told["pub_total"]) == (1, 3, 3)
     assert told["pub_outside"] == "C on D"

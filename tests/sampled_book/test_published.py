@@ -69,9 +69,9 @@ def test_the_row_that_is_two_models():
 
 def test_one_model_each_and_a_reversal():
     found = published.twins().set_index(["metric", "method"])
-    for rung in ("", "_decreasing", "_steep"):
-        assert (found[f"low{rung}"] <= found["exact"]).all()
-        assert (found["exact"] <= found[f"high{rung}"]).all()
+    for end in ("", "_decreasing", "_steep"):
+        assert (found[f"low{end}"] <= found["exact"]).all()
+        assert (found["exact"] <= found[f"high{end}"]).all()
     for metric in ("hit@10", "ndcg@10"):
         gap = found.loc[(metric, "SASRec")] - found.loc[(metric, "Attention")]
         assert gap["printed"] > 0 > gap["exact"]

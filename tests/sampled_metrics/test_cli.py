@@ -454,24 +454,27 @@ def test_compare_says_what_a_verdict_stands_on_before_its_numbers(
     assert words_of(line)[words_of(line).index("--metric") + 1] in given
     said, table = out.split("pair  ")
     assert " ".join(said.split()) == " ".join(found.sentences)
+    table, promised = table.split("possible: ")
     assert [row.split("  ")[0] for row in table.splitlines()[1:]] == [
         "X and Y", "X and Z", "Y and Z",
     ]  # fmt: skip
+    assert promised.startswith("assuming that deeper ranks have fewer users")
+    assert " ".join(promised.split()).endswith(f"; {found.settings['warrant']}")
 
 
 def test_compare_assumes_as_little_as_it_is_told(
     log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rungs = {}
+    stands = {}
     for told in ("decreasing", "geometric", "nothing"):
         words = ["compare", "log.csv", *SIZES, "--metric", "recall@20", "--assume", told]
         assert main([*words, "--format", "json"]) == 0
         ((row,), err) = json.loads((said := capsys.readouterr()).out), said.err
-        rungs[told] = row["rung"], row["possible_high"] - row["possible_low"]
+        stands[told] = row["assumption"], row["possible_high"] - row["possible_low"]
         # All users of A have their item at the same rank, not the first.
         assert ("in a mixture of geometric distributions" in err) == (told == "geometric")
-    assert rungs["nothing"][0] in ("", "proven")
-    assert rungs["decreasing"][1] < rungs["nothing"][1]
+    assert stands["nothing"][0] in ("", "none")
+    assert stands["decreasing"][1] < stands["nothing"][1]
 
 
 @pytest.mark.parametrize(
@@ -669,7 +672,7 @@ def test_the_example_prints_a_table_of_its_log(
     assert len(rows) == 12
     assert all(row["low"] <= row["guess"] <= row["high"] for row in rows)
     assert main(["published", "toy/table.csv", *sizes, "--orders"]) == 0
-    assert "if decreasing, at most 4 times" in capsys.readouterr().out
+    assert "(at most 4 times per doubling; proved)" in capsys.readouterr().out
 
 
 def test_names_that_the_terminal_cannot_show_are_no_error(log: Path) -> None:

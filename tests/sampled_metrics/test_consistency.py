@@ -316,7 +316,7 @@ def test_verdict_is_right_as_often_as_it_says() -> None:
     right = float(np.mean(np.sign(a - b) == np.sign(found.exact)))
     assert 0.6 < found.probability < 0.99
     error = np.sqrt(found.probability * (1 - found.probability) / runs)
-    assert abs(right - found.probability) < 4 * error
+    assert right == pytest.approx(found.probability, abs=4 * error)
 
 
 def shares(first: list[int], second: list[int], estimator: Estimator) -> tuple[float, float]:
@@ -379,7 +379,7 @@ def test_where_nearly_all_evaluations_tie_hardly_any_is_right() -> None:
     ],
 )
 def test_the_shares_are_those_of_simulated_evaluations(name: str, users: int, maker: str) -> None:
-    rng, runs = np.random.default_rng(5), 20_000
+    rng, runs = np.random.default_rng(5), 100_000
     first, second = (
         rng.geometric(0.03, users).clip(1, 600),
         rng.geometric(0.026, users).clip(1, 600),
@@ -394,7 +394,7 @@ def test_the_shares_are_those_of_simulated_evaluations(name: str, users: int, ma
     right = np.mean(np.sign(found.exact) * difference > 1e-9)
     ties = np.mean(np.abs(difference) <= 1e-9)
     for share, said in ((right, found.probability), (ties, found.ties)):
-        assert share == pytest.approx(said, abs=4 * np.sqrt(said * (1 - said) / runs) + 1e-3)
+        assert share == pytest.approx(said, abs=9 * np.sqrt(said * (1 - said) / runs) + 1e-3)
 
 
 def test_ties_of_sums_of_fractions_are_counted() -> None:

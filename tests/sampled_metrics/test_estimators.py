@@ -67,7 +67,8 @@ def test_expectation_against_fifty_digits(name: str, n: int, m: int, replacement
         if exact < 1e-290:
             assert float(estimator.expected(rank)) < 1e-289
         else:
-            assert abs(float(estimator.expected(rank)) / exact - 1) < 1e-12, rank
+            relative = float(estimator.expected(rank) / exact)
+            assert relative == pytest.approx(1, rel=1e-12, abs=0), rank
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,8 @@ def test_average_precision_at_extremes(n: int, m: int, replacement: bool) -> Non
             else:
                 missed = mp.binomial(n - rank, m + 1) / mp.binomial(n, m + 1)
                 exact = mp.mpf(n) / (rank * (m + 1)) * (1 - missed)
-        assert abs(float(expected_average_precision(rank, protocol)) / exact - 1) < 1e-13, rank
+        relative = float(expected_average_precision(rank, protocol) / exact)
+        assert relative == pytest.approx(1, rel=1e-13, abs=0), rank
 
 
 @pytest.mark.parametrize("replacement", LAWS)
@@ -204,7 +206,7 @@ def test_simulation_confirms_expectation_and_variance() -> None:
     rank, repeats = 60, 200_000
     drawn = estimator(protocol.draw(rank, np.random.default_rng(30), size=repeats))
     spread = math.sqrt(float(estimator.variance(rank)) / repeats)
-    assert abs(drawn.mean() - float(estimator.expected(rank))) < 4 * spread
+    assert drawn.mean() == pytest.approx(float(estimator.expected(rank)), abs=4 * spread)
     assert drawn.var() == pytest.approx(float(estimator.variance(rank)), rel=0.02)
 
 

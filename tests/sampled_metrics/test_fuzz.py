@@ -293,7 +293,7 @@ def test_every_comparison_of_a_log_in_order_is_one_or_a_sentence(log, metric):
         table = pd.read_csv(io.StringIO(out), keep_default_na=False)
         decided = table["verdict"] != "unknown"
         # Only these say nothing where there is nothing to say; any fall may be allowed.
-        for name in ("steepness", "rung"):
+        for name in ("steepness", "assumption", "warrant"):
             assert ((table[name] != "") == decided).all(), out
         assert (table.loc[decided, ["likely", "users_needed", "negatives_needed"]] == "").all(
             axis=None

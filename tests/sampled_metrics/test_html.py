@@ -27,7 +27,7 @@ from sampled_metrics.results import Audit, Comparison, Estimates, Result, printa
 NASTY = '<script>alert("x")</script> $\\frac{1}{0}$ & \x1b\x00 "quoted"'
 COLUMNS = [
     "recommender", "metric", "reported", "estimate", "standard_error", "possible_low",
-    "possible_high", "quote", "users",
+    "possible_high", "assumption", "warrant", "quote", "users",
 ]  # fmt: skip
 LONG = [
     "recommender", "metric", "estimator", "value", "standard_error", "low", "high", "users",
@@ -39,7 +39,9 @@ def estimates(*names: str) -> Estimates:
     rows = []
     for of in ("recall@10", "auc"):
         for i, name in enumerate(names):
-            ends = (0.05, 0.35, "0.050 to 0.350") if of == "auc" else (np.nan, np.nan, "")
+            ends = (np.nan, np.nan, "", "", "")
+            if of == "auc":
+                ends = (0.05, 0.35, "none", "proved", "0.050 to 0.350")
             rows.append((name, of, 0.25 + i / 50, 0.1, 0.01, *ends, 1_000))
     return Estimates(pd.DataFrame(rows, columns=COLUMNS), {"assumed": "that it is so"})
 
@@ -57,7 +59,8 @@ def pair_of(first: str, second: str) -> pd.DataFrame:
     row = {
         "first": first, "second": second, "reported": 0.02, "estimate": -0.01,
         "standard_error": 0.004, "possible_low": -0.02, "possible_high": -0.002,
-        "verdict": f"{second} beats {first}", "rung": "if decreasing", "steepness": np.inf,
+        "verdict": f"{second} beats {first}", "assumption": "decreasing at the top",
+        "warrant": "proved", "steepness": np.inf,
         "likely": "", "shown": 0.009, "users_needed": pd.NA, "negatives_needed": "",
     }  # fmt: skip
     return pd.DataFrame([row])
@@ -114,7 +117,7 @@ def test_a_page_is_whole_and_asks_no_other_host() -> None:
 
 
 SENTENCE = (
-    "B beats A on {} if, near the top, deeper ranks have fewer users."
+    "B beats A on {} (decreasing at the top; proved)."
 )  # fmt: skip
 
 
@@ -154,12 +157,13 @@ def test_the_tables_hold_the_numbers_and_leave_out_what_is_missing() -> None:
     assert read.texts["td"].count("0.2500") == 2
     assert read.texts["td"].count("0.050 to 0.350") == 2  # possible, and quoted
     assert "nan" not in " ".join(read.texts["td"]).lower()
-    assert read.texts["p"].count("Possible: assuming that it is so.") == 2
+    assert read.texts["p"].count("Possible: no assumption on the ranks; proved.") == 1
+    assert read.texts["p"].count("Assuming that it is so.") == 1
     long = Read(of_estimates(every_estimator("A"), {}, {}))
     assert long.texts["td"] == [
         "A", "naive", "0.2500", "0.0100", "0.2300", "0.2700", "A", "maximum likelihood", "0.1000",
     ]  # fmt: skip
-    assert not any("assuming" in said for said in long.texts.get("p", []))
+    assert not any("ssuming" in said for said in long.texts.get("p", []))
 
 
 def test_a_pair_has_its_differences_with_signs() -> None:
@@ -171,14 +175,14 @@ def test_a_pair_has_its_differences_with_signs() -> None:
 
 def test_what_the_page_uses_is_defined_and_nothing_else() -> None:
     read = Read(of_estimates(estimates("A", "B"), {}, {}))
-    terms = ["reported", "estimate", "standard error", "possible", "quote"]
+    terms = ["reported", "estimate", "standard error", "possible", "assumption", "warrant", "quote"]
     assert read.texts["dt"] == terms
     long = Read(of_estimates(every_estimator("A"), {}, {}))
     assert long.texts["dt"] == ["naive", "maximum likelihood", "standard error", "low, high"]
     both = Read(of_estimates(estimates("A"), {"auc": comparison("A", "B", "auc")}, {}))
     assert both.texts["dt"] == [*terms, "verdict"]
     alone = Read(of_comparison(comparison("A", "B", "auc"), {"metric": "auc"}))
-    assert alone.texts["dt"] == [*terms[:4], "verdict"]
+    assert alone.texts["dt"] == [*terms[:-1], "verdict"]
 
 
 def test_every_estimator_is_defined() -> None:
@@ -198,7 +202,8 @@ def test_no_name_can_break_out() -> None:
     assert read.all("script") == []
     assert not re.search(r"[\x00-\x08\x0b-\x1f]", page)
     shown = [cell for cell in read.texts["td"] if "alert" in cell]
-    assert set(shown) == {printable(NASTY), f"{printable(NASTY)} and B"}
+    verdict = f"B beats {printable(NASTY)} (decreasing at the top; proved)"
+    assert set(shown) == {printable(NASTY), f"{printable(NASTY)} and B", verdict}
     assert any(f"B beats {printable(NASTY)} on AUC" in said for said in read.texts["li"])
 
 
@@ -235,7 +240,7 @@ def test_a_notebook_shows_a_table_without_matplotlib(monkeypatch) -> None:
     read = Read(found._repr_html_())
     assert read.texts["caption"] == ["metric auc"]
     assert read.texts["li"] == ["a note."]
-    assert read.texts["th"] == ["pair", "reported", "estimate", "possible"]
+    assert read.texts["th"] == ["pair", "reported", "estimate", "possible", "verdict"]
     assert Read(Audit(found.frame).to_html()).texts["h1"] == ["Audit"]
     with pytest.raises(ImportError, match="a report needs matplotlib"):
         found.to_html()

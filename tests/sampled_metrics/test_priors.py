@@ -65,7 +65,7 @@ def test_no_rank_raises_the_likelihood(n, m, replacement):
     # The derivative towards each rank, per user, bounds what any mixture of them could gain.
     slope = law @ (counts / (mass @ law)) / counts.sum() - 1
     assert slope.max() < 1e-6
-    assert abs(slope.max() - fitted.gap) < 1e-9
+    assert slope.max() == pytest.approx(fitted.gap, abs=1e-9)
     assert fitted.certified
     assert len(fitted.mass) <= m + 1
 
@@ -220,10 +220,50 @@ def test_a_prior_to_plug_in_has_ranks_of_the_catalogue():
 )
 def test_any_counts_are_fitted(counts, fit, n, replacement):
     fitted = fit(counts, Protocol(n, 3, replacement=replacement))
-    assert fitted.certified
+    assert fitted.gap < 0.1 * priors.CERTIFIED
     mass = full(fitted, n)
     assert (mass >= 0).all()
     assert mass.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("counts", "protocol"),
+    [
+        ([501_520.02734375, 0.001, 1.25, 1.0], Protocol(5, 3, replacement=False)),
+        (
+            [501522.1638805411, 0.06850393977241062, 0.014702078536853458, 0.08661593102249021],
+            Protocol(17, 3),
+        ),
+        (
+            [
+                0.21112552610764349,
+                0.002356013378009098,
+                0.008525192384142887,
+                0.0,
+                0.0,
+                758683.998521019,
+            ],
+            Protocol(22, 5),
+        ),
+        ([0.09094396042040722, 0.0, 0.009879641702877945, 842760.2368752633], Protocol(5, 3)),
+    ],
+)
+def test_few_users_beside_a_million_are_fitted_although_the_likelihood_hardly_moves(
+    counts, protocol
+):
+    fitted = maximum_likelihood(counts, protocol)
+    # The share of each sampled rank is fitted to as many digits as that of the others.
+    law, mass = dense_law(protocol), full(fitted, protocol.n_items)
+    slope = law @ np.divide(counts, mass @ law, out=np.zeros(len(counts)), where=mass @ law > 0)
+    assert slope.max() / sum(counts) - 1 < 1e-9
+    assert fitted.gap < 1e-9
+
+
+def test_a_gap_of_more_than_a_tenth_of_what_is_certified_is_reported():
+    given = {1: 1.0}, [3, 0], np.array([1.0, 0.0])
+    assert priors._fitted(*given, 0.09e-6, "maximum likelihood").certified
+    with pytest.warns(RuntimeWarning, match="did not converge"):
+        assert priors._fitted(*given, 0.11e-6, "maximum likelihood").certified
 
 
 @pytest.mark.parametrize("m", [47, 48, 49])

@@ -61,8 +61,8 @@ def test_a_comparison_is_paired():
     row = found.frame.iloc[0]
     assert row["estimate"] == pytest.approx((one - two).mean())
     assert row["standard_error"] == pytest.approx((one - two).std() / np.sqrt(80))
-    assert row["rung"] == "large sample"
-    assert found.sentences == ["A beats B on AUC, if n_above is without bias."]
+    assert (row["assumption"], row["warrant"]) == ("none", "large sample")
+    assert found.sentences == ["A beats B on AUC (no assumption on the ranks; large sample)."]
     assert f"correlation of {np.corrcoef(one, two)[0, 1]:.2f}" in found.notes[0]
     even = sm.read_log(log_of(2, lead=0.0), n_items=401, n_negatives=10, replacement=True)
     assert sm.compare(even, "auc").verdicts == {("A", "B"): "unknown"}
@@ -94,6 +94,7 @@ def test_what_is_possible_is_a_share():
     log = sm.read_log(rows, n_items=101, n_negatives=5, replacement=True)
     row = sm.estimate(log, ["auc"]).frame.iloc[0]
     assert (row["possible_low"], row["possible_high"]) == (0.0, 1.0)
+    assert (row["assumption"], row["warrant"]) == ("none", "large sample")
 
 
 def test_what_is_possible_is_left_out_when_it_is_not_wanted():
@@ -106,6 +107,16 @@ def test_what_is_possible_is_left_out_when_it_is_not_wanted():
     row = sm.estimate(counted, ["recall@1"], identification=False).frame.iloc[0]
     assert (row["reported"], row["quote"]) == (0.5, "")
     assert row[["estimate", "possible_low", "possible_high"]].isna().all()
+    assert (row["assumption"], row["warrant"]) == ("", "")
+
+
+def test_a_range_of_counts_names_its_assumption_and_is_proved():
+    protocol = sm.Protocol(5, 2, weights=[4, 1, 1, 1, 1])
+    log = sm.read_log(pd.DataFrame({"user": range(40), "rank": [1, 3] * 20}), protocol=protocol)
+    for shape, name in (("decreasing", "decreasing at the top"), (None, "none")):
+        found = sm.estimate(log, ["recall@1"], shape=shape)
+        assert found.frame[["assumption", "warrant"]].values.tolist() == [[name, "proved"]]
+        assert ("that deeper ranks" in found.settings["assumed"]) == (shape is not None)
 
 
 @pytest.mark.parametrize(

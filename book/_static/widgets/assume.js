@@ -4,20 +4,22 @@
 (() => {
   const sm = window.sampledMetrics;
   const { el, percent, outward, number, slider, choice, once, plot, scale, ticks, text, build, sentence, mark } = sm.ui;
-  const RUNGS = ["nothing", "near the top, deeper ranks have fewer users",
-    "… at most 4 times fewer at each doubling of the rank",
-    "… at most 2 times fewer at each doubling of the rank",
+  const ASSUMPTIONS = ["no assumption on the ranks", "decreasing at the top",
+    "at most 4 times per doubling", "at most 2 times per doubling"];
+  const SAID = ["no assumption on the ranks", "decreasing at the top: deeper ranks have fewer users",
+    "at most 4 times per doubling: … at most 4 times fewer",
+    "at most 2 times per doubling: … at most 2 times fewer",
     "a prior, fitted to the log: an estimate, no verdict"];
-  const PRIOR = RUNGS.length - 1;
+  const PRIOR = ASSUMPTIONS.length;
   const METRICS = [["recall@10", "Recall@10"], ["ndcg@10", "NDCG@10"]];
 
   sm.widgets.assume = (root) => {
     const names = Object.keys(sm.possible[METRICS[0][0]]["100"]);
     const said = sentence();
-    const fitted = () => rung.value === PRIOR;
+    const fitted = () => assumed.value === PRIOR;
     // The range that is possible, and for a prior that of the standard error.
     const ends = (found, name) => (fitted() ? found[name].prior[users.value].value.slice(1)
-      : found[name][users.value][rung.value]);
+      : found[name][users.value][assumed.value]);
     const range = (found, name) => {
       const pair = ends(found, name), [low, high] = pair ? outward(pair, 1, "%") : [];
       return fitted() ? `${percent(found[name].prior[users.value].value[0])} (${low} to ${high})`
@@ -63,15 +65,15 @@
         return a && b && a[0] > b[1];
       }).map((two) => `${one} ${fitted() ? "ahead of" : "beats"} ${two}`)).join(", ");
       said.textContent = !fitted()
-        ? ahead ? `Verdict in ${label}: ${ahead}.` : `No verdict in ${label}: all three ranges overlap.`
+        ? ahead ? `Verdict in ${label}: ${ahead} (${ASSUMPTIONS[assumed.value]}; proved).` : `No verdict in ${label}: all three ranges overlap.`
         : ahead ? `Likely in ${label}: ${ahead}. This is no verdict: it stands on the prior.`
           : `Nobody is likely ahead in ${label}: the estimates are too close to each other.`;
       drawn.say(`${names.map((k) => `${k} ${range(found, k)}`).join("; ")}. ${said.textContent}`);
       drawn.redraw();
     });
-    const rung = slider({ label: "I assume", values: RUNGS.map((_, i) => i), value: 0,
-      format: (i) => RUNGS[i], change: update });
-    rung.node.classList.add("sm-dial");
+    const assumed = slider({ label: "I assume", values: SAID.map((_, i) => i), value: 0,
+      format: (i) => SAID[i], change: update });
+    assumed.node.classList.add("sm-dial");
     const counts = Object.keys(sm.possible[METRICS[0][0]]);
     const metric = choice({ label: "Metric", options: METRICS, value: "ndcg@10", change: update });
     const negatives = choice({ label: "Negatives m", options: counts.map((m) => [m, number(Number(m))]),
@@ -80,11 +82,11 @@
       value: "log", change: update });
     build(root, {
       title: "How much are you willing to assume?",
-      controls: [rung, metric, negatives, users],
+      controls: [assumed, metric, negatives, users],
       body: [drawn],
       said,
-      note: "Coloured: the exact metrics that agree with the log and the assumption at 95% confidence; grey: " +
-        "with nothing assumed and 6,040 users; upright line: the exact metric. With the prior: estimates, and 95% " +
+      note: "Coloured: the exact metrics that agree with the log and the assumption, each range at 95% confidence; " +
+        "grey: with no assumption and 6,040 users; upright line: the exact metric. With the prior: estimates, and 95% " +
         "intervals that know nothing of their bias. The package computed all of them beforehand.",
     });
     update();

@@ -208,7 +208,7 @@
    *
    * given: {n, m, users, replacement, cells: {metric: text}, targets: [metric], confidence}. Returns
    * {together, bounds}: whether any list of sampled ranks has these averages, and for each
-   * assumption (any ranks; deeper ranks have fewer users; at most four times fewer at each doubling)
+   * assumption (none; deeper ranks have fewer users; at most four times fewer at each doubling)
    * either null, if no true ranks lead to them, or {metric: [low, high]}. Yields when it has worked
    * for a while, so that a page can answer.
    */

@@ -5,7 +5,7 @@
   const sm = window.sampledMetrics;
   const { el, number, outward, choice, plot, scale, ticks, text, build, sentence, mark } = sm.ui;
   const MOST = 100000;
-  const RUNGS = ["Any ranks", "Decreasing", "At most 4×"];
+  const ASSUMPTIONS = ["No assumption", "Decreasing at the top", "At most 4 times per doubling"];
   const METRICS = [["recall@1", "HR@1", "0.187"], ["recall@5", "HR@5", ""], ["recall@10", "HR@10", "0.470"],
     ["ndcg@5", "NDCG@5", ""], ["ndcg@10", "NDCG@10", "0.316"], ["mrr", "MRR", ""]];
   const TARGETS = [["recall@10", "HR@10"], ["ndcg@10", "NDCG@10"], ["mrr", "MRR"]];
@@ -24,10 +24,10 @@
     const cells = METRICS.map(([name, label, value]) => ({ name, label, ...{ field: field(label, value, "decimal") } }));
     const law = choice({ label: "Replacement", options: [["without", "without"], ["with", "with"]],
       value: "without", change: () => later() });
-    const rows = TARGETS.map(() => RUNGS.map(() => el("td")));
+    const rows = TARGETS.map(() => ASSUMPTIONS.map(() => el("td")));
     const table = el("table", { class: "sm-table" },
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Exact"),
-        ...RUNGS.map((rung) => el("th", { scope: "col" }, rung)))),
+        ...ASSUMPTIONS.map((name) => el("th", { scope: "col" }, name)))),
       el("tbody", {}, ...TARGETS.map(([, label], i) => el("tr", {},
         el("th", { scope: "row" }, label), ...rows[i]))));
     const drawn = plot({
@@ -45,7 +45,7 @@
             if (!pair) return;
             const tall = [22, 14, 6][j];
             svg.append(el("rect", { x: x(pair[0]), y: y - tall / 2, height: tall,
-              width: Math.max(x(pair[1]) - x(pair[0]), 2), class: `sm-rung-${j}` }));
+              width: Math.max(x(pair[1]) - x(pair[0]), 2), class: `sm-assumption-${j}` }));
           });
           const cell = cells.find(({ name }) => name === key).field.value;
           const value = cell && sm.printed(cell);
@@ -87,7 +87,7 @@
           : !bounds[1]
             ? "Possible, but not if near the top deeper ranks have fewer users."
             : `Plausible. With all items ranked, HR@10 would lie between ` +
-              `${outward(bounds[0]["recall@10"], 3).join(" and ")}.`;
+              `${outward(bounds[0]["recall@10"], 3).join(" and ")} (no assumption on the ranks; proved).`;
       drawn.say(said.textContent);
       drawn.redraw();
     };
@@ -122,9 +122,9 @@
       body: [said, drawn, el("div", { class: "sm-scroll", tabindex: 0, role: "region",
         "aria-label": "Bounds" }, table)],
       note: "One relevant item for each user, negatives drawn uniformly. Square: printed; wide bar: what " +
-        "exact metrics any true ranks allow; narrower: if near the top deeper ranks have fewer users, and at " +
-        "most 4 times fewer from one doubling of the rank to the next. Rounding, and chance at 95% " +
-        "confidence, are allowed for.",
+        "exact metrics are possible with no assumption on the ranks; narrower: if near the top deeper ranks " +
+        "have fewer users, and if they are at most 4 times fewer from one doubling of the rank to the next. " +
+        "All ranges are proved: rounding, and chance at 95% confidence, are allowed for.",
     });
     later();
   };

@@ -449,6 +449,10 @@ def mistakes_resolved(view: View, published: str) -> Trial:
 # --- what section 6.3 says of the expectations ----------------------------------------------------
 
 
+#: Expectations that differ by less, in points, differ by rounding errors.
+_ROUNDING = 1e-9
+
+
 def closer_than_uncorrected(published: str, kinds: list[str]) -> Finding:
     """The methods whose expectation is closer to the exact value, for X, Y, Z and each metric."""
     columns = CORRECTED if published == "all" else tuple(published.split(", "))
@@ -460,7 +464,10 @@ def closer_than_uncorrected(published: str, kinds: list[str]) -> Finding:
             worse += [
                 f"{column} on {metric(kind).label} of {name}"
                 for name in "XYZ"
-                if any(one[name] >= other[name] for one, other in zip(errors, plain, strict=True))
+                if any(
+                    one[name] > other[name] - _ROUNDING
+                    for one, other in zip(errors, plain, strict=True)
+                )
             ]
         text = f"not {', '.join(worse[:3])}" if worse else "all of them"
         more = f" and {len(worse) - 3} more" if len(worse) > 3 else ""

@@ -181,15 +181,18 @@ class System:
         """Reciprocals of the singular values, zeros beyond those that leave no bias; if any do.
 
         A metric that is a polynomial of low degree in the rank, as AUC is, needs the first few
-        directions only; what the others would add is rounding.
+        directions only; what the others would add is rounding. They are taken until the bias comes
+        down to its rounding errors.
         """
         products, s, right = self._svd
         inverse = 1.0 / np.where(s > 0, s, np.inf)
         solutions = np.cumsum(right.T * (inverse * products), axis=1)
         left = np.linalg.norm(self._scaled @ solutions - self.target[:, np.newaxis], axis=0)
-        unbiased = left <= 8 * s.size * np.finfo(float).eps * np.linalg.norm(self.target)
-        needed = int(np.argmax(unbiased)) if unbiased.any() else s.size
-        return np.where(np.arange(s.size) <= needed, inverse, 0.0), bool(unbiased.any())
+        rounding = np.finfo(float).eps * np.linalg.norm(self.target)
+        if not left.min() <= 8 * s.size * rounding:
+            return inverse, False
+        needed = int(np.argmax(left <= max(8 * left.min(), rounding)))
+        return np.where(np.arange(s.size) <= needed, inverse, 0.0), True
 
     def decreasing(self, nonnegative: bool) -> FloatArray:
         """Minimise squared bias over the vectors that never rise, and optionally stay >= 0."""

@@ -30,17 +30,20 @@ def comparison() -> Comparison:
     pair = {
         "first": NAMES[0], "second": NAMES[1], "reported": 0.02, "estimate": -0.01,
         "standard_error": 0.004, "possible_low": -0.02, "possible_high": 0.003,
-        "verdict": "unknown", "rung": "", "steepness": float("nan"), "likely": NAMES[1],
-        "shown": 0.012, "users_needed": 12_345, "negatives_needed": "",
+        "verdict": "unknown", "assumption": "", "warrant": "", "steepness": float("nan"),
+        "likely": NAMES[1], "shown": 0.012, "users_needed": 12_345, "negatives_needed": "",
     }  # fmt: skip
     return Comparison(pd.DataFrame([pair]), {"metric": "auc"})
 
 
 def one_row_each() -> str:
     """A page as commands write it: one row for each recommender and metric, and verdicts."""
-    rows = [(name, "auc", 0.6, 0.4, 0.01, 0.1, 0.6, "0.100 to 0.600", 1_000) for name in NAMES]
+    rows = [
+        (name, "auc", 0.6, 0.4, 0.01, 0.1, 0.6, "none", "proved", "0.100 to 0.600", 1_000)
+        for name in NAMES
+    ]
     columns = ["recommender", "metric", "reported", "estimate", "standard_error", "possible_low"]
-    columns += ["possible_high", "quote", "users"]
+    columns += ["possible_high", "assumption", "warrant", "quote", "users"]
     found = Estimates(pd.DataFrame(rows, columns=columns), {"assumed": "nothing"}, ("a note",))
     return of_estimates(found, {"auc": comparison()}, {"log": "log.csv", "users": 1_000})
 

@@ -1,0 +1,747 @@
+"""Bets that bound a metric: 95% for every population, by a proof.
+
+Choose a positive function h of the sampled rank and a slope s >= 0 before looking at the log. The
+certificate y is the largest value, over all generators of the assumption, of the expectation of h
+less s times the metric. So the expectation of h under any population of the class is at most
+y + s theta, theta being the population's metric. For N users with independent negatives the
+inequality of arithmetic and geometric means gives
+
+    E prod_i h(x_i) <= prod_i (y + s theta_i) <= (y + s theta)^N,
+
+theta being the mean of the theta_i. Hence e(c) = prod_i h(x_i) / (y + s c)^N has expectation at
+most 1 for every c that is at least theta, and by Markov's inequality it exceeds 40 in at most one
+log of 40. It falls with c: the lower end of the interval is where it is 40, or a little more. From
+above the slope is negative. The average of such e(c), over several h, is another one.
+
+The best h for a guessed distribution of the sampled rank is the ratio of that distribution to its
+likeliest fit within the class, with the metric's price added (larsson2024, wasserman2020). The
+guesses are fixed in advance: `GUESSES`. A poor guess or a poor fit makes an interval wide, never
+wrong, because the certificate is computed from whatever h it was.
+
+A user may have several rows: of several relevant items, several instances, or two recommenders.
+Then h is a sum over the rows, each with its own certificate. Expectations of sums need no
+independence, so the rows of a user may depend on each other in any way.
+
+Users whose catalogues differ are judged in one, the largest. Imagine that irrelevant items are
+added to a user's catalogue, all of them below the relevant one: neither its rank nor the metric
+changes. A sample of the larger catalogue is the user's sample after some negatives have been
+replaced by added items, and what is left of x negatives above is binomial or hypergeometric
+whatever the true rank is. So h is replaced by its expectation given x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._validate import FloatArray, IntArray
+from ..metrics import Metric
+from ..numerics.all_ranks import MOST_ITEMS
+from ..numerics.distributions import law
+from ..numerics.mixtures import likeliest
+from ..protocol import thinned
+from .generators import Generators, generators, hats, knots
+
+if TYPE_CHECKING:
+    from ..identification import Shape
+
+#: Populations that bets are made for, (a, b, part): of the users a part at ranks r in proportion to
+#: (r + a n / m)^-b, the others evenly, so that no sampled rank ruins a bet. They are those of 101
+#: such populations that, one after the other, made intervals of the benchmark's recommenders short.
+GUESSES = (
+    (0.1, 0.7, 1.0),
+    (0.1, 0.0, 1.0),
+    (0.02, 0.7, 1.0),
+    (1.0, 1.0, 1.0),
+    (3.0, 1.0, 0.1),
+    (1.0, 1.5, 0.6),
+    (1.0, 2.5, 0.99),
+)
+#: Of a law that is learnt from half of the users so many users are of one that is guessed.
+_GUESSED = 3.0
+#: Catalogue sizes that differ by at most this factor, positions and numbers of relevant items by
+#: the next, share a function; so do groups with a smaller share of the users than the last.
+_ALIKE, _ALIKE_SETS, _FEW = 1.1, 2.0, 0.03
+#: Sums of two bets have slopes for this part of the need. This part of their mean certificate is
+#: taken away, but no more of their least value than the last.
+SUM_NEED, _TAKEN, _LEFT = 0.15, 0.75, 0.95
+#: How often the slopes are changed, and how often generators are added to a fit.
+_SLOPES, _FITS, _MORE = 4, 3, 30
+#: How near its optimum a fit comes, and how much of a user's need a certificate may lose.
+_NEAR, _SLACK = 0.01, 0.02
+#: Nearer to its optimum rounding lets no fit come.
+_ROUNDING = 3e-11
+
+
+@dataclass(frozen=True)
+class Part:
+    """Users, or their items, that share a function.
+
+    Attributes
+    ----------
+    m : int
+        The fewest negatives of any.
+    pool : int
+        The most irrelevant items of any.
+    replacement : bool
+    reach : float
+        The least `n_items / n_negatives` of any: how far down an assumption holds for all.
+    fewest : int
+        The fewest irrelevant items of any: no assumption is about ranks that some user lacks.
+    position, relevant : int
+        Of most of them.
+    """
+
+    m: int
+    pool: int
+    replacement: bool
+    reach: float
+    fewest: int
+    position: int
+    relevant: int
+
+    def generators(self, shape: Shape | None) -> Generators:
+        if shape is None:
+            return generators(self.pool, self.m, self.replacement)
+        top = int(min(shape.head * self.reach, self.fewest + 1))
+        return generators(
+            self.pool, self.m, self.replacement, top, shape.steepness, shape.geometric
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """The parts of a sample, and which of them each kind of row belongs to.
+
+    Attributes
+    ----------
+    parts : list of Part
+    part : ndarray of int, shape (k,)
+        Of each kind; -1 where the metric does not depend on the rank.
+    kinds : ndarray of int, shape (k, 4)
+        Numbers of negatives and of relevant items, position among these, and n_items.
+    share : ndarray of float, shape (k,)
+        Of the users, each of whom is shared among the relevant items.
+    metric : Metric
+    """
+
+    parts: list[Part]
+    part: IntArray
+    kinds: IntArray
+    share: FloatArray
+    metric: Metric
+
+    def span(self, share: FloatArray | None = None) -> tuple[float, float]:
+        """The least and the most that the metric of some users can be, given their share by kind.
+
+        Of all users of the sample if omitted.
+        """
+        share = self.share if share is None else share
+        least = most = 0.0
+        for (relevant, j, items), kinds in self.distinct(np.arange(len(self.kinds))):
+            ends = self.metric.term(np.array([0, items - relevant]) + j, j, relevant, items)
+            weight = relevant * float(share[kinds].sum())
+            most, least = most + weight * float(ends[0]), least + weight * float(ends[1])
+        return least, most
+
+    def distinct(self, kinds: IntArray) -> Iterator[tuple[tuple[int, int, int], IntArray]]:
+        """The kinds that the metric distinguishes: relevant items, position, n_items, and which.
+
+        All metrics but AUC are the same for all catalogue sizes: the largest stands for them.
+        """
+        columns = self.kinds[kinds, 1:].copy()
+        if self.metric.kind != "auc":
+            columns[:, 2] = columns[:, 2].max(initial=0)
+        found, which = np.unique(columns, axis=0, return_inverse=True)
+        for place, (relevant, j, items) in enumerate(found.tolist()):
+            yield (relevant, j, items), kinds[which.ravel() == place]
+
+
+def partition(kinds: IntArray, weights: FloatArray, metric: Metric, replacement: bool) -> Partition:
+    """Put rows together that can share a function of the sampled rank.
+
+    Parameters
+    ----------
+    kinds : ndarray of int, shape (k, 4)
+        Numbers of negatives and of relevant items, the position among these, and n_items.
+    weights : ndarray of float, shape (k,)
+        Users of each kind.
+    metric : Metric
+    replacement : bool
+
+    Returns
+    -------
+    Partition
+
+    Raises
+    ------
+    ValueError
+        If a catalogue has more than `MOST_ITEMS` items.
+
+    Examples
+    --------
+    Catalogues of 1,000 and 1,050 items are alike, one of 3,000 is a part of its own:
+
+    >>> from sampled_metrics import metric
+    >>> kinds = np.array([[99, 1, 1, 1_000], [99, 1, 1, 1_050], [99, 1, 1, 3_000]])
+    >>> found = partition(kinds, np.array([500.0, 300.0, 200.0]), metric("recall@10"), True)
+    >>> found.part.tolist(), [part.pool for part in found.parts]
+    ([1, 1, 0], [2999, 1049])
+    """
+    negatives, relevant, position, items = kinds.T
+    pools = items - relevant
+    if pools.max() >= MOST_ITEMS:
+        raise ValueError(
+            f"n_items must be at most {MOST_ITEMS:,} for what is possible (leave it out), got "
+            f"{int(items.max()):,}"
+        )
+    largest = int(items.max())
+    pairs, pair = np.unique(kinds[:, 1:3], axis=0, return_inverse=True)
+    constant = np.empty(len(pairs), dtype=bool)
+    for row, (r, j) in enumerate(pairs.tolist()):  # whatever the size of the catalogue
+        ends = metric.term(np.array([0, largest - r]) + j, j, r, largest)
+        constant[row] = ends[0] == ends[1]
+    constant = constant[pair.ravel()]
+    code = np.zeros(len(kinds), dtype=np.int64)
+    columns = (
+        (negatives, _ALIKE),
+        (position, _ALIKE_SETS),
+        (relevant, _ALIKE_SETS),
+        (pools, _ALIKE),
+    )
+    for values, ratio in columns:
+        split = np.zeros_like(code)
+        for each in np.unique(code[~constant]):
+            inside = (code == each) & ~constant
+            split[inside] = _bins(values[inside], weights[inside] / weights.sum(), ratio)
+        _, code = np.unique(np.stack([code, split]), axis=1, return_inverse=True)
+        code = code.ravel()
+    code[constant] = -1
+    _, found = np.unique(code[~constant], return_inverse=True)
+    code[~constant] = found.ravel()
+    parts = []
+    for each in range(code.max(initial=-1) + 1):
+        inside = np.flatnonzero(code == each)
+        most = inside[int(np.argmax(weights[inside]))]
+        parts.append(
+            Part(
+                int(negatives[inside].min()),
+                int(pools[inside].max()),
+                replacement,
+                float((items[inside] / negatives[inside]).min()),
+                int(pools[inside].min()),
+                int(position[most]),
+                int(relevant[most]),
+            )
+        )
+    share = weights / relevant
+    return Partition(parts, code, kinds, share / share.sum(), metric)
+
+
+def _bins(values: IntArray, weights: FloatArray, ratio: float) -> IntArray:
+    """Numbers for values that differ by at most a factor, or that few users have."""
+    distinct, at = np.unique(values, return_inverse=True)
+    at = at.ravel()
+    share = np.bincount(at, weights)
+    bins, top, inside = np.zeros(distinct.size, dtype=np.int64), distinct[-1], 0.0
+    for i in range(distinct.size - 1, -1, -1):
+        if top > ratio * distinct[i] and inside >= _FEW and share[: i + 1].sum() >= _FEW:
+            bins[: i + 1] += 1
+            top, inside = distinct[i], 0.0
+        inside += share[i]
+    return np.asarray(bins[at])
+
+
+class Rows:
+    """Rows of a sample that are alike: their kinds and sampled ranks.
+
+    Parameters
+    ----------
+    kind : ndarray of int, shape (k,)
+        Of each entry, in a partition.
+    x : ndarray of int, shape (k,)
+        Sampled ranks from 0.
+    starts : ndarray of int, optional
+        Where there are ties with negatives: the first entry of each row; else each row has one.
+    share : ndarray of float, shape (k,), optional
+        The probability of each entry of a row, if ties are broken at random.
+
+    Notes
+    -----
+    Drawn without replacement, tied negatives are different items, and a row's bet is its average
+    over their random order. Drawn with replacement they may be one item drawn several times, which
+    is above the relevant item as a whole or not at all. A log does not say so. The bet of a row
+    with two tied negatives or more is then its least value over all orders.
+    """
+
+    def __init__(
+        self,
+        kind: IntArray,
+        x: IntArray,
+        starts: IntArray | None = None,
+        share: FloatArray | None = None,
+    ) -> None:
+        self.kind = kind if starts is None else kind[starts]
+        self._entries, self._x, self._starts, self._share = kind, x, starts, share
+        self._seen: dict[tuple[object, ...], list[_Seen]] = {}
+
+    def seen(self, parts: Partition) -> list[_Seen]:
+        """What the rows of each part give to its knots."""
+        key = (tuple(parts.parts), parts.part.tobytes())
+        if key not in self._seen:
+            self._seen[key] = [self._of_part(parts, g) for g in range(len(parts.parts))]
+        return self._seen[key]
+
+    def _of_part(self, parts: Partition, g: int) -> _Seen:
+        one, rows = parts.parts[g], np.flatnonzero(parts.part[self.kind] == g)
+        entries = np.flatnonzero(parts.part[self._entries] == g)
+        of = parts.kinds[self._entries[entries]]
+        x, negatives, pools = self._x[entries], of[:, 0], of[:, 3] - of[:, 1]
+        found = np.empty((entries.size, knots(one.m).size))
+        for m in np.unique(negatives).tolist():
+            at = np.flatnonzero(negatives == m)
+            each = hats(m) if m == one.m else thinned(m, one.m) @ hats(one.m)
+            found[at] = each[x[at]]
+            smaller = at[(pools[at] < one.pool) & (x[at] > 0)]
+            for above in np.unique(x[smaller]).tolist():
+                some = smaller[x[smaller] == above]
+                sizes, size = np.unique(pools[some], return_inverse=True)
+                kept = law(above, sizes, one.pool, one.replacement)
+                found[some] = (kept @ each[: above + 1])[size.ravel()]
+        if self._starts is None or self._share is None:
+            return _Seen(rows, found.T)
+        starts = np.searchsorted(entries, self._starts[rows])
+        mean = np.add.reduceat(found * self._share[entries, np.newaxis], starts, axis=0)
+        many = np.diff(starts, append=entries.size)
+        if not one.replacement or many.max(initial=0) <= 2:
+            return _Seen(rows, mean.T)
+        several = np.flatnonzero(many > 2)
+        kept = np.repeat(many > 2, many)
+        begin = np.cumsum(many[several]) - many[several]
+        return _Seen(rows, mean.T, several, found[kept].T, begin)
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """The rows of a part, and what each gives to the knots on average; (knots, rows).
+
+    Of several of these rows the least value over some entries counts: what each entry gives to the
+    knots, and the first entry of each row.
+    """
+
+    rows: IntArray
+    mean: FloatArray
+    several: IntArray | None = None
+    entries: FloatArray | None = None
+    starts: IntArray | None = None
+
+    def values(self, functions: FloatArray) -> FloatArray:
+        """Functions that are given at the knots, at the rows; (functions, rows)."""
+        found = np.asarray(functions @ self.mean)
+        if self.several is not None and self.entries is not None and self.starts is not None:
+            each = functions @ self.entries
+            found[:, self.several] = np.minimum.reduceat(each, self.starts, axis=1)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Bets:
+    """Functions of the sampled rank, their slopes and their certificates.
+
+    Attributes
+    ----------
+    partition : Partition
+    sign : ndarray of int, shape (bets,)
+        1 for bets that the metric is larger, -1 for bets that it is smaller.
+    slope : ndarray of float, shape (bets,)
+        Not negative.
+    functions : list of ndarray of float, shape (bets, knots)
+        For each part, straight lines between its knots.
+    certificates : ndarray of float, shape (bets, kinds)
+        The expectation of h less the price of the metric is at most this, for rows of each kind.
+    """
+
+    partition: Partition
+    sign: IntArray
+    slope: FloatArray
+    functions: list[FloatArray]
+    certificates: FloatArray
+
+    def values(self, rows: Rows) -> FloatArray:
+        """The functions at rows of a sample; shape (bets, rows)."""
+        found = np.ones((self.sign.size, rows.kind.size))
+        for functions, seen in zip(self.functions, rows.seen(self.partition), strict=True):
+            found[:, seen.rows] = seen.values(functions)
+        return found
+
+
+def _guess(found: Generators, a: float, b: float, part: float) -> FloatArray:
+    """The distribution of the sampled rank on the knots, of a population that is guessed."""
+    n = found.pool + 1.0
+    power = found.marginal(lambda rank: (rank + a * n / found.m) ** -b)
+    return np.asarray(part * power + (1.0 - part) * found.marginal(np.ones_like))
+
+
+def build(
+    parts: Partition,
+    shape: Shape | None,
+    need: float,
+    users: float,
+    laws: Sequence[FloatArray] | None = None,
+) -> Bets:
+    """Bets on each guess, for and against the metric, whose slopes suit a number of users.
+
+    Parameters
+    ----------
+    parts : Partition
+    shape : Shape, optional
+        What is assumed of the true ranks of each part; nothing if omitted.
+    need : float
+        Logarithm of the e-value that is wanted.
+    users : float
+    laws : sequence of ndarray of float, shape (guesses, knots), optional
+        For each part, guesses of the sampled rank's distribution; by `GUESSES` if omitted.
+
+    Returns
+    -------
+    Bets
+        First those that the metric is larger, one for each guess, then the others.
+    """
+    if laws is None:  # the same for all logs of such users
+        return _built(_Same(parts), shape, need / users)
+    made = _Building(parts, shape, need / users, laws, (1, -1))
+    return made.certified(made.slopes())
+
+
+class _Same:
+    """A partition as a key: equal to others of the same users."""
+
+    def __init__(self, parts: Partition) -> None:
+        self.parts = parts
+        arrays = parts.part, parts.kinds, parts.share
+        self._key = tuple(parts.parts), parts.metric, *(each.tobytes() for each in arrays)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._key == other._key
+
+
+@lru_cache(maxsize=32)
+def _built(same: _Same, shape: Shape | None, target: float) -> Bets:
+    made = _Building(same.parts, shape, target, None, (1, -1))
+    return made.certified(made.slopes())
+
+
+def refutations(
+    parts: Partition, shape: Shape | None, rows: Rows, counts: Sequence[FloatArray]
+) -> list[float]:
+    """How strongly samples speak against an assumption: logarithms of e-values.
+
+    The users are split at random. From either half the distribution of the sampled rank is learnt,
+    and the ratio to its likeliest fit within the assumption is a bet on the users of the other
+    half. Nothing about them was looked at, so its expectation is at most 1, over samples and
+    splits. The e-value is the average of the two. The split has a fixed seed, so that a log always
+    gives the same answer.
+
+    Parameters
+    ----------
+    parts : Partition
+    shape : Shape or None
+    rows : Rows
+    counts : sequence of ndarray of float, shape (rows,)
+        Users of each sample, each with one row.
+
+    Returns
+    -------
+    list of float
+    """
+    if not parts.parts:
+        return [0.0] * len(counts)
+    rng = np.random.default_rng(0)
+    halves = []
+    for each in counts:
+        whole = np.floor(each + rng.random(each.size)).astype(np.int64)
+        first = rng.binomial(whole, 0.5)
+        halves += [(first, whole - first), (whole - first, first)]
+    laws = []
+    for one, seen in zip(parts.parts, rows.seen(parts), strict=True):
+        prior = _GUESSED * _guess(one.generators(None), *GUESSES[0])
+        learnt = np.array([prior + seen.mean @ learn[seen.rows] for learn, _ in halves])
+        laws.append(learnt / learnt.sum(axis=1, keepdims=True))
+    users = max(float(min(test.sum() for _, test in halves)), 1.0)
+    made = _Building(parts, shape, 1.0 / users, laws, (1,))
+    bets = made.certified(np.zeros(len(halves)))
+    logs, values = [], np.log(bets.values(rows))
+    for bet, (_, test) in enumerate(halves):
+        if not test.any():
+            logs.append(0.0)
+            continue
+        mean = float(test @ bets.certificates[bet, rows.kind]) / test.sum()
+        logs.append(float(test @ values[bet] - test.sum() * np.log(mean)))
+    return [
+        float(np.logaddexp(first, second) - np.log(2.0))
+        for first, second in zip(logs[::2], logs[1::2], strict=True)
+    ]
+
+
+class _Building:
+    """The fits of all guesses, sides and parts."""
+
+    def __init__(
+        self,
+        parts: Partition,
+        shape: Shape | None,
+        target: float,
+        laws: Sequence[FloatArray] | None,
+        signs: Sequence[int],
+    ) -> None:
+        self.partition, self.target = parts, target
+        self.found = [part.generators(shape) for part in parts.parts]
+        if laws is None:
+            laws = [np.array([_guess(one, *each) for each in GUESSES]) for one in self.found]
+        self.sign = np.repeat(signs, len(laws[0]) if laws else 1)
+        # One distribution for each bet and part.
+        self.laws = [np.tile(each, (len(signs), 1)) for each in laws]
+        self.costs = [
+            self._metric(one, part.position, part.relevant, part.pool + part.relevant)
+            for one, part in zip(self.found, parts.parts, strict=True)
+        ]
+        of_part = parts.part >= 0
+        self.shares = np.bincount(parts.part[of_part], parts.share[of_part], len(parts.parts))
+        self.used = [one.first for one in self.found]
+        self._begin: list[tuple[FloatArray, FloatArray] | None] = [None] * len(self.found)
+
+    def _metric(self, one: Generators, j: int, relevant: int, items: int) -> FloatArray:
+        """The metric of each generator, times the number of relevant items."""
+        of = self.partition.metric
+
+        def terms(above: IntArray) -> FloatArray:  # added items are below all of the user's own
+            above = np.minimum(above, items - relevant)
+            return np.asarray(relevant * of.term(above + j, j, relevant, items))
+
+        return one.metric(terms(np.arange(max(one.top, 1))), terms(one.last))
+
+    def slopes(self) -> FloatArray:
+        """The slopes at which a bet on a true guess would end the interval soonest."""
+        bets = self.sign.size
+        top = max(self.partition.span()[1], 1e-9)
+        slope = np.full(bets, np.sqrt(2.0 * self.target) / 0.3)
+        most = 20.0 / top
+        best = np.full(bets, -np.inf)
+        chosen = slope.copy()
+        for _ in range(_SLOPES):
+            growth, price = self._fit(slope)
+            gain = (np.exp(growth - self.target) - price) / slope
+            better = gain > best
+            best[better], chosen[better] = gain[better], slope[better]
+            change = np.clip(np.sqrt(self.target / np.maximum(growth, 1e-300)), 0.2, 4.0)
+            if (np.abs(np.log(change)) < 0.1).all():
+                break
+            slope = np.minimum(slope * change, most)
+        return chosen
+
+    def _solve(self, g: int, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Functions of a part on its knots, and prices of its falls."""
+        one, used, laws = self.found[g], self.used[g], self.laws[g]
+        bets, k, r = len(laws), used.size, len(one.falls)
+        columns = np.zeros((bets, laws.shape[1], k + r))
+        columns[:, :, :k] = one.laws[used].T
+        cost = np.zeros((bets, k + r))
+        cost[:, :k] = np.outer(self.sign * slope, self.costs[g][used])
+        rows = np.zeros((bets, 1 + r, k + r))
+        rows[:, 0, :k] = 1.0
+        rows[:, 1:, :k] = one.falls[:, used]
+        rows[:, 1 + np.arange(r), k + np.arange(r)] = -1.0
+        right = np.zeros((bets, 1 + r))
+        right[:, 0] = 1.0
+        near = np.full(bets, max(_NEAR * self.target, _ROUNDING))
+        weights, prices = likeliest(columns, laws, cost, rows, right, near, self._begin[g])
+        self._begin[g] = weights, prices
+        weights = weights[:, :k] / weights[:, :k].sum(axis=1, keepdims=True)
+        return laws / (weights @ one.laws[used]), np.maximum(prices[:, 1:], 0.0)
+
+    def _fit(self, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """How fast each bet grows under its guess, and its certificate over the fit's columns."""
+        rest = 1.0 - self.shares.sum()
+        growth, price = np.zeros(slope.size), np.full(slope.size, rest)
+        for g, share in enumerate(self.shares):
+            functions, prices = self._solve(g, slope)
+            growth += share * (self.laws[g] * np.log(functions)).sum(axis=1)
+            used = self.used[g]
+            values = functions @ self.found[g].laws[used].T
+            values -= np.outer(self.sign * slope, self.costs[g][used])
+            values += prices @ self.found[g].falls[:, used]
+            price += share * values.max(axis=1)
+        return growth, price
+
+    def certified(self, slope: FloatArray) -> Bets:
+        """The bets of some slopes, with certificates over all generators."""
+        parts = self.partition
+        certificates = np.empty((slope.size, len(parts.kinds)))
+        functions = []
+        for g, one in enumerate(self.found):
+            slack = _SLACK * self.target
+            for left in range(_FITS, 0, -1):
+                found, prices = self._solve(g, slope)
+                add: list[IntArray] = []
+                for b in range(slope.size):
+                    cost = self.sign[b] * slope[b] * self.costs[g]
+                    _, values = one.largest(found[b], cost, slack, prices[b])
+                    here = values[self.used[g]].max()
+                    if values.max() > here + slack:
+                        add.append(_peaks(values, here))
+                if not add or left == 1:
+                    break
+                more = np.setdiff1d(np.concatenate(add), self.used[g])
+                self._add(g, more)
+            kinds = np.flatnonzero(parts.part == g)
+            for (relevant, j, items), same in parts.distinct(kinds):
+                metric = self._metric(one, j, relevant, items)
+                for b in range(slope.size):
+                    cost = self.sign[b] * slope[b] * metric
+                    certificates[b, same] = one.largest(found[b], cost, slack, prices[b])[0]
+            functions.append(found)
+        for (relevant, j, items), same in parts.distinct(np.flatnonzero(parts.part < 0)):
+            term = relevant * float(parts.metric.term(j, j, relevant, items))
+            certificates[:, same] = (1.0 - self.sign * slope * term)[:, np.newaxis]
+        return Bets(parts, self.sign, slope, functions, certificates)
+
+    def _add(self, g: int, more: IntArray) -> None:
+        """More generators for the fits of a part, which go on where they were."""
+        before, k = self.used[g], self.used[g].size
+        self.used[g] = np.union1d(before, more)
+        weights, prices = self._begin[g]  # type: ignore[misc]
+        moved = np.zeros((len(weights), self.used[g].size + weights.shape[1] - k))
+        moved[:, np.searchsorted(self.used[g], before)] = weights[:, :k]
+        moved[:, self.used[g].size :] = weights[:, k:]
+        self._begin[g] = moved, prices
+
+
+def _peaks(values: FloatArray, above: float) -> IntArray:
+    """The highest local maxima that are above a number."""
+    rises = np.append(True, values[1:] >= values[:-1])
+    falls = np.append(values[:-1] >= values[1:], True)
+    found = np.flatnonzero(rises & falls & (values > above))
+    return np.asarray(found[np.argsort(-values[found])[:_MORE]])
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Bets that one metric is larger than another, on the sampled ranks of both.
+
+    A bet that the first is larger, plus a bet that the second is smaller: at equal prices of the
+    two metrics its expectation is at most the sum of the certificates, plus the price times the
+    first metric less the second, however the ranks of a user depend on each other. A constant is
+    taken away from both sides. That raises the stake: a sum of two bets moves half as much as
+    either, so what is left of it must move more.
+
+    Attributes
+    ----------
+    over, under : ndarray of int, shape (sums,)
+        The bet on the first metric, and that on the second.
+    ratio : ndarray of float, shape (sums,)
+        What the second bet is multiplied by.
+    slope, mean : ndarray of float, shape (sums,)
+        Of the sum, as :class:`Evidence` has them.
+    less : ndarray of float, shape (sums,)
+        What is taken away.
+    """
+
+    over: IntArray
+    under: IntArray
+    ratio: FloatArray
+    slope: FloatArray
+    mean: FloatArray
+    less: FloatArray
+
+    @classmethod
+    def of(cls, bets: Bets, first: FloatArray, second: FloatArray) -> Sums:
+        """All sums, from the mean certificates of the users' rows with either recommender."""
+        sides = np.flatnonzero(bets.sign > 0), np.flatnonzero(bets.sign < 0)
+        over, under = (each.ravel() for each in np.meshgrid(*sides, indexing="ij"))
+        ratio = bets.slope[over] / bets.slope[under]
+        mean = first[over] + ratio * second[under]
+        least = np.min([np.ones(bets.sign.size), *(each.min(axis=1) for each in bets.functions)], 0)
+        less = np.minimum(_TAKEN * mean, _LEFT * (least[over] + ratio * least[under]))
+        return cls(over, under, ratio, bets.slope[over], mean - less, less)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What some bets have won, as a function of the value that they were made against.
+
+    Attributes
+    ----------
+    sign : ndarray of int, shape (bets,)
+        1 for bets that the value is larger, -1 for bets that it is smaller.
+    slope, mean : ndarray of float, shape (bets,)
+        A user's bet is expected to be at most the mean, plus `sign` times slope times the value.
+    logs : ndarray of float, shape (bets,)
+        Sum over users of the logarithm of the bet.
+    users : float
+    weight : ndarray of float, shape (bets,)
+        Fixed beforehand; those of a sign sum to 1 or less.
+    """
+
+    sign: IntArray
+    slope: FloatArray
+    mean: FloatArray
+    logs: FloatArray
+    users: float
+    weight: FloatArray
+
+    @classmethod
+    def of(
+        cls, bets: Bets, mean: FloatArray, logs: FloatArray, users: float, weight: float = 1.0
+    ) -> Evidence:
+        """Of bets for and against, as many of each."""
+        return cls(
+            bets.sign, bets.slope, mean, logs, users, np.full(logs.size, 2.0 * weight / logs.size)
+        )
+
+    def with_(self, other: Evidence | None) -> Evidence:
+        """These bets and others on the same users."""
+        if other is None:
+            return self
+        return Evidence(
+            np.append(other.sign, self.sign),
+            np.append(other.slope, self.slope),
+            np.append(other.mean, self.mean),
+            np.append(other.logs, self.logs),
+            self.users,
+            np.append(other.weight, self.weight),
+        )
+
+    def against(self, sign: int, value: float, times: float = 1.0) -> float:
+        """Logarithm of the average bet that the true value is beyond one."""
+        of = self.sign == sign
+        most = self.mean[of] + sign * self.slope[of] * value
+        if (most <= 0).any():  # no bet has such an expectation
+            return np.inf
+        wealth = times * (self.logs[of] - self.users * np.log(most)) + np.log(self.weight[of])
+        best = wealth.max()
+        return float(best + np.log(np.exp(wealth - best).sum()))
+
+    def end(self, sign: int, need: float, near: float, far: float) -> float:
+        """The value next to `near`, towards `far`, that the bets of a sign do not refute."""
+        return _root(lambda value: self.against(sign, value) - need, near, far)
+
+
+def _root(excess: Callable[[float], float], near: float, far: float) -> float:
+    """Where a function that falls from `near` to `far` is 0, on the side of `near`."""
+    if excess(near) <= 0:
+        return near
+    if excess(far) > 0:
+        return far
+    for _ in range(60):
+        middle = 0.5 * (near + far)
+        if middle in (near, far):
+            break
+        near, far = (middle, far) if excess(middle) > 0 else (near, middle)
+    return near

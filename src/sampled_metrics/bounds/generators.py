@@ -1,0 +1,371 @@
+"""The populations that an assumption allows, as mixtures of generators.
+
+With nothing assumed a population is a mixture of single ranks. If deeper ranks have fewer users
+down to a rank L, it is a mixture of even distributions over the ranks 1..j, for j up to L, and of
+single ranks below; or, if the users there are of several kinds with so many per cent fewer at every
+rank, of geometric distributions that are cut off at L. Whatever is linear in a population is
+largest at a generator, so an expectation is bounded over a whole class by looking at all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from .._validate import FloatArray, IntArray
+from ..numerics.distributions import law
+
+#: Sampled ranks are known to a function at knots this far apart, in standard deviations.
+_CELL = 0.75
+#: All ranks are looked at if they have at most so many probabilities. Else all down to the second
+#: number are, then so many per unit of the angle and of the logarithm of the rank.
+_ALL, _EVERY, _ANGLES, _RATIOS = 4_000_000, 4_096, 32, 50
+#: Ranks between those looked at are added until what they may hide is small, at most so often.
+_ROUNDS = 6
+#: Rates of geometric distributions that are looked at, and the steepest one, which is rank 1 alone.
+_RATES, _STEEPEST = 1_500, 40.0
+#: Law entries computed at once.
+_BLOCK = 1 << 22
+
+
+@lru_cache(maxsize=64)
+def knots(n_negatives: int) -> IntArray:
+    """Sampled ranks, counted from 0, between which a bet is a straight line.
+
+    Examples
+    --------
+    >>> knots(20)
+    array([ 0,  1,  2,  3,  4,  5,  6,  8, 10, 12, 14, 16, 17, 18, 19, 20])
+    """
+    found, x = [], 0
+    while x < n_negatives:
+        found.append(x)
+        x += max(1, round(_CELL * float(np.sqrt(x * (1.0 - x / n_negatives)))))
+    array = np.array([*found, n_negatives])
+    array.setflags(write=False)
+    return array
+
+
+@lru_cache(maxsize=64)
+def hats(n_negatives: int) -> FloatArray:
+    """What each sampled rank gives to each knot: weights of a straight line between neighbours.
+
+    Examples
+    --------
+    >>> hats(20)[7]  # halfway between 6 and 8
+    array([0. , 0. , 0. , 0. , 0. , 0. , 0.5, 0.5, 0. , 0. , 0. , 0. , 0. ,
+           0. , 0. , 0. ])
+    """
+    at = knots(n_negatives)
+    x = np.arange(n_negatives + 1)
+    left = np.clip(np.searchsorted(at, x, side="right") - 1, 0, at.size - 2)
+    share = (x - at[left]) / (at[left + 1] - at[left])
+    found = np.zeros((x.size, at.size))
+    found[x, left] = 1.0 - share
+    found[x, left + 1] += share
+    found.setflags(write=False)
+    return found
+
+
+class Generators:
+    """The generators of one catalogue size, and the sampled ranks that each leads to.
+
+    Parameters
+    ----------
+    pool : int
+        Irrelevant items.
+    m : int
+        Negatives.
+    replacement : bool
+    top : int
+        How many of the first ranks an assumption is about; 0 if nothing is assumed.
+    steepness : float
+        How many times fewer users, at most, there are from one doubling of the rank to the next.
+    geometric : bool
+        Whether the users at the first ranks are a mixture of geometric distributions.
+
+    Raises
+    ------
+    ValueError
+        If `geometric` is asked for more than 4,096 ranks.
+
+    Attributes
+    ----------
+    laws : ndarray of float, shape (k, knots)
+        Distribution of the sampled rank on the knots, for each generator that is looked at.
+    last : ndarray of int, shape (k,)
+        Irrelevant items above the deepest rank of each generator.
+    spread : int
+        The first so many generators are spread over several ranks, the others are single ranks.
+    falls : ndarray of float, shape (doublings, k)
+        Users in a doubling less the fewest that `steepness` allows; not negative on average.
+    first : ndarray of int
+        Generators that a fit begins with.
+
+    Examples
+    --------
+    >>> found = Generators(pool=9, m=2, replacement=False, top=3)
+    >>> found.spread, found.last
+    (3, array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]))
+    >>> found.largest(np.array([1.0, 0.0, 0.0]), found.last * 0.0, 1e-9)[0]  # nobody above: rank 1
+    1.0
+    """
+
+    def __init__(
+        self,
+        pool: int,
+        m: int,
+        replacement: bool,
+        top: int = 0,
+        steepness: float = np.inf,
+        geometric: bool = False,
+    ) -> None:
+        self.pool, self.m, self.replacement = pool, m, replacement
+        self.top = top if top >= 2 else 0
+        doublings = int(np.log2(self.top + 1)) if self.top else 0
+        self._starts = 2 ** np.arange(doublings + 1) - 1
+        self._steepness = steepness if doublings > 1 else np.inf
+        above = _looked_at(pool, m)
+        if self.top:  # the last rank of each doubling and of the top, and the one after
+            ends = np.append(self._starts[1:] - 1, [self.top - 1, self.top])
+            above = np.union1d(above, ends[ends <= pool])
+        single = self.rows(above)
+        upto = int((above < self.top).sum())
+        #: Weights of the first ranks in each geometric distribution; none where they are even.
+        self._mixed = self._geometric() if geometric and self.top else None
+        if self._mixed is None:
+            laws, last = self._averages(above[:upto], single), above[:upto]
+        else:
+            laws = self._mixed @ single[:upto]
+            last = np.full(len(laws), self.top - 1)
+        self.spread = last.size
+        self.laws = np.concatenate([laws, single[upto:]])
+        self.last = np.concatenate([last, above[upto:]])
+        self.falls = self._falls()
+        #: Where generators lie between neighbours that are looked at.
+        self._gaps = np.flatnonzero(np.diff(self.last) > 1)
+        self.first = self._begin()
+        self._above, self._single = above, single
+        for each in (self.laws, self.last, self.falls, self.first):
+            each.setflags(write=False)
+
+    def _geometric(self) -> FloatArray:
+        if self.top > _EVERY:
+            raise ValueError(
+                f"geometric must be False where an assumption is of more than {_EVERY:,} ranks, "
+                f"got {self.top:,}"
+            )
+        rates = np.append(0.0, np.geomspace(0.01 / self.top, _STEEPEST, _RATES))
+        found = np.exp(-np.outer(rates, np.arange(self.top)))
+        return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+    def rows(self, above: IntArray) -> FloatArray:
+        """The distribution of the sampled rank on the knots at single ranks."""
+        found = np.empty((above.size, knots(self.m).size))
+        step = max(1, _BLOCK // (self.m + 1))
+        for start in range(0, above.size, step):
+            part = slice(start, start + step)
+            found[part] = law(self.m, above[part], self.pool, self.replacement) @ hats(self.m)
+        return found
+
+    def _averages(self, ends: IntArray, single: FloatArray) -> FloatArray:
+        """The average over the ranks down to each of some ends.
+
+        Summed one by one while every rank is looked at. Beyond, without replacement, the sum of
+        hypergeometric probabilities over the ranks is the tail of another; with replacement it is
+        an integral, a binomial tail, with two terms of the Euler-Maclaurin formula (`_rest`).
+        """
+        if not ends.size:
+            return np.empty((0, single.shape[1]))
+        every = int(np.argmax(np.append(np.diff(ends) > 1, True))) + 1
+        sums = np.cumsum(single[:every], axis=0)
+        if every < ends.size:
+            sums = np.concatenate([sums, self._sums(ends[every:] + 1) @ hats(self.m)])
+        return np.asarray(sums / (ends + 1.0)[:, np.newaxis])
+
+    def _sums(self, upto: IntArray) -> FloatArray:
+        """Sums over so many ranks of the probability of each sampled rank."""
+        m, pool = self.m, self.pool
+        if not self.replacement:
+            found = law(m + 1, upto, pool + 1, False)
+            return np.asarray(_tails(found) * ((pool + 1.0) / (m + 1.0)))
+        found = _tails(law(m + 1, upto, pool, True)) * (pool / (m + 1.0))
+        first, last = law(m, 0, pool, True), law(m, upto, pool, True)
+
+        def slope(at: IntArray | int) -> FloatArray:
+            fewer = law(m - 1, at, pool, True) if m > 1 else np.ones((*np.shape(at), 1))
+            zero = np.zeros((*fewer.shape[:-1], 1))
+            lower = np.concatenate([zero, fewer], -1) - np.concatenate([fewer, zero], -1)
+            return np.asarray(lower * (m / pool))
+
+        return np.asarray(found - 0.5 * (last - first) + (slope(upto) - slope(0)) / 12.0)
+
+    def _rest(self, function: FloatArray, cost: FloatArray, paid: float) -> float:
+        """What an expectation over spread generators may be wrong by.
+
+        Of an average over ranks, the remainder of the Euler-Maclaurin formula. Of a geometric
+        distribution between two rates that are looked at: the second derivative with respect to
+        the logarithm of the rate is at most 1.5 times how far the averaged numbers lie apart,
+        since the variance of the rank is at most 1 / rate^2.
+        """
+        if self._mixed is not None:
+            apart = np.ptp(function) + abs(float(cost[self.spread - 1])) + paid
+            step = np.log(_STEEPEST * self.top / 0.01) / (_RATES - 1)
+            return float(1.5 * step**2 / 8.0 * apart)
+        every = not self.spread or self.last[self.spread - 1] + 1 == self.spread
+        if every or not self.replacement:
+            return 0.0
+        return float(16.0 / 720.0 * (self.m / self.pool) ** 4 * np.ptp(function))
+
+    def _falls(self) -> FloatArray:
+        if not np.isfinite(self._steepness):
+            return np.zeros((0, self.last.size))
+        if self._mixed is None:
+            upto = self.last[: self.spread] + 1.0
+            inside = np.clip(upto[:, np.newaxis] - self._starts, 0.0, None)
+            users = -np.diff(inside, axis=1) / upto[:, np.newaxis]
+        else:
+            sums = np.pad(np.cumsum(self._mixed, axis=1), ((0, 0), (1, 0)))
+            users = np.diff(sums[:, self._starts], axis=1)
+        found = np.zeros((users.shape[1] - 1, self.last.size))
+        found[:, : self.spread] = (users[:, 1:] - 2.0 / self._steepness * users[:, :-1]).T
+        return found
+
+    def _begin(self) -> IntArray:
+        """A few generators of each kind, near enough that a mixture of them is nearly any."""
+        angles = np.linspace(0.0, np.pi, int(2 * np.pi * np.sqrt(self.m)) + 2)
+        few = [*range(12), *(0.5 * self.pool * (1.0 - np.cos(angles)))]
+        few += [*np.geomspace(1, self.pool, 24)]
+        if self.top:
+            few += [*(np.geomspace(1, self.top, 36) - 1), self.top - 1, self.top]
+        chosen = np.unique(np.clip(np.round(few), 0, self.pool))
+        found = self.spread + np.searchsorted(self.last[self.spread :], chosen)
+        found = found[found < self.last.size]
+        if self._mixed is None:
+            found = np.append(
+                np.searchsorted(self.last[: self.spread], chosen[chosen < self.top]), found
+            )
+        else:
+            found = np.append(np.arange(0, self.spread, 24), found)
+        likely = self.laws.argmax(axis=0)  # so that no knot is impossible
+        return np.unique(np.concatenate([found, likely]))
+
+    def marginal(self, density: Callable[[Any], FloatArray]) -> FloatArray:
+        """The distribution of the sampled rank on the knots, of a density over the true ranks."""
+        above = self._above
+        edges = np.concatenate([[-0.5], 0.5 * (above[1:] + above[:-1]), [self.pool + 0.5]])
+        mass = np.diff(edges) * density(above + 1.0)
+        return np.asarray(mass / mass.sum() @ self._single)
+
+    def metric(self, terms: FloatArray, at: FloatArray) -> FloatArray:
+        """The metric of each generator.
+
+        Parameters
+        ----------
+        terms : ndarray of float, shape (max(top, 1),)
+            The metric at the first ranks.
+        at : ndarray of float, shape (k,)
+            The metric at the rank of `last`, for each generator.
+        """
+        found = np.array(at, dtype=float)
+        if self._mixed is not None:
+            found[: self.spread] = self._mixed @ terms
+        elif self.spread:
+            upto = self.last[: self.spread]
+            found[: self.spread] = np.cumsum(terms)[upto] / (upto + 1.0)
+        return found
+
+    def largest(
+        self,
+        function: FloatArray,
+        cost: FloatArray,
+        near: float,
+        prices: FloatArray | None = None,
+    ) -> tuple[float, FloatArray]:
+        """An upper bound of an expectation less a cost, over all generators.
+
+        Parameters
+        ----------
+        function : ndarray of float, shape (knots,)
+            Of the sampled rank, a straight line between knots.
+        cost : ndarray of float, shape (k,)
+            Of each generator that is looked at. Between two neighbours it lies between theirs.
+        near : float
+            How much larger than a generator's value the bound may be, if that can be had.
+        prices : ndarray of float, shape (doublings,), optional
+            Not negative: what each unit of `falls` is worth.
+
+        Returns
+        -------
+        bound : float
+        values : ndarray of float, shape (k,)
+            Of the generators that are looked at.
+        """
+        expected = self.laws @ function
+        paid = np.zeros(expected.size)
+        if prices is not None and len(self.falls):
+            paid = prices @ self.falls
+        values = expected - cost + paid
+        best = float(values.max())
+        steep = 0.0 if prices is None else float(prices.sum()) * (1.0 + 2.0 / self._steepness)
+        rest = self._rest(function, cost, steep)
+        if not self._gaps.size:
+            return best + rest, values
+        # An expectation between two ranks is above the line that joins them by at most its second
+        # difference: that of a polynomial, which is the expected second difference of the function
+        # with two draws fewer. An average over ranks bends a third as much.
+        bend = float(np.abs(np.diff(hats(self.m) @ function, 2)).max(initial=0.0))
+        less = 0.0 if self.replacement else 1.0
+        bend *= self.m * (self.m - 1.0) / (self.pool * (self.pool - less)) / 8.0
+        left, right = self._gaps, self._gaps + 1
+        least = np.minimum(cost[left], cost[right]) - np.maximum(paid[left], paid[right])
+        sides = (self.last[left], self.last[right], expected[left], expected[right], least)
+        gaps: FloatArray = np.stack(sides).astype(float)
+        bound, single = best, left >= self.spread
+        for turn in range(_ROUNDS):
+            width = gaps[1] - gaps[0]
+            wide = width > 1.0
+            over = np.maximum(gaps[2], gaps[3]) - gaps[4] + np.where(wide, bend * width**2, 0.0)
+            far = (over > best + near) & wide & single & (turn < _ROUNDS - 1)
+            bound = max(bound, float(over[~far].max(initial=bound)))
+            if not far.any():
+                break
+            gaps, single = gaps[:, far], single[far]
+            middle = (gaps[0] + gaps[1]) // 2
+            at = self.rows(middle.astype(np.int64)) @ function
+            best = max(best, float((at - gaps[4]).max()))
+            first, second = gaps.copy(), gaps.copy()
+            first[1], first[3], second[0], second[2] = middle, at, middle, at
+            gaps, single = np.concatenate([first, second], axis=1), np.tile(single, 2)
+        return max(bound, best) + rest, values
+
+
+@lru_cache(maxsize=8)
+def generators(
+    pool: int,
+    m: int,
+    replacement: bool,
+    top: int = 0,
+    steepness: float = np.inf,
+    geometric: bool = False,
+) -> Generators:
+    """The generators of a catalogue, made once."""
+    return Generators(pool, m, replacement, top, steepness, geometric)
+
+
+def _looked_at(pool: int, m: int) -> IntArray:
+    if pool * (m + 1) <= _ALL or pool <= _EVERY:
+        return np.arange(pool + 1)
+    angles = np.linspace(0.0, np.pi, int(_ANGLES * np.pi * np.sqrt(m)) + 2)
+    even = 0.5 * pool * (1.0 - np.cos(angles))
+    ratios = np.geomspace(_EVERY, pool, int(_RATIOS * np.log(pool / _EVERY)) + 2)
+    above = np.append(np.arange(_EVERY + 1), np.round([*even, *ratios]).astype(np.int64))
+    return np.unique(np.clip(above, 0, pool))
+
+
+def _tails(probabilities: FloatArray) -> FloatArray:
+    """Probabilities of 1 or more, 2 or more, ...; never a difference of nearly equal numbers."""
+    return np.asarray(np.cumsum(probabilities[..., :0:-1], axis=-1)[..., ::-1])

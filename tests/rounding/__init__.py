@@ -1,0 +1,1 @@
+"""The tests as on processors that are not here: products whose terms are added in another order."""

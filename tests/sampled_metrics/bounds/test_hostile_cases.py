@@ -1,0 +1,82 @@
+"""Populations and logs that are hard on a proof: each was once missed."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from sampled_metrics import Protocol, estimate, metric, read_log
+from sampled_metrics.bounds import bets
+from sampled_metrics.identification import Shape, interval
+
+
+@pytest.mark.filterwarnings("ignore:the log. up to:UserWarning")
+def test_each_recommender_has_the_range_of_its_own_users():
+    """One has users with one relevant item, the other with ten, all of them at the top."""
+    first = [("A", user, 1, 1) for user in range(300)]
+    second = [("B", user, rank, 10) for user in range(300, 600) for rank in range(1, 11)]
+    columns = ["recommender", "user", "rank", "n_relevant"]
+    log = read_log(
+        pd.DataFrame(first + second, columns=columns),
+        n_items=200,
+        n_negatives=20,
+        replacement=False,
+    )
+    found = estimate(log, ["precision@10"], shape=None).frame.set_index("recommender")
+    assert found.possible_low["A"] <= 0.1 <= found.possible_high["A"]
+    assert found.possible_low["B"] <= 1.0 - 1e-12 <= found.possible_high["B"]
+
+
+@pytest.mark.parametrize("shape", [Shape(steepness=1.0), Shape(geometric=True)])
+def test_no_assumption_is_of_ranks_that_a_user_lacks(shape):
+    """Users spread evenly over their own 60 items, judged in a catalogue of 66."""
+    protocols = [Protocol(60, 5), Protocol(66, 5)]
+    counts = [
+        users * of.pmf(np.arange(1, of.n_items + 1)).mean(axis=0)
+        for of, users in zip(protocols, (1e6, 100.0), strict=True)
+    ]
+    found = interval(np.round(counts), protocols, "recall@10", shape=shape)
+    assert found.low <= 1 / 6 <= found.high
+
+
+def test_a_steep_geometric_assumption_may_end_with_a_doubling():
+    found = interval([5, 3, 2], Protocol(7, 2), "rr", shape=Shape(steepness=2.0, geometric=True))
+    assert found.low < found.high
+
+
+def test_draws_of_one_tied_item_are_above_or_below_together():
+    """Two items are level with the relevant one, and each is drawn again and again."""
+    users, drawn = 5_000, 100
+    rng = np.random.default_rng(0)
+    tied = rng.binomial(drawn, 2 / 100, size=users)
+    rows = pd.DataFrame({"user": range(users), "n_better": 0, "n_tied": tied})
+    log = read_log(rows, n_items=101, n_negatives=drawn, replacement=True)
+    found = estimate(log, ["rr"], shape=None).frame.iloc[0]
+    assert found.possible_low <= (1 + 1 / 2 + 1 / 3) / 3 <= found.possible_high
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        [(1, 1, 1, 3), (2, 1, 1, 3)],
+        [(20, 1, 1, 200), (22, 1, 1, 205), (5, 1, 1, 40)],
+        [(6, r, j, 60 + r) for r in (2, 4) for j in range(1, r + 1)],
+    ],
+)
+def test_no_true_rank_is_expected_to_win_more_than_its_certificate(kinds, replacement):
+    """By the law of each user's own catalogue, from another library."""
+    kinds, of = np.array(kinds), metric("recall@2")
+    parts = bets.partition(kinds, np.ones(len(kinds)), of, replacement)
+    made = bets.build(parts, None, np.log(40.0), 1_000.0)
+    for kind, (m, relevant, j, items) in enumerate(kinds.tolist()):
+        pool, x = items - relevant, np.arange(m + 1)
+        above = np.arange(pool + 1)[:, np.newaxis]
+        if replacement:
+            law = stats.binom.pmf(x, m, above / pool)
+        else:
+            law = stats.hypergeom.pmf(x, pool, above, m)
+        worth = relevant * of.term(above.ravel() + j, j, relevant, items)
+        won = made.values(bets.Rows(np.full(m + 1, kind), x)) @ law.T
+        won -= np.outer(made.sign * made.slope, worth)
+        assert (won.max(axis=1) <= made.certificates[:, kind] + 1e-11).all()

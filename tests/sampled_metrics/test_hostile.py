@@ -1,0 +1,114 @@
+"""Populations made to break an interval: several catalogue sizes, and ranks at the edge of a shape.
+
+``benchmarks/intervals.py`` has more of them, with more logs, and searches for others.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom
+
+import sampled_metrics as sm
+from sampled_metrics import Protocol, metric
+from sampled_metrics.identification import IncompatibleError, Shape, interval
+
+SIZES = np.geomspace(60, 300, 16).round().astype(int)
+LARGER = np.geomspace(300, 3_000, 16).round().astype(int)
+
+
+def allowed(logs):
+    """So many of 95% intervals miss at most, in 999 of 1,000 such tests."""
+    return binom.ppf(0.999, logs, 0.05)
+
+
+def test_one_range_in_twenty_excludes_the_exact_metric_where_catalogues_differ_in_size():
+    n, missed = np.resize(SIZES, 1_000), 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        ranks = 1 + rng.binomial(10, 10 / (n - 1))  # everyone's item is at true rank 11
+        frame = pd.DataFrame({"user": range(1_000), "rank": ranks, "n_items": n})
+        log = sm.read_log(frame, n_negatives=10, replacement=True)
+        missed += sm.estimate(log, ["recall@10"], shape=None).frame["possible_low"][0] > 0
+    assert missed <= allowed(20)
+
+
+def even(upto):
+    return dict.fromkeys(range(1, upto + 1), 1.0 / upto)
+
+
+def half_last(n, upto):
+    return {n: 0.5, **dict.fromkeys(range(1, upto + 1), 0.5 / upto)}
+
+
+#: Sizes, users, negatives, shares of the users by true rank, metric, assumption and logs.
+POPULATIONS = {
+    "all at 11": (SIZES, 1_000, 10, lambda n: {11: 1.0}, "recall@10", None, 40),
+    "11 or last": (SIZES, 1_000, 10, lambda n: {11: 0.5, n: 0.5}, "ndcg@10", None, 40),
+    "even, then last": (SIZES, 1_000, 20, lambda n: half_last(n, n // 4), "ndcg@10", Shape(), 40),
+    "even": ([200], 100_000, 150, even, "recall@10", Shape(150.0), 200),
+}
+
+
+@pytest.mark.parametrize("name", POPULATIONS)
+def test_one_interval_in_twenty_misses_the_exact_metric_of_a_hostile_population(name):
+    sizes, users, m, shares, of, shape, logs = POPULATIONS[name]
+    protocols, laws, exact = [Protocol(int(n), m) for n in sizes], [], []
+    for protocol in protocols:
+        p = shares(protocol.n_items)
+        ranks, weights = np.array(list(p)), np.array(list(p.values()))
+        laws.append(weights @ protocol.pmf(ranks))
+        exact.append(weights @ metric(of)(ranks, n_items=protocol.n_items))
+    each = np.full(len(sizes), users // len(sizes))
+    rng, missed = np.random.default_rng(5), 0
+    for _ in range(logs):
+        counts = [rng.multinomial(u, law / law.sum()) for u, law in zip(each, laws, strict=True)]
+        try:
+            found = interval(counts, protocols, of, shape=shape)
+        except IncompatibleError:
+            missed += 1
+        else:
+            missed += not found.low - 1e-9 <= np.mean(exact) <= found.high + 1e-9
+    assert missed <= allowed(logs)
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "shape", "last", "share", "users", "replacement"),
+    [
+        # 10% are in the first ten, and all others at the first rank below those of the assumption.
+        (60_000, 20, Shape(), 10, 0.9, 1e6, True),
+        (1_000_000, 99, Shape(), 10, 0.9, 1e6, True),
+        # As many at every rank of all 14 doublings that the catalogue has in full.
+        (20_000, 10, Shape(steepness=1.0), 2**14 - 1, 0.0, 3e7, False),
+    ],
+)
+def test_a_log_is_not_refused_where_the_assumption_just_holds(
+    n, m, shape, last, share, users, replacement
+):
+    protocol = Protocol(n, m, replacement=replacement)
+    ranks = np.append(np.arange(1, last + 1), int(shape.head * n / m) + 1 if share else n)
+    weights = np.append(np.full(last, (1.0 - share) / last), share)
+    found = interval(weights @ protocol.pmf(ranks), protocol, "recall@10", users=users, shape=shape)
+    assert found.low - 1e-9 <= weights @ (ranks <= 10) <= found.high + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("sizes", "m", "users", "every"), [(SIZES, 10, 1_000, 50), (LARGER, 50, 3_000, 500)]
+)
+def test_the_worse_of_two_recommenders_rarely_wins_where_catalogues_differ_in_size(
+    sizes, m, users, every
+):
+    # A's items are at rank 11, B's at rank 1 for one user in `every`, and last for the others. The
+    # negatives above A's item are above B's too, where that is last.
+    n, logs, wrong = np.resize(sizes, users), 10, 0
+    first = np.arange(users) % every == 0
+    for seed in range(logs):
+        rng = np.random.default_rng(seed)
+        rank = {"A": 1 + rng.binomial(m, 10 / (n - 1)), "B": np.where(first, 1, m + 1)}
+        rows = [
+            pd.DataFrame({"recommender": k, "user": range(users), "rank": r, "n_items": n})
+            for k, r in rank.items()
+        ]
+        log = sm.read_log(pd.concat(rows), n_negatives=m, replacement=True)
+        found = sm.compare(log, "recall@10", shape=None)
+        wrong += found.verdicts["A", "B"] == "A beats B"
+    assert wrong <= allowed(logs)
