@@ -140,6 +140,9 @@ def estimate(
         (both are empty where there is no range); quote: what a sentence may quote, the
         estimate with its standard error where it has no bias and that says all, and else what is
         possible, rounded outwards; and users.
+        Where every user has all negatives, the sampled ranks are the exact ones: the estimate of
+        every metric has no bias, and what is possible is proved by bets for a population that the
+        users are drawn from.
 
         **What a range promises.** Its warrant is "proved": a theorem, for any number of users.
         Let users be drawn at random from a population whose true ranks the assumption allows, for

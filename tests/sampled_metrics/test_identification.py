@@ -1,21 +1,20 @@
-"""Intervals against a general optimiser, closed forms and simulated logs, also hostile ones."""
+"""Intervals against linear programmes, closed forms and simulated logs, also hostile ones."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
-from scipy.stats import chi2
 
 from sampled_metrics import Protocol, identification, metric
-from sampled_metrics.identification import Shape, interval
+from sampled_metrics.bounds import bets
+from sampled_metrics.identification import Shape, interval, need
 from sampled_metrics.printed import published
 
+from .bounds import populations
+
 METRICS = ["recall@3", "ndcg@10", "ap", "auc"]
-THRESHOLD = chi2.ppf(0.95, 2)
 
 
 def a_log(protocol, seed, users=500):
@@ -25,120 +24,35 @@ def a_log(protocol, seed, users=500):
     return np.bincount(drawn - 1, minlength=protocol.n_negatives + 1).astype(float)
 
 
-def constraints(n, m, shape):
-    """The docstring of Shape, written out: rows that must not be negative."""
-    if shape is None:
-        return np.zeros((0, n))
-    head = min(int(shape.head * n / m), n)
-    rows = [np.eye(n)[r] - np.eye(n)[r + 1] for r in range(head - 1)]
-    if np.isfinite(shape.steepness):
-        doublings = [range(2**k - 1, 2 ** (k + 1) - 1) for k in range(20)]
-        doublings = [list(d) for d in doublings if d[-1] < head]
-        for here, deeper in itertools.pairwise(doublings):
-            row = np.zeros(n)
-            row[deeper] = shape.steepness / len(deeper)
-            row[here] = -1.0 / len(here)
-            rows.append(row)
-    return np.array(rows)
+def same_distribution(p, name, shape, m, replacement):
+    """The least and the most of a metric over populations whose sampled ranks are those of p."""
+    n, values = p.size, metric(name).vector(p.size)
+    law = populations.law(m, n, replacement)
+    top = 0 if shape is None else populations.head(shape, n, m)
+    equal = law, p @ law
+    low, high = (populations.most(sign * values, shape, n, top, equal)[0] for sign in (-1, 1))
+    return -low, high
 
 
-def kinds_of(n, m, shape):
-    """What the users may be mixtures of, rank by rank: single ranks, or geometric ones in the head.
-
-    At other rates than the package takes.
-    """
-    if shape is None or not shape.geometric:
-        return np.eye(n)
-    head = min(int(shape.head * n / m), n)
-    rates = np.append(np.geomspace(0.05 / head, 60.0, 24), 0.0)
-    kinds = np.zeros((rates.size + n - head, n))
-    kinds[: rates.size, :head] = np.exp(-rates[:, np.newaxis] * np.arange(head))
-    kinds[rates.size :, head:] = np.eye(n - head)
-    return kinds / kinds.sum(axis=1, keepdims=True)
-
-
-def optimum(objective, gradient, n, rows, bound=None):
-    """Least objective over distributions of n ranks, by SLSQP from the uniform one."""
-    conditions = [{"type": "eq", "fun": lambda p: p.sum() - 1, "jac": lambda p: np.ones((1, n))}]
-    if len(rows):
-        conditions.append({"type": "ineq", "fun": lambda p: rows @ p, "jac": lambda p: rows})
-    if bound is not None:
-        conditions.append({"type": "ineq", "fun": bound[0], "jac": bound[1]})
-    # SLSQP stops short from some starts on some processors: the best of what is feasible counts.
-    decreasing = 0.9 ** np.arange(n)
-    values = []
-    for start in (np.ones(n), decreasing, decreasing**3, 1.0 / np.arange(1, n + 1)):
-        found = minimize(
-            objective, start / start.sum(), jac=gradient, bounds=[(0, 1)] * n, method="SLSQP",
-            constraints=conditions, options={"maxiter": 500, "ftol": 1e-12},
-        )  # fmt: skip
-        slack = [np.min(c["fun"](found.x), initial=0.0) for c in conditions[1:]]
-        if abs(found.x.sum() - 1) < 1e-6 and min(slack, default=0.0) > -1e-6:
-            values.append(found.fun)
-    return min(values)
-
-
-def by_slsqp(counts, protocol, name, shape):
-    """Both ends of the interval as the docstring has them, by a general optimiser."""
-    n, m = protocol.n_items, protocol.n_negatives
-    kinds = kinds_of(n, m, shape)
-    law, values = kinds @ protocol.pmf(np.arange(1, n + 1)), kinds @ metric(name).vector(n)
-    rows, ends, n = constraints(n, m, shape) @ kinds.T, [], len(kinds)
-    for sign, user in ((1.0, -1.0), (-1.0, 1.0)):
-        c = np.array(counts, dtype=float)
-        c[np.flatnonzero(c)[0] if user < 0 else 0] += user
-        seen = c > 0
-
-        def likelihood(p, c=c, seen=seen):
-            return float(c[seen] @ np.log(np.maximum((p @ law)[seen], 1e-300)))
-
-        def slope(p, c=c, seen=seen):
-            return law[:, seen] @ (c[seen] / np.maximum((p @ law)[seen], 1e-300))
-
-        best = -optimum(lambda p: -likelihood(p), lambda p: -slope(p), n, rows)
-        bound = (
-            lambda p, best=best: np.array([likelihood(p) - best + THRESHOLD / 2]),
-            lambda p: slope(p)[np.newaxis],
-        )
-        towards = sign * values
-        end = optimum(lambda p, v=towards: p @ v, lambda p, v=towards: v, n, rows, bound)
-        ends.append(sign * end)
-    return ends
+SHAPES = [None, Shape(4.0), Shape(4.0, 3.0), Shape(3.0, geometric=True)]
 
 
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("name", METRICS)
-@pytest.mark.parametrize("shape", [None, Shape(4.0), Shape(4.0, 3.0)])
-def test_a_general_optimiser_over_all_ranks_agrees(name, shape, replacement):
-    protocol = Protocol(20, 4, replacement=replacement)
-    counts = a_log(protocol, seed=3)
-    found = interval(counts, protocol, name, shape=shape)
-    low, high = by_slsqp(counts, protocol, name, shape)
-    assert found.certified
-    # Wider by the gap at most, and never narrower but for the optimiser's own inaccuracy.
-    assert low - found.gap - 1e-3 <= found.low <= low + 1e-4
-    assert high - 1e-4 <= found.high <= high + found.gap + 1e-3
-
-
-@pytest.mark.parametrize(("name", "replacement"), [("recall@3", True), ("ndcg@10", False)])
-def test_a_general_optimiser_over_geometric_distributions_agrees(name, replacement):
-    test_a_general_optimiser_over_all_ranks_agrees(name, Shape(1.0, geometric=True), replacement)
-
-
-def test_the_ends_of_a_mixture_of_geometric_distributions_are_such_mixtures():
-    protocol = Protocol(2_000, 20)
-    counts = a_log(protocol, seed=5)
-    shape = Shape(head=1.0, geometric=True)
-    found = interval(counts, protocol, "recall@10", shape=shape)
-    for end, masses in ((found.low, found.at_low), (found.high, found.at_high)):
-        p = np.array([masses.get(rank, 0.0) for rank in range(1, 2_001)])
-        assert p.sum() == pytest.approx(1.0, abs=1e-4)  # without shares below 1e-6
-        # Where the line that gives the end touches the profile, which is near the end.
-        assert p[:10].sum() == pytest.approx(end, abs=0.05 * (found.high - found.low))
-        # All differences of a mixture of geometric distributions have alternating signs.
-        for order in range(1, 6):
-            rounding = 1e-12 * 2**order
-            assert ((-1) ** order * np.diff(p[:100], order) >= -rounding).all(), order
+@pytest.mark.parametrize("shape", SHAPES)
+def test_endless_users_leave_what_linear_programmes_find(shape, name, replacement):
+    n, m, rng = 20, 4, np.random.default_rng(5)
+    protocol, top = Protocol(n, m, replacement=replacement), 0
+    if shape is not None:
+        top = populations.head(shape, n, m)
+    for _ in range(3):
+        hostile, even = populations.drawn(shape, n, top, rng), 1.0 / np.arange(2, n + 2)
+        for p, margin in ((hostile, 0.16), (even / even.sum(), 0.03)):
+            law = np.clip(p @ populations.law(m, n, replacement), 0.0, None)
+            low, high = same_distribution(p, name, shape, m, replacement)
+            found = interval(law, protocol, name, users=np.inf, shape=shape)
+            assert low - margin <= found.low <= low + 1e-7
+            assert high - 1e-7 <= found.high <= high + margin
 
 
 def test_geometric_users_are_held_and_a_drop_is_refused():
@@ -180,7 +94,6 @@ def test_one_negative_tells_the_mean_rank_and_nothing_else():
     found = interval([1 - mean, mean], Protocol(n, 1), f"recall@{k}", users=np.inf)
     assert found.low == pytest.approx(0.0, abs=1e-9)
     assert found.high == pytest.approx((1 - mean) / (1 - 10 / 100), abs=5e-4)
-    assert found.at_high == pytest.approx({11: 2 / 3, 101: 1 / 3}, abs=2e-3)
 
 
 def test_two_negatives_by_hand():
@@ -200,9 +113,10 @@ def test_auc_is_a_point_up_to_the_users(n, m, replacement):
     counts = a_log(protocol, seed=m)
     found = interval(counts, protocol, "auc")
     x = np.repeat(np.arange(m + 1) / m, counts.astype(int))
-    normal = np.sqrt(THRESHOLD) * x.std() / np.sqrt(x.size)
-    assert found.low == pytest.approx(1 - x.mean() - normal, abs=0.3 * normal)
-    assert found.high == pytest.approx(1 - x.mean() + normal, abs=0.3 * normal)
+    # The best bet for a known spread wins 40 where the normal distribution is so far from its mean.
+    normal = np.sqrt(2 * np.log(40)) * x.std() / np.sqrt(x.size)
+    assert 1 - x.mean() - 1.5 * normal < found.low < 1 - x.mean() - 0.9 * normal
+    assert 1 - x.mean() + 0.9 * normal < found.high < 1 - x.mean() + 1.5 * normal
 
 
 @settings(max_examples=20)
@@ -224,26 +138,6 @@ def test_every_distribution_is_inside_the_interval_of_its_own_law(seed, name, re
     assert found.low - 1e-9 <= exact <= found.high + 1e-9
 
 
-@pytest.mark.parametrize("shape", [None, Shape(), Shape(10.0, 2.0)])
-def test_the_ends_are_reached_by_distributions_that_are_compatible(shape):
-    protocol = Protocol(1_000, 60)
-    counts = a_log(protocol, seed=5, users=3_000)
-    found = interval(counts, protocol, "ndcg@10", shape=shape)
-    rows = constraints(1_000, 60, shape)
-    laws = protocol.pmf(np.arange(1, 1_001))
-    for masses, end, user in ((found.at_low, found.low, -1), (found.at_high, found.high, 1)):
-        mass = np.zeros(1_000)
-        mass[np.array(list(masses)) - 1] = list(masses.values())
-        assert mass.sum() == pytest.approx(1, abs=1e-4)
-        assert mass @ metric("ndcg@10").vector(1_000) == pytest.approx(end, rel=0.05)
-        c = counts.copy()
-        c[0] += user
-        q, seen = mass @ laws, c > 0
-        assert 2 * c[seen] @ np.log(c[seen] / c.sum() / q[seen]) < chi2.ppf(0.999, 60)
-        if len(rows):
-            assert (rows @ mass).min() > -1e-6
-
-
 def test_less_confidence_and_more_users_narrow_it():
     protocol = Protocol(300, 20)
     counts = a_log(protocol, seed=6)
@@ -260,7 +154,7 @@ def test_what_is_assumed_narrows_it_and_steeper_falls_widen_it():
     counts = a_log(protocol, seed=7, users=3_000)
     shapes = [None, Shape(), Shape(10.0, 4.0), Shape(10.0, 2.0)]
     found = [interval(counts, protocol, "ndcg@10", shape=shape) for shape in shapes]
-    slack = max(each.gap for each in found)
+    slack = 0.1 * (found[1].high - found[1].low)  # bets are guesses
     assert all(a.low <= b.low + slack for a, b in itertools.pairwise(found))
     assert all(a.high >= b.high - slack for a, b in itertools.pairwise(found))
     assert found[1].low > 3 * found[0].low
@@ -287,18 +181,39 @@ def population(spikes):
     return p
 
 
-def missed(p, users, m, name, shape, samples=60, seed=11, threshold=THRESHOLD):
+def ends_of(samples, kinds, share, of, shape):
+    """Both ends for samples of users with one row each, and how many are refuted.
+
+    A sample has counts of the sampled ranks for each kind.
+    """
+    samples = [np.concatenate(sample) for sample in samples]
+    users, kinds = samples[0].sum(), np.array(kinds)
+    parts = bets.partition(kinds, users * np.array(share), of, True)
+    x = [np.arange(m + 1) for m in kinds[:, 0]]
+    rows = bets.Rows(np.repeat(np.arange(len(x)), [each.size for each in x]), np.concatenate(x))
+    made, ends = bets.build(parts, shape, need(0.95), users), []
+    values = np.log(made.values(rows))
+    for sample in samples:
+        evidence = bets.Evidence(
+            made.sign, made.slope, made.certificates @ parts.share, values @ sample, users
+        )
+        try:
+            ends.append(identification.left(evidence, 0.95, parts, shape))
+        except identification.IncompatibleError:
+            ends.append((np.nan, np.nan))
+    against = np.array(bets.refutations(parts, shape, rows, samples))
+    refuted = (against > np.log(1.0 / identification.REFUTED)) | np.isnan(ends).any(axis=1)
+    return np.array(ends).T, int(refuted.sum())
+
+
+def missed(p, users, m, name, shape, samples=60, seed=11):
     """How many of the intervals of simulated samples do not hold the exact metric."""
-    rng = np.random.default_rng(seed)
-    protocol, of = Protocol(N, m), metric(name)
-    law = np.clip(p @ protocol.pmf(np.arange(1, N + 1)), 0, None)
+    rng, of = np.random.default_rng(seed), metric(name)
+    law = np.clip(p @ Protocol(N, m).pmf(np.arange(1, N + 1)), 0, None)
     counts = rng.multinomial(users, law / law.sum(), size=samples).astype(float)
-    parts = identification.partition(np.array([[m, 1, 1, N]]), np.array([float(users)]), of, True)
-    profiles = parts.programme(shape).profiles([parts.counts([c]) for c in counts], (threshold,))
-    ends = np.array([profile.interval(threshold) for profile in profiles])
-    refused = sum(profile.fit.p_value < identification.REFUTED for profile in profiles)
+    (low, high), refused = ends_of([[c] for c in counts], [[m, 1, 1, N]], [1.0], of, shape)
     exact = p @ of.vector(N)
-    return ((ends[:, 0] > exact + 1e-9) | (ends[:, 1] < exact - 1e-9)).sum(), refused
+    return ((low > exact + 1e-9) | (high < exact - 1e-9)).sum(), refused
 
 
 @pytest.mark.parametrize(("users", "name", "m"), [(50, "ndcg@10", 60), (2_000, "recall@10", 20)])
@@ -366,7 +281,7 @@ def test_a_sample_that_contradicts_a_shape_is_refused_with_the_evidence():
     ranks = np.repeat([600, 9_000], 1_500)  # six negatives above, on average
     counts = np.bincount(protocol.draw(ranks, np.random.default_rng(2)) - 1, minlength=101)
     assert interval(counts, protocol, "ndcg@10").low == pytest.approx(0, abs=1e-3)
-    with pytest.raises(identification.IncompatibleError, match=r"deviance \d+ on at most \d+ deg"):
+    with pytest.raises(identification.IncompatibleError, match=r"p-value at most \de-"):
         interval(counts, protocol, "ndcg@10", shape=Shape())
 
 
@@ -390,12 +305,14 @@ def test_many_catalogue_sizes_hold_every_distribution(replacement):
         assert found.low <= np.mean(values) <= found.high
 
 
-def test_users_with_a_few_more_negatives_count_as_if_they_had_fewer():
+def test_users_with_a_few_more_negatives_count_as_if_they_had_as_few_over_and_over():
     ranks = np.array([1, 3, 8, 30, 77])
     few, many = Protocol(100, 20), Protocol(100, 21)
     laws = [100 * few.pmf(ranks).mean(axis=0), 300 * many.pmf(ranks).mean(axis=0)]
     found, alone = interval(laws, [few, many], "ap"), interval(4 * laws[0], few, "ap")
-    assert [found.low, found.high] == pytest.approx([alone.low, alone.high], abs=1e-6)
+    # On average over which ones are left out, which is a little better than leaving some out.
+    assert alone.low <= found.low <= alone.low + 0.01
+    assert alone.high - 0.01 <= found.high <= alone.high
 
 
 @pytest.mark.parametrize("replacement", [True, False])
@@ -413,20 +330,19 @@ def test_several_relevant_items(name, replacement):
         assert found.low - 1e-7 <= exact <= found.high + 1e-7
 
 
-def test_a_metric_that_sees_only_the_best_item_is_as_of_that_item_alone():
+@pytest.mark.parametrize("shape", [None, Shape()])
+def test_a_metric_of_the_best_item_alone_is_nearly_as_if_there_were_no_other(shape):
     protocol = Protocol(60, 5, n_relevant=2)
     counts = np.array([[70, 20, 6, 2, 1, 1], [10, 20, 30, 20, 10, 10]])
-    found = interval(counts, protocol, "rr")
-    alone = interval(counts[0], Protocol(59, 5), "rr")
-    assert [found.low, found.high] == pytest.approx([alone.low, alone.high], abs=1e-9)
+    found = interval(counts, protocol, "rr", shape=shape)
+    alone = interval(counts[0], Protocol(59, 5), "rr", shape=shape)
+    assert [found.low, found.high] == pytest.approx([alone.low, alone.high], abs=0.02)
 
 
 def test_a_shape_is_of_the_best_item_alone():
     protocol = Protocol(60, 5, n_relevant=2)
     counts = np.array([[70, 20, 6, 2, 1, 1], [10, 20, 30, 20, 10, 10]])
-    found = interval(counts, protocol, "rr", shape=Shape())
-    alone = interval(counts[0], Protocol(59, 5), "rr", shape=Shape())
-    assert [found.low, found.high] == pytest.approx([alone.low, alone.high], abs=1e-9)
+    assert interval(counts, protocol, "rr", shape=Shape()).assumption == "decreasing at the top"
     # All of the best at one deep rank contradict it.
     with pytest.raises(identification.IncompatibleError, match="the assumption that deeper"):
         interval([[0, 0, 9_000, 0, 0, 0]] * 2, Protocol(60_000, 5, n_relevant=2), "rr",
@@ -446,14 +362,13 @@ def test_intervals_of_the_best_of_several_hold_where_each_item_is_likeliest_at_t
     mass = best[: n - 2] / best.sum()
     law = mass @ Protocol(n - 2, m).pmf(np.arange(1, n - 1))
     counts = rng.multinomial(2_000, law / law.sum(), size=60).astype(float)
-    kinds = np.array([[m, 3, j, n] for j in (1, 2, 3)])
-    parts = identification.partition(kinds, np.full(3, 2_000.0), of, True)
-    samples = [parts.counts([c, c, c]) for c in counts]
-    for shape, widest in ((None, 0.6), (Shape(), 0.2)):
-        found = parts.programme(shape).profiles(samples, (THRESHOLD,))
-        ends = np.array([profile.interval(THRESHOLD) for profile in found])
+    found = {shape: [interval([c, c, c], Protocol(n, m, n_relevant=3), of, shape=shape)
+                     for c in counts[:20]] for shape in (None, Shape())}  # fmt: skip
+    for shape, widest in ((None, 0.7), (Shape(), 0.3)):
+        ends = np.array([[each.low, each.high] for each in found[shape]])
         exact = mass[:10].sum()
-        assert ((ends[:, 0] > exact) | (ends[:, 1] < exact)).sum() < 9  # 5% of 60 are 3
+        # 5% of 20 are 1; 5 or more are there once in 400 times where exactly 5% are wrong.
+        assert ((ends[:, 0] > exact) | (ends[:, 1] < exact)).sum() < 5
         assert np.median(ends[:, 1] - ends[:, 0]) < widest
 
 
@@ -468,31 +383,16 @@ def test_intervals_by_chance_hold_the_exact_metric_of_many_users_with_few_negati
         exact += mass @ of.vector(n) / 3
         laws.append(mass @ Protocol(n, m).pmf(np.arange(1, n + 1)))
     drawn = [rng.multinomial(33_000, law / law.sum(), size=20).astype(float) for law in laws]
-    parts = identification.partition(kinds, np.full(3, 33_000.0), of, True)
-    samples = [parts.counts(list(each)) for each in zip(*drawn, strict=True)]
-    found = parts.programme(shape).profiles(samples, (THRESHOLD,))
-    ends = np.array([profile.interval(THRESHOLD) for profile in found])
+    samples = list(zip(*drawn, strict=True))
+    (low, high), refused = ends_of(samples, kinds, np.full(3, 1 / 3), of, shape)
+    assert refused == 0
     # 5% of 20 are 1; 5 or more are there once in 400 times where exactly 5% are wrong.
-    assert ((ends[:, 0] > exact) | (ends[:, 1] < exact)).sum() < 5
+    assert ((low > exact) | (high < exact)).sum() < 5
 
 
 def test_a_metric_that_is_the_same_for_every_rank_is_a_point():
     found = interval([5, 3, 1], Protocol(9, 2), "recall@10")
-    assert (found.low, found.high, found.gap) == (1.0, 1.0, 0.0)
-
-
-def test_ranks_that_are_missing_make_an_interval_wider_and_not_wrong(monkeypatch):
-    protocol = Protocol(2_000, 40)
-    counts = a_log(protocol, seed=14, users=5_000)
-    whole = interval(counts, protocol, "ap")
-    columns = identification._columns
-    few = lambda part, shape: replace((all_ := columns(part, shape)), first=all_.cover)  # noqa: E731
-    monkeypatch.setattr(identification, "_columns", few)
-    monkeypatch.setattr(identification, "_ROUNDS", 0)
-    rough = interval(counts, protocol, "ap")
-    assert rough.low < whole.low - whole.gap
-    assert rough.high >= whole.high - whole.gap
-    assert whole.certified
+    assert (found.low, found.high) == (1.0, 1.0)
 
 
 def test_a_fall_of_any_steepness_is_no_bound_on_it():
@@ -501,52 +401,8 @@ def test_a_fall_of_any_steepness_is_no_bound_on_it():
     any_fall, nearly = (
         interval(counts, protocol, "ndcg@10", shape=shape) for shape in (Shape(), Shape(10.0, 1e4))
     )
-    slack = any_fall.gap + nearly.gap + 1e-4
+    slack = 0.05 * (any_fall.high - any_fall.low)
     assert [nearly.low, nearly.high] == pytest.approx([any_fall.low, any_fall.high], abs=slack)
-
-
-@pytest.mark.parametrize("shape", [None, Shape(4.0)])
-def test_two_samples_are_as_far_apart_as_a_general_optimiser_finds(shape):
-    n, m, protocol, rng = 30, 4, Protocol(30, 4), np.random.default_rng(1)
-    counts = [
-        np.bincount(protocol.draw(np.repeat(ranks, 30), rng) - 1, minlength=m + 1).astype(float)
-        for i, ranks in enumerate(([1, 2, 9], [6, 17, 28]))
-    ]
-    of, law = metric("recall@10"), protocol.pmf(np.arange(1, n + 1))
-    parts = identification.partition(np.array([[m, 1, 1, n]]), np.array([90.0]), of, True)
-    samples = [parts.counts([c]) for c in counts]
-    programme = parts.programme(shape)
-    first, second = programme.profiles(samples)
-    slope = identification.meeting(first, second)
-    assert slope > 0
-    assert identification.meeting(second, first) == 0.0
-    (fall,), _ = programme.apart([tuple(samples)], np.array([slope]))
-    values, rows = of.vector(n), constraints(n, m, shape)
-    moved = [counts[0] - np.eye(m + 1)[0], counts[1] + np.eye(m + 1)[0]]
-
-    def likelihood(p, c):
-        return float(c @ np.log(np.maximum(p @ law, 1e-300)))
-
-    def gradient(p, c):
-        return law @ (c / np.maximum(p @ law, 1e-300))
-
-    best = [-optimum(lambda p, c=c: -likelihood(p, c), lambda p, c=c: -gradient(p, c), n, rows)
-            for c in moved]  # fmt: skip
-    conditions = [
-        {"type": "eq", "fun": lambda p: np.array([p[:n].sum() - 1, p[n:].sum() - 1])},
-        {"type": "ineq", "fun": lambda p: np.array([(p[n:] - p[:n]) @ values])},
-    ]
-    if len(rows):
-        conditions.append({"type": "ineq", "fun": lambda p: np.append(rows @ p[:n], rows @ p[n:])})
-    together = minimize(
-        lambda p: -sum(likelihood(p[i * n : (i + 1) * n], c) for i, c in enumerate(moved)),
-        np.full(2 * n, 1 / n), bounds=[(0, 1)] * (2 * n), method="SLSQP", constraints=conditions,
-        jac=lambda p: -np.append(gradient(p[:n], moved[0]), gradient(p[n:], moved[1])),
-        options={"maxiter": 800, "ftol": 1e-10},
-    )  # fmt: skip
-    wanted = 2 * (sum(best) + together.fun)
-    # Any slope gives a bound; that of a few lines leaves some of it where samples are far apart.
-    assert 0.7 * wanted <= fall <= wanted + 1e-3
 
 
 GOOD = [6, 3, 1]

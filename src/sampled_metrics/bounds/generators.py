@@ -22,9 +22,9 @@ from ..numerics.distributions import law
 _CELL = 0.75
 #: All ranks are looked at if they have at most so many probabilities. Else all down to the second
 #: number are, then so many per unit of the angle and of the logarithm of the rank.
-_ALL, _EVERY, _ANGLES, _RATIOS = 4_000_000, 4_096, 32, 50
+_ALL, _EVERY, _ANGLES, _RATIOS = 12_000_000, 4_096, 32, 50
 #: Ranks between those looked at are added until what they may hide is small, at most so often.
-_ROUNDS = 6
+_ROUNDS = 4
 #: Rates of geometric distributions that are looked at, and the steepest one, which is rank 1 alone.
 _RATES, _STEEPEST = 1_500, 40.0
 #: Law entries computed at once.

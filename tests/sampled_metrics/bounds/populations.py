@@ -1,0 +1,91 @@
+"""Assumptions on true ranks as their docstrings have them, rank by rank; nothing of the package."""
+
+import itertools
+from functools import lru_cache
+
+import numpy as np
+from scipy.optimize import linprog
+
+
+@lru_cache(maxsize=8)
+def law(m, n, replacement, ranks=None):
+    """P(x negatives above) of m, in row r - 1 for the rank r among n items: draw by draw."""
+    x, above = np.arange(m + 1), np.arange(ranks or n)[:, np.newaxis]
+    found = np.zeros((above.size, m + 1))
+    found[:, 0] = 1.0
+    for before in range(m):
+        out = 0 if replacement else 1
+        hit = np.clip((above - out * x) / (n - 1 - out * before), 0.0, 1.0)
+        found, hits = found * (1.0 - hit), found * hit
+        found[:, 1:] += hits[:, :-1]
+    return found
+
+
+def head(shape, n, m):
+    """How many ranks have fewer than `shape.head` of m negatives above them on average, about."""
+    return min(int(shape.head * n / m), n)
+
+
+def not_negative(shape, n, top):
+    """Rows that a population's product with must not be negative, of the docstring of Shape."""
+    rows = []
+    for r in range(top - 1):
+        rows.append(np.eye(n)[r] - np.eye(n)[r + 1])
+    if np.isfinite(shape.steepness):
+        doublings = [range(2**k - 1, 2 ** (k + 1) - 1) for k in range(20)]
+        doublings = [list(d) for d in doublings if d[-1] < top]
+        for here, deeper in itertools.pairwise(doublings):
+            row = np.zeros(n)
+            row[deeper] = shape.steepness / len(deeper)
+            row[here] = -1.0 / len(here)
+            rows.append(row)
+    return np.array(rows).reshape(-1, n)
+
+
+def kinds(shape, n, top, rates=2_000):
+    """What populations are mixtures of: single ranks, or geometric distributions in the head."""
+    if shape is None or not shape.geometric or top < 2:
+        return np.eye(n)
+    # From even to rank 1 alone, at other rates than the package takes.
+    fall = np.concatenate([[0.0], np.geomspace(1e-3 / top, 37.7, rates), [700.0]])
+    found = np.zeros((fall.size + n - top, n))
+    found[: fall.size, :top] = np.exp(-fall[:, np.newaxis] * np.arange(top))
+    found[fall.size :, top:] = np.eye(n - top)
+    return found / found.sum(axis=1, keepdims=True)
+
+
+def most(values, shape, n, top, equal=None):
+    """The largest mean of values over all populations, and one where it is.
+
+    `equal` is a matrix and what a population's product with it must be.
+    """
+    of = kinds(shape, n, top)
+    rows = np.zeros((0, n)) if shape is None else not_negative(shape, n, top)
+    if shape is not None and shape.geometric:
+        rows = rows[max(top - 1, 0) :]  # they fall anyhow
+    columns, right = [np.ones((len(of), 1))], [np.ones(1)]
+    if equal is not None:
+        columns.append(of @ equal[0])
+        right.append(equal[1])
+    found = linprog(
+        -(of @ values),
+        A_ub=-(rows @ of.T) if len(rows) else None,
+        b_ub=np.zeros(len(rows)) if len(rows) else None,
+        A_eq=np.concatenate(columns, axis=1).T,
+        b_eq=np.concatenate(right),
+        method="highs",
+    )
+    assert found.status == 0, found.message
+    return -found.fun, found.x @ of
+
+
+def some(shape, n, top, rng):
+    """A population that an assumption allows, drawn at random."""
+    return most(rng.normal(size=n) * rng.random(n) ** 3, shape, n, top)[1]
+
+
+def drawn(shape, n, top, rng):
+    """A mixture of three of them, and of an even one."""
+    part = rng.dirichlet(np.full(4, 0.5))
+    parts = [some(shape, n, top, rng) for _ in range(3)]
+    return part[:3] @ parts + part[3] / n
