@@ -225,7 +225,7 @@ def same(rows, table):
     for column in table:
         if pd.api.types.is_numeric_dtype(table[column]) and table[column].dtype != bool:
             given, found = rows[column].to_numpy(float), table[column].to_numpy(float)
-            # What is possible is searched for, to about a percent.
+            # How short a range is depends on how near a fit comes to its optimum.
             close = {"rtol": 0.01, "atol": 2e-4} if column in ("low", "high") else {"rtol": 2e-4}
             assert np.allclose(given, found, equal_nan=True, **({"atol": 1e-6} | close)), column
         else:
