@@ -35,6 +35,8 @@ Frame = Any
 Counts = Mapping[str, NDArray[np.int64]]  # users of each recommender by negatives above their item
 Ends = Mapping[tuple[str, str], Interval]  # by recommender and label of the metric
 Values = Mapping[tuple[str, str, str], float]  # the same, and the correction
+#: From so many users on, bets are learnt from other users, too.
+MANY_USERS = bets._LEARN
 Told = dict[str, Any]  # numbers for the text, as tables.glued takes them
 
 
