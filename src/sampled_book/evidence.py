@@ -749,7 +749,7 @@ def decided(verdicts: pd.DataFrame) -> pd.DataFrame:
         for part, pairs, wrong in zip(share, counts["pairs"], counts["wrong"], strict=True)
     ]
     spelled = pd.Series(words, counts.index).unstack("assumption")
-    return in_order(spelled, "none")
+    return in_order(spelled, "0.0%")
 
 
 def in_order(table: pd.DataFrame, missing: str) -> pd.DataFrame:

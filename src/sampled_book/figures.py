@@ -611,39 +611,31 @@ def shrinking(
     bands: Mapping[str, tuple[ArrayLike, ArrayLike]],
     exact: float,
 ) -> Axes:
-    """Draw both ends of intervals against the number of users, and where they end up.
+    """Draw both ends of intervals against the number of users.
 
     Parameters
     ----------
     ax : matplotlib.axes.Axes
     users : array_like of float, shape (p,)
         On a logarithmic axis.
-    bands : mapping of str to two of array_like, shape (p + 1,)
-        Lower and upper ends under each name; the last of them for infinitely many users, drawn
-        apart at the right edge.
+    bands : mapping of str to two of array_like, shape (p,)
+        Lower and upper ends under each name.
     exact : float
         A black line across.
 
     Examples
     --------
     >>> figure, ax = panels()
-    >>> ax = shrinking(ax, [10, 1_000], {"m = 1": ([0, 1, 2], [9, 7, 5])}, 3.0)
-    >>> [len(line.get_xdata()) for line in ax.lines], ax.get_xticklabels()[-1].get_text()
-    ([2, 2, 2, 2], '∞')
+    >>> ax = shrinking(ax, [10, 1_000], {"m = 1": ([0, 1], [9, 7])}, 3.0)
+    >>> [len(line.get_xdata()) for line in ax.lines]
+    [2, 2, 2]
     >>> plt.close(figure)
     """
-    at = np.asarray(users, dtype=float)
-    end = at[-1] * (at[-1] / at[0]) ** 0.15
-    for i, (name, mark) in enumerate(marks(bands).items()):
-        # Next to each other at the edge, so that none covers another.
-        edge = end * (at[-1] / at[0]) ** (0.03 * i)
-        low, high = (np.asarray(values, dtype=float) for values in bands[name])
-        for j, values in enumerate((high, low)):
-            ax.plot(at, values[:-1], label=name if j == 0 else None, ms=6, **mark)
-        ax.plot([edge, edge], [low[-1], high[-1]], ms=6, **mark)
+    for name, mark in marks(bands).items():
+        for j, values in enumerate(reversed(bands[name])):
+            ax.plot(users, values, label=name if j == 0 else None, ms=6, **mark)
     ax.axhline(exact, color="black", linewidth=2)
     ax.set(xscale="log", xlabel="users")
-    ax.set_xticks([*at, end], [*(f"$10^{{{np.log10(u):.3g}}}$" for u in at), "∞"])
     ax.minorticks_off()
     ax.legend(loc="upper right")
     return ax

@@ -150,7 +150,7 @@ def possible(n_negatives: int, name: str, seed: int = 16) -> dict[str, Any]:
     Parameters
     ----------
     n_negatives : int
-        Drawn with replacement for each user, as in the chapter on what a sample cannot tell.
+        Drawn with replacement for each user, as in the chapter on identification.
     name : str
         Of the metric.
     seed : int

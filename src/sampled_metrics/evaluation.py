@@ -140,11 +140,15 @@ def estimate(
         (both are empty where there is no range); quote: what a sentence may quote, the
         estimate with its standard error where it has no bias and that says all, and else what is
         possible, rounded outwards; and users.
+        Where every user has all negatives, the sampled ranks are the exact ones: the estimate of
+        every metric has no bias, and what is possible is proved by bets for a population that the
+        users are drawn from.
 
         **What a range promises.** Its warrant is "proved": a theorem, for any number of users.
         Let users be drawn at random from a population whose true ranks the assumption allows, for
-        the users of each catalogue size (`n_items`). Let the negatives of each user be drawn independently of those of other users. Then the range
-        holds the population's exact metric in at least 95% of such logs (`confidence`). A range
+        the users of each catalogue size (`n_items`). Let the negatives of each user be drawn
+        independently of those of other users. Then the range holds the population's exact metric in
+        at least 95% of such logs (`confidence`). A range
         whose assumption is "none" also holds for the average over the log's own users, whatever
         their ranks are. Under an assumption it may miss that average more often: the ranks of a
         log's own users need not decrease even if those of their population do. Users may have
@@ -769,9 +773,7 @@ class _Judge:
                         of_users = sample.values(parts)
                         logs[place] = sum(n @ np.log(v - less) for v, n in of_users)
                 ones = np.ones(logs.size, dtype=np.int64)
-                found[a, b] = bets.Evidence(
-                    ones, sums.slope, sums.mean, logs, float(users), ones * weight / logs.size
-                )
+                found[a, b] = bets.Evidence.of(ones, sums.slope, sums.mean, logs, users, weight)
         return found
 
     def _users_needed(
@@ -789,7 +791,7 @@ class _Judge:
                     middle = np.sqrt(low * high)
                     enough = one.against(1, 0.0, middle) >= self.wanted
                     low, high = (low, middle) if enough else (middle, high)
-                users = max(int(np.ceil(one.users * high)), int(one.users) + 1)
+                users = max(int(np.ceil(one.users[0] * high)), int(one.users[0]) + 1)
                 found[pair] = min(users, found.get(pair, users))
         return found
 
@@ -1161,7 +1163,7 @@ class _Sample:
             found = self.values({recommender: worth})
             logs[bet] = sum(float(counts @ np.log(values)) for values, counts in found)
         mean = made.certificates @ self.share(recommender)
-        return bets.Evidence.of(made, mean, logs, float(users))
+        return bets.Evidence.of(made.sign, made.slope, mean, logs, users)
 
     def share(self, recommender: str) -> FloatArray:
         """The share of a recommender's users, each shared among its rows, by kind."""
@@ -1237,8 +1239,14 @@ class _Sample:
             for name in left:
                 whose = f"the ranks of {shortened(name)}"
                 try:
+                    evidence = self.evidence(made, name)
+                    if self.alone:
+                        wanted = identification.need(confidence)
+                        rows, counts = self.betted, self.counts[name]
+                        more = bets.learnt(parts, assumed, wanted, rows, counts)
+                        evidence = evidence.with_(more, 0.5)
                     found[name] = identification.left(
-                        self.evidence(made, name),
+                        evidence,
                         confidence,
                         parts.span(self.share(name)),
                         assumed,

@@ -280,7 +280,11 @@ def interval(
     made = bets.build(parts, shape, need(confidence), scale * total)
     # A user's mean over positions has a logarithm of at least the mean logarithm.
     logs = np.log(made.values(rows)) @ (many / parts.kinds[rows.kind, 1])
-    evidence = bets.Evidence.of(made, made.certificates @ parts.share, logs, scale * total)
+    mean = made.certificates @ parts.share
+    evidence = bets.Evidence.of(made.sign, made.slope, mean, logs, scale * total)
+    if all(of.n_relevant == 1 for _, of, _ in classes):
+        more = bets.learnt(parts, shape, need(confidence), rows, many)
+        evidence = evidence.with_(more, 0.5)
     return Interval(
         *left(evidence, confidence, parts.span(), shape), float(confidence), assumption_name(shape)
     )

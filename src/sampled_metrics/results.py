@@ -211,13 +211,13 @@ class Estimates(Result):
     >>> found = sm.estimate("bundled", ["auc"])
     >>> found
     recommender  metric  reported  estimate  standard_error  possible        quote
-    X            auc       0.8920    0.8920          0.0020  0.887 to 0.897  0.8920 ± 0.0020
-    Y            auc       0.8522    0.8522          0.0024  0.846 to 0.858  0.8522 ± 0.0024
-    Z            auc       0.7481    0.7481          0.0033  0.738 to 0.758  0.7481 ± 0.0033
+    X            auc       0.8920    0.8920          0.0020  0.885 to 0.899  0.8920 ± 0.0020
+    Y            auc       0.8522    0.8522          0.0024  0.844 to 0.860  0.8522 ± 0.0024
+    Z            auc       0.7481    0.7481          0.0033  0.737 to 0.759  0.7481 ± 0.0033
     possible: no assumption on the ranks; proved
     >>> row = found.to_latex().splitlines()[4].split(" & ")
     >>> row[5:8]
-    ['0.887 to 0.897', 'none', 'proved']
+    ['0.885 to 0.899', 'none', 'proved']
     """
 
     @property

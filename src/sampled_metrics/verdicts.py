@@ -208,8 +208,9 @@ def verdict(
     probabilities from it are exact where the estimator's values are multiples of one number, as
     those of Recall and AUC are, and of one, two or a few users, whose differences are all listed.
     Elsewhere, and where the difference is nearly normal, they are right to about 0.001. An
-    exception are values of very different sizes for tens of users: with "rank estimate", at most
-    ten negatives and items that are mostly last, we found errors of up to 0.4.
+    exception are values of very different sizes for more than about fifty users: with "rank
+    estimate", five to twenty negatives and items that are mostly last, simulated evaluations
+    differed by up to 0.007 with 170 users, and by up to 0.2 with 300.
 
     Parameters
     ----------

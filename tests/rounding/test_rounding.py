@@ -284,3 +284,59 @@ def test_the_source_compiles_once(bits, tmp_path):
     first = made.stat().st_mtime_ns
     assert run.library(tmp_path).stat().st_mtime_ns == first
     assert [path.name for path in Path(tmp_path).iterdir()] == [made.name]
+
+
+@pytest.fixture
+def runs(monkeypatch, tmp_path):
+    """A function that runs the loop, and the runs of pytest that it began with what they were."""
+    begun, ends = [], {}
+
+    def run_tests(command, env, **_):
+        kernel, seed = env["OPENBLAS_CORETYPE"], env["ROUNDING_SEED"]
+        begun.append(f"{kernel}-{seed}")
+        (margins,) = (each for each in command if each.startswith("--margins="))
+        code, notes = ends.get(begun[-1], (0, '["a::one", {"a.py:3": 0.25}]\n'))
+        folder = Path(margins.removeprefix("--margins="))
+        assert folder.name == begun[-1]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "main.jsonl").write_text(notes)
+        return subprocess.CompletedProcess(command, code)
+
+    def of(*arguments, **ended):
+        begun.clear()
+        ends.clear()
+        ends.update({name.replace("_", "-"): each for name, each in ended.items()})
+        monkeypatch.setattr(sys, "argv", ["loop", *arguments])
+        return loop.main(), list(begun)
+
+    monkeypatch.setattr(loop, "BUILD", tmp_path)
+    monkeypatch.setattr(loop, "digest", lambda: "0" * 12)
+    monkeypatch.setattr(loop, "variables", lambda seed: {"ROUNDING_SEED": str(seed)})
+    monkeypatch.setattr(loop.subprocess, "run", run_tests)
+    return of
+
+
+def test_the_loop_goes_on_where_it_was_stopped(runs, capsys):
+    both = ["Haswell-1", "Nehalem-1", "Haswell-2", "Nehalem-2"]
+    some = "--seeds", "1,2"
+    assert runs(*some, Haswell_2=(2, "")) == (2, both[:3])  # stopped by hand
+    assert runs(*some, Haswell_2=(1, '["a::one", {}]\n')) == (1, both[2:])
+    assert "FAILED: Haswell, seed 2" in capsys.readouterr().out
+    assert runs(*some) == (0, ["Haswell-2"])
+    assert runs(*some) == (0, [])
+    assert "1 comparisons with a tolerance in 4 runs; in 0" in capsys.readouterr().out
+    assert runs(*some, "--kernels", "Zen") == (0, ["Zen-1", "Zen-2"])
+    assert runs(*some, "--", "tests/other.py") == (0, both)  # other tests have not passed yet
+
+
+def test_all_seeds_and_both_kernels_are_asked_for(runs):
+    assert len(set(runs()[1])) == 32
+
+
+def test_a_margin_above_a_third_fails_and_so_does_a_run_without_tests(runs, capsys):
+    one = "--seeds", "1", "--kernels", "Haswell"
+    wide = '["a::one", {"a.py:3": 0.5}]\n'
+    assert runs(*one, Haswell_1=(0, wide))[0] == 1
+    assert "in 1 the largest error is above a third" in capsys.readouterr().out
+    assert runs(*one, "--", "tests/none.py", Haswell_1=(5, ""))[0] == 1
+    assert "FAILED: Haswell, seed 1" in capsys.readouterr().out

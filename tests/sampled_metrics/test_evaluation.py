@@ -12,7 +12,6 @@ from scipy import stats
 from sampled_book.bundled_log import simulate
 from sampled_book.datasets import bundled_ranks
 from sampled_metrics import Protocol, _ranges, estimators, evaluation, identification, metric
-from sampled_metrics.bounds import bets
 from sampled_metrics.evaluation import ESTIMATORS, FITTED, UNKNOWN
 from sampled_metrics.identification import Shape
 from sampled_metrics.io import grids, lists, logs
@@ -774,7 +773,7 @@ def test_exact_ranks_are_read_as_they_are(monkeypatch):
         (evaluation, "_is_exact"),
         (evaluation, "law"),
         (evaluation.corrections, "by_name"),
-        (bets, "partition"),
+        (evaluation._Sample, "possible"),
     ):
         monkeypatch.setattr(module, name, refused)
     names = ["recall@10", "ndcg@10", "ap", "auc"]

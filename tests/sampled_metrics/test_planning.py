@@ -11,6 +11,7 @@ from operator import mul
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import gammaln, xlogy
 
 from sampled_book.enumeration import exact_law
 from sampled_metrics import Protocol, RelevantSets, estimators, metric, planning
@@ -248,6 +249,33 @@ def test_few_users_with_values_of_very_different_sizes(
     right = ahead if found.exact > 0 else 1 - ahead - level
     # Sums whose terms cancel, or nearly, are told from level ones to a share of their terms only.
     assert (found.probability, found.ties) == pytest.approx((right, level), abs=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "of", "first", "second"),
+    [("rank estimate", "rr", 9295, 7092), ("rank estimate", "ap", 8620, 8730)],
+)
+def test_tens_of_users_with_values_of_very_different_sizes(
+    name: str, of: str, first: int, second: int
+) -> None:
+    # Twelve users at one rank: how many of them have each sampled rank is multinomial.
+    users, protocol = 12, Protocol(10_000, 5)
+    estimator = estimators.by_name(name, of, protocol)
+    ways = [each for each in product(range(users + 1), repeat=5) if sum(each) <= users]
+    many = np.array([(*each, users - sum(each)) for each in ways])
+    coefficients = gammaln(users + 1) - gammaln(many + 1).sum(axis=1)
+    ours, theirs = (
+        np.exp(coefficients + xlogy(many, protocol.pmf([rank])[0]).sum(axis=1))
+        for rank in (first, second)
+    )
+    sums = many @ estimator.values
+    order = np.argsort(sums)
+    below = np.append(0.0, np.cumsum(theirs[order]))
+    ahead = ours @ below[np.searchsorted(sums[order], sums - 1e-11 * sums)]
+    level = ours @ below[np.searchsorted(sums[order], sums + 1e-11 * sums)] - ahead
+    found = verdict([first] * users, [second] * users, estimator)
+    right = ahead if found.exact > 0 else 1 - ahead - level
+    assert (found.probability, found.ties) == pytest.approx((right, level), abs=1e-3)
 
 
 def test_no_more_than_one_copy_of_the_given_users_is_needed_where_one_is_enough() -> None:

@@ -29,7 +29,7 @@ def printed(mass, protocol, names, digits=15):
 
 
 def test_the_two_ends_of_the_book():
-    # In exact fractions: chapter "What the sample cannot tell".
+    # In exact fractions: chapter "Identification intervals".
     mass = np.zeros(50)
     mass[[0, 10, 49]] = 3 / 200, 2401 / 2600, 4 / 65
     protocol = Protocol(50, 2)

@@ -66,7 +66,7 @@ def test_tables_of_results_are_rounded_outwards(low, high, three, four):
     rows = {**some, "reported": [0.25], "possible_low": [low], "possible_high": [high]}
     for text in shown_as(rows | {"quote": [""], "users": [9]}, Estimates, {}):
         assert " to ".join(three) in text
-    pair = {"first": ["A"], "second": ["B"], "reported": [0.25], "estimate": [0.25], "rung": [""]}
+    pair = {"first": ["A"], "second": ["B"], "reported": [0.25], "estimate": [0.25]}
     pair |= {"standard_error": [0.25], "possible_low": [-high], "possible_high": [high]}
     pair |= {"verdict": ["unknown"], "steepness": [np.nan], "likely": [""], "shown": [0.25]}
     pair |= {"users_needed": [7], "negatives_needed": [""]}

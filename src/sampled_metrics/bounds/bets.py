@@ -61,6 +61,10 @@ GUESSES = (
     (1.0, 1.5, 0.6),
     (1.0, 2.5, 0.99),
 )
+#: With so many users bets are made on learnt distributions too: on stretches of these shares of the
+#: users, all but the first.
+_LEARN = 50_000
+_PARTS = np.diff([0.0, *(1.3 ** np.arange(-6.0, 1.0))])
 #: Of a law that is learnt from half of the users so many users are of one that is guessed.
 _GUESSED = 3.0
 #: Catalogue sizes that differ by at most this factor, positions and numbers of relevant items by
@@ -490,6 +494,55 @@ def refutations(
     ]
 
 
+def learnt(
+    parts: Partition, shape: Shape | None, need: float, rows: Rows, counts: FloatArray
+) -> Evidence | None:
+    """Bets of many users, each with one row, on distributions that are learnt from other users.
+
+    The guesses are never quite right, and the more users there are, the more that costs. So the
+    users are put in a random order. Bets on a stretch of it are made for the distribution of those
+    before. Nothing of the stretch was looked at, so their product is one bet. The order has a fixed
+    seed, so that a log always gives the same answer.
+
+    Parameters
+    ----------
+    parts : Partition
+    shape : Shape or None
+    need : float
+        Logarithm of the e-value that is wanted.
+    rows : Rows
+    counts : ndarray of float, shape (rows,)
+
+    Returns
+    -------
+    Evidence or None
+        None of fewer than `_LEARN` users, or where the metric does not depend on the rank.
+    """
+    if not parts.parts or counts.sum() < _LEARN:
+        return None
+    rng = np.random.default_rng(0)
+    stretches = rng.multinomial(np.floor(counts + rng.random(counts.size)).astype(np.int64), _PARTS)
+    past = np.cumsum(stretches, axis=1)[:, :-1]
+    laws = []
+    for one, seen in zip(parts.parts, rows.seen(parts), strict=True):
+        prior = _GUESSED * _guess(one.generators(None), *GUESSES[0])
+        laws.append(prior + (seen.mean @ past[seen.rows]).T)
+    laws = [each / each.sum(axis=1, keepdims=True) for each in laws]
+    target = need / float(counts.sum())
+    fits = _Building(parts, shape, target, laws, (1,)).fits()
+    made = _Building(parts, shape, target, fits, (1, -1))
+    found = made.certified(made.slopes())
+    logs, stretch = np.log(found.values(rows)), np.tile(np.arange(1, len(_PARTS)), 2)
+    users = stretches.sum(axis=0)[stretch].astype(float)
+    inside = stretches[:, stretch].T
+    share = np.stack([np.bincount(rows.kind, each, len(parts.kinds)) for each in inside])
+    mean = (found.certificates * share).sum(axis=1) / np.maximum(users, 1.0)
+    same = np.zeros(users.size)
+    return Evidence(
+        found.sign, found.slope, mean, (logs * inside).sum(axis=1), users, same.astype(int), same
+    )
+
+
 class _Building:
     """The fits of all guesses, sides and parts."""
 
@@ -579,6 +632,11 @@ class _Building:
             values += prices @ self.found[g].falls[:, used]
             price += share * values.max(axis=1)
         return growth, price
+
+    def fits(self) -> list[FloatArray]:
+        """The distributions within the assumption that are nearest to those given."""
+        none = np.zeros(self.sign.size)
+        return [laws / self._solve(g, none)[0] for g, laws in enumerate(self.laws)]
 
     def certified(self, slope: FloatArray) -> Bets:
         """The bets of some slopes, with certificates over all generators."""
@@ -684,38 +742,53 @@ class Evidence:
         A user's bet is expected to be at most the mean, plus `sign` times slope times the value.
     logs : ndarray of float, shape (bets,)
         Sum over users of the logarithm of the bet.
-    users : float
-    weight : ndarray of float, shape (bets,)
-        Fixed beforehand; those of a sign sum to 1 or less.
+    users : ndarray of float, shape (bets,)
+        How many there are, so that bets on several parts of the users can be multiplied.
+    group : ndarray of int, shape (bets,)
+        Those of a sign and a group are multiplied, and what groups win is averaged.
+    log_weight : ndarray of float, shape (bets,)
+        Fixed beforehand. Multiplied over a group and then added up, weights are 1 or less.
     """
 
     sign: IntArray
     slope: FloatArray
     mean: FloatArray
     logs: FloatArray
-    users: float
-    weight: FloatArray
+    users: FloatArray
+    group: IntArray
+    log_weight: FloatArray
 
     @classmethod
     def of(
-        cls, bets: Bets, mean: FloatArray, logs: FloatArray, users: float, weight: float = 1.0
+        cls,
+        sign: IntArray,
+        slope: FloatArray,
+        mean: FloatArray,
+        logs: FloatArray,
+        users: float,
+        weight: float = 1.0,
     ) -> Evidence:
-        """Of bets for and against, as many of each."""
-        return cls(
-            bets.sign, bets.slope, mean, logs, users, np.full(logs.size, 2.0 * weight / logs.size)
-        )
+        """Of bets on the same users, as many of each sign, with equal weights."""
+        share = weight / max(int((sign == sign[0]).sum()), 1)
+        size, group = logs.size, np.arange(logs.size)
+        weights = np.full(size, np.log(share))
+        return cls(sign, slope, mean, logs, np.full(size, float(users)), group, weights)
 
-    def with_(self, other: Evidence | None) -> Evidence:
-        """These bets and others on the same users."""
+    def with_(self, other: Evidence | None, part: float | None = None) -> Evidence:
+        """These bets and others, which have so large a part if any is given."""
         if other is None:
             return self
+        own, its = (0.0, 0.0) if part is None else (np.log1p(-part), np.log(part))
+        first = int(self.group.max(initial=-1)) + 1
+        of_group = np.bincount(self.group)[self.group], np.bincount(other.group)[other.group]
         return Evidence(
-            np.append(other.sign, self.sign),
-            np.append(other.slope, self.slope),
-            np.append(other.mean, self.mean),
-            np.append(other.logs, self.logs),
-            self.users,
-            np.append(other.weight, self.weight),
+            np.append(self.sign, other.sign),
+            np.append(self.slope, other.slope),
+            np.append(self.mean, other.mean),
+            np.append(self.logs, other.logs),
+            np.append(self.users, other.users),
+            np.append(self.group, first + other.group),
+            np.append(self.log_weight + own / of_group[0], other.log_weight + its / of_group[1]),
         )
 
     def against(self, sign: int, value: float, times: float = 1.0) -> float:
@@ -724,7 +797,9 @@ class Evidence:
         most = self.mean[of] + sign * self.slope[of] * value
         if (most <= 0).any():  # no bet has such an expectation
             return np.inf
-        wealth = times * (self.logs[of] - self.users * np.log(most)) + np.log(self.weight[of])
+        won = times * (self.logs[of] - self.users[of] * np.log(most)) + self.log_weight[of]
+        groups, group = np.unique(self.group[of], return_inverse=True)
+        wealth = np.bincount(group.ravel(), won, groups.size)
         best = wealth.max()
         return float(best + np.log(np.exp(wealth - best).sum()))
 

@@ -22,11 +22,11 @@ from ..numerics.distributions import law
 _CELL = 0.75
 #: All ranks are looked at if they have at most so many probabilities. Else all down to the second
 #: number are, then so many per unit of the angle and of the logarithm of the rank.
-_ALL, _EVERY, _ANGLES, _RATIOS = 4_000_000, 4_096, 32, 50
+_ALL, _EVERY, _ANGLES, _RATIOS = 12_000_000, 4_096, 32, 50
 #: Ranks between those looked at are added until what they may hide is small, at most so often.
-_ROUNDS = 6
+_ROUNDS = 4
 #: Rates of geometric distributions that are looked at, and the steepest one, which is rank 1 alone.
-_RATES, _STEEPEST = 1_500, 40.0
+_RATES, _STEEPEST = 3_000, 40.0
 #: Law entries computed at once.
 _BLOCK = 1 << 22
 
@@ -249,7 +249,7 @@ class Generators:
                 np.searchsorted(self.last[: self.spread], chosen[chosen < self.top]), found
             )
         else:
-            found = np.append(np.arange(0, self.spread, 24), found)
+            found = np.append(np.arange(0, self.spread, 48), found)
         likely = self.laws.argmax(axis=0)  # so that no knot is impossible
         return np.unique(np.concatenate([found, likely]))
 

@@ -26,6 +26,10 @@ _NEARLY_NORMAL = 2e-3
 _POINTS, _LEAST, _MOST = 1 << 22, 1 << 12, 1 << 15
 #: Sums of some of the draws that are listed one by one, and how likely all are that are left out.
 _LISTED, _LEFT_OUT = 1 << 18, 1e-13
+#: Sums that are listed where they are joined, at least, times the draws and their values, at most.
+_JOINED, _WORK = 1 << 10, 1 << 22
+#: Probability near 0, beyond what is around, from which on a lattice may be too coarse.
+_UNRESOLVED = 5e-3
 #: Lattice spacings to try between two values that are neighbours.
 _PARTS = np.arange(1, 65)
 
@@ -99,10 +103,10 @@ class Differences:
         """Probabilities that the sum of `times` as many draws is above 0, and that it is 0.
 
         Of few draws all sums are listed. Of more, by the distribution itself on a lattice that
-        holds all values. Values that lie on none are
-        rounded to a fine one such that the mean stays: opposite values still cancel. Where many
-        draws make the sum nearly normal, by Edgeworth's series instead, over the middle of a
-        lattice's steps if it has any.
+        holds all values. Values that lie on none are rounded to a fine one such that the mean
+        stays: opposite values still cancel. Where much is so near 0 that the lattice may not tell
+        its sign, sums are listed again, neighbours as one. Where many draws make the sum nearly
+        normal, by Edgeworth's series instead, over the middle of a lattice's steps if it has any.
         """
         mean, variance, third, fourth = (self.cumulants * times).tolist()
         values, laws = self._atoms
@@ -139,22 +143,36 @@ class Differences:
         whole = np.maximum(law[at], 0.0)
         zero = -start if 0 <= -start < length else length - 1
         above, tie = float(whole[max(1 - start, 0) :].sum()), float(whole[zero])
-        if rounding:  # what is at 0 by rounding alone is as much as around it, half on either side
+        if rounding:
+            # Many sums that are level, or that the lattice cannot tell from level ones.
+            wide = 2 + int((added + taken) / 2)
+            middle = whole[max(zero - wide, 0) : zero + wide + 1]
+            around = whole[max(zero - 16 - 4 * wide, 0) : zero + 17 + 4 * wide]
+            if middle.sum() - middle.size * np.median(around) > _UNRESOLVED:
+                listed = self._listed(times, joined=True)
+                if listed is not None:
+                    return listed
+            # What is at 0 by rounding alone is as much as around it, half on either side.
             near = np.delete(whole[max(zero - 16, 0) : zero + 17], min(zero, 16))
             by_chance = min(float(np.median(near)), tie)
             above, tie = above + by_chance / 2, tie - by_chance
         return min(above, 1.0), max(min(tie, 1.0 - above), 0.0)
 
-    def _listed(self, times: float) -> tuple[float, float] | None:
+    def _listed(self, times: float, joined: bool = False) -> tuple[float, float] | None:
         """The same from all sums of the draws, or None where these are too many.
 
         The draws are divided in two, those that are added and those that are taken away if there
         are both, and the sums of either part are listed. That takes values of any two sizes apart,
-        such as 1/2 and 1/5,000, which no lattice with some thousand points does.
+        such as 1/2 and 1/5,000, which no lattice with some thousand points does. Where neighbouring
+        sums may be `joined`, so that all are about as likely, there may be more draws.
         """
         counts = times * self.counts
         many = np.abs(counts).round()
-        if many.sum() > np.log2(_LISTED) or (np.abs(many - np.abs(counts)) > 1e-9).any():
+        if (np.abs(many - np.abs(counts)) > 1e-9).any():
+            return None
+        different = int((np.abs(self.counts) @ self.laws > _NEVER).sum())
+        most = int(_WORK / (many.sum() * different)) if joined else 0
+        if most < _JOINED if joined else many.sum() > np.log2(_LISTED):
             return None
         rows = np.repeat(np.arange(many.size), many.astype(int))
         second = counts[rows] < 0
@@ -165,10 +183,12 @@ class Differences:
             part = np.zeros(1), np.zeros(1), np.ones(1)
             for row in rows[side].tolist():
                 happens = self.laws[row] > _LEFT_OUT / self.values.size
-                if part[0].size * np.count_nonzero(happens) > _LISTED:
+                if not joined and part[0].size * np.count_nonzero(happens) > _LISTED:
                     return None
                 values = np.sign(counts[row]) * self.values[happens]
                 part = _added(part, values, self.laws[row, happens])
+                if joined:
+                    part = _joined(*part, most)
             parts.append(part)
         (one, size, chance), (other, _, weight) = parts
         other, below = -other[::-1], np.append(0.0, np.cumsum(weight[::-1]))
@@ -210,6 +230,22 @@ def _added(
     chances = np.add.reduceat(chances, starts)
     kept = chances > _LEFT_OUT / chances.size
     return sums[kept], sizes[kept], chances[kept]
+
+
+def _joined(
+    sums: FloatArray, sizes: FloatArray, chances: FloatArray, most: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Sums of which neighbours are one, their mean, if together less likely than one in `most`."""
+    if sums.size <= most:
+        return sums, sizes, chances
+    heavy = chances * most >= 1.0
+    group = np.floor(np.cumsum(chances) * most)
+    new = (np.diff(group, prepend=-1.0) != 0) | heavy | np.append(False, heavy[:-1])
+    starts = np.flatnonzero(new)
+    total = np.add.reduceat(chances, starts)
+    alone = np.diff(np.append(starts, sums.size)) == 1
+    means = np.where(alone, sums[starts], np.add.reduceat(sums * chances, starts) / total)
+    return means, np.maximum.reduceat(sizes, starts), total
 
 
 def tabulated(
