@@ -77,6 +77,8 @@ SUM_NEED, _TAKEN, _LEFT = 0.15, 0.75, 0.95
 _SLOPES, _FITS, _MORE = 4, 3, 30
 #: How near its optimum a fit comes, and how much of a user's need a certificate may lose.
 _NEAR, _SLACK = 0.01, 0.02
+#: Entries of tied rows that are held at once.
+_BLOCK = 1 << 18
 #: Nearer to its optimum rounding lets no fit come.
 _ROUNDING = 3e-11
 
@@ -302,7 +304,28 @@ class Rows:
 
     def _of_part(self, parts: Partition, g: int) -> _Seen:
         one, rows = parts.parts[g], np.flatnonzero(parts.part[self.kind] == g)
-        entries = np.flatnonzero(parts.part[self._entries] == g)
+        if self._starts is None or self._share is None:
+            return _Seen(rows, self._given(parts, one, rows).T)
+        ends = np.append(self._starts[1:], self._entries.size)
+        many = (ends - self._starts)[rows]
+        mean = np.empty((rows.size, knots(one.m).size))
+        least, kept = np.flatnonzero((many > 2) & one.replacement), []
+        cuts = np.searchsorted(np.cumsum(many), np.arange(_BLOCK, many.sum(), _BLOCK))
+        for block in filter(len, np.split(np.arange(rows.size), cuts)):
+            starts = np.cumsum(many[block]) - many[block]
+            entries = np.repeat(self._starts[rows[block]] - starts, many[block])
+            entries += np.arange(entries.size)
+            found = self._given(parts, one, entries)
+            shares = self._share[entries, np.newaxis]
+            mean[block] = np.add.reduceat(found * shares, starts, axis=0)
+            kept.append(found[np.repeat(np.isin(block, least), many[block])])
+        if not least.size:
+            return _Seen(rows, mean.T)
+        begin = np.cumsum(many[least]) - many[least]
+        return _Seen(rows, mean.T, least, np.concatenate(kept).T, begin)
+
+    def _given(self, parts: Partition, one: Part, entries: IntArray) -> FloatArray:
+        """What entries of a part give to its knots; (entries, knots)."""
         of = parts.kinds[self._entries[entries]]
         x, negatives, pools = self._x[entries], of[:, 0], of[:, 3] - of[:, 1]
         found = np.empty((entries.size, knots(one.m).size))
@@ -316,17 +339,7 @@ class Rows:
                 sizes, size = np.unique(pools[some], return_inverse=True)
                 kept = law(above, sizes, one.pool, one.replacement)
                 found[some] = (kept @ each[: above + 1])[size.ravel()]
-        if self._starts is None or self._share is None:
-            return _Seen(rows, found.T)
-        starts = np.searchsorted(entries, self._starts[rows])
-        mean = np.add.reduceat(found * self._share[entries, np.newaxis], starts, axis=0)
-        many = np.diff(starts, append=entries.size)
-        if not one.replacement or many.max(initial=0) <= 2:
-            return _Seen(rows, mean.T)
-        several = np.flatnonzero(many > 2)
-        kept = np.repeat(many > 2, many)
-        begin = np.cumsum(many[several]) - many[several]
-        return _Seen(rows, mean.T, several, found[kept].T, begin)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
