@@ -345,7 +345,7 @@ def compare(
 
     Each verdict is a bet against "A is at most B" that has won enough. Its warrant is "proved", for
     any number of users. A bet adds up a function of the user's sampled rank with A and one of the
-    rank with B (:class:`sampled_metrics.bounds.bets.Sums`), so the two ranks may depend on each
+    rank with B (``sampled_metrics.bounds.bets``), so the two ranks may depend on each
     other in any way, and the two recommenders may be scored on the same negatives. Negatives of
     different users must be drawn independently. A verdict is a range of possible differences that
     does not hold 0. All ranges and verdicts of a comparison hold together in at least 95% of the

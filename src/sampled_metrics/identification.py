@@ -3,7 +3,8 @@
 A sample of negatives shows the distribution of the sampled rank, q = p P, and not the distribution
 p of the true ranks; many p have the same q, or one that the observed sample does not contradict.
 What is assumed of p narrows the range of its metric: nothing, or a :class:`Shape` near the top,
-where the sample shows little. The ranges have a finite-sample proof: :mod:`sampled_metrics.bounds`.
+where the sample shows little. The ranges have a finite-sample proof:
+``sampled_metrics.bounds.bets``.
 """
 
 from __future__ import annotations
@@ -187,7 +188,7 @@ def interval(
     in at least 95% of the samples, for every N and every such population. If nothing is assumed,
     it also holds the mean metric of these very users, whatever their true ranks are.
 
-    Proof: :mod:`sampled_metrics.bounds.bets` bets against every value outside the interval, by
+    Proof: ``sampled_metrics.bounds.bets`` bets against every value outside the interval, by
     functions of the sampled rank that were fixed before the sample was looked at. For a value that
     is the true one, or further from the interval, the expectation of what is left of 1 is at most
     1, so that by Markov's inequality it exceeds 40.8 in at most 2.45% of the samples. Each end is
@@ -272,7 +273,7 @@ def interval(
             kinds.append((of.n_negatives, of.n_relevant, j + 1, int(of.n_items)))
             weights.append(scale * of_class)
     parts = bets.partition(np.array(kinds), np.array(weights), metric, classes[0][1].replacement)
-    check_shape(parts, shape)
+    _check_shape(parts, shape)
     rows, many = bets.Rows(np.concatenate(kind), np.concatenate(x)), np.concatenate(seen)
     if all(of.n_relevant == 1 for _, of, _ in classes):
         (against,) = bets.refutations(parts, shape, rows, [many])
@@ -303,6 +304,17 @@ def left(
     ------
     IncompatibleError
         If none is left even at the confidence with which an assumption is refuted.
+
+    Examples
+    --------
+    >>> kinds, users = np.array([[9, 1, 1, 50]]), 100.0
+    >>> parts = bets.partition(kinds, np.array([users]), parsed("recall@25"), replacement=True)
+    >>> made = bets.build(parts, None, need(0.95), users)
+    >>> first = bets.Rows(np.array([0]), np.array([0]))  # all are above their negatives
+    >>> logs, mean = users * np.log(made.values(first)[:, 0]), made.certificates @ parts.share
+    >>> evidence = bets.Evidence.of(made.sign, made.slope, mean, logs, users)
+    >>> [round(end, 2) for end in left(evidence, 0.95, parts.span(), None)]
+    [0.9, 1.0]
     """
     for level in (confidence, 1.0 - REFUTED):
         (least, most), wanted = span, need(level)
@@ -313,7 +325,7 @@ def left(
     raise IncompatibleError(f"{whose} contradict {_why(shape)}: p-value at most {REFUTED:g}")
 
 
-def check_shape(parts: bets.Partition, shape: Shape | None) -> None:
+def _check_shape(parts: bets.Partition, shape: Shape | None) -> None:
     """Refuse an assumption on other relevant items than the best."""
     _, relevant, position, _ = parts.kinds[parts.part >= 0].T
     if shape is not None and (position > 1).any():

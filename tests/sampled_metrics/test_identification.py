@@ -194,7 +194,8 @@ def ends_of(samples, kinds, share, of, shape):
     made, ends = bets.build(parts, shape, need(0.95), users), []
     values = np.log(made.values(rows))
     for sample in samples:
-        evidence = bets.Evidence.of(made, made.certificates @ parts.share, values @ sample, users)
+        mean = made.certificates @ parts.share
+        evidence = bets.Evidence.of(made.sign, made.slope, mean, values @ sample, users)
         try:
             ends.append(identification.left(evidence, 0.95, parts.span(), shape))
         except identification.IncompatibleError:

@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from sampled_metrics import identification
 from sampled_metrics._threads import one_thread
+from sampled_metrics.bounds import bets
 from sampled_metrics.numerics import mixtures
 from sampled_metrics.protocol import Protocol
 
@@ -33,8 +34,8 @@ def test_an_interval_is_solved_on_one_thread(monkeypatch: pytest.MonkeyPatch) ->
         seen.extend(threads())
         return likeliest(*given)
 
-    monkeypatch.setattr(identification, "likeliest", noted)
-    identification.interval([60, 30, 10], Protocol(50, 2), "recall@10")
+    monkeypatch.setattr(bets, "likeliest", noted)
+    identification.interval([61, 30, 10], Protocol(51, 2), "recall@10")
     assert set(seen) == {1}
     assert set(threads()) == {2}
 

@@ -221,7 +221,7 @@ def expectations(laws, kinds, made, truth):
     for x, chance in outcomes(laws):
         logs = np.log(made.values(bets.Rows(kinds, x))).sum(axis=1)
         mean = made.certificates[:, kinds].mean(axis=1)
-        evidence = bets.Evidence.of(made, mean, logs, float(users))
+        evidence = bets.Evidence.of(made.sign, made.slope, mean, logs, float(users))
         found += chance * np.exp([evidence.against(sign, truth) for sign in (1, -1)])
     return found
 
@@ -451,13 +451,14 @@ def test_bets_under_several_assumptions_are_added_up():
 def test_an_end_is_where_bets_have_won_what_each_of_two_sides_needs(confidence):
     evidence = bets.Evidence(
         np.array([1, 1, -1]), np.array([0.4, 1.5, 0.7]), np.array([0.96, 0.9, 1.3]),
-        np.array([8.0, 14.0, 3.0]), 60.0, np.array([0.75, 0.25, 0.5]),
+        np.array([8.0, 14.0, 3.0]), np.full(3, 60.0), np.arange(3),
+        np.log([0.75, 0.25, 0.5]),
     )  # fmt: skip
     low, high = identification.left(evidence, confidence, (0.0, 1.0), None)
     for sign, end in ((1, low), (-1, high)):
         of = evidence.sign == sign
         price = evidence.mean[of] + sign * evidence.slope[of] * end
-        wealth = evidence.weight[of] @ (np.exp(evidence.logs[of]) / price**60)
+        wealth = np.exp(evidence.log_weight[of]) @ (np.exp(evidence.logs[of]) / price**60)
         assert 0 < end < 1
         assert wealth == pytest.approx(2.0 / (0.98 * (1.0 - confidence)), rel=1e-6)
         # A bet on the other side of the end has won more, and one inside less.
