@@ -501,8 +501,10 @@ def learnt(
 
     The guesses are never quite right, and the more users there are, the more that costs. So the
     users are put in a random order. Bets on a stretch of it are made for the distribution of those
-    before. Nothing of the stretch was looked at, so their product is one bet. The order has a fixed
-    seed, so that a log always gives the same answer.
+    before. Nothing of the stretch was looked at, so their product is one bet, if the users are
+    drawn from a population. Under an assumption no more is promised. If nothing is assumed, a range
+    also holds for users whose ranks are fixed, and then the mean metric of a stretch is not that of
+    all users. The order has a fixed seed, so that a log always gives the same answer.
 
     Parameters
     ----------
@@ -516,9 +518,10 @@ def learnt(
     Returns
     -------
     Evidence or None
-        None of fewer than `_LEARN` users, or where the metric does not depend on the rank.
+        None of fewer than `_LEARN` users, if nothing is assumed, or if the metric does not depend
+        on the rank.
     """
-    if not parts.parts or counts.sum() < _LEARN:
+    if shape is None or not parts.parts or counts.sum() < _LEARN:
         return None
     rng = np.random.default_rng(0)
     stretches = rng.multinomial(np.floor(counts + rng.random(counts.size)).astype(np.int64), _PARTS)
