@@ -77,8 +77,6 @@ ONCE = {
     "test_what_help_and_pages_show_works_as_pasted",
     "test_a_table_fits_a_terminal",
     "test_compare_says_what_a_verdict_stands_on_before_its_numbers",
-    "test_ends_of_catalogues_of_several_sizes",
-    "test_ends_of_drawn_logs",
     "test_expectation_maximization_climbs_to_the_same_likelihood",
     "test_order_by_negatives_equals_trying_every_m",
     "test_standard_errors_are_those_of_leaving_out_one_user_and_fitting_anew",

@@ -225,10 +225,13 @@ def test_margins_are_noted_and_what_passed_is_not_run_again(tmp_path):
     )
     (tests / "test_some.py").write_text(TESTED)
 
+    # A worker writes to a file of its own name, and this test may be one's.
+    alone = {key: value for key, value in os.environ.items() if key != "PYTEST_XDIST_WORKER"}
+
     def again(*options):
         command = [sys.executable, "-m", "pytest", "-q", "--margins=kept", *options, "tests"]
         return subprocess.run(
-            command, cwd=tmp_path, check=False, stdout=subprocess.PIPE, text=True
+            command, cwd=tmp_path, env=alone, check=False, stdout=subprocess.PIPE, text=True
         ).stdout
 
     plain = subprocess.run(

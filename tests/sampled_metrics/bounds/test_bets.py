@@ -127,7 +127,7 @@ def test_a_smaller_catalogue_is_judged_as_a_part_of_the_largest(name, replacemen
     kinds = np.array([[m if n == 42 else fewer, 1, 1, n] for n in sizes])
     joined = bets.Partition(  # 7 negatives are not within a tenth of 5
         [bets.Part(fewer, 42, replacement, 40 / m, 39, 1, 1, 1)], np.zeros(3, dtype=int), kinds,
-        np.full(3, 1 / 3), metric(name),
+        np.full(3, 1 / 3), np.ones(3, dtype=int), metric(name),
     )  # fmt: skip
     largest = populations.law(fewer, 43, replacement)
     lines = np.array([np.interp(np.arange(fewer + 1), knots(fewer), e) for e in np.eye(6)])
