@@ -754,7 +754,7 @@ class _Judge:
         sample = self.sample
         users = sample.users[pairs[0][0]]
         made = bets.build(self.parts, shape, bets.SUM_NEED * self.wanted, users * times)
-        each = made.values(sample.betted) / sample.relevant
+        each = made.values(sample.betted)
         mean = {name: made.certificates @ sample.share(name) for pair in pairs for name in pair}
         found = {}
         for pair in pairs:
@@ -782,15 +782,19 @@ class _Judge:
         """How many users like these would decide pairs; no entry where no number would."""
         found: dict[tuple[str, str], int] = {}
         for times in _MORE_USERS if pairs else ():
-            for way, one in self._won(shape, pairs, weight, times).items():
-                pair = way if way in pairs else way[::-1]
-                if one.against(1, 0.0, _MANY_TIMES) < self.wanted:
+            won = self._won(shape, pairs, weight, times)
+            enough = {
+                way for way, one in won.items() if one.against(1, 0.0, _MANY_TIMES) >= self.wanted
+            }
+            for way in enough:
+                if way[::-1] in enough:  # the few users are not like those of any population
                     continue
+                pair, one = way if way in pairs else way[::-1], won[way]
                 low, high = 1.0, _MANY_TIMES
                 for _ in range(40):
                     middle = np.sqrt(low * high)
-                    enough = one.against(1, 0.0, middle) >= self.wanted
-                    low, high = (low, middle) if enough else (middle, high)
+                    some = one.against(1, 0.0, middle) >= self.wanted
+                    low, high = (low, middle) if some else (middle, high)
                 users = max(int(np.ceil(one.users[0] * high)), int(one.users[0]) + 1)
                 found[pair] = min(users, found.get(pair, users))
         return found
@@ -1156,7 +1160,7 @@ class _Sample:
 
     def evidence(self, made: bets.Bets, recommender: str) -> bets.Evidence:
         """What bets have won on a recommender's users, each with the sum of its rows' bets."""
-        each = made.values(self.betted) / self.relevant
+        each = made.values(self.betted)
         users = self.users[recommender]
         logs = np.empty(made.sign.size)
         for bet, worth in enumerate(each):
@@ -1166,9 +1170,9 @@ class _Sample:
         return bets.Evidence.of(made.sign, made.slope, mean, logs, users)
 
     def share(self, recommender: str) -> FloatArray:
-        """The share of a recommender's users, each shared among its rows, by kind."""
+        """The share of a recommender's users that have a row of each kind."""
         kinds, of_row = self.kinds
-        weights = self.counts[recommender] / self.relevant / self.users[recommender]
+        weights = self.counts[recommender] / self.users[recommender]
         return np.asarray(np.bincount(of_row, weights, len(kinds)), dtype=float)
 
     def pairs(self, first: str, second: str) -> tuple[IntArray, IntArray, FloatArray]:

@@ -279,8 +279,10 @@ def interval(
         (against,) = bets.refutations(parts, shape, rows, [many])
         check(against, shape, confidence)
     made = bets.build(parts, shape, need(confidence), scale * total)
-    # A user's mean over positions has a logarithm of at least the mean logarithm.
-    logs = np.log(made.values(rows)) @ (many / parts.kinds[rows.kind, 1])
+    # A user's weighted mean over positions has a logarithm of at least the mean logarithm.
+    weight = parts.weight[rows.kind]
+    some = np.flatnonzero(weight)
+    logs = np.log(made.values(rows)[:, some] / weight[some]) @ (many * weight)[some]
     mean = made.certificates @ parts.share
     evidence = bets.Evidence.of(made.sign, made.slope, mean, logs, scale * total)
     if all(of.n_relevant == 1 for _, of, _ in classes):

@@ -534,7 +534,7 @@ def test_differences_are_paired_by_user():
     assert (row.verdict, row.likely) == (UNKNOWN, "")
 
 
-def test_verdicts_by_bets_hold_for_all_pairs_together():
+def test_verdicts_by_bets_are_adjusted_for_the_pairs():
     # Ten users of whom B is 9 and C is 4 places of 9 behind A.
     names, ranks = np.repeat(["A", "B", "C"], 10), np.repeat([1, 10, 5], 10)
     rows = {"recommender": names, "user": [*range(10)] * 3, "rank": ranks}
@@ -544,11 +544,11 @@ def test_verdicts_by_bets_hold_for_all_pairs_together():
     for pair, each in {("A", "B"): 1, ("A", "C"): 4 / 9, ("B", "C"): 5 / 9}.items():
         by_pair[pair] = 2 / np.mean([(1 + t * each) ** 10 for t in stakes])  # two sides
     first, second, third = sorted(by_pair, key=by_pair.get)
-    for error, decided in [  # a third of the error for each pair
+    assert [by_pair[pair] for pair in (first, second, third)] == sorted(by_pair.values())
+    for error, decided in [
         (0.99 * 3 * by_pair[first], set()),
         (1.01 * 3 * by_pair[first], {first}),
-        (0.99 * 3 * by_pair[second], {first}),
-        (1.01 * 3 * by_pair[second], {first, second}),
+        (0.99 * 3 * by_pair[third], {first, second}),
         (1.01 * 3 * by_pair[third], {first, second, third}),
     ]:
         table = compare(log, "auc", confidence=1 - error)
@@ -1031,7 +1031,7 @@ def test_a_shape_that_the_sample_contradicts_is_not_assumed():
             same = free.loc[(row.first, row.second)]
             assert row.assumption in ("", "none")
             assert (row.verdict, row.assumption) == (same["verdict"], same["assumption"])
-            # Part of what is staked was kept for the assumption.
+            # The bets that assume nothing have a smaller weight where more may be assumed.
             assert same["possible_low"] - 0.05 < row.possible_low < same["possible_low"]
 
 

@@ -98,8 +98,8 @@ class Part:
         The least `n_items / n_negatives` of any: how far down an assumption holds for all.
     fewest : int
         The fewest irrelevant items of any: no assumption is about ranks that some user lacks.
-    position, relevant : int
-        Of most of them.
+    position, relevant, counted : int
+        Of most of them: the place of the item, and how many items there are and count.
     """
 
     m: int
@@ -109,6 +109,7 @@ class Part:
     fewest: int
     position: int
     relevant: int
+    counted: int
 
     def generators(self, shape: Shape | None) -> Generators:
         if shape is None:
@@ -131,7 +132,9 @@ class Partition:
     kinds : ndarray of int, shape (k, 4)
         Numbers of negatives and of relevant items, position among these, and n_items.
     share : ndarray of float, shape (k,)
-        Of the users, each of whom is shared among the relevant items.
+        Of the users, those who have a row of the kind.
+    counted : ndarray of int, shape (k,)
+        At how many places among its relevant items a ranking's metric depends on the rank.
     metric : Metric
     """
 
@@ -139,7 +142,15 @@ class Partition:
     part: IntArray
     kinds: IntArray
     share: FloatArray
+    counted: IntArray
     metric: Metric
+
+    @property
+    def weight(self) -> FloatArray:
+        """The weight of a row's function in the user's sum; those of a ranking sum to 1."""
+        counts = np.where(self.part >= 0, self.counted, np.inf)
+        none = self.counted == 0
+        return np.asarray(np.where(none, 1.0 / self.kinds[:, 1], 1.0 / counts))
 
     def span(self, share: FloatArray | None = None) -> tuple[float, float]:
         """The least and the most that the metric of some users can be, given their share by kind.
@@ -150,7 +161,7 @@ class Partition:
         least = most = 0.0
         for (relevant, j, items), kinds in self.distinct(np.arange(len(self.kinds))):
             ends = self.metric.term(np.array([0, items - relevant]) + j, j, relevant, items)
-            weight = relevant * float(share[kinds].sum())
+            weight = float(share[kinds].sum())
             most, least = most + weight * float(ends[0]), least + weight * float(ends[1])
         return least, most
 
@@ -211,6 +222,9 @@ def partition(kinds: IntArray, weights: FloatArray, metric: Metric, replacement:
     for row, (r, j) in enumerate(pairs.tolist()):  # whatever the size of the catalogue
         ends = metric.term(np.array([0, largest - r]) + j, j, r, largest)
         constant[row] = ends[0] == ends[1]
+    numbers, number = np.unique(pairs[:, 0], return_inverse=True)
+    places = np.bincount(number.ravel(), ~constant, numbers.size).astype(np.int64)
+    counted = places[number.ravel()][pair.ravel()]
     constant = constant[pair.ravel()]
     code = np.zeros(len(kinds), dtype=np.int64)
     columns = (
@@ -242,10 +256,11 @@ def partition(kinds: IntArray, weights: FloatArray, metric: Metric, replacement:
                 int(pools[inside].min()),
                 int(position[most]),
                 int(relevant[most]),
+                int(counted[most]),
             )
         )
-    share = weights / relevant
-    return Partition(parts, code, kinds, share / share.sum(), metric)
+    users = float(weights[position == 1].sum())
+    return Partition(parts, code, kinds, weights / users, counted, metric)
 
 
 def _bins(values: IntArray, weights: FloatArray, ratio: float) -> IntArray:
@@ -379,7 +394,8 @@ class Bets:
     functions : list of ndarray of float, shape (bets, knots)
         For each part, straight lines between its knots.
     certificates : ndarray of float, shape (bets, kinds)
-        The expectation of h less the price of the metric is at most this, for rows of each kind.
+        For rows of each kind: the expectation of the weighted function, less the price of what the
+        row adds to the metric, is at most this.
     """
 
     partition: Partition
@@ -389,11 +405,11 @@ class Bets:
     certificates: FloatArray
 
     def values(self, rows: Rows) -> FloatArray:
-        """The functions at rows of a sample; shape (bets, rows)."""
+        """The weighted functions at rows of a sample; shape (bets, rows)."""
         found = np.ones((self.sign.size, rows.kind.size))
         for functions, seen in zip(self.functions, rows.seen(self.partition), strict=True):
             found[:, seen.rows] = seen.values(functions)
-        return found
+        return found * self.partition.weight[rows.kind]
 
 
 def _guess(found: Generators, a: float, b: float, part: float) -> FloatArray:
@@ -578,21 +594,23 @@ class _Building:
         # One distribution for each bet and part.
         self.laws = [np.tile(each, (len(signs), 1)) for each in laws]
         self.costs = [
-            self._metric(one, part.position, part.relevant, part.pool + part.relevant)
+            part.counted
+            * self._metric(one, part.position, part.relevant, part.pool + part.relevant)
             for one, part in zip(self.found, parts.parts, strict=True)
         ]
         of_part = parts.part >= 0
-        self.shares = np.bincount(parts.part[of_part], parts.share[of_part], len(parts.parts))
+        mass = (parts.share * parts.weight)[of_part]
+        self.shares = np.bincount(parts.part[of_part], mass, len(parts.parts))
         self.used = [one.first for one in self.found]
         self._begin: list[tuple[FloatArray, FloatArray] | None] = [None] * len(self.found)
 
     def _metric(self, one: Generators, j: int, relevant: int, items: int) -> FloatArray:
-        """The metric of each generator, times the number of relevant items."""
+        """What the item at a place adds to the metric of each generator."""
         of = self.partition.metric
 
         def terms(above: IntArray) -> FloatArray:  # added items are below all of the user's own
             above = np.minimum(above, items - relevant)
-            return np.asarray(relevant * of.term(above + j, j, relevant, items))
+            return np.asarray(of.term(above + j, j, relevant, items))
 
         return one.metric(terms(np.arange(max(one.top, 1))), terms(one.last))
 
@@ -676,14 +694,17 @@ class _Building:
                 self._add(g, more)
             kinds = np.flatnonzero(parts.part == g)
             for (relevant, j, items), same in parts.distinct(kinds):
-                metric = self._metric(one, j, relevant, items)
+                counted = float(parts.counted[same[0]])
+                metric = counted * self._metric(one, j, relevant, items)
                 for b in range(slope.size):
                     cost = self.sign[b] * slope[b] * metric
-                    certificates[b, same] = one.largest(found[b], cost, slack, prices[b])[0]
+                    bound = one.largest(found[b], cost, slack, prices[b])[0]
+                    certificates[b, same] = bound / counted
             functions.append(found)
         for (relevant, j, items), same in parts.distinct(np.flatnonzero(parts.part < 0)):
-            term = relevant * float(parts.metric.term(j, j, relevant, items))
-            certificates[:, same] = (1.0 - self.sign * slope * term)[:, np.newaxis]
+            term = float(parts.metric.term(j, j, relevant, items))
+            price = (self.sign * slope * term)[:, np.newaxis]
+            certificates[:, same] = parts.weight[same] - price
         return Bets(parts, self.sign, slope, functions, certificates)
 
     def _add(self, g: int, more: IntArray) -> None:

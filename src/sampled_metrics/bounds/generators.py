@@ -24,7 +24,7 @@ _CELL = 0.75
 #: number are, then so many per unit of the angle and of the logarithm of the rank.
 _ALL, _EVERY, _ANGLES, _RATIOS = 12_000_000, 4_096, 32, 50
 #: Ranks between those looked at are added until what they may hide is small, at most so often.
-_ROUNDS = 4
+_ROUNDS = 6
 #: Rates of geometric distributions that are looked at, and the steepest one, which is rank 1 alone.
 _RATES, _STEEPEST = 3_000, 40.0
 #: Law entries computed at once.

@@ -84,7 +84,7 @@ def test_averages_that_are_not_summed_one_by_one(pool, m, top, replacement):
 
 @pytest.mark.parametrize("replacement", [True, False])
 def test_averages_in_a_large_catalogue(replacement):
-    pool, m, top = 250_000, 20, 60_000
+    pool, m, top = 1_000_000, 20, 60_000
     found = Generators(pool, m, replacement, top)
     assert found.spread < 10_000
     expected = on_knots(averages(populations.law(m, pool + 1, replacement, top)), m)
@@ -301,7 +301,7 @@ def test_no_rate_between_those_that_are_looked_at_is_above_the_maximum(n, m, top
         bound, seen = found.largest(function, cost, 1e-9, prices)
         rest = found._rest(function, cost, float(prices.sum()) * (1 + 2 / steepness))
         assert bound >= expected - 1e-12
-        assert bound <= expected + rest + 1e-9
+        assert bound <= expected + rest + 1e-7
         assert rest < 2e-3 * (np.ptp(function) + np.ptp(cost) + 3.0 * prices.sum())
         assert seen.max() <= expected + 1e-9
 

@@ -76,7 +76,7 @@ def test_no_true_rank_is_expected_to_win_more_than_its_certificate(kinds, replac
             law = stats.binom.pmf(x, m, above / pool)
         else:
             law = stats.hypergeom.pmf(x, pool, above, m)
-        worth = relevant * of.term(above.ravel() + j, j, relevant, items)
+        worth = of.term(above.ravel() + j, j, relevant, items)
         won = made.values(bets.Rows(np.full(m + 1, kind), x)) @ law.T
         won -= np.outer(made.sign * made.slope, worth)
         assert (won.max(axis=1) <= made.certificates[:, kind] + 1e-11).all()
