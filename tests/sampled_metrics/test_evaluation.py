@@ -1020,7 +1020,6 @@ def test_a_shape_that_the_sample_contradicts_is_not_assumed():
     assert any(line.startswith("possible for recall@10 of deep: no ") for line in found.promises())
     ends = ["possible_low", "possible_high"]
     both = [one.frame.set_index("recommender")[ends] for one in (found, free)]
-    # (Alone and beside others the same programme stops at other digits.)
     np.testing.assert_allclose(both[0].loc["deep"], both[1].loc["deep"], atol=1e-4)
     width = [one["possible_high"] - one["possible_low"] for one in both]
     assert (width[0] < 0.9 * width[1])[["A", "B"]].all()
