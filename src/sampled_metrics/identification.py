@@ -42,12 +42,11 @@ class IncompatibleError(ValueError):
 class Shape:
     """An assumption on the first true ranks: the deeper the rank, the fewer the users.
 
-    It is made of the users of each catalogue size, where these differ. Beyond the first ranks
-    anything is possible. What is possible under a sharper assumption need
-    not lie within what is possible under a weaker one, since the likelihood is compared with the
-    best of its own class, which a sharper assumption lowers too. Nor may one quote what the two
-    have in common: each misses the exact metric in its own share of the samples, and both
-    together in up to the sum of these.
+    The assumption is made of the users of each catalogue size, where these differ. Beyond the first
+    ranks anything is possible. The range under a sharper assumption need not lie within the range
+    under a weaker one, since each comes from bets of its own. Nor may one quote what two ranges
+    have in common: each of them may miss the exact metric in 5% of the logs, and both together in
+    up to 10%.
 
     Attributes
     ----------
