@@ -87,7 +87,7 @@
       said,
       note: "Coloured: the exact metrics that agree with the log and the assumption, each range at 95% confidence; " +
         "grey: with no assumption and 6,040 users; upright line: the exact metric. With the prior: estimates, and 95% " +
-        "intervals that know nothing of their bias. The package computed all of them beforehand.",
+        "intervals without their bias. The package computed all of them beforehand.",
     });
     update();
   };
