@@ -20,7 +20,7 @@
 
   const number = (value, digits = 0) =>
     value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })
-      .replace("-", "−");
+      .replace("-", "\u2212");
   const percent = (value, digits = 1) => `${number(100 * value, digits)}%`;
   /** Both ends of a range as text, rounded outwards, in percent if that is the unit. */
   const outward = ([low, high], digits, unit = "") => {
@@ -41,7 +41,7 @@
     }
     const [base, power] = value.toExponential(digits - 1).split("e");
     const raised = [...String(Number(power))].map((c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]);
-    return `${base} · 10${raised.join("")}`.replace("-", "−");
+    return `${base} · 10${raised.join("")}`.replace("-", "\u2212");
   };
 
   /** Whole numbers from low to high, about as many to each factor, and one that must be there. */
