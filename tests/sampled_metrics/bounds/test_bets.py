@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import combinations, product
+from math import factorial, prod
 
 import numpy as np
 import pandas as pd
@@ -558,3 +559,70 @@ def test_parts_hold_what_is_alike():
     # Each user has the same share, and each item that counts an equal part of the user's sum.
     np.testing.assert_allclose(found.share, np.full(8, 1.0 / 7.0))
     np.testing.assert_allclose(found.weight, [1, 1, 1, 1, 0.5, 0.5, 1, 1])
+
+
+class Order(Split):
+    """Stands for a random order: users of each row in each stretch."""
+
+    def multinomial(self, whole, shares):
+        assert np.sum(shares) == pytest.approx(1.0)
+        assert (np.sum(self.first, axis=1) == whole).all()
+        return np.array(self.first)
+
+
+def stretches(count, many):
+    """All ways to share users among stretches."""
+    if many == 1:
+        yield (count,)
+        return
+    for first in range(count + 1):
+        for rest in stretches(count - first, many - 1):
+            yield (first, *rest)
+
+
+@pytest.mark.parametrize("kind", ["decreasing", "steep", "geometric"])
+def test_bets_that_are_learnt_from_other_users_are_expected_to_win_nothing(kind, monkeypatch):
+    n, m, users, shape, of = 15, 2, 3, SHAPES[kind], metric("ndcg@5")
+    parts = one_part(n, m, of.name, True, users)
+    rows = bets.Rows(np.zeros(m + 1, int), np.arange(m + 1))
+    law, top, rng = populations.law(m, n, True), head(shape, n, m), np.random.default_rng(3)
+    shares = np.array([0.4, 0.35, 0.25])
+    monkeypatch.setattr(bets, "_PARTS", shares)
+    monkeypatch.setattr(bets, "_LEARN", 0)
+    known = {}
+
+    def won(counts):
+        """Bets for each way to put the users in order, and its probability."""
+        if counts not in known:
+            known[counts] = []
+            for each in product(*(stretches(c, shares.size) for c in counts)):
+                ways = [factorial(sum(s)) / prod(map(factorial, s)) for s in each]
+                chance = prod(ways) * prod(shares ** np.sum(each, axis=0))
+                monkeypatch.setattr(np.random, "default_rng", lambda *_, e=each: Order(e))
+                one = bets.learnt(parts, shape, np.log(4.0), rows, np.array(counts, dtype=float))
+                # A stretch without users, which no log of so many has, has won nothing.
+                mean = np.where(one.users > 0, one.mean, 1e3)
+                known[counts].append((replace(one, mean=mean), chance))
+        return known[counts]
+
+    most = 0.0
+    for p in [populations.drawn(shape, n, top, rng) for _ in range(3)]:
+        truth, expected = p @ of.vector(n), np.zeros(2)
+        for x, chance in outcomes([np.clip(p @ law, 0.0, None)] * users):
+            for one, part in won(tuple(np.bincount(x, minlength=m + 1).tolist())):
+                expected += chance * part * np.exp([one.against(s, truth) for s in (1, -1)])
+        assert (expected <= 1.0 + 1e-9).all()
+        most = max(most, expected.max())
+    assert most > 0.9
+    assert sum(part for _, part in won((1, 1, 1))) == pytest.approx(1.0)
+
+
+def test_bets_that_are_learnt_shorten_ranges_of_many_users(monkeypatch):
+    m, n = 20, 1_000
+    ranks = np.arange(1.0, n + 1)
+    law = (np.exp(-ranks / 30.0) + 0.01) @ populations.law(m, n, True)
+    counts = np.round(1_000_000 * law / law.sum())
+    found = identification.interval(counts, Protocol(n, m), "recall@10", shape=Shape())
+    monkeypatch.setattr(bets, "_LEARN", np.inf)
+    guessed = identification.interval(counts, Protocol(n, m), "recall@10", shape=Shape())
+    assert found.high - found.low < 0.98 * (guessed.high - guessed.low)
