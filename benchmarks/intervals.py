@@ -511,7 +511,7 @@ def random_ranks(rng: np.random.Generator) -> tuple[str, Ranks]:
     ranks, shares = made(200)
     if kind in ("spikes", "relative"):
         at = ", ".join(f"{p:.2f} at {r}" for r, p in zip(ranks, shares, strict=True))
-        return f"{at} (of 200)" if kind == "relative" else at, made
+        return f"{at} of 200", made  # other sizes have others
     number = {"even": where, "power": power, "geometric": rate}[kind]
     return f"{kind} {number:.3g}", made
 
