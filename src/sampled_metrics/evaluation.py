@@ -391,8 +391,8 @@ def compare(
         if any will do; likely: the one ahead by the estimate, if its standard error
         leaves no doubt, which is no verdict, since its bias is not in it; shown: the smallest
         difference that this log could have shown under `shape`, roughly; users_needed: how many
-        users of the same kind would give a verdict under `shape`, missing where no number would
-        and more negatives are needed; negatives_needed: how many negatives would, roughly, as
+        users of the same kind would give a verdict under `shape`, to two digits; missing where no
+        number would and more negatives are needed; negatives_needed: how many would, roughly, as
         text, if the true ranks were those of :func:`~sampled_metrics.priors.maximum_entropy` and
         the evaluation showed what it does on average. 1, 2, 5, 10, ... up to 500 are tried;
         ">500" says that ranking all items would do, "all" that nothing less would, and "none"
@@ -795,9 +795,15 @@ class _Judge:
                     middle = np.sqrt(low * high)
                     some = one.against(1, 0.0, middle) >= self.wanted
                     low, high = (low, middle) if some else (middle, high)
-                users = max(int(np.ceil(one.users[0] * high)), int(one.users[0]) + 1)
+                users = max(_upwards(one.users[0] * high), int(one.users[0]) + 1)
                 found[pair] = min(users, found.get(pair, users))
         return found
+
+
+def _upwards(users: float) -> int:
+    """A number of users, rounded up to two digits: it is no more exact."""
+    unit = 10 ** max(int(np.floor(np.log10(users))) - 1, 0)
+    return int(np.ceil(users / unit)) * unit
 
 
 @dataclass(frozen=True, eq=False)

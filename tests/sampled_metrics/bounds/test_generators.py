@@ -316,7 +316,7 @@ def test_a_density_over_the_ranks_leads_to_its_marginal(few, request):
     p = (ranks + 5.0) ** -0.7
     made = found.marginal(lambda rank: (rank + 5.0) ** -0.7)
     expected = on_knots(p / p.sum() @ populations.law(m, n, True), m)
-    np.testing.assert_allclose(made, expected, rtol=0, atol=1e-3 if few else 1e-12)
+    np.testing.assert_allclose(made, expected, rtol=0, atol=1.5e-3 if few else 1e-12)
     assert made.sum() == pytest.approx(1.0, abs=1e-12)
 
 
