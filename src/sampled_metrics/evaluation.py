@@ -148,12 +148,12 @@ def estimate(
         Let users be drawn at random from a population whose true ranks the assumption allows, for
         the users of each catalogue size (`n_items`). Let the negatives of each user be drawn
         independently of those of other users. Then the range holds the population's exact metric in
-        at least 95% of such logs (`confidence`). A range
-        whose assumption is "none" also holds for the average over the log's own users, whatever
-        their ranks are. Under an assumption it may miss that average more often: the ranks of a
-        log's own users need not decrease even if those of their population do. Users may have
-        different n_items, ties, several relevant items and several instances. The rows of one user
-        may depend on each other in any way. If all users share one sample of negatives, nothing is
+        at least 95% of such logs (`confidence`). Where sizes differ, the population has the log's
+        own mix of them. A range whose assumption is "none" also holds for the average over the
+        log's own users, whatever their ranks are. Under an assumption it may miss that average more
+        often: the ranks of a log's own users need not decrease even if those of their population
+        do. Users may have different n_items, ties, several relevant items and several instances.
+        The rows of one user may depend on each other in any way. If all users share one sample of negatives, nothing is
         promised. :func:`~sampled_metrics.identification.interval` has the theorem and its proof.
 
         With `estimators`, one row for each of them, with the columns recommender, metric,

@@ -533,7 +533,8 @@ def learnt(
     before. Nothing of the stretch was looked at, so their product is one bet, if the users are
     drawn from a population. Under an assumption no more is promised. If nothing is assumed, a range
     also holds for users whose ranks are fixed, and then the mean metric of a stretch is not that of
-    all users. The order has a fixed seed, so that a log always gives the same answer.
+    all users. Nor is it where catalogue sizes differ, since a stretch has another mix of them. The
+    order has a fixed seed, so that a log always gives the same answer.
 
     Parameters
     ----------
@@ -547,10 +548,10 @@ def learnt(
     Returns
     -------
     Evidence or None
-        None of fewer than `_LEARN` users, if nothing is assumed, or if the metric does not depend
-        on the rank.
+        None of fewer than `_LEARN` users, of several kinds, if nothing is assumed, or if the metric
+        does not depend on the rank.
     """
-    if shape is None or not parts.parts or counts.sum() < _LEARN:
+    if shape is None or counts.sum() < _LEARN or len(parts.kinds) > 1 or not parts.parts:
         return None
     rng = np.random.default_rng(0)
     stretches = rng.multinomial(np.floor(counts + rng.random(counts.size)).astype(np.int64), _PARTS)

@@ -44,6 +44,19 @@ def test_a_steep_geometric_assumption_may_end_with_a_doubling():
     assert found.low < found.high
 
 
+def test_many_users_with_two_catalogue_sizes_are_not_missed():
+    """A random stretch of the users has another mix of sizes than all of them."""
+    rng, users, m = np.random.default_rng(5), 100_000, 20
+    protocols = [Protocol(60, m), Protocol(3_000, m)]
+    even = protocols[1].pmf(np.arange(1, 3_001)).mean(axis=0)
+    exact, missed = 0.5 + 0.5 * 10 / 3_000, 0
+    for _ in range(10):  # bets learnt from stretches missed 6 of 10
+        counts = [users * np.eye(m + 1)[0], rng.multinomial(users, even / even.sum())]
+        found = interval(counts, protocols, "recall@10", shape=Shape())
+        missed += not found.low <= exact <= found.high
+    assert missed <= 2
+
+
 def test_draws_of_one_tied_item_are_above_or_below_together():
     """Two items are level with the relevant one, and each is drawn again and again."""
     users, drawn = 5_000, 100
