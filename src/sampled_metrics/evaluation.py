@@ -153,8 +153,9 @@ def estimate(
         log's own users, whatever their ranks are. Under an assumption it may miss that average more
         often: the ranks of a log's own users need not decrease even if those of their population
         do. Users may have different n_items, ties, several relevant items and several instances.
-        The rows of one user may depend on each other in any way. If all users share one sample of negatives, nothing is
-        promised. :func:`~sampled_metrics.identification.interval` has the theorem and its proof.
+        The rows of one user may depend on each other in any way. If all users share one sample of
+        negatives, nothing is promised. :func:`~sampled_metrics.identification.interval` has the
+        theorem and its proof.
 
         With `estimators`, one row for each of them, with the columns recommender, metric,
         estimator, value, standard_error, low, high and users: low and high are Student's interval
@@ -802,7 +803,7 @@ class _Judge:
 
 def _upwards(users: float) -> int:
     """A number of users, rounded up to two digits: it is no more exact."""
-    unit = 10 ** max(int(np.floor(np.log10(users))) - 1, 0)
+    unit = int(10 ** max(np.floor(np.log10(users)) - 1.0, 0.0))
     return int(np.ceil(users / unit)) * unit
 
 

@@ -184,9 +184,10 @@ def interval(
 
     **Theorem.** Let N users be drawn from a population of true ranks that the assumption allows,
     and negatives for each of them, independently. With several classes there is a population for
-    each, and their metrics are weighted by the users of the classes. Then the interval holds the population's metric
-    in at least 95% of the samples, for every N and every such population. If nothing is assumed,
-    it also holds the mean metric of these very users, whatever their true ranks are.
+    each, and their metrics are weighted by the users of the classes. Then the interval holds the
+    population's metric in at least 95% of the samples, for every N and every such population. If
+    nothing is assumed, it also holds the mean metric of these very users, whatever their true ranks
+    are.
 
     Proof: ``sampled_metrics.bounds.bets`` bets against every value outside the interval, by
     functions of the sampled rank that were fixed before the sample was looked at. For a value that
