@@ -502,11 +502,7 @@ def refutations(
         whole = np.floor(each + rng.random(each.size)).astype(np.int64)
         first = rng.binomial(whole, 0.5)
         halves += [(first, whole - first), (whole - first, first)]
-    laws = []
-    for one, seen in zip(parts.parts, rows.seen(parts), strict=True):
-        prior = _GUESSED * _guess(one.generators(None), *GUESSES[0])
-        learnt = np.array([prior + seen.mean @ learn[seen.rows] for learn, _ in halves])
-        laws.append(learnt / learnt.sum(axis=1, keepdims=True))
+    laws = _observed(parts, rows, np.stack([learn for learn, _ in halves], axis=1))
     users = max(float(min(test.sum() for _, test in halves)), 1.0)
     made = _Building(parts, shape, 1.0 / users, laws, (1,))
     bets = made.certified(np.zeros(len(halves)))
@@ -521,6 +517,19 @@ def refutations(
         float(np.logaddexp(first, second) - np.log(2.0))
         for first, second in zip(logs[::2], logs[1::2], strict=True)
     ]
+
+
+def _observed(parts: Partition, rows: Rows, counts: IntArray) -> list[FloatArray]:
+    """The distribution of the sampled rank among some users, and a few that are guessed.
+
+    A list by part, (samples, knots), of counts (rows, samples).
+    """
+    laws = []
+    for one, seen in zip(parts.parts, rows.seen(parts), strict=True):
+        prior = _GUESSED * _guess(one.generators(None), *GUESSES[0])
+        found = prior + (seen.mean @ counts[seen.rows]).T
+        laws.append(found / found.sum(axis=1, keepdims=True))
+    return laws
 
 
 def learnt(
@@ -556,11 +565,7 @@ def learnt(
     rng = np.random.default_rng(0)
     stretches = rng.multinomial(np.floor(counts + rng.random(counts.size)).astype(np.int64), _PARTS)
     past = np.cumsum(stretches, axis=1)[:, :-1]
-    laws = []
-    for one, seen in zip(parts.parts, rows.seen(parts), strict=True):
-        prior = _GUESSED * _guess(one.generators(None), *GUESSES[0])
-        laws.append(prior + (seen.mean @ past[seen.rows]).T)
-    laws = [each / each.sum(axis=1, keepdims=True) for each in laws]
+    laws = _observed(parts, rows, past)
     target = need / float(counts.sum())
     fits = _Building(parts, shape, target, laws, (1,)).fits()
     made = _Building(parts, shape, target, fits, (1, -1))
@@ -568,8 +573,7 @@ def learnt(
     logs, stretch = np.log(found.values(rows)), np.tile(np.arange(1, len(_PARTS)), 2)
     users = stretches.sum(axis=0)[stretch].astype(float)
     inside = stretches[:, stretch].T
-    share = np.stack([np.bincount(rows.kind, each, len(parts.kinds)) for each in inside])
-    mean = (found.certificates * share).sum(axis=1) / np.maximum(users, 1.0)
+    mean = found.certificates[:, 0]  # there is one kind
     same = np.zeros(users.size)
     return Evidence(
         found.sign, found.slope, mean, (logs * inside).sum(axis=1), users, same.astype(int), same
