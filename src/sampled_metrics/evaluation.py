@@ -1153,17 +1153,26 @@ class _Sample:
     @cached_property
     def betted(self) -> bets.Rows:
         """The cells as bets take them: ties with negatives are broken at random."""
-        kind, many = self.kinds[1], self.tied + 1
+        kind = self.kinds[1]
         if not self.tied.any():
             return bets.Rows(kind, self.better)
+        starts, cell, above, share = self.broken(np.arange(self.tied.size))
+        return bets.Rows(kind[cell], above, starts, share)
+
+    def broken(self, cells: IntArray) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+        """Every way in which the ties of some cells may be broken, one after the other.
+
+        Returns the first way of each cell, and of each way its cell, the negatives above, and its
+        probability.
+        """
+        many = self.tied[cells] + 1
         starts = np.cumsum(many) - many
-        cell = np.repeat(np.arange(many.size), many)
-        share = 1.0 / many[cell]
-        for at in np.flatnonzero(self.many > 0).tolist():
-            order = (int(column[at]) for column in (self.tied, self.place, self.many))
+        cell, share = np.repeat(cells, many), np.repeat(1.0 / many, many)
+        above = self.better[cell] + np.arange(cell.size) - np.repeat(starts, many)
+        for at in np.flatnonzero(self.many[cells] > 0).tolist():
+            order = (int(column[cells[at]]) for column in (self.tied, self.place, self.many))
             share[starts[at] : starts[at] + many[at]] = _among_ties(*order)
-        x = self.better[cell] + np.arange(cell.size) - starts[cell]
-        return bets.Rows(kind[cell], x, starts, share)
+        return starts, cell, above, share
 
     def evidence(self, made: bets.Bets, recommender: str) -> bets.Evidence:
         """What bets have won on a recommender's users, each with the sum of its rows' bets."""
@@ -1525,15 +1534,8 @@ class _Values:
             ends = np.cumsum(sample.tied[of_number] + 1)
             cuts = np.searchsorted(ends, np.arange(_BLOCK, ends[-1], _BLOCK), side="right")
             for rows in filter(len, np.split(of_number, cuts)):
-                many = sample.tied[rows] + 1
-                starts = np.cumsum(many) - many
-                row = np.repeat(rows, many)
-                j, above = sample.position[row], sample.better[row]
-                above = above + np.arange(row.size) - np.repeat(starts, many)
-                shares = np.repeat(1.0 / many, many)
-                for at in np.flatnonzero(sample.many[rows] > 0).tolist():
-                    order = (sample.tied[rows[at]], sample.place[rows[at]], sample.many[rows[at]])
-                    shares[starts[at] : starts[at] + many[at]] = _among_ties(*map(int, order))
+                starts, row, above, shares = sample.broken(rows)
+                j = sample.position[row]
                 values = of.term(above + j, j, relevant, sample.negatives[row] + relevant)
                 out[rows] = np.add.reduceat(values * shares, starts)
         return out
