@@ -30,8 +30,9 @@ from sampled_metrics._validate import FloatArray, as_written
 from sampled_metrics.consistency import HANDFUL, users_behind
 from sampled_metrics.estimators import Estimator
 from sampled_metrics.identification import Shape
+from sampled_metrics.io.compact import Log
 from sampled_metrics.io.files import put
-from sampled_metrics.io.logs import Log, read_log
+from sampled_metrics.io.logs import read_log
 from sampled_metrics.metrics import metric
 from sampled_metrics.protocol import Protocol
 from sampled_metrics.ranking import RankIntervals

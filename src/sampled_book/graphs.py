@@ -27,8 +27,9 @@ from numpy.typing import ArrayLike
 
 from sampled_metrics import evaluation
 from sampled_metrics._validate import FloatArray, IntArray, integer
+from sampled_metrics.io.compact import Log
 from sampled_metrics.io.links import pykeen
-from sampled_metrics.io.logs import Log, read_log
+from sampled_metrics.io.logs import read_log
 from sampled_metrics.metrics import metric as parsed
 from sampled_metrics.ranking import RankIntervals
 

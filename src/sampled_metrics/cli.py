@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from .identification import Shape
-    from .io.logs import Log
+    from .io.compact import Log
     from .results import Comparison, Estimates, Result
 
 _LONGEST = 1_000  # characters of an error or a warning

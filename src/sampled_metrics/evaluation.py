@@ -28,9 +28,8 @@ from ._validate import FloatArray, IntArray, as_written, shortened
 from .bounds import bets
 from .bounds.generators import hats
 from .identification import Shape, assumption_name
-from .io.grids import Grid, alike
-from .io.lists import Lists
-from .io.logs import KIND, Log, Rows, read_log
+from .io.compact import KIND, Log
+from .io.logs import read_log
 from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics import betting
@@ -847,26 +846,6 @@ def _less(first: _Found, second: _Found) -> dict[str, FloatArray]:
     }
 
 
-def _among_relevant(rows: Rows) -> tuple[IntArray, IntArray]:
-    """For items tied with negatives and other relevant items: their place, and how many; else 0.
-
-    Two relevant items with the same negatives above and level have the same score.
-    """
-    better, tied, instance = (rows.columns[x] for x in ("n_better", "n_tied", "instance"))
-    if rows.columns["n_relevant"].max() == 1 or tied.max() == 0:
-        return (np.broadcast_to(np.int64(0), better.size),) * 2
-    same = np.zeros(better.size + 1, dtype=bool)
-    alike = [np.diff(column) == 0 for column in (instance, better, tied)]
-    same[1:-1] = np.logical_and.reduce([*alike, tied[1:] > 0])
-    place, many = np.zeros((2, better.size), dtype=np.int64)
-    together = np.flatnonzero(same[1:] | same[:-1])
-    run = np.cumsum(~same[together]) - 1
-    starts = np.flatnonzero(~same[together])
-    place[together] = np.arange(together.size) - starts[run] + 1
-    many[together] = np.bincount(run)[run] if together.size else run
-    return place, many
-
-
 @dataclass(frozen=True, eq=False)
 class _Class:
     """The rows whose instances share everything of the protocol but the size of the catalogue.
@@ -924,12 +903,8 @@ class _Sample:
     place, many : ndarray of int, shape (cells,)
         Where several relevant items are tied with negatives and each other: the row's place among
         these, and how many they are; else 0.
-    cell : ndarray of int, shape (rows,)
-        The cell of each row of the log.
     counts : dict of str to ndarray of float, shape (cells,)
         Users of each recommender; a user's instances have a share of the user each.
-    weights : ndarray of float, shape (labels,)
-        How many users each of the log's users stands for.
     users : dict of str to int
         How many users each recommender has.
     mean_items : int
@@ -941,60 +916,25 @@ class _Sample:
     def __init__(self, log: Log) -> None:
         if log.weighted:
             raise ValueError(f"the log must have negatives that are drawn alike here, got {log!r}")
-        self.names, self.replacement, self.grid = log.recommenders, log.replacement, log.grid
-        if self.grid is not None:
-            self._take_grid(self.grid)
-        else:
-            self._take_rows(log.rows)
+        self.log, self.names, self.replacement = log, log.recommenders, log.replacement
+        self.users, self.alone = log.users_of, log.sizes is None
         for name, users in self.users.items():
             if users < 2:
                 raise ValueError(
                     f"users must be 2 or more for a standard error, got 1 of {shortened(name)}"
                 )
-
-    def _take_grid(self, grid: Grid | Lists) -> None:
-        self.alone, self.paired = grid.alone, True
-        self._take_cells([grid.kinds[name] for name in KIND])
-        self.place, self.many = np.zeros((2, self.better.size), dtype=np.int64)
-        found = zip(self.names, grid.counts.astype(float), strict=True)
-        self.counts = dict(found)
-        first = self.position == 1
-        self.users = {name: int(counts[first].sum()) for name, counts in self.counts.items()}
-        self._take_mean(grid.counts.sum(axis=0))
-
-    def _take_rows(self, rows: Rows) -> None:
-        self.instance, self.user, self.labels = rows.columns["instance"], rows.user, rows.users
-        self.paired = rows.paired
-        self.weights = np.ones(self.labels.size) if rows.counts is None else rows.counts
-        ends = rows.starts.tolist()
-        self.rows = {name: slice(*at) for name, at in zip(self.names, pairwise(ends), strict=True)}
-        self.users, self.alone = {}, True
-        for name, span in self.rows.items():
-            user = self.user[span]
-            there = np.bincount(user) > 0
-            self.users[name] = int(self.weights[: there.size][there].sum())
-            self.alone &= user.size == np.count_nonzero(there)
-        columns = [rows.columns[name] for name in KIND]
-        self.cell, cells = alike([*columns, *_among_relevant(rows)])
-        self._take_cells(cells[:6])
-        self.place, self.many = cells[6:]
-        size, plain = self.better.size, self.alone and rows.counts is None
-        self.counts = {
-            name: np.bincount(
-                self.cell[span], None if plain else self.row_weights(name), size
-            ).astype(float)
-            for name, span in self.rows.items()
-        }
-        self._take_mean(
-            np.bincount(self.cell, None if rows.counts is None else rows.counts[self.user])
+        self.better, self.tied, self.position, self.relevant, self.items, self.negatives = (
+            log.kinds[name] for name in KIND
         )
-
-    def _take_mean(self, users: FloatArray | IntArray) -> None:
-        items = self.items - self.relevant + 1
-        self.mean_items = round(float(users @ items) / float(users.sum()))
-
-    def _take_cells(self, columns: Sequence[IntArray]) -> None:
-        self.better, self.tied, self.position, self.relevant, self.items, self.negatives = columns
+        self.place, self.many = log.kinds["tied_position"], log.kinds["tied_relevant"]
+        #: The share of its user that an instance has.
+        self.share_of_user = 1.0 / log.kinds["n_instances"]
+        self.counts = {
+            name: own * self.share_of_user
+            for name, own in zip(self.names, log.kind_counts, strict=True)
+        }
+        rows = log.kind_counts.sum(axis=0)
+        self.mean_items = round(float(rows @ (self.items - self.relevant + 1)) / float(rows.sum()))
 
     @cached_property
     def classes(self) -> list[_Class]:
@@ -1031,24 +971,8 @@ class _Sample:
         A user's value is the sum over recommenders of the mean over the user's instances of the
         sum of the rows' values, which `parts` has by cell.
         """
-        if self.alone and len(parts) == 1:
-            ((name, worth),) = parts.items()
-            there = self.counts[name] > 0
-            yield worth[there], self.counts[name][there]
-            return
-        if self.grid is not None:
-            yield from self.grid.values({self.names.index(name): parts[name] for name in parts})
-            return
-        found, there = np.zeros(self.labels.size), np.zeros(self.labels.size, dtype=bool)
-        for name, worth in parts.items():
-            rows = self.rows[name]
-            user, each = self.user[rows], worth[self.cell[rows]]
-            if self.alone:
-                found[user] += each
-            else:
-                found += np.bincount(user, each * self.shares(name), found.size)
-            there[user] = True
-        yield found[there], self.weights[there]
+        numbers = map(self.names.index, parts)
+        yield from self.log.sums({at: parts[self.names[at]] * self.share_of_user for at in numbers})
 
     def mean(self, parts: Mapping[str, FloatArray], users: int) -> float:
         """Sum of users' values over so many users."""
@@ -1075,33 +999,11 @@ class _Sample:
                 found = [betting.tally(*_joined(found))]
         return betting.tally(*_joined(found))
 
-    def shares(self, recommender: str) -> FloatArray:
-        """For each row 1 over the number of instances of its user."""
-        rows = self.rows[recommender]
-        first = np.append(True, np.diff(self.instance[rows]) != 0)
-        instances = np.bincount(self.user[rows][first])
-        return np.asarray(1.0 / instances[self.user[rows]])
-
-    def row_weights(self, recommender: str) -> FloatArray:
-        """For each row how many users it is of, shared among their instances."""
-        weights = self.weights[self.user[self.rows[recommender]]]
-        return weights if self.alone else weights * self.shares(recommender)
-
-    def apart(self, first: str, second: str) -> tuple[int, object]:
-        """How many users only one of two recommenders has, and one of them."""
-        if self.grid is not None:
-            return self.grid.apart(*(self.names.index(name) for name in (first, second)))
-        there = np.zeros((2, self.labels.size), dtype=bool)
-        for own, name in zip(there, (first, second), strict=True):
-            own[self.user[self.rows[name]]] = True
-        apart = np.flatnonzero(there[0] != there[1])
-        return int(self.weights[apart].sum()), self.labels[apart[0]] if apart.size else None
-
     @cached_property
     def same_users(self) -> bool:
         """Whether every recommender has all users."""
-        users = self.weights.sum() if self.grid is None else self.grid.users
-        return all(count == users for count in self.users.values())
+        total = self.log.n_users
+        return self.log.paired and all(users == total for users in self.users.values())
 
     @cached_property
     def numbers(self) -> tuple[IntArray, IntArray]:
@@ -1784,14 +1686,14 @@ def _same_users(sample: _Sample) -> None:
         raise ValueError(
             f"recommenders must be 2 or more to be compared, got {', '.join(sample.names)} only"
         )
-    if not sample.paired:
+    if not sample.log.paired:
         raise ValueError(
             "recommenders of a log with a column count are compared if the same users can be told: "
             "add a column user, one value for all rows of the users that a count is of"
         )
     first, *others = sample.names
-    for name in others:
-        apart, label = sample.apart(first, name)
+    for number, name in enumerate(others, start=1):
+        apart, label = sample.log.difference(0, number)
         if apart:
             raise ValueError(
                 f"recommenders must have the same users to be compared, but {first} and {name} "

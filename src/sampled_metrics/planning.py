@@ -26,7 +26,7 @@ from ._validate import FloatArray, IntArray, integer, integers
 from .consistency import sign
 from .designs import Adaptive, bias_variance
 from .estimators import Estimator
-from .io.logs import Log
+from .io.compact import Log
 from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics.differences import Differences

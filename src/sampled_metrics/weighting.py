@@ -11,6 +11,7 @@ alone (:mod:`sampled_metrics.unequal`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import combinations
 
 import numpy as np
@@ -22,7 +23,7 @@ from . import _ranges
 from ._promises import LARGE_SAMPLE, NONE, PROVED
 from ._validate import FloatArray, floats
 from .identification import IncompatibleError, Shape, assumption_name, interval
-from .io.logs import Log
+from .io.compact import Log
 from .metrics import Metric
 from .results import Comparison, Estimates
 
@@ -109,23 +110,21 @@ def estimated(
     0       0.8      0.85            0.15
     """
     rows, notes = [], []
-    told = log.grid is None and log.rows.above is not None
+    told = "n_above" in log.kinds
     counts = {} if log.protocol is None else {name: _counts(log, name) for name in log.recommenders}
     for of in metrics:
         for name in log.recommenders:
             row: tuple[float, ...] = (np.nan,) * 4
             quote, promised = "", ("", "")
             if told:
-                naive = _of_users(log, name, of, exact=False)
-                reported, users = float(naive.mean()), naive.size
+                reported, users = _mean(log, {name: _reported(log, of)})[0], log.users_of[name]
             else:
                 users = int(counts[name].sum())
                 ranks = np.arange(1, counts[name].size + 1)
                 reported = float(counts[name] @ of(ranks, n_items=ranks.size)) / users
             if told and of.kind == "auc":
-                values = _of_users(log, name, of, exact=True)
-                value, error = _mean(values, name)
-                reach = float(stdtrit(values.size - 1, 0.5 + level / 2)) * error
+                value, error = _mean(log, {name: _auc(log)})
+                reach = float(stdtrit(users - 1, 0.5 + level / 2)) * error
                 ends = np.clip([value - reach, value + reach], 0.0, 1.0).tolist()
                 row = (value, error, *(ends if identification else (np.nan, np.nan)))
                 promised = (NONE, LARGE_SAMPLE) if identification else promised
@@ -178,14 +177,12 @@ def _counts(log: Log, name: str) -> FloatArray:
     """Users with 0, 1, ..., m negatives above, those that tie spread over their places."""
     kinds = log.counts[log.counts["recommender"] == name]
     better, tied, count = (kinds[each].to_numpy() for each in ("n_better", "n_tied", "count"))
-    if log.grid is None and log.rows.paired:
-        at = log.recommenders.index(name)
-        rows = int(log.rows.starts[at + 1] - log.rows.starts[at])
-        if rows > _users(log, name).size:
-            raise ValueError(
-                "each user must have one held-out item where negatives are not drawn alike, but "
-                f"{name} has {rows} rows of {_users(log, name).size} users"
-            )
+    rows = int(count.sum())
+    if rows > log.users_of[name]:
+        raise ValueError(
+            "each user must have one held-out item where negatives are not drawn alike, but "
+            f"{name} has {rows} rows of {log.users_of[name]} users"
+        )
     assert log.protocol is not None
     steps = np.zeros(log.protocol.n_negatives + 2)
     np.add.at(steps, better, count / (tied + 1))
@@ -209,7 +206,7 @@ def compared(log: Log, of: Metric, level: float) -> Comparison:
     >>> compared(log, metric("auc"), 0.95).verdicts
     {('A', 'B'): 'A beats B'}
     """
-    if log.grid is not None or log.rows.above is None:
+    if "n_above" not in log.kinds:
         raise ValueError(
             "a comparison of negatives that are not drawn alike needs a log with a column n_above, "
             f"got {log!r}"
@@ -218,30 +215,24 @@ def compared(log: Log, of: Metric, level: float) -> Comparison:
         raise ValueError(f"metric must be auc for a log with n_above, got {of.name!r}")
     if len(log.recommenders) < 2:
         raise ValueError(f"recommenders must be 2 or more to be compared, got {log.recommenders}")
-    exact = {name: _of_users(log, name, of, exact=True) for name in log.recommenders}
-    naive = {name: _of_users(log, name, of, exact=False) for name in log.recommenders}
-    first = log.recommenders[0]
-    users = {name: _users(log, name) for name in log.recommenders}
-    for name in log.recommenders[1:]:
-        if not np.array_equal(users[first], users[name]):
+    leader, *others = log.recommenders
+    for number, name in enumerate(others, start=1):
+        if log.difference(0, number)[0]:
             raise ValueError(
-                f"recommenders must have the same users to be compared, but {first} and {name} "
+                f"recommenders must have the same users to be compared, but {leader} and {name} "
                 "have not"
             )
+    exact, naive, users = _auc(log), _reported(log, of), log.users_of[leader]
     pairs = list(combinations(log.recommenders, 2))
     each, notes = {}, []
     for one, two in pairs:
-        difference = exact[one] - exact[two]
-        value, error = _mean(difference, one)
-        p = (
-            2.0 * float(stdtr(difference.size - 1, -abs(value) / error))
-            if error
-            else float(not value)
-        )
+        value, error = _mean(log, {one: exact, two: -exact})
+        p = 2.0 * float(stdtr(users - 1, -abs(value) / error)) if error else float(not value)
         each[one, two] = value, error, p
-        apart = np.hypot(_mean(exact[one], one)[1], _mean(exact[two], two)[1])
-        if apart and exact[one].std() and exact[two].std():
-            rho = np.corrcoef(exact[one], exact[two])[0, 1]
+        first, second = (_mean(log, {name: exact})[1] for name in (one, two))
+        if first and second:
+            apart = np.hypot(first, second)
+            rho = (apart**2 - error**2) / (2.0 * first * second)
             notes.append(
                 f"{one} and {two}: users' values have a correlation of {rho:.2f}, so that the "
                 f"difference has a standard error of {error:.4f}, and not {apart:.4f}"
@@ -256,10 +247,10 @@ def compared(log: Log, of: Metric, level: float) -> Comparison:
     rows = []
     for one, two in pairs:
         value, error, _ = each[one, two]
-        reach = float(stdtrit(exact[one].size - 1, 1 - (1 - level) / (2 * len(pairs)))) * error
+        reach = float(stdtrit(users - 1, 1 - (1 - level) / (2 * len(pairs)))) * error
         known = verdicts[one, two] != "unknown"
         likely = "" if known or abs(value) <= reach else one if value > 0 else two
-        reported = float(naive[one].mean() - naive[two].mean())
+        reported = _mean(log, {one: naive, two: -naive})[0]
         row = one, two, reported, value, error, value - reach, value + reach, verdicts[one, two]
         promised = (NONE, LARGE_SAMPLE) if known else ("", "")
         rows.append((*row, *promised, np.inf if known else np.nan, likely, reach))
@@ -273,38 +264,34 @@ def compared(log: Log, of: Metric, level: float) -> Comparison:
     return Comparison(table, settings, tuple(notes))
 
 
-def _users(log: Log, name: str) -> FloatArray:
-    at = log.recommenders.index(name)
-    return np.unique(log.rows.user[slice(*log.rows.starts[at : at + 2])])
+def _auc(log: Log) -> FloatArray:
+    """AUC of the estimated ranks, for a row of each kind."""
+    relevant, above = log.kinds["n_relevant"], log.kinds["n_above"]
+    return np.asarray((1.0 - above / (log.kinds["n_items"] - relevant)) / relevant)
 
 
-def _of_users(log: Log, name: str, of: Metric, exact: bool) -> FloatArray:
-    """Metric of each user: of the sampled ranks, or AUC of the estimated ones."""
-    rows, at = log.rows, log.recommenders.index(name)
-    span = slice(*rows.starts[at : at + 2])
-    j, relevant = rows.columns["position"][span], rows.columns["n_relevant"][span]
-    if exact:
-        assert rows.above is not None
-        pool = rows.columns["n_items"][span] - relevant
-        value = (1.0 - rows.above[span] / pool) / relevant
-    else:
-        # The mean over the places that ties with negatives leave it.
-        m, better = rows.columns["n_negatives"][span], rows.columns["n_better"][span]
-        tied, value = rows.columns["n_tied"][span], np.zeros(j.size)
-        for drawn, many, at in np.unique(np.column_stack([m, relevant, j]), axis=0).tolist():
-            here = (m == drawn) & (relevant == many) & (j == at)
-            table = of.term(np.arange(drawn + 1) + at, at, many, drawn + many)
-            sums = np.append(0.0, np.cumsum(table))
-            low, more = better[here], tied[here] + 1
-            value[here] = (sums[low + more] - sums[low]) / more
-    user, instance = rows.user[span], rows.columns["instance"][span]
-    new = np.append(True, instance[1:] != instance[:-1])
-    instances = np.bincount(user[new])
-    total = np.bincount(user, value)
-    return np.asarray(total[instances > 0] / instances[instances > 0])
+def _reported(log: Log, of: Metric) -> FloatArray:
+    """The metric of a row of each kind, as a mean over the places that ties leave it."""
+    columns = (log.kinds[name] for name in ("n_negatives", "n_relevant", "position"))
+    shared = np.column_stack([*columns])
+    value = np.zeros(len(shared))
+    for drawn, many, at in np.unique(shared, axis=0).tolist():
+        here = (shared == [drawn, many, at]).all(axis=1)
+        table = of.term(np.arange(drawn + 1) + at, at, many, drawn + many)
+        sums = np.append(0.0, np.cumsum(table))
+        low, more = log.kinds["n_better"][here], log.kinds["n_tied"][here] + 1
+        value[here] = (sums[low + more] - sums[low]) / more
+    return value
 
 
-def _mean(values: FloatArray, name: str) -> tuple[float, float]:
-    if values.size < 2:
+def _mean(log: Log, values: Mapping[str, FloatArray]) -> tuple[float, float]:
+    """The mean over users of the sums of rows' values, and its standard error."""
+    name = next(iter(values))
+    users, share = log.users_of[name], 1.0 / log.kinds["n_instances"]
+    if users < 2:
         raise ValueError(f"users must be 2 or more for a standard error, got 1 of {name}")
-    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
+    numbered = {log.recommenders.index(name): own * share for name, own in values.items()}
+    parts = list(log.sums(numbered))
+    mean = sum(float(many @ sums) for sums, many in parts) / users
+    squares = sum(float(many @ (sums - mean) ** 2) for sums, many in parts)
+    return mean, float(np.sqrt(squares / (users - 1) / users))

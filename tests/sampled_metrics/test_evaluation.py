@@ -14,8 +14,8 @@ from sampled_book.datasets import bundled_ranks
 from sampled_metrics import Protocol, _ranges, estimators, evaluation, identification, metric
 from sampled_metrics.evaluation import ESTIMATORS, FITTED, UNKNOWN
 from sampled_metrics.identification import Shape
-from sampled_metrics.io import grids, lists, logs
-from sampled_metrics.io.logs import Log, read_log
+from sampled_metrics.io import compact, lists, logs
+from sampled_metrics.io.logs import read_log
 from sampled_metrics.numerics import betting
 from sampled_metrics.ranking import RankIntervals
 
@@ -421,7 +421,8 @@ def test_intervals_that_count_the_fitting_cover_the_expectation():
     tables = []
     for _ in range(120):
         ranks = Protocol(500, 20).draw(rng.choice(population, 300), rng)
-        log = Log(one.frame.assign(n_better=ranks - 1), one.replacement)
+        rows = one.frame.assign(n_better=ranks - 1)
+        log = read_log(rows, replacement=one.replacement)
         tables.append(estimate(log, ["ap"], estimators=FITTED[:1]))
     rows = pd.concat(tables)
     expected = rows["value"].mean()
@@ -1232,7 +1233,7 @@ def test_ranks_that_no_sample_leads_to_are_refused():
         estimate(log, ["ap"])
     pair = pd.concat([log.frame.assign(recommender=name) for name in "AB"])
     with pytest.raises(ValueError, match=said.replace("recommender", "A")):
-        compare(Log(pair, log.replacement), "ap")
+        compare(pair, "ap", replacement=log.replacement)
 
 
 EDGES = {
@@ -1342,6 +1343,7 @@ def test_lists_say_what_the_rows_say(tmp_path, monkeypatch, users, order):
     monkeypatch.setattr(logs, "_LARGE", 0)
     monkeypatch.setattr(logs, "_ROWS", 97)
     monkeypatch.setattr(lists, "_BLOCK", 50)
+    monkeypatch.setattr(compact, "_BLOCK", 50)
     monkeypatch.setattr(lists, "_SORTED", 100)
     monkeypatch.setattr(lists, "_KEPT", 7)
     rng = np.random.default_rng(3)
@@ -1362,7 +1364,6 @@ def test_lists_say_what_the_rows_say(tmp_path, monkeypatch, users, order):
         rows = rows.sample(frac=1, random_state=1)
     rows.to_csv(tmp_path / "log.csv", index=False)
     log, in_memory = (read_log(each, replacement=True) for each in (tmp_path / "log.csv", rows))
-    assert isinstance(log.grid, lists.Lists)
     assert repr(log) == repr(in_memory)
     for options in ({}, {"estimators": "all"}):
         found, expected = (estimate(x, ["ndcg@3", "rr"], **options) for x in (log, in_memory))
@@ -1385,15 +1386,14 @@ def test_lists_say_what_the_rows_say(tmp_path, monkeypatch, users, order):
 @pytest.mark.parametrize("users", ["the same", "others"])
 def test_a_grid_says_what_the_rows_say(tmp_path, monkeypatch, users, pairs):
     monkeypatch.setattr(logs, "_LARGE", 0)
-    monkeypatch.setattr(grids, "_PAIRS", pairs)
-    monkeypatch.setattr(grids, "_BLOCK", 100)
+    monkeypatch.setattr(compact, "_TABLE", pairs)
+    monkeypatch.setattr(compact, "_BLOCK", 100)
     rows = kinds_of_users(1)[1].drop(columns="item").assign(n_negatives=9)
     rows["n_items"] = 50 + rows["user"] % 2
     if users == "others":
         rows = rows.drop(index=rows.index[[3, 500]])
     rows.to_csv(tmp_path / "log.csv", index=False)
     log = read_log(tmp_path / "log.csv", replacement=True)
-    assert log.grid is not None
     in_memory = read_log(rows, replacement=True)
     for options in ({}, {"estimators": "all"}):
         found, expected = (estimate(x, ["ndcg@3", "auc"], **options) for x in (log, in_memory))

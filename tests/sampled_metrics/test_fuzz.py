@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 
 from sampled_metrics.cli import main
 from sampled_metrics.io import readers
-from sampled_metrics.io.logs import COLUMNS, read_log
+from sampled_metrics.io.compact import COLUMNS
+from sampled_metrics.io.logs import read_log
 
 QUICK = ["--estimators", "naive", "rank estimate", "--no-identification", "--metrics", "ndcg@3"]
 SIZES = ["--n-items", "50", "--n-negatives", "5"]

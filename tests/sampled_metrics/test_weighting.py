@@ -86,7 +86,7 @@ def test_a_log_keeps_its_column_in_the_order_of_its_rows():
     given = rows.set_index(["recommender", "user"])["n_above"].sort_index()
     pd.testing.assert_series_equal(kept, given)
     again = sm.read_log(log.frame, n_items=401, n_negatives=10, replacement=True)
-    np.testing.assert_array_equal(again.rows.above, log.rows.above)
+    np.testing.assert_array_equal(again.frame["n_above"], log.frame["n_above"])
 
 
 def test_what_is_possible_is_a_share():

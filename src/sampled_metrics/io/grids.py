@@ -6,17 +6,14 @@ recommender and user the number of its kind says all. A billion rows are a gigab
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from .._validate import FloatArray, IntArray
+from .._validate import IntArray
+from .compact import Log, alike
 
 #: Users that are looked at together.
 _BLOCK = 1 << 20
@@ -24,167 +21,10 @@ _BLOCK = 1 << 20
 _SPARE, _FREE = 4, 1 << 26
 #: Kinds of rows that are looked up one by one.
 _KINDS = 1 << 20
-#: Pairs of kinds that are counted in a table.
-_PAIRS = 1 << 22
 
 
 class UnusualError(Exception):
     """Rows that cannot be held as a grid, or a file that cannot be read in parts."""
-
-
-def alike(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[Any], list[IntArray]]:
-    """Find which rows of several columns agree in all of them.
-
-    Parameters
-    ----------
-    columns : sequence of ndarray of int, each of shape (rows,)
-
-    Returns
-    -------
-    kind : ndarray of int, shape (rows,)
-        Which of the different rows each is.
-    kinds : list of ndarray of int, each of shape (kinds,)
-        The different rows, in order.
-
-    Examples
-    --------
-    >>> kind, kinds = alike([np.array([7, 3, 7]), np.array([1, 2, 1])])
-    >>> kind.tolist(), [column.tolist() for column in kinds]
-    ([1, 0, 1], [[3, 7], [2, 1]])
-    """
-    lows = [int(column.min()) for column in columns]
-    spans = [int(column.max()) - low + 1 for column, low in zip(columns, lows, strict=True)]
-    if math.prod(spans) > 1 << 16:
-        return _sorted_alike(columns, lows, spans)
-    # Nothing has to be sorted, however many rows there are.
-    code: NDArray[Any] = np.zeros(columns[0].size, dtype=np.int32)
-    wide = [at for at, span in enumerate(spans) if span > 1]
-    for at in wide:
-        places = (columns[at] - lows[at]).astype(np.int32, copy=False)
-        code = places if at == wide[0] else code * np.int32(spans[at]) + places
-    there = np.bincount(code, minlength=math.prod(spans)) > 0
-    found = np.unravel_index(np.flatnonzero(there), spans)
-    kinds = [place.astype(np.int64) + low for place, low in zip(found, lows, strict=True)]
-    return code if there.all() else (np.cumsum(there, dtype=np.int32) - 1)[code], kinds
-
-
-def _sorted_alike(
-    columns: Sequence[NDArray[Any]], lows: Sequence[int], spans: Sequence[int]
-) -> tuple[NDArray[Any], list[IntArray]]:
-    """The same for columns with many kinds of rows, or few but far apart."""
-    kinds = 1
-    code: NDArray[Any] = np.zeros(columns[0].size, dtype=np.int64)
-    for column, low, span in zip(columns, lows, spans, strict=True):
-        if span == 1:
-            continue
-        places = column - low
-        if kinds * span >= 2**62:
-            (code, some), (places, others) = (pd.factorize(x, sort=True) for x in (code, places))
-            kinds, span = some.size, others.size
-        code = places if kinds == 1 else code * np.int64(span) + places
-        kinds *= span
-    code, different = pd.factorize(code, sort=True)
-    first = np.empty(different.size, dtype=np.int64)
-    first[code] = np.arange(code.size)
-    return code, [column[first].astype(np.int64) for column in columns]
-
-
-@dataclass(frozen=True, eq=False)
-class Grid:
-    """The kind of row that each recommender has for each user.
-
-    Attributes
-    ----------
-    recommenders : tuple of str
-        In the order of their first rows.
-    first : int
-        The user of the first place; the others are counted on from it.
-    kind : list of ndarray of unsigned int, each of shape (places,)
-        For each recommender the number of every user's kind, from 1 on; 0 if there is no row.
-    kinds : dict of str to ndarray of int, shape (kinds,)
-        What the rows of a kind share, in order.
-    """
-
-    recommenders: tuple[str, ...]
-    first: int
-    kind: list[NDArray[Any]]
-    kinds: Mapping[str, IntArray]
-
-    #: Whether every user of a recommender has one row.
-    alone = True
-
-    @cached_property
-    def counts(self) -> IntArray:
-        """Users of each kind under each recommender, shape (recommenders, kinds)."""
-        many = len(next(iter(self.kinds.values()))) + 1
-        found = np.zeros((len(self.kind), many), dtype=np.int64)
-        for own, kind in zip(found, self.kind, strict=True):
-            for (part,) in _blocks(kind):
-                own += np.bincount(part, minlength=many)
-        return found[:, 1:]
-
-    @cached_property
-    def users(self) -> int:
-        """How many users have a row."""
-        parts = _blocks(*self.kind)
-        return sum(int(np.logical_or.reduce([p > 0 for p in part]).sum()) for part in parts)
-
-    def together(self, *of: int) -> Iterator[tuple[list[IntArray], IntArray]]:
-        """Kinds that users have under several recommenders, 0 if none; and how many users do."""
-        many, kinds = self.counts.shape[1] + 1, [self.kind[i] for i in of]
-        if many ** len(of) > _PAIRS:
-            for part in _blocks(*kinds):
-                there = np.logical_or.reduce([p > 0 for p in part])
-                if there.any():
-                    yield [p[there] for p in part], np.ones(int(there.sum()), dtype=np.int64)
-            return
-        if of not in self._tables:
-            table = np.zeros(many ** len(of), dtype=np.int64)
-            for part in _blocks(*kinds):
-                code = part[0].astype(np.int32)
-                for p in part[1:]:
-                    code *= many
-                    code += p
-                table += np.bincount(code, minlength=table.size)
-            table[0] = 0  # of no recommender's users
-            self._tables[of] = table
-        found = np.flatnonzero(self._tables[of])
-        yield list(np.unravel_index(found, (many,) * len(of))), self._tables[of][found]
-
-    def values(self, parts: Mapping[int, FloatArray]) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Sums of the values of users' rows, and how many users have each.
-
-        `parts` are the values of rows of each kind under some of the recommenders.
-        """
-        absent = [np.append(0.0, worth) for worth in parts.values()]
-        for kinds, counts in self.together(*parts):
-            found = sum(worth[kind] for worth, kind in zip(absent, kinds, strict=True))
-            yield np.asarray(found), counts.astype(float)
-
-    @cached_property
-    def _tables(self) -> dict[tuple[int, ...], IntArray]:
-        return {}
-
-    def apart(self, one: int, other: int) -> tuple[int, int | None]:
-        """How many users only one of two recommenders has, and the first of them."""
-        return apart(self.first, self.kind[one], self.kind[other])
-
-
-def apart(first: int, one: NDArray[Any], other: NDArray[Any]) -> tuple[int, int | None]:
-    """How many users only one of two columns has a number above 0 for, and the first of them.
-
-    Examples
-    --------
-    >>> apart(10, np.array([1, 0, 2]), np.array([1, 1, 0]))
-    (2, 11)
-    """
-    found, user, done = 0, None, 0
-    for a, b in _blocks(one, other):
-        differ = (a > 0) != (b > 0)
-        if user is None and differ.any():
-            user = first + done + int(np.argmax(differ))
-        found, done = found + int(differ.sum()), done + a.size
-    return found, user
 
 
 def _blocks(*columns: NDArray[Any]) -> Iterator[list[NDArray[Any]]]:
@@ -275,7 +115,7 @@ class Builder:
         """The number of each row's kind, from 1 on."""
         self._columns = list(columns)
         wide = [name for name, column in columns.items() if column.size > 1]
-        own, found = alike([columns[name] for name in wide] or [np.zeros(size, dtype=np.int64)])
+        own, found = alike([columns[name] for name in wide] or [np.zeros(1, dtype=np.int64)], size)
         kinds = dict(columns) | dict(zip(wide, found, strict=False))
         lists = [np.broadcast_to(column, found[0].size).tolist() for column in kinds.values()]
         numbers = []
@@ -295,13 +135,14 @@ class Builder:
         columns = np.array(list(self._kinds), dtype=np.int64).reshape(len(self._kinds), -1).T
         return dict(zip(self._columns, columns, strict=True))
 
-    def grid(self, kinds: Mapping[str, IntArray]) -> Grid:
-        """The grid of all rows.
+    def log(self, kinds: Mapping[str, IntArray], replacement: bool) -> Log:
+        """The log of all rows.
 
         Parameters
         ----------
         kinds : dict of str to ndarray of int
             What the rows of each kind share, for those of `kinds`.
+        replacement : bool
 
         Raises
         ------
@@ -317,8 +158,15 @@ class Builder:
                 part[:] = number[part]
         if there < self.read:
             raise UnusualError
-        ordered = {name: column[places] for name, column in kinds.items()}
-        return Grid(tuple(self.recommenders), self.first, self._kind, ordered)
+        ordered = one_row_each({name: column[places] for name, column in kinds.items()})
+        users = range(self.first, self.first + self.places)
+        return Log(tuple(self.recommenders), users, self._kind, None, ordered, replacement)
+
+
+def one_row_each(kinds: Mapping[str, IntArray]) -> dict[str, IntArray]:
+    """Kinds of rows without ties among relevant items, of users with one instance."""
+    none = np.zeros_like(kinds["position"])
+    return {**kinds, "n_instances": none + 1, "tied_position": none, "tied_relevant": none}
 
 
 def longer(column: NDArray[Any], size: int) -> NDArray[Any]:

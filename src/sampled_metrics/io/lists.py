@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._validate import FloatArray, IntArray
-from .grids import Builder, UnusualError, apart, longer
+from .._validate import IntArray
+from .compact import Log
+from .grids import Builder, UnusualError, longer, one_row_each
 
 #: Users that are looked at together.
 _BLOCK = 1 << 17
@@ -38,78 +37,6 @@ Part = tuple[
 
 class MixedError(UnusualError):
     """Rows whose users are not in order."""
-
-
-@dataclass(frozen=True, eq=False)
-class Lists:
-    """The rows that each recommender has for each user, as lists of kinds.
-
-    Attributes
-    ----------
-    recommenders : tuple of str
-        In the order of their first rows.
-    first : int
-        The user of the first place; the others are counted on from it.
-    size : list of ndarray of unsigned int, each of shape (places,)
-        For each recommender how many rows every user has.
-    kind : list of ndarray of unsigned int, each of shape (rows of the recommender,)
-        For each recommender the number of every row's kind, users in order, best first.
-    kinds : dict of str to ndarray of int, shape (cells,)
-        What rows share that have the same kind, place and number of relevant items, in order.
-    counts : ndarray of int, shape (recommenders, cells)
-        Rows of each cell under each recommender.
-    cell : ndarray of int
-        The cell of each kind, place among relevant items and number of them, in that order.
-    """
-
-    recommenders: tuple[str, ...]
-    first: int
-    size: list[NDArray[Any]]
-    kind: list[NDArray[Any]]
-    kinds: Mapping[str, IntArray]
-    counts: IntArray
-    cell: IntArray
-
-    #: Whether every user of a recommender has one row.
-    alone = False
-
-    @cached_property
-    def users(self) -> int:
-        """How many users have a row."""
-        places = range(0, self.size[0].size, _BLOCK)
-        parts = ([own[a : a + _BLOCK] > 0 for own in self.size] for a in places)
-        return sum(int(np.logical_or.reduce(part).sum()) for part in parts)
-
-    @cached_property
-    def places(self) -> int:
-        """For how many places among relevant items, and numbers of them, there are cells."""
-        most = max(int(own.max(initial=0)) for own in self.size)
-        return most * (most + 1) // 2
-
-    def rows(self, number: int) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-        """For some users after the other: rows of each, the user of each row, and its cell."""
-        for many, user, code in _codes(self.size[number], self.kind[number], self.places):
-            yield many, user, self.cell[code]
-
-    def values(self, parts: Mapping[int, FloatArray]) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Sums of the values of users' rows, and how many users have each.
-
-        `parts` are the values of rows of each cell under some of the recommenders.
-        """
-        of_code = [worth[self.cell] for worth in parts.values()]
-        read = [_codes(self.size[number], self.kind[number], self.places) for number in parts]
-        for blocks in zip(*read, strict=True):
-            found = np.zeros(blocks[0][0].size)
-            there = np.zeros(found.size, dtype=bool)
-            for (many, user, code), worth in zip(blocks, of_code, strict=True):
-                found += np.bincount(user, worth[code], found.size)
-                there |= many > 0
-            if there.any():
-                yield found[there], np.ones(int(there.sum()))
-
-    def apart(self, one: int, other: int) -> tuple[int, int | None]:
-        """How many users only one of two recommenders has, and the first of them."""
-        return apart(self.first, self.size[one], self.size[other])
 
 
 def _codes(
@@ -228,8 +155,10 @@ class ListsBuilder(Builder):
         different, number = np.unique(pairs, axis=0, return_inverse=True)
         return None if len(different) == 1 else np.append(-1, number.ravel())
 
-    def lists(self, named: Callable[[Mapping[str, IntArray], IntArray], Any]) -> Lists:
-        """The lists of all rows.
+    def lists(
+        self, named: Callable[[Mapping[str, IntArray], IntArray], Any], replacement: bool
+    ) -> Log:
+        """The log of all rows.
 
         Parameters
         ----------
@@ -258,18 +187,15 @@ class ListsBuilder(Builder):
         columns = {name: column[at - 1] for name, column in self.kinds.items()}
         shared = named(columns | {"n_relevant": many[place]}, position)
         order = np.lexsort(list(shared.values())[::-1])
-        cell = np.zeros(cells, dtype=np.int64)
-        cell[found[order]] = np.arange(found.size)
-        shared = {name: column[order] for name, column in shared.items()}
-        return Lists(
-            tuple(self.recommenders),
-            self.first,
-            sizes,
-            kinds,
-            shared,
-            counts[:, found[order]],
-            cell,
-        )
+        cell = np.zeros(cells, dtype=np.min_scalar_type(found.size))
+        cell[found[order]] = np.arange(1, found.size + 1)
+        shared = one_row_each({name: column[order] for name, column in shared.items()})
+        coded = []
+        for size in sizes:
+            parts = _codes(size, kinds.pop(0), places)
+            coded.append(np.concatenate([cell[code] for _, _, code in parts]))
+        users = range(self.first, self.first + self.places)
+        return Log(tuple(self.recommenders), users, coded, sizes, shared, replacement)
 
 
 def _joined(blocks: list[tuple[NDArray[Any], int]], kind: Any) -> NDArray[Any]:

@@ -18,8 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -29,28 +27,15 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import infer_dtype, union_categoricals
 
-from .._validate import FloatArray, IntArray, as_written, integer, shortened, span
+from .._validate import FloatArray, IntArray, as_written, integer, shortened
 from ..protocol import Protocol
-from .grids import Builder, Grid, UnusualError, alike
-from .lists import Lists, ListsBuilder, MixedError, Part, in_order
+from .compact import COLUMNS, KIND, Log, sorted_log
+from .grids import Builder, UnusualError
+from .lists import ListsBuilder, MixedError, Part, in_order
 
-#: The columns of :class:`Log`, in their order.
-COLUMNS = (
-    "recommender",
-    "user",
-    "instance",
-    "n_better",
-    "n_tied",
-    "position",
-    "n_relevant",
-    "n_items",
-    "n_negatives",
-)
 _INPUT = (*COLUMNS[:5], "n_items", "n_negatives", "rank", "item", "count", "n_above")
 #: Those of them that are read as whole numbers, of whatever type.
 _NUMBERS = ("n_better", "n_tied", "n_items", "n_negatives", "rank", "count")
-#: What rows that are alike share.
-KIND = COLUMNS[3:]
 #: What files of exact ranks have besides.
 _EXACT = ("n_candidates", "n_relevant", "n_better", "n_tied", "user")
 #: What other libraries call these columns, without upper case, blanks, "_" and "-".
@@ -82,224 +67,6 @@ _UNSAID = (
 )
 #: Where the bundled log is.
 BUNDLE = Path(__file__).parents[1] / "data"
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """The rows of a log as arrays, in order of recommender, user and instance.
-
-    Attributes
-    ----------
-    recommenders : tuple of str
-        In the order of the log.
-    starts : ndarray of int, shape (recommenders + 1,)
-        Where the rows of each begin; then the number of all rows.
-    user : ndarray of int, shape (rows,)
-        Which of `users` each row is of.
-    users : ndarray, shape (users,)
-        Numbers or text, in order of their first rows.
-    columns : dict of str to ndarray of int, shape (rows,)
-        Those of `COLUMNS` that are numbers, in as small a type as holds them; n_items and
-        n_negatives in int64. A column that is the same in every row takes no memory and cannot be
-        written to.
-    written : ndarray or None
-        The users of the rows as they were written, where `users` merges some, such as 1 and 1.0.
-    counts : ndarray of float, shape (users,), or None
-        How many users each of `users` stands for; one if None.
-    paired : bool
-        Whether one of `users` has its own rows with each recommender; else each row has its own.
-    above : ndarray of float, shape (rows,), or None
-        The column n_above, where the log has one.
-    """
-
-    recommenders: tuple[str, ...]
-    starts: IntArray
-    user: NDArray[np.int32]
-    users: NDArray[Any]
-    columns: Mapping[str, NDArray[Any]]
-    written: NDArray[Any] | None = None
-    counts: FloatArray | None = None
-    paired: bool = True
-    above: FloatArray | None = None
-
-    @classmethod
-    def of(cls, frame: pd.DataFrame) -> Rows:
-        """The rows of a frame with the columns of `COLUMNS`, in their order."""
-        user, users = pd.factorize(frame["user"])
-        recommender, names = pd.factorize(frame["recommender"])
-        starts = np.append(0, np.cumsum(np.bincount(recommender)))
-        columns = {name: frame[name].to_numpy(dtype=np.int64) for name in COLUMNS[2:]}
-        above = frame["n_above"].to_numpy(dtype=float) if "n_above" in frame else None
-        counts = None
-        if "count" in frame:
-            counts = np.ones(len(users))
-            counts[user] = frame["count"]
-        found = user.astype(np.int32), np.asarray(users)
-        return cls(tuple(names), starts, *found, columns, counts=counts, above=above)
-
-    @classmethod
-    def of_grid(cls, grid: Grid) -> Rows:
-        """The rows of a grid, an instance each."""
-        places = [np.flatnonzero(kind).astype(np.int32) for kind in grid.kind]
-        ends = np.cumsum([own.size for own in places])
-        there = np.zeros(grid.kind[0].size, dtype=bool)
-        for own in places:
-            there[own] = True
-        number = np.cumsum(there, dtype=np.int32) - 1
-        users = np.flatnonzero(there) + grid.first
-        user, users = _in_order_of_rows(number[np.concatenate(places)], users, ends)
-        kind = np.concatenate([k[own] for k, own in zip(grid.kind, places, strict=True)])
-        columns: dict[str, NDArray[Any]] = {"instance": np.arange(kind.size, dtype=np.int32)}
-        for name, values in grid.kinds.items():
-            own = _lean(values, small=name not in ("n_items", "n_negatives"))
-            columns[name] = np.broadcast_to(own, kind.size) if own.size == 1 else own[kind - 1]
-        return cls(grid.recommenders, np.append(0, ends), user, users, columns)
-
-    @classmethod
-    def of_lists(cls, lists: Lists) -> Rows:
-        """The rows of lists, whose instances are users."""
-        places, cells, new = [], [], []
-        for number in range(len(lists.size)):
-            at = 0
-            for many, user, cell in lists.rows(number):
-                places.append(user + at)
-                cells.append(cell)
-                new.append(lists.kinds["position"][cell] == 1)
-                at += many.size
-        place, cell = np.concatenate(places), np.concatenate(cells)
-        there = np.logical_or.reduce([size > 0 for size in lists.size])
-        number_of = np.cumsum(there, dtype=np.int32) - 1
-        ends = np.cumsum([kind.size for kind in lists.kind])
-        users = np.flatnonzero(there) + lists.first
-        found, users = _in_order_of_rows(number_of[place], users, ends)
-        instance = np.cumsum(np.concatenate(new), dtype=np.int32) - 1
-        columns: dict[str, NDArray[Any]] = {"instance": instance}
-        for name, values in lists.kinds.items():
-            own = _lean(values, small=name not in ("n_items", "n_negatives"))
-            columns[name] = np.broadcast_to(own, cell.size) if own.size == 1 else own[cell]
-        return cls(lists.recommenders, np.append(0, ends), found, users, columns)
-
-    def frame(self) -> pd.DataFrame:
-        """A frame with the columns of `COLUMNS`."""
-        names = np.array(self.recommenders, dtype=object)
-        user = self.users[self.user] if self.written is None else self.written
-        columns = {name: np.array(self.columns[name], dtype=np.int64) for name in COLUMNS[2:]}
-        labels = {"recommender": np.repeat(names, np.diff(self.starts)), "user": user}
-        if self.counts is not None:
-            columns["count"] = self.counts[self.user].astype(np.int64)
-        if self.above is not None:
-            columns["n_above"] = np.array(self.above)
-        return pd.DataFrame(labels | columns)
-
-
-class Log:
-    """A sampled evaluation, as :func:`read_log` returns it: checked, and sorted.
-
-    Attributes
-    ----------
-    frame : pandas.DataFrame
-        A row for each held-out item, with the columns of `COLUMNS`: recommender (str), user,
-        instance (int; the rows of one instance were ranked together), n_better and n_tied (int;
-        sampled negatives that scored above the item, and the same), position (int; the item's
-        place among the relevant ones of the instance, 1 the best), n_relevant (int; how many
-        these are), n_items (int; candidates of the instance, the relevant ones included) and
-        n_negatives (int; how many were sampled); and count (int; how many users have this row) if
-        the log has one. Made when it is first asked for.
-    rows : Rows
-        The same as arrays, which take about a sixth of the memory.
-    counts : pandas.DataFrame
-        How many rows are alike, in far fewer rows: recommender, n_better, n_tied, position,
-        n_relevant, n_items, n_negatives, and count (int).
-    n_users : int
-        How many users there are.
-    grid : Grid or Lists or None
-        What a large log is held as, in a byte or two a row; `rows` are then made if asked for.
-    replacement : bool
-        Whether negatives were drawn with replacement.
-    protocol : Protocol or None
-        How negatives were drawn, where that was not alike and `read_log` was told so.
-
-    Examples
-    --------
-    >>> log = read_log("bundled")
-    >>> log.recommenders, len(log.frame), log.replacement
-    (('X', 'Y', 'Z'), 18120, False)
-    >>> read_log(log.frame.head(2), replacement=True)
-    Log(recommenders=1, users=2, rows=2, n_items=<3578 to 3654>, n_negatives=100, replacement=True)
-    """
-
-    protocol: Protocol | None = None
-
-    def __init__(self, rows: pd.DataFrame | Rows | Grid | Lists, replacement: bool) -> None:
-        self.replacement = replacement
-        self.grid = rows if isinstance(rows, (Grid, Lists)) else None
-        if not isinstance(rows, (Grid, Lists)):
-            self.rows = Rows.of(rows) if isinstance(rows, pd.DataFrame) else rows
-
-    @property
-    def weighted(self) -> bool:
-        """Whether its negatives were not drawn alike: by `protocol`, or it has a column n_above."""
-        return self.protocol is not None or (self.grid is None and self.rows.above is not None)
-
-    @cached_property
-    def rows(self) -> Rows:
-        """The rows as arrays."""
-        assert self.grid is not None
-        if isinstance(self.grid, Lists):
-            return Rows.of_lists(self.grid)
-        return Rows.of_grid(self.grid)
-
-    @cached_property
-    def frame(self) -> pd.DataFrame:
-        """The rows with the columns of `COLUMNS`."""
-        return self.rows.frame()
-
-    def __repr__(self) -> str:
-        counts = self.counts
-        held: dict[str, object] = {"recommenders": len(self.recommenders)}
-        held |= {"users": self.n_users, "rows": int(counts["count"].sum())}
-        for name in ("n_items", "n_negatives"):
-            held[name] = span(counts[name].to_numpy())
-        held["replacement"] = self.replacement
-        if self.protocol is not None:
-            held["protocol"] = self.protocol
-        return f"Log({', '.join(f'{name}={value}' for name, value in held.items())})"
-
-    @property
-    def recommenders(self) -> tuple[str, ...]:
-        """Their names, in the order of the log."""
-        return self.rows.recommenders if self.grid is None else self.grid.recommenders
-
-    @property
-    def n_users(self) -> int:
-        """How many users there are; the most that a recommender has, if they are not paired."""
-        if self.grid is not None:
-            return self.grid.users
-        if self.rows.counts is None:
-            return int(self.rows.users.size)
-        if self.rows.paired:
-            return int(self.rows.counts.sum())
-        return int(self.counts.groupby("recommender")["count"].sum().max())
-
-    @cached_property
-    def counts(self) -> pd.DataFrame:
-        """How many rows are alike: recommender, the columns of `KIND`, and count."""
-        if self.grid is not None:
-            kinds: Mapping[str, IntArray] = self.grid.kinds
-            many = list(self.grid.counts)
-        else:
-            rows = self.rows
-            kind, found = alike([rows.columns[name] for name in KIND])
-            kinds, many = dict(zip(KIND, found, strict=True)), []
-            for start, end in pairwise(rows.starts.tolist()):
-                own = slice(start, end)
-                each = None if rows.counts is None else rows.counts[rows.user[own]]
-                many.append(np.bincount(kind[own], each, found[0].size).astype(np.int64))
-        tables: list[pd.DataFrame] = []
-        for name, count in zip(self.recommenders, many, strict=True):
-            table = pd.DataFrame({"recommender": name, **kinds, "count": count})
-            tables.append(table.loc[count > 0])
-        return pd.concat(tables, ignore_index=True)
 
 
 def read_log(
@@ -453,11 +220,11 @@ def read_log(
         _check_pooling(frame, keys, name)
     size = len(frame)
     del frame  # of a large file nobody else has it
-    rows = _canonical(keys, columns, size, replacement, name, paired)
-    most = rows.columns["n_relevant"].max()
+    log = _canonical(keys, columns, size, replacement, name, paired)
+    most = int(log.kinds["n_relevant"].max())
     if most > 1 and not told:
-        _say_together(name, int(most), 3)
-    return Log(rows, replacement)
+        _say_together(name, most, 3)
+    return log
 
 
 def _by_protocol(source: Any, protocol: Protocol, others: tuple[object, ...]) -> Log:
@@ -513,18 +280,18 @@ def _in_parts(
         raise UnusualError
     taken = dict(zip(names, header.columns, strict=True))
     try:
-        held: Grid | Lists | None = None
+        log: Log | None = None
         with suppress(UnusualError):
-            held = _gridded(files, taken, sizes, replacement)
-        if held is None:
-            held = _listed_by_user(files, taken, sizes, replacement)
+            log = _gridded(files, taken, sizes, replacement)
+        if log is None:
+            log = _listed_by_user(files, taken, sizes, replacement)
     except ValueError:
         _say(said)
         raise
     _say(said)
-    if isinstance(held, Lists) and not {"item", "position"} & set(header.columns):
-        _say_together(files.name, int(held.kinds["n_relevant"].max()), 4)
-    return Log(held, replacement)
+    if log.sizes is not None and not {"item", "position"} & set(header.columns):
+        _say_together(files.name, int(log.kinds["n_relevant"].max()), 4)
+    return log
 
 
 def _say_together(source: str, most: int, level: int) -> None:
@@ -554,8 +321,8 @@ def _gridded(
     taken: Mapping[str, str],
     sizes: Mapping[str, tuple[int | None, int]],
     replacement: bool,
-) -> Grid:
-    """The grid of a log's files, whose columns are `taken` for others, checked."""
+) -> Log:
+    """A log with one row of each user, from files whose columns are `taken` for others."""
     builder = Builder(*files.bounds([name for name in taken if taken[name] == "user"]))
     for names, recommender, user, columns, _ in _numbers_of(files, taken, sizes):
         builder.add(names, recommender, user, columns)
@@ -565,7 +332,7 @@ def _gridded(
     one = np.ones(len(builder.rows_of), dtype=np.int64)
     if "rank" in kinds:
         kinds |= {"n_better": kinds["rank"] - 1, "n_tied": one - 1}
-    grid = builder.grid({name: kinds.get(name, one) for name in KIND})
+    log = builder.log({name: kinds.get(name, one) for name in KIND}, replacement)
     part = _Place(files.name, files.starts)
     first = np.array(builder.rows_of)
     order = np.argsort(first)  # the first one that is wrong, as in the files
@@ -576,7 +343,7 @@ def _gridded(
 
     ordered = {name: column[order] for name, column in kinds.items()}
     _check_ranges(ordered, one, one, replacement, one.size, where)
-    return grid
+    return log
 
 
 def _numbers_of(
@@ -610,8 +377,8 @@ def _listed_by_user(
     taken: Mapping[str, str],
     sizes: Mapping[str, tuple[int | None, int]],
     replacement: bool,
-) -> Lists:
-    """The lists of a log's files with several rows of a user.
+) -> Log:
+    """A log with several rows of a user, from files.
 
     Raises
     ------
@@ -648,7 +415,7 @@ def _listed_by_user(
             raise UnusualError from problem
         return {name: found[name] for name in KIND}
 
-    return builder.lists(named)
+    return builder.lists(named, replacement)
 
 
 def _bounds_of(files: _Files | _Partitions, name: str) -> tuple[int, int, int]:
@@ -1400,7 +1167,6 @@ class _Key:
 
     codes: NDArray[Any]
     values: NDArray[Any]
-    written: NDArray[Any] | None = None  # the rows as they were, if `values` merges some
 
 
 def _key(frame: pd.DataFrame, key: str, source: str) -> _Key:
@@ -1433,7 +1199,7 @@ def _key(frame: pd.DataFrame, key: str, source: str) -> _Key:
         codes, values = _factorized(labels, key), np.array([])
         written = labels.to_numpy()
         codes = codes.astype(np.int32)
-        return _Key(codes, written[_first_rows(codes, int(codes.max()) + 1)], written)
+        return _Key(codes, written[_first_rows(codes, int(codes.max()) + 1)])
     if key == "recommender":
         values = values.astype(object)
         order = np.argsort(_first_rows(codes, values.size))
@@ -1513,7 +1279,7 @@ def _canonical(
     replacement: bool,
     source: str,
     paired: bool,
-) -> Rows:
+) -> Log:
     """The rows sorted, with positions, and checked against one another.
 
     Columns are of shape (size,), or (1,) where all rows have the same.
@@ -1563,27 +1329,12 @@ def _canonical(
         columns["n_tied"] = np.zeros(1, dtype=np.int32)
     _check_ranges(columns, position, n_relevant, replacement, size, where)
     columns |= {"instance": instance, "position": position, "n_relevant": n_relevant}
-    each = np.bincount(codes["recommender"], minlength=keys["recommender"].values.size)
-    ends = np.cumsum(each if codes["recommender"].size == size else [size])
-    named, written = keys["user"], keys["user"].written
-    if counts is not None:  # users as numbers, whose counts go where they go
-        user, order_of = _in_order_of_rows(
-            np.broadcast_to(codes["user"], size), np.arange(named.values.size), ends
-        )
-        users, counts = named.values[order_of], counts[order_of]
-    else:
-        user, users = _in_order_of_rows(np.broadcast_to(codes["user"], size), named.values, ends)
-    return Rows(
-        tuple(keys["recommender"].values),
-        np.append(0, ends),
-        user,
-        users,
-        {key: np.broadcast_to(columns[key], size) for key in COLUMNS[2:]},
-        None if written is None else _taken(written, order),
-        counts,
-        paired,
-        columns.get("n_above"),
-    )
+    rows = columns | {
+        "recommender": codes["recommender"],
+        "user": np.broadcast_to(codes["user"], size),
+    }
+    names, users = tuple(keys["recommender"].values), keys["user"].values
+    return sorted_log(names, users, rows, replacement, counts, paired)
 
 
 def _check_total(count: NDArray[Any], size: int, source: str) -> None:
@@ -1634,26 +1385,6 @@ def _sorted(
         by = [np.broadcast_to(column, size) for column in reversed(best)]
         order = np.lexsort((*by, group))
     return group[order], order
-
-
-def _in_order_of_rows(
-    user: NDArray[Any], users: NDArray[Any], ends: IntArray
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Users numbered in order of their first rows; those of a recommender are sorted already."""
-    number, seen = np.full(users.size, -1, dtype=np.int32), 0
-    for start, end in pairwise([0, *ends.tolist()]):
-        own = user[start:end]
-        new = own[np.append(True, own[1:] != own[:-1])]
-        new = new[number[new] < 0]
-        number[new] = np.arange(seen, seen + new.size)
-        seen += new.size
-        if seen == users.size:
-            break
-    if (np.diff(number) == 1).all():
-        return user, users
-    named = np.empty_like(users)
-    named[number] = users
-    return number[user], named
 
 
 def _factorized(column: pd.Series, key: str) -> IntArray:

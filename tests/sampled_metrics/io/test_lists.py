@@ -14,7 +14,7 @@ def part(*users, first=1):
 
 
 def sizes(builder):
-    return builder.lists(lambda kinds, position: {**kinds, "position": position}).size[0]
+    return builder.lists(lambda kinds, position: {**kinds, "position": position}, True).sizes[0]
 
 
 def test_a_user_in_two_parts_is_one_user():

@@ -19,7 +19,8 @@ from sampled_book import bundled_log
 from sampled_book.bundled_log import BUNDLED_SEED, simulate
 from sampled_book.datasets import bundled_ranks
 from sampled_metrics.io import logs
-from sampled_metrics.io.logs import BUNDLED_NEGATIVES, COLUMNS, Log, read_log
+from sampled_metrics.io.compact import COLUMNS, Log
+from sampled_metrics.io.logs import BUNDLED_NEGATIVES, read_log
 from sampled_metrics.io.readers import from_scores
 from sampled_metrics.ranking import RankIntervals
 
@@ -583,9 +584,6 @@ def test_a_large_file_is_read_in_parts_as_in_one_piece(tmp_path, monkeypatch, ca
     assert again == refusal
     assert expected_way is None or (ways or ["whole"])[-1] == expected_way
     if expected is not None:
-        assert expected_way is None or (found.grid is not None) == (
-            expected_way in ("grid", "lists")
-        )
         pd.testing.assert_frame_equal(found.counts, expected.counts)
         assert repr(found) == repr(expected)
         pd.testing.assert_frame_equal(found.frame, expected.frame)
@@ -622,19 +620,6 @@ def test_a_large_file_is_refused_as_a_small_one(tmp_path, monkeypatch, damage):
     monkeypatch.setattr(logs, "_LARGE", 0)
     monkeypatch.setattr(logs, "_ROWS", 5)
     assert attempt(path, **SIZES)[1] == refusal
-
-
-def test_rows_are_the_frame_as_arrays():
-    table = pd.DataFrame({"recommender": [*"zzaa"], "user": [5, 9, 1, 9], "rank": [1, 2, 2, 4]})
-    log = read_log(table.iloc[[3, 0, 2, 1]].iloc[::-1], **SIZES)
-    rows, again = log.rows, logs.Rows.of(log.frame)
-    assert rows.recommenders == again.recommenders == ("z", "a")
-    assert rows.users.tolist() == again.users.tolist() == [5, 9, 1]
-    assert rows.user.tolist() == again.user.tolist() == [0, 1, 2, 1]
-    assert rows.starts.tolist() == again.starts.tolist() == [0, 2, 4]
-    for name, column in rows.columns.items():
-        assert column.tolist() == again.columns[name].tolist(), name
-    assert rows.columns["n_items"].strides == (0,)
 
 
 COUNTED = pd.DataFrame(
@@ -706,7 +691,6 @@ def test_a_folder_a_pattern_and_a_list_are_one_log(tmp_path, monkeypatch, suffix
     folder = partitioned(tmp_path / "log", table, suffix)
     expected = read_log(table, **SIZES)
     found = read_log(folder, **SIZES)
-    assert (found.grid is not None) == large
     pd.testing.assert_frame_equal(found.frame, expected.frame)
     whole = [tmp_path / f"{i}.{suffix}" for i in range(2)]
     for path, part in zip(whole, (table.iloc[:7], table.iloc[7:]), strict=True):
@@ -739,18 +723,18 @@ def test_files_without_rows_or_with_other_columns_are_refused(tmp_path):
         read_log([1, 2], **SIZES)
 
 
-#: Frames of Dask that are held as a grid, and others.
+#: Logs that Dask holds in parts.
 DASK = {
-    "in order": (PLAIN, True),
-    "mixed up": (PLAIN.sample(frac=1, random_state=1), True),
-    "categories": (PLAIN.astype({"recommender": "category"}), True),
-    "pandas' integers": (PLAIN.astype({"user": "Int64", "rank": "Int32"}), True),
-    "another column": (PLAIN.assign(note=[*"abcdef"] * 2), True),
-    "text": (PLAIN.assign(user=[*"abcdef"] * 2), False),
-    "several items": (PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2, item=range(12)), True),
-    "counts": (PLAIN.assign(count=3), False),
-    "rank 0": (PLAIN.assign(rank=[*range(1, 12), 0]), False),
-    "beyond": (PLAIN.assign(rank=range(1, 13)), False),
+    "in order": PLAIN,
+    "mixed up": PLAIN.sample(frac=1, random_state=1),
+    "categories": PLAIN.astype({"recommender": "category"}),
+    "pandas' integers": PLAIN.astype({"user": "Int64", "rank": "Int32"}),
+    "another column": PLAIN.assign(note=[*"abcdef"] * 2),
+    "text": PLAIN.assign(user=[*"abcdef"] * 2),
+    "several items": PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2, item=range(12)),
+    "counts": PLAIN.assign(count=3),
+    "rank 0": PLAIN.assign(rank=[*range(1, 12), 0]),
+    "beyond": PLAIN.assign(rank=range(1, 13)),
 }
 
 
@@ -760,12 +744,10 @@ def test_a_frame_of_dask_is_read_as_one_of_pandas(monkeypatch, case, rows_at_onc
     dask = pytest.importorskip("dask.dataframe")  # the lowest versions have none
     monkeypatch.setattr(logs, "_PARTITIONS", 2)
     monkeypatch.setattr(logs, "_ROWS", rows_at_once)
-    table, in_parts = DASK[case]
-    table = table.reset_index(drop=True)
+    table = DASK[case].reset_index(drop=True)
     expected, refusal = attempt(table, n_items=50, n_negatives=9)
     found, again = attempt(dask.from_pandas(table, npartitions=5), n_items=50, n_negatives=9)
     assert again == refusal
     if expected is not None:
-        assert (found.grid is not None) == in_parts
         pd.testing.assert_frame_equal(found.frame, expected.frame)
         pd.testing.assert_frame_equal(found.counts, expected.counts)
