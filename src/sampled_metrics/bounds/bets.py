@@ -519,7 +519,7 @@ def refutations(
     ]
 
 
-def _observed(parts: Partition, rows: Rows, counts: IntArray) -> list[FloatArray]:
+def _observed(parts: Partition, rows: Rows, counts: IntArray | FloatArray) -> list[FloatArray]:
     """The distribution of the sampled rank among some users, and a few that are guessed.
 
     A list by part, (samples, knots), of counts (rows, samples).
@@ -657,6 +657,15 @@ class _Building:
         self._begin[g] = weights, prices
         weights = weights[:, :k] / weights[:, :k].sum(axis=1, keepdims=True)
         return laws / (weights @ one.laws[used]), np.maximum(prices[:, 1:], 0.0)
+
+    def populations(self, slope: FloatArray) -> list[FloatArray]:
+        """Weights of the generators in use, in each fit: for each part, (bets, generators)."""
+        found = []
+        for g, used in enumerate(self.used):
+            self._solve(g, slope)
+            weights = self._begin[g][0][:, : used.size]  # type: ignore[index]
+            found.append(weights / weights.sum(axis=1, keepdims=True))
+        return found
 
     def _fit(self, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
         """How fast each bet grows under its guess, and its certificate over the fit's columns."""

@@ -260,6 +260,18 @@ class Generators:
         mass = np.diff(edges) * density(above + 1.0)
         return np.asarray(mass / mass.sum() @ self._single)
 
+    def mass(self, weights: FloatArray, at: IntArray) -> FloatArray:
+        """The distribution of the true rank in mixtures of some generators; (mixtures, ranks)."""
+        spread, last = at < self.spread, self.last[at]
+        found = np.zeros((len(weights), self.pool + 1))
+        if self._mixed is not None:
+            found[:, : self.top] = weights[:, spread] @ self._mixed[at[spread]]
+        else:
+            found[:, last[spread]] = weights[:, spread] / (last[spread] + 1.0)
+            found = np.cumsum(found[:, ::-1], axis=1)[:, ::-1]
+        found[:, last[~spread]] += weights[:, ~spread]
+        return found
+
     def metric(self, terms: FloatArray, at: FloatArray) -> FloatArray:
         """The metric of each generator.
 
