@@ -220,6 +220,7 @@ def _estimate(arguments: argparse.Namespace, files: _Files) -> None:
         estimators="all" if arguments.all else arguments.estimators,
         shape=_assumed(arguments),
         identification=not arguments.no_identification,
+        efficiency=arguments.efficiency,
         **options,
     )
     if page is not None:
@@ -690,6 +691,10 @@ def _add_estimate_options(
     estimate.add_argument(
         "--no-identification", action="store_true",
         help="leave out what is possible, which takes the longest",
+    )  # fmt: skip
+    estimate.add_argument(
+        "--efficiency", action="store_true",
+        help="say how many times as wide as the shortest possible each range is",
     )  # fmt: skip
     compare.add_argument("--metric", required=True, metavar="NAME", help="such as ndcg@10")
     compare.add_argument(

@@ -27,6 +27,7 @@ from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, shortened
 from .bounds import bets
 from .bounds.generators import hats
+from .bounds.shortest import least_width
 from .identification import Shape, assumption_name
 from .io.compact import KIND, Log
 from .io.logs import read_log
@@ -84,6 +85,7 @@ def estimate(
     gamma: float | None = None,
     confidence: float = 0.95,
     identification: bool = True,
+    efficiency: bool = False,
     progress: bool = False,
 ) -> Estimates:
     """Say of every recommender of a log what was reported, and what the exact metric may be.
@@ -123,6 +125,8 @@ def estimate(
         Of the intervals, in (0, 1).
     identification : bool
         Whether to say what is possible, which takes most of the time.
+    efficiency : bool
+        Whether to say how far the ranges are from the shortest that any method could give.
     progress : bool
         Whether to show a progress bar.
 
@@ -213,7 +217,7 @@ def estimate(
     assumed = {of: _shape(shape, sample, of) for of in wanted}
     if estimators is None:
         table, notes = _one_row_each(
-            sample, values, wanted, level, assumed, identification, progress
+            sample, values, wanted, level, assumed, identification, efficiency, progress
         )
     else:
         table, notes = _row_for_each(sample, values, wanted, level, estimators, progress)
@@ -240,9 +244,12 @@ def _one_row_each(
     level: float,
     shapes: Mapping[Metric, Shape | None],
     identification: bool,
+    efficiency: bool,
     progress: bool,
 ) -> tuple[pd.DataFrame, list[str]]:
     rows, notes = [], []
+    if efficiency and not sample.alone:
+        notes.append("the shortest width is left out: it needs one row for each user")
     with _progress.bar(total=len(wanted) * 2, desc="estimate", unit="table", show=progress) as bar:
         for of in wanted:
             naive = values.of(of, "naive")
@@ -271,10 +278,15 @@ def _one_row_each(
                     if name in ends
                     else ("", "")
                 )
-                rows.append((name, of.name, *row, *promised, quote, one.users))
+                least = np.nan
+                if efficiency and sample.alone and promised[0]:
+                    assumed = shapes[of] if promised[0] != _promises.NONE else None
+                    least = sample.shortest(of, assumed, level, name)
+                rows.append((name, of.name, *row, *promised, quote, one.users, least))
     columns = ["recommender", "metric", "reported", "estimate", "standard_error"]
     columns += ["possible_low", "possible_high", "assumption", "warrant", "quote", "users"]
-    return pd.DataFrame(rows, columns=columns), notes
+    table = pd.DataFrame(rows, columns=[*columns, "shortest"])
+    return table if efficiency else table[columns], notes
 
 
 def _row_for_each(
@@ -1179,6 +1191,11 @@ class _Sample:
                 else:
                     standing[name] = assumption_name(assumed)
         return found, standing, notes
+
+    def shortest(self, of: Metric, shape: Shape | None, confidence: float, name: str) -> float:
+        """The least mean width that any range of the metric of a recommender can have."""
+        rows, counts = self.betted, self.counts[name].astype(float)
+        return least_width(self.partition(of), shape, confidence, rows, counts)
 
 
 def _contradiction(problem: Exception, shape: Shape | None) -> str:

@@ -257,14 +257,7 @@ def interval(
     """
     metric = _checked(metric, confidence, users)
     if isinstance(protocol, Protocol) and not protocol.uniform:
-        return _of_unequal(
-            counts,
-            protocol,  # type: ignore[arg-type]
-            metric,
-            float(confidence),
-            users,
-            shape,
-        )
+        return _of_unequal(counts, protocol, metric, float(confidence), users, shape)
     parts, rows, many, total = _sample(counts, protocol, metric, users)
     _check_shape(parts, shape)
     alone = bool((parts.kinds[:, 1] == 1).all())
@@ -468,7 +461,7 @@ any true ranks: p-value at most 6e-19
 
 
 def _of_unequal(
-    counts: ArrayLike,
+    counts: ArrayLike | Sequence[ArrayLike],
     protocol: Protocol,
     metric: Metric,
     confidence: float,
@@ -568,7 +561,7 @@ def checked_counts(
     return classes
 
 
-def _finite(counts: ArrayLike) -> FloatArray:
+def _finite(counts: ArrayLike | Sequence[ArrayLike]) -> FloatArray:
     try:
         rows = np.asarray(counts, dtype=float)
     except (TypeError, ValueError):

@@ -23,9 +23,12 @@ from . import _progress
 from . import estimators as corrections
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, integer, integers
+from .bounds import bets
+from .bounds.shortest import decidable
 from .consistency import sign
 from .designs import Adaptive, bias_variance
 from .estimators import Estimator
+from .identification import Shape, assumption_name
 from .io.compact import Log
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -50,6 +53,9 @@ _BY_USERS = {"bias-variance"}
 
 #: Users of a plan, and counts that its tables show, at most.
 _MOST_USERS, _MOST_COUNT = 10**12, 2**62
+
+#: The confidence of verdicts in the limits, and the most candidates that these are computed for.
+_PROVED, _MOST_RANKS = 0.95, 10**6
 
 #: Name of the evaluation that ranks all items.
 EXACT = "exact"
@@ -146,6 +152,12 @@ def plan(
 
         All four are NA where no such evaluation was found. For sets there is no adaptive one.
 
+        Its `limits` say what a verdict of :func:`~sampled_metrics.evaluation.compare`, or of any
+        other method that is wrong in at most 5% of evaluations whatever the ranks are, can do: in
+        *most_decided* of the evaluations, at most, it decides this pair, with so many *negatives*
+        and *users* and under an *assumption* on the ranks. Empty for several relevant items and for
+        more than a million candidates.
+
     Raises
     ------
     ValueError
@@ -218,7 +230,24 @@ def plan(
     settings = {"metric": metric.name, "n_items": pair.n_items, "n_users": users}
     settings |= {"max_negatives": grid[-1], "confidence": confidence}
     cheapest = _cheapest(judged, grid, full, users, confidence)
-    return Plan(frame, settings, designs=cheapest)
+    return Plan(frame, settings, designs=cheapest, limits=_limits(pair, protocol, users))
+
+
+def _limits(pair: _Pair | _Sets, protocol: Protocol, n_users: int) -> pd.DataFrame:
+    """How often any proved verdict can decide a pair, by what is assumed of the ranks."""
+    rows = []
+    if isinstance(pair, _Pair) and pair.n_items <= _MOST_RANKS and pair.difference != 0:
+        masses = [
+            np.asarray(np.bincount(ranks - 1, mass, pair.n_items), dtype=float)
+            for ranks, mass in zip(pair.ranks, pair.masses, strict=True)
+        ]
+        better, worse = masses if pair.difference > 0 else masses[::-1]
+        kinds = np.array([[protocol.n_negatives, 1, 1, pair.n_items]])
+        parts = bets.partition(kinds, np.ones(1), pair.metric, protocol.replacement)
+        for shape in (None, Shape()) if parts.parts else ():
+            found = decidable(parts, shape, _PROVED, better, worse, float(n_users))
+            rows.append((assumption_name(shape), protocol.n_negatives, n_users, found))
+    return pd.DataFrame(rows, columns=["assumption", "negatives", "users", "most_decided"])
 
 
 def curve(
@@ -501,13 +530,15 @@ def for_all(
     1     A      B      adaptive      1      61
     2     A      B  full ranking      1     100
     """
-    frames, designs = [], []
+    frames, designs, limits = [], [], []
     for one, two, made in _of_pairs(plan, ranks, metric, protocol, n_users, **options):
         frames.append(_named(made.frame, one, two))
         designs.append(_named(made.designs, one, two))
-    tables = (pd.concat(each, ignore_index=True) for each in (frames, designs))
-    frame, cheapest = tables
-    return Plan(frame, made.settings, designs=cheapest)
+        limits.append(_named(made.limits, one, two))
+    frame, cheapest, most = (
+        pd.concat(each, ignore_index=True) for each in (frames, designs, limits)
+    )
+    return Plan(frame, made.settings, designs=cheapest, limits=most)
 
 
 def _named(frame: pd.DataFrame, first: str, second: str) -> pd.DataFrame:

@@ -230,6 +230,12 @@ class Estimates(Result):
                     table[name] = [_rounded(end, way) for end in table[name]]
             return table
         table = self.frame.drop(columns=["possible_low", "possible_high", "users"])
+        if "shortest" in table:
+            least = table.pop("shortest")
+            width = self.frame["possible_high"] - self.frame["possible_low"]
+            table["times_shortest"] = [
+                "" if np.isnan(times) else f"{times:.1f}" for times in width / least
+            ]
         ends = zip(self.frame["possible_low"], self.frame["possible_high"], strict=True)
         table.insert(5, "possible", [_ranges.written(low, high) for low, high in ends])
         return table
@@ -437,6 +443,8 @@ class Plan(Result):
     ----------
     designs : pandas.DataFrame
         The cheapest evaluation of each kind with which the verdict is right often enough.
+    limits : pandas.DataFrame
+        How often any proved verdict can decide each pair.
 
     Examples
     --------
@@ -451,11 +459,28 @@ class Plan(Result):
     """
 
     designs: pd.DataFrame = field(default_factory=pd.DataFrame)
+    limits: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def sentences(self) -> list[str]:
         """The cheapest sampled evaluation that is enough for each pair, and what all items take."""
-        return [self._sentence(*pair) for pair in self._pairs()]
+        return [self._sentence(*pair) for pair in self._pairs()] + self._limited()
+
+    def _limited(self) -> list[str]:
+        """How often any method can decide each pair, under the assumption that helps most."""
+        if not len(self.limits):
+            return []
+        names = [name for name in ("first", "second") if name in self.limits]
+        of, rows = self.limits.iloc[0], self.limits.assign(pair="the two")
+        if names:
+            rows["pair"] = rows["first"].map(printable) + " and " + rows["second"].map(printable)
+        most = rows.groupby("pair", sort=False)["most_decided"].max().map(_percent)
+        cases = ", ".join(f"{pair} in {share}" for pair, share in most.items())
+        return [
+            f"With {of['negatives']:,} negatives and {of['users']:,} users, no method can promise "
+            f"verdicts that are wrong in at most 5% of evaluations and decide more often than so: "
+            f"{cases} of evaluations, even if near the top deeper ranks have fewer users."
+        ]
 
     @property
     def enough(self) -> str:
@@ -524,6 +549,11 @@ class Plan(Result):
         from . import html
 
         return html.plan_figure(self.frame)
+
+
+def _percent(share: float) -> str:
+    """A share as a percentage, rounded upwards."""
+    return f"{np.ceil(100.0 * share - 1e-9):.0f}%"
 
 
 def _plan_tables(rows: pd.DataFrame) -> str:

@@ -43,6 +43,10 @@ _BETWEEN = 3
 #: Points of the lattice in a standard deviation of a user's log ratio, and how many standard
 #: deviations of the sum it reaches in either direction.
 _FINE, _REACH = 16, 14.0
+#: Points of the lattice on either side, at most: with more users its cells are wider.
+_MOST = 1 << 19
+#: With more users than this, rounding leaves no digit of a product over them.
+_USERS = 1e9
 #: Log ratios of so little variance tell nothing.
 _NONE = 1e-14
 #: The logarithm of what bets are to win, for the first price, and how near fits come for all users.
@@ -104,7 +108,7 @@ def least_width(
         there, others = towards.populations(sign, towards.price(sign) * _PRICES)
         pairs = [np.concatenate(each) for each in zip(laws, others, strict=True)]
         metric: FloatArray = np.append(here, there)
-        width += _side(metric, pairs, users * towards.shares, 1.0 - confidence)
+        width += _side(metric, pairs, np.asarray(users * towards.shares), 1.0 - confidence)
     return width
 
 
@@ -141,8 +145,8 @@ def decidable(
 
     Examples
     --------
-    Of one recommender every tenth item is at rank 5, of the other at rank 30. Ten negatives do not
-    tell these ranks apart, however many users there are:
+    Of one recommender every tenth item is at rank 5, of the other at rank 30. Ten negatives tell
+    these ranks apart if there are a million users:
 
     >>> from ..metrics import metric
     >>> from . import bets
@@ -150,7 +154,7 @@ def decidable(
     >>> better, worse = np.zeros((2, 1_000))
     >>> better[[4, 499]] = worse[[29, 499]] = 0.1, 0.9
     >>> [round(decidable(parts, None, 0.95, better, worse, users), 2) for users in (1e2, 1e4, 1e6)]
-    [0.05, 0.05, 0.05]
+    [0.06, 0.29, 1.0]
     """
     (part,) = parts.parts
     known = [_sampled(part.generators(None), each[np.newaxis]) for each in (better, worse)]
@@ -260,7 +264,7 @@ def missed(pairs: list[tuple[FloatArray, FloatArray]], users: FloatArray, error:
     Returns
     -------
     float
-        In [0, 1 - error].
+        In [0, 1 - error]; 0, which says nothing, of more than a billion users.
 
     Examples
     --------
@@ -278,7 +282,10 @@ def missed(pairs: list[tuple[FloatArray, FloatArray]], users: FloatArray, error:
         ratios.append((true[both], ratio, many))
     if variance < _NONE:
         return 1.0 - error
-    cell = 2.0 / _FINE * np.sqrt(variance / users.sum())
+    if users.sum() > _USERS:
+        return 0.0
+    fine = 2.0 / _FINE * np.sqrt(variance / users.sum())
+    cell = max(fine, _REACH * np.sqrt(variance) / _MOST)
     half = int(np.ceil(_REACH * np.sqrt(variance) / cell)) + _FINE
     size = fft.next_fast_len(2 * half, real=True)
     transform, centre = np.ones(size // 2 + 1, dtype=complex), 0.0
