@@ -1,14 +1,16 @@
 """How wide the intervals of the benchmark's recommenders are, and how that changed.
 
     python benchmarks/widths.py --output widths.csv [--before earlier.csv] [--negatives 100]
-                                [--data ml-100k ...] [--draws 1] [--seed 1]
+                                [--data ml-100k ...] [--draws 1] [--seed 1] [--shortest]
 
 Each recommender of each data set gets one log per draw. All its users share one `n_items`, the
 rounded mean of the data set, to which their true ranks are scaled; ties are broken at random. The
 negatives are drawn with replacement. The logs depend on the seed, the names and the ranks alone, so
 that two versions of the package judge the same logs. A refused log has an empty interval.
 
-With ``--before`` the widths are divided by those of an earlier file, row by row.
+With ``--before`` the widths are divided by those of an earlier file, row by row. With
+``--shortest`` they are divided by the least mean width that any interval with the same promise can
+have at the population likeliest for the log.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import pandas as pd
 
 from sampled_book import benchmark
 from sampled_metrics import Protocol, metric
-from sampled_metrics.identification import IncompatibleError, Shape, interval
+from sampled_metrics.identification import IncompatibleError, Shape, interval, shortest
 
 METRICS = ("recall@10", "ndcg@10")
 ASSUMPTIONS: dict[str, Shape | None] = {"none": None, "decreasing": Shape()}
@@ -31,7 +33,7 @@ ASSUMPTIONS: dict[str, Shape | None] = {"none": None, "decreasing": Shape()}
 ROW = ["dataset", "recommender", "draw", "users", "n", "m", "metric", "assumption"]
 
 
-def measured(data: str, m: int, draws: int, seed: int) -> pd.DataFrame:
+def measured(data: str, m: int, draws: int, seed: int, bound: bool) -> pd.DataFrame:
     """The intervals of every recommender of a data set."""
     rows = []
     for name, found in benchmark.ranks(data).items():
@@ -49,9 +51,10 @@ def measured(data: str, m: int, draws: int, seed: int) -> pd.DataFrame:
                         ends = one.low, one.high
                     except IncompatibleError:
                         ends = np.nan, np.nan
-                    row = data, name, draw, above.size, n, m, of, assumption, *ends, exact
+                    least = shortest(counts, Protocol(n, m), of, shape=shape) if bound else np.nan
+                    row = data, name, draw, above.size, n, m, of, assumption, *ends, exact, least
                     rows.append(row)
-    return pd.DataFrame(rows, columns=[*ROW, "low", "high", "exact"])
+    return pd.DataFrame(rows, columns=[*ROW, "low", "high", "exact", "shortest"])
 
 
 def summary(found: pd.DataFrame, before: pd.DataFrame | None) -> pd.DataFrame:
@@ -61,6 +64,13 @@ def summary(found: pd.DataFrame, before: pd.DataFrame | None) -> pd.DataFrame:
     found["missed"] = ~inside  # a refused log is missed, too
     of = {"logs": ("width", "size"), "missed": ("missed", "sum"), "refused": ("refused", "sum")}
     of["median width"] = "width", "median"
+    if found["shortest"].notna().any():
+        found["times"] = found["width"] / found["shortest"]
+        of |= {
+            "times the shortest, median": ("times", "median"),
+            "90%": ("times", lambda x: x.quantile(0.9)),
+            "largest": ("times", "max"),
+        }
     if before is not None:
         earlier = before.assign(earlier=before["high"] - before["low"])[[*ROW, "earlier"]]
         rows = len(found)
@@ -84,11 +94,12 @@ def main() -> None:
     parser.add_argument("--negatives", type=int, default=100)
     parser.add_argument("--draws", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--shortest", action="store_true", help="the least widths possible, too")
     given = parser.parse_args()
     tables = []
     for data in given.data:
         start = time.process_time()
-        tables.append(measured(data, given.negatives, given.draws, given.seed))
+        tables.append(measured(data, given.negatives, given.draws, given.seed, given.shortest))
         print(f"{data}: {time.process_time() - start:.0f} s", flush=True)
     found = pd.concat(tables, ignore_index=True)
     if given.output:

@@ -188,6 +188,11 @@ def _identification(values: Values) -> dict[str, Parameter]:
         "gammas": ListOf(Real("weights of the variance in bias-variance", 1e-4, 100), 1, 5),
         "sample_sizes": ListOf(Integer("numbers of negatives to compare", 2, 200, "items"), 1, 3),
         "user_counts": ListOf(Integer("numbers of users to compare", 10, 10**8, "users"), 2, 6),
+        "verdict_sizes": ListOf(
+            Integer("numbers of negatives of an evaluation that is to decide", 2, 2_000, "items"),
+            2,
+            7,
+        ),
         "logs": Integer("logs to draw, to count misses and for the figure of bets", 2, 200),
         "seed": Integer("seed of the logs and of the ties", *_SEED),
     }

@@ -17,6 +17,7 @@ from scipy.special import logsumexp
 
 from sampled_metrics import Metric, Protocol, estimators, metric
 from sampled_metrics.bounds import bets
+from sampled_metrics.bounds.shortest import decidable
 from sampled_metrics.identification import (
     IncompatibleError,
     Interval,
@@ -24,6 +25,7 @@ from sampled_metrics.identification import (
     assumption_name,
     interval,
     need,
+    shortest,
 )
 
 from . import figures
@@ -126,6 +128,84 @@ def shape_table(
                 cells[key] = interval(counts[name], protocol, of, confidence, shape=shape)
         rows[name] = {assumed: _range(ends) for assumed, ends in cells.items()}
     return pd.DataFrame(rows).T.reset_index(names="")
+
+
+def shortest_table(
+    counts: Counts,
+    protocol: Protocol,
+    of: Metric,
+    confidence: float,
+    found: Ends,
+    shaped: Ends,
+) -> Frame:
+    """Widths in percentage points beside the least that any interval can have on average."""
+    rows = []
+    for name in counts:
+        for shape, ends in ((None, found), (Shape(), shaped)):
+            one = ends.get((name, of.label))
+            if one is None:  # the log contradicts the assumption
+                continue
+            least = shortest(counts[name], protocol, of, confidence, shape=shape)
+            cells = {"width": 100 * (one.high - one.low), "least": 100 * least}
+            cells["ratio"] = cells["width"] / cells["least"]
+            rows.append({"": name, "assumption": assumption_name(shape), **cells})
+    return pd.DataFrame(rows)
+
+
+def most_decided(
+    ranks: Mapping[str, NDArray[np.int64]],
+    protocol: Protocol,
+    of: Metric,
+    confidence: float,
+    sizes: Sequence[int],
+) -> dict[str, list[float]]:
+    """How often any method can decide between two recommenders, by assumption, in percent.
+
+    A number for each of some numbers of negatives.
+
+    Examples
+    --------
+    >>> ranks = {"A": np.array([1, 40]), "B": np.array([30, 40])}
+    >>> found = most_decided(ranks, Protocol(50, 4), metric("rr"), 0.95, [1, 4])
+    >>> [round(share) for share in found["none"]]
+    [5, 12]
+    """
+    n_items, (better, worse) = int(protocol.n_items), ranks.values()
+    users = float(better.size)
+    if of(better, n_items).sum() < of(worse, n_items).sum():
+        better, worse = worse, better
+    one, two = (np.bincount(each - 1, minlength=n_items) / users for each in (better, worse))
+    found: dict[str, list[float]] = {}
+    for shape in (None, Shape()):
+        shares = []
+        for m in sizes:
+            kinds = np.array([[m, 1, 1, n_items]])
+            parts = bets.partition(kinds, np.ones(1), of, protocol.replacement)
+            shares.append(100.0 * decidable(parts, shape, confidence, one, two, users))
+        found[assumption_name(shape)] = shares
+    return found
+
+
+def draw_decided(sizes: Sequence[int], shares: Mapping[str, Sequence[float]]) -> Figure:
+    """Draw how often any method can decide, in percent, against the negatives.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> figure = draw_decided([20, 100], {"none": [5.0, 6.0]})
+    >>> len(figure.axes[0].lines)
+    2
+    >>> plt.close(figure)
+    """
+    figure, ax = figures.panels(1, 1, height=3.4)
+    for name, mark in figures.marks(shares).items():
+        ax.plot(sizes, shares[name], label=name, ms=6, **mark)
+    ax.axhline(100.0, color="black", linewidth=1)
+    ax.set(xscale="log", xlabel="negatives", ylabel="evaluations decided, percent", ylim=(0, 105))
+    ax.set_xticks(list(sizes), [f"{m:,}" for m in sizes])
+    ax.minorticks_off()
+    ax.legend(loc="center left")
+    return figure
 
 
 def intervals_table(
