@@ -475,11 +475,12 @@ class Plan(Result):
         if names:
             rows["pair"] = rows["first"].map(printable) + " and " + rows["second"].map(printable)
         most = rows.groupby("pair", sort=False)["most_decided"].max().map(_percent)
-        cases = ", ".join(f"{pair} in {share}" for pair, share in most.items())
+        first, *others = (f"{pair} in {share}" for pair, share in most.items())
         return [
-            f"With {of['negatives']:,} negatives and {of['users']:,} users, no method can promise "
-            f"verdicts that are wrong in at most 5% of evaluations and decide more often than so: "
-            f"{cases} of evaluations, even if near the top deeper ranks have fewer users."
+            f"With {of['negatives']:,} negatives and {of['users']:,} users, no method that errs in at "
+            f"most 5% of evaluations decides more often than this: "
+            f"{', '.join([f'{first} of evaluations', *others])}. It may assume that near the top "
+            "deeper ranks have fewer users."
         ]
 
     @property

@@ -723,7 +723,7 @@ def test_a_plan_says_what_is_enough() -> None:
         "no evaluation of up to 2 users with up to 200 negatives is enough on NDCG@10; ranking "
         f"all items takes {full['users_needed']} users ({full['scores_by_users']:,} scores)."
     ]
-    assert "no method can promise" in none.sentences[-1]
+    assert "no method that errs" in none.sentences[-1]
     assert "the two in" in none.sentences[-1]
     assert "probability 0.95, if true ranks are distributed as assumed" in " ".join(
         none.summary().split()
