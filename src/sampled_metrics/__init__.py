@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .printed import published
     from .protocol import Protocol
     from .relevant_sets import RelevantSets
+    from .sequential import race
 
     __version__ = version("sampled-metrics")
 
@@ -42,6 +43,7 @@ __all__ = [
     "metric",
     "plan",
     "published",
+    "race",
     "rank",
     "read_log",
 ]
@@ -59,6 +61,7 @@ _HOMES = {
     "metric": ("metrics", "metric"),
     "plan": ("planning", "plan"),
     "published": ("printed", "published"),
+    "race": ("sequential", "race"),
     "rank": ("io.readers", "rank_files"),
     "read_log": ("io.logs", "read_log"),
 }

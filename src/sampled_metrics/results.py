@@ -557,6 +557,51 @@ def _percent(share: float) -> str:
     return f"{np.ceil(100.0 * share - 1e-9):.0f}%"
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Race(Result):
+    """What :func:`~sampled_metrics.sequential.race` returns.
+
+    Attributes
+    ----------
+    costs : pandas.DataFrame
+        For each recommender its mean metric of the users who were looked at, how many these are,
+        the scores computed, and their share of the scores for ranking all items.
+
+    Examples
+    --------
+    >>> row = {"first": "A", "second": "B", "verdict": "A beats B", "users": 640}
+    >>> row |= {"assumption": "none", "warrant": "proved"}
+    >>> costs = {"recommender": ["A", "B"], "scores": [900, 1_100], "share": [0.009, 0.011]}
+    >>> settings = {"metric": "ndcg@10", "n_users": 1_000}
+    >>> Race(pd.DataFrame([row]), settings, costs=pd.DataFrame(costs)).sentences
+    ['A beats B on NDCG@10 (no assumption on the ranks; proved), by 640 of 1,000 users.']
+    """
+
+    costs: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    @property
+    def sentences(self) -> list[str]:
+        """The verdict on each pair, and how many users it took."""
+        from .metrics import metric
+
+        on, users = metric(text(self.settings["metric"])).label, self.settings["n_users"]
+        found = []
+        for row in self.frame.to_dict("records"):
+            said = printable(str(row["verdict"]))
+            if said == "unknown":
+                said = printable(f"{row['first']} or {row['second']}") + ": unknown"
+            said += f" on {on}"
+            if row["verdict"] != "unknown":
+                said += f" ({promise(row['assumption'], row['warrant'])})"
+            found.append(f"{said}, by {row['users']:,} of {users:,} users.")
+        return found
+
+    def summary(self) -> str:
+        """The sentences and the costs, as the command line prints them."""
+        said = "".join(map(_wrapped, self.sentences))
+        return f"{said}\n{formatted(self.costs)}" + _as_notes(self.notes)
+
+
 def _plan_tables(rows: pd.DataFrame) -> str:
     """A plan as text, and how a budget is best divided below it."""
     best = [name for name in rows if str(name).startswith("best_")]
