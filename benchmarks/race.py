@@ -97,10 +97,12 @@ def main() -> None:
     for name in benchmark.every():
         parts.append(raced(name, given.seed, given.pairs))
         one = parts[-1]
+        counts = (
+            f"{len(one)} pairs, {one['wrong'].sum()} wrong, {(~one['decided']).sum()} undecided"
+        )
         print(
-            f"{name:8} {len(one):4} pairs, wrong {one['wrong'].sum()}, undecided "
-            f"{(~one['decided']).sum()}; fewer scores, times, median: race {one['race'].median():.1f}, "
-            f"random users {one['subset'].median():.1f}; {one['seconds'].median():.2f} s",
+            f"{name}: {counts}; medians: a race takes {one['race'].median():.1f} times fewer scores, "
+            f"random users {one['subset'].median():.1f}; {one['seconds'].median():.2f} s a race",
             flush=True,
         )
     table = pd.concat(parts, ignore_index=True)

@@ -332,8 +332,9 @@ class _Scorer:
     def _scored(self, rows: Any, items: IntArray, users: Sequence[int] | IntArray) -> Any:
         """Scores of some users and items, checked and counted; (users, items)."""
         self._spent.pay(len(rows) * items.size)
-        assert self._job.items is not None and callable(self._job.score)
-        found = on_host(self._job.score(rows, self._job.items.rows(items)))
+        assert self._job.items is not None
+        score: Any = self._job.score
+        found = on_host(score(rows, self._job.items.rows(items)))
         if found.shape != (len(rows), items.size):
             raise ValueError(
                 f"the scores of {self.name} must have shape {(len(rows), items.size)}, got "
@@ -453,7 +454,7 @@ def _result(
     for at, one in enumerate(scorers):
         known = values[~np.isnan(values[:, at]), at]
         mean = float(known.mean()) if known.size else np.nan
-        cost = {"recommender": one.name, of.name: mean, "users": known.size}
+        cost: dict[str, object] = {"recommender": one.name, of.name: mean, "users": known.size}
         costs.append(cost | {"scores": one.scores, "share": one.scores / full})
     settings = {
         "metric": of.name,
