@@ -409,10 +409,14 @@ class _Pair:
 
 
 def _decide(pairs: Sequence[_Pair], error: float) -> None:
-    """Verdicts by Holm's rule: two sides of each pair that is open share the error."""
+    """Verdicts by Holm's rule over the two sides of each pair.
+
+    A verdict says that one side of a pair is false. Its other side may still be true, so a decided
+    pair frees a share of the error for one side and not for two.
+    """
     while True:
         still = [pair for pair in pairs if pair.open]
-        need = np.log(2.0 * max(len(still), 1) / error)
+        need = np.log((len(pairs) + len(still)) / error)
         found = [pair for pair in still if pair.won.max() >= need]
         for pair in found:
             pair.sign = 1 if pair.won[0] > pair.won[1] else -1
