@@ -28,10 +28,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy.sparse as sp
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from . import _progress, _promises
-from ._arrays import on_host
+from . import _arrays, _progress, _promises
 from ._sharded import Job
 from ._validate import FloatArray, IntArray, as_written, generator, integer, real_scores
 from .io.files import put
@@ -49,6 +50,8 @@ FIRST = 16
 _USERS, _PART = 64, 4
 #: The largest stake, as a share of one that can lose everything; each other one is half of another.
 _MOST = 0.8
+#: Test items of users who are scored in one call for them, if they are several.
+_SHARED = 4
 #: Scores held at once.
 _BLOCK = 1 << 22
 
@@ -58,7 +61,7 @@ def race(
     users: Any,
     items: Any,
     test: Table,
-    train: Table | None = None,
+    train: Table | sp.sparray | None = None,
     *,
     metric: Metric | str = "ndcg@10",
     confidence: float = 0.95,
@@ -79,13 +82,15 @@ def race(
     score : mapping of str to callable
         For each recommender a function that gets some rows of `users` and some of `items` and
         returns a matrix of all their scores, as for :func:`~sampled_metrics.io.readers.rank_files`.
-        The highest is the best, equal ones are tied, and ties are broken at random.
+        The highest is the best. Scores are compared as they are, and a user's value is the mean
+        over all orders of equal ones.
     users, items : array_like or int
         A row for each, or how many there are: the functions then get numbers counted from 0.
     test : DataFrame, or CSV or Parquet file
         Columns user and item: rows of the two, counted from 0. A user may have several test items.
-    train : DataFrame, or file, optional
-        Items that are no candidates: columns user and item, or a sparse matrix of SciPy (``.npz``).
+    train : DataFrame, file or sparse matrix, optional
+        Items that are no candidates: columns user and item, or a matrix of SciPy (or its ``.npz``
+        file) with a row for each user and a column for each item.
     metric : Metric or str
         With a cut-off users are left when that many items are above their own. Without one, every
         user who is looked at has all items scored.
@@ -97,7 +102,8 @@ def race(
         Of the order of the users and of the items. Choose it before looking at any result.
     state : str or Path, optional
         A file that the values of finished users are written to after each batch. If it is there, a
-        call with the same inputs goes on after them.
+        call with the same inputs goes on after them. The budget may differ; it counts the scores
+        of the calls before, too. Whether the functions are the same cannot be seen.
     progress : bool
         Show a progress bar on the error stream.
 
@@ -110,7 +116,8 @@ def race(
           ranked, or "unknown" where the budget was spent before
         - *difference* of the mean metrics, first less second, of the users who were looked at
         - *users*: how many these are
-        - *e_value*: what was won of 1; infinite if no user who is left can turn the order around
+        - *wealth*: the most that bets on the better one were worth after any user, of 1 at first;
+          infinite if no user who is left can turn the order around
         - *assumption* and *warrant*, as of :func:`~sampled_metrics.evaluation.compare`.
 
         Its `costs` have a row for each recommender: its mean metric, users, scores computed, and
@@ -119,9 +126,9 @@ def race(
     Raises
     ------
     ValueError
-        If there are fewer than two recommenders, a score is no real number, a user or an item is
-        not there, a row stands twice, a test item is a training item, a user has no other item,
-        a number is out of its range, or `state` is of another race.
+        If there are fewer than two recommenders, a score is no real number or differs from call to
+        call, a user or an item is not there, a row stands twice, a test item is a training item, a
+        user has no other item, a number is out of its range, or `state` is of another race.
 
     See Also
     --------
@@ -162,15 +169,20 @@ def race(
     if not isinstance(confidence, numbers.Real) or not 0 < confidence < 1:
         raise ValueError(f"confidence must be a number in (0, 1), got {as_written(confidence)}")
     names = [str(name) for name in score]
+    if len(set(names)) < len(names):
+        raise ValueError(f"score must map different names, got {as_written(names)}")
+    if state is not None and not isinstance(state, (str, Path)):
+        raise ValueError(f"state must be the path of a file, got {as_written(state)}")
     jobs = [Job.of(users, items, each, None, 0.0) for each in score.values()]
     rows, source = _loaded(test, "test")
     user, item = _pairs(rows, source, jobs[0].shape)
     _refuse_twice(pd.DataFrame({"user": user, "item": item}), ["user", "item"], source)
     rng = generator(seed)
-    field = _Field.of(user, item, _load_train(train, jobs[0].shape), jobs[0].shape, rng)
+    seen = train if sp.issparse(train) else _load_train(train, jobs[0].shape)
+    field = _Field.of(user, item, seen, jobs[0].shape, rng)
     spent = _Spent(np.inf if budget is None else integer(budget, "budget", 1))
     scorers = [_Scorer(name, job, field, of, spent) for name, job in zip(names, jobs, strict=True)]
-    kept = _Kept.of(state, names, field, of, spent)
+    kept = _Kept.of(state, names, field, of, float(confidence), spent)
     pairs = [_Pair(*pair, field.users.size) for pair in combinations(range(len(names)), 2)]
     values = np.full((field.users.size, len(names)), np.nan)
     done, size = 0, _USERS
@@ -246,9 +258,10 @@ class _Field:
         rng: np.random.Generator,
     ) -> _Field:
         by_user = np.argsort(user, kind="stable")
-        distinct, starts = np.unique(user[by_user], return_index=True)
+        distinct, starts, owner = np.unique(user[by_user], return_index=True, return_inverse=True)
         held = np.split(item[by_user], starts[1:])
-        seen = _as_csr(held, distinct.size, shape[1])
+        entries = np.ones(item.size), (owner, item[by_user])
+        seen = sp.csr_array(entries, shape=(distinct.size, shape[1]))
         if train is not None:
             before = _as_csr(train, *shape)[distinct]
             both = before.multiply(seen).tocoo()
@@ -299,24 +312,21 @@ class _Scorer:
         first = np.cumsum(many) - many
         owner = np.repeat(np.arange(batch.size), many)
         rows = self._job.users.rows(field.users[batch])
+        if batch[0] == 0:
+            self._try(rows, held[0])
         # A user's items by their scores, the best first: it is the last to have enough above it.
-        own = np.concatenate(
-            [
-                np.sort(self._scored(rows[at : at + 1], items, [field.users[u]])[0])[::-1]
-                for at, (u, items) in enumerate(zip(batch.tolist(), held, strict=True))
-            ]
-        )
+        own = self._own(rows, batch, held)
         better, tied = np.zeros((2, own.size), dtype=np.int64)
         active, start, size = np.arange(batch.size), 0, FIRST
         while active.size and start < n_items:
-            size = max(1, min(size, _BLOCK // active.size))
-            at = field.order[start : start + size]
-            found = self._scored(rows[active], at, field.users[batch[active]])
-            usable = field.seen[batch[active]][:, at].toarray() == 0
             place = np.full(batch.size, -1)
             place[active] = np.arange(active.size)
             entries = np.flatnonzero(place[owner] >= 0)
             of_user = place[owner[entries]]
+            size = max(1, min(size, _BLOCK // entries.size))
+            at = field.order[start : start + size]
+            found = self._scored(_arrays.rows(rows, active), at, field.users[batch[active]])
+            usable = field.seen[batch[active]][:, at].toarray() == 0
             each, rank = found[of_user], own[entries, np.newaxis]
             above = (each > rank) & usable[of_user]
             better[entries] += above.sum(axis=1)
@@ -329,19 +339,54 @@ class _Scorer:
                 active = active[better[first[active]] < self._enough]
         return self._of_counts(batch, many, first, own, better, tied)
 
-    def _scored(self, rows: Any, items: IntArray, users: Sequence[int] | IntArray) -> Any:
+    def _own(self, rows: Any, batch: IntArray, held: Sequence[IntArray]) -> NDArray[Any]:
+        """Scores of each user's test items, the highest first.
+
+        A function scores all pairs of what it gets, so users share a call only if they have few
+        test items together: that spends some more scores, and saves most of the calls.
+        """
+        found, start = [], 0
+        while start < batch.size:
+            stop, total = start + 1, held[start].size
+            while stop < batch.size and total + held[stop].size <= _SHARED:
+                total += held[stop].size
+                stop += 1
+            users = self._field.users[batch[start:stop]]
+            scores = self._scored(
+                _arrays.rows(rows, slice(start, stop)), np.concatenate(held[start:stop]), users
+            )
+            ends = np.cumsum([each.size for each in held[start:stop]])
+            for row, end, items in zip(scores, ends, held[start:stop], strict=True):
+                found.append(np.sort(row[end - items.size : end])[::-1])
+            start = stop
+        return np.concatenate(found)
+
+    def _try(self, rows: Any, items: IntArray) -> None:
+        """Refuse a function that draws: the exact metric would depend on when it is asked."""
+        rows = _arrays.rows(rows, slice(0, _SHARED))
+        users = self._field.users[:_SHARED]
+        once, again = (self._scored(rows, items, users).tobytes() for _ in range(2))
+        if once != again:
+            raise ValueError(
+                f"{self.name} must give the same scores at each call, got others for the same "
+                "users and items: switch off dropout, or whatever it draws"
+            )
+
+    def _scored(self, rows: Any, items: IntArray, users: Sequence[int] | IntArray) -> NDArray[Any]:
         """Scores of some users and items, checked and counted; (users, items)."""
-        self._spent.pay(len(rows) * items.size)
+        shape = len(users), items.size
+        self._spent.pay(shape[0] * shape[1])
         assert self._job.items is not None
         score: Any = self._job.score
-        found = on_host(score(rows, self._job.items.rows(items)))
-        if found.shape != (len(rows), items.size):
-            raise ValueError(
-                f"the scores of {self.name} must have shape {(len(rows), items.size)}, got "
-                f"{found.shape}"
-            )
-        self.scores += found.size
-        return real_scores(found, users)
+        given = _arrays.fetched(score(rows, self._job.items.rows(items)))
+        self.scores += shape[0] * shape[1]
+        try:
+            found = real_scores(given, users)
+        except ValueError as problem:
+            raise ValueError(f"{self.name}: {problem}") from None
+        if found.shape != shape:
+            raise ValueError(f"{self.name}: scores must have shape {shape}, got {found.shape}")
+        return found
 
     def _of_counts(
         self,
@@ -359,7 +404,8 @@ class _Scorer:
             at = np.flatnonzero(many == relevant)
             entries = first[at][:, np.newaxis] + np.arange(relevant)
             level = np.zeros((at.size, relevant), dtype=np.int64)
-            level[:, 1:] = np.cumsum(np.diff(own[entries], axis=1) != 0, axis=1)
+            ordered = own[entries]  # no differences: two infinite scores have none
+            level[:, 1:] = np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1)
             sets = RelevantSets(better[entries], tied[entries], level, pool[at])
             values[at] = sets.evaluate(self._of)
         return values
@@ -449,7 +495,7 @@ def _result(
                 "verdict": verdict,
                 "difference": pair.sum / pair.users if pair.users else np.nan,
                 "users": pair.users,
-                "e_value": float(np.exp(pair.won.max())),
+                "wealth": float(np.exp(pair.won.max())),
                 "assumption": _promises.NONE,
                 "warrant": _promises.PROVED,
             }
@@ -478,10 +524,18 @@ class _Kept:
 
     @classmethod
     def of(
-        cls, path: str | Path | None, names: Sequence[str], field: _Field, of: Metric, spent: _Spent
+        cls,
+        path: str | Path | None,
+        names: Sequence[str],
+        field: _Field,
+        of: Metric,
+        confidence: float,
+        spent: _Spent,
     ) -> _Kept:
-        mark = hashlib.sha256(repr((list(names), of.name, field.order.size)).encode())
-        for part in (field.users, *field.test, field.order, field.seen.indices):
+        said = list(names), of.name, confidence, field.seen.shape, [at.size for at in field.test]
+        mark = hashlib.sha256(repr(said).encode())
+        seen = field.seen.indptr, field.seen.indices
+        for part in (field.users, *field.test, field.order, *seen):
             mark.update(np.ascontiguousarray(part, dtype=np.int64).tobytes())
         kept = cls(None if path is None else Path(path), mark.hexdigest())
         kept._load(field, spent)
@@ -509,7 +563,7 @@ class _Kept:
         if batch[-1] >= len(self._values):
             return False
         values[batch] = self._values[batch]
-        for one, scores in zip(scorers, self._scores.tolist(), strict=True):
+        for one, scores in zip(scorers, self._scores.astype(int).tolist(), strict=True):
             one.scores = scores
         return True
 
