@@ -101,8 +101,8 @@ def main() -> None:
             f"{len(one)} pairs, {one['wrong'].sum()} wrong, {(~one['decided']).sum()} undecided"
         )
         print(
-            f"{name}: {counts}; medians: a race takes {one['race'].median():.1f} times fewer scores, "
-            f"random users {one['subset'].median():.1f}; {one['seconds'].median():.2f} s a race",
+            f"{name}: {counts}; medians: a race takes {one['race'].median():.1f} times fewer "
+            f"scores, random users {one['subset'].median():.1f}; {one['seconds'].median():.2f} s",
             flush=True,
         )
     table = pd.concat(parts, ignore_index=True)

@@ -30,7 +30,6 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from . import _arrays, _progress, _promises
 from ._sharded import Job
@@ -442,7 +441,7 @@ class _Pair:
             stake = self._shares[:, np.newaxis] / (1.0 + np.maximum(most, 0.0))
             gain = stake * (sign * difference - np.maximum(most, -1.0))
             logs = self._logs[side][:, np.newaxis] + np.cumsum(np.log1p(gain), axis=1)
-            wealth = logsumexp(logs, axis=0) - np.log(self._shares.size)
+            wealth = np.logaddexp.reduce(logs, axis=0) - np.log(self._shares.size)
             certain = bool((most < -1.0 - 1e-9).any())
             self.won[side] = np.inf if certain else max(self.won[side], float(wealth.max()))
             self._logs[side] = logs[:, -1]
@@ -545,7 +544,8 @@ class _Kept:
         if self._path is None or not self._path.exists():
             return
         try:
-            with np.load(self._path, allow_pickle=False) as found:
+            content = io.BytesIO(self._path.read_bytes())
+            with np.load(content, allow_pickle=False) as found:
                 mark, self._values = str(found["mark"]), found["values"]
                 self._scores = found["scores"]
                 order, above, scored = found["order"], found["above"], found["scored"]
