@@ -306,7 +306,7 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
 
     def plans() -> Plan:
         levels = {"confidence": arguments.confidence, "max_negatives": most}
-        levels["budget"] = arguments.budget
+        levels |= {"budget": arguments.budget, "sequential": arguments.sequential}
         return planning.for_all(ranks, of, protocol, users, **levels, **options)
 
     def curves() -> pd.DataFrame:
@@ -762,6 +762,11 @@ def _add_plan_options(plan: argparse.ArgumentParser) -> None:
         "--budget", type=_whole, metavar="S",
         help="scores that may be computed for each recommender: also show how they are best "
         "divided into users and negatives",
+    )  # fmt: skip
+    plan.add_argument(
+        "--sequential", action="store_true",
+        help="also show what a race is expected to take: sampled_metrics.race in Python, which "
+        "ranks all items for users in random order until the verdict is proved",
     )  # fmt: skip
     plan.add_argument(
         "--curve", action="store_true",

@@ -37,6 +37,8 @@ DEFINITIONS = {
     "monotone": "The least biased correction among those that never rise with the sampled rank.",
     "bias-variance": "The correction with the least squared bias plus gamma times variance, on "
     "average over true ranks.",
+    "race": "Exact ranks of users in random order until bets prove which of two recommenders has "
+    "the higher metric over all users. Its users and scores are expectations.",
     "maximum likelihood": "The exact metric of the distribution of true ranks under which the "
     "observed sampled ranks are most likely.",
     "maximum entropy": "The exact metric of the most even distribution of true ranks that agrees "
@@ -225,7 +227,7 @@ def of_plan(plan: Plan, curves: pd.DataFrame, facts: Mapping[str, object]) -> st
             "plans": rows.drop(columns=["first", "second", "ties"]),
         })  # fmt: skip
     definitions = _defined(plan.frame["estimator"])
-    said = {"sentences": plan.sentences, "enough": plan.enough}
+    said = {"sentences": plan.sentences, "promises": plan.promises}
     return _filled("plan.html", pairs=pairs, facts=facts, definitions=definitions, **said)
 
 
@@ -406,7 +408,10 @@ def _needs_panel(rows: pd.DataFrame, title: str) -> _Panel:
     exact = records[-1]
     names = [*(str(row["estimator"]) for row in records[:-1]), "all items"]
     shares = [f"{p:.0%}" if (p := row["probability"]) < 0.995 else "over 99%" for row in records]
-    labels = [f"{name}\nright in {share}" for name, share in zip(names, shares, strict=True)]
+    labels = [
+        name if name == "race" else f"{name}\nright in {share}"
+        for name, share in zip(names, shares, strict=True)
+    ]
     scores = [
         float(row[at]) for row in records for _, at in _WAYS.values() if not pd.isna(row[at])
     ] or [1.0]
@@ -429,6 +434,8 @@ def _needs_panel(rows: pd.DataFrame, title: str) -> _Panel:
                 count, x, color = row[needed], row[at], mark["color"]
                 if row is exact and way == "negatives":
                     label, color = "users as planned", "black"
+                elif row["estimator"] == "race" and way == "negatives":
+                    continue
                 elif pd.isna(count):
                     label = f"not reached with more {way}"
                 else:

@@ -57,8 +57,8 @@ _MOST_USERS, _MOST_COUNT = 10**12, 2**62
 #: The confidence of verdicts in the limits, and the most candidates that these are computed for.
 _PROVED, _MOST_RANKS = 0.95, 10**6
 
-#: Name of the evaluation that ranks all items.
-EXACT = "exact"
+#: Names of the evaluations that rank all items: for as many users as it takes, or for all.
+RACE, EXACT = "race", "exact"
 
 #: Negatives of the first round of the adaptive designs that are tried, and how many times as many
 #: a user has at most.
@@ -77,6 +77,7 @@ def plan(
     confidence: float = 0.95,
     max_negatives: int | None = None,
     budget: int | None = None,
+    sequential: bool | int = False,
     progress: bool = False,
 ) -> Plan:
     """How many negatives, or how many users, until the verdict on two recommenders is right.
@@ -110,14 +111,17 @@ def plan(
         Scores that may be computed for one recommender, at least 1: who pays for each of them, as
         for the calls of a language model, has many users with few candidates or few users with
         many.
+    sequential : bool or int
+        Whether to add what :func:`~sampled_metrics.sequential.race` is expected to take. A whole
+        number is that of the pairs of the race, which share the error; True is 1.
     progress : bool
         Show a progress bar on the error stream.
 
     Returns
     -------
     Plan
-        Its frame has a row for each estimator, and a last one, ``exact``, for ranking all items.
-        Its columns:
+        Its frame has a row for each estimator, one named ``race`` if `sequential`, and a last one,
+        ``exact``, for ranking all items. Its columns:
 
         - *estimator*
         - *probability* of the right verdict with `n_users` and the protocol
@@ -136,6 +140,13 @@ def plan(
           divided, of 1, 2, 5, 10, ... negatives, and how often the verdict is then right
 
         Counts above 2**62 are NA.
+
+        In the row ``race``, *users_needed* are the users of the planned evaluation who are ranked
+        until the verdict, *scores_by_users* the mean scores that this takes for one recommender,
+        and the other columns are NA. The verdict is then the order of the exact metrics of all
+        `n_users` with the probability `confidence`. The bets are followed along their mean. Of
+        two distributions, a user's two ranks are taken to be independent; they mostly go together,
+        which makes a race shorter.
 
         Its `designs` are the cheapest evaluations of each kind that reach `confidence` with up to
         `n_users` users, the cheapest first:
@@ -210,6 +221,11 @@ def plan(
     grid = steps(integer(last, "max_negatives", 1, most))
     names = _names(estimators)
     paid = None if budget is None else integer(budget, "budget", 1, _MOST_USERS)
+    raced = (
+        int(sequential) if isinstance(sequential, bool) else integer(sequential, "sequential", 1)
+    )
+    if raced and pair.difference == 0:
+        raise ValueError("sequential must be False for two equal averages: they have no order")
     rows, splits = [], []
     judged = {name: _Judged(pair, name, protocol) for name in names}
     for name in _progress.bar(names, desc="plan", unit="estimator", show=progress):
@@ -221,6 +237,9 @@ def plan(
     full = pair.exact(users)
     rows.append((EXACT, full, None, full.users(confidence)))
     frame = _frame(rows, users, drawn, pair.n_items, pair.n_relevant)
+    if raced:
+        frame = _with_race(frame, *_raced(pair, users, (1.0 - confidence) / (2.0 * raced)))
+        splits.append((None, None, None))
     if paid is not None:
         each = min(paid // pair.n_items, _MOST_USERS)
         splits.append((None, each or None, pair.exact(each).probability if each else None))
@@ -531,6 +550,8 @@ def for_all(
     2     A      B  full ranking      1     100
     """
     frames, designs, limits = [], [], []
+    if options.get("sequential") is True:
+        options["sequential"] = len(ranks) * (len(ranks) - 1) // 2
     for one, two, made in _of_pairs(plan, ranks, metric, protocol, n_users, **options):
         frames.append(_named(made.frame, one, two))
         designs.append(_named(made.designs, one, two))
@@ -783,6 +804,43 @@ def _adaptive(pair: _Pair, design: Adaptive, n_users: int) -> tuple[Verdict, flo
     variance = mean.var() + pair.masses[0] @ first + pair.masses[1] @ second
     sd = float(np.sqrt(variance / n_users))
     return Verdict(pair.difference, float(mean.mean()), sd, n_users), float(cost / 2)
+
+
+def _raced(pair: _Pair | _Sets, n_users: int, error: float) -> tuple[int, int | None]:
+    """Users until a race is decided, and the mean scores for one recommender."""
+    from . import _expected_race as expected  # no other plan needs what a race takes
+
+    grid = _grid(pair.n_items)
+    each = expected.scores(pair.metric, grid - 1, pair.n_items)
+    if isinstance(pair, _Sets):
+        difference = pair._exact
+        best = [sets.n_better.min(axis=1) + 1 for both in pair.classes for sets in both]
+        cost = np.interp(np.concatenate(best), grid, each).mean()
+    else:
+        parts = list(zip(pair.masses, pair.ranks, strict=True))
+        cost = np.mean([mass @ np.interp(ranks, grid, each) for mass, ranks in parts])
+        if pair.users is None:
+            marginals = zip(pair.masses, pair.values, strict=True)
+            one, two = (expected.on_grid(mass, values) for mass, values in marginals)
+            law = np.convolve(one, two[::-1])
+        else:
+            difference = pair.values[0][pair.users[0]] - pair.values[1][pair.users[1]]
+    if isinstance(pair, _Sets) or pair.users is not None:
+        law = expected.on_grid(np.full(difference.size, 1 / difference.size), difference, -1.0)
+    users = expected.users(law, n_users, error)
+    scores = round(users * float(cost))
+    return users, scores if scores <= _MOST_COUNT else None
+
+
+def _with_race(frame: pd.DataFrame, users: int, scores: int | None) -> pd.DataFrame:
+    """The table of a plan with the row of a race before its last one."""
+    row = frame.iloc[-1:].copy()
+    row.loc[:, ["probability", "ties"]] = np.nan
+    row.loc[:, ["negatives_needed", "scores_by_negatives"]] = pd.NA
+    row = row.assign(estimator=RACE, users_needed=users, scores_by_users=scores)
+    return pd.concat(
+        [frame.iloc[:-1], row.astype(frame.dtypes), frame.iloc[-1:]], ignore_index=True
+    )
 
 
 def _best_split(

@@ -491,6 +491,18 @@ class Plan(Result):
             "ranks are distributed as assumed"
         )
 
+    @property
+    def promises(self) -> list[str]:
+        """What the words enough and race promise in the sentences."""
+        if not (self.frame["estimator"] == "race").any():
+            return [self.enough]
+        race = (
+            f"race: proves the order of the exact metric over all {self.settings['n_users']:,} "
+            f"users with confidence {self.settings['confidence']:g}; expected for users whose "
+            "ranks by two recommenders are independent, and mostly shorter where they are not"
+        )
+        return [self.enough, race]
+
     def _pairs(self) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
         """Each pair with its rows and its designs."""
         names = ["first", "second"]
@@ -528,11 +540,21 @@ class Plan(Result):
         ranked = f"takes {full['users_needed']:,} users ({full['scores_by_users']:,} scores)"
         if pd.isna(full["users_needed"]):
             ranked = "would not be enough"
-        return f"{pair}{': ' if pair else ''}{said}; ranking all items {ranked}."
+        said = f"{pair}{': ' if pair else ''}{said}; ranking all items {ranked}."
+        race = rows[rows["estimator"] == "race"].dropna(subset="scores_by_users")
+        if len(race):
+            users, scores = race[["users_needed", "scores_by_users"]].astype(float).iloc[0]
+            sizes = [float(str(self.settings[name])) for name in ("n_users", "n_items")]
+            said += (
+                f" A race is expected to rank about {users:,.0f} of {sizes[0]:,.0f} users, with "
+                f"{100 * scores / sizes[0] / sizes[1]:.2g}% of the scores for ranking all items "
+                "for all of them."
+            )
+        return said
 
     def summary(self) -> str:
         """The sentences, tables for each pair, and the notes, as the command line prints them."""
-        said = "".join(map(_wrapped, [*self.sentences, self.enough]))
+        said = "".join(map(_wrapped, [*self.sentences, *self.promises]))
         for pair, rows, own in self._pairs():
             table = _plan_tables(rows.drop(columns="ties"))  # a tie is hardly ever likely
             below = f"cheapest:\n{formatted(own)}" if len(own) else ""

@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import io
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -50,7 +50,7 @@ _USERS, _PART = 64, 4
 #: The largest stake, as a share of one that can lose everything; each other one is half of another.
 _MOST = 0.8
 #: Test items of users who are scored in one call for them, if they are several.
-_SHARED = 4
+OWN = 4
 #: Scores held at once.
 _BLOCK = 1 << 22
 
@@ -184,11 +184,13 @@ def race(
     kept = _Kept.of(state, names, field, of, float(confidence), spent)
     pairs = [_Pair(*pair, field.users.size) for pair in combinations(range(len(names)), 2)]
     values = np.full((field.users.size, len(names)), np.nan)
-    done, size = 0, _USERS
+    done = 0
     bar = _progress.bar(total=field.users.size, desc="race", unit="user", show=progress)
     with bar:
-        while done < field.users.size and any(pair.open for pair in pairs):
-            batch = np.arange(done, min(done + size, field.users.size))
+        for start, stop in batches(field.users.size):
+            if not any(pair.open for pair in pairs):
+                break
+            batch = np.arange(start, stop)
             needed = sorted({one for pair in pairs if pair.open for one in pair.both})
             if not kept.read(values, batch, scorers):
                 try:
@@ -197,11 +199,11 @@ def race(
                 except _SpentError:
                     break
                 field.reorder()
-                kept.write(values, int(batch[-1]) + 1, scorers)
+                kept.write(values, stop, scorers)
             for pair in pairs:
-                pair.bet(values, done, batch)
+                pair.bet(values, batch)
             _decide(pairs, 1.0 - confidence)
-            done, size = int(batch[-1]) + 1, max(_USERS, (int(batch[-1]) + 1) // _PART)
+            done = stop
             bar.update(batch.size)
     return _result(names, pairs, values[:done], scorers, field, of, float(confidence))
 
@@ -347,7 +349,7 @@ class _Scorer:
         found, start = [], 0
         while start < batch.size:
             stop, total = start + 1, held[start].size
-            while stop < batch.size and total + held[stop].size <= _SHARED:
+            while stop < batch.size and total + held[stop].size <= OWN:
                 total += held[stop].size
                 stop += 1
             users = self._field.users[batch[start:stop]]
@@ -362,8 +364,8 @@ class _Scorer:
 
     def _try(self, rows: Any, items: IntArray) -> None:
         """Refuse a function that draws: the exact metric would depend on when it is asked."""
-        rows = _arrays.rows(rows, slice(0, _SHARED))
-        users = self._field.users[:_SHARED]
+        rows = _arrays.rows(rows, slice(0, OWN))
+        users = self._field.users[:OWN]
         once, again = (self._scored(rows, items, users).tobytes() for _ in range(2))
         if once != again:
             raise ValueError(
@@ -410,14 +412,42 @@ class _Scorer:
         return values
 
 
+def batches(n_users: int) -> Iterator[tuple[int, int]]:
+    """The first user of each batch, and the one after its last.
+
+    Examples
+    --------
+    >>> list(batches(200))
+    [(0, 64), (64, 128), (128, 192), (192, 200)]
+    """
+    start = 0
+    while start < n_users:
+        stop = min(n_users, start + max(_USERS, start // _PART))
+        yield start, stop
+        start = stop
+
+
+def stakes(n_users: int) -> FloatArray:
+    """What is bet at once on differences of so many users, as shares of what can be bet.
+
+    The best stake is about the mean of the differences over that of their squares. The smallest is
+    for a mean that so many users can just show.
+
+    Examples
+    --------
+    >>> stakes(1_000)
+    array([0.8, 0.4, 0.2, 0.1])
+    """
+    return _MOST * 2.0 ** -np.arange(1.0 + max(0, int(np.log2(0.4 * np.sqrt(n_users)))))
+
+
 class _Pair:
     """Bets on which of two recommenders is better."""
 
     def __init__(self, first: int, second: int, n_users: int) -> None:
         self.both, self._n_users = (first, second), n_users
-        stakes = 1 + max(0, int(np.log2(0.4 * np.sqrt(n_users))))
-        self._shares = _MOST * 2.0 ** -np.arange(float(stakes))
-        self._logs = np.zeros((2, stakes))
+        self._shares = stakes(n_users)
+        self._logs = np.zeros((2, self._shares.size))
         self.won = np.zeros(2)
         self.sum = 0.0
         self.users = 0
@@ -428,13 +458,13 @@ class _Pair:
     def open(self) -> bool:
         return self.sign is None
 
-    def bet(self, values: FloatArray, done: int, batch: IntArray) -> None:
+    def bet(self, values: FloatArray, batch: IntArray) -> None:
         """Bet on the users of a batch, both ways."""
         if not self.open:
             return
         difference = values[batch, self.both[0]] - values[batch, self.both[1]]
         before = self.sum + np.cumsum(difference) - difference
-        left = self._n_users - done - np.arange(batch.size)
+        left = self._n_users - batch
         for side, sign in enumerate((1.0, -1.0)):
             # The most that the mean of those left can be if the side is not the better one.
             most = -sign * before / left
@@ -446,7 +476,7 @@ class _Pair:
             self.won[side] = np.inf if certain else max(self.won[side], float(wealth.max()))
             self._logs[side] = logs[:, -1]
         self.sum += float(difference.sum())
-        self.users = done + batch.size
+        self.users = int(batch[-1]) + 1
         if self.users == self._n_users:  # all are known
             equal = abs(self.sum) <= 1e-12 * self._n_users
             self.sign = 0 if equal else int(np.sign(self.sum))

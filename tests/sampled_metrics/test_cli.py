@@ -543,6 +543,24 @@ def test_plan_says_which_negatives_it_has(log: Path, capsys: pytest.CaptureFixtu
     )
 
 
+def test_plan_says_what_a_race_takes(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few = ["--metric", "ap", "--users", "300", "--estimators", "naive", "--max-negatives", "5"]
+    few.append("--sequential")
+    assert main(["plan", "--from", "log.csv", *SIZES, *few]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "A race is expected to rank about" in shown
+    assert "race: proves the order of the exact metric over all 300 users" in shown
+    assert main(["plan", "--from", "log.csv", *SIZES, *few, "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["estimator"] for row in rows][-2:] == ["race", "exact"]
+    assert 0 < rows[-2]["users_needed"] <= 300
+    assert rows[-2]["negatives_needed"] is None
+    assert main(["plan", "--from", "log.csv", *SIZES, *few, "--report", "report.html"]) == 0
+    page = Path("report.html").read_text(encoding="utf-8")
+    assert "Race: proves the order" in page
+    assert "bets prove which of two recommenders" in page
+
+
 def test_plan_shows_a_curve(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     few = ["--metric", "ap", "--estimators", "naive", "--users", "30", "--max-negatives", "50"]
     assert main(["plan", "--from", "log.csv", *SIZES, *few, "--curve", "--format", "json"]) == 0

@@ -10,7 +10,10 @@ import scipy.sparse as sp
 from scipy.stats import binom
 
 import sampled_metrics as sm
-from sampled_metrics.sequential import _PART, _USERS, _decide, _Pair, race
+from sampled_metrics import planning
+from sampled_metrics._expected_race import scores
+from sampled_metrics.ranking import RankIntervals
+from sampled_metrics.sequential import _decide, _Pair, race
 
 
 def by_table(scores):
@@ -213,7 +216,7 @@ def test_the_expected_wealth_never_exceeds_one(differences):
         values = np.column_stack([order, np.zeros(order.size)])
         after = []
         for at in range(order.size - 1):
-            pair.bet(values, at, np.array([at]))
+            pair.bet(values, np.array([at]))
             after.append(np.exp(pair._logs[0]).mean())
         wealth.append(after)
         most.append(np.exp(pair.won[0]))
@@ -227,9 +230,9 @@ def test_batches_change_no_wealth(shift):
     order = np.clip(np.random.default_rng(4).normal(shift, 0.5, size=50), -1, 1)
     values = np.column_stack([order, np.zeros(order.size)])
     one, many = _Pair(0, 1, 90), _Pair(0, 1, 90)
-    one.bet(values, 0, np.arange(50))
+    one.bet(values, np.arange(50))
     for at in range(50):
-        many.bet(values, at, np.array([at]))
+        many.bet(values, np.array([at]))
     assert one.won == pytest.approx(many.won)
     assert one._logs == pytest.approx(many._logs)
     assert one.won.argmax() == (0 if shift > 0 else 1)
@@ -239,13 +242,11 @@ def settled(values, error):
     """The signs of all pairs of columns as soon as they are decided, and after how many users."""
     n_users, n_models = values.shape
     pairs = [_Pair(*both, n_users) for both in combinations(range(n_models), 2)]
-    done = 0
-    while done < n_users and any(pair.open for pair in pairs):
-        batch = np.arange(done, min(n_users, done + max(_USERS // 2, done // _PART)))
-        for pair in pairs:
-            pair.bet(values, done, batch)
-        _decide(pairs, error)
-        done = int(batch[-1]) + 1
+    for start in range(0, n_users, 20):
+        if any(pair.open for pair in pairs):
+            for pair in pairs:
+                pair.bet(values, np.arange(start, min(start + 20, n_users)))
+            _decide(pairs, error)
     return [pair.sign for pair in pairs], [pair.users for pair in pairs]
 
 
@@ -285,7 +286,10 @@ def test_all_users_settle_the_order():
 
 def test_a_lead_that_cannot_be_lost_is_certain():
     pair = _Pair(0, 1, 100)
-    pair.bet(np.column_stack([np.ones(80), np.zeros(80)]), 0, np.arange(80))
+    values = np.column_stack([np.ones(80), np.zeros(80)])
+    pair.bet(values, np.arange(51))  # before the last of these, 50 of 100 were won
+    assert np.isfinite(pair.won[0])
+    pair.bet(values, np.arange(51, 80))
     assert np.isinf(pair.won[0])
     assert pair.won[1] == 0  # the other side never had more than it began with
 
@@ -516,6 +520,103 @@ def test_errors(given, said):
     with pytest.raises(ValueError, match=said) as caught:
         race(**(USUAL | given))
     assert "\n" not in str(caught.value)
+
+
+# What a race is expected to take
+
+
+def with_ranks(ranks, n_items, rng):
+    """Scores that put item 0 of each user at a rank, and the others in random order."""
+    places = rng.permuted(np.tile(np.arange(n_items - 1), (ranks.size, 1)), axis=1) + 1
+    places += places >= ranks[:, np.newaxis]
+    return -np.column_stack([ranks, places])
+
+
+@pytest.mark.parametrize("metric", ["ndcg@10", "rr"])
+@pytest.mark.parametrize("medians", [(5, 40), (20, 45)])
+def test_a_plan_foresees_races(metric, medians):
+    """The medians of eleven races take at most twice as much as expected, and at least half."""
+    n_users, n_items, rng = 1_000, 300, np.random.default_rng(4)
+    ranks = np.arange(1, n_items + 1)
+    laws = [np.exp(-np.abs(np.log(ranks / median))) / ranks for median in medians]
+    laws = [law / law.sum() for law in laws]
+    known = [dict(zip(ranks.tolist(), law.tolist(), strict=True)) for law in laws]
+    protocol = sm.Protocol(n_items, 50)
+    planned = sm.plan(*known, metric, protocol, n_users, estimators="naive", sequential=True)
+    assert planned.frame["estimator"].tolist() == ["naive", "race", "exact"]
+    foreseen = planned.frame.set_index("estimator").loc["race"]
+    test, found = pd.DataFrame({"user": range(n_users), "item": 0}), []
+    for seed in range(11):
+        drawn = [rng.choice(ranks, size=n_users, p=law) for law in laws]
+        models = [by_table(with_ranks(each, n_items, rng)) for each in drawn]
+        raced = race(dict(zip("AB", models, strict=True)), n_users, n_items, test, metric=metric,
+                     seed=seed)  # fmt: skip
+        found.append((raced.frame["users"][0], raced.costs["scores"].mean()))
+    users, scores = np.median(found, axis=0)
+    assert 0.5 < foreseen["users_needed"] / users < 2
+    assert 0.5 < foreseen["scores_by_users"] / scores < 2
+    share = foreseen["scores_by_users"] / (n_users * n_items)
+    assert f"about {foreseen['users_needed']:.0f} of 1,000 users" in planned.sentences[0]
+    assert f"{100 * share:.2g}% of the scores for ranking all items" in planned.sentences[0]
+    assert "race: proves the order" in planned.summary().replace("\n", " ")
+
+
+def test_scores_are_foreseen_exactly_for_random_order():
+    """The expected scores of one user at each rank, against races of many such users."""
+    n_users, n_items, rng = 400, 200, np.random.default_rng(0)
+    test = pd.DataFrame({"user": range(n_users), "item": 0})
+    for rank in (1, 12, 60):
+        table = with_ranks(np.full(n_users, rank), n_items, rng)
+        found = race({"A": by_table(table), "B": by_table(table)}, n_users, n_items, test)
+        expected = scores(sm.metric("ndcg@10"), [rank - 1], n_items)[0]
+        assert found.costs["scores"][0] / n_users == pytest.approx(expected, rel=0.05)
+
+
+def test_paired_ranks_and_sets_are_followed_together():
+    """The same difference of all users takes fewer of them than independent ranks do."""
+    rng = np.random.default_rng(1)
+    better = rng.integers(1, 100, size=2_000)
+    worse = better + rng.integers(0, 3, size=2_000)
+    protocol, of = sm.Protocol(500, 50), {"estimators": "naive", "sequential": True}
+    arguments = "ndcg@10", protocol, 2_000
+    paired = sm.plan(better, worse, *arguments, **of).frame.iloc[1]
+    laws = [
+        dict(zip(*np.unique(each, return_counts=True), strict=True)) for each in (better, worse)
+    ]
+    laws = [{int(rank): count / 2_000 for rank, count in law.items()} for law in laws]
+    apart = sm.plan(*laws, *arguments, **of).frame.iloc[1]
+    intervals = [
+        RankIntervals(each - 1, np.zeros(2_000, int), np.full(2_000, 500))
+        for each in (better, worse)
+    ]
+    exact = sm.plan(*intervals, *arguments, **of).frame.iloc[1]
+    assert paired["users_needed"] < 0.5 * apart["users_needed"]
+    assert exact["users_needed"] == paired["users_needed"]
+    assert exact["scores_by_users"] == pytest.approx(paired["scores_by_users"], rel=1e-6)
+
+
+def test_pairs_share_the_error_of_a_planned_race():
+    known = {"A": {1: 0.5, 100: 0.5}, "B": {1: 0.3, 100: 0.7}, "C": {1: 0.2, 100: 0.8}}
+    given = "rr", sm.Protocol(200, 5), 2_000
+    few = {"estimators": "naive", "max_negatives": 5}
+    all_pairs = planning.for_all(known, *given, **few, sequential=True).frame
+    rows = all_pairs[all_pairs["estimator"] == "race"]
+    assert rows[["first", "second"]].values.tolist() == [["A", "B"], ["A", "C"], ["B", "C"]]
+    pair = known["B"], known["C"]
+    users = {
+        n: sm.plan(*pair, *given, **few, sequential=n).frame["users_needed"][1] for n in (1, 3, 99)
+    }
+    assert rows["users_needed"].iloc[-1] == users[3]
+    assert users[1] <= users[3] < users[99]
+
+
+@pytest.mark.parametrize("bad", [0, -2, 1.5, "yes"])
+def test_errors_of_a_planned_race(bad):
+    better, worse, protocol = {1: 1.0}, {5: 1.0}, sm.Protocol(50, 10)
+    with pytest.raises(ValueError, match="sequential must be a whole number >= 1, got"):
+        sm.plan(better, worse, "rr", protocol, 100, sequential=bad)
+    with pytest.raises(ValueError, match="sequential must be False for two equal averages"):
+        sm.plan(better, better, "rr", protocol, 100, sequential=True)
 
 
 def test_it_is_a_function_of_the_package():

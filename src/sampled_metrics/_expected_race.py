@@ -1,0 +1,108 @@
+"""What a race is expected to take, before anything is scored.
+
+The bets of a race of two recommenders are followed along their mean: each stake wins as much as it
+does on average. After t of N users whose differences have a mean of D, the differences of those
+left would have a mean of -D t / (N - t) if the better one were not better.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import hypergeom
+
+from ._validate import FloatArray, IntArray
+from .metrics import Metric
+from .sequential import FIRST, OWN, batches, stakes
+
+#: Steps of a metric from 0 to 1, of the mean of those left from -1 to 0, and of the users.
+_STEPS, _MEANS, _TIMES = 500, 64, 400
+
+
+def on_grid(masses: FloatArray, values: FloatArray, low: float = 0.0) -> FloatArray:
+    """A distribution of numbers from `low` to 1, moved to even steps; its mean stays as it is.
+
+    Examples
+    --------
+    >>> on_grid(np.array([0.5, 0.5]), np.array([0.0, 0.251]))[[0, 125, 126]]
+    array([0.5 , 0.25, 0.25])
+    """
+    place = np.clip((values - low) * _STEPS, 0.0, (1.0 - low) * _STEPS)
+    last = round((1.0 - low) * _STEPS)
+    left = np.minimum(place.astype(np.int64), last - 1)
+    share = place - left
+    lower = np.bincount(left, masses * (1.0 - share), minlength=last + 1)
+    return np.asarray(lower + np.bincount(left + 1, masses * share, minlength=last + 1))
+
+
+def users(law: FloatArray, n_users: int, error: float) -> int:
+    """Users until two recommenders are decided, at most all of them.
+
+    Parameters
+    ----------
+    law : ndarray of float, shape (2 * 500 + 1,)
+        Probabilities of a user's difference in even steps from -1 to 1, as :func:`on_grid` has
+        them.
+    n_users : int
+        Those of the race.
+    error : float
+        The chance of a wrong verdict that one side may have.
+
+    Returns
+    -------
+    int
+        The last user of the batch in which the wealth suffices.
+
+    Examples
+    --------
+    >>> law = on_grid(np.array([0.3, 0.2, 0.5]), np.array([1.0, -1.0, 0.0]), -1.0)
+    >>> users(law, 10_000, 0.025)
+    500
+    """
+    values = np.arange(-_STEPS, _STEPS + 1) / _STEPS
+    law = law if law @ values > 0 else law[::-1]
+    mean, (values, law) = float(law @ values), (values[law > 0], law[law > 0])
+    shares, left = stakes(n_users), np.linspace(-1.0, 0.0, _MEANS + 1)
+    growth = [[law @ np.log1p(share * (values - at)) for at in left] for share in shares]
+    last = n_users / (1.0 + mean)  # then the lead cannot be lost, whoever comes
+    times = np.unique(np.append(np.geomspace(1.0, last, _TIMES), np.arange(1.0, min(last, _TIMES))))
+    reached = -mean * times / (n_users - times)
+    rates = np.stack([np.interp(reached, left, each) for each in growth])
+    wealth = np.logaddexp.reduce(np.cumsum(rates * np.diff(times, prepend=0.0), axis=1), axis=0)
+    enough = wealth - np.log(shares.size) >= -np.log(error)
+    until = times[np.argmax(enough)] if enough.any() else last
+    return next(stop for _, stop in batches(n_users) if stop >= min(until, n_users))
+
+
+def scores(metric: Metric, above: ArrayLike, n_items: int) -> FloatArray:
+    """Expected scores of a user, by how many items are above the best of the test items.
+
+    The items come in random order, in rounds as large as all before them. A round is scored unless
+    k items above the test item came before it.
+
+    Parameters
+    ----------
+    metric : Metric
+    above : array_like of int
+    n_items : int
+
+    Returns
+    -------
+    ndarray of float
+
+    Examples
+    --------
+    >>> from .metrics import metric
+    >>> scores(metric("ndcg@10"), [9, 100, 900], 1_000).round()
+    array([1004.,  145.,   20.])
+    """
+    higher: IntArray = np.asarray(above)
+    k = 1 if metric.kind == "accuracy" else metric.k
+    total, start, size = np.full(higher.shape, float(OWN)), 0, FIRST
+    while start < n_items:
+        size = min(size, n_items - start)
+        drawn = hypergeom.cdf(k - 1, n_items - 1, higher, start) if k is not None and start else 1.0
+        total += size * drawn
+        start += size
+        size = start
+    return total
