@@ -13,7 +13,7 @@ from scipy.stats import hypergeom
 
 from ._validate import FloatArray, IntArray
 from .metrics import Metric
-from .sequential import FIRST, OWN, batches, stakes
+from .sequential import _FIRST, _OWN, _batches, _stakes
 
 #: Steps of a metric from 0 to 1, of the mean of those left from -1 to 0, and of the users.
 _STEPS, _MEANS, _TIMES = 500, 64, 400
@@ -62,7 +62,7 @@ def users(law: FloatArray, n_users: int, error: float) -> int:
     values = np.arange(-_STEPS, _STEPS + 1) / _STEPS
     law = law if law @ values > 0 else law[::-1]
     mean, (values, law) = float(law @ values), (values[law > 0], law[law > 0])
-    shares, left = stakes(n_users), np.linspace(-1.0, 0.0, _MEANS + 1)
+    shares, left = _stakes(n_users), np.linspace(-1.0, 0.0, _MEANS + 1)
     growth = [[law @ np.log1p(share * (values - at)) for at in left] for share in shares]
     last = n_users / (1.0 + mean)  # then the lead cannot be lost, whoever comes
     times = np.unique(np.append(np.geomspace(1.0, last, _TIMES), np.arange(1.0, min(last, _TIMES))))
@@ -71,7 +71,7 @@ def users(law: FloatArray, n_users: int, error: float) -> int:
     wealth = np.logaddexp.reduce(np.cumsum(rates * np.diff(times, prepend=0.0), axis=1), axis=0)
     enough = wealth - np.log(shares.size) >= -np.log(error)
     until = times[np.argmax(enough)] if enough.any() else last
-    return next(stop for _, stop in batches(n_users) if stop >= min(until, n_users))
+    return next(stop for _, stop in _batches(n_users) if stop >= min(until, n_users))
 
 
 def scores(metric: Metric, above: ArrayLike, n_items: int) -> FloatArray:
@@ -98,7 +98,7 @@ def scores(metric: Metric, above: ArrayLike, n_items: int) -> FloatArray:
     """
     higher: IntArray = np.asarray(above)
     k = 1 if metric.kind == "accuracy" else metric.k
-    total, start, size = np.full(higher.shape, float(OWN)), 0, FIRST
+    total, start, size = np.full(higher.shape, float(_OWN)), 0, _FIRST
     while start < n_items:
         size = min(size, n_items - start)
         drawn = hypergeom.cdf(k - 1, n_items - 1, higher, start) if k is not None and start else 1.0

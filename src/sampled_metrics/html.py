@@ -227,7 +227,7 @@ def of_plan(plan: Plan, curves: pd.DataFrame, facts: Mapping[str, object]) -> st
             "plans": rows.drop(columns=["first", "second", "ties"]),
         })  # fmt: skip
     definitions = _defined(plan.frame["estimator"])
-    said = {"sentences": plan.sentences, "promises": plan.promises}
+    said = {"sentences": plan.sentences, "promises": plan.promises()}
     return _filled("plan.html", pairs=pairs, facts=facts, definitions=definitions, **said)
 
 

@@ -491,7 +491,6 @@ class Plan(Result):
             "ranks are distributed as assumed"
         )
 
-    @property
     def promises(self) -> list[str]:
         """What the words enough and race promise in the sentences."""
         if not (self.frame["estimator"] == "race").any():
@@ -554,7 +553,7 @@ class Plan(Result):
 
     def summary(self) -> str:
         """The sentences, tables for each pair, and the notes, as the command line prints them."""
-        said = "".join(map(_wrapped, [*self.sentences, *self.promises]))
+        said = "".join(map(_wrapped, [*self.sentences, *self.promises()]))
         for pair, rows, own in self._pairs():
             table = _plan_tables(rows.drop(columns="ties"))  # a tie is hardly ever likely
             below = f"cheapest:\n{formatted(own)}" if len(own) else ""

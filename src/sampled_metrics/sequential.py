@@ -44,13 +44,13 @@ from .relevant_sets import RelevantSets
 from .results import Race
 
 #: Items of the first round.
-FIRST = 16
+_FIRST = 16
 #: Users of the first batch, and what part of those before are in a later one.
 _USERS, _PART = 64, 4
 #: The largest stake, as a share of one that can lose everything; each other one is half of another.
 _MOST = 0.8
 #: Test items of users who are scored in one call for them, if they are several.
-OWN = 4
+_OWN = 4
 #: Scores held at once.
 _BLOCK = 1 << 22
 
@@ -142,7 +142,7 @@ def race(
 
     References
     ----------
-    waudbysmith2024, sec. 5 : Betting on means of a finite population.
+    waudbysmith2024 : Betting on means, also of a finite population without replacement.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def race(
     done = 0
     bar = _progress.bar(total=field.users.size, desc="race", unit="user", show=progress)
     with bar:
-        for start, stop in batches(field.users.size):
+        for start, stop in _batches(field.users.size):
             if not any(pair.open for pair in pairs):
                 break
             batch = np.arange(start, stop)
@@ -318,7 +318,7 @@ class _Scorer:
         # A user's items by their scores, the best first: it is the last to have enough above it.
         own = self._own(rows, batch, held)
         better, tied = np.zeros((2, own.size), dtype=np.int64)
-        active, start, size = np.arange(batch.size), 0, FIRST
+        active, start, size = np.arange(batch.size), 0, _FIRST
         while active.size and start < n_items:
             place = np.full(batch.size, -1)
             place[active] = np.arange(active.size)
@@ -349,7 +349,7 @@ class _Scorer:
         found, start = [], 0
         while start < batch.size:
             stop, total = start + 1, held[start].size
-            while stop < batch.size and total + held[stop].size <= OWN:
+            while stop < batch.size and total + held[stop].size <= _OWN:
                 total += held[stop].size
                 stop += 1
             users = self._field.users[batch[start:stop]]
@@ -364,8 +364,8 @@ class _Scorer:
 
     def _try(self, rows: Any, items: IntArray) -> None:
         """Refuse a function that draws: the exact metric would depend on when it is asked."""
-        rows = _arrays.rows(rows, slice(0, OWN))
-        users = self._field.users[:OWN]
+        rows = _arrays.rows(rows, slice(0, _OWN))
+        users = self._field.users[:_OWN]
         once, again = (self._scored(rows, items, users).tobytes() for _ in range(2))
         if once != again:
             raise ValueError(
@@ -412,12 +412,12 @@ class _Scorer:
         return values
 
 
-def batches(n_users: int) -> Iterator[tuple[int, int]]:
+def _batches(n_users: int) -> Iterator[tuple[int, int]]:
     """The first user of each batch, and the one after its last.
 
     Examples
     --------
-    >>> list(batches(200))
+    >>> list(_batches(200))
     [(0, 64), (64, 128), (128, 192), (192, 200)]
     """
     start = 0
@@ -427,7 +427,7 @@ def batches(n_users: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def stakes(n_users: int) -> FloatArray:
+def _stakes(n_users: int) -> FloatArray:
     """What is bet at once on differences of so many users, as shares of what can be bet.
 
     The best stake is about the mean of the differences over that of their squares. The smallest is
@@ -435,7 +435,7 @@ def stakes(n_users: int) -> FloatArray:
 
     Examples
     --------
-    >>> stakes(1_000)
+    >>> _stakes(1_000)
     array([0.8, 0.4, 0.2, 0.1])
     """
     return _MOST * 2.0 ** -np.arange(1.0 + max(0, int(np.log2(0.4 * np.sqrt(n_users)))))
@@ -446,7 +446,7 @@ class _Pair:
 
     def __init__(self, first: int, second: int, n_users: int) -> None:
         self.both, self._n_users = (first, second), n_users
-        self._shares = stakes(n_users)
+        self._shares = _stakes(n_users)
         self._logs = np.zeros((2, self._shares.size))
         self.won = np.zeros(2)
         self.sum = 0.0
