@@ -140,6 +140,10 @@ def race(
     The items that most often stood above the test items of earlier users come first. Their order,
     and whether users share it, changes what a race costs and nothing else.
 
+    Several pairs share the error by Holm's rule. The two sides of a pair are two hypotheses, and a
+    verdict rejects one of them, so that of m pairs with o undecided the wealth has to reach
+    (m + o) / (1 - confidence).
+
     References
     ----------
     waudbysmith2024 : Betting on means, also of a finite population without replacement.
