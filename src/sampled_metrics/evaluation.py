@@ -90,9 +90,9 @@ def estimate(
 ) -> Estimates:
     """Say of every recommender of a log what was reported, and what the exact metric may be.
 
-    The value of a user is the mean over the user's instances, that of an instance the sum over
-    its relevant items; ties with sampled negatives are averaged over their random order. The
-    estimate is the mean over users.
+    Each held-out item gets a value; an instance (one ranked list) gets the sum of its items'
+    values, a user the mean over its instances, and the estimate is the mean over users. Ties with
+    sampled negatives count as if broken at random: their expected value is used.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def estimate(
     identification : bool
         Whether to say what is possible, which takes most of the time.
     efficiency : bool
-        Whether to say how far the ranges are from the shortest that any method could give.
+        Whether to compare the ranges' widths with a lower bound for every method.
     progress : bool
         Whether to show a progress bar.
 
@@ -140,9 +140,14 @@ def estimate(
         the exact metrics that the assumption and the sample leave possible, see
         :func:`~sampled_metrics.identification.interval`; assumption and warrant: what they assume
         of the true ranks, and why they hold as often as `confidence` says, as for :func:`compare`
-        (both are empty where there is no range); quote: what a sentence may quote, the
-        estimate with its standard error where it has no bias and that says all, and else what is
-        possible, rounded outwards; and users.
+        (both are empty where there is no range); quote: what a sentence may quote, the estimate
+        plus or minus one standard error where the estimator is unbiased, and otherwise the range,
+        rounded outwards; and users.
+        With `efficiency` there is a column shortest: no method with the same promise has ranges
+        that are shorter than this on average, at the population fitted to the log
+        (:func:`~sampled_metrics.identification.shortest`). Users whose catalogue sizes differ by a
+        tenth or less are taken to have the largest of them. It is empty where a user has several
+        rows.
         Where every user has all negatives, the sampled ranks are the exact ones: the estimate of
         every metric has no bias, and what is possible is proved by bets for a population that the
         users are drawn from.

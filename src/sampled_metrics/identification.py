@@ -191,10 +191,10 @@ def interval(
     are.
 
     Proof: ``sampled_metrics.bounds.bets`` bets against every value outside the interval, by
-    functions of the sampled rank that were fixed before the sample was looked at. For a value that
-    is the true one, or further from the interval, the expectation of what is left of 1 is at most
-    1, so that by Markov's inequality it exceeds 40.8 in at most 2.45% of the samples. Each end is
-    the value at which the average bet has won so much. The remaining 0.1% is for samples that
+    functions of the sampled rank that were fixed before the sample was looked at. At the true
+    value, or on its side towards the interval, the expectation of what is left of 1 is at most 1,
+    so that by Markov's inequality it exceeds 40.8 in at most 2.45% of the samples. Each end is the
+    value at which the average bet has won so much. The remaining 0.1% is for samples that
     contradict a true assumption.
 
     Parameters
@@ -289,27 +289,28 @@ def shortest(
     *,
     shape: Shape | None = None,
 ) -> float:
-    """The least mean width that any interval can have at the population likeliest for a sample.
+    """Lower bound on the mean width of any valid interval, at the population fitted to a sample.
 
-    **Theorem.** Let an interval, by whatever method, hold the metric of every population that the
-    assumption allows in at least 95% of its samples (`confidence`). Let p be the population of the
-    assumption that is likeliest for these counts. Then the interval's mean width over samples from
-    p is at least the result.
+    **Theorem.** Let a method's intervals hold the metric in at least 95% (`confidence`) of samples
+    from each population that the assumption allows. Let p be the population that is fitted here to
+    the counts, within the assumption. Then the mean width of the method's intervals, over samples
+    from p, is at least the result.
 
     Proof: the interval is a test of each value of the metric, and its mean width is the integral of
-    how often the test does not reject. The theorem of Neyman and Pearson bounds that from below,
-    for any population with the value (pratt1961): see ``sampled_metrics.bounds.shortest``.
+    how often that test does not reject. The theorem of Neyman and Pearson bounds this from below by
+    any one population with the value (pratt1961): see ``sampled_metrics.bounds.shortest``.
 
     Parameters
     ----------
     counts, protocol, metric, confidence, users, shape
-        As for :func:`interval`; one relevant item for each user. Catalogue sizes of several classes
-        that differ by a tenth or less are taken to be the largest of them: then the bound is nearly
-        right, and not proved.
+        As for :func:`interval`; one relevant item for each user. Where classes with nearly the same
+        catalogue size or numbers of negatives are put together, all are taken to have the largest
+        catalogue and the fewest negatives: then the result is approximate, and may be too large.
 
     Returns
     -------
     float
+        In units of the metric.
 
     Raises
     ------
@@ -324,7 +325,7 @@ def shortest(
 
     Examples
     --------
-    How far :func:`interval` is from the best possible:
+    How many times as wide as the bound an interval is:
 
     >>> protocol = Protocol(n_items=1_000, n_negatives=99)
     >>> true = np.random.default_rng(1).geometric(0.01, size=5_000)

@@ -163,11 +163,12 @@ def plan(
 
         All four are NA where no such evaluation was found. For sets there is no adaptive one.
 
-        Its `limits` say what a verdict of :func:`~sampled_metrics.evaluation.compare`, or of any
-        other method that is wrong in at most 5% of evaluations whatever the ranks are, can do: in
-        *most_decided* of the evaluations, at most, it decides this pair, with so many *negatives*
-        and *users* and under an *assumption* on the ranks. Empty for several relevant items and for
-        more than a million candidates.
+        Its `limits` are about verdicts of :func:`~sampled_metrics.evaluation.compare`, and of every
+        other method that names A in at most 5% of evaluations wherever A is not better. With so
+        many *negatives*, and so many *users* of its own for each recommender, such a method names
+        the better one in at most *most_decided* of the evaluations, under an *assumption* on the
+        ranks. On common users it may do better. Guessing reaches 5%. Empty for several relevant
+        items and for more than a million candidates.
 
     Raises
     ------

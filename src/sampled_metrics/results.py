@@ -477,8 +477,9 @@ class Plan(Result):
         most = rows.groupby("pair", sort=False)["most_decided"].max().map(_percent)
         first, *others = (f"{pair} in {share}" for pair, share in most.items())
         return [
-            f"With {of['negatives']:,} negatives and {of['users']:,} users, no method that errs in "
-            f"at most 5% of evaluations decides more often than this: "
+            f"With {of['negatives']:,} negatives, and {of['users']:,} users of its own for each "
+            "recommender, no method that errs in at most 5% of evaluations decides more often than "
+            "this: "
             f"{', '.join([f'{first} of evaluations', *others])}. It may assume that near the top "
             "deeper ranks have fewer users."
         ]

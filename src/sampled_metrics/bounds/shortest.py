@@ -1,22 +1,30 @@
-"""How short a range can be: a lower bound for every method.
+"""How short an interval can be: a lower bound for every method.
 
-Take a population p of the class, and a range that holds the metric of every population of the class
-in at least 95% of samples. It tests each value c at a level of 5%: reject c if it is outside. The
-expected width of the range is the integral over c of the probability that c is not rejected
-(pratt1961). For users drawn from p that probability is at least beta(c), the least error of the
-second kind of any test at that level of one population with the metric c against p. So
+Take a population p of the class, and a method whose intervals hold the metric of every population
+of the class in at least 95% of samples. For a value v let p_v be a population of the class with the
+metric v. On samples from p_v the method rejects v, that is, leaves it outside, in at most 5%: it is
+a test of p_v at this level. Let beta(v) be the least type II error under p of any such test. On
+samples from p the interval holds v with at least this probability, and its mean width is the
+integral of that probability (pratt1961):
 
-    expected width under p  >=  integral of beta(c) dc,
+    mean width under p  >=  integral of beta(v) dv,
 
-whatever populations of the class are chosen, one for each c. Good ones lead to nearly the same
-sampled ranks as p. Here they are those with the largest likelihood under p that a price for the
-metric moves to c. Mixing such a population with p makes the two harder to tell apart, so that beta
-falls with the distance of c from the metric of p, and sums over a few c bound the integral.
+whatever the p_v are. The closer the distributions of the sampled rank, the larger the bound. Here
+p_v maximises the mean log-likelihood under p less a price times the metric; each price gives one v.
+For values between the metric of p and v take mixtures of p and p_v: the class is convex. Replace
+each user's sampled rank, with a fixed probability, by one drawn from p. That turns a sample from
+p_v into one from the mixture, and leaves a sample from p as it is. So the mixture is no easier to
+reject than p_v, beta falls with the distance, and sums over a few values bound the integral.
 
-With L the product over the users of the ratio of the two distributions, the error is at least
-E min(1, t L) - 0.05 t under p for any t > 0 (Neyman and Pearson). The distribution of log L is a
-convolution. To compute it on a lattice, each user's ratio is divided between two neighbours so that
-its mean is kept. Since min(1, t L) is concave in each ratio, that can only lower the bound.
+With L the product over users of the ratio of p_v's distribution to p's, and phi a test of level 5%,
+
+    E_p (1 - phi)  >=  E_p (1 - phi + t L phi) - 0.05 t  >=  E_p min(1, t L) - 0.05 t
+
+for any t > 0 (Neyman and Pearson). The distribution of log L is a convolution, computed on a
+lattice. Each user's ratio is divided between two neighbours so that its mean is kept. Since
+min(1, t L) is concave in each ratio, that can only lower the bound, as does lowering a ratio that
+is beyond the lattice. What is left are rounding and sums that leave the lattice on either side, at
+14 standard deviations.
 """
 
 from __future__ import annotations
@@ -64,13 +72,15 @@ def least_width(
     rows: Rows,
     counts: FloatArray,
 ) -> float:
-    """The least expected width that any range can have at the population likeliest for a sample.
+    """Lower bound on the mean width of any valid interval, at the population fitted to a sample.
+
+    The theorem holds for the population computed, whether or not it is the likeliest.
 
     Parameters
     ----------
     parts : Partition
-        Of users with one row each. Where sizes differ within a part, all are taken to have its
-        largest catalogue and its fewest negatives.
+        Of users with one row each. Where users of a part differ, all are taken to have its largest
+        catalogue and its fewest negatives; then the bound is an approximation, and not proved.
     shape : Shape or None
         The class of populations.
     confidence : float
@@ -108,7 +118,7 @@ def least_width(
         there, others = towards.populations(sign, towards.price(sign) * _PRICES)
         pairs = [np.concatenate(each) for each in zip(laws, others, strict=True)]
         metric: FloatArray = np.append(here, there)
-        width += _side(metric, pairs, np.asarray(users * towards.shares), 1.0 - confidence)
+        width += _side(metric, pairs, np.asarray(users * towards.shares), 1.0 - confidence, sign)
     return width
 
 
@@ -120,12 +130,13 @@ def decidable(
     worse: FloatArray,
     users: float,
 ) -> float:
-    """How often, at most, any method can decide between two populations, and rightly.
+    """Upper bound on the probability that a valid method names the better of two populations.
 
-    The method says at most 5% of the time that the first is better if it is not, for all pairs of
-    populations of the class. It does not know that it has these. The least favourable pair is about
-    the one that a common price moves to equal metrics. The ranks of a user are taken to be
-    independent between the two, in all pairs.
+    Valid is a method that names A in at most 5% of evaluations for all pairs of populations of the
+    class of which A is not better. The two recommenders are evaluated on users of their own, or
+    their ranks are independent. **On common users a method may do better**, since it can compare
+    each user's ranks. The bound uses one pair of populations with equal metrics, found by a common
+    price; any such pair would do. Guessing reaches 5%.
 
     Parameters
     ----------
@@ -237,12 +248,15 @@ def _sampled(found: Generators, mass: FloatArray) -> FloatArray:
     return laws
 
 
-def _side(metric: FloatArray, laws: list[FloatArray], users: FloatArray, error: float) -> float:
+def _side(
+    metric: FloatArray, laws: list[FloatArray], users: FloatArray, error: float, sign: int
+) -> float:
     """What the values on one side of the first population's metric add to the width."""
+    away = sign * (metric[0] - metric)
+    order = np.argsort(away, kind="stable")[int((away < 0).sum()) :]
     width, best = 0.0, 0.0
-    # From the furthest one inwards: no value in between is easier to reject.
-    for far in range(metric.size - 1, 0, -1):
-        near = far - 1
+    # From the furthest one inwards: no value in between is easier to reject (see the module).
+    for near, far in zip(order[-2::-1], order[:0:-1], strict=True):
         for step in range(_BETWEEN, 0, -1):
             part = step / _BETWEEN
             pairs = [(each[0], (1.0 - part) * each[near] + part * each[far]) for each in laws]
@@ -252,7 +266,7 @@ def _side(metric: FloatArray, laws: list[FloatArray], users: FloatArray, error: 
 
 
 def missed(pairs: list[tuple[FloatArray, FloatArray]], users: FloatArray, error: float) -> float:
-    """How often, at least, a test at the level `error` of one distribution misses another.
+    """Lower bound on the type II error of every test of one distribution against another.
 
     Parameters
     ----------
@@ -260,6 +274,7 @@ def missed(pairs: list[tuple[FloatArray, FloatArray]], users: FloatArray, error:
         For each part of the users, the distribution that they are drawn from, and the one tested.
     users : ndarray of float, shape (parts,)
     error : float
+        The level of the tests.
 
     Returns
     -------
@@ -268,22 +283,24 @@ def missed(pairs: list[tuple[FloatArray, FloatArray]], users: FloatArray, error:
 
     Examples
     --------
-    A coin that is tossed once shows heads by one distribution and nearly never by the other:
+    A fair coin is tossed once. That it shows heads in 5% of tosses is rejected if it does:
 
     >>> round(missed([(np.array([0.5, 0.5]), np.array([0.95, 0.05]))], np.array([1.0]), 0.05), 3)
     0.5
     """
-    ratios, variance = [], 0.0
+    ratios, variance, common = [], 0.0, 1.0
     for (true, tested), many in zip(pairs, np.rint(users).astype(int).tolist(), strict=True):
         both = (true > 0) & (tested > 0)
         ratio = np.log(tested[both]) - np.log(true[both])
+        common = min(common, float(true[both].sum()), float(tested[both].sum()))
         middle = float(true[both] @ ratio)
         variance += many * float(true[both] @ (ratio - middle) ** 2)
         ratios.append((true[both], ratio, many))
-    if variance < _NONE:
+    if variance < _NONE and common > 1.0 - _NONE:
         return 1.0 - error
     if users.sum() > _USERS:
         return 0.0
+    variance = max(variance, _NONE)
     fine = 2.0 / _FINE * np.sqrt(variance / users.sum())
     cell = max(fine, _REACH * np.sqrt(variance) / _MOST)
     half = int(np.ceil(_REACH * np.sqrt(variance) / cell)) + _FINE

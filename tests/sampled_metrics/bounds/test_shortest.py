@@ -56,6 +56,12 @@ def test_what_one_distribution_never_shows() -> None:
     assert found == pytest.approx(0.5**3 * 0.95, abs=2e-3)
 
 
+def test_distributions_that_share_a_part_of_what_they_show() -> None:
+    pair = np.array([0.5, 0.5, 0.0]), np.array([0.5, 0.0, 0.5])
+    assert missed([pair], np.array([100.0]), 0.05) == pytest.approx(0.0, abs=1e-12)
+    assert missed([pair], np.array([1.0]), 0.05) == pytest.approx(0.475, abs=0.026)
+
+
 def test_lattices_are_not_larger_than_they_may_be() -> None:
     for users in (1e8, 1e9):
         pair = as_law(0.4), as_law(0.4 + 2.0 * np.sqrt(0.24 / users))
