@@ -694,7 +694,7 @@ def _add_estimate_options(
     )  # fmt: skip
     estimate.add_argument(
         "--efficiency", action="store_true",
-        help="say how many times as wide as the shortest possible each range is",
+        help="say how many times as wide each range is as a lower bound for every method",
     )  # fmt: skip
     compare.add_argument("--metric", required=True, metavar="NAME", help="such as ndcg@10")
     compare.add_argument(
