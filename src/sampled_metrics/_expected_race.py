@@ -1,8 +1,9 @@
-"""What a race is expected to take, before anything is scored.
+"""Approximate how many users and scores a race needs, before anything is scored.
 
-The bets of a race of two recommenders are followed along their mean: each stake wins as much as it
-does on average. After t of N users whose differences have a mean of D, the differences of those
-left would have a mean of -D t / (N - t) if the better one were not better.
+The log wealth of each stake is assumed to grow at its expected rate. Let D be the mean difference
+of the two metrics over all N users, in favour of the better recommender. After t users the sum is
+about D t. If the better recommender were not better over all users, the remaining users would have
+a mean difference of at most -D t / (N - t), the mu in the module ``sequential``.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from ._validate import FloatArray, IntArray
 from .metrics import Metric
 from .sequential import _FIRST, _OWN, _batches, _stakes
 
-#: Steps of a metric from 0 to 1, of the mean of those left from -1 to 0, and of the users.
+#: Numbers of grid steps: for a metric from 0 to 1, for the mean difference of the remaining users
+#: from -1 to 0, and for the number of users.
 _STEPS, _MEANS, _TIMES = 500, 64, 400
 
 
 def on_grid(masses: FloatArray, values: FloatArray, low: float = 0.0) -> FloatArray:
-    """A distribution of numbers from `low` to 1, moved to even steps; its mean stays as it is.
+    """Move a distribution on `low` to 1 to an even grid, without changing its mean.
 
     Examples
     --------
@@ -36,22 +38,21 @@ def on_grid(masses: FloatArray, values: FloatArray, low: float = 0.0) -> FloatAr
 
 
 def users(law: FloatArray, n_users: int, error: float) -> int:
-    """Users until two recommenders are decided, at most all of them.
+    """Users until a race of two recommenders is expected to end, at most all of them.
 
     Parameters
     ----------
     law : ndarray of float, shape (2 * 500 + 1,)
-        Probabilities of a user's difference in even steps from -1 to 1, as :func:`on_grid` has
-        them.
+        Distribution of a user's difference on an even grid from -1 to 1, from :func:`on_grid`.
     n_users : int
-        Those of the race.
+        All users of the race.
     error : float
-        The chance of a wrong verdict that one side may have.
+        The type I error of one of the pair's two null hypotheses.
 
     Returns
     -------
     int
-        The last user of the batch in which the wealth suffices.
+        The number of users at the end of the batch in which the wealth reaches 1 / `error`.
 
     Examples
     --------
@@ -64,7 +65,7 @@ def users(law: FloatArray, n_users: int, error: float) -> int:
     mean, (values, law) = float(law @ values), (values[law > 0], law[law > 0])
     shares, left = _stakes(n_users), np.linspace(-1.0, 0.0, _MEANS + 1)
     growth = [[law @ np.log1p(share * (values - at)) for at in left] for share in shares]
-    last = n_users / (1.0 + mean)  # then the lead cannot be lost, whoever comes
+    last = n_users / (1.0 + mean)  # from here on the remaining users cannot reverse the order
     times = np.unique(np.append(np.geomspace(1.0, last, _TIMES), np.arange(1.0, min(last, _TIMES))))
     reached = -mean * times / (n_users - times)
     rates = np.stack([np.interp(reached, left, each) for each in growth])
@@ -75,10 +76,10 @@ def users(law: FloatArray, n_users: int, error: float) -> int:
 
 
 def scores(metric: Metric, above: ArrayLike, n_items: int) -> FloatArray:
-    """Expected scores of a user, by how many items are above the best of the test items.
+    """Expected scores for a user, by the number of items that outscore the best test item.
 
-    The items come in random order, in rounds as large as all before them. A round is scored unless
-    k items above the test item came before it.
+    The items come in random order, in rounds as large as all earlier rounds together. With a
+    cut-off k, a round is scored unless k items that outscore the test item came before it.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ _MOST_USERS, _MOST_COUNT = 10**12, 2**62
 #: The confidence of verdicts in the limits, and the most candidates that these are computed for.
 _PROVED, _MOST_RANKS = 0.95, 10**6
 
-#: Names of the evaluations that rank all items: for as many users as it takes, or for all.
+#: Row names of the evaluations with exact metrics: a race, which stops early, and a full ranking.
 RACE, EXACT = "race", "exact"
 
 #: Negatives of the first round of the adaptive designs that are tried, and how many times as many
@@ -112,8 +112,9 @@ def plan(
         for the calls of a language model, has many users with few candidates or few users with
         many.
     sequential : bool or int
-        Whether to add what :func:`~sampled_metrics.sequential.race` is expected to take. A whole
-        number is that of the pairs of the race, which share the error; True is 1.
+        Whether to add a row with the users and scores that
+        :func:`~sampled_metrics.sequential.race` is expected to need. If the race has several pairs,
+        give their number: they share the error, so each pair needs more users. True means 1.
     progress : bool
         Show a progress bar on the error stream.
 
@@ -141,12 +142,13 @@ def plan(
 
         Counts above 2**62 are NA.
 
-        In the row ``race``, *users_needed* are the users of the planned evaluation who are ranked
-        until the verdict, *scores_by_users* the mean scores that this takes for one recommender,
-        and the other columns are NA. The verdict is then the order of the exact metrics of all
-        `n_users` with the probability `confidence`. The bets are followed along their mean. Of
-        two distributions, a user's two ranks are taken to be independent; they mostly go together,
-        which makes a race shorter.
+        In the row ``race``, *users_needed* is the number of users, out of `n_users`, after which
+        the race is expected to reach its verdict. *scores_by_users* is the number of scores for one
+        recommender until then, averaged over the two. The other columns are NA. With probability
+        at least `confidence`, the verdict is the order of the exact metrics over all `n_users`.
+        Both numbers are approximations: they assume that the log wealth of each bet grows at its
+        expected rate. If `first` and `second` are distributions, they also assume that a user's two
+        ranks are independent. Most often these are positively correlated, and the race is shorter.
 
         Its `designs` are the cheapest evaluations of each kind that reach `confidence` with up to
         `n_users` users, the cheapest first:
@@ -808,8 +810,8 @@ def _adaptive(pair: _Pair, design: Adaptive, n_users: int) -> tuple[Verdict, flo
 
 
 def _raced(pair: _Pair | _Sets, n_users: int, error: float) -> tuple[int, int | None]:
-    """Users until a race is decided, and the mean scores for one recommender."""
-    from . import _expected_race as expected  # no other plan needs what a race takes
+    """Users until a race is expected to end, and mean scores until then for one recommender."""
+    from . import _expected_race as expected  # imported here: only a plan with a race needs it
 
     grid = _grid(pair.n_items)
     each = expected.scores(pair.metric, grid - 1, pair.n_items)
@@ -834,7 +836,7 @@ def _raced(pair: _Pair | _Sets, n_users: int, error: float) -> tuple[int, int | 
 
 
 def _with_race(frame: pd.DataFrame, users: int, scores: int | None) -> pd.DataFrame:
-    """The table of a plan with the row of a race before its last one."""
+    """The table of a plan, with a row for the race before the last row, ``exact``."""
     row = frame.iloc[-1:].copy()
     row.loc[:, ["probability", "ties"]] = np.nan
     row.loc[:, ["negatives_needed", "scores_by_negatives"]] = pd.NA

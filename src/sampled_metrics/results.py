@@ -493,7 +493,7 @@ class Plan(Result):
         )
 
     def promises(self) -> list[str]:
-        """What the words enough and race promise in the sentences."""
+        """Definitions of the words *enough* and *race* in the sentences."""
         if not (self.frame["estimator"] == "race").any():
             return [self.enough]
         race = (
@@ -586,8 +586,9 @@ class Race(Result):
     Attributes
     ----------
     costs : pandas.DataFrame
-        For each recommender its mean metric of the users who were looked at, how many these are,
-        the scores computed, and their share of the scores for ranking all items.
+        A row for each recommender: its mean metric over the users it was evaluated on, the number
+        of these users, the scores computed, and their share of the scores for ranking all items
+        for all users.
 
     Examples
     --------
@@ -603,7 +604,7 @@ class Race(Result):
 
     @property
     def sentences(self) -> list[str]:
-        """The verdict on each pair, and how many users it took."""
+        """For each pair the verdict, and the number of users compared."""
         from .metrics import metric
 
         on, users = metric(text(self.settings["metric"])).label, self.settings["n_users"]

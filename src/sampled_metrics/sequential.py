@@ -1,18 +1,24 @@
-"""Score until it is decided: which recommender is better, with as few scores as possible.
+"""Decide which recommender is better without computing all scores.
 
-A metric with a cut-off k is 0 for an item that k others outscore. So a user's items are scored in
-rounds, each as large as all before it, until k of them are above the held-out item or none is left.
-Either way the user's metric is then known exactly, and nothing has to be corrected or assumed. Most
-users are finished after a few rounds.
+A race saves scores in two ways.
 
-Users come in a random order. After each batch of them, bets on the difference of two recommenders'
-metrics say whether those who are left can still turn the order around (waudbysmith2024). Given the
-users before, the next one is drawn at random from those left. If A is not better than B over all N
-users and S is the sum of the differences of the first t, the differences of those left have a mean
-of at most mu = -S / (N - t). A stake of lambda turns a capital of 1 into the product of
-1 + lambda (d - mu), whose expectation is at most 1 for the next user whatever happened before. By
-Ville's inequality it ever exceeds 1 / error with at most that probability. So one may look after
-each batch, and stop when one likes.
+First, it drops users. A metric with a cut-off k is 0 for an item that k negatives outscore. So a
+recommender scores a user's items in rounds, each as large as all earlier rounds together. As soon
+as k negatives outscore the user's best test item, the recommender drops the user: the metric is
+exactly 0, and this recommender scores nothing more for this user. For every other user it scores
+all items. So each user's metric is exact, and needs neither a correction nor an assumption.
+
+Second, it stops early. Users come in a random order, and after each batch a sequential test asks
+whether the remaining users could still reverse the order of two recommenders A and B. The test is
+a bet (waudbysmith2024). Let d be the metric of A less the metric of B for one user, N the number of
+users, and S the sum of d over the first t users. The null hypothesis is that A is not better than B
+on average over all N users. Under it, the remaining users have a mean d of at most
+mu = -S / (N - t). The next user is drawn at random from the remaining ones, so given the past the
+expectation of d is at most mu. Bet a stake lambda on A: each user then multiplies the wealth, which
+starts at 1, by 1 + lambda (d - mu). The stake is small enough to keep the wealth positive. Under
+the null hypothesis the wealth is therefore a nonnegative supermartingale. By Ville's inequality,
+the probability that it ever reaches 1 / error is at most error. This bound covers all times
+together, so the test may be checked after each batch, and stopped at any time.
 """
 
 from __future__ import annotations
@@ -43,15 +49,16 @@ from .ranking import _as_csr
 from .relevant_sets import RelevantSets
 from .results import Race
 
-#: Items of the first round.
+#: Items in the first round.
 _FIRST = 16
-#: Users of the first batch, and what part of those before are in a later one.
+#: The first batch has 64 users; a later one has a quarter of all users before it, but at least 64.
 _USERS, _PART = 64, 4
-#: The largest stake, as a share of one that can lose everything; each other one is half of another.
+#: The largest stake, as a fraction of the stake that could lose the whole wealth on one user. Each
+#: further stake is half the one before.
 _MOST = 0.8
-#: Test items of users who are scored in one call for them, if they are several.
+#: Most test items for which several users share a call.
 _OWN = 4
-#: Scores held at once.
+#: Most comparisons (test items times scored items) held in memory at once.
 _BLOCK = 1 << 22
 
 
@@ -69,40 +76,52 @@ def race(
     state: str | Path | None = None,
     progress: bool = False,
 ) -> Race:
-    """Find out which recommender is better on all items, and score no more than that takes.
+    """Decide which recommender has the higher exact metric, without computing all scores.
 
-    **Guarantee.** Whatever the recommenders, the users and the metric are, with a probability of at
-    least `confidence` no verdict differs from the order of the exact metrics averaged over all
-    users of `test`: the order that ranking all items for all of them would give. The probability is
-    that of the random order of the users. Nothing is assumed of the ranks.
+    The race takes the users of `test` in random order and computes the exact metric of each. It
+    stops as soon as the users so far decide the order of the recommenders over all users.
+
+    **Guarantee.** With probability at least `confidence`, every verdict is right: it names the
+    order of the exact metrics, averaged over all users of `test`, that ranking all items for all
+    users would give. The guarantee is joint over all pairs of recommenders. The probability is over
+    the random order of the users. It is proved for any recommenders, users and metric, without an
+    assumption on the ranks. It does not extend to users who are not in `test`. Rerunning a race
+    with new seeds voids it: each order of the users is another chance of a wrong verdict.
 
     Parameters
     ----------
     score : mapping of str to callable
-        For each recommender a function that gets some rows of `users` and some of `items` and
-        returns a matrix of all their scores, as for :func:`~sampled_metrics.io.readers.rank_files`.
-        The highest is the best. Scores are compared as they are, and a user's value is the mean
-        over all orders of equal ones.
+        Maps the name of each recommender to its function. The function gets some rows of `users`
+        and some rows of `items`, and returns the matrix of their scores, one row for each user, as
+        for :func:`~sampled_metrics.io.readers.rank_files`. Higher scores are better. Scores are
+        compared without rounding. Ties count as if broken at random: their expected value is used.
     users, items : array_like or int
-        A row for each, or how many there are: the functions then get numbers counted from 0.
+        An array with one row for each user (each item), such as its factors. Or the number of users
+        (of items): the functions then get their numbers, counted from 0.
     test : DataFrame, or CSV or Parquet file
-        Columns user and item: rows of the two, counted from 0. A user may have several test items.
+        Columns user and item: row numbers in `users` and `items`, counted from 0. A user may have
+        several test items.
     train : DataFrame, file or sparse matrix, optional
-        Items that are no candidates: columns user and item, or a matrix of SciPy (or its ``.npz``
-        file) with a row for each user and a column for each item.
+        Items that are not candidates for a user, such as training items: columns user and item, or
+        a SciPy sparse matrix (or its ``.npz`` file) with a row for each user and a column for each
+        item.
     metric : Metric or str
-        With a cut-off users are left when that many items are above their own. Without one, every
-        user who is looked at has all items scored.
+        If the metric has a cut-off k, a recommender drops a user as soon as k negatives outscore
+        the user's best test item. The metric is then exactly 0, and this recommender scores no
+        further item for this user. Without a cut-off nobody is dropped, and the race saves only the
+        scores of the users who remain when it stops.
     confidence : float
-        In (0, 1), that all verdicts are right.
+        Lower bound, in (0, 1), on the probability that all verdicts are right.
     budget : int, optional
-        Scores of all recommenders together that may be computed, at least 1.
+        Largest number of scores to compute, summed over all recommenders; at least 1. By default
+        there is no limit.
     seed : int or numpy.random.Generator
-        Of the order of the users and of the items. Choose it before looking at any result.
+        Determines the random order of the users and of the items. Choose it before you look at any
+        result, and keep it.
     state : str or Path, optional
-        A file that the values of finished users are written to after each batch. If it is there, a
-        call with the same inputs goes on after them. The budget may differ; it counts the scores
-        of the calls before, too. Whether the functions are the same cannot be seen.
+        A file that stores the values of the users so far after each batch. If it exists, a call
+        with the same inputs resumes after these users. The budget may change between calls; scores
+        of earlier calls count towards it. The file cannot tell whether the functions have changed.
     progress : bool
         Show a progress bar on the error stream.
 
@@ -111,46 +130,57 @@ def race(
     Race
         Its frame has a row for each pair, with the columns
 
-        - *first*, *second*, and *verdict*: "A beats B", "A and B are equal" where all users were
-          ranked, or "unknown" where the budget was spent before
-        - *difference* of the mean metrics, first less second, of the users who were looked at
-        - *users*: how many these are
-        - *wealth*: the most that bets on the better one were worth after any user, of 1 at first;
-          infinite if no user who is left can turn the order around
-        - *assumption* and *warrant*, as of :func:`~sampled_metrics.evaluation.compare`.
+        - *first*, *second*: the two recommenders
+        - *verdict*: "A beats B"; "A and B are equal", after all users; or "unknown", if the budget
+          ran out
+        - *difference*: mean metric of the first less mean metric of the second, over the users
+          compared. It is descriptive: stopping early biases it.
+        - *users*: number of users compared
+        - *wealth*: largest wealth that the bets on either recommender have reached, from 1 at the
+          start, see Notes; infinite once the remaining users cannot reverse the order
+        - *assumption* and *warrant*, as in :func:`~sampled_metrics.evaluation.compare`.
 
-        Its `costs` have a row for each recommender: its mean metric, users, scores computed, and
-        the share of the scores for ranking all items.
+        Its `costs` have a row for each recommender: its mean metric over the users it was evaluated
+        on, the number of these users, the scores computed, and *share*: these scores divided by
+        the number of scores for all items and all users.
 
     Raises
     ------
     ValueError
-        If there are fewer than two recommenders, a score is no real number or differs from call to
-        call, a user or an item is not there, a row stands twice, a test item is a training item, a
-        user has no other item, a number is out of its range, or `state` is of another race.
+        If there are fewer than two recommenders, a score is not a real number or differs from call
+        to call, a user or an item does not exist, a row of `test` occurs twice, a test item is a
+        training item, a user has no negatives, a number is out of its range, or `state` belongs to
+        another race.
 
     See Also
     --------
     sampled_metrics.io.readers.rank_files : The exact rank of each item.
-    sampled_metrics.planning.plan : How many scores a race will take, from a log.
+    sampled_metrics.planning.plan : How many scores a race is expected to take.
     sampled_metrics.evaluation.compare : Verdicts on a log of sampled ranks.
 
     Notes
     -----
-    The items that most often stood above the test items of earlier users come first. Their order,
-    and whether users share it, changes what a race costs and nothing else.
+    Items that often outscored the test items of earlier users are scored first, so that users are
+    dropped early. The order of the items changes the number of scores, not the metrics.
 
-    Several pairs share the error by Holm's rule. The two sides of a pair are two hypotheses, and a
-    verdict rejects one of them, so that of m pairs with o undecided the wealth has to reach
-    (m + o) / (1 - confidence).
+    For each pair, the test bets on either recommender. The wealth of a bet starts at 1. If the
+    recommender is not better, the wealth ever reaches 1 / error with probability at most error: the
+    module says why.
+
+    The verdicts share the type I error 1 - `confidence` by Holm's method. Each pair has two null
+    hypotheses: the first recommender is not better, and the second is not better. A verdict rejects
+    one of them; the other may be true and still counts. If o of m pairs are undecided, m + o
+    hypotheses have not been rejected, and the next verdict needs a wealth of
+    (m + o) / (1 - `confidence`): 40 for a single pair at 95%.
 
     References
     ----------
-    waudbysmith2024 : Betting on means, also of a finite population without replacement.
+    waudbysmith2024 : Estimating means by betting, also when sampling without replacement.
 
     Examples
     --------
-    The first recommender puts a user's item around rank 40 of 2,000, the second around rank 200:
+    The first recommender ranks a user's item about 40th of 2,000, the second about 200th. Together
+    their scores are less than 30% of those that ranking all items needs for one recommender:
 
     >>> def scorer(seed, spread):
     ...     noise = np.random.default_rng(seed).normal(0.0, spread, size=400)
@@ -213,12 +243,12 @@ def race(
 
 
 class _SpentError(Exception):
-    """The next scores would exceed the budget."""
+    """Raised when the next scores would exceed the budget."""
 
 
 @dataclass
 class _Spent:
-    """How many scores may still be computed."""
+    """The number of scores that the budget still allows."""
 
     left: float
 
@@ -230,20 +260,20 @@ class _Spent:
 
 @dataclass
 class _Field:
-    """Who is ranked among what, and in which order.
+    """The users, their test items and negatives, and the order in which both are taken.
 
     Attributes
     ----------
     users : ndarray of int, shape (n_users,)
-        Those with test items, in random order.
+        The users who have test items, in random order.
     test : list of ndarray of int
-        The test items of each.
+        The test items of each user.
     seen : sparse matrix, shape (n_users, n_items)
-        Items of each that are no negatives: of training or test.
+        Non-zero for a user's training and test items, which are not negatives.
     order : ndarray of int, shape (n_items,)
-        In which items are scored.
+        The order in which items are scored.
     above, scored : ndarray of float, shape (n_items,)
-        How often each item was above a test item, and how often it was scored.
+        How often each item outscored a test item, and how often it was compared with one.
     """
 
     users: IntArray
@@ -294,23 +324,27 @@ class _Field:
         )
 
     def reorder(self) -> None:
-        """Put the items first that were most often above."""
+        """Score first the items that often outscored test items, so that users are dropped early.
+
+        One more comparison at the average rate shrinks the rates of items with few comparisons.
+        """
         usual = self.above.sum() / max(self.scored.sum(), 1.0)
         rate = (self.above + usual) / (self.scored + 1.0)
         self.order = self.order[np.argsort(-rate[self.order], kind="stable")]
 
 
 class _Scorer:
-    """A recommender's metric for some users, by as few scores as that takes."""
+    """Computes the exact metric of one recommender in rounds, and counts its scores."""
 
     def __init__(self, name: str, job: Job, field: _Field, of: Metric, spent: _Spent) -> None:
         self.name, self._job, self._field, self._of, self._spent = name, job, field, of, spent
         self.scores = 0
-        #: An item with so many above it adds nothing to the metric.
+        #: An item that so many candidates outscore adds nothing to the metric; None if no number
+        #: suffices.
         self._enough = 1 if of.kind == "accuracy" else of.k
 
     def values(self, batch: IntArray) -> FloatArray:
-        """The metric of each user of a batch, exactly; shape (users,)."""
+        """The exact metric of each user of a batch; shape (users,)."""
         field, n_items = self._field, self._field.order.size
         held = [field.test[at] for at in batch.tolist()]
         many = np.array([each.size for each in held])
@@ -319,7 +353,7 @@ class _Scorer:
         rows = self._job.users.rows(field.users[batch])
         if batch[0] == 0:
             self._try(rows, held[0])
-        # A user's items by their scores, the best first: it is the last to have enough above it.
+        # Test items, best first. Items that outscore the best one outscore the others, too.
         own = self._own(rows, batch, held)
         better, tied = np.zeros((2, own.size), dtype=np.int64)
         active, start, size = np.arange(batch.size), 0, _FIRST
@@ -347,8 +381,9 @@ class _Scorer:
     def _own(self, rows: Any, batch: IntArray, held: Sequence[IntArray]) -> NDArray[Any]:
         """Scores of each user's test items, the highest first.
 
-        A function scores all pairs of what it gets, so users share a call only if they have few
-        test items together: that spends some more scores, and saves most of the calls.
+        A function scores all its users on all its items. A call for several users therefore also
+        scores each of them on the test items of the others. If they have at most `_OWN` test items
+        together, these few extra scores are worth the calls saved.
         """
         found, start = [], 0
         while start < batch.size:
@@ -367,7 +402,7 @@ class _Scorer:
         return np.concatenate(found)
 
     def _try(self, rows: Any, items: IntArray) -> None:
-        """Refuse a function that draws: the exact metric would depend on when it is asked."""
+        """Score the first users twice; refuse random scores, which have no exact metric."""
         rows = _arrays.rows(rows, slice(0, _OWN))
         users = self._field.users[:_OWN]
         once, again = (self._scored(rows, items, users).tobytes() for _ in range(2))
@@ -378,7 +413,7 @@ class _Scorer:
             )
 
     def _scored(self, rows: Any, items: IntArray, users: Sequence[int] | IntArray) -> NDArray[Any]:
-        """Scores of some users and items, checked and counted; (users, items)."""
+        """Scores of some users and items, checked and counted; shape (users, items)."""
         shape = len(users), items.size
         self._spent.pay(shape[0] * shape[1])
         assert self._job.items is not None
@@ -402,14 +437,17 @@ class _Scorer:
         better: IntArray,
         tied: IntArray,
     ) -> FloatArray:
-        """The metric, with ties broken at random; of users left early it is 0, as it is exactly."""
+        """The metric of each user, averaged over random orders of ties.
+
+        The counts of a dropped user are incomplete, but large enough to make the metric exactly 0.
+        """
         seen, values = self._field.seen, np.empty(batch.size)
         pool = self._field.order.size - np.diff(seen.indptr)[batch]
         for relevant in np.unique(many).tolist():
             at = np.flatnonzero(many == relevant)
             entries = first[at][:, np.newaxis] + np.arange(relevant)
             level = np.zeros((at.size, relevant), dtype=np.int64)
-            ordered = own[entries]  # no differences: two infinite scores have none
+            ordered = own[entries]  # compared, not subtracted: inf - inf is not 0
             level[:, 1:] = np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1)
             sets = RelevantSets(better[entries], tied[entries], level, pool[at])
             values[at] = sets.evaluate(self._of)
@@ -417,7 +455,7 @@ class _Scorer:
 
 
 def _batches(n_users: int) -> Iterator[tuple[int, int]]:
-    """The first user of each batch, and the one after its last.
+    """Start and stop of each batch of users, as in a slice.
 
     Examples
     --------
@@ -432,10 +470,11 @@ def _batches(n_users: int) -> Iterator[tuple[int, int]]:
 
 
 def _stakes(n_users: int) -> FloatArray:
-    """What is bet at once on differences of so many users, as shares of what can be bet.
+    """The stakes among which the wealth is divided, as fractions of the largest possible stake.
 
-    The best stake is about the mean of the differences over that of their squares. The smallest is
-    for a mean that so many users can just show.
+    The wealth grows fastest at a stake of about mean(d) / mean(d**2), which is unknown: hence
+    several stakes. The smallest one suits the smallest mean difference that so many users can
+    detect, which falls as 1 / sqrt(n_users).
 
     Examples
     --------
@@ -446,12 +485,13 @@ def _stakes(n_users: int) -> FloatArray:
 
 
 class _Pair:
-    """Bets on which of two recommenders is better."""
+    """The bets on either of two recommenders, and the verdict."""
 
     def __init__(self, first: int, second: int, n_users: int) -> None:
         self.both, self._n_users = (first, second), n_users
         self._shares = _stakes(n_users)
         self._logs = np.zeros((2, self._shares.size))
+        #: The largest log wealth so far, of the bets on the first and on the second.
         self.won = np.zeros(2)
         self.sum = 0.0
         self.users = 0
@@ -463,35 +503,36 @@ class _Pair:
         return self.sign is None
 
     def bet(self, values: FloatArray, batch: IntArray) -> None:
-        """Bet on the users of a batch, both ways."""
+        """Bet on either recommender with the users of a batch."""
         if not self.open:
             return
         difference = values[batch, self.both[0]] - values[batch, self.both[1]]
         before = self.sum + np.cumsum(difference) - difference
         left = self._n_users - batch
         for side, sign in enumerate((1.0, -1.0)):
-            # The most that the mean of those left can be if the side is not the better one.
+            # Under the null hypothesis the remaining mean is at most this: mu in the module.
             most = -sign * before / left
             stake = self._shares[:, np.newaxis] / (1.0 + np.maximum(most, 0.0))
             gain = stake * (sign * difference - np.maximum(most, -1.0))
             logs = self._logs[side][:, np.newaxis] + np.cumsum(np.log1p(gain), axis=1)
             wealth = np.logaddexp.reduce(logs, axis=0) - np.log(self._shares.size)
+            # No mean is below -1: the remaining users cannot reverse the order.
             certain = bool((most < -1.0 - 1e-9).any())
             self.won[side] = np.inf if certain else max(self.won[side], float(wealth.max()))
             self._logs[side] = logs[:, -1]
         self.sum += float(difference.sum())
         self.users = int(batch[-1]) + 1
-        if self.users == self._n_users:  # all are known
+        if self.users == self._n_users:  # no user remains: the order is known
             equal = abs(self.sum) <= 1e-12 * self._n_users
             self.sign = 0 if equal else int(np.sign(self.sum))
             self.won[:] = np.inf
 
 
 def _decide(pairs: Sequence[_Pair], error: float) -> None:
-    """Verdicts by Holm's rule over the two sides of each pair.
+    """Reach verdicts by Holm's method over two null hypotheses for each pair.
 
-    A verdict says that one side of a pair is false. Its other side may still be true, so a decided
-    pair frees a share of the error for one side and not for two.
+    The hypotheses are that the first is not better, and that the second is not better. A verdict
+    rejects one of them. The other may be true, so it keeps its share of the error.
     """
     while True:
         still = [pair for pair in pairs if pair.open]
@@ -549,7 +590,7 @@ def _result(
 
 
 class _Kept:
-    """The file that a race goes on from."""
+    """The state file, from which an interrupted race resumes."""
 
     def __init__(self, path: Path | None, mark: str) -> None:
         self._path, self._mark = path, mark
@@ -593,7 +634,7 @@ class _Kept:
         spent.left -= float(self._scores.sum())
 
     def read(self, values: FloatArray, batch: IntArray, scorers: Sequence[_Scorer]) -> bool:
-        """Take the values of a batch from the file, if it has them."""
+        """Restore the values of a batch from the file; False if they are not there."""
         if batch[-1] >= len(self._values):
             return False
         values[batch] = self._values[batch]
