@@ -1093,9 +1093,8 @@ class _Sample:
             share[starts[at] : starts[at] + many[at]] = _among_ties(*order)
         return starts, cell, above, share
 
-    def evidence(self, made: bets.Bets, recommender: str) -> bets.Evidence:
+    def evidence(self, made: bets.Bets, each: FloatArray, recommender: str) -> bets.Evidence:
         """What bets have won on a recommender's users, each with the sum of its rows' bets."""
-        each = made.values(self.betted)
         users = self.users[recommender]
         logs = np.empty(made.sign.size)
         for bet, worth in enumerate(each):
@@ -1175,10 +1174,11 @@ class _Sample:
             if not left:
                 continue
             made = bets.build(parts, assumed, identification.need(confidence), users)
+            each = made.values(self.betted)
             for name in left:
                 whose = f"the ranks of {shortened(name)}"
                 try:
-                    evidence = self.evidence(made, name)
+                    evidence = self.evidence(made, each, name)
                     if self.alone:
                         wanted = identification.need(confidence)
                         rows, counts = self.betted, self.counts[name]

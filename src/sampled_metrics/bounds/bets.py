@@ -31,9 +31,9 @@ whatever the true rank is. So h is replaced by its expectation given x.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,6 +41,7 @@ import numpy as np
 from .._validate import FloatArray, IntArray
 from ..metrics import Metric
 from ..numerics.all_ranks import MOST_ITEMS
+from ..numerics.betting import crossing
 from ..numerics.distributions import law
 from ..numerics.mixtures import likeliest
 from ..protocol import thinned
@@ -73,12 +74,11 @@ _ALIKE, _ALIKE_SETS, _FEW = 1.1, 2.0, 0.03
 #: Sums of two bets have slopes for this part of the need. This part of their mean certificate is
 #: taken away, but no more of their least value than the last.
 SUM_NEED, _TAKEN, _LEFT = 0.15, 0.75, 0.95
-#: How often the slopes are changed, and how often generators are added to a fit.
-_SLOPES, _FITS, _MORE = 4, 3, 30
-#: How near its optimum a fit comes, and how much of a user's need a certificate may lose.
-_NEAR, _SLACK = 0.01, 0.02
-#: Entries of tied rows that are held at once.
-_BLOCK = 1 << 18
+#: Rough fits, each of which changes the slopes, and the most generators that one adds for a bet.
+_ROUNDS, _MORE = 2, 30
+#: How near their optimum the last fit and rough ones come, and what a certificate may lose, as
+#: parts of what a user has to win.
+_NEAR, _ROUGH, _SLACK = 0.01, 0.1, 0.02
 #: Nearer to its optimum rounding lets no fit come.
 _ROUNDING = 3e-11
 
@@ -110,6 +110,11 @@ class Part:
     position: int
     relevant: int
     counted: int
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Of most of them: the place of the item, and how many are relevant, and items in all."""
+        return self.position, self.relevant, self.pool + self.relevant
 
     def generators(self, shape: Shape | None) -> Generators:
         if shape is None:
@@ -144,6 +149,11 @@ class Partition:
     share: FloatArray
     counted: IntArray
     metric: Metric
+
+    @cached_property
+    def key(self) -> tuple[object, ...]:
+        """What it has in common with partitions by other metrics."""
+        return tuple(self.parts), self.part.tobytes()
 
     @property
     def weight(self) -> FloatArray:
@@ -309,75 +319,81 @@ class Rows:
         self.kind = kind if starts is None else kind[starts]
         self._entries, self._x, self._starts, self._share = kind, x, starts, share
         self._seen: dict[tuple[object, ...], list[_Seen]] = {}
+        #: E-values against an assumption, which many metrics have in common.
+        self.refuted: dict[tuple[object, ...], list[float]] = {}
 
     def seen(self, parts: Partition) -> list[_Seen]:
         """What the rows of each part give to its knots."""
-        key = (tuple(parts.parts), parts.part.tobytes())
-        if key not in self._seen:
-            self._seen[key] = [self._of_part(parts, g) for g in range(len(parts.parts))]
-        return self._seen[key]
+        if parts.key not in self._seen:
+            self._seen[parts.key] = [self._of_part(parts, g) for g in range(len(parts.parts))]
+        return self._seen[parts.key]
 
     def _of_part(self, parts: Partition, g: int) -> _Seen:
         one, rows = parts.parts[g], np.flatnonzero(parts.part[self.kind] == g)
-        if self._starts is None or self._share is None:
-            return _Seen(rows, self._given(parts, one, rows).T)
-        ends = np.append(self._starts[1:], self._entries.size)
-        many = (ends - self._starts)[rows]
-        mean = np.empty((rows.size, knots(one.m).size))
-        least, kept = np.flatnonzero((many > 2) & one.replacement), []
-        cuts = np.searchsorted(np.cumsum(many), np.arange(_BLOCK, many.sum(), _BLOCK))
-        for block in filter(len, np.split(np.arange(rows.size), cuts)):
-            starts = np.cumsum(many[block]) - many[block]
-            entries = np.repeat(self._starts[rows[block]] - starts, many[block])
-            entries += np.arange(entries.size)
-            found = self._given(parts, one, entries)
-            shares = self._share[entries, np.newaxis]
-            mean[block] = np.add.reduceat(found * shares, starts, axis=0)
-            kept.append(found[np.repeat(np.isin(block, least), many[block])])
-        if not least.size:
-            return _Seen(rows, mean.T)
-        begin = np.cumsum(many[least]) - many[least]
-        return _Seen(rows, mean.T, least, np.concatenate(kept).T, begin)
+        entries, starts, share, least = rows, None, None, None
+        if self._starts is not None and self._share is not None:
+            many = np.diff(self._starts, append=self._entries.size)[rows]
+            starts = np.cumsum(many) - many
+            entries = np.repeat(self._starts[rows] - starts, many) + np.arange(many.sum())
+            share = self._share[entries]
+            least = np.flatnonzero((many > 2) & one.replacement)
+        base = int(self._x.max(initial=0)) + 1
+        code = self._entries[entries] * base + self._x[entries]
+        code, pair = np.unique(code, return_inverse=True)
+        return _Seen(rows, _given(parts, one, *np.divmod(code, base)), pair, starts, share, least)
 
-    def _given(self, parts: Partition, one: Part, entries: IntArray) -> FloatArray:
-        """What entries of a part give to its knots; (entries, knots)."""
-        of = parts.kinds[self._entries[entries]]
-        x, negatives, pools = self._x[entries], of[:, 0], of[:, 3] - of[:, 1]
-        found = np.empty((entries.size, knots(one.m).size))
-        for m in np.unique(negatives).tolist():
-            at = np.flatnonzero(negatives == m)
-            each = hats(m) if m == one.m else thinned(m, one.m) @ hats(one.m)
-            found[at] = each[x[at]]
-            smaller = at[(pools[at] < one.pool) & (x[at] > 0)]
-            for above in np.unique(x[smaller]).tolist():
-                some = smaller[x[smaller] == above]
-                sizes, size = np.unique(pools[some], return_inverse=True)
-                kept = law(above, sizes, one.pool, one.replacement)
-                found[some] = (kept @ each[: above + 1])[size.ravel()]
-        return found
+
+def _given(parts: Partition, one: Part, kind: IntArray, x: IntArray) -> FloatArray:
+    """What sampled ranks of some kinds give to the knots of a part; (pairs, knots)."""
+    of = parts.kinds[kind]
+    negatives, pools = of[:, 0], of[:, 3] - of[:, 1]
+    found = np.empty((x.size, knots(one.m).size))
+    for m in np.unique(negatives).tolist():
+        at = np.flatnonzero(negatives == m)
+        each = hats(m) if m == one.m else thinned(m, one.m) @ hats(one.m)
+        found[at] = each[x[at]]
+        smaller = at[(pools[at] < one.pool) & (x[at] > 0)]
+        for above in np.unique(x[smaller]).tolist():
+            some = smaller[x[smaller] == above]
+            kept = law(above, pools[some], one.pool, one.replacement)
+            found[some] = kept @ each[: above + 1]
+    return found
 
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
-    """The rows of a part, and what each gives to the knots on average; (knots, rows).
+    """The rows of a part, and what each gives to the knots.
 
-    Of several of these rows the least value over some entries counts: what each entry gives to the
-    knots, and the first entry of each row.
+    A row is one of the pairs of a kind and a sampled rank, or, where it has ties, several. Then its
+    value is their average, with the probabilities in `share`, or in some rows their least value.
     """
 
     rows: IntArray
-    mean: FloatArray
-    several: IntArray | None = None
-    entries: FloatArray | None = None
-    starts: IntArray | None = None
+    given: FloatArray
+    pair: IntArray
+    starts: IntArray | None
+    share: FloatArray | None
+    least: IntArray | None
 
     def values(self, functions: FloatArray) -> FloatArray:
         """Functions that are given at the knots, at the rows; (functions, rows)."""
-        found = np.asarray(functions @ self.mean)
-        if self.several is not None and self.entries is not None and self.starts is not None:
-            each = functions @ self.entries
-            found[:, self.several] = np.minimum.reduceat(each, self.starts, axis=1)
+        of_pairs = functions @ self.given.T
+        if self.starts is None or not self.rows.size:
+            return np.asarray(of_pairs[:, self.pair])
+        found = np.empty((len(functions), self.rows.size))
+        for row, values in zip(found, of_pairs, strict=True):
+            each = values[self.pair]
+            row[:] = np.add.reduceat(each * self.share, self.starts)
+            row[self.least] = np.minimum.reduceat(each, self.starts)[self.least]
         return found
+
+    def observed(self, counts: np.ndarray) -> FloatArray:
+        """Users with each row, (rows, samples), spread over the knots; (samples, knots)."""
+        if self.starts is not None and self.share is not None:
+            many = np.diff(self.starts, append=self.pair.size)
+            counts = np.repeat(counts, many, axis=0) * self.share[:, np.newaxis]
+        size = len(self.given)
+        return np.array([np.bincount(self.pair, each, size) for each in counts.T]) @ self.given
 
 
 @dataclass(frozen=True, eq=False)
@@ -496,16 +512,28 @@ def refutations(
     """
     if not parts.parts:
         return [0.0] * len(counts)
+    key = parts.key, shape, *(each.tobytes() for each in counts)
+    if key not in rows.refuted:
+        rows.refuted[key] = _refutations(parts, shape, rows, counts)
+    return rows.refuted[key]
+
+
+def _refutations(
+    parts: Partition, shape: Shape | None, rows: Rows, counts: Sequence[FloatArray]
+) -> list[float]:
     rng = np.random.default_rng(0)
     halves = []
     for each in counts:
         whole = np.floor(each + rng.random(each.size)).astype(np.int64)
         first = rng.binomial(whole, 0.5)
         halves += [(first, whole - first), (whole - first, first)]
-    laws = _observed(parts, rows, np.stack([learn for learn, _ in halves], axis=1))
+    laws = _observed(parts, shape, rows, np.stack([learn for learn, _ in halves], axis=1))
     users = max(float(min(test.sum() for _, test in halves)), 1.0)
     made = _Building(parts, shape, 1.0 / users, laws, (1,))
-    bets = made.certified(np.zeros(len(halves)))
+    none = np.zeros(len(halves))
+    for _ in range(_ROUNDS):
+        made.growth(none)
+    bets = made.certified(none)
     logs, values = [], np.log(bets.values(rows))
     for bet, (_, test) in enumerate(halves):
         if not test.any():
@@ -519,15 +547,17 @@ def refutations(
     ]
 
 
-def _observed(parts: Partition, rows: Rows, counts: IntArray | FloatArray) -> list[FloatArray]:
+def _observed(
+    parts: Partition, shape: Shape | None, rows: Rows, counts: np.ndarray
+) -> list[FloatArray]:
     """The distribution of the sampled rank among some users, and a few that are guessed.
 
     A list by part, (samples, knots), of counts (rows, samples).
     """
     laws = []
     for one, seen in zip(parts.parts, rows.seen(parts), strict=True):
-        prior = _GUESSED * _guess(one.generators(None), *GUESSES[0])
-        found = prior + (seen.mean @ counts[seen.rows]).T
+        prior = _GUESSED * _guess(one.generators(shape), *GUESSES[0])
+        found = prior + seen.observed(counts[seen.rows])
         laws.append(found / found.sum(axis=1, keepdims=True))
     return laws
 
@@ -565,7 +595,7 @@ def learnt(
     rng = np.random.default_rng(0)
     stretches = rng.multinomial(np.floor(counts + rng.random(counts.size)).astype(np.int64), _PARTS)
     past = np.cumsum(stretches, axis=1)[:, :-1]
-    laws = _observed(parts, rows, past)
+    laws = _observed(parts, shape, rows, past)
     target = need / float(counts.sum())
     fits = _Building(parts, shape, target, laws, (1,)).fits()
     made = _Building(parts, shape, target, fits, (1, -1))
@@ -599,8 +629,7 @@ class _Building:
         # One distribution for each bet and part.
         self.laws = [np.tile(each, (len(signs), 1)) for each in laws]
         self.costs = [
-            part.counted
-            * self._metric(one, part.position, part.relevant, part.pool + part.relevant)
+            part.counted * self._metric(one, *part.place)
             for one, part in zip(self.found, parts.parts, strict=True)
         ]
         of_part = parts.part >= 0
@@ -609,51 +638,70 @@ class _Building:
         self.used = [one.first for one in self.found]
         self._begin: list[tuple[FloatArray, FloatArray] | None] = [None] * len(self.found)
 
-    def _metric(self, one: Generators, j: int, relevant: int, items: int) -> FloatArray:
+    def _term(self, above: IntArray, j: int, relevant: int, items: int) -> FloatArray:
+        """What the item at a place adds; added items are below all of the user's own."""
+        above = np.minimum(above, items - relevant)
+        return np.asarray(self.partition.metric.term(above + j, j, relevant, items))
+
+    def _metric(self, one: Generators, *place: int) -> FloatArray:
         """What the item at a place adds to the metric of each generator."""
-        of = self.partition.metric
-
-        def terms(above: IntArray) -> FloatArray:  # added items are below all of the user's own
-            above = np.minimum(above, items - relevant)
-            return np.asarray(of.term(above + j, j, relevant, items))
-
-        return one.metric(terms(np.arange(max(one.top, 1))), terms(one.last))
+        first = self._term(np.arange(max(one.top, 1)), *place)
+        return one.metric(first, self._term(one.last, *place))
 
     def slopes(self) -> FloatArray:
-        """The slopes at which a bet on a true guess would end the interval soonest."""
-        bets = self.sign.size
-        top = max(self.partition.span()[1], 1e-9)
-        slope = np.full(bets, np.sqrt(2.0 * self.target) / 0.3)
-        most = 20.0 / top
-        best = np.full(bets, -np.inf)
-        chosen = slope.copy()
-        for _ in range(_SLOPES):
-            growth, price = self._fit(slope)
-            gain = (np.exp(growth - self.target) - price) / slope
-            better = gain > best
-            best[better], chosen[better] = gain[better], slope[better]
-            change = np.clip(np.sqrt(self.target / np.maximum(growth, 1e-300)), 0.2, 4.0)
-            if (np.abs(np.log(change)) < 0.1).all():
-                break
-            slope = np.minimum(slope * change, most)
-        return chosen
+        """The slopes at which a bet on a true guess would end the interval soonest.
 
-    def _solve(self, g: int, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
+        There it grows as fast as is wanted. We begin with a regression on the best slopes of 144
+        set-ups: 3 metrics, catalogues of 300 to 50,000 items, 20 to 500 negatives, and 1,000 to a
+        million users. It takes the mean metric if all true ranks were as likely beforehand, and
+        how much larger the metric of the best rank is than that of users above all negatives.
+        """
+        metric, steep = np.zeros((2, self.sign.size))
+        of_parts = zip(self.partition.parts, self.found, self.shares, self.laws, strict=True)
+        for part, one, share, laws in of_parts:
+            terms = part.counted * self._term(one.above, *part.place)
+            expected = one.expected(terms)
+            metric += share * (laws @ expected)
+            steep += share * (laws @ expected) * terms.max() / max(expected[0], 1e-12)
+        above = 2.4 * self.target**0.74 / np.maximum(metric, 1e-12)
+        below = 2.2 * self.target**0.65 / np.maximum(steep, 1e-12) ** 0.65
+        most = 20.0 / max(self.partition.span()[1], 1e-9)
+        slope = np.minimum(np.where(self.sign > 0, above, below), most)
+        power = np.where(self.sign > 0, 0.7, 0.5)  # growth is between linear and quadratic in it
+        for _ in range(_ROUNDS):
+            change = (self.target / np.maximum(self.growth(slope), 1e-300)) ** power
+            slope = np.minimum(slope * np.clip(change, 0.1, 10.0), most)
+        return np.asarray(slope)
+
+    def growth(self, slope: FloatArray) -> FloatArray:
+        """How fast each bet grows under its guess, by a rough fit.
+
+        Generators that it has left out are added for the fits to come.
+        """
+        found = np.zeros(slope.size)
+        for g, share in enumerate(self.shares):
+            functions, prices = self._solve(g, slope, _ROUGH)
+            found += share * (self.laws[g] * np.log(functions)).sum(axis=1)
+            values = functions @ self.found[g].laws.T - np.outer(self.sign * slope, self.costs[g])
+            values += prices @ self.found[g].falls
+            here = values[:, self.used[g]].max(axis=1) + _SLACK * self.target
+            self._add(g, np.concatenate([*map(_peaks, values, here)]))
+        return found
+
+    def _solve(
+        self, g: int, slope: FloatArray, near: float = _NEAR
+    ) -> tuple[FloatArray, FloatArray]:
         """Functions of a part on its knots, and prices of its falls."""
         one, used, laws = self.found[g], self.used[g], self.laws[g]
-        bets, k, r = len(laws), used.size, len(one.falls)
-        columns = np.zeros((bets, laws.shape[1], k + r))
-        columns[:, :, :k] = one.laws[used].T
-        cost = np.zeros((bets, k + r))
+        k, r = used.size, len(one.falls)
+        columns, rows = np.zeros((laws.shape[1], k + r)), np.zeros((1 + r, k + r))
+        columns[:, :k], rows[0, :k], rows[1:, :k] = one.laws[used].T, 1.0, one.falls[:, used]
+        rows[1:, k:] = -np.eye(r)
+        cost = np.zeros((len(laws), k + r))
         cost[:, :k] = np.outer(self.sign * slope, self.costs[g][used])
-        rows = np.zeros((bets, 1 + r, k + r))
-        rows[:, 0, :k] = 1.0
-        rows[:, 1:, :k] = one.falls[:, used]
-        rows[:, 1 + np.arange(r), k + np.arange(r)] = -1.0
-        right = np.zeros((bets, 1 + r))
-        right[:, 0] = 1.0
-        near = np.full(bets, max(_NEAR * self.target, _ROUNDING))
-        weights, prices = likeliest(columns, laws, cost, rows, right, near, self._begin[g])
+        ends = max(near * self.target, _ROUNDING)
+        right = np.eye(1 + r)[0]
+        weights, prices = likeliest(columns, laws, cost, rows, right, ends, self._begin[g])
         self._begin[g] = weights, prices
         weights = weights[:, :k] / weights[:, :k].sum(axis=1, keepdims=True)
         return laws / (weights @ one.laws[used]), np.maximum(prices[:, 1:], 0.0)
@@ -667,20 +715,6 @@ class _Building:
             found.append(weights / weights.sum(axis=1, keepdims=True))
         return found
 
-    def _fit(self, slope: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """How fast each bet grows under its guess, and its certificate over the fit's columns."""
-        rest = 1.0 - self.shares.sum()
-        growth, price = np.zeros(slope.size), np.full(slope.size, rest)
-        for g, share in enumerate(self.shares):
-            functions, prices = self._solve(g, slope)
-            growth += share * (self.laws[g] * np.log(functions)).sum(axis=1)
-            used = self.used[g]
-            values = functions @ self.found[g].laws[used].T
-            values -= np.outer(self.sign * slope, self.costs[g][used])
-            values += prices @ self.found[g].falls[:, used]
-            price += share * values.max(axis=1)
-        return growth, price
-
     def fits(self) -> list[FloatArray]:
         """The distributions within the assumption that are nearest to those given."""
         none = np.zeros(self.sign.size)
@@ -688,24 +722,11 @@ class _Building:
 
     def certified(self, slope: FloatArray) -> Bets:
         """The bets of some slopes, with certificates over all generators."""
-        parts = self.partition
+        parts, slack = self.partition, _SLACK * self.target
         certificates = np.empty((slope.size, len(parts.kinds)))
         functions = []
         for g, one in enumerate(self.found):
-            slack = _SLACK * self.target
-            for left in range(_FITS, 0, -1):
-                found, prices = self._solve(g, slope)
-                add: list[IntArray] = []
-                for b in range(slope.size):
-                    cost = self.sign[b] * slope[b] * self.costs[g]
-                    _, values = one.largest(found[b], cost, slack, prices[b])
-                    here = values[self.used[g]].max()
-                    if values.max() > here + slack:
-                        add.append(_peaks(values, here))
-                if not add or left == 1:
-                    break
-                more = np.setdiff1d(np.concatenate(add), self.used[g])
-                self._add(g, more)
+            found, prices = self._solve(g, slope)
             kinds = np.flatnonzero(parts.part == g)
             for (relevant, j, items), same in parts.distinct(kinds):
                 counted = float(parts.counted[same[0]])
@@ -856,18 +877,4 @@ class Evidence:
 
     def end(self, sign: int, need: float, near: float, far: float) -> float:
         """The value next to `near`, towards `far`, that the bets of a sign do not refute."""
-        return _root(lambda value: self.against(sign, value) - need, near, far)
-
-
-def _root(excess: Callable[[float], float], near: float, far: float) -> float:
-    """Where a function that falls from `near` to `far` is 0, on the side of `near`."""
-    if excess(near) <= 0:
-        return near
-    if excess(far) > 0:
-        return far
-    for _ in range(60):
-        middle = 0.5 * (near + far)
-        if middle in (near, far):
-            break
-        near, far = (middle, far) if excess(middle) > 0 else (near, middle)
-    return near
+        return crossing(lambda value: self.against(sign, value) - need, near, far)

@@ -100,6 +100,8 @@ class Generators:
         Irrelevant items above the deepest rank of each generator.
     spread : int
         The first so many generators are spread over several ranks, the others are single ranks.
+    above : ndarray of int
+        Irrelevant items above each single rank that is looked at.
     falls : ndarray of float, shape (doublings, k)
         Users in a doubling less the fewest that `steepness` allows; not negative on average.
     first : ndarray of int
@@ -148,7 +150,9 @@ class Generators:
         #: Where generators lie between neighbours that are looked at.
         self._gaps = np.flatnonzero(np.diff(self.last) > 1)
         self.first = self._begin()
-        self._above, self._single = above, single
+        self.above, self._single = above, single
+        edges = np.concatenate([[-0.5], 0.5 * (above[1:] + above[:-1]), [pool + 0.5]])
+        self._widths = np.diff(edges)
         for each in (self.laws, self.last, self.falls, self.first):
             each.setflags(write=False)
 
@@ -255,9 +259,7 @@ class Generators:
 
     def marginal(self, density: Callable[[Any], FloatArray]) -> FloatArray:
         """The distribution of the sampled rank on the knots, of a density over the true ranks."""
-        above = self._above
-        edges = np.concatenate([[-0.5], 0.5 * (above[1:] + above[:-1]), [self.pool + 0.5]])
-        mass = np.diff(edges) * density(above + 1.0)
+        mass = self._widths * density(self.above + 1.0)
         return np.asarray(mass / mass.sum() @ self._single)
 
     def mass(self, weights: FloatArray, at: IntArray) -> FloatArray:
@@ -271,6 +273,10 @@ class Generators:
             found = np.cumsum(found[:, ::-1], axis=1)[:, ::-1]
         found[:, last[~spread]] += weights[:, ~spread]
         return found
+
+    def expected(self, terms: FloatArray) -> FloatArray:
+        """The mean metric given a sampled rank on the knots, if all true ranks are as likely."""
+        return np.asarray((self._widths * terms) @ self._single / (self._widths @ self._single))
 
     def metric(self, terms: FloatArray, at: FloatArray) -> FloatArray:
         """The metric of each generator.

@@ -110,7 +110,7 @@ def least_width(
     users = float(counts.sum())
     if not parts.parts or not users:
         return 0.0
-    start = _Towards(parts, shape, _observed(parts, rows, counts[:, np.newaxis]), users)
+    start = _Towards(parts, shape, _observed(parts, shape, rows, counts[:, np.newaxis]), users)
     here, laws = start.populations(1, np.zeros(1))
     towards = _Towards(parts, shape, [_on_knots(each) for each in laws], users)
     width = 0.0

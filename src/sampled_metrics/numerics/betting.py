@@ -10,6 +10,8 @@ order of the values, and the values need not have the same expectation.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.special import logsumexp
 
@@ -142,9 +144,57 @@ def _lower(
 
     if average <= lowest + near or above(lowest + near) <= 0:
         return lowest
-    from scipy.optimize import brentq  # takes as long to import as all the rest
+    return crossing(above, lowest + near, average, near)
 
-    return max(float(brentq(above, lowest + near, average, xtol=near)) - near, lowest)
+
+def crossing(
+    excess: Callable[[float], float], near: float, far: float, tolerance: float = 1e-13
+) -> float:
+    """Where a function that falls from `near` to `far` becomes 0, or a little nearer.
+
+    By the Illinois method, which is regula falsi with weights that keep both ends moving.
+    `scipy.optimize` takes as long to import as many of these searches.
+
+    Parameters
+    ----------
+    excess : callable
+        May be infinite; positive at what is returned, unless that is `near`.
+    near, far : float
+    tolerance : float
+        How far on the side of `near` the answer may lie.
+
+    Returns
+    -------
+    float
+        `near` if the function is not positive there, and `far` if it is positive there.
+
+    Examples
+    --------
+    >>> round(crossing(lambda x: 2.0 - x**2, 1.0, 5.0), 9)
+    1.414213562
+    """
+    high, low, before = excess(near), excess(far), 0.0
+    if high <= 0 or low > 0:
+        return near if high <= 0 else far
+    step = 0.5 * tolerance * np.sign(far - near)
+    for _ in range(100):
+        if abs(far - near) <= tolerance:
+            break
+        middle = 0.5 * (near + far)
+        if np.isfinite(high):
+            middle = near + (far - near) * high / (high - low)
+            middle = middle - step if abs(middle - near) > tolerance else near + step
+        if middle in (near, far):
+            break
+        value = excess(middle)
+        if value > 0:
+            near, high = middle, value
+            low *= 0.5 if before > 0 else 1.0
+        else:
+            far, low = middle, value
+            high *= 0.5 if before < 0 else 1.0
+        before = value
+    return float(near)
 
 
 def tally(values: FloatArray, counts: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:

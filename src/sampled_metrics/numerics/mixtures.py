@@ -31,23 +31,24 @@ def likeliest(
     cost: FloatArray,
     rows: FloatArray,
     right: FloatArray,
-    near: FloatArray,
+    near: float,
     begin: tuple[FloatArray, FloatArray] | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Weights of the mixtures, and the multipliers of the rows.
 
     Parameters
     ----------
-    laws : ndarray of float, shape (problems, cells, k)
+    laws : ndarray of float, shape (cells, k)
         A distribution in each column; zeros where a weight is that of a slack variable.
     shares : ndarray of float, shape (problems, cells)
         Observed; not negative, and not all zero.
     cost : ndarray of float, shape (problems, k)
-    rows : ndarray of float, shape (problems, r, k)
+    rows : ndarray of float, shape (r, k)
         The first one sums the weights of the mixture.
-    right : ndarray of float, shape (problems, r)
-    near : ndarray of float, shape (problems,)
-        How far above its optimum each programme may stay.
+    right : ndarray of float, shape (r,)
+    near : float
+        How far above its optimum each programme may stay. After 60 steps one may stay further
+        above: where that happens only the programme itself can show.
     begin : tuple of ndarray, optional
         Weights and multipliers of programmes like these; none of them need fulfil the rows.
 
@@ -60,97 +61,86 @@ def likeliest(
     --------
     Two coins, one of which always shows heads and the other every other time:
 
-    >>> coins = np.array([[[1.0, 0.5], [0.0, 0.5]]])
-    >>> free, one = np.zeros((1, 2)), np.ones((1, 1))
-    >>> weights, _ = likeliest(coins, np.array([[0.8, 0.2]]), free, np.ones((1, 1, 2)), one, [1e-9])
+    >>> coins, one = np.array([[1.0, 0.5], [0.0, 0.5]]), np.ones((1, 2))
+    >>> weights, _ = likeliest(coins, np.array([[0.8, 0.2]]), 0.0 * one, one, np.ones(1), 1e-9)
     >>> weights.round(4)
     array([[0.6, 0.4]])
     """
-    problems, _, k = laws.shape
-    weights, multipliers = np.full((problems, k), 1.0 / k), np.zeros(right.shape)
-    scale, near = np.maximum(shares.sum(axis=1), 1e-6), np.asarray(near)
+    problems, k = cost.shape
+    weights, multipliers = np.full((problems, k), 1.0 / k), np.zeros((problems, right.size))
+    scale = np.maximum(shares.sum(axis=1), 1e-6)
     below, least = 0.5, 0.1
     if begin is not None:  # well within the boundary, or the first steps would be short
         weights = _MIXED * weights + (1.0 - _MIXED) * begin[0]
         multipliers[:, 1:] = begin[1][:, 1:]
         below = least = _MIXED
-    slope = cost - _times(shares / _along(laws, weights), laws) - _times(multipliers, rows)
-    multipliers[:, 0] = np.where(rows[:, 0] > 0, slope, np.inf).min(axis=1) - below * scale
-    slope -= multipliers[:, :1] * rows[:, 0]
-    duals = np.maximum(slope, least * scale[:, np.newaxis])
+    slope = cost - shares / (weights @ laws.T) @ laws - multipliers @ rows
+    multipliers[:, 0] = np.where(rows[0] > 0, slope, np.inf).min(axis=1) - below * scale
+    slope -= multipliers[:, :1] * rows[0]
+    state: tuple[FloatArray, ...]
+    state = (weights, multipliers, np.maximum(slope, least * scale[:, np.newaxis]))
     left = np.arange(problems)
-    given = (laws, shares, cost, rows, right, near)
-    state = (weights, multipliers, duals)
     for _ in range(_STEPS):
-        done, state = _step(*given, *state)
-        if done.any():
-            for whole, part in zip((weights, multipliers, duals), state, strict=True):
-                whole[left[done]] = part[done]
-            left = left[~done]
-            if not left.size:
-                break
-            given = tuple(each[~done] for each in given)
-            state = tuple(each[~done] for each in state)
-    if left.size:  # as near as rounding lets them come
+        done, state = _step(laws, rows, right, near, shares[left], cost[left], *state)
         weights[left], multipliers[left] = state[:2]
+        left, state = left[~done], tuple(each[~done] for each in state)
+        if not left.size:
+            break
     return weights, multipliers
 
 
 def _step(
     laws: FloatArray,
-    shares: FloatArray,
-    cost: FloatArray,
     rows: FloatArray,
     right: FloatArray,
-    near: FloatArray,
+    near: float,
+    shares: FloatArray,
+    cost: FloatArray,
     w: FloatArray,
     y: FloatArray,
     z: FloatArray,
-) -> tuple[np.ndarray, tuple[FloatArray, FloatArray, FloatArray]]:
+) -> tuple[np.ndarray, tuple[FloatArray, ...]]:
     """Which problems are solved, and where a step leads the others."""
     k = w.shape[1]
-    expected = _along(laws, w)
-    dual = cost - _times(shares / expected, laws) - _times(y, rows) - z
-    primal = _along(rows, w) - right
+    expected = w @ laws.T
+    dual = cost - shares / expected @ laws - y @ rows - z
+    primal = w @ rows.T - right
     gap = (w * z).sum(axis=1)
     done = (gap <= near) & (np.abs(primal).max(axis=1) <= 1e-9)
     done &= np.abs(dual).max(axis=1) <= 3.0 * near
     if done.all():
         return done, (w, y, z)
-    theta = w / z
+    theta = (w / z)[:, np.newaxis]
     # With H the Hessian, (H + Z/W)^-1 by Woodbury: only a system over the cells is solved.
-    root, half = np.sqrt(shares) / expected, np.sqrt(theta)[:, np.newaxis]
-    scaled: FloatArray = laws * half
-    system = np.matmul(scaled, scaled.transpose(0, 2, 1))
+    root = np.sqrt(shares) / expected
+    system = ((laws * theta).reshape(-1, k) @ laws.T).reshape(len(w), len(laws), len(laws))
     system *= root[:, :, np.newaxis] * root[:, np.newaxis]
     diagonal = np.arange(system.shape[1])
     little = 1e-15 * system[:, diagonal, diagonal].sum(axis=1)
     system[:, diagonal, diagonal] += 1.0 + little[:, np.newaxis]
     factors = [_factor(each, more) for each, more in zip(system, little.tolist(), strict=True)]
+    root = root[:, np.newaxis]
 
     def inverse(v: FloatArray) -> FloatArray:
-        v = half * v
-        seen = np.matmul(scaled, v.transpose(0, 2, 1)) * root[:, :, np.newaxis]
+        v = theta * v
+        seen = v @ laws.T * root
         for at, factor in enumerate(factors):
-            seen[at] = dpotrs(factor, seen[at])[0]
-        seen *= root[:, :, np.newaxis]
-        return np.asarray(half * (v - np.matmul(seen.transpose(0, 2, 1), scaled)))
+            seen[at] = dpotrs(factor, seen[at].T)[0].T
+        return np.asarray(v - theta * (seen * root @ laws))
 
     force = -dual - z
-    pushed = inverse(np.concatenate([rows, force[:, np.newaxis]], axis=1))
+    across = np.broadcast_to(rows, (len(w), *rows.shape))
+    pushed = inverse(np.concatenate([across, force[:, np.newaxis]], axis=1))
     across = pushed[:, :-1]
-    schur = np.matmul(across, rows.transpose(0, 2, 1))
-    if schur.shape[1] == 1:
-        inner = 1.0 / schur
-    else:
-        # Nor need this one be, where all weight is at one rank.
-        diagonal = np.arange(schur.shape[1])
-        schur[:, diagonal, diagonal] += 1e-15 * np.trace(schur, axis1=1, axis2=2)[:, np.newaxis]
-        inner = np.linalg.inv(schur)
+    schur = across @ rows.T
+    # It need not be regular, where all weight is at one rank.
+    diagonal = np.arange(right.size)
+    schur[:, diagonal, diagonal] += 1e-15 * np.trace(schur, axis1=1, axis2=2)[:, np.newaxis]
+    inner = np.asarray(np.linalg.inv(schur), dtype=float)
 
     def direction(pushed: FloatArray, target: FloatArray) -> tuple[FloatArray, ...]:
-        dy = _along(inner, -primal - _along(rows, pushed))
-        dw = pushed + _times(dy, across)
+        dy = _along(inner, -primal - pushed @ rows.T)
+        dw = pushed + _along(across.transpose(0, 2, 1), dy)
         return dw, dy, -(target + z * dw) / w
 
     dw, _, dz = direction(pushed[:, -1], w * z)
@@ -164,7 +154,7 @@ def _step(
     far[done] = 0.0
     w = w + far * dw
     # Near the optimum rounding would let the sum drift.
-    w = w / (rows[:, 0] * w).sum(axis=1, keepdims=True)
+    w = w / (rows[0] * w).sum(axis=1, keepdims=True)
     # A step that ends at 0 would have the next divide 0 by 0.
     return done, (np.maximum(w, _LEAST), y + far * dy, np.maximum(z + far * dz, _LEAST))
 
@@ -185,7 +175,3 @@ def _far(v: FloatArray, dv: FloatArray) -> FloatArray:
 
 def _along(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
     return np.asarray(np.matmul(matrices, vectors[:, :, np.newaxis])[:, :, 0])
-
-
-def _times(vectors: FloatArray, matrices: FloatArray) -> FloatArray:
-    return np.asarray(np.matmul(vectors[:, np.newaxis], matrices)[:, 0])
