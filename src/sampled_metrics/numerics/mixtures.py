@@ -47,8 +47,8 @@ def likeliest(
         The first one sums the weights of the mixture.
     right : ndarray of float, shape (r,)
     near : float
-        How far above its optimum each programme may stay. After 60 steps one may stay further
-        above: where that happens only the programme itself can show.
+        How far above its optimum each programme may stay, unless it takes more than 60 steps.
+        Callers must not rely on it: bets are certified whatever the weights are.
     begin : tuple of ndarray, optional
         Weights and multipliers of programmes like these; none of them need fulfil the rows.
 

@@ -271,6 +271,29 @@ def test_what_steepness_is_worth_is_added(replacement, few, request):
             assert seen.max() == pytest.approx(expected, abs=1e-9)
 
 
+def test_a_fall_may_be_worth_most_between_two_ranks_that_are_looked_at(few_looked_at):
+    # Deeper down a fall is worth more, and the expectation is less: as much less at the next rank.
+    pool, m, top = 999, 10, 400
+    found = Generators(pool, m, True, top, 1e6)
+    gaps = np.flatnonzero(np.diff(found.last[: found.spread]) > 1)
+    for left, fall in itertools.product(gaps, found.falls):
+        more = fall[left + 1] - fall[left]
+        mean = -0.5 * m / pool * found.last
+        if more <= 0:
+            continue
+        scale = more / (mean[left] - mean[left + 1])
+        cost = np.full(found.last.size, 10.0)
+        cost[left : left + 2] = 0.0
+        prices = (found.falls == fall).all(axis=1).astype(float)
+        bound, seen = found.largest(-scale * knots(m), cost, 1e-9, prices)
+        above = np.arange(found.last[left], found.last[left + 1] + 1)
+        # Within a doubling the share of users in it, or in those before, is a + b / ranks.
+        inverse = 1.0 / (found.last[[left, left + 1]] + 1.0)
+        worth = fall[left] + more * (1.0 / (above + 1.0) - inverse[0]) / (inverse[1] - inverse[0])
+        expected = (worth - 0.5 * scale * m / pool * above).max()
+        assert seen.max() < expected <= bound
+
+
 @pytest.mark.parametrize("steepness", [np.inf, 3.0])
 @pytest.mark.parametrize(("n", "m", "top"), [(300, 10, 60), (400, 4, 400)])
 def test_no_rate_between_those_that_are_looked_at_is_above_the_maximum(n, m, top, steepness):
