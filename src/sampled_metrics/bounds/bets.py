@@ -531,8 +531,7 @@ def _refutations(
     users = max(float(min(test.sum() for _, test in halves)), 1.0)
     made = _Building(parts, shape, 1.0 / users, laws, (1,))
     none = np.zeros(len(halves))
-    for _ in range(_ROUNDS):
-        made.growth(none)
+    made.growth(none)  # adds generators
     bets = made.certified(none)
     logs, values = [], np.log(bets.values(rows))
     for bet, (_, test) in enumerate(halves):
