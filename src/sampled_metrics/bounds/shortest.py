@@ -32,7 +32,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import fft
 
 from .._validate import FloatArray
 from ..numerics.distributions import law
@@ -301,6 +300,8 @@ def missed(pairs: list[tuple[FloatArray, FloatArray]], users: FloatArray, error:
     if users.sum() > _USERS:
         return 0.0
     variance = max(variance, _NONE)
+    from scipy import fft  # intervals need not wait for its import
+
     fine = 2.0 / _FINE * np.sqrt(variance / users.sum())
     cell = max(fine, _REACH * np.sqrt(variance) / _MOST)
     half = int(np.ceil(_REACH * np.sqrt(variance) / cell)) + _FINE
