@@ -28,7 +28,8 @@ from scipy.optimize import brentq
 from . import _ranges
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, generator, integer, integers
-from .io.logs import _labels, _loaded, _name_ignored, _need, _numbers, _understood
+from .io.columns import labelled, name_ignored, need, understood, whole_numbers
+from .io.sources import loaded
 from .results import Audit
 
 #: Seed of the numbers that spread each place, where no generator is given.
@@ -533,14 +534,14 @@ def _draws(
 
 def _columns(given: Any, name: str, n_items: int) -> tuple[pd.Series, IntArray]:
     """Columns user and item of a table, checked."""
-    frame, source = _loaded(given, name)
-    frame = _understood(frame, source, ("user", "item"))
-    _need(frame, ("user", "item"), source)
-    _name_ignored(frame, source, ("user", "item"))
-    item = _numbers(frame, "item", 0, source)
+    frame, source = loaded(given, name)
+    frame = understood(frame, source, ("user", "item"))
+    need(frame, ("user", "item"), source)
+    name_ignored(frame, source, ("user", "item"))
+    item = whole_numbers(frame, "item", 0, source)
     if item.max() >= n_items:
         raise ValueError(f"item must be < n_items = {n_items}, got {item.max()} in {source}")
-    user = _labels(frame, "user", source)
+    user = labelled(frame, "user", source)
     assert user is not None  # the column is there
     return user, item
 

@@ -465,12 +465,12 @@ def _printed(log: pd.DataFrame) -> pd.DataFrame:
 
 def _opened(arguments: argparse.Namespace, files: _Files) -> tuple[Log, Path | None, Path | None]:
     """The log, and where to write the table and the report, made sure of before any work."""
-    from .io.logs import _files
+    from .io.sources import files as files_of
     from .metrics import metric
 
     for name in getattr(arguments, "metrics", None) or [arguments.metric]:
         metric(name)
-    files_of_log = _files(arguments.log)
+    files_of_log = files_of(arguments.log)
     inputs = [] if files_of_log is None else files_of_log.paths
     _kind(arguments)
     table = None if arguments.output is None else files.add(Path(arguments.output), inputs)

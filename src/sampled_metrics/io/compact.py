@@ -320,61 +320,152 @@ class Log:
             yield some, found
 
 
-def sorted_log(
-    recommenders: tuple[str, ...],
-    users: range | NDArray[Any],
-    rows: Mapping[str, NDArray[Any]],
-    replacement: bool,
-    weights: FloatArray | None = None,
-    paired: bool = True,
-) -> Log:
-    """The log of rows that are sorted by recommender, user and instance, best first.
+class Builder:
+    """A log that grows by some of its rows at a time.
+
+    Either all rows of a user come together in the end, sorted (:meth:`append`), or in any order, if
+    a user has one with each recommender at most (:meth:`place`).
 
     Parameters
     ----------
     recommenders, users
         As of :class:`Log`.
-    rows : dict of str to ndarray
-        The columns of `COLUMNS`, recommenders and users as places in `recommenders` and `users`,
-        and maybe n_above; of shape (rows,), or (1,) where all rows have the same.
-    replacement, weights, paired
-        As of :class:`Log`.
+    rows : sequence of int, optional
+        How many rows each recommender has, if users may have several.
     """
-    size = rows["user"].size
-    recommender, user = (np.broadcast_to(rows[key], size) for key in ("recommender", "user"))
-    new = np.append(True, (user[1:] != user[:-1]) | (recommender[1:] != recommender[:-1]))
-    columns = {name: rows[name] for name in KIND}
-    one = np.ones(1, dtype=np.int64)
-    columns |= {"n_instances": one, "tied_position": 0 * one, "tied_relevant": 0 * one}
-    alone = bool(new.all())
-    if not alone:
-        number = np.cumsum(new) - 1
-        first = np.broadcast_to(rows["position"], size) == 1
-        columns["n_instances"] = np.bincount(number, first).astype(np.int64)[number]
-        columns |= _tied(rows, size)
-    if "n_above" in rows:
-        columns["n_above"], above = pd.factorize(rows["n_above"], sort=True)
-    kind, different = alike(list(columns.values()), size)
-    kinds: dict[str, NDArray[Any]] = dict(zip(columns, different, strict=True))
-    if "n_above" in rows:
-        kinds["n_above"] = above[kinds["n_above"]]
-    code = (kind + 1).astype(np.min_scalar_type(different[0].size))
-    ends = np.cumsum(np.bincount(recommender, minlength=len(recommenders)))
-    codes, sizes = [], []
-    for start, end in zip([0, *ends[:-1]], ends, strict=True):
-        own, place = code[start:end], user[start:end]
-        if alone:
-            codes.append(np.zeros(len(users), dtype=code.dtype))
-            codes[-1][place] = own
+
+    def __init__(
+        self,
+        recommenders: Sequence[str],
+        users: range | NDArray[Any],
+        rows: Sequence[int] | None = None,
+    ) -> None:
+        self.recommenders, self.users = tuple(recommenders), users
+        self._names: list[str] = []
+        self._kinds: list[IntArray] = []
+        self._type: Any = np.uint8
+        self._sizes: list[NDArray[Any]] | None = None
+        self._ends = [0] * len(recommenders)
+        if rows is None:
+            table = np.zeros((len(recommenders), len(users)), dtype=np.uint8)
+            self._codes = [*table]
         else:
-            many = np.bincount(place, minlength=len(users))
-            codes.append(own)
-            sizes.append(many.astype(np.min_scalar_type(int(many.max()))))
-    held = recommenders, users, codes, None if alone else sizes, kinds
-    return Log(*held, replacement, weights, paired)
+            self._codes = [np.zeros(many, dtype=np.uint8) for many in rows]
+            self._sizes = [np.zeros(len(users), dtype=np.uint8) for _ in rows]
+
+    def place(
+        self, recommender: NDArray[Any], user: NDArray[Any], columns: Mapping[str, NDArray[Any]]
+    ) -> None:
+        """Take in rows of users who have no other one with the recommender.
+
+        `columns` are those of `KIND` but for position and n_relevant, and maybe n_above, of shape
+        (rows,), or (1,) where all rows have the same.
+        """
+        one = np.ones(1, dtype=np.int64)
+        code = self._coded({"position": one, "n_relevant": one, **columns}, one, None, user.size)
+        for number in np.flatnonzero(np.bincount(recommender)).tolist():
+            if recommender.size == 1 or (recommender == number).all():
+                self._codes[number][user] = code
+            else:
+                own = recommender == number
+                self._codes[number][user[own]] = code[own]
+
+    @property
+    def placed(self) -> int:
+        """How many rows were placed, without those in whose place another one came."""
+        return sum(int(np.count_nonzero(code)) for code in self._codes)
+
+    def append(self, rows: Mapping[str, NDArray[Any]]) -> None:
+        """Take in all rows of some users with some recommenders, in order and best first.
+
+        `rows` has the columns of `COLUMNS`, recommenders and users by their places, and maybe
+        n_above; of shape (rows,), or (1,) where all rows have the same.
+        """
+        assert self._sizes is not None
+        user = rows["user"]
+        recommender = np.broadcast_to(rows["recommender"], user.size)
+        new = np.append(True, (user[1:] != user[:-1]) | (recommender[1:] != recommender[:-1]))
+        number = np.cumsum(new) - 1
+        instances = np.bincount(number, np.broadcast_to(rows["position"], user.size) == 1)
+        columns = {name: rows[name] for name in (*KIND, "n_above") if name in rows}
+        tied = _tied(rows, user.size)
+        code = self._coded(columns, instances.astype(np.int64)[number], tied, user.size)
+        starts = np.flatnonzero(new)
+        many = np.diff(np.append(starts, user.size))
+        wide = np.min_scalar_type(int(many.max()))
+        for at in range(len(self._codes)):
+            own, first = recommender == at, recommender[starts] == at
+            if first.any():
+                if wide.itemsize > self._sizes[at].itemsize:
+                    self._sizes[at] = self._sizes[at].astype(wide)
+                self._sizes[at][user[starts[first]]] = many[first]
+                end = self._ends[at] + int(own.sum())
+                self._codes[at][self._ends[at] : end] = code[own]
+                self._ends[at] = end
+
+    def _coded(
+        self,
+        columns: Mapping[str, NDArray[Any]],
+        instances: NDArray[Any],
+        tied: Sequence[NDArray[Any]] | None,
+        size: int,
+    ) -> NDArray[Any]:
+        """The codes of rows, in the order in which their kinds came."""
+        none = np.zeros(1, dtype=np.int64)
+        place, many = (none, none) if tied is None else tied
+        more = {"n_instances": instances, "tied_position": place, "tied_relevant": many}
+        wanted = {name: columns[name] for name in KIND} | more
+        if "n_above" in columns:
+            wanted["n_above"] = columns["n_above"]
+        kind, found = alike(list(wanted.values()), size)
+        known = self._kinds[0].size if self._kinds else 0
+        if known:
+            both = [np.append(old, new) for old, new in zip(self._kinds, found, strict=True)]
+            merged, found = alike(both, both[0].size)
+        else:
+            self._kinds = [new[:0] for new in found]
+            merged = np.arange(found[0].size)
+        # Kinds that are known keep their numbers, so that no code has to change.
+        number = np.full(found[0].size, -1)
+        number[merged[:known]] = np.arange(known)
+        new = np.flatnonzero(number < 0)
+        number[new] = np.arange(known, number.size)
+        self._names = [*wanted]
+        self._kinds = [
+            np.append(old, now[new]) for old, now in zip(self._kinds, found, strict=True)
+        ]
+        if np.min_scalar_type(number.size).itemsize > np.dtype(self._type).itemsize:
+            self._type = np.min_scalar_type(number.size)
+            self._codes = [code.astype(self._type) for code in self._codes]
+        return np.asarray((number[merged[known:]] + 1).astype(self._type)[kind])
+
+    @property
+    def kinds(self) -> dict[str, IntArray]:
+        """What the rows of each kind share so far, in the order in which they came."""
+        return dict(zip(self._names, self._kinds, strict=True))
+
+    def log(
+        self,
+        replacement: bool,
+        weights: FloatArray | None = None,
+        paired: bool = True,
+        above: FloatArray | None = None,
+    ) -> Log:
+        """The log of all rows; n_above in them are places in `above`."""
+        order = np.lexsort(self._kinds[::-1])
+        number = np.append(0, np.argsort(order) + 1).astype(self._type)
+        for code in self._codes:
+            for start in range(0, code.size, _BLOCK):
+                part = code[start : start + _BLOCK]
+                part[:] = number[part]
+        kinds: dict[str, NDArray[Any]] = {name: own[order] for name, own in self.kinds.items()}
+        if above is not None:
+            kinds["n_above"] = above[kinds["n_above"]]
+        held = self.recommenders, self.users, self._codes, self._sizes, kinds
+        return Log(*held, replacement, weights, paired)
 
 
-def _tied(rows: Mapping[str, NDArray[Any]], size: int) -> dict[str, NDArray[Any]]:
+def _tied(rows: Mapping[str, NDArray[Any]], size: int) -> tuple[IntArray, IntArray]:
     """The places of items that tie with negatives and other relevant items, and how many do.
 
     Two relevant items with the same negatives above and level have the same score.
@@ -383,7 +474,7 @@ def _tied(rows: Mapping[str, NDArray[Any]], size: int) -> dict[str, NDArray[Any]
     columns = (rows[name] for name in ("instance", "n_better", "n_tied"))
     instance, better, tied = (np.broadcast_to(column, size) for column in columns)
     same = np.zeros(size + 1, dtype=bool)
-    equal = [np.diff(column) == 0 for column in (instance, better, tied)]
+    equal = [column[1:] == column[:-1] for column in (instance, better, tied)]
     same[1:-1] = np.logical_and.reduce([*equal, tied[1:] > 0])
     among = np.flatnonzero(same[1:] | same[:-1])
     if among.size:
@@ -391,4 +482,4 @@ def _tied(rows: Mapping[str, NDArray[Any]], size: int) -> dict[str, NDArray[Any]
         run = np.cumsum(~same[among]) - 1
         place[among] = np.arange(among.size) - starts[run] + 1
         many[among] = np.bincount(run)[run]
-    return {"tied_position": place, "tied_relevant": many}
+    return place, many

@@ -28,11 +28,12 @@ from .._sharded import Job, Parts, Score, fingerprint, ranked
 from .._validate import FloatArray, IntArray, as_written, real_scores, shortened
 from ..ranking import _as_csr
 from ..results import Ranks
+from .columns import labelled, listed, need, whole_numbers
 from .files import replacing
 from .links import link_prediction as link_prediction
 from .links import pykeen as pykeen
 from .links import pykeen_metrics as pykeen_metrics
-from .logs import _labels, _listed, _loaded, _need, _need_pyarrow, _numbers
+from .sources import loaded, need_pyarrow
 
 Duplicates = Literal["refuse", "keep", "collapse"]
 Among = Literal["all", "irrelevant"]
@@ -224,25 +225,25 @@ def rectools(
     0  recommender     1     8         1       0            2
     """
     names = {"user_id": "user", "item_id": "item", "model": "recommender"}
-    given, source = _loaded(reco, "reco")
+    given, source = loaded(reco, "reco")
     rows = given.rename(columns=names)
-    _need(rows, ["user", "item"], source, names)
+    need(rows, ["user", "item"], source, names)
     if "score" not in rows:
         if "rank" not in rows:
             raise ValueError(
-                f"{source} must have a column score or rank, got {_listed(given.columns)}"
+                f"{source} must have a column score or rank, got {listed(given.columns)}"
             )
         rows["score"] = -_real(rows, "rank", source).astype(np.float64)
-    tested, test_source = _loaded(interactions, "interactions")
+    tested, test_source = loaded(interactions, "interactions")
     tested = tested.rename(columns=names)
-    _need(tested, ["user", "item"], test_source, names)
+    need(tested, ["user", "item"], test_source, names)
     tested = tested[["user", "item"]].drop_duplicates()
     if unscored not in ("refuse", "tied last"):
         raise ValueError(f"unscored must be 'refuse' or 'tied last', got {as_written(unscored)}")
     if candidates is not None:
-        drawn, drawn_source = _loaded(candidates, "candidates")
+        drawn, drawn_source = loaded(candidates, "candidates")
         drawn = drawn.rename(columns=names)
-        _need(drawn, ["user", "item"], drawn_source, names)
+        need(drawn, ["user", "item"], drawn_source, names)
         wanted = pd.concat([tested, drawn[["user", "item"]]]).drop_duplicates()
         rows = _among(rows, wanted, source, unscored)
     elif unscored == "tied last":
@@ -496,7 +497,7 @@ def rank_files(
         raise ValueError(f"among must be 'all' or 'irrelevant', got {as_written(among)}")
     write = _writer(output, [users, items, test, train, item_bias])
     job = Job.of(users, items, score, item_bias, relative_tolerance)
-    rows, source = _loaded(test, "test")
+    rows, source = loaded(test, "test")
     shape = job.shape
     user, item = _pairs(rows, source, shape)
     frame = pd.DataFrame({"user": user, "item": item})
@@ -521,8 +522,8 @@ def rank_files(
 
 def _pairs(rows: pd.DataFrame, source: str, shape: tuple[int, int]) -> tuple[IntArray, IntArray]:
     """Columns user and item, as rows of factors of these numbers."""
-    _need(rows, ["user", "item"], source)
-    user, item = (_numbers(rows, key, 0, source) for key in ("user", "item"))
+    need(rows, ["user", "item"], source)
+    user, item = (whole_numbers(rows, key, 0, source) for key in ("user", "item"))
     for key, column, n_rows in zip(("user", "item"), (user, item), shape, strict=True):
         if column.max() >= n_rows:
             raise ValueError(
@@ -534,7 +535,7 @@ def _pairs(rows: pd.DataFrame, source: str, shape: tuple[int, int]) -> tuple[Int
 
 def _candidates(rows: pd.DataFrame, source: str) -> pd.DataFrame:
     """The rows, checked: recommender, user and item as codes, score, and relevant as bool."""
-    _need(rows, ["user", "item", "score", "relevant"], source)
+    need(rows, ["user", "item", "score", "relevant"], source)
     columns: dict[str, Any] = {
         key: _coded(rows, key, source) for key in ("recommender", "user", "item")
     }
@@ -558,7 +559,7 @@ def _coded(rows: pd.DataFrame, key: str, source: str) -> pd.Categorical[Any]:
         if text and (given.codes >= 0).all():
             return pd.Categorical(rows[key])
         rows = rows[[key]].astype(object)
-    codes, labels = pd.factorize(np.asarray(_labels(rows, key, source)))
+    codes, labels = pd.factorize(np.asarray(labelled(rows, key, source)))
     return pd.Categorical.from_codes(codes, pd.Index(labels))
 
 
@@ -903,7 +904,7 @@ def _read_factors(path: str | Path, suffix: str, shown: str) -> NDArray[Any]:
         if suffix == ".csv":
             matrix = np.loadtxt(path, delimiter=",", ndmin=2)
         elif suffix == ".parquet":
-            _need_pyarrow()
+            need_pyarrow()
             matrix = np.ascontiguousarray(pd.read_parquet(path).to_numpy())
         else:
             with np.load(path) as archive:
@@ -958,7 +959,7 @@ def _load_train(train: Table | None, shape: tuple[int, int]) -> sp.csr_array | N
     if train is None:
         return None
     if isinstance(train, pd.DataFrame) or Path(train).suffix.lower() not in (".npz", ".npy"):
-        rows, source = _loaded(train, "train")
+        rows, source = loaded(train, "train")
         pairs = _pairs(rows, source, shape)
         return sp.csr_array((np.ones(pairs[0].size), pairs), shape=shape)
     try:
@@ -985,7 +986,7 @@ def _writer(output: str | Path | None, inputs: list[Any]) -> Any:
             f"{_named(repr(str(output)))}"
         )
     if path.suffix.lower() != ".csv":
-        _need_pyarrow()
+        need_pyarrow()
     if path.resolve() in [Path(i).resolve() for i in inputs if isinstance(i, (str, Path))]:
         raise ValueError(f"{path} is an input, and would be overwritten")
     if not path.parent.is_dir():

@@ -18,7 +18,7 @@ from scipy import stats
 from sampled_book import bundled_log
 from sampled_book.bundled_log import BUNDLED_SEED, simulate
 from sampled_book.datasets import bundled_ranks
-from sampled_metrics.io import logs
+from sampled_metrics.io import logs, sources
 from sampled_metrics.io.compact import COLUMNS, Log
 from sampled_metrics.io.logs import BUNDLED_NEGATIVES, read_log
 from sampled_metrics.io.readers import from_scores
@@ -367,7 +367,7 @@ def test_items_tell_rows_apart_that_are_alike():
         ("user,rank\n1,3\n".encode("utf-16"), "a null character, as in UTF-16"),
         ("user,rank\n\u00fc,3\n".encode("latin-1"), "not UTF-8, from byte 11 on"),
         (b"user;rank\n1;3,0\n", "fields separated by ';'"),
-        (b"user,rank\n1,1,0\n2,2,0\n", "rows of more fields than names"),
+        (b"user,rank\n1,1,0\n2,2,0\n", "3 fields for 2 names"),
     ],
 )
 def test_a_bad_csv_file_is_refused_in_one_sentence(tmp_path, content, message):
@@ -389,11 +389,12 @@ def test_a_parquet_file_cut_short_is_refused(tmp_path):
         assert "\n" not in str(caught.value)
 
 
-def test_parquet_without_its_library_is_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    (tmp_path / "log.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ImportError, match=r"pip install 'sampled-metrics\[parquet\]'"):
-        read_log(tmp_path / "log.parquet", **SIZES)
+def test_a_file_without_its_library_is_one_sentence_and_a_frame_needs_none(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    rows().to_csv(tmp_path / "log.csv", index=False)
+    with pytest.raises(ImportError, match="pip install duckdb"):
+        read_log(tmp_path / "log.csv", **SIZES)
+    assert read_log(rows(), **SIZES).n_users == 2
 
 
 @pytest.mark.parametrize("name", ["missing.csv", "null\0.csv"])
@@ -509,95 +510,92 @@ PLAIN = pd.DataFrame(
         "rank": np.arange(12) % 10 + 1,
     }
 )
-#: What is held as a grid, what is read in parts, and what is left to be read, or refused, in one
-#: piece; None where that depends on pandas.
+#: Logs that are read from files as from frames, and refused in the same words.
 PARTS = {
-    "in order": (PLAIN, "grid"),
-    "mixed up": (PLAIN.sample(frac=1, random_state=1), "grid"),
-    "other users": (PLAIN.assign(user=[3, 2, 40, 5, 6, 7, 1, 2, 41, 5, 6, 0]), "grid"),
-    "large numbers": (PLAIN.assign(user=PLAIN["user"] + 2**40), None),
-    "several items": (PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2, item=range(12)), "lists"),
-    "several in order": (PLAIN.assign(user=[1, 2, 2, 2, 3, 3] * 2, item=range(12)), "lists"),
-    "more in the end": (PLAIN.assign(user=[1, 2, 3, 4, 5, 5, 1, 2, 4, 4, 4, 4]), "lists"),
-    "one item": (PLAIN.assign(item=range(12), instance=1), "grid"),
-    "one item in letters": (PLAIN.assign(item=[*"abcdef"] * 2), "parts"),
-    "several rows": (PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2), "lists"),
-    "several ties": (
-        PLAIN.drop(columns="rank").assign(user=1, n_better=[3, 2, 1] * 4, n_tied=[0, 1, 2, 3] * 3),
-        "lists",
+    "in order": PLAIN,
+    "mixed up": PLAIN.sample(frac=1, random_state=1),
+    "other users": PLAIN.assign(user=[3, 2, 40, 5, 6, 7, 1, 2, 41, 5, 6, 0]),
+    "large numbers": PLAIN.assign(user=PLAIN["user"] + 2**40),
+    "several items": PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2, item=range(12)),
+    "several in order": PLAIN.assign(user=[1, 2, 2, 2, 3, 3] * 2, item=range(12)),
+    "more in the end": PLAIN.assign(user=[1, 2, 3, 4, 5, 5, 1, 2, 4, 4, 4, 4]),
+    "one item": PLAIN.assign(item=range(12), instance=1),
+    "one item in letters": PLAIN.assign(item=[*"abcdef"] * 2),
+    "several rows": PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2),
+    "several ties": PLAIN.drop(columns="rank").assign(
+        user=1, n_better=[3, 2, 1] * 4, n_tied=[0, 1, 2, 3] * 3
     ),
-    "several, another column": (PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2, note=1), "parts"),
-    "several, ranked apart": (PLAIN.assign(user=1, instance=range(12)), "parts"),
-    "several, two sizes": (PLAIN.assign(user=1, n_items=[50, 60] * 6), "parts"),
-    "several, few items": (PLAIN.assign(user=[1, 2, 1, 2, 1, 1] * 2, n_items=4), "parts"),
-    "several, beyond": (PLAIN.assign(user=[1, 2, 1, 2, 1, 1] * 2, rank=range(4, 16)), "parts"),
-    "an item twice": (PLAIN.assign(user=1, item=[*range(11), 7]), "parts"),
-    "the same rank": (PLAIN.assign(user=1, rank=5), "parts"),
-    "counts": (PLAIN.drop(columns="rank").assign(n_better=2, n_tied=[0, 1, 3] * 4), "grid"),
-    "text": (PLAIN.assign(user=[*"abcdef"] * 2), "parts"),
-    "sizes": (PLAIN.assign(n_items=[50, 60, 70, 80, 90, 99] * 2), "grid"),
-    "rank 0": (PLAIN.assign(rank=range(12)), "grid"),
-    "beyond": (PLAIN.assign(rank=range(1, 13)), "grid"),
-    "few items": (PLAIN.assign(n_items=[50, 60, 70, 1, 90, 99] * 2), "grid"),
-    "no name": (PLAIN.assign(user=[*"abcde", " "] * 2), "parts"),
-    "another column": (PLAIN.assign(note=range(12)), "grid"),
-    "numbers, then text": (PLAIN.assign(user=[*range(11), "x"]), "whole"),
-    "numbers, then a fraction": (PLAIN.assign(rank=[*range(1, 10), 1, 1, "2.5"]), "whole"),
-    "names that are numbers": (PLAIN.assign(recommender=["007"] * 6 + ["7"] * 6), None),
-    "truth values": (PLAIN.assign(user=[True, False] * 6, item=range(12)), "whole"),
+    "several, another column": PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2, note=1),
+    "several, ranked apart": PLAIN.assign(user=1, instance=range(12)),
+    "several, two sizes": PLAIN.assign(user=1, n_items=[50, 60] * 6),
+    "several, few items": PLAIN.assign(user=[1, 2, 1, 2, 1, 1] * 2, n_items=4),
+    "several, beyond": PLAIN.assign(user=[1, 2, 1, 2, 1, 1] * 2, rank=range(4, 16)),
+    "an item twice": PLAIN.assign(user=1, item=[*range(11), 7]),
+    "the same rank": PLAIN.assign(user=1, rank=5),
+    "counts": PLAIN.drop(columns="rank").assign(n_better=2, n_tied=[0, 1, 3] * 4),
+    "text": PLAIN.assign(user=[*"abcdef"] * 2),
+    "sizes": PLAIN.assign(n_items=[50, 60, 70, 80, 90, 99] * 2),
+    "rank 0": PLAIN.assign(rank=range(12)),
+    "beyond": PLAIN.assign(rank=range(1, 13)),
+    "few items": PLAIN.assign(n_items=[50, 60, 70, 1, 90, 99] * 2),
+    "no name": PLAIN.assign(user=[*"abcde", " "] * 2),
+    "another column": PLAIN.assign(note=range(12)),
+    "numbers, then text": PLAIN.assign(user=[*range(11), "x"]),
+    "numbers, then a fraction": PLAIN.assign(rank=[*range(1, 10), 1, 1, "2.5"]),
+    "names that are numbers": PLAIN.assign(recommender=["007"] * 6 + ["7"] * 6),
+    "sparse numbers": PLAIN.assign(user=PLAIN["user"] * 2**40),
+    "several in letters": PLAIN.assign(user=[*"ababcc"] * 2, item=[*"abcdef"] * 2),
+    "an item in letters twice": PLAIN.assign(user=1, item=[*"abcdefgabcda"]),
+    "instances in letters": PLAIN.assign(user=[1, 2, 1, 2, 3, 3] * 2, instance=[*"xxxyzy"] * 2),
+    "several of one instance": PLAIN.assign(user=[1, 1, 1, 2, 2, 2] * 2, instance=[1, 2, 2] * 4),
+    "several under another name": PLAIN.assign(user=[1, 1, 1, 2, 2, 2] * 2, variant=[*"abc"] * 4),
+    "no recommender": PLAIN[:6].drop(columns="recommender"),
+    "missing numbers": PLAIN.assign(rank=[1, 2, None] * 4),
+    "missing users": PLAIN.assign(user=[1, 2, 3, 4, 5, None] * 2),
+    "whole fractions": PLAIN.assign(rank=PLAIN["rank"].astype(float)),
+    "counts of users": PLAIN.assign(count=3),
+    "n_above": PLAIN.assign(n_above=PLAIN["rank"] / 2),
+    "an option that differs": PLAIN.assign(n_negatives=[9, 8] * 6),
+    "truth values": PLAIN.assign(user=[True, False] * 6, item=range(12)),
 }
 
 
 @pytest.mark.parametrize("case", PARTS)
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
-def test_a_large_file_is_read_in_parts_as_in_one_piece(tmp_path, monkeypatch, case, suffix):
-    table, expected_way = PARTS[case]
-    path = tmp_path / f"log.{suffix}"
+def test_a_file_is_read_or_refused_as_a_frame(tmp_path, monkeypatch, case, suffix):
+    monkeypatch.setattr(sources, "_ROWS", 5)
+    table, path = PARTS[case], tmp_path / f"log.{suffix}"
     if suffix == "parquet":
         pytest.importorskip("pyarrow")
         if case in ("numbers, then text", "numbers, then a fraction"):
             table = table.astype({"user": object, "rank": object}).astype(str)
-            expected_way = "parts"
         table.to_parquet(path, index=False, row_group_size=5)
+        frame = pd.read_parquet(path)
     else:
         table.to_csv(path, index=False)
+        frame = pd.read_csv(path, keep_default_na=False, dtype={"recommender": str})
     options = {"n_items": None if "n_items" in table else 50, "n_negatives": 9}
-    expected, refusal = attempt(path, **options)
-    ways = []
-    for name, way in (("_gridded", "grid"), ("_listed_by_user", "lists"), ("_joined", "parts")):
-        own = getattr(logs, name)
-
-        def noted(*given, own=own, way=way):
-            try:
-                found = own(*given)
-            except ValueError:
-                if way == "grid":
-                    ways.append(way)  # refused
-                raise
-            ways.append(way)
-            return found
-
-        monkeypatch.setattr(logs, name, noted)
-    monkeypatch.setattr(logs, "_LARGE", 0)
-    monkeypatch.setattr(logs, "_ROWS", 5)
+    expected, refusal = attempt(frame, **options)
     found, again = attempt(path, **options)
-    assert again == refusal
-    assert expected_way is None or (ways or ["whole"])[-1] == expected_way
+    assert again.replace(str(path), "the log") == refusal
     if expected is not None:
         pd.testing.assert_frame_equal(found.counts, expected.counts)
         assert repr(found) == repr(expected)
-        pd.testing.assert_frame_equal(found.frame, expected.frame)
         assert found.recommenders == expected.recommenders
+        users = [log.frame["user"].astype(str).tolist() for log in (found, expected)]
+        assert users[0] == users[1]
+        same = [log.frame.drop(columns="user") for log in (found, expected)]
+        pd.testing.assert_frame_equal(*same)
 
 
 def test_a_log_that_cannot_be_sorted_is_refused_in_a_sentence(tmp_path, monkeypatch):
-    def full(*given):
-        raise OSError(28, "No space left on device")
-
-    PARTS["several items"][0].to_csv(tmp_path / "log.csv", index=False)
-    monkeypatch.setattr(logs, "_LARGE", 0)
-    monkeypatch.setattr(logs, "in_order", full)
-    with pytest.raises(ValueError, match=r"sorted by user, or have room .*TMPDIR.* No space left"):
+    small = {"memory_limit": "20MB", "max_temp_directory_size": "0KB"}
+    monkeypatch.setattr(sources, "_SETTINGS", sources._SETTINGS | small)
+    users = np.random.default_rng(1).permutation(np.repeat(np.arange(300_000), 4))
+    table = pd.DataFrame({"user": users, "item": np.arange(users.size)})
+    table["rank"] = table.groupby("user").cumcount() + 1
+    table.to_csv(tmp_path / "log.csv", index=False)
+    with pytest.raises(ValueError, match=r"must have room for its rows in .*TMPDIR"):
         read_log(tmp_path / "log.csv", **SIZES)
 
 
@@ -612,14 +610,13 @@ def test_a_log_that_cannot_be_sorted_is_refused_in_a_sentence(tmp_path, monkeypa
         lambda content: content.replace(b",", b";"),
     ],
 )
-def test_a_large_file_is_refused_as_a_small_one(tmp_path, monkeypatch, damage):
+def test_a_damaged_file_is_refused_in_a_sentence(tmp_path, monkeypatch, damage):
     path = tmp_path / "log.csv"
     path.write_bytes(damage(PLAIN.replace("b, c", "b").to_csv(index=False).encode()))
+    monkeypatch.setattr(sources, "_ROWS", 5)
     refusal = attempt(path, **SIZES)[1]
-    assert refusal
-    monkeypatch.setattr(logs, "_LARGE", 0)
-    monkeypatch.setattr(logs, "_ROWS", 5)
-    assert attempt(path, **SIZES)[1] == refusal
+    assert str(path) in refusal
+    assert "\n" not in refusal
 
 
 COUNTED = pd.DataFrame(
@@ -679,14 +676,11 @@ def partitioned(folder, table, suffix):
     return folder
 
 
-@pytest.mark.parametrize("large", [True, False])
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
-def test_a_folder_a_pattern_and_a_list_are_one_log(tmp_path, monkeypatch, suffix, large):
+def test_a_folder_a_pattern_and_a_list_are_one_log(tmp_path, monkeypatch, suffix):
     if suffix == "parquet":
         pytest.importorskip("pyarrow")
-    if large:
-        monkeypatch.setattr(logs, "_LARGE", 0)
-        monkeypatch.setattr(logs, "_ROWS", 2)
+    monkeypatch.setattr(sources, "_ROWS", 2)
     table = PLAIN.assign(recommender=np.repeat(["a", "b"], 6), rank=[*range(1, 10), 3, 2, 1])
     folder = partitioned(tmp_path / "log", table, suffix)
     expected = read_log(table, **SIZES)
@@ -742,8 +736,7 @@ DASK = {
 @pytest.mark.parametrize("rows_at_once", [2, 100])
 def test_a_frame_of_dask_is_read_as_one_of_pandas(monkeypatch, case, rows_at_once):
     dask = pytest.importorskip("dask.dataframe")  # the lowest versions have none
-    monkeypatch.setattr(logs, "_PARTITIONS", 2)
-    monkeypatch.setattr(logs, "_ROWS", rows_at_once)
+    monkeypatch.setattr(sources, "_ROWS", rows_at_once)
     table = DASK[case].reset_index(drop=True)
     expected, refusal = attempt(table, n_items=50, n_negatives=9)
     found, again = attempt(dask.from_pandas(table, npartitions=5), n_items=50, n_negatives=9)
