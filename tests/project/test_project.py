@@ -24,7 +24,10 @@ from conftest import ONCE, WORDS
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text())
-CONDA_NAMES = {"matplotlib": "matplotlib-base"}  # the same without a window system
+CONDA_NAMES = {
+    "duckdb": "python-duckdb",
+    "matplotlib": "matplotlib-base",  # the same without a window system
+}
 
 
 def requirements(*extras):

@@ -67,7 +67,7 @@ def read_log(
 
     Parameters
     ----------
-    source : str, Path, sequence of these, or DataFrame of pandas, Dask or Spark
+    source : str, Path, sequence of these, or data frame of pandas, Polars, Arrow, Dask or Spark
         A CSV file (also .csv.gz), a Parquet file, several of them (a list, a folder, or a pattern
         such as ``"log/*.parquet"``), a data frame, or "bundled" for the log that comes with the
         package. Folders named as in recommender=ALS say a column. A row for each held-out item,
@@ -115,14 +115,13 @@ def read_log(
     Returns
     -------
     Log
-        Files of 16 MB or more together, and data frames of Dask, are read part by part. Where users
-        are whole numbers that leave few out, a row takes a byte in memory for up to 255 kinds of
-        rows, two bytes for up to 65,535; users with several rows, which need whole numbers as items
-        and no column instance, take one more for each recommender. If these rows are not in order
-        of users they are sorted by way of the temporary folder (TMPDIR), some 25 bytes a row. Other
-        logs take some fifty bytes a row while they are read. Spark counts the users of its data
-        frame who have the same rows, and the log has one of each kind, with a column count. All
-        rows come if there is a column item or instance.
+        In memory a row takes a byte for up to 255 kinds of rows, and two bytes for up to 65,535.
+        Users with several rows take one more byte for each recommender. DuckDB reads files and data
+        frames of Dask a few rows at a time, within 600 MB. It sorts users with several rows in the
+        temporary folder (TMPDIR) if they do not fit. Data frames of pandas, Polars and Arrow, and
+        logs with a column count or n_above, take some fifty bytes a row while they are read. Spark
+        counts the users of its data frame who have the same rows, and the log has one of each kind,
+        with a column count. All rows come if there is a column item or instance.
 
     Raises
     ------
@@ -132,7 +131,7 @@ def read_log(
         twice; if `replacement` is missing, or not what the log says; or if users have a row for
         each value of a column that is left out.
     ImportError
-        If a Parquet file is given and pyarrow is not installed.
+        If a file is given and DuckDB is not installed.
 
     Warns
     -----
