@@ -6,7 +6,7 @@ import difflib
 import numbers
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pandas.api.types import infer_dtype
 
 from .._validate import FloatArray, IntArray, as_written, integer, shortened
 from .compact import COLUMNS
@@ -97,7 +96,7 @@ def check_pooling(frame: pd.DataFrame, keys: Mapping[str, Key], source: str) -> 
         return
     recommender, user = keys["recommender"], keys["user"]
     group = recommender.codes * np.int64(len(user.values)) + user.codes
-    group = _factorized(pd.Series(np.broadcast_to(group, len(frame))), "user")
+    group, _ = _factorized(pd.Series(np.broadcast_to(group, len(frame))), sort=True)
     groups = group.max() + 1
     if groups in (1, group.size):
         return
@@ -105,7 +104,7 @@ def check_pooling(frame: pd.DataFrame, keys: Mapping[str, Key], source: str) -> 
         column = frame.iloc[:, at].reset_index(drop=True)
         if name in INPUT or not _are_scalars(column).all():
             continue
-        value = _factorized(column, "value")
+        value, _ = _factorized(column, sort=False)
         values = value.max() + 1
         once = np.unique(group * values + value).size == group.size and value.min() >= 0
         # A column of items has many values, of which a user has few.
@@ -283,108 +282,43 @@ class Key:
 def key_of(frame: pd.DataFrame, key: str, source: str) -> Key:
     """A column of names or numbers without gaps, by numbers; zeros if there is none."""
     if key not in frame and key == "user":
-        return Key(np.arange(len(frame), dtype=np.int32), np.arange(len(frame)))
+        return Key(np.arange(len(frame)), np.arange(len(frame)))
     if key not in frame:
         return Key(np.zeros(1, dtype=np.int32), np.array(["recommender"], dtype=object))
-    column = frame[key]
-    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
-        codes, numbers = ranked(column.to_numpy())
-        values = np.asarray(pd.Series(numbers).astype(str) if key == "recommender" else numbers)
-    elif isinstance(column.dtype, pd.CategoricalDtype) and _is_text(column):
-        codes, used = column.cat.codes.to_numpy(), None
-        if (codes == codes[0]).all():
-            codes, used = np.zeros(1, dtype=np.int32), codes[:1]
-        else:
-            codes, used = ranked(codes)
-        values = np.array(column.cat.categories, dtype=object)[used]
-        if used[0] < 0 or any(not name.strip() for name in values):
-            labelled(frame, key, source)  # says where
-    elif _is_text(column):
-        codes, names = pd.factorize(column, sort=key != "recommender")
-        values = np.array(names, dtype=object)
-        if codes.min() < 0 or any(not name.strip() for name in values):
-            labelled(frame, key, source)  # says where
-    else:
-        found = labelled(frame, key, source)
-        assert found is not None
-        codes = _factorized(found, key).astype(np.int32)
-        return Key(codes, found.to_numpy()[_first_rows(codes, int(codes.max()) + 1)])
-    if key == "recommender":
-        values = values.astype(object)
-        order = np.argsort(_first_rows(codes, values.size))
-        if (np.diff(order) < 0).any():
-            place = np.empty(values.size, dtype=np.int32)
-            place[order] = np.arange(values.size)
-            codes, values = place[codes], values[order]
-    return Key(codes.astype(np.int32, copy=False), values)
-
-
-def _first_rows(codes: NDArray[Any], count: int) -> NDArray[Any]:
-    """The first row of each of the numbers 0, 1, ..., count - 1."""
-    first = np.empty(count, dtype=np.int32)
-    first[codes[::-1]] = np.arange(codes.size - 1, -1, -1, dtype=np.int32)  # the last one stays
-    return first
-
-
-def _is_text(column: pd.Series) -> bool:
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        column = column.cat.categories.to_series()
-    return isinstance(column.dtype, pd.StringDtype) or (
-        column.dtype == object and infer_dtype(column, skipna=False) == "string"
-    )
-
-
-def ranked(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Whole numbers as places among the different ones, which are sorted."""
-    low, span = int(values.min()), int(values.max()) - int(values.min())
-    if span > values.size or int(values.max()) > 2**62:
-        codes, found = pd.factorize(values, sort=True)
-        return codes, found
-    # Without a table of hashes: a place for each number that there may be.
-    there = np.zeros(span + 1, dtype=bool)
-    for part in _parts(values.size):
-        there[values[part] - low] = True
-    place = np.cumsum(there, dtype=np.int32) - 1
-    codes = np.empty(values.size, dtype=np.int32)
-    for part in _parts(values.size):
-        codes[part] = place[values[part] - low]
-    return codes, (np.flatnonzero(there) + low).astype(values.dtype)
-
-
-def _parts(size: int) -> Iterator[slice]:
-    """Stretches of the rows, short enough that what is made of them stays in the cache."""
-    step = 1 << 16
-    return (slice(start, start + step) for start in range(0, size, step))
-
-
-def labelled(frame: pd.DataFrame, key: str, source: str) -> pd.Series | None:
-    """A column of names or numbers without gaps; None if there is none."""
-    if key not in frame:
-        if key != "recommender":
-            return None
-        return pd.Series(np.full(len(frame), "recommender", dtype=object))
     column = frame[key].reset_index(drop=True)
-    nested = ~_are_scalars(column)
+    try:
+        codes, values = _factorized(column, sort=key != "recommender")
+        nested = np.append(~_are_scalars(pd.Series(values)), False)[codes]  # -1: a gap
+    except TypeError:  # of a list or the like nothing can be looked up
+        nested = ~_are_scalars(column)
     if nested.any():
         row = int(np.argmax(nested))
         raise ValueError(
             f"{key} must be a number or text, got {as_written(column.iloc[row])} in "
             f"{line(source, row)}"
         )
-    missing = column.isna().to_numpy()
-    if column.dtype.kind not in "iufb":
-        missing = missing | (column.astype(str).str.strip() == "").to_numpy()
+    text = values.dtype.kind not in "iufb"
+    blank = [text and isinstance(value, str) and not value.strip() for value in values]
+    missing = np.append(np.array(blank, dtype=bool), True)[codes]
     if missing.any():
-        raise ValueError(
-            f"{key} must not be missing, as it is in {line(source, int(np.argmax(missing)))}"
-        )
-    return column.astype(str) if key == "recommender" else column
+        row = int(np.argmax(missing))
+        raise ValueError(f"{key} must not be missing, as it is in {line(source, row)}")
+    if key == "recommender":
+        names, values = pd.factorize(np.array([str(value) for value in values], dtype=object))
+        codes = names[codes]
+    return Key(codes.astype(np.int32), values)
 
 
-def _factorized(column: pd.Series, key: str) -> IntArray:
-    """Numbers for the values of a column, in the order of recommenders, sorted for the others."""
+def labelled(frame: pd.DataFrame, key: str, source: str) -> pd.Series:
+    """A column of names or numbers without gaps."""
+    found = key_of(frame, key, source)
+    return pd.Series(found.values[np.broadcast_to(found.codes, len(frame))])
+
+
+def _factorized(column: pd.Series, sort: bool) -> tuple[IntArray, NDArray[Any]]:
+    """Numbers for the values of a column, -1 for none, and the values, sorted if they can be."""
     try:
-        codes, _ = pd.factorize(column, sort=key != "recommender")
+        codes, values = pd.factorize(column, sort=sort)
     except TypeError:  # numbers and text together have no order
-        codes, _ = pd.factorize(column)
-    return np.asarray(codes, dtype=np.int64)
+        codes, values = pd.factorize(column)
+    return codes.astype(np.int64), np.asarray(values)

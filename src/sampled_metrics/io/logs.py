@@ -6,7 +6,6 @@ how many the same. All that later modules need to know of an evaluation is in th
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -28,7 +27,6 @@ from .columns import (
     lean,
     line,
     name_ignored,
-    ranked,
     real,
     size_column,
     understood,
@@ -347,7 +345,10 @@ class _Scan:
         least = {**self.ranks, **{key: least for key, (_, least) in self.sizes.items()}}
         given = {key: option for key, (option, _) in self.sizes.items() if option is not None}
         self.first, self.last = low["user"], high["user"]
-        self.cast = {name: "INTEGER" if high[name] < 2**30 else "BIGINT" for name in self.numbers}
+        self.cast = {
+            name: "INTEGER" if name in self.ranks and high[name] < 2**30 else "BIGINT"
+            for name in self.numbers
+        }
         return not any(low[name] for name in self.at if self.type[name] == "VARCHAR") and all(
             low[name] >= least[name]
             and high[name] <= 2**62
@@ -578,7 +579,9 @@ def _canonical(
 
     Columns are of shape (size,), or (1,) where all rows have the same.
     """
-    order = _order(keys, columns, size)
+    best = [columns[key] for key in ("n_tied", "n_better", "rank") if key in columns]
+    by = [*best, *(keys[key].codes for key in ("instance", "user", "recommender"))]
+    order = np.lexsort([np.broadcast_to(each, size) for each in by])
     codes = {key: _taken(found.codes, order) for key, found in keys.items()}
     columns = {key: _taken(column, order) for key, column in columns.items()}
 
@@ -665,42 +668,9 @@ def _check_total(count: NDArray[Any], size: int, source: str) -> None:
         raise ValueError(f"counts must sum to <= 2**53, got {total:.4g} in {source}")
 
 
-def _taken(column: NDArray[Any], order: NDArray[Any] | None) -> NDArray[Any]:
+def _taken(column: NDArray[Any], order: NDArray[Any]) -> NDArray[Any]:
     """A column in another order, if it is not the same in every row."""
-    return column if order is None or column.size == 1 else column[order]
-
-
-def _order(
-    keys: Mapping[str, Key], columns: Mapping[str, NDArray[Any]], size: int
-) -> NDArray[Any] | None:
-    """The order of rows by recommender, user, instance and rank; None if they are in order."""
-    group: NDArray[Any] = np.zeros(1, dtype=np.int32)
-    groups = 1
-    for key in ("recommender", "user", "instance"):
-        if groups * keys[key].values.size >= 2**62:
-            group, found = ranked(group)
-            groups = found.size
-        groups *= keys[key].values.size
-        group = group.astype(np.int32 if groups < 2**31 else np.int64)
-        group = group * keys[key].values.size + keys[key].codes
-    group = np.broadcast_to(group, size)
-    if (group[1:] > group[:-1]).all():
-        return None
-    if groups <= 4 * size:  # a place for each instance, and no need to sort if each has one row
-        place = np.full(groups, -1, dtype=np.int32)
-        place[group] = np.arange(size, dtype=np.int32)
-        by_place = place[place >= 0]
-        if by_place.size == size:
-            return by_place
-    best = [columns[key] for key in ("rank", "n_better", "n_tied") if key in columns]
-    spans = [int(column.max()) + 1 for column in best]
-    if groups * math.prod(spans) < 2**62:
-        mixed = group.astype(np.int64)
-        for column, span in zip(best, spans, strict=True):
-            mixed = mixed * span + column
-        return np.argsort(mixed, kind="stable")
-    by = [np.broadcast_to(column, size) for column in reversed(best)]
-    return np.lexsort((*by, group))
+    return column if column.size == 1 else column[order]
 
 
 def _check_twice(

@@ -15,7 +15,7 @@ import re
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -58,19 +58,28 @@ class Files:
     @contextmanager
     def opened(self) -> Iterator[Table]:
         """The table, as long as DuckDB is open."""
-        with _duckdb() as connection:
-            parts = [
-                _part(connection, path, keys)
-                for path, keys in zip(self.paths, self.keys, strict=True)
-            ]
-            for path, part in zip(self.paths, parts, strict=True):
-                if set(part.columns) != set(parts[0].columns):
-                    raise ValueError(
-                        "files of a log must have the same columns, got "
-                        f"{listed(part.columns)} in {path} and {listed(parts[0].columns)} in "
-                        f"{self.paths[0]}"
-                    )
-            yield Table.of_parts(connection, self.name, parts)
+        with _duckdb(self.name) as connection:
+            try:
+                table = self._table(connection, as_text=False)
+            except (
+                _import_duckdb().ConversionException
+            ):  # what looked like numbers is none in all rows
+                table = self._table(connection, as_text=True)
+            yield table
+
+    def _table(self, connection: Any, as_text: bool) -> Table:
+        parts = [
+            _part(connection, path, keys, as_text)
+            for path, keys in zip(self.paths, self.keys, strict=True)
+        ]
+        for path, part in zip(self.paths, parts, strict=True):
+            if set(part.columns) != set(parts[0].columns):
+                raise ValueError(
+                    "files of a log must have the same columns, got "
+                    f"{listed(part.columns)} in {path} and {listed(parts[0].columns)} in "
+                    f"{self.paths[0]}"
+                )
+        return Table.of_parts(connection, self.name, parts)
 
 
 @dataclass(frozen=True)
@@ -177,14 +186,18 @@ class Table:
         return Place(self.name, starts or [(self.name, 0)])
 
 
-@contextmanager
-def _duckdb() -> Iterator[Any]:
-    """A connection to an engine of its own, which is gone with its files in the end."""
+def _import_duckdb() -> Any:
     try:
         import duckdb
     except ImportError:
         raise ImportError("files are read by the library duckdb: pip install duckdb") from None
+    return duckdb
 
+
+@contextmanager
+def _duckdb(name: str) -> Iterator[Any]:
+    """A connection to an engine of its own, which is gone with its files in the end."""
+    duckdb = _import_duckdb()
     with tempfile.TemporaryDirectory() as folder:
         connection = duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": folder})
         try:
@@ -194,14 +207,15 @@ def _duckdb() -> Iterator[Any]:
                 "a log must have room for its rows in the temporary folder "
                 f"{tempfile.gettempdir()} (TMPDIR names another), got: {_first(problem)}"
             ) from None
+        except duckdb.Error as problem:
+            raise ValueError(f"{name} must be whole files, got: {_first(problem)}") from None
         finally:
             connection.close()
 
 
-def _part(connection: Any, path: Path, keys: Mapping[str, str]) -> _Part:
+def _part(connection: Any, path: Path, keys: Mapping[str, str], as_text: bool) -> _Part:
     """What a file is read by; an error if it cannot be."""
-    import duckdb
-
+    duckdb = _import_duckdb()
     try:
         with path.open("rb") as file:
             if not file.read(1):
@@ -221,7 +235,7 @@ def _part(connection: Any, path: Path, keys: Mapping[str, str]) -> _Part:
             own = [name for (name,) in schema.fetchall()][1:]
             names = own if len(own) == len(names) else names  # else some are nested
         else:
-            reader, names, types = _csv_reader(connection, path)
+            reader, names, types = _csv_reader(connection, path, as_text)
     except (duckdb.Error, ValueError, EOFError, OSError, zlib.error) as problem:
         wanted = "whole Parquet" if parquet else "CSV"
         raise ValueError(f"{path} must be a {wanted} file, got: {_first(problem)}") from None
@@ -233,24 +247,19 @@ def _part(connection: Any, path: Path, keys: Mapping[str, str]) -> _Part:
     return _Part(path, reader, columns, (*types, *["VARCHAR"] * len(keys)), tuple(keys.values()))
 
 
-def _csv_reader(connection: Any, path: Path) -> tuple[str, list[str], list[str]]:
+def _csv_reader(connection: Any, path: Path, as_text: bool) -> tuple[str, list[str], list[str]]:
     """What a CSV file is read by, the names of its columns, and their types."""
-    import duckdb
-
-    names, skipped = _csv_names(path)
-    options = f"{_CSV}, skip = {skipped}"
-    if path.read_bytes()[:2] == b"\x1f\x8b":
-        options += ", compression = 'gzip'"
-    sniff = f"SELECT columns FROM sniff_csv(?, {options}, {_TYPES})"
-    try:
+    with path.open("rb") as file:
+        gzipped = file.read(2) == b"\x1f\x8b"
+    names, skipped = _csv_names(path, gzip.open if gzipped else open)
+    options = f"{_CSV}, skip = {skipped}, compression = '{'gzip' if gzipped else 'none'}'"
+    # Rows may be short: what they lack is empty text, and for the checks of columns to name.
+    types, padded = ["VARCHAR"] * len(names), ", null_padding = true"
+    with suppress(_import_duckdb().Error):
+        sniff = f"SELECT columns FROM sniff_csv(?, {options}, {_TYPES})"
         ((found,),) = connection.execute(sniff, [str(path)]).fetchall()
-        types = [column["type"] for column in found]
-        if len(types) != len(names):
-            raise ValueError(f"rows of {len(types)} fields for {len(names)} names")
-        padded = ""
-    except duckdb.Error:
-        # Rows may be short: what they lack is empty, and for the checks of columns to name.
-        types, padded = ["VARCHAR"] * len(names), ", null_padding = true"
+        if len(found) == len(names) and not as_text:
+            types, padded = [column["type"] for column in found], ""
     for at, name in enumerate(names):
         if meaning(name) == "recommender" or (
             types[at] == "DOUBLE" and meaning(name) in ("user", "item", "instance")
@@ -266,13 +275,11 @@ def _csv_reader(connection: Any, path: Path) -> tuple[str, list[str], list[str]]
     return reader, names, types
 
 
-def _csv_names(path: Path) -> tuple[list[str], int]:
+def _csv_names(path: Path, opened: Any) -> tuple[list[str], int]:
     """The names of a CSV file's columns, and how many empty lines are before them.
 
     Refuse what DuckDB would read as something else, or explain worse.
     """
-    with path.open("rb") as file:
-        opened: Any = gzip.open if file.read(2) == b"\x1f\x8b" else open
     decoder, read, last = codecs.getincrementaldecoder("utf-8")(), 0, b""
     with opened(path, "rb") as file:
         while block := file.read(1 << 20):
@@ -328,7 +335,7 @@ def _first(problem: BaseException) -> str:
 @contextmanager
 def opened_dask(frame: Any) -> Iterator[Table]:
     """The table that a data frame of Dask is, of which a partition is in memory at a time."""
-    with _duckdb() as connection:
+    with _duckdb("the log") as connection:
         made = "CREATE TEMP TABLE log AS"
         for number in range(frame.npartitions):
             part = frame.partitions[number].compute()
