@@ -11,6 +11,7 @@ unknown: a run cut off at its best items is refused unless every relevant item i
 
 from __future__ import annotations
 
+import csv
 import io
 import os
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from .._arrays import fetched, on_host
 from .._sharded import Job, Parts, Score, fingerprint, ranked
-from .._validate import FloatArray, IntArray, as_written, real_scores, shortened
+from .._validate import IntArray, as_written, real_scores, shortened
 from ..ranking import _as_csr
 from ..results import Ranks
 from .columns import labelled, listed, need, whole_numbers
@@ -752,113 +753,39 @@ def _lines(path: str | Path, names: list[str]) -> pd.DataFrame:
     except (OSError, ValueError) as problem:  # ValueError: not UTF-8
         reason = getattr(problem, "strerror", None) or "it is not text in UTF-8"
         raise ValueError(f"{_named(path)} cannot be read: {reason}") from None
-    text = b"".join((b"\n", data, b"\n", bytes(_AFTER)))
-    blanks, stops, ends = _fields(text)
-    lines = np.diff(np.searchsorted(blanks, ends))
-    wrong = (lines != 0) & (lines != len(names))
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        raise ValueError(
-            f"{path} must have lines of {len(names)} fields ({' '.join(names)}), got "
-            f"{lines[at]} in line {at + 1}"
+
+    data = data.translate(bytes.maketrans(b"\v\f\r", b"   "))
+    kept = [name for name in (*_KEY, "score", "rel") if name in names]
+
+    whole = False
+    with suppress(ValueError):  # a line has too many fields, or there is none
+        frame = pd.read_csv(
+            io.BytesIO(data),
+            sep=r"\s+",
+            header=None,
+            names=[*names, "beyond"],
+            dtype="str",
+            na_filter=False,
+            quoting=csv.QUOTE_NONE,
         )
-    if not stops.size:
+        wrong = (frame[names[-1]] == "") | (frame["beyond"] != "")
+        whole = not frame.empty and not wrong.any()
+    if not whole:
+        for number, own in enumerate(data.split(b"\n"), start=1):
+            if len(own.split()) not in (0, len(names)):
+                raise ValueError(
+                    f"{path} must have lines of {len(names)} fields ({' '.join(names)}), got "
+                    f"{len(own.split())} in line {number}"
+                )
         raise ValueError(f"{path} must hold one line or more, got none")
-    columns: dict[str, Any] = {}
-    for at, name in enumerate(names):
-        start, end = (near[at :: len(names)].astype(np.int64) for near in (blanks, stops))
-        start += 1
-        if name in _KEY:
-            columns[name] = _texts(text, start, end)
-        elif name in ("score", "rel"):
-            columns[name] = _floats(text, start, end)
-            if columns[name] is None:  # for _real to take, or to name what is no number
-                both = zip(start.tolist(), end.tolist(), strict=True)
-                columns[name] = pd.Series([text[i:j].decode() for i, j in both], dtype=object)
-    return pd.DataFrame(columns)
-
-
-#: Characters after a text that are no part of it, so that each of its parts has as many.
-_AFTER = 32
-#: Characters looked at together.
-_PIECE = 1 << 21
-#: White space is 1, and all else 0.
-_BLANK = bytes(character in b" \t\n\v\f\r" for character in range(256))
-
-
-def _fields(text: bytes) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """The blanks before and after each field, and the ends of lines; one is before all else.
-
-    A piece at a time, and in small integers: new memory takes as long as the search.
-    """
-    blanks: list[NDArray[Any]] = []
-    ends: list[NDArray[Any]] = []
-    kind = np.int32 if len(text) < 2**31 else np.int64
-    for at in range(0, len(text) - _AFTER, _PIECE):
-        piece = text[at : min(at + _PIECE, len(text) - _AFTER)]
-        for found, where in (
-            (ends, np.frombuffer(piece, np.uint8) == ord("\n")),
-            (blanks, np.frombuffer(piece.translate(_BLANK), np.bool_)),
-        ):
-            found.append((np.flatnonzero(where) + at).astype(kind))
-    blank = np.concatenate(blanks)
-    there = np.diff(blank) > 1
-    if there.all():
-        return blank[:-1], blank[1:], np.concatenate(ends)
-    return blank[:-1][there], blank[1:][there], np.concatenate(ends)
-
-
-def _floats(text: bytes, start: IntArray, end: IntArray) -> FloatArray | None:
-    """Parts of a text as numbers; None if one is none, is long, or may be rounded as a float."""
-    length = end - start
-    width = int(length.max())
-    if width > _AFTER:
-        return None
-    parts = np.lib.stride_tricks.sliding_window_view(np.frombuffer(text, np.uint8), width)[start]
-    parts *= np.arange(width) < length[:, None]
-    if (parts == ord("_")).any():  # NumPy, as Python, takes 1_000 for a number
-        return None
-    try:
-        values: FloatArray = parts.view(f"S{width}").ravel().astype(np.float64)
-    except ValueError:
-        return None
-    return values if (np.abs(values) < 2**53).all() else None
-
-
-#: Longer texts are compared as such.
-_LONG = 64
-
-
-def _texts(text: bytes, start: IntArray, end: IntArray) -> pd.Categorical[str]:
-    """Parts of a text, as codes of what is different.
-
-    Eight characters are a number. Most parts are so short that a few of these tell them apart, and
-    a text of Python's is made only once for each code.
-    """
-    words = np.ndarray((len(text) - 7,), "<u8", text, strides=(1,))
-    kept = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)
-    length = end - start
-    code, codes = length, int(length.max()) + 1  # parts of different lengths are different
-    for offset in range(0, int(length[length <= _LONG].max(initial=0)), 8):
-        more = np.flatnonzero((length > offset) & (length <= _LONG))
-        word = words[start[more] + offset] & kept[np.minimum(length[more] - offset, 8)]
-        number, different = pd.factorize(word)
-        if codes * len(different) > 2**62:
-            code, labels = pd.factorize(code)
-            codes = len(labels)
-        code = code * len(different)
-        code[more] += number
-        codes *= len(different)
-    long = np.flatnonzero(length > _LONG)
-    if long.size:
-        whole = [text[i:j] for i, j in zip(start[long].tolist(), end[long].tolist(), strict=True)]
-        code = pd.factorize(code)[0]
-        code[long] = code.size + pd.factorize(np.array(whole, dtype=object))[0]
-    code, labels = pd.factorize(code)
-    first = np.empty(len(labels), dtype=np.int64)
-    first[code[::-1]] = np.arange(code.size)[::-1]
-    parts = zip(start[first].tolist(), end[first].tolist(), strict=True)
-    return pd.Categorical.from_codes(code, pd.Index([text[i:j].decode() for i, j in parts]))
+    frame = frame[kept].astype(dict.fromkeys({*_KEY} & {*kept}, "category"))
+    if "score" in kept:
+        texts = frame["score"].to_numpy(dtype=object)
+        with suppress(ValueError):  # no number: `_real` names it, and takes those of many digits
+            numbers = texts.astype(np.float64)
+            if (np.abs(numbers) < 2**53).all() and not any("_" in text for text in texts):
+                frame["score"] = numbers
+    return frame
 
 
 def _nested(given: Any, name: str, value: str) -> pd.DataFrame:

@@ -42,9 +42,11 @@ _SETTINGS: dict[str, Any] = {
 }
 _PARQUET = (".parquet", ".pq")
 _PATTERN = re.compile(r"[*?\[]")
-#: A CSV file is what this says, and not what may be guessed; types are found from all rows.
+#: A CSV file is what this says, and not what may be guessed.
 _CSV = "delim = ',', quote = '\"', escape = '\"', header = true"
-_TYPES = "sample_size = -1, auto_type_candidates = ['BIGINT', 'DOUBLE', 'VARCHAR']"
+_TYPES = "auto_type_candidates = ['BIGINT', 'DOUBLE', 'VARCHAR']"
+#: The rows of a CSV file from which the types of its columns are found: some, all, or none.
+_SAMPLES = (20_480, -1, 0)
 
 
 @dataclass(frozen=True)
@@ -59,17 +61,16 @@ class Files:
     def opened(self) -> Iterator[Table]:
         """The table, as long as DuckDB is open."""
         with _duckdb(self.name) as connection:
-            try:
-                table = self._table(connection, as_text=False)
-            except (
-                _import_duckdb().ConversionException
-            ):  # what looked like numbers is none in all rows
-                table = self._table(connection, as_text=True)
+            table = None
+            for looked_at in _SAMPLES:  # until what looks like numbers is numbers in all rows
+                with suppress(_import_duckdb().ConversionException):
+                    table = table or self._table(connection, looked_at)
+            assert table is not None  # text is never converted
             yield table
 
-    def _table(self, connection: Any, as_text: bool) -> Table:
+    def _table(self, connection: Any, looked_at: int) -> Table:
         parts = [
-            _part(connection, path, keys, as_text)
+            _part(connection, path, keys, looked_at)
             for path, keys in zip(self.paths, self.keys, strict=True)
         ]
         for path, part in zip(self.paths, parts, strict=True):
@@ -213,7 +214,7 @@ def _duckdb(name: str) -> Iterator[Any]:
             connection.close()
 
 
-def _part(connection: Any, path: Path, keys: Mapping[str, str], as_text: bool) -> _Part:
+def _part(connection: Any, path: Path, keys: Mapping[str, str], looked_at: int) -> _Part:
     """What a file is read by; an error if it cannot be."""
     duckdb = _import_duckdb()
     try:
@@ -235,7 +236,9 @@ def _part(connection: Any, path: Path, keys: Mapping[str, str], as_text: bool) -
             own = [name for (name,) in schema.fetchall()][1:]
             names = own if len(own) == len(names) else names  # else some are nested
         else:
-            reader, names, types = _csv_reader(connection, path, as_text)
+            reader, names, types = _csv_reader(connection, path, looked_at)
+    except duckdb.OutOfMemoryException:
+        raise
     except (duckdb.Error, ValueError, EOFError, OSError, zlib.error) as problem:
         wanted = "whole Parquet" if parquet else "CSV"
         raise ValueError(f"{path} must be a {wanted} file, got: {_first(problem)}") from None
@@ -247,18 +250,19 @@ def _part(connection: Any, path: Path, keys: Mapping[str, str], as_text: bool) -
     return _Part(path, reader, columns, (*types, *["VARCHAR"] * len(keys)), tuple(keys.values()))
 
 
-def _csv_reader(connection: Any, path: Path, as_text: bool) -> tuple[str, list[str], list[str]]:
+def _csv_reader(connection: Any, path: Path, looked_at: int) -> tuple[str, list[str], list[str]]:
     """What a CSV file is read by, the names of its columns, and their types."""
     with path.open("rb") as file:
         gzipped = file.read(2) == b"\x1f\x8b"
-    names, skipped = _csv_names(path, gzip.open if gzipped else open)
+    names, skipped, plain = _csv_names(path, gzip.open if gzipped else open)
     options = f"{_CSV}, skip = {skipped}, compression = '{'gzip' if gzipped else 'none'}'"
     # Rows may be short: what they lack is empty text, and for the checks of columns to name.
     types, padded = ["VARCHAR"] * len(names), ", null_padding = true"
     with suppress(_import_duckdb().Error):
-        sniff = f"SELECT columns FROM sniff_csv(?, {options}, {_TYPES})"
+        sample = looked_at if plain else -1
+        sniff = f"SELECT columns FROM sniff_csv(?, {options}, {_TYPES}, sample_size = {sample})"
         ((found,),) = connection.execute(sniff, [str(path)]).fetchall()
-        if len(found) == len(names) and not as_text:
+        if len(found) == len(names) and looked_at:
             types, padded = [column["type"] for column in found], ""
     for at, name in enumerate(names):
         if meaning(name) == "recommender" or (
@@ -275,12 +279,14 @@ def _csv_reader(connection: Any, path: Path, as_text: bool) -> tuple[str, list[s
     return reader, names, types
 
 
-def _csv_names(path: Path, opened: Any) -> tuple[list[str], int]:
-    """The names of a CSV file's columns, and how many empty lines are before them.
+def _csv_names(path: Path, opened: Any) -> tuple[list[str], int, bool]:
+    """The names of a CSV file's columns, how many empty lines are before them, and whether all
+    that looks like whole numbers is: DuckDB would round 2.5 and read 1_0 as 10.
 
     Refuse what DuckDB would read as something else, or explain worse.
     """
     decoder, read, last = codecs.getincrementaldecoder("utf-8")(), 0, b""
+    marks = 0
     with opened(path, "rb") as file:
         while block := file.read(1 << 20):
             if b"\0" in block:
@@ -292,6 +298,7 @@ def _csv_names(path: Path, opened: Any) -> tuple[list[str], int]:
                 at = read - begun + problem.start + 1
                 raise ValueError(f"text that is not UTF-8, from byte {at} on") from None
             read, last = read + len(block), block[-1:]
+            marks += block.count(b".") + block.count(b"_")
     skipped = 0
     with opened(path, "rb") as file:
         lines = io.TextIOWrapper(file, "utf-8-sig", newline="")
@@ -313,7 +320,7 @@ def _csv_names(path: Path, opened: Any) -> tuple[list[str], int]:
             "a last line without its end, as if the file were cut short (add a line break if it is "
             "whole)"
         )
-    return names, skipped
+    return names, skipped, marks == sum(name.count(".") + name.count("_") for name in names)
 
 
 def _first(problem: BaseException) -> str:

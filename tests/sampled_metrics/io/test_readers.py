@@ -210,13 +210,6 @@ def test_lines_are_those_that_splitting_them_one_by_one_finds(tmp_path_factory, 
         readers._lines(path, names)
 
 
-@pytest.mark.parametrize("step", [1, 2, 7, 64])
-def test_lines_are_read_in_pieces(tmp_path, monkeypatch, step):
-    whole = trec(*write(tmp_path, run=RUN, qrels="q1 0 d2 1\nq2 0 d7 2\n"))
-    monkeypatch.setattr(readers, "_PIECE", step)
-    assert trec(tmp_path / "run", tmp_path / "qrels").equals(whole)
-
-
 @pytest.mark.parametrize(
     ("scores", "better"),
     [
