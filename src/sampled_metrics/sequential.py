@@ -41,8 +41,8 @@ from . import _arrays, _progress, _promises
 from ._sharded import Job
 from ._validate import FloatArray, IntArray, as_written, generator, integer, real_scores
 from .io.files import put
-from .io.logs import _loaded
 from .io.readers import Table, _load_train, _pairs, _refuse_twice
+from .io.sources import loaded
 from .metrics import Metric
 from .metrics import metric as parsed
 from .ranking import _as_csr
@@ -207,7 +207,7 @@ def race(
     if state is not None and not isinstance(state, (str, Path)):
         raise ValueError(f"state must be the path of a file, got {as_written(state)}")
     jobs = [Job.of(users, items, each, None, 0.0) for each in score.values()]
-    rows, source = _loaded(test, "test")
+    rows, source = loaded(test, "test")
     user, item = _pairs(rows, source, jobs[0].shape)
     _refuse_twice(pd.DataFrame({"user": user, "item": item}), ["user", "item"], source)
     rng = generator(seed)

@@ -120,8 +120,7 @@ class Table:
         columns = parts[0].columns
         types = []
         for column in columns:
-            all_types = {part.types[part.columns.index(column)] for part in parts}
-            types.append(all_types.pop() if len(all_types) == 1 else "VARCHAR")
+            types.append(_common({part.types[part.columns.index(column)] for part in parts}))
         table = cls(connection, name, columns, types)
         queries, paths = [], list[Any]()
         for (reader, names, _, keys), group in groupby(
@@ -193,6 +192,15 @@ def _import_duckdb() -> Any:
     except ImportError:
         raise ImportError("files are read by the library duckdb: pip install duckdb") from None
     return duckdb
+
+
+def _common(types: set[str]) -> str:
+    """A type for columns of several types."""
+    if len(types) == 1:
+        return types.pop()
+    if types <= {*WHOLE, "FLOAT", "DOUBLE"}:
+        return "BIGINT" if types <= {*WHOLE} else "DOUBLE"
+    return "VARCHAR"
 
 
 @contextmanager

@@ -702,6 +702,23 @@ def test_a_folder_a_pattern_and_a_list_are_one_log(tmp_path, monkeypatch, suffix
         read_log(folder, **SIZES)
 
 
+@pytest.mark.parametrize("types", [["int32", "int64"], ["int16", "float64"], ["int64", "str"]])
+def test_files_whose_columns_differ_in_type_or_order_are_one_log(tmp_path, types):
+    pytest.importorskip("pyarrow")
+    first, second = PLAIN[:7].astype({"user": types[0]}), PLAIN[7:].astype({"user": types[1]})
+    first.to_parquet(tmp_path / "a.parquet", index=False)
+    second[["rank", "user", "recommender"]].to_parquet(tmp_path / "b.parquet", index=False)
+    found, expected = read_log(tmp_path, **SIZES), read_log(PLAIN, **SIZES)
+    pd.testing.assert_frame_equal(found.counts, expected.counts)
+    assert found.frame["user"].astype(float).sum() == PLAIN["user"].sum()
+
+
+def test_a_table_of_arrow_is_read_as_a_frame():
+    arrow = pytest.importorskip("pyarrow")
+    found, expected = (read_log(x, **SIZES) for x in (arrow.Table.from_pandas(PLAIN), PLAIN))
+    pd.testing.assert_frame_equal(found.frame, expected.frame)
+
+
 def test_files_without_rows_or_with_other_columns_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"must hold files .parquet, .csv or .csv.gz, got none"):
         read_log(tmp_path, **SIZES)
