@@ -465,7 +465,7 @@ def _printed(log: pd.DataFrame) -> pd.DataFrame:
 
 def _opened(arguments: argparse.Namespace, files: _Files) -> tuple[Log, Path | None, Path | None]:
     """The log, and where to write the table and the report, made sure of before any work."""
-    from .io.sources import files as files_of
+    from .io._sources import files as files_of
     from .metrics import metric
 
     for name in getattr(arguments, "metrics", None) or [arguments.metric]:

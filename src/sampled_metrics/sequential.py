@@ -40,9 +40,9 @@ from numpy.typing import NDArray
 from . import _arrays, _progress, _promises
 from ._sharded import Job
 from ._validate import FloatArray, IntArray, as_written, generator, integer, real_scores
+from .io._sources import loaded
 from .io.files import put
 from .io.readers import Table, _load_train, _pairs, _refuse_twice
-from .io.sources import loaded
 from .metrics import Metric
 from .metrics import metric as parsed
 from .ranking import _as_csr

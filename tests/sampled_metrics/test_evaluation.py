@@ -14,7 +14,7 @@ from sampled_book.datasets import bundled_ranks
 from sampled_metrics import Protocol, _ranges, estimators, evaluation, identification, metric
 from sampled_metrics.evaluation import ESTIMATORS, FITTED, UNKNOWN
 from sampled_metrics.identification import Shape
-from sampled_metrics.io import compact, sources
+from sampled_metrics.io import _sources, compact
 from sampled_metrics.io.logs import read_log
 from sampled_metrics.numerics import betting
 from sampled_metrics.ranking import RankIntervals
@@ -1340,7 +1340,7 @@ def test_counts_without_users_are_estimated_and_not_compared():
 @pytest.mark.parametrize("order", ["in order", "mixed up"])
 @pytest.mark.parametrize("users", ["the same", "others"])
 def test_files_with_several_rows_of_a_user_say_what_frames_say(tmp_path, monkeypatch, users, order):
-    monkeypatch.setattr(sources, "_ROWS", 97)
+    monkeypatch.setattr(_sources, "_ROWS", 97)
     monkeypatch.setattr(compact, "_BLOCK", 50)
     rng = np.random.default_rng(3)
     tables = []
@@ -1381,7 +1381,7 @@ def test_files_with_several_rows_of_a_user_say_what_frames_say(tmp_path, monkeyp
 @pytest.mark.parametrize("pairs", [1 << 22, 0])
 @pytest.mark.parametrize("users", ["the same", "others"])
 def test_files_say_what_frames_say(tmp_path, monkeypatch, users, pairs):
-    monkeypatch.setattr(sources, "_ROWS", 100)
+    monkeypatch.setattr(_sources, "_ROWS", 100)
     monkeypatch.setattr(compact, "_TABLE", pairs)
     monkeypatch.setattr(compact, "_BLOCK", 100)
     rows = kinds_of_users(1)[1].drop(columns="item").assign(n_negatives=9)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from .._validate import as_written
 from ..protocol import Protocol
-from .columns import (
+from ._columns import (
     INPUT,
     Key,
     Place,
@@ -32,8 +32,8 @@ from .columns import (
     understood,
     whole,
 )
+from ._sources import WHOLE, Table, files, has_engine, is_dask, loaded, opened_dask
 from .compact import COLUMNS, Builder, Log
-from .sources import WHOLE, Table, files, has_engine, is_dask, loaded, opened_dask
 
 #: What files of exact ranks have besides.
 _EXACT = ("n_candidates", "n_relevant", "n_better", "n_tied", "user")

@@ -29,12 +29,12 @@ from .._sharded import Job, Parts, Score, fingerprint, ranked
 from .._validate import IntArray, as_written, real_scores, shortened
 from ..ranking import _as_csr
 from ..results import Ranks
-from .columns import labelled, listed, need, whole_numbers
+from ._columns import labelled, listed, need, whole_numbers
+from ._sources import loaded, need_pyarrow
 from .files import replacing
 from .links import link_prediction as link_prediction
 from .links import pykeen as pykeen
 from .links import pykeen_metrics as pykeen_metrics
-from .sources import loaded, need_pyarrow
 
 Duplicates = Literal["refuse", "keep", "collapse"]
 Among = Literal["all", "irrelevant"]

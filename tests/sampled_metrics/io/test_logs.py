@@ -18,7 +18,7 @@ from scipy import stats
 from sampled_book import bundled_log
 from sampled_book.bundled_log import BUNDLED_SEED, simulate
 from sampled_book.datasets import bundled_ranks
-from sampled_metrics.io import logs, sources
+from sampled_metrics.io import _sources, logs
 from sampled_metrics.io.compact import COLUMNS, Log
 from sampled_metrics.io.logs import BUNDLED_NEGATIVES, read_log
 from sampled_metrics.io.readers import from_scores
@@ -563,7 +563,7 @@ PARTS = {
 @pytest.mark.parametrize("case", PARTS)
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
 def test_a_file_is_read_or_refused_as_a_frame(tmp_path, monkeypatch, case, suffix):
-    monkeypatch.setattr(sources, "_ROWS", 5)
+    monkeypatch.setattr(_sources, "_ROWS", 5)
     table, path = PARTS[case], tmp_path / f"log.{suffix}"
     if suffix == "parquet":
         pytest.importorskip("pyarrow")
@@ -590,7 +590,7 @@ def test_a_file_is_read_or_refused_as_a_frame(tmp_path, monkeypatch, case, suffi
 
 def test_a_log_that_cannot_be_sorted_is_refused_in_a_sentence(tmp_path, monkeypatch):
     small = {"memory_limit": "20MB", "max_temp_directory_size": "0KB"}
-    monkeypatch.setattr(sources, "_SETTINGS", sources._SETTINGS | small)
+    monkeypatch.setattr(_sources, "_SETTINGS", _sources._SETTINGS | small)
     users = np.random.default_rng(1).permutation(np.repeat(np.arange(300_000), 4))
     table = pd.DataFrame({"user": users, "item": np.arange(users.size)})
     table["rank"] = table.groupby("user").cumcount() + 1
@@ -613,7 +613,7 @@ def test_a_log_that_cannot_be_sorted_is_refused_in_a_sentence(tmp_path, monkeypa
 def test_a_damaged_file_is_refused_in_a_sentence(tmp_path, monkeypatch, damage):
     path = tmp_path / "log.csv"
     path.write_bytes(damage(PLAIN.replace("b, c", "b").to_csv(index=False).encode()))
-    monkeypatch.setattr(sources, "_ROWS", 5)
+    monkeypatch.setattr(_sources, "_ROWS", 5)
     refusal = attempt(path, **SIZES)[1]
     assert str(path) in refusal
     assert "\n" not in refusal
@@ -680,7 +680,7 @@ def partitioned(folder, table, suffix):
 def test_a_folder_a_pattern_and_a_list_are_one_log(tmp_path, monkeypatch, suffix):
     if suffix == "parquet":
         pytest.importorskip("pyarrow")
-    monkeypatch.setattr(sources, "_ROWS", 2)
+    monkeypatch.setattr(_sources, "_ROWS", 2)
     table = PLAIN.assign(recommender=np.repeat(["a", "b"], 6), rank=[*range(1, 10), 3, 2, 1])
     folder = partitioned(tmp_path / "log", table, suffix)
     expected = read_log(table, **SIZES)
@@ -753,7 +753,7 @@ DASK = {
 @pytest.mark.parametrize("rows_at_once", [2, 100])
 def test_a_frame_of_dask_is_read_as_one_of_pandas(monkeypatch, case, rows_at_once):
     dask = pytest.importorskip("dask.dataframe")  # the lowest versions have none
-    monkeypatch.setattr(sources, "_ROWS", rows_at_once)
+    monkeypatch.setattr(_sources, "_ROWS", rows_at_once)
     table = DASK[case].reset_index(drop=True)
     expected, refusal = attempt(table, n_items=50, n_negatives=9)
     found, again = attempt(dask.from_pandas(table, npartitions=5), n_items=50, n_negatives=9)

@@ -27,7 +27,7 @@ from urllib.parse import unquote
 import pandas as pd
 
 from .._validate import as_written, shortened
-from .columns import Place, listed, meaning
+from ._columns import Place, listed, meaning
 
 #: Types of DuckDB that are whole numbers.
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
