@@ -141,7 +141,7 @@ class Table:
         table._rows, table._paths = " UNION ALL ".join(queries), paths
         table._parts = list(parts)
         if any(part.reader.startswith("read_csv") for part in parts):
-            connection.execute(f"CREATE TEMP TABLE log AS {table._rows}", paths)
+            connection.execute(f"CREATE TABLE log AS {table._rows}", paths)
             table._rows, table._paths = "SELECT * FROM log", []
         return table
 
@@ -151,7 +151,7 @@ class Table:
 
     def keep(self, name: str, sql: str) -> None:
         """Make a table of the rows of a query."""
-        made = f"CREATE TEMP TABLE {name} AS WITH log AS ({self._rows}) {sql}"
+        made = f"CREATE TABLE {name} AS WITH log AS ({self._rows}) {sql}"
         self.connection.execute(made, self._paths)
 
     def chunks(self, sql: str, given: Sequence[Any] = ()) -> Iterator[pd.DataFrame]:
@@ -208,7 +208,9 @@ def _duckdb(name: str) -> Iterator[Any]:
     """A connection to an engine of its own, which is gone with its files in the end."""
     duckdb = _import_duckdb()
     with tempfile.TemporaryDirectory() as folder:
-        connection = duckdb.connect(":memory:", config={**_SETTINGS, "temp_directory": folder})
+        connection = duckdb.connect(
+            f"{folder}/rows", config={**_SETTINGS, "temp_directory": folder}
+        )
         try:
             yield connection
         except duckdb.OutOfMemoryException as problem:
@@ -351,7 +353,7 @@ def _first(problem: BaseException) -> str:
 def opened_dask(frame: Any) -> Iterator[Table]:
     """The table that a data frame of Dask is, of which a partition is in memory at a time."""
     with _duckdb("the log") as connection:
-        made = "CREATE TEMP TABLE log AS"
+        made = "CREATE TABLE log AS"
         for number in range(frame.npartitions):
             part = frame.partitions[number].compute()
             part = part.set_axis([f"c{at}" for at in range(part.shape[1])], axis=1)
