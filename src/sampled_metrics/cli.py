@@ -487,18 +487,21 @@ def _log(arguments: argparse.Namespace) -> Log:
     from .io.logs import read_log
 
     sizes = {"n_items": arguments.n_items, "n_negatives": arguments.n_negatives}
-    replacement = arguments.replacement
+    said = {
+        "replacement": arguments.replacement,
+        "shared_negatives": arguments.shared_negatives or None,
+    }
     if arguments.command != "plan":
-        return read_log(arguments.log, **sizes, replacement=replacement)
+        return read_log(arguments.log, **sizes, **said)
     # A plan may be for another catalogue than that of the log, if the log has its own.
     sizes["n_items"] = None
     try:
-        return read_log(arguments.log, **sizes, replacement=replacement)
+        return read_log(arguments.log, **sizes, **said)
     except ValueError as problem:
         if arguments.n_items is None or not str(problem).startswith("n_items is needed"):
             raise
     sizes["n_items"] = arguments.n_items
-    return read_log(arguments.log, **sizes, replacement=replacement)
+    return read_log(arguments.log, **sizes, **said)
 
 
 def _facts(log: Log, arguments: argparse.Namespace) -> dict[str, object]:
@@ -657,6 +660,11 @@ def _add_estimation(*parsers: argparse.ArgumentParser) -> None:
             "--replacement", action=argparse.BooleanOptionalAction,
             help="whether one user's negatives may repeat; --no-replacement also where duplicates "
             "were removed; needed unless LOG says it, as bundled and exact ranks do",
+        )  # fmt: skip
+        parser.add_argument(
+            "--shared-negatives", action="store_true",
+            help="users share their negatives, such as one list for all: no range or verdict is "
+            "proved then",
         )  # fmt: skip
         parser.add_argument(
             "--confidence", type=_number, default=0.95, metavar="P",

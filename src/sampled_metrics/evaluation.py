@@ -161,9 +161,10 @@ def estimate(
         log's own users, whatever their ranks are. Under an assumption it may miss that average more
         often: the ranks of a log's own users need not decrease even if those of their population
         do. Users may have different n_items, ties, several relevant items and several instances.
-        The rows of one user may depend on each other in any way. If all users share one sample of
-        negatives, nothing is promised. :func:`~sampled_metrics.identification.interval` has the
-        theorem and its proof.
+        The rows of one user may depend on each other in any way. Users who share a sample of
+        negatives are refused, where the log is known to have such (`shared_negatives` of
+        :func:`~sampled_metrics.io.logs.read_log`).
+        :func:`~sampled_metrics.identification.interval` has the theorem and its proof.
 
         With `estimators`, one row for each of them, with the columns recommender, metric,
         estimator, value, standard_error, low, high and users: low and high are Student's interval
@@ -210,6 +211,8 @@ def estimate(
     5           Z        auc  0.7481 ± 0.0033
     """
     log = _read(log, replacement)
+    if identification and estimators is None:
+        _independent(log, "identification=False leaves the ranges out")
     if log.weighted:
         from . import weighting
 
@@ -445,6 +448,7 @@ def compare(
     ({('A', 'B'): 'A beats B'}, {('A', 'B'): 'unknown'})
     """
     log = _read(log, replacement)
+    _independent(log, "estimate with identification=False says what was reported")
     (of,), level = _metrics([metric]), _confidence(confidence)
     if log.weighted:
         from . import weighting
@@ -518,6 +522,17 @@ def compare(
     settings["assumed"] = _said(None if unbiased else assumed)
     settings["warrant"] = _promises.PROVED
     return Comparison(table, settings, tuple(dict.fromkeys(notes)))
+
+
+def _independent(log: Log, instead: str) -> None:
+    """Refuse users who share a sample of negatives: their sampled ranks are not independent."""
+    kinds = log.kinds
+    sampled = kinds["n_negatives"] < kinds["n_items"] - kinds["n_relevant"]
+    if log.shared_negatives and sampled.any():
+        raise ValueError(
+            "shared_negatives must be False for a range or a verdict, whose proof needs negatives "
+            f"of its own for each user, got True: {instead}"
+        )
 
 
 def _refuse(log: Log, **options: object) -> None:

@@ -16,6 +16,7 @@ from sampled_metrics.evaluation import ESTIMATORS, FITTED, UNKNOWN
 from sampled_metrics.identification import Shape
 from sampled_metrics.io import _sources, compact
 from sampled_metrics.io.logs import read_log
+from sampled_metrics.io.readers import from_scores
 from sampled_metrics.numerics import betting
 from sampled_metrics.ranking import RankIntervals
 
@@ -1406,3 +1407,41 @@ def test_files_say_what_frames_say(tmp_path, monkeypatch, users, pairs):
                 compare(each, of)
             said.append(str(problem.value))
         assert said[0].split(", such as")[0] == said[1].split(", such as")[0]
+
+
+def test_users_who_share_their_negatives_get_no_range() -> None:
+    rows = pd.DataFrame({"user": range(60), "rank": [1, 3, 9] * 20})
+    said = {"n_items": 100, "n_negatives": 20, "replacement": False}
+    log = read_log(rows, **said, shared_negatives=True)
+    with pytest.raises(ValueError, match="shared_negatives must be False for a range"):
+        estimate(log, ["recall@10"])
+    both = pd.concat([rows.assign(recommender=name) for name in "AB"])
+    with pytest.raises(ValueError, match="shared_negatives must be False for a range"):
+        compare(read_log(both, **said, shared_negatives=True), "recall@10")
+    found = estimate(log, ["recall@10"], identification=False)
+    assert found["reported"].tolist() == [1.0]
+    assert estimate(log, ["recall@10"], estimators=["naive"])["value"].tolist() == [1.0]
+    # Who ranks all items draws nothing.
+    whole = read_log(rows, n_items=21, n_negatives=20, replacement=False, shared_negatives=True)
+    assert estimate(whole, ["recall@10"])["warrant"].tolist() == ["proved"]
+    with pytest.raises(ValueError, match="shared_negatives must be True or False, got 'no'"):
+        read_log(rows, **said, shared_negatives="no")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_table_of_candidates_shows_whether_users_share_negatives(shared: bool) -> None:
+    rng, parts = np.random.default_rng(1), []
+    one = rng.choice(np.arange(40, 400), 30, replace=False)
+    for user in range(40):
+        negatives = one if shared else rng.choice(np.arange(40, 400), 30, replace=False)
+        items = np.append(rng.permutation(negatives), user)
+        scores = {"user": user, "item": items, "score": rng.normal(size=31)}
+        parts.append(pd.DataFrame(scores).assign(relevant=items == user))
+    log = read_log(from_scores(pd.concat(parts)), n_items=400)
+    assert log.shared_negatives is shared
+    if shared:
+        with pytest.raises(ValueError, match="shared_negatives"):
+            estimate(log, ["ndcg@10"])
+        assert not read_log(
+            from_scores(pd.concat(parts)), n_items=400, shared_negatives=False
+        ).shared_negatives

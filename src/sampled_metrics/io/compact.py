@@ -118,6 +118,8 @@ class Log:
         Whether one of `users` has its own rows with each recommender; else each row has its own.
     protocol : Protocol or None
         How negatives were drawn, where that was not alike and `read_log` was told so.
+    shared_negatives : bool
+        Whether users share their negatives, so that their sampled ranks are not independent.
 
     Examples
     --------
@@ -138,6 +140,7 @@ class Log:
     weights: FloatArray | None = None
     paired: bool = True
     protocol: Protocol | None = None
+    shared_negatives: bool = False
 
     @property
     def weighted(self) -> bool:

@@ -60,6 +60,7 @@ def read_log(
     n_negatives: int | None = None,
     replacement: bool | None = None,
     protocol: Protocol | None = None,
+    shared_negatives: bool | None = None,
 ) -> Log:
     """Read and check the log of a sampled evaluation.
 
@@ -109,6 +110,12 @@ def read_log(
         held-out item, and all have the same candidates but for that one; of the weights the order
         does not matter. Items that are left out for a user leave the others larger shares of the
         draws, which is not in what is possible.
+    shared_negatives : bool, optional
+        Whether users share their negatives, such as one list for all users. Then their sampled
+        ranks are not independent, and no range or verdict is proved: `estimate` and `compare`
+        refuse them. False if omitted, except for a table from
+        :func:`~sampled_metrics.io.readers.from_scores` in which most users have the same negatives
+        as another user. :func:`~sampled_metrics.auditing.audit` tells it from the negatives.
 
     Returns
     -------
@@ -155,12 +162,25 @@ def read_log(
     >>> read_log(rows, n_items=50, n_negatives=9, replacement=True)
     Log(recommenders=2, users=4, rows=8, n_items=50, n_negatives=9, replacement=True)
     """
+    for name, given in (("replacement", replacement), ("shared_negatives", shared_negatives)):
+        if not isinstance(given, (bool, np.bool_, type(None))):
+            raise ValueError(f"{name} must be True or False, got {as_written(given)}")
     if protocol is not None:
-        return _by_protocol(source, protocol, (n_items, n_negatives, replacement))
-    if isinstance(source, str) and source == "bundled":
-        return _bundled(n_items, n_negatives, replacement)
-    if not isinstance(replacement, (bool, np.bool_, type(None))):
-        raise ValueError(f"replacement must be True or False, got {as_written(replacement)}")
+        log = _by_protocol(source, protocol, (n_items, n_negatives, replacement))
+    elif isinstance(source, str) and source == "bundled":
+        log = _bundled(n_items, n_negatives, replacement)
+    else:
+        log = _of_source(source, n_items, n_negatives, replacement)
+    if shared_negatives is None:  # a reader may have seen it
+        shared_negatives = getattr(source, "attrs", {}).get("shared_negatives", False)
+    log.shared_negatives = bool(shared_negatives)
+    return log
+
+
+def _of_source(
+    source: Any, n_items: int | None, n_negatives: int | None, replacement: bool | None
+) -> Log:
+    """The log in files or a data frame."""
     sizes = {"n_items": (n_items, 2), "n_negatives": (n_negatives, 1)}
     found = files(source)
     if found is None and not (is_dask(source) and has_engine()):

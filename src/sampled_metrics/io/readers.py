@@ -65,7 +65,8 @@ def from_scores(rows: pd.DataFrame, *, duplicates: Duplicates = "refuse") -> pd.
         n_negatives, a row for each relevant item; n_negatives is the user's number of negatives,
         distinct ones after "collapse". Users without a relevant item are left out. The size of
         the catalogue is not in a table of candidates: give it to `read_log`. Candidates are
-        distinct but after "keep": `read_log` finds that in ``attrs["replacement"]``, which a CSV
+        distinct but after "keep": `read_log` finds that in ``attrs["replacement"]``, and in
+        ``attrs["shared_negatives"]`` whether most users have a list of another user, which a CSV
         file does not hold.
 
     Raises
@@ -98,7 +99,7 @@ def from_scores(rows: pd.DataFrame, *, duplicates: Duplicates = "refuse") -> pd.
         _refuse_twice(table, _KEY, "the table", ": say whether to keep or collapse duplicates")
     found = _counts(table, "the table")
     if duplicates == "keep":
-        found.attrs.clear()
+        del found.attrs["replacement"]
     return found
 
 
@@ -608,6 +609,12 @@ def _counts(table: pd.DataFrame, source: str) -> pd.DataFrame:
     keys = {key: np.asarray(table[key].array[order[own]]) for key in _KEY}
     found = pd.DataFrame(keys | counts)
     found.attrs["replacement"] = False  # what is drawn twice stands twice, see `from_scores`
+    # One number for each list of negatives: a sum of hashes does not depend on their order.
+    hashes = pd.util.hash_array(table["item"].cat.codes.to_numpy()[order].astype(np.int64))
+    lists = np.add.reduceat(np.where(negative, hashes, 0), first)
+    recommender = table["recommender"].cat.codes.to_numpy()[order][first]
+    again = pd.DataFrame({"recommender": recommender, "list": lists}).duplicated(keep=False)
+    found.attrs["shared_negatives"] = bool(again.mean() > 0.5)
     return found
 
 
