@@ -39,6 +39,8 @@ from .numerics.distributions import law
 from .protocol import Protocol, steps, thinned
 from .results import Comparison, Estimates
 
+#: If so many users with fewer negatives than others should be above all of them, some are.
+_STOPPED = 10.0
 #: The corrections that are fitted to the log itself.
 FITTED = ("bias-variance, fitted prior", "maximum entropy", "maximum likelihood")
 #: All corrections, by the names that the tables print.
@@ -525,13 +527,30 @@ def compare(
 
 
 def _independent(log: Log, instead: str) -> None:
-    """Refuse users who share a sample of negatives: their sampled ranks are not independent."""
+    """Refuse samples that the proof of ranges and verdicts does not hold for.
+
+    Those are samples that users share, and samples that were made larger because of what they
+    showed. The second are recognised by doubled numbers of negatives: only users with the largest
+    have no negative above their item.
+    """
     kinds = log.kinds
     sampled = kinds["n_negatives"] < kinds["n_items"] - kinds["n_relevant"]
     if log.shared_negatives and sampled.any():
         raise ValueError(
             "shared_negatives must be False for a range or a verdict, whose proof needs negatives "
             f"of its own for each user, got True: {instead}"
+        )
+    numbers = np.unique(kinds["n_negatives"])
+    stopped = kinds["n_negatives"] < numbers[-1]
+    # Even of a random order so many users would have none above their item.
+    many = float((log.kind_counts.sum(axis=0) / (kinds["n_negatives"] + 1.0))[stopped].sum())
+    doubled = numbers.size > 1 and (np.diff(numbers[:-1]) == numbers[:-2]).all()
+    doubled &= numbers[-1] <= 2 * numbers[:-1].max(initial=0)
+    if doubled and many >= _STOPPED and (kinds["n_better"][stopped] > 0).all():
+        raise ValueError(
+            "n_negatives must not depend on n_better for a range or a verdict, and here no user "
+            f"with fewer than {numbers[-1]:,} negatives has an item above all of them, as if "
+            f"samples were doubled until one was above: {instead}"
         )
 
 

@@ -1,6 +1,7 @@
 """Estimates and verdicts from a log: by hand, by enumeration, and over simulated logs."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations, pairwise, permutations
 from math import sqrt
 
@@ -12,6 +13,7 @@ from scipy import stats
 from sampled_book.bundled_log import simulate
 from sampled_book.datasets import bundled_ranks
 from sampled_metrics import Protocol, _ranges, estimators, evaluation, identification, metric
+from sampled_metrics.designs import Adaptive
 from sampled_metrics.evaluation import ESTIMATORS, FITTED, UNKNOWN
 from sampled_metrics.identification import Shape
 from sampled_metrics.io import _sources, compact
@@ -1445,3 +1447,24 @@ def test_a_table_of_candidates_shows_whether_users_share_negatives(shared: bool)
         assert not read_log(
             from_scores(pd.concat(parts)), n_items=400, shared_negatives=False
         ).shared_negatives
+
+
+def test_samples_that_were_doubled_while_the_item_was_first_get_no_range() -> None:
+    ranks = np.minimum(np.random.default_rng(2).geometric(0.01, size=400), 500)
+    drawn, above = Adaptive(n_items=500, first=10, most=160).draw(ranks, 3)
+    rows = pd.DataFrame({"user": np.arange(400), "n_better": above, "n_tied": 0})
+    log = read_log(rows.assign(n_negatives=drawn), n_items=500, replacement=True)
+    with pytest.raises(ValueError, match="n_negatives must not depend on n_better"):
+        estimate(log, ["recall@10"])
+    assert len(estimate(log, ["recall@10"], identification=False)) == 1
+    # Numbers that were chosen beforehand leave some items above all of the fewest negatives.
+    protocol = Protocol(500, 10)
+    fixed = np.random.default_rng(4).choice([10, 20, 40, 80, 160], size=400)
+    above = np.array(
+        [
+            replace(protocol, n_negatives=int(m)).draw(r, 5 + i) - 1
+            for i, (m, r) in enumerate(zip(fixed, ranks, strict=True))
+        ]
+    )
+    rows = rows.assign(n_better=above, n_negatives=fixed)
+    assert len(estimate(read_log(rows, n_items=500, replacement=True), ["recall@10"])) == 1
