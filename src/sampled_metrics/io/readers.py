@@ -760,7 +760,8 @@ def _lines(path: str | Path, names: list[str]) -> pd.DataFrame:
     except (OSError, ValueError) as problem:  # ValueError: not UTF-8
         reason = getattr(problem, "strerror", None) or "it is not text in UTF-8"
         raise ValueError(f"{_named(path)} cannot be read: {reason}") from None
-
+    if b"\0" in data:  # as in UTF-16; parsers end a field at it, or leave it out
+        raise ValueError(f"{_named(path)} cannot be read: it holds the character NUL")
     data = data.translate(bytes.maketrans(b"\v\f\r", b"   "))
     kept = [name for name in (*_KEY, "score", "rel") if name in names]
 
