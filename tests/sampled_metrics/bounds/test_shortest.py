@@ -40,7 +40,7 @@ def test_many_users_are_as_a_normal_shift() -> None:
     for apart in (0.5, 1.0, 2.0, 3.0):
         pair = as_law(0.4), as_law(0.4 + apart * np.sqrt(0.24 / 1e6))
         found = missed([pair], np.array([1e6]), 0.05)
-        assert found == pytest.approx(norm.cdf(norm.ppf(0.95) - apart), abs=3e-3)
+        assert found == pytest.approx(norm.cdf(norm.ppf(0.95) - apart), abs=5e-3)
 
 
 def test_parts_of_the_users_are_as_all_of_them() -> None:
@@ -59,7 +59,7 @@ def test_what_one_distribution_never_shows() -> None:
 def test_distributions_that_share_a_part_of_what_they_show() -> None:
     pair = np.array([0.5, 0.5, 0.0]), np.array([0.5, 0.0, 0.5])
     assert missed([pair], np.array([100.0]), 0.05) == pytest.approx(0.0, abs=1e-12)
-    assert missed([pair], np.array([1.0]), 0.05) == pytest.approx(0.475, abs=0.026)
+    assert missed([pair], np.array([1.0]), 0.05) == pytest.approx(0.45, abs=1e-3)
 
 
 def test_lattices_are_not_larger_than_they_may_be() -> None:
