@@ -56,8 +56,8 @@ test-rounding: $(VENV)/test.installed
 	$(RUN) -m tests.rounding.loop $(ARGS)
 
 # Where versions matter, without what conftest.py says to run once.
-LOWEST := $(patsubst %,tests/sampled_metrics/%.py,io/test_logs io/test_readers test_evaluation \
-	test_ranking test_metrics test_estimators test_identification test_auditing \
+LOWEST := $(patsubst %,tests/sampled_metrics/%.py,log/test_logs readers/test_readers test_evaluation \
+	ranking/test_exact test_metrics test_estimators bounds/test_identification test_auditing \
 	numerics/test_betting) src/sampled_metrics
 test-lowest: .venv-lowest/lowest.installed
 	.venv-lowest/bin/python -m pytest $(LOWEST) -m 'not once' --hypothesis-profile=some $(ARGS)

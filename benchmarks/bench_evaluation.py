@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from sampled_metrics.evaluation import estimate
-from sampled_metrics.io.logs import read_log
+from sampled_metrics.log.read import read_log
 
 RECOMMENDERS, USERS, NEGATIVES = 10, 100_000, 100
 

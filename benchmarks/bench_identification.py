@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 from scipy.optimize import linprog, minimize
 
-from sampled_metrics import Protocol, identification, metric
+from sampled_metrics import Protocol, metric
+from sampled_metrics.bounds import identification
 
 NDCG = metric("ndcg@10")
 
@@ -76,7 +77,7 @@ def test_interval(measure: Callable[..., None], n: int, m: int, way: str) -> Non
     calls: dict[str, Callable[[], object]] = {
         "ours": lambda: identification.interval(counts, protocol, NDCG),
         "ours, decreasing": lambda: identification.interval(
-            counts, protocol, NDCG, shape=identification.Shape()
+            counts, protocol, NDCG, assumption=identification.Assumption()
         ),
         "HiGHS, bands": lambda: by_bands(counts, protocol),
         "SLSQP": lambda: by_slsqp(counts, protocol),

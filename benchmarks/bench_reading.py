@@ -11,8 +11,8 @@ import pytest
 from tests.trec import written
 
 from bench_evaluation import by_pandas
-from sampled_metrics.io import readers
-from sampled_metrics.io.logs import read_log
+from sampled_metrics import readers
+from sampled_metrics.log.read import read_log
 
 RECOMMENDERS, USERS, NEGATIVES = 20, 100_000, 100
 

@@ -60,7 +60,7 @@ def make(folder: Path, n_users: int, n_items: int) -> None:
 
 def choose(compiled: bool) -> None:
     """Let this process count by the compiled pass, which is loaded here, or never."""
-    from sampled_metrics import _compiled
+    from sampled_metrics.ranking import kernels as _compiled
 
     _compiled.WORTH = 0 if compiled else 2**62
     if compiled and _compiled.compiled(np.dtype(np.float32), 0) is None:
@@ -70,7 +70,7 @@ def choose(compiled: bool) -> None:
 def ours(
     users: Any, items: Any, test: Any, train: Any, compiled: bool, masked: bool
 ) -> Callable[[], object]:
-    from sampled_metrics.ranking import exact_ranks_from_factors
+    from sampled_metrics.ranking.exact import exact_ranks_from_factors
 
     choose(compiled)
     train = train if masked else None
@@ -262,7 +262,7 @@ def workers(folder: Path, count: int, compiled: bool) -> tuple[float, float]:
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
-        client.run(__import__, "sampled_metrics._sharded")
+        client.run(__import__, "sampled_metrics.ranking.cluster")
         client.run(choose, compiled)
         before = client.run(time.process_time)
         sm.rank(*files, cluster=client)

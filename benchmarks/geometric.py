@@ -20,10 +20,11 @@ import pandas as pd
 
 from sampled_book import benchmark
 from sampled_metrics import Protocol, metric
-from sampled_metrics.identification import IncompatibleError, Shape, interval
+from sampled_metrics.bounds.assumption import Assumption
+from sampled_metrics.bounds.identification import IncompatibleError, interval
 from sampled_metrics.numerics.mixtures import likeliest
 
-SHAPES = {"decreasing": Shape(), "geometric": Shape(geometric=True)}
+SHAPES = {"decreasing": Assumption(), "geometric": Assumption(geometric=True)}
 METRICS = ("recall@10", "ndcg@10")
 WIDER = 1.15  # of bins of exact ranks
 RATES = 60
@@ -79,16 +80,16 @@ def judged(data: str, m: int, draws: int) -> pd.DataFrame:
         above = np.rint((n - 1) / np.maximum(each.n_candidates - 1, 1) * above).astype(int)
         protocol = Protocol(n, m)
         counts = np.bincount(protocol.draw(above + 1, rng) - 1, minlength=m + 1)
-        bins = head_bins(min(int(Shape().head * n / m), n))
+        bins = head_bins(min(int(Assumption().head * n / m), n))
         users = np.histogram(above, bins)[0]
         users[-1] -= int((above == bins[-1]).sum())  # which a histogram's last bin holds, too
-        for shape, assumed in SHAPES.items():
-            row = {"data": data, "m": m, "recommender": name, "shape": shape}
-            row["exact"] = p_value(users, shape, bins, draws, rng) <= 0.05
+        for assumption, assumed in SHAPES.items():
+            row = {"data": data, "m": m, "recommender": name, "shape": assumption}
+            row["exact"] = p_value(users, assumption, bins, draws, rng) <= 0.05
             for of in METRICS:
                 row[of] = float(metric(of)(above + 1, n).mean())
                 try:
-                    found = interval(counts, protocol, of, shape=assumed)
+                    found = interval(counts, protocol, of, assumption=assumed)
                     row[f"{of} low"], row[f"{of} high"] = found.low, found.high
                 except IncompatibleError:
                     row["refused"] = True
@@ -123,7 +124,9 @@ def main() -> None:
     given = parser.parse_args()
     for m in given.negatives:
         table = pd.concat([judged(data, m, given.draws) for data in given.data])
-        shown = {shape: told(group) for shape, group in table.groupby("shape", sort=False)}
+        shown = {
+            assumption: told(group) for assumption, group in table.groupby("shape", sort=False)
+        }
         print(f"{m} negatives\n{pd.DataFrame(shown).to_string()}\n", flush=True)
 
 

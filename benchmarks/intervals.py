@@ -36,7 +36,8 @@ from scipy.stats import binom
 
 from sampled_book import benchmark
 from sampled_metrics import Protocol, compare, metric, read_log
-from sampled_metrics.identification import IncompatibleError, Shape, interval
+from sampled_metrics.bounds.assumption import Assumption
+from sampled_metrics.bounds.identification import IncompatibleError, interval
 
 CONFIDENCE = 0.95
 METRICS = ("recall@1", "recall@10", "ndcg@5", "ndcg@10", "ap", "rr")
@@ -77,7 +78,7 @@ class Case:
     Attributes
     ----------
     assumption : dict, optional
-        Arguments of `Shape`; nothing is assumed if None.
+        Arguments of `Assumption`; nothing is assumed if None.
     fixed : bool
         Whether the true ranks are the same in every log.
     overlap : {"nested", "apart", "none"}
@@ -95,8 +96,8 @@ class Case:
     overlap: str = "none"
 
     @property
-    def shape(self) -> Shape | None:
-        return None if self.assumption is None else Shape(**self.assumption)
+    def shape(self) -> Assumption | None:
+        return None if self.assumption is None else Assumption(**self.assumption)
 
     @property
     def assumed(self) -> str:
@@ -189,7 +190,7 @@ def interval_results(case: Case, draws: int, rng: np.random.Generator) -> pd.Dat
     protocols = [Protocol(g.n_items, case.m, replacement=case.replacement) for g in case.groups]
     for counts in drawn_counts(case, draws, rng):
         try:
-            found = interval(counts, protocols, case.metric, CONFIDENCE, shape=case.shape)
+            found = interval(counts, protocols, case.metric, CONFIDENCE, assumption=case.shape)
             rows.append((found.low, found.high))
         except IncompatibleError:
             rows.append((np.nan, np.nan))
@@ -214,7 +215,8 @@ def comparison_results(
     for frame in drawn_pairs(case, draws, rng):
         log = read_log(frame, n_negatives=case.m, replacement=case.replacement)
         try:
-            found = compare(log, case.metric, shape=case.shape, confidence=confidence).frame.iloc[0]
+            compared = compare(log, case.metric, assumption=case.shape, confidence=confidence)
+            found = compared.frame.iloc[0]
         except IncompatibleError:
             rows.append((np.nan, np.nan, False, True, True))
             continue
@@ -524,7 +526,7 @@ def random_ranks_of_shape(rng: np.random.Generator, m: int, steepness: float) ->
     place, last = str(rng.choice(["next", "last", "random"])), rng.random()
 
     def made(n: int) -> tuple[np.ndarray, np.ndarray]:
-        head = min(int(Shape().head * n / m), n)
+        head = min(int(Assumption().head * n / m), n)
         if head < 2:  # nothing is assumed
             return spread(n, np.ones(1))
         if np.isfinite(steepness):  # even within each doubling
@@ -551,7 +553,7 @@ def random_ranks_of_shape(rng: np.random.Generator, m: int, steepness: float) ->
 def moved_deep(found: tuple[np.ndarray, np.ndarray], n: int, m: int, share: float) -> Any:
     """Some users moved as deep as every assumption allows: the last rank, or all of the list."""
     ranks, shares = found
-    head = min(int(Shape().head * n / m), n)
+    head = min(int(Assumption().head * n / m), n)
     deep = np.arange(1, n + 1) if head == n else np.array([n])
     return np.append(ranks, deep), np.append((1.0 - share) * shares, share / deep.size + 0 * deep)
 

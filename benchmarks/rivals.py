@@ -40,13 +40,14 @@ from sampled_book import benchmark
 from sampled_book.datasets import bundled_ranks
 from sampled_metrics import Protocol, metric
 from sampled_metrics.bounds import bets
+from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.bounds.generators import generators, hats
-from sampled_metrics.identification import IncompatibleError, Shape, interval
+from sampled_metrics.bounds.identification import IncompatibleError, interval
 from sampled_metrics.numerics.distributions import law
 from sampled_metrics.numerics.mixtures import likeliest
 
 M, METRICS = 100, ("recall@10", "ndcg@10")
-ASSUMPTIONS: dict[str, Shape | None] = {"none": None, "decreasing": Shape()}
+ASSUMPTIONS: dict[str, Assumption | None] = {"none": None, "decreasing": Assumption()}
 REAL = (("ml-100k", "EASE"), ("lastfm", "Item cosine"), ("beauty", "ALS"))
 #: How often AMARI.s pilot band may miss, and the distances that are tried, times root users.
 PILOT, DISTANCES = 0.01, np.arange(0.2, 6.7, 1.0)
@@ -101,9 +102,9 @@ def populations() -> list[Population]:
 class Class:
     """Generators of an assumption: distributions of the sampled rank, (k, M + 1), and metrics."""
 
-    def __init__(self, n: int, of: str, shape: Shape | None) -> None:
-        self.n, self.name, self.shape = n, of, shape
-        top = 0 if shape is None else int(min(shape.head * n / M, n))
+    def __init__(self, n: int, of: str, assumption: Assumption | None) -> None:
+        self.n, self.name, self.shape = n, of, assumption
+        top = 0 if assumption is None else int(min(assumption.head * n / M, n))
         found = generators(n - 1, M, True, top)
         spread = found.last[found.first[found.first < found.spread]]
         single = found.last[found.first[found.first >= found.spread]]
@@ -118,7 +119,7 @@ class Class:
 def ours(counts: np.ndarray, of: Class) -> Ends | None:
     bets._built.cache_clear()  # as for the first log of its kind
     try:
-        found = interval(counts, Protocol(of.n, M), of.name, shape=of.shape)
+        found = interval(counts, Protocol(of.n, M), of.name, assumption=of.shape)
     except IncompatibleError:
         return None
     return found.low, found.high

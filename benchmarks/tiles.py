@@ -22,8 +22,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is importe
 
 import numpy as np
 
-from sampled_metrics import _compiled, ranking
-from sampled_metrics.ranking import exact_ranks_from_factors
+from sampled_metrics.ranking import exact as ranking
+from sampled_metrics.ranking import kernels as _compiled
+from sampled_metrics.ranking.exact import exact_ranks_from_factors
 
 #: Scores of a turn, about, and users at most.
 SCORES, MOST_USERS = 10**8, 10_240

@@ -25,10 +25,11 @@ import pandas as pd
 
 from sampled_book import benchmark
 from sampled_metrics import Protocol, metric
-from sampled_metrics.identification import IncompatibleError, Shape, interval, shortest
+from sampled_metrics.bounds.assumption import Assumption
+from sampled_metrics.bounds.identification import IncompatibleError, interval, shortest
 
 METRICS = ("recall@10", "ndcg@10")
-ASSUMPTIONS: dict[str, Shape | None] = {"none": None, "decreasing": Shape()}
+ASSUMPTIONS: dict[str, Assumption | None] = {"none": None, "decreasing": Assumption()}
 #: What tells the rows of a file apart.
 ROW = ["dataset", "recommender", "draw", "users", "n", "m", "metric", "assumption"]
 
@@ -45,13 +46,17 @@ def measured(data: str, m: int, draws: int, seed: int, bound: bool) -> pd.DataFr
             counts = np.bincount(rng.binomial(m, above / (n - 1)), minlength=m + 1)
             for of in METRICS:
                 exact = float(metric(of)(above + 1, n).mean())
-                for assumption, shape in ASSUMPTIONS.items():
+                for assumption, assumption in ASSUMPTIONS.items():
                     try:
-                        one = interval(counts, Protocol(n, m), of, shape=shape)
+                        one = interval(counts, Protocol(n, m), of, assumption=assumption)
                         ends = one.low, one.high
                     except IncompatibleError:
                         ends = np.nan, np.nan
-                    least = shortest(counts, Protocol(n, m), of, shape=shape) if bound else np.nan
+                    least = (
+                        shortest(counts, Protocol(n, m), of, assumption=assumption)
+                        if bound
+                        else np.nan
+                    )
                     row = data, name, draw, above.size, n, m, of, assumption, *ends, exact, least
                     rows.append(row)
     return pd.DataFrame(rows, columns=[*ROW, "low", "high", "exact", "shortest"])

@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 
 from sampled_book import datasets, figures
-from sampled_metrics.io.files import put
+from sampled_metrics._files import put
 
 ROOT = Path(__file__).resolve().parent.parent
 FIGURE = ROOT / "book/_static/fig-index.svg"

@@ -33,7 +33,7 @@ MODULES = [
     "sampled_book.misleading",
     "sampled_book.tables",
     "sampled_metrics.evaluation",
-    "sampled_metrics.identification",
+    "sampled_metrics.bounds.identification",
 ]
 
 

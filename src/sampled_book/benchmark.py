@@ -34,9 +34,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import svds
 
+from sampled_metrics._files import put
 from sampled_metrics._validate import IntArray, as_written
-from sampled_metrics.io.files import put
-from sampled_metrics.ranking import RankIntervals, exact_ranks
+from sampled_metrics.ranking.exact import RankIntervals, exact_ranks
 
 from . import datasets
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from sampled_metrics._files import put
 from sampled_metrics._validate import generator, integer
-from sampled_metrics.io.files import put
-from sampled_metrics.io.logs import BUNDLE, BUNDLED_NEGATIVES
-from sampled_metrics.ranking import RankIntervals
+from sampled_metrics.log.read import BUNDLE, BUNDLED_NEGATIVES
+from sampled_metrics.ranking.exact import RankIntervals
 
 BUNDLED_SEED = 20_200
 

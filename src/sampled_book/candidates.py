@@ -17,9 +17,9 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from sampled_metrics._files import put
 from sampled_metrics._validate import IntArray
 from sampled_metrics.auditing import audit
-from sampled_metrics.io.files import put
 from sampled_metrics.metrics import Metric, metric
 from sampled_metrics.planning import curve
 from sampled_metrics.protocol import Protocol

@@ -30,9 +30,9 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sampled_metrics._files import put
 from sampled_metrics._validate import IntArray, as_written, integers
-from sampled_metrics.io.files import put
-from sampled_metrics.ranking import RankIntervals
+from sampled_metrics.ranking.exact import RankIntervals
 
 FOLDER_VARIABLE = "SAMPLED_METRICS_DATA"
 #: Users of MovieLens 1M, from the first, whose times the facts of `bundled_counts` rest on.

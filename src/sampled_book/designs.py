@@ -19,10 +19,16 @@ import pandas as pd
 from scipy.sparse.linalg import svds
 
 from sampled_metrics import Protocol, estimators, metric, priors
+from sampled_metrics._files import put
 from sampled_metrics._validate import FloatArray, IntArray
-from sampled_metrics.designs import Adaptive, Correction, Stratified, bias_variance, maximum_entropy
-from sampled_metrics.io.files import put
-from sampled_metrics.ranking import RankIntervals
+from sampled_metrics.adaptive import (
+    Adaptive,
+    Correction,
+    Stratified,
+    bias_variance,
+    maximum_entropy,
+)
+from sampled_metrics.ranking.exact import RankIntervals
 
 from . import benchmark, datasets
 

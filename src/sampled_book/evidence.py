@@ -26,16 +26,16 @@ import pandas as pd
 from scipy.special import ndtr
 
 from sampled_metrics import _promises, estimators, evaluation, priors
+from sampled_metrics._files import put
 from sampled_metrics._validate import FloatArray, as_written
+from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.consistency import HANDFUL, users_behind
 from sampled_metrics.estimators import Estimator
-from sampled_metrics.identification import Shape
-from sampled_metrics.io.compact import Log
-from sampled_metrics.io.files import put
-from sampled_metrics.io.logs import read_log
+from sampled_metrics.log.compact import Log
+from sampled_metrics.log.read import read_log
 from sampled_metrics.metrics import metric
 from sampled_metrics.protocol import Protocol
-from sampled_metrics.ranking import RankIntervals
+from sampled_metrics.ranking.exact import RankIntervals
 
 from . import benchmark, protocols
 from .bundled_log import simulate
@@ -334,10 +334,10 @@ def shapes(ranks: Mapping[str, RankIntervals], n_negatives: int) -> pd.DataFrame
     -------
     DataFrame
         For each recommender: head, of how many first ranks the default
-        :class:`~sampled_metrics.identification.Shape` speaks; decreasing: whether no doubling among
-        them has more users a rank than the one before; rise: the largest excess of a doubling over
-        the one before in standard errors, 0 if there is none (2 or less is what chance may do);
-        and the steepest and gentlest of the ratios.
+        :class:`~sampled_metrics.bounds.assumption.Assumption` speaks; decreasing: whether no
+        doubling among them has more users a rank than the one before; rise: the largest excess of a
+        doubling over the one before in standard errors, 0 if there is none (2 or less is what
+        chance may do); and the steepest and gentlest of the ratios.
 
     Examples
     --------
@@ -348,7 +348,7 @@ def shapes(ranks: Mapping[str, RankIntervals], n_negatives: int) -> pd.DataFrame
     rows = []
     for name, table in falls(ranks).groupby("recommender", sort=False):
         items = float(ranks[str(name)].n_candidates.mean())
-        head = Shape().head * items / n_negatives
+        head = Assumption().head * items / n_negatives
         inside = table[table["first"] <= head]
         size = inside["first"].to_numpy(float)
         users, ratio = inside["users"].to_numpy(), inside["ratio"].to_numpy()[1:]
@@ -414,12 +414,12 @@ def drawn(
         stands = stands_on(row["assumption"])
         verdicts.append((a, b, gap, row["reported"], stands, row["steepness"], right))
     possible = []
-    for shape in (None, "decreasing"):
-        tell(f"possible, {shape}")
-        for row in evaluation.estimate(log, [of], shape=shape).frame.to_dict("records"):
+    for assumption in (None, "decreasing"):
+        tell(f"possible, {assumption}")
+        for row in evaluation.estimate(log, [of], assumption=assumption).frame.to_dict("records"):
             ends = row["possible_low"], row["possible_high"]
             possible.append(
-                (row["recommender"], shape or "nothing", truth[row["recommender"]], *ends)
+                (row["recommender"], assumption or "nothing", truth[row["recommender"]], *ends)
             )
     columns = ["first", "second", "exact", "reported", "assumption", "steepness", "right"]
     return (

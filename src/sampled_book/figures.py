@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
-from sampled_metrics.plots import ESTIMATORS, MARKS, STYLE, WIDTH, curves, intervals, marks
+from sampled_metrics.report.figures import ESTIMATORS, MARKS, STYLE, WIDTH, curves, intervals, marks
 
 __all__ = ["ESTIMATORS", "MARKS", "WIDTH", "curves", "intervals", "marks"]
 

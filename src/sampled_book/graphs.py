@@ -27,11 +27,11 @@ from numpy.typing import ArrayLike
 
 from sampled_metrics import evaluation
 from sampled_metrics._validate import FloatArray, IntArray, integer
-from sampled_metrics.io.compact import Log
-from sampled_metrics.io.links import pykeen
-from sampled_metrics.io.logs import read_log
+from sampled_metrics.log.compact import Log
+from sampled_metrics.log.read import read_log
 from sampled_metrics.metrics import metric as parsed
-from sampled_metrics.ranking import RankIntervals
+from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.readers.links import pykeen
 
 from . import benchmark, datasets, evidence
 

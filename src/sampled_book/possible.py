@@ -17,16 +17,15 @@ from scipy.special import logsumexp
 
 from sampled_metrics import Metric, Protocol, estimators, metric
 from sampled_metrics.bounds import bets
-from sampled_metrics.bounds.shortest import decidable
-from sampled_metrics.identification import (
+from sampled_metrics.bounds.assumption import Assumption, assumption_name
+from sampled_metrics.bounds.identification import (
     IncompatibleError,
     Interval,
-    Shape,
-    assumption_name,
     interval,
     need,
     shortest,
 )
+from sampled_metrics.bounds.shortest import decidable
 
 from . import figures
 from .tables import between
@@ -89,10 +88,10 @@ def draw_answer(
     """
     reported, n = estimators.naive(of, protocol).values, protocol.n_items
     bars: list[dict[str, Interval]] = [{}, {}]
-    for bar, shape in zip(bars, (None, Shape()), strict=True):
+    for bar, assumption in zip(bars, (None, Assumption()), strict=True):
         for name in counts:
             with suppress(IncompatibleError):
-                bar[name] = interval(counts[name], protocol, of, confidence, shape=shape)
+                bar[name] = interval(counts[name], protocol, of, confidence, assumption=assumption)
     lines = {
         name: {
             "reported": float(reported @ found / found.sum()),
@@ -119,13 +118,16 @@ def shape_table(
     for name in counts:
         cells = {
             "no assumption": found[name, of.label],
-            assumption_name(Shape()): shaped.get((name, of.label)),
+            assumption_name(Assumption()): shaped.get((name, of.label)),
         }
-        for shape in (Shape(geometric=True), *(Shape(steepness=steep) for steep in steepness)):
-            key = assumption_name(shape)
+        for assumption in (
+            Assumption(geometric=True),
+            *(Assumption(steepness=steep) for steep in steepness),
+        ):
+            key = assumption_name(assumption)
             cells[key] = None
             with suppress(IncompatibleError):
-                cells[key] = interval(counts[name], protocol, of, confidence, shape=shape)
+                cells[key] = interval(counts[name], protocol, of, confidence, assumption=assumption)
         rows[name] = {assumed: _range(ends) for assumed, ends in cells.items()}
     return pd.DataFrame(rows).T.reset_index(names="")
 
@@ -141,14 +143,14 @@ def shortest_table(
     """Widths in percentage points beside the least that any interval can have on average."""
     rows = []
     for name in counts:
-        for shape, ends in ((None, found), (Shape(), shaped)):
+        for assumption, ends in ((None, found), (Assumption(), shaped)):
             one = ends.get((name, of.label))
             if one is None:  # the log contradicts the assumption
                 continue
-            least = shortest(counts[name], protocol, of, confidence, shape=shape)
+            least = shortest(counts[name], protocol, of, confidence, assumption=assumption)
             cells = {"width": 100 * (one.high - one.low), "least": 100 * least}
             cells["ratio"] = cells["width"] / cells["least"]
-            rows.append({"": name, "assumption": assumption_name(shape), **cells})
+            rows.append({"": name, "assumption": assumption_name(assumption), **cells})
     return pd.DataFrame(rows)
 
 
@@ -176,13 +178,13 @@ def most_decided(
         better, worse = worse, better
     one, two = (np.bincount(each - 1, minlength=n_items) / users for each in (better, worse))
     found: dict[str, list[float]] = {}
-    for shape in (None, Shape()):
+    for assumption in (None, Assumption()):
         shares = []
         for m in sizes:
             kinds = np.array([[m, 1, 1, n_items]])
             parts = bets.partition(kinds, np.ones(1), of, protocol.replacement)
-            shares.append(100.0 * decidable(parts, shape, confidence, one, two, users))
-        found[assumption_name(shape)] = shares
+            shares.append(100.0 * decidable(parts, assumption, confidence, one, two, users))
+        found[assumption_name(assumption)] = shares
     return found
 
 
@@ -216,7 +218,7 @@ def intervals_table(
         {
             "": f"{key} {name}",
             "no assumption": _range(ends),
-            assumption_name(Shape()): _range(shaped.get((name, key))),
+            assumption_name(Assumption()): _range(shaped.get((name, key))),
             "exact": 100 * exact[name, key],
             **{column: 100 * values[name, key, column] for column in of},
         }
@@ -305,9 +307,14 @@ class Bet:
 
 
 def bets_against(
-    of: Metric, protocol: Protocol, users: int, confidence: float, sign: int, shape: Shape | None
+    of: Metric,
+    protocol: Protocol,
+    users: int,
+    confidence: float,
+    sign: int,
+    assumption: Assumption | None,
 ) -> Bet:
-    """The bets that :func:`~sampled_metrics.identification.interval` makes.
+    """The bets that :func:`~sampled_metrics.bounds.identification.interval` makes.
 
     Parameters
     ----------
@@ -318,22 +325,22 @@ def bets_against(
     confidence : float
     sign : int
         1 for bets that the metric is larger, which give the lower end; else -1.
-    shape : Shape, optional
+    assumption : Assumption, optional
 
     Examples
     --------
     The upper end is the value against which the average bet has won enough:
 
     >>> counts, protocol = np.array([60, 30, 10]), Protocol(50, 2)
-    >>> bet = bets_against(metric("recall@10"), protocol, 100, 0.95, -1, Shape())
-    >>> high = interval(counts, protocol, "recall@10", shape=Shape()).high
+    >>> bet = bets_against(metric("recall@10"), protocol, 100, 0.95, -1, Assumption())
+    >>> high = interval(counts, protocol, "recall@10", assumption=Assumption()).high
     >>> wealth = bet.wealth(np.repeat([0, 1, 2], counts), high)
     >>> bool(np.isclose(np.log(wealth[-1]), need(0.95)))
     True
     """
     kind = [[protocol.n_negatives, 1, 1, protocol.n_items]]
     parts = bets.partition(np.array(kind), np.array([float(users)]), of, protocol.replacement)
-    made = bets.build(parts, shape, need(confidence), users)
+    made = bets.build(parts, assumption, need(confidence), users)
     x = np.arange(protocol.n_negatives + 1)
     chosen = made.sign == sign
     h = made.values(bets.Rows(np.zeros_like(x), x))[chosen].T

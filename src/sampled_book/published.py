@@ -131,7 +131,7 @@ def bounds(confidence: float = 0.95, **options: Any) -> tuple[pd.DataFrame, pd.D
     ----------
     confidence : float
     **options
-        Further ones of :func:`sampled_metrics.printed.published`.
+        Further ones of :func:`sampled_metrics.published_tables.published`.
 
     Returns
     -------

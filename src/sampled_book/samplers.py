@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, hypergeom
 
 from sampled_metrics import Protocol, metric
-from sampled_metrics.identification import interval
+from sampled_metrics.bounds.identification import interval
 from sampled_metrics.weighting import counts_above
 
 from . import benchmark

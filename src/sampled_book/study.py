@@ -31,6 +31,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
+from sampled_metrics._files import put
 from sampled_metrics._validate import (
     FloatArray,
     IntArray,
@@ -43,7 +44,6 @@ from sampled_metrics._validate import (
     shortened,
 )
 from sampled_metrics.consistency import Standing
-from sampled_metrics.io.files import put
 from sampled_metrics.metrics import Metric
 from sampled_metrics.relevant_sets import RelevantSets
 

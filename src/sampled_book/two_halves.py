@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from sampled_metrics import _promises
-from sampled_metrics.printed import STEEPNESS
+from sampled_metrics.published_tables import STEEPNESS
 
 from . import figures
 

@@ -17,15 +17,16 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from sampled_metrics import Protocol, _ranges, compare, estimate, estimators, metric, read_log
-from sampled_metrics.identification import IncompatibleError, Shape, interval
-from sampled_metrics.io.files import put
+from sampled_metrics._files import put
+from sampled_metrics.bounds.assumption import Assumption
+from sampled_metrics.bounds.identification import IncompatibleError, interval
 
 from .datasets import bundled_ranks
 
 #: Where the scripts of the widgets are.
 FOLDER = Path(__file__).parents[2] / "book/_static/widgets"
 #: What one may assume of the users near the top of the list, the weakest first.
-SHAPES = (None, Shape(), Shape(steepness=4.0), Shape(steepness=2.0))
+SHAPES = (None, Assumption(), Assumption(steepness=4.0), Assumption(steepness=2.0))
 METRICS = ("recall@10", "ndcg@10")
 NEGATIVES = (100, 300, 1_000)
 #: The last that one may assume, which gives estimates and no verdict.
@@ -124,7 +125,7 @@ def fitted(
         who: {"value": [round(float(end), 12) for end in rows.loc[who]], "ahead": []}
         for who in sampled
     }
-    judged: Any = compare(log, name, estimator=PRIOR, shape=None).frame
+    judged: Any = compare(log, name, estimator=PRIOR, assumption=None).frame
     columns = judged[["first", "second", "estimate", "standard_error"]].to_numpy().tolist()
     for first, second, difference, error in columns:
         if abs(difference) > stats.t.ppf(0.975, sampled[first].size - 1) * error:
@@ -180,11 +181,11 @@ def possible(n_negatives: int, name: str, seed: int = 16) -> dict[str, Any]:
         shares = users @ protocol.pmf(every) / true.size
         reported = estimators.naive(of, protocol).values
         ends: dict[str, list[list[float] | None]] = {"log": [], "million": []}
-        for shape in SHAPES:
+        for assumption in SHAPES:
             for key, sample, size in (("log", counts, None), ("million", shares, 1e6)):
                 found_ends = None
                 with suppress(IncompatibleError):
-                    one = interval(sample, protocol, of, users=size, shape=shape)
+                    one = interval(sample, protocol, of, users=size, assumption=assumption)
                     found_ends = [_ranges.down(one.low, 5), _ranges.up(one.high, 5)]
                 ends[key].append(found_ends)
         found[recommender] = {

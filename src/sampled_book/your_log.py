@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from sampled_metrics import Protocol, _promises, evaluation, metric, planning
-from sampled_metrics.identification import Shape, assumption_name
+from sampled_metrics.bounds.assumption import Assumption, assumption_name
 from sampled_metrics.numerics.betting import against
 from sampled_metrics.results import Comparison, Estimates
 
@@ -48,7 +48,7 @@ def exact_metrics(metrics: Sequence[str]) -> dict[tuple[str, str], float]:
     }
 
 
-def shapes(steepness: float) -> dict[str, Shape | None]:
+def shapes(steepness: float) -> dict[str, Assumption | None]:
     """The assumptions that the chapter shows, by name.
 
     Examples
@@ -56,8 +56,10 @@ def shapes(steepness: float) -> dict[str, Shape | None]:
     >>> list(shapes(2.0))
     ['no assumption', 'decreasing at the top', 'at most 2 times per doubling']
     """
-    shaped = Shape(), Shape(steepness=steepness)
-    return {"no assumption": None} | {assumption_name(shape): shape for shape in shaped}
+    shaped = Assumption(), Assumption(steepness=steepness)
+    return {"no assumption": None} | {
+        assumption_name(assumption): assumption for assumption in shaped
+    }
 
 
 def log_told(

@@ -14,26 +14,26 @@ if TYPE_CHECKING:
 
     from . import consistency, estimators
     from .auditing import audit
+    from .bounds.assumption import Assumption
     from .estimators import Estimator
     from .evaluation import compare, estimate
-    from .identification import Shape
-    from .io.logs import read_log
-    from .io.readers import rank_files as rank
+    from .log.read import read_log
     from .metrics import Metric, metric
     from .planning import plan
-    from .printed import published
     from .protocol import Protocol
+    from .published_tables import published
+    from .ranking.files import rank
     from .relevant_sets import RelevantSets
     from .sequential import race
 
     __version__ = version("sampled-metrics")
 
 __all__ = [
+    "Assumption",
     "Estimator",
     "Metric",
     "Protocol",
     "RelevantSets",
-    "Shape",
     "__version__",
     "audit",
     "compare",
@@ -54,16 +54,16 @@ _HOMES = {
     "Metric": ("metrics", "Metric"),
     "Protocol": ("protocol", "Protocol"),
     "RelevantSets": ("relevant_sets", "RelevantSets"),
-    "Shape": ("identification", "Shape"),
+    "Assumption": ("bounds.assumption", "Assumption"),
     "audit": ("auditing", "audit"),
     "compare": ("evaluation", "compare"),
     "estimate": ("evaluation", "estimate"),
     "metric": ("metrics", "metric"),
     "plan": ("planning", "plan"),
-    "published": ("printed", "published"),
+    "published": ("published_tables", "published"),
     "race": ("sequential", "race"),
-    "rank": ("io.readers", "rank_files"),
-    "read_log": ("io.logs", "read_log"),
+    "rank": ("ranking.files", "rank"),
+    "read_log": ("log.read", "read_log"),
 }
 
 

@@ -118,7 +118,7 @@ def count(
     tile : callable
         Scores of the block for a slice of items.
     band
-        What counts as tied, as :mod:`~sampled_metrics.ranking` keeps it.
+        What counts as tied, as :mod:`~sampled_metrics.ranking.exact` keeps it.
     excluded : tuple of ndarray of int
         Rows and columns that are not counted.
     n_items : int
@@ -129,7 +129,7 @@ def count(
 
     Examples
     --------
-    >>> from sampled_metrics.ranking import _Band
+    >>> from sampled_metrics.ranking.exact import _Band
     >>> band, none = _Band(np.array([0.5]), np.array([0.5])), np.zeros(0, int)
     >>> scores = np.array([[0.9, 0.5, 0.1]])
     >>> count(lambda columns: scores[:, columns], band, (none + 0, none), 3)

@@ -28,8 +28,8 @@ from scipy.optimize import brentq
 from . import _ranges
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, generator, integer, integers
-from .io._columns import labelled, name_ignored, need, understood, whole_numbers
-from .io._sources import loaded
+from .log.columns import labelled, name_ignored, need, understood, whole_numbers
+from .log.sources import loaded
 from .results import Audit
 
 #: Seed of the numbers that spread each place, where no generator is given.

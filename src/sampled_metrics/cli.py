@@ -19,13 +19,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from .io.files import FORMATS, replacing
+from ._files import FORMATS, replacing
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .identification import Shape
-    from .io.compact import Log
+    from .bounds.assumption import Assumption
+    from .log.compact import Log
     from .results import Comparison, Estimates, Result
 
 _LONGEST = 1_000  # characters of an error or a warning
@@ -218,7 +218,7 @@ def _estimate(arguments: argparse.Namespace, files: _Files) -> None:
         log,
         arguments.metrics,
         estimators="all" if arguments.all else arguments.estimators,
-        shape=_assumed(arguments),
+        assumption=_assumed(arguments),
         identification=not arguments.no_identification,
         efficiency=arguments.efficiency,
         **options,
@@ -226,7 +226,7 @@ def _estimate(arguments: argparse.Namespace, files: _Files) -> None:
     if page is not None:
         pairs = len(log.recommenders) > 1
         verdicts = {
-            name: evaluation.compare(log, name, shape=_assumed(arguments), **options)
+            name: evaluation.compare(log, name, assumption=_assumed(arguments), **options)
             for name in (found.frame["metric"].unique() if pairs else [])
         }
         if not pairs:
@@ -236,11 +236,11 @@ def _estimate(arguments: argparse.Namespace, files: _Files) -> None:
     _show(found, table, arguments)
 
 
-def _assumed(arguments: argparse.Namespace) -> Shape | str | None:
+def _assumed(arguments: argparse.Namespace) -> Assumption | str | None:
     if arguments.assume == "geometric":
-        from .identification import Shape
+        from .bounds.assumption import Assumption
 
-        return Shape(geometric=True)
+        return Assumption(geometric=True)
     return None if arguments.assume == "nothing" else str(arguments.assume)
 
 
@@ -249,7 +249,7 @@ def _compare(arguments: argparse.Namespace, files: _Files) -> None:
 
     log, table, page = _opened(arguments, files)
     options = {"confidence": arguments.confidence, "progress": arguments.progress}
-    options["shape"] = _assumed(arguments)
+    options["assumption"] = _assumed(arguments)
     chosen = {} if arguments.estimator is None else {"estimator": arguments.estimator}
     found = evaluation.compare(log, arguments.metric, **options, **chosen)
     if page is not None:
@@ -260,7 +260,7 @@ def _compare(arguments: argparse.Namespace, files: _Files) -> None:
 
 
 def _published(arguments: argparse.Namespace, files: _Files) -> None:
-    from .printed import published
+    from .published_tables import published
     from .results import Orders
 
     _kind(arguments)
@@ -274,7 +274,7 @@ def _published(arguments: argparse.Namespace, files: _Files) -> None:
         users=arguments.users,
         replacement=arguments.replacement,
         metrics=arguments.metrics,
-        shape=_assumed(arguments),
+        assumption=_assumed(arguments),
         confidence=arguments.confidence,
     )
     _show(Orders(found.orders, notes=found.notes) if arguments.orders else found, table, arguments)
@@ -327,7 +327,7 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
             f"{negatives:,} of each, and the plan is for as many",
         )
     if page is not None:
-        from . import html as report
+        from .report import html as report
 
         facts = _facts(log, arguments) | {
             "metric": of.label,
@@ -341,8 +341,8 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
 
 
 def _rank(arguments: argparse.Namespace, files: _Files) -> None:
-    from .io.readers import rank_files
     from .metrics import metric
+    from .ranking.files import rank
 
     if arguments.format and arguments.output:
         raise ValueError(
@@ -351,7 +351,7 @@ def _rank(arguments: argparse.Namespace, files: _Files) -> None:
         )
     for name in arguments.metrics or ():
         metric(name)
-    found = rank_files(
+    found = rank(
         arguments.users,
         arguments.items,
         arguments.test,
@@ -406,7 +406,7 @@ def _example(arguments: argparse.Namespace, files: _Files) -> None:
     import scipy.sparse as sp
 
     from ._validate import integer
-    from .ranking import exact_ranks
+    from .ranking.exact import exact_ranks
 
     folder, n_users, n_items, m = Path(arguments.folder), 300, 500, 50
     target = folder.resolve()
@@ -419,7 +419,7 @@ def _example(arguments: argparse.Namespace, files: _Files) -> None:
     rest = [rng.permutation(np.setdiff1d(np.arange(n_items), row[:21]))[:m] for row in order]
     users = np.arange(n_users)
     seen = sp.csr_array((np.ones(train.size), (np.repeat(users, 20), train.ravel())),
-                        shape=(n_users, n_items))  # fmt: skip
+                        assumption=(n_users, n_items))  # fmt: skip
     rows = []
     for name, noise in (("A", 0.5), ("B", 1.5)):
         scores = (taste + noise * rng.normal(size=taste.shape)) @ items.T
@@ -465,7 +465,7 @@ def _printed(log: pd.DataFrame) -> pd.DataFrame:
 
 def _opened(arguments: argparse.Namespace, files: _Files) -> tuple[Log, Path | None, Path | None]:
     """The log, and where to write the table and the report, made sure of before any work."""
-    from .io._sources import files as files_of
+    from .log.sources import files as files_of
     from .metrics import metric
 
     for name in getattr(arguments, "metrics", None) or [arguments.metric]:
@@ -476,7 +476,7 @@ def _opened(arguments: argparse.Namespace, files: _Files) -> tuple[Log, Path | N
     table = None if arguments.output is None else files.add(Path(arguments.output), inputs)
     page = None
     if arguments.report is not None:
-        from .html import import_figures
+        from .report.html import import_figures
 
         page = files.add(Path(arguments.report), inputs)
         import_figures()
@@ -484,7 +484,7 @@ def _opened(arguments: argparse.Namespace, files: _Files) -> tuple[Log, Path | N
 
 
 def _log(arguments: argparse.Namespace) -> Log:
-    from .io.logs import read_log
+    from .log.read import read_log
 
     sizes = {"n_items": arguments.n_items, "n_negatives": arguments.n_negatives}
     said = {
@@ -528,7 +528,7 @@ def _write_report(
     log: Log,
     arguments: argparse.Namespace,
 ) -> None:
-    from . import html as report
+    from .report import html as report
 
     facts = _facts(log, arguments) | {"confidence": f"{arguments.confidence:g}"}
     text = report.of_estimates(estimates, verdicts, facts)

@@ -3,7 +3,7 @@
 A correction is a vector over the sampled ranks, so each row of a log has a number, and the
 users' spread of these numbers is the standard error: it holds the users that happened to be
 evaluated and the negatives that happened to be drawn. What no spread shows is the bias;
-:mod:`sampled_metrics.identification` bounds it, and no verdict is given without that bound.
+:mod:`sampled_metrics.bounds.identification` bounds it, and no verdict is given without that bound.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammaln, stdtr, stdtrit
 
-from . import _progress, _promises, _ranges, identification, priors
+from . import _progress, _promises, _ranges, priors
 from . import estimators as corrections
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, shortened
-from .bounds import bets
+from .bounds import bets, identification
+from .bounds.assumption import Assumption, assumption_name
 from .bounds.generators import hats
 from .bounds.shortest import least_width
-from .identification import Shape, assumption_name
-from .io.compact import KIND, Log
-from .io.logs import read_log
+from .log.compact import KIND, Log
+from .log.read import read_log
 from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics import betting
@@ -83,7 +83,7 @@ def estimate(
     *,
     replacement: bool | None = None,
     estimators: Sequence[str] | str | None = None,
-    shape: Shape | str | None = "decreasing",
+    assumption: Assumption | str | None = "decreasing",
     gamma: float | None = None,
     confidence: float = 0.95,
     identification: bool = True,
@@ -99,12 +99,12 @@ def estimate(
     Parameters
     ----------
     log : Log, or what read_log takes
-        From :func:`~sampled_metrics.io.logs.read_log`, or what that reads without being told
+        From :func:`~sampled_metrics.log.read.read_log`, or what that reads without being told
         more than `replacement`; two users or more for each recommender.
     metrics : sequence of str or Metric
         `DEFAULT_METRICS` if omitted.
     replacement : bool
-        As for :func:`~sampled_metrics.io.logs.read_log`; a `Log` knows it.
+        As for :func:`~sampled_metrics.log.read.read_log`; a `Log` knows it.
     estimators : sequence of str, optional
         Of `ESTIMATORS`, or "all": the table then has a row for each of them instead of one for
         each recommender and metric. "all" are those that the log allows but "maximum likelihood",
@@ -116,7 +116,7 @@ def estimate(
         to which a user counts as the metric weights its items; from the tenth on neighbouring
         places share one. Where n_items differs, priors are fitted for its mean, rounded; where
         n_negatives does, to as many of each user's as the user with the fewest has.
-    shape : Shape or {"decreasing"}, optional
+    assumption : Assumption or {"decreasing"}, optional
         What is assumed of the first true ranks for what is possible: by default that deeper ranks
         have fewer users, and nothing if None, if the sample contradicts it (a note says so), or
         where users have several relevant items and the metric looks at more than the best.
@@ -140,19 +140,17 @@ def estimate(
         AUC, and by "bias-variance" else; standard_error: of the estimate, for users drawn at
         random, each with negatives of its own, and without its bias; possible_low, possible_high:
         the exact metrics that the assumption and the sample leave possible, see
-        :func:`~sampled_metrics.identification.interval`; assumption and warrant: what they assume
-        of the true ranks, and why they hold as often as `confidence` says, as for :func:`compare`
-        (both are empty where there is no range); quote: what a sentence may quote, the estimate
-        plus or minus one standard error where the estimator is unbiased, and otherwise the range,
-        rounded outwards; and users.
-        With `efficiency` there is a column shortest: no method with the same promise has ranges
-        that are shorter than this on average, at the population fitted to the log
-        (:func:`~sampled_metrics.identification.shortest`). Users whose catalogue sizes differ by a
-        tenth or less are taken to have the largest of them. It is empty where a user has several
-        rows.
-        Where every user has all negatives, the sampled ranks are the exact ones: the estimate of
-        every metric has no bias, and what is possible is proved by bets for a population that the
-        users are drawn from.
+        :func:`~sampled_metrics.bounds.identification.interval`; assumption and warrant: what they
+        assume of the true ranks, and why they hold as often as `confidence` says, as for
+        :func:`compare` (both are empty where there is no range); quote: what a sentence may quote,
+        the estimate plus or minus one standard error where the estimator is unbiased, and otherwise
+        the range, rounded outwards; and users. With `efficiency` there is a column shortest: no
+        method with the same promise has ranges that are shorter than this on average, at the
+        population fitted to the log (:func:`~sampled_metrics.bounds.identification.shortest`).
+        Users whose catalogue sizes differ by a tenth or less are taken to have the largest of them.
+        It is empty where a user has several rows. Where every user has all negatives, the sampled
+        ranks are the exact ones: the estimate of every metric has no bias, and what is possible is
+        proved by bets for a population that the users are drawn from.
 
         **What a range promises.** Its warrant is "proved": a theorem, for any number of users.
         Let users be drawn at random from a population whose true ranks the assumption allows, for
@@ -165,8 +163,8 @@ def estimate(
         do. Users may have different n_items, ties, several relevant items and several instances.
         The rows of one user may depend on each other in any way. Users who share a sample of
         negatives are refused, where the log is known to have such (`shared_negatives` of
-        :func:`~sampled_metrics.io.logs.read_log`).
-        :func:`~sampled_metrics.identification.interval` has the theorem and its proof.
+        :func:`~sampled_metrics.log.read.read_log`).
+        :func:`~sampled_metrics.bounds.identification.interval` has the theorem and its proof.
 
         With `estimators`, one row for each of them, with the columns recommender, metric,
         estimator, value, standard_error, low, high and users: low and high are Student's interval
@@ -182,7 +180,7 @@ def estimate(
         Of a log with a column n_above, AUC is estimated from that, without bias, with Student's
         interval; other metrics have no estimate, see :mod:`sampled_metrics.weighting`. Of a log
         that was read with a protocol whose negatives are not drawn alike, the row has what is
-        possible whichever items are above: :mod:`sampled_metrics.unequal`.
+        possible whichever items are above: :mod:`sampled_metrics.bounds.weighted`.
 
         The notes say what is left out, and why.
 
@@ -220,11 +218,11 @@ def estimate(
 
         _refuse(log, estimators=estimators, gamma=gamma)
         wanted, level = _metrics(metrics), _confidence(confidence)
-        return weighting.estimated(log, wanted, level, _shaped(shape), identification)
+        return weighting.estimated(log, wanted, level, _assumption(assumption), identification)
     sample = _Sample(log)
     wanted, level = _metrics(metrics), _confidence(confidence)
     values = _Values(sample, _gamma(gamma, sample), wanted)
-    assumed = {of: _shape(shape, sample, of) for of in wanted}
+    assumed = {of: _assumed_of(assumption, sample, of) for of in wanted}
     if estimators is None:
         table, notes = _one_row_each(
             sample, values, wanted, level, assumed, identification, efficiency, progress
@@ -238,8 +236,8 @@ def estimate(
     settings: dict[str, Any] = {"gamma": values.gamma, "confidence": level}
     if estimators is None and identification:
         settings["assumed"] = _said(next(filter(None, assumed.values()), None))
-        shaped = table.loc[table["assumption"] != _promises.NONE, "metric"].tolist()
-        known = [of.name for of in wanted if of.name not in shaped]
+        assuming = table.loc[table["assumption"] != _promises.NONE, "metric"].tolist()
+        known = [of.name for of in wanted if of.name not in assuming]
         if len(known) == len(wanted):
             settings["assumed"] = "nothing"
         elif known:
@@ -252,7 +250,7 @@ def _one_row_each(
     values: _Values,
     wanted: list[Metric],
     level: float,
-    shapes: Mapping[Metric, Shape | None],
+    assumptions: Mapping[Metric, Assumption | None],
     identification: bool,
     efficiency: bool,
     progress: bool,
@@ -274,7 +272,7 @@ def _one_row_each(
                     each, counts = sample.tally(one.parts)
                     ends[name] = betting.interval(each, low, high, 1.0 - level, counts=counts)
             elif identification:
-                ends, standing, said = sample.possible(of, shapes[of], level)
+                ends, standing, said = sample.possible(of, assumptions[of], level)
                 notes += said
             bar.update()
             for name, one in found.items():
@@ -290,7 +288,7 @@ def _one_row_each(
                 )
                 least = np.nan
                 if efficiency and sample.alone and promised[0]:
-                    assumed = shapes[of] if promised[0] != _promises.NONE else None
+                    assumed = assumptions[of] if promised[0] != _promises.NONE else None
                     least = sample.shortest(of, assumed, level, name)
                 rows.append((name, of.name, *row, *promised, quote, one.users, least))
     columns = ["recommender", "metric", "reported", "estimate", "standard_error"]
@@ -346,7 +344,7 @@ def compare(
     metric: str | Metric,
     *,
     replacement: bool | None = None,
-    shape: Shape | str | None = "decreasing",
+    assumption: Assumption | str | None = "decreasing",
     estimator: str | None = None,
     gamma: float | None = None,
     confidence: float = 0.95,
@@ -359,8 +357,8 @@ def compare(
     - *none*: nothing is assumed of the true ranks. Where the metric has an unbiased estimator,
       as AUC has, that is a bet on the users' differences (waudbysmith2024).
     - *decreasing at the top*: near the top, deeper ranks have fewer users
-      (:class:`~sampled_metrics.identification.Shape`). It is *mixture of geometrics* if `shape`
-      is geometric.
+      (:class:`~sampled_metrics.bounds.assumption.Assumption`). It is *mixture of geometrics* if
+      `assumption` is geometric.
     - *at most k times per doubling*: they are moreover at most k times fewer from one doubling
       of the rank to the next. k is the largest up to which the verdict holds for every k tried,
       2, 3, 4 and 8: if the users' number falls faster than that, it may fail.
@@ -386,9 +384,9 @@ def compare(
     metric : str or Metric
     replacement : bool
         As for :func:`estimate`.
-    shape : Shape or {"decreasing"}, optional
-        The most that may be assumed; nothing if None. Of a log with a column n_above a `Shape` is
-        refused: no assumption on the true ranks is used.
+    assumption : Assumption or {"decreasing"}, optional
+        The most that may be assumed; nothing if None. Of a log with a column n_above an
+        `Assumption` is refused: no assumption on the true ranks is used.
     estimator : str, optional
         Of `ESTIMATORS`, but for "maximum likelihood", which has no standard error. If omitted the
         naive one where that is unbiased at every true rank, as for AUC, and else "bias-variance".
@@ -412,18 +410,17 @@ def compare(
         (both are empty if there is no verdict); steepness: the largest k, infinite
         if any will do; likely: the one ahead by the estimate, if its standard error
         leaves no doubt, which is no verdict, since its bias is not in it; shown: the smallest
-        difference that this log could have shown under `shape`, roughly; users_needed: how many
-        users of the same kind would give a verdict under `shape`, to two digits; missing where no
-        number would and more negatives are needed; negatives_needed: how many would, roughly, as
-        text, if the true ranks were those of :func:`~sampled_metrics.priors.maximum_entropy` and
-        the evaluation showed what it does on average. 1, 2, 5, 10, ... up to 500 are tried;
-        ">500" says that ranking all items would do, "all" that nothing less would, and "none"
-        that not even that, as where all users have all negatives. It is empty beside a verdict,
-        where the metric needs no correction of fewer negatives, and where users have several
-        relevant items.
-        Its notes say what was refused. Of a log with a column n_above only AUC is compared, by
-        Student's test of the users' differences. Its warrant is "large sample", as it needs many
-        users.
+        difference that this log could have shown under `assumption`, roughly; users_needed: how
+        many users of the same kind would give a verdict under `assumption`, to two digits; missing
+        where no number would and more negatives are needed; negatives_needed: how many would,
+        roughly, as text, if the true ranks were those of
+        :func:`~sampled_metrics.priors.maximum_entropy` and the evaluation showed what it does on
+        average. 1, 2, 5, 10, ... up to 500 are tried; ">500" says that ranking all items would do,
+        "all" that nothing less would, and "none" that not even that, as where all users have all
+        negatives. It is empty beside a verdict, where the metric needs no correction of fewer
+        negatives, and where users have several relevant items. Its notes say what was refused. Of a
+        log with a column n_above only AUC is compared, by Student's test of the users' differences.
+        Its warrant is "large sample", as it needs many users.
 
     Raises
     ------
@@ -446,7 +443,7 @@ def compare(
     >>> names, users = ["A"] * 100 + ["B"] * 100, [*range(100)] * 2
     >>> rows = pd.DataFrame({"recommender": names, "user": users, "rank": ranks})
     >>> log = read_log(rows, n_items=1_000, n_negatives=9, replacement=True)
-    >>> compare(log, "auc").verdicts, compare(log, "recall@10", shape=None).verdicts
+    >>> compare(log, "auc").verdicts, compare(log, "recall@10", assumption=None).verdicts
     ({('A', 'B'): 'A beats B'}, {('A', 'B'): 'unknown'})
     """
     log = _read(log, replacement)
@@ -456,11 +453,11 @@ def compare(
         from . import weighting
 
         _refuse(log, estimator=estimator, gamma=gamma)
-        _shaped(shape)
-        if isinstance(shape, Shape):
+        _assumption(assumption)
+        if isinstance(assumption, Assumption):
             raise ValueError(
-                f"shape must be left out, got {as_written(shape)}: the comparison tests the users' "
-                f"n_above and assumes nothing of the true ranks of {log!r}"
+                f"assumption must be left out, got {as_written(assumption)}: the comparison tests "
+                f"the users' n_above and assumes nothing of the true ranks of {log!r}"
             )
         return weighting.compared(log, of, level)
     sample = _Sample(log)
@@ -471,7 +468,7 @@ def compare(
         raise ValueError(
             f"estimator must have a standard error for differences, got {as_written(name)}"
         )
-    assumed, notes = _shape(shape, sample, of), _notes([name], sample, [name])
+    assumed, notes = _assumed_of(assumption, sample, of), _notes([name], sample, [name])
     pairs = list(combinations(sample.names, 2))
     with _progress.bar(total=3, desc="compare", unit="step", show=progress) as bar:
         naive = values.of(of, "naive")
@@ -598,7 +595,7 @@ class _Judged:
     users_needed: int | None
 
 
-def _ways(assumed: Shape | None) -> dict[Shape | None, float]:
+def _ways(assumed: Assumption | None) -> dict[Assumption | None, float]:
     """The assumptions on which pairs are judged one after the other, and the weights of their bets.
 
     Those at most so many times per doubling share the last: only one of them can be the gentlest
@@ -616,7 +613,7 @@ def _ladder(
     sample: _Sample,
     of: Metric,
     pairs: list[tuple[str, str]],
-    assumed: Shape | None,
+    assumed: Assumption | None,
     level: float,
     bar: Any,
 ) -> tuple[dict[tuple[str, str], _Judged], list[str]]:
@@ -625,15 +622,15 @@ def _ladder(
     judged: dict[tuple[str, str], _Judged] = {}
     notes: list[str] = []
     left = pairs
-    for shape in dict.fromkeys((None, assumed)):
-        found, said = judge.under(shape, left, ways[shape], last=shape == assumed)
+    for assumption in dict.fromkeys((None, assumed)):
+        found, said = judge.under(assumption, left, ways[assumption], last=assumption == assumed)
         notes += said
         judged |= found
         left = [pair for pair in left if not judged[pair].sign]
         bar.update()
     # Only on from where it holds: so a verdict is wrong only if it is under the gentlest true fall.
-    for shape in [*ways][2:]:
-        found, _ = judge.under(shape, left, ways[shape], keep=False)
+    for assumption in [*ways][2:]:
+        found, _ = judge.under(assumption, left, ways[assumption], keep=False)
         judged |= {pair: one for pair, one in found.items() if one.sign}
         # What contradicts a fall so gentle may still allow a steeper one.
         left = [pair for pair in left if pair not in found or found[pair].sign]
@@ -644,7 +641,7 @@ def _negatives_needed(
     values: _Values,
     of: Metric,
     judged: Mapping[tuple[str, str], _Judged],
-    assumed: Shape | None,
+    assumed: Assumption | None,
     level: float,
 ) -> dict[tuple[str, str], str]:
     """How many negatives would decide the pairs that are not, if a fit to each sample were true.
@@ -677,13 +674,13 @@ def _negatives_needed(
         enough = apart > 0 and apart**2 >= 2.0 * wanted * spread and fewest < n_items - 1
         needed[a, b] = more if enough else "none"
     for m in steps(min(_MOST_NEGATIVES, n_items - 2)):
-        for shape in dict.fromkeys((None, assumed)):
-            name = assumption_name(shape)
+        for assumption in dict.fromkeys((None, assumed)):
+            name = assumption_name(assumption)
             pairs = [p for p in left if needed[p] == more and judged[p].assumption == name]
             if m > fewest and pairs:
-                users, more_wanted = sample.users[pairs[0][0]], wanted - np.log(weights[shape])
+                users, more_wanted = sample.users[pairs[0][0]], wanted - np.log(weights[assumption])
                 protocol = values._mean_protocol(m)
-                for pair in _decided(fits, protocol, of, pairs, shape, users, more_wanted):
+                for pair in _decided(fits, protocol, of, pairs, assumption, users, more_wanted):
                     needed[pair] = str(m)
     return needed
 
@@ -693,7 +690,7 @@ def _decided(
     protocol: Protocol,
     of: Metric,
     pairs: Sequence[tuple[str, str]],
-    shape: Shape | None,
+    assumption: Assumption | None,
     users: float,
     wanted: float,
 ) -> list[tuple[str, str]]:
@@ -709,7 +706,7 @@ def _decided(
     pmf = {name: mass @ protocol.pmf(ranks) for name, (ranks, mass) in masses.items()}
     # A hundredth is spread evenly, so that no sampled rank ruins a bet.
     laws = (0.99 * np.array([pmf[name] for name in names]) + 0.01 / (m + 1)) @ hats(m)
-    made = bets.build(parts, shape, bets.SUM_NEED * wanted, users, [laws])
+    made = bets.build(parts, assumption, bets.SUM_NEED * wanted, users, [laws])
     values = made.values(bets.Rows(np.zeros(m + 1, dtype=np.int64), np.arange(m + 1)))
     sums = bets.Sums.of(made, made.certificates[:, 0], made.certificates[:, 0])
     found = []
@@ -744,32 +741,32 @@ class _Judge:
 
     def under(
         self,
-        shape: Shape | None,
+        assumption: Assumption | None,
         pairs: list[tuple[str, str]],
         weight: float,
         keep: bool = True,
         last: bool = False,
     ) -> tuple[dict[tuple[str, str], _Judged], list[str]]:
-        """A judgement of each pair; of none with a recommender that contradicts the shape.
+        """A judgement of each pair; of none with a recommender that contradicts the assumption.
 
         Bets are kept for assumptions to come. Of pairs that are judged for the last time the users
         needed are computed.
         """
-        sample, name = self.sample, assumption_name(shape)
+        sample, name = self.sample, assumption_name(assumption)
         names = [name for name in sample.names if any(name in pair for pair in pairs)]
         checks = len(sample.names) * (2 + len(_STEEPNESS))
-        kept, notes = sample.contradicted(self.parts, shape, names, self.level, checks)
+        kept, notes = sample.contradicted(self.parts, assumption, names, self.level, checks)
         pairs = [pair for pair in pairs if all(name in kept for name in pair)]
         if not pairs:
             return {}, notes
         won = {
             way: one.with_(self.kept.get(way))
-            for way, one in self._won(shape, pairs, weight).items()
+            for way, one in self._won(assumption, pairs, weight).items()
         }
         if keep:
             self.kept |= won
         spans = {name: self.parts.span(sample.share(name)) for name in kept}
-        steepness = np.inf if shape is None else shape.steepness
+        steepness = np.inf if assumption is None else assumption.steepness
         judged = {}
         for pair in pairs:
             ends = []
@@ -782,9 +779,9 @@ class _Judge:
             sign = int(low > 0) - int(high < 0)
             judged[pair] = _Judged(sign, name, steepness, (low, high), 0.5 * (high - low), None)
         left = [pair for pair, one in judged.items() if not one.sign] if last else []
-        for pair, needed in self._users_needed(shape, left, weight).items():
+        for pair, needed in self._users_needed(assumption, left, weight).items():
             judged[pair] = replace(judged[pair], users_needed=needed)
-        if shape is None and len(judged) < len(pairs):
+        if assumption is None and len(judged) < len(pairs):
             raise ValueError(
                 "the ranks contradict the protocol at any true ranks: check n_items, n_negatives "
                 "and replacement"
@@ -793,7 +790,7 @@ class _Judge:
 
     def _won(
         self,
-        shape: Shape | None,
+        assumption: Assumption | None,
         pairs: Sequence[tuple[str, str]],
         weight: float,
         times: float = 1.0,
@@ -804,7 +801,7 @@ class _Judge:
         """
         sample = self.sample
         users = sample.users[pairs[0][0]]
-        made = bets.build(self.parts, shape, bets.SUM_NEED * self.wanted, users * times)
+        made = bets.build(self.parts, assumption, bets.SUM_NEED * self.wanted, users * times)
         each = made.values(sample.betted)
         mean = {name: made.certificates @ sample.share(name) for pair in pairs for name in pair}
         found = {}
@@ -828,12 +825,12 @@ class _Judge:
         return found
 
     def _users_needed(
-        self, shape: Shape | None, pairs: Sequence[tuple[str, str]], weight: float
+        self, assumption: Assumption | None, pairs: Sequence[tuple[str, str]], weight: float
     ) -> dict[tuple[str, str], int]:
         """How many users like these would decide pairs; no entry where no number would."""
         found: dict[tuple[str, str], int] = {}
         for times in _MORE_USERS if pairs else ():
-            won = self._won(shape, pairs, weight, times)
+            won = self._won(assumption, pairs, weight, times)
             enough = {
                 way for way, one in won.items() if one.against(1, 0.0, _MANY_TIMES) >= self.wanted
             }
@@ -1166,7 +1163,7 @@ class _Sample:
     def contradicted(
         self,
         parts: bets.Partition,
-        shape: Shape | None,
+        assumption: Assumption | None,
         names: Sequence[str],
         confidence: float,
         many: int = 1,
@@ -1180,27 +1177,29 @@ class _Sample:
         """
         if not self.alone or not names:
             return list(names), []
-        found = bets.refutations(parts, shape, self.betted, [self.counts[name] for name in names])
+        found = bets.refutations(
+            parts, assumption, self.betted, [self.counts[name] for name in names]
+        )
         kept, notes = [], []
         for name, against in zip(names, found, strict=True):
             try:
                 whose = f"the ranks of {shortened(name)}"
-                identification.check(against, shape, confidence, whose, many)
+                identification.check(against, assumption, confidence, whose, many)
             except identification.IncompatibleError as problem:
-                notes.append(_contradiction(problem, shape))
+                notes.append(_contradiction(problem, assumption))
             else:
                 kept.append(name)
         return kept, notes
 
     def possible(
-        self, of: Metric, shape: Shape | None, confidence: float
+        self, of: Metric, assumption: Assumption | None, confidence: float
     ) -> tuple[dict[str, tuple[float, float]], dict[str, str], list[str]]:
         """The exact metrics that each recommender may have, under which assumption, and notes."""
         parts, users = self.partition(of), max(self.users.values())
         found: dict[str, tuple[float, float]] = {}
         standing: dict[str, str] = {}
         notes: list[str] = []
-        for assumed in (shape, None) if shape is not None else (None,):
+        for assumed in (assumption, None) if assumption is not None else (None,):
             left, said = self.contradicted(
                 parts, assumed, [name for name in self.names if name not in found], confidence
             )
@@ -1231,15 +1230,17 @@ class _Sample:
                     standing[name] = assumption_name(assumed)
         return found, standing, notes
 
-    def shortest(self, of: Metric, shape: Shape | None, confidence: float, name: str) -> float:
+    def shortest(
+        self, of: Metric, assumption: Assumption | None, confidence: float, name: str
+    ) -> float:
         """The least mean width that any range of the metric of a recommender can have."""
         rows, counts = self.betted, self.counts[name].astype(float)
-        return least_width(self.partition(of), shape, confidence, rows, counts)
+        return least_width(self.partition(of), assumption, confidence, rows, counts)
 
 
-def _contradiction(problem: Exception, shape: Shape | None) -> str:
+def _contradiction(problem: Exception, assumption: Assumption | None) -> str:
     """What is said of a contradicted assumption; a contradicted protocol is an error."""
-    if shape is None:
+    if assumption is None:
         raise ValueError(f"{problem}: check n_items, n_negatives and replacement") from None
     return str(problem)
 
@@ -1766,20 +1767,22 @@ def _metrics(given: Sequence[str | Metric]) -> list[Metric]:
     return list(wanted)
 
 
-def _shape(given: Shape | str | None, sample: _Sample, of: Metric) -> Shape | None:
+def _assumed_of(given: Assumption | str | None, sample: _Sample, of: Metric) -> Assumption | None:
     """What is assumed of the first true ranks; nothing of other relevant items than the best."""
-    shape, best_alone = _shaped(given), of.kind in ("hit", "rr", "accuracy")
-    return shape if best_alone or int(sample.relevant.max()) <= 1 else None
+    assumption, best_alone = _assumption(given), of.kind in ("hit", "rr", "accuracy")
+    return assumption if best_alone or int(sample.relevant.max()) <= 1 else None
 
 
-def _shaped(given: Shape | str | None) -> Shape | None:
-    if not (given is None or isinstance(given, Shape) or given == "decreasing"):
-        raise ValueError(f"shape must be a Shape, 'decreasing' or None, got {as_written(given)}")
-    return Shape() if given == "decreasing" else given  # type: ignore[return-value]
+def _assumption(given: Assumption | str | None) -> Assumption | None:
+    if not (given is None or isinstance(given, Assumption) or given == "decreasing"):
+        raise ValueError(
+            f"assumption must be an Assumption, 'decreasing' or None, got {as_written(given)}"
+        )
+    return Assumption() if given == "decreasing" else given  # type: ignore[return-value]
 
 
-def _said(shape: Shape | None) -> str:
-    return "nothing" if shape is None else f"that {shape}"
+def _said(assumption: Assumption | None) -> str:
+    return "nothing" if assumption is None else f"that {assumption}"
 
 
 def _estimators(given: Sequence[str] | str, sample: _Sample) -> list[str]:

@@ -23,19 +23,19 @@ from . import _progress
 from . import estimators as corrections
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, integer, integers
+from .adaptive import Adaptive, bias_variance
 from .bounds import bets
+from .bounds.assumption import Assumption, assumption_name
 from .bounds.shortest import decidable
 from .consistency import sign
-from .designs import Adaptive, bias_variance
+from .differences import Differences
 from .estimators import Estimator
-from .identification import Shape, assumption_name
-from .io.compact import Log
+from .log.compact import Log
 from .metrics import Metric
 from .metrics import metric as parsed
-from .numerics.differences import Differences
 from .protocol import Protocol, by_negatives, one_size, thinned
 from .protocol import steps as steps
-from .ranking import RankIntervals
+from .ranking.exact import RankIntervals
 from .relevant_sets import RelevantSets
 from .results import Plan
 from .verdicts import Ranks, Verdict, _Pair, negatives_needed
@@ -87,11 +87,11 @@ def plan(
     first, second : array_like of int, or mapping of int to float
         Distributions of true ranks in 1..n_items, as for
         :func:`~sampled_metrics.verdicts.verdict`. Or what an exact evaluation of the same users
-        found for both: :class:`~sampled_metrics.ranking.RankIntervals`, or for several relevant
-        items :class:`~sampled_metrics.relevant_sets.RelevantSets`, one or a list of them for
-        users with different numbers of items. Users are then drawn from these at random, each
-        with its own candidates; expectations and variances are exact, and the average is taken
-        to be normal.
+        found for both: :class:`~sampled_metrics.ranking.exact.RankIntervals`, or for several
+        relevant items :class:`~sampled_metrics.relevant_sets.RelevantSets`, one or a list of them
+        for users with different numbers of items. Users are then drawn from these at random, each
+        with its own candidates; expectations and variances are exact, and the average is taken to
+        be normal.
     metric : Metric or str
     protocol : Protocol
         How the evaluation samples, and what corrections are made for; one catalogue size. Its
@@ -154,7 +154,7 @@ def plan(
         `n_users` users, the cheapest first:
 
         - *design*: ``fixed``, the same number of negatives for each user; ``adaptive``, see
-          :class:`~sampled_metrics.designs.Adaptive`, of 10, 20 or 50 negatives and up to 16 times
+          :class:`~sampled_metrics.adaptive.Adaptive`, of 10, 20 or 50 negatives and up to 16 times
           as many; or ``full ranking``
         - *estimator*: the one of `estimators` with which a fixed number is the cheapest,
           ``bias-variance`` for an adaptive one, and ``exact``; gamma is that for `n_users`
@@ -266,9 +266,9 @@ def _limits(pair: _Pair | _Sets, protocol: Protocol, n_users: int) -> pd.DataFra
         better, worse = masses if pair.difference > 0 else masses[::-1]
         kinds = np.array([[protocol.n_negatives, 1, 1, pair.n_items]])
         parts = bets.partition(kinds, np.ones(1), pair.metric, protocol.replacement)
-        for shape in (None, Shape()) if parts.parts else ():
-            found = decidable(parts, shape, _PROVED, better, worse, float(n_users))
-            rows.append((assumption_name(shape), protocol.n_negatives, n_users, found))
+        for assumption in (None, Assumption()) if parts.parts else ():
+            found = decidable(parts, assumption, _PROVED, better, worse, float(n_users))
+            rows.append((assumption_name(assumption), protocol.n_negatives, n_users, found))
     return pd.DataFrame(rows, columns=["assumption", "negatives", "users", "most_decided"])
 
 
@@ -363,14 +363,14 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
     between its two neighbours so that the mean rank stays. In a catalogue of another size, the
     share of candidates above each user's item stays as it is in the log. A log cannot tell true
     ranks apart that lead to nearly the same sampled ranks: see
-    :mod:`sampled_metrics.identification`.
+    :mod:`sampled_metrics.bounds.identification`.
 
     Parameters
     ----------
     log : Log
-        From :func:`~sampled_metrics.io.logs.read_log`; one relevant item for each user. Where users
-        differ in the number of negatives, the fit is for the smallest such number: a random subset
-        of a user's negatives is a sample, too.
+        From :func:`~sampled_metrics.log.read.read_log`; one relevant item for each user. Where
+        users differ in the number of negatives, the fit is for the smallest such number: a random
+        subset of a user's negatives is a sample, too.
     n_items : int
         Candidates in the planned catalogue; more than the log's negatives.
     progress : bool
@@ -811,7 +811,7 @@ def _adaptive(pair: _Pair, design: Adaptive, n_users: int) -> tuple[Verdict, flo
 
 def _raced(pair: _Pair | _Sets, n_users: int, error: float) -> tuple[int, int | None]:
     """Users until a race is expected to end, and mean scores until then for one recommender."""
-    from . import _expected_race as expected  # imported here: only a plan with a race needs it
+    from . import expected_race as expected  # imported here: only a plan with a race needs it
 
     grid = _grid(pair.n_items)
     each = expected.scores(pair.metric, grid - 1, pair.n_items)

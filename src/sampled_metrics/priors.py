@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, integer
-from .identification import checked_counts
+from .bounds.identification import checked_counts
 from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics import distributions

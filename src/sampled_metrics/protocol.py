@@ -19,7 +19,7 @@ from scipy.special import gammaln, xlog1py, xlogy
 
 from ._validate import FloatArray, IntArray, as_written, floats, generator, integer, integers, span
 from .metrics import relevant_set
-from .numerics import arrivals
+from .numerics import successive_sampling
 from .numerics.distributions import law, log_law
 
 
@@ -288,18 +288,18 @@ class Protocol:
         if self.weights is None:
             pool = int(self.n_items) - self.n_relevant
             drawn = np.arange(m + 1)
-            some = np.flatnonzero(arrivals.occupied(m, pool) > 0)
-            chance = arrivals.occupied(m, pool)[some]
+            some = np.flatnonzero(successive_sampling.occupied(m, pool) > 0)
+            chance = successive_sampling.occupied(m, pool)[some]
             laws = [chance @ law(drawn[some], a, pool, False, m + 1) for a in kinds.tolist()]
             found = np.array(laws).reshape(kinds.size, m + 1)
         elif self.collapsed:
-            found = arrivals.distinct(self.weights, kinds, m)
+            found = successive_sampling.distinct(self.weights, kinds, m)
         elif self.replacement:
             x, p = np.arange(m + 1), self.share(kinds + 1)[:, np.newaxis]
             ways = gammaln(m + 1) - gammaln(x + 1) - gammaln(m - x + 1)
             found = np.exp(ways + xlogy(x, p) + xlog1py(m - x, -p))
         else:
-            found = arrivals.successive(self.weights, kinds, m)
+            found = successive_sampling.successive(self.weights, kinds, m)
         return np.asarray(found[kind.reshape(above.shape)])
 
     def share(self, rank: ArrayLike) -> FloatArray:
@@ -357,7 +357,7 @@ class Protocol:
         weights = np.ones(_one_number(self)) if self.weights is None else self.weights.copy()
         weights[self.above(integer(rank, "rank", 1))] = 0.0
         if not self.replacement:
-            return arrivals.drawn_first(weights, self.n_negatives)
+            return successive_sampling.drawn_first(weights, self.n_negatives)
         chance = weights / weights.sum()
         if self.collapsed:
             return np.asarray(-np.expm1(xlog1py(self.n_negatives, -chance)))

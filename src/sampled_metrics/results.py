@@ -17,9 +17,9 @@ import numpy as np
 import pandas as pd
 
 from . import _ranges
+from ._files import FORMATS
 from ._promises import LARGE_SAMPLE, NONE, PROVED, promise
 from ._validate import as_written
-from .io.files import FORMATS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -166,7 +166,7 @@ class Result:
         return self.summary().rstrip("\n")
 
     def _repr_html_(self) -> str:
-        from . import html
+        from .report import html
 
         return html.table(self.shown, self._said(), self.notes)
 
@@ -178,7 +178,7 @@ class Result:
         ImportError
             If it has figures, and matplotlib is not installed.
         """
-        from . import html
+        from .report import html
 
         return html.of_table(type(self).__name__, self.shown, self._said(), self.notes)
 
@@ -262,7 +262,7 @@ class Estimates(Result):
         return lines
 
     def to_html(self) -> str:
-        from . import html
+        from .report import html
 
         return html.of_estimates(self, {}, self.settings)
 
@@ -274,7 +274,7 @@ class Estimates(Result):
         ImportError
             If matplotlib is not installed.
         """
-        from . import html
+        from .report import html
 
         return html.estimates_figures(self.frame)
 
@@ -374,7 +374,7 @@ class Comparison(Result):
         return [f"possible: {'; '.join(ways)}; {warrant}"]
 
     def to_html(self) -> str:
-        from . import html
+        from .report import html
 
         return html.of_comparison(self, self.settings)
 
@@ -386,7 +386,7 @@ class Comparison(Result):
         ImportError
             If matplotlib is not installed.
         """
-        from . import html
+        from .report import html
 
         return html.comparison_figure(self.frame, text(self.settings["metric"]))
 
@@ -569,7 +569,7 @@ class Plan(Result):
         ImportError
             If matplotlib is not installed.
         """
-        from . import html
+        from .report import html
 
         return html.plan_figure(self.frame)
 
@@ -671,14 +671,14 @@ class Audit(Result):
         ImportError
             If matplotlib is not installed.
         """
-        from . import html
+        from .report import html
 
         return html.audit_figure(self.frame, float(str(self.settings["level"])))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ranks(Result):
-    """What :func:`~sampled_metrics.io.readers.rank_files` returns: the exact rank of each item.
+    """What :func:`~sampled_metrics.ranking.files.rank` returns: the exact rank of each item.
 
     Examples
     --------
@@ -712,7 +712,7 @@ class Ranks(Result):
             If a name is no metric's, or there is one user only.
         """
         from .evaluation import estimate
-        from .io.logs import read_log
+        from .log.read import read_log
 
         # An evaluation that draws every negative once is exact.
         rows, others = self.frame, self.frame["n_relevant"] - 1
@@ -752,7 +752,7 @@ class Orders(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Published(Result):
-    """What :func:`~sampled_metrics.printed.published` returns.
+    """What :func:`~sampled_metrics.published_tables.published` returns.
 
     Attributes
     ----------
@@ -832,8 +832,8 @@ class Published(Result):
         ImportError
             If matplotlib is not installed.
         """
-        from . import html
         from .metrics import metric as parsed
+        from .report import html
 
         of = self.frame["metric"].iloc[0] if metric is None else parsed(metric).name
         rows = self.frame[self.frame["metric"] == of]

@@ -38,14 +38,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from . import _arrays, _progress, _promises
-from ._sharded import Job
+from ._files import put
 from ._validate import FloatArray, IntArray, as_written, generator, integer, real_scores
-from .io._sources import loaded
-from .io.files import put
-from .io.readers import Table, _load_train, _pairs, _refuse_twice
+from .log.columns import refuse_twice
+from .log.sources import Tabular, loaded
 from .metrics import Metric
 from .metrics import metric as parsed
-from .ranking import _as_csr
+from .ranking.cluster import Job
+from .ranking.exact import _as_csr
+from .ranking.inputs import load_train, users_and_items
 from .relevant_sets import RelevantSets
 from .results import Race
 
@@ -66,8 +67,8 @@ def race(
     score: Mapping[str, Callable[[Any, Any], Any]],
     users: Any,
     items: Any,
-    test: Table,
-    train: Table | sp.sparray | None = None,
+    test: Tabular,
+    train: Tabular | sp.sparray | None = None,
     *,
     metric: Metric | str = "ndcg@10",
     confidence: float = 0.95,
@@ -93,7 +94,7 @@ def race(
     score : mapping of str to callable
         Maps the name of each recommender to its function. The function gets some rows of `users`
         and some rows of `items`, and returns the matrix of their scores, one row for each user, as
-        for :func:`~sampled_metrics.io.readers.rank_files`. Higher scores are better. Scores are
+        for :func:`~sampled_metrics.ranking.files.rank`. Higher scores are better. Scores are
         compared without rounding. Ties count as if broken at random: their expected value is used.
     users, items : array_like or int
         An array with one row for each user (each item), such as its factors. Or the number of users
@@ -154,7 +155,7 @@ def race(
 
     See Also
     --------
-    sampled_metrics.io.readers.rank_files : The exact rank of each item.
+    sampled_metrics.ranking.files.rank : The exact rank of each item.
     sampled_metrics.planning.plan : How many scores a race is expected to take.
     sampled_metrics.evaluation.compare : Verdicts on a log of sampled ranks.
 
@@ -208,10 +209,10 @@ def race(
         raise ValueError(f"state must be the path of a file, got {as_written(state)}")
     jobs = [Job.of(users, items, each, None, 0.0) for each in score.values()]
     rows, source = loaded(test, "test")
-    user, item = _pairs(rows, source, jobs[0].shape)
-    _refuse_twice(pd.DataFrame({"user": user, "item": item}), ["user", "item"], source)
+    user, item = users_and_items(rows, source, jobs[0].shape)
+    refuse_twice(pd.DataFrame({"user": user, "item": item}), ["user", "item"], source)
     rng = generator(seed)
-    seen = train if sp.issparse(train) else _load_train(train, jobs[0].shape)
+    seen = train if sp.issparse(train) else load_train(train, jobs[0].shape)
     field = _Field.of(user, item, seen, jobs[0].shape, rng)
     spent = _Spent(np.inf if budget is None else integer(budget, "budget", 1))
     scorers = [_Scorer(name, job, field, of, spent) for name, job in zip(names, jobs, strict=True)]

@@ -19,9 +19,9 @@ from scipy.special import ndtr, ndtri
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, integer, integers
 from .consistency import _TOLERANCE, _checked, sign
+from .differences import Differences, tabulated
 from .estimators import Estimator, by_name, default_gamma
 from .metrics import Metric
-from .numerics.differences import Differences, tabulated
 from .protocol import Protocol, checked, one_size
 
 #: True ranks of users, or the probability of each rank that has any.

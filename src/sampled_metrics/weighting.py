@@ -6,7 +6,7 @@ above it, without bias, whatever the design is, as long as each item that may be
 (horvitz1952). So it estimates without bias whatever is linear in the true rank, which of the
 metrics here is AUC alone. A metric of the estimated rank, such as Recall@10, is biased for any
 number of negatives short of all. What other metrics may be follows from the counts and the weights
-alone (:mod:`sampled_metrics.unequal`).
+alone (:mod:`sampled_metrics.bounds.weighted`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from scipy.special import stdtr, stdtrit
 from . import _ranges
 from ._promises import LARGE_SAMPLE, NONE, PROVED
 from ._validate import FloatArray, floats
-from .identification import IncompatibleError, Shape, assumption_name, interval
-from .io.compact import Log
+from .bounds.assumption import Assumption, assumption_name
+from .bounds.identification import IncompatibleError, interval
+from .log.compact import Log
 from .metrics import Metric
 from .results import Comparison, Estimates
 
@@ -48,7 +49,7 @@ def counts_above(positive: ArrayLike, negatives: ArrayLike, inclusion: ArrayLike
     Returns
     -------
     ndarray of float, shape (rows,)
-        At least 0; the column n_above of :func:`~sampled_metrics.io.logs.read_log`.
+        At least 0; the column n_above of :func:`~sampled_metrics.log.read.read_log`.
 
     Raises
     ------
@@ -92,7 +93,7 @@ def estimated(
     log: Log,
     metrics: list[Metric],
     level: float,
-    shape: Shape | None = None,
+    assumption: Assumption | None = None,
     identification: bool = True,
 ) -> Estimates:
     """What :func:`~sampled_metrics.evaluation.estimate` says of negatives not drawn alike.
@@ -130,7 +131,7 @@ def estimated(
                 promised = (NONE, LARGE_SAMPLE) if identification else promised
                 quote = f"{value:.4f} \u00b1 {error:.4f}"
             elif log.protocol is not None and identification:
-                low, high, stands, said = _possible(log, name, counts[name], of, level, shape)
+                low, high, stands, said = _possible(log, name, counts[name], of, level, assumption)
                 row, quote = (np.nan, np.nan, low, high), _ranges.written(low, high)
                 promised = stands, PROVED
                 notes += said
@@ -151,19 +152,19 @@ def estimated(
     assumed = ["that n_above is without bias"] if told else []
     if log.protocol is not None:
         assumed.append("that all users' negatives are drawn from the same items but their own one")
-        assumed += [f"that {shape}"] if not table["assumption"].isin([NONE, ""]).all() else []
+        assumed += [f"that {assumption}"] if not table["assumption"].isin([NONE, ""]).all() else []
     settings = {"confidence": level, "assumed": "; ".join(assumed)}
     return Estimates(table, settings, tuple(dict.fromkeys(notes)))
 
 
 def _possible(
-    log: Log, name: str, counts: FloatArray, of: Metric, level: float, shape: Shape | None
+    log: Log, name: str, counts: FloatArray, of: Metric, level: float, assumption: Assumption | None
 ) -> tuple[float, float, str, list[str]]:
     """What a metric may be, under which assumption, and why another one had to be dropped."""
     notes: list[str] = []
-    for assumed in (shape, None) if shape is not None else (None,):
+    for assumed in (assumption, None) if assumption is not None else (None,):
         try:
-            found = interval(counts, log.protocol, of, level, shape=assumed)  # type: ignore[arg-type]
+            found = interval(counts, log.protocol, of, level, assumption=assumed)  # type: ignore[arg-type]
             return found.low, found.high, assumption_name(assumed), notes
         except IncompatibleError as problem:
             if assumed is None:

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import sampled_metrics as sm
-from sampled_metrics.io import readers
+from sampled_metrics import readers
 from sampled_metrics.results import Estimates
 
 HOWTO = Path(__file__).parents[2] / "book/library/howto.md"

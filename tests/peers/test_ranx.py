@@ -5,7 +5,7 @@ import pytest
 from ranx import Qrels, Run, evaluate
 
 import sampled_metrics as sm
-from sampled_metrics.io import readers
+from sampled_metrics import readers
 
 #: Ours, and what ranx calls them.
 METRICS = {

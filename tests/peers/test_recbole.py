@@ -10,7 +10,7 @@ from recbole.data import create_dataset, data_preparation
 from recbole.utils import get_model, get_trainer, init_seed
 
 import sampled_metrics as sm
-from sampled_metrics.io import readers
+from sampled_metrics import readers
 
 LEAVE_ONE_OUT = {"split": {"LS": "valid_and_test"}, "order": "TO", "group_by": "user"}
 

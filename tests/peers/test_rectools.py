@@ -11,7 +11,7 @@ from rectools.metrics import MRR, NDCG, HitRate, Recall, calc_metrics
 from rectools.models import ImplicitALSWrapperModel, ImplicitItemKNNWrapperModel
 
 import sampled_metrics as sm
-from sampled_metrics.io import readers
+from sampled_metrics import readers
 
 METRICS = {
     "recall@10": Recall(10),

@@ -13,7 +13,7 @@ if shutil.which("java") is None:
 from pyspark.sql import SparkSession
 
 import sampled_metrics as sm
-from sampled_metrics.io import _sources
+from sampled_metrics.log import sources as _sources
 
 SIZES = {"n_items": 480, "n_negatives": 9, "replacement": True}
 

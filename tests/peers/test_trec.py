@@ -6,7 +6,7 @@ from ranx import Qrels, Run, evaluate
 from tests.trec import written
 
 import sampled_metrics as sm
-from sampled_metrics.io import readers
+from sampled_metrics import readers
 
 
 def test_files_in_three_lines(tmp_path, naive):

@@ -271,9 +271,9 @@ def test_the_reference_has_every_module() -> None:
     internal = {name for name in modules if re.search(r"\._|\.(numerics|bounds)\.", name)}
     assert modules - internal - told == {
         "sampled_metrics.cli",  # the command: its --help
-        "sampled_metrics.html",  # what --report writes
-        "sampled_metrics.io.files",
-        "sampled_metrics.plots",
+        "sampled_metrics.report.html",  # what --report writes
+        "sampled_metrics._files",
+        "sampled_metrics.report.figures",
     }
 
 

@@ -49,7 +49,7 @@ def test_orders_and_baselines_agree_with_a_count_by_hand():
 @pytest.mark.parametrize("dataset", published.INTERACTIONS)
 def test_every_row_can_be_one_list_of_ranks(dataset):
     found = sm.published(published.as_printed(dataset), **published.settings(dataset),
-                         replacement=False, metrics=["hit@1"], shape=None)  # fmt: skip
+                         replacement=False, metrics=["hit@1"], assumption=None)  # fmt: skip
     assert len(found.checks) == 10
     assert found.checks["possible"].all()
 

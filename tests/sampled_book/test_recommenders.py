@@ -25,8 +25,8 @@ from sampled_book.recommenders import (
     rank_variant,
 )
 from sampled_metrics import metric
-from sampled_metrics.io import logs
-from sampled_metrics.ranking import RankIntervals, exact_ranks
+from sampled_metrics.log import read as logs
+from sampled_metrics.ranking.exact import RankIntervals, exact_ranks
 from tests.data import needs_data
 
 

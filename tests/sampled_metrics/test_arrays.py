@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from sampled_metrics import _arrays
-from sampled_metrics.ranking import exact_ranks, exact_ranks_from_factors
+from sampled_metrics.ranking.exact import exact_ranks, exact_ranks_from_factors
 
 LIBRARIES = ["array_api_strict", "torch"]
 

@@ -20,11 +20,11 @@ import pytest
 from sampled_book import bundled_log
 from sampled_book.datasets import bundled_ranks
 from sampled_metrics import cli, evaluation, planning
-from sampled_metrics import html as report
 from sampled_metrics.cli import COMMANDS, FORMATS, main
-from sampled_metrics.io import logs
-from sampled_metrics.io.logs import read_log
-from sampled_metrics.ranking import RankIntervals
+from sampled_metrics.log import read as logs
+from sampled_metrics.log.read import read_log
+from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.report import html as report
 from sampled_metrics.results import Result, formatted
 
 FEW = ["--metrics", "auc", "--estimators", "naive", "rank estimate", "--no-identification"]

@@ -12,15 +12,17 @@ from scipy import stats
 
 from sampled_book.bundled_log import simulate
 from sampled_book.datasets import bundled_ranks
-from sampled_metrics import Protocol, _ranges, estimators, evaluation, identification, metric
-from sampled_metrics.designs import Adaptive
+from sampled_metrics import Protocol, _ranges, estimators, evaluation, metric
+from sampled_metrics.adaptive import Adaptive
+from sampled_metrics.bounds import identification
+from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.evaluation import ESTIMATORS, FITTED, UNKNOWN
-from sampled_metrics.identification import Shape
-from sampled_metrics.io import _sources, compact
-from sampled_metrics.io.logs import read_log
-from sampled_metrics.io.readers import from_scores
+from sampled_metrics.log import compact
+from sampled_metrics.log import sources as _sources
+from sampled_metrics.log.read import read_log
 from sampled_metrics.numerics import betting
-from sampled_metrics.ranking import RankIntervals
+from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.readers import from_scores
 
 
 def estimate(*given, **options):
@@ -635,7 +637,7 @@ def test_nothing_beside_a_verdict_counts_ties_as_half_right():
 
 def test_an_unknown_order_by_auc_takes_about_as_many_users_as_it_says():
     rng, protocol = np.random.default_rng(3), Protocol(1_000, 100)
-    true = [1 + rng.binomial(999, rng.beta(1, shape, 300)) for shape in (6.0, 5.2)]
+    true = [1 + rng.binomial(999, rng.beta(1, assumption, 300)) for assumption in (6.0, 5.2)]
 
     def found(times):
         drawn = [protocol.draw(np.tile(ranks, times), rng) for ranks in true]
@@ -683,28 +685,28 @@ def as_expected(users, m, replacement=True):
     return protocol, log
 
 
-@pytest.mark.parametrize("shape", [None, Shape()])
-def test_what_is_said_to_decide_on_average_decides_as_a_log(shape):
+@pytest.mark.parametrize("shape", [None, Assumption()])
+def test_what_is_said_to_decide_on_average_decides_as_a_log(assumption):
     of, found, ranks = metric("recall@10"), {}, np.arange(1, 101)
     masses = {name: (ranks, mass / mass.sum()) for name, mass in FALLING.items()}
-    weight = evaluation._ways(shape)[shape]
+    weight = evaluation._ways(assumption)[assumption]
     wanted = identification.need(0.95) - np.log(weight)
     for m in (5, 20):
         protocol, log = as_expected(250, m)
-        said = evaluation._decided(masses, protocol, of, [("A", "B")], shape, 250.0, wanted)
-        assumption = evaluation.compare(log, of, shape=shape).frame["assumption"][0]
+        said = evaluation._decided(masses, protocol, of, [("A", "B")], assumption, 250.0, wanted)
+        assumption = evaluation.compare(log, of, assumption=assumption).frame["assumption"][0]
         found[m] = bool(said)
         assert found[m] == (assumption in ("none", "decreasing at the top"))
-    assert found == {5: False, 20: shape is not None}
+    assert found == {5: False, 20: assumption is not None}
 
 
 def test_negatives_that_would_settle_a_pair():
     # Nothing assumed: ten ranks of a hundred are hardly seen, and all of them decide.
-    found = evaluation.compare(as_expected(250, 20)[1], "recall@10", shape=None)
+    found = evaluation.compare(as_expected(250, 20)[1], "recall@10", assumption=None)
     (row,) = found.frame.itertuples()
     assert (row.verdict, row.negatives_needed) == (UNKNOWN, "all")
     assert "unknown; ranking all items would settle it" in found.sentences[0]
-    exact = evaluation.compare(as_expected(250, 99, False)[1], "recall@10", shape=None)
+    exact = evaluation.compare(as_expected(250, 99, False)[1], "recall@10", assumption=None)
     assert exact.verdicts == {("A", "B"): "A beats B"}
     # Few users with few negatives: more of them do, under the shape.
     found = evaluation.compare(as_expected(400, 3)[1], "recall@10")
@@ -741,9 +743,9 @@ def exact_ranks(users, rng, ties=0):
     """A log of two recommenders with all negatives of each user, of whom no two have as many."""
     sizes = rng.permutation(np.arange(100, 100 + users))
     frames = []
-    for name, shape in (("A", 0.5), ("B", 0.51)):
+    for name, index in (("A", 0.5), ("B", 0.51)):
         tied = rng.integers(0, ties + 1, users)
-        better = np.minimum(rng.pareto(shape, users).astype(np.int64), sizes - 1 - tied)
+        better = np.minimum(rng.pareto(index, users).astype(np.int64), sizes - 1 - tied)
         rows = {"recommender": name, "user": np.arange(users), "n_better": better, "n_tied": tied}
         frames.append(pd.DataFrame(rows | {"n_items": sizes, "n_negatives": sizes - 1}))
     return pd.concat(frames)
@@ -923,7 +925,7 @@ def test_recommenders_equal_in_the_metric_are_rarely_parted_where_the_assumption
             table = {"recommender": name, "user": range(2_000), "rank": drawn_ranks}
             tables.append(pd.DataFrame(table))
         log = read_log(pd.concat(tables), n_items=300, n_negatives=60, replacement=True)
-        (row,) = compare(log, "recall@10", shape=Shape(steepness=2.0)).itertuples()
+        (row,) = compare(log, "recall@10", assumption=Assumption(steepness=2.0)).itertuples()
         assert row.possible_high - row.possible_low > 0.01
         wrong += row.verdict != UNKNOWN
     # Of 20 more than three are wrong in one case of 60 if 5% may be.
@@ -946,22 +948,22 @@ def test_steepness_is_the_largest_of_the_ladder_that_holds():
         assert (row.assumption == "decreasing at the top") == np.isinf(row.steepness)
         judge = evaluation._Judge(evaluation._Sample(log), of, pairs, 0.95)
         signs = {
-            shape: judge.under(shape, pairs, weight, keep=shape in (None, Shape()))[0][
-                pairs[0]
-            ].sign
-            for shape, weight in evaluation._ways(Shape()).items()
+            assumption: judge.under(
+                assumption, pairs, weight, keep=assumption in (None, Assumption())
+            )[0][pairs[0]].sign
+            for assumption, weight in evaluation._ways(Assumption()).items()
         }
         assert signs[None] == 0
-        assert signs[Shape()] == np.isinf(row.steepness)
-        holds = [k for k in ladder if all(signs[Shape(steepness=j)] for j in ladder if j <= k)]
+        assert signs[Assumption()] == np.isinf(row.steepness)
+        holds = [k for k in ladder if all(signs[Assumption(steepness=j)] for j in ladder if j <= k)]
         if np.isfinite(row.steepness):
             assert row.assumption == f"at most {row.steepness:g} times per doubling"
-        if not signs[Shape()]:
+        if not signs[Assumption()]:
             assert holds == (
                 [] if np.isnan(row.steepness) else [k for k in ladder if k <= row.steepness]
             )
         for k in holds[-1:]:
-            alone = evaluation.compare(log, of, shape=Shape(steepness=k))
+            alone = evaluation.compare(log, of, assumption=Assumption(steepness=k))
             (other,) = alone.frame.itertuples()
             assert (other.assumption, other.steepness) == (f"at most {k:g} times per doubling", k)
             assert alone.sentences == [
@@ -988,13 +990,15 @@ def test_a_fall_too_gentle_for_the_sample_does_not_end_the_ladder(monkeypatch):
         def __init__(self, *_):
             pass
 
-        def under(self, shape, pairs, weight, keep=True, last=False):
-            assert keep == (shape in (None, Shape()))  # only one of the falls is the gentlest
-            tried.append(np.inf if shape is None else shape.steepness)
-            sign = int(shape is not None and shape.steepness in (3.0, 4.0))
-            if shape is not None and shape.steepness == 2.0:
+        def under(self, assumption, pairs, weight, keep=True, last=False):
+            assert keep == (
+                assumption in (None, Assumption())
+            )  # only one of the falls is the gentlest
+            tried.append(np.inf if assumption is None else assumption.steepness)
+            sign = int(assumption is not None and assumption.steepness in (3.0, 4.0))
+            if assumption is not None and assumption.steepness == 2.0:
                 return {}, ["contradicted"]
-            name, ends = evaluation.assumption_name(shape), (0.0, 1.0)
+            name, ends = evaluation.assumption_name(assumption), (0.0, 1.0)
             judged = evaluation._Judged(sign, name, tried[-1], ends, 1.0, None)
             return dict.fromkeys(pairs, judged), []
 
@@ -1012,7 +1016,9 @@ def test_a_shape_that_the_sample_contradicts_is_not_assumed():
         "B": np.minimum(rng.geometric(0.01, 300), 300),
     }
     log = drawn(population, 300, 300, 50, rng)
-    found, free = (evaluation.estimate(log, ["recall@10"], shape=s) for s in ("decreasing", None))
+    found, free = (
+        evaluation.estimate(log, ["recall@10"], assumption=s) for s in ("decreasing", None)
+    )
     (note,) = found.notes
     assert note.startswith("the ranks of deep contradict the assumption that deeper ranks have fe")
     assert free.notes == ()
@@ -1029,7 +1035,7 @@ def test_a_shape_that_the_sample_contradicts_is_not_assumed():
     assert (width[0] < 0.9 * width[1])[["A", "B"]].all()
     compared = evaluation.compare(log, "recall@10")
     assert list(compared.notes) == [note]
-    free = compare(log, "recall@10", shape=None).set_index(["first", "second"])
+    free = compare(log, "recall@10", assumption=None).set_index(["first", "second"])
     for row in compared.frame.itertuples():
         if "deep" in (row.first, row.second):
             same = free.loc[(row.first, row.second)]
@@ -1044,14 +1050,16 @@ def test_nothing_is_assumed_of_users_with_several_relevant_items():
     table["n_better"] = np.random.default_rng(1).integers(0, 10, 60)
     table["n_tied"] = 0
     log = read_log(table, n_items=100, n_negatives=9, replacement=True)
-    found = [evaluation.estimate(log, ["recall@10"], shape=s) for s in ("decreasing", None)]
+    found = [evaluation.estimate(log, ["recall@10"], assumption=s) for s in ("decreasing", None)]
     assert found[0].settings["assumed"] == "nothing"
     assert set(found[0].frame["assumption"]) == {"none"}
     assert found[0].frame["warrant"].ne("").all()
     assert set(evaluation.estimate(log, ["auc"]).frame["warrant"]) == {"proved"}  # by bets
     pd.testing.assert_frame_equal(found[0].frame, found[1].frame)
-    with pytest.raises(ValueError, match="shape must be a Shape, 'decreasing' or None, got 'flat'"):
-        evaluation.estimate(log, ["ap"], shape="flat")
+    with pytest.raises(
+        ValueError, match="assumption must be an Assumption, 'decreasing' or None, got 'flat'"
+    ):
+        evaluation.estimate(log, ["ap"], assumption="flat")
 
 
 def dependent_log(kind):
@@ -1279,9 +1287,9 @@ EDGES = {
 @pytest.mark.parametrize("edge", EDGES)
 def test_a_log_at_the_edge_has_numbers_and_no_warning(edge, of):
     with np.errstate(divide="raise", over="raise", invalid="raise"):
-        for shape in ("decreasing", None):
-            found = evaluation.estimate(EDGES[edge], [of], shape=shape)
-            pair = evaluation.compare(EDGES[edge], of, shape=shape)
+        for assumption in ("decreasing", None):
+            found = evaluation.estimate(EDGES[edge], [of], assumption=assumption)
+            pair = evaluation.compare(EDGES[edge], of, assumption=assumption)
             for table in (found.frame, pair.frame.drop(columns=["steepness", "users_needed"])):
                 assert np.isfinite(table.select_dtypes("number").to_numpy()).all()
             assert (found.frame["possible_low"] <= found.frame["possible_high"]).all()

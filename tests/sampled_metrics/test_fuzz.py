@@ -21,10 +21,10 @@ import scipy.sparse as sp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from sampled_metrics import readers
 from sampled_metrics.cli import main
-from sampled_metrics.io import readers
-from sampled_metrics.io.compact import COLUMNS
-from sampled_metrics.io.logs import read_log
+from sampled_metrics.log.compact import COLUMNS
+from sampled_metrics.log.read import read_log
 
 QUICK = ["--estimators", "naive", "rank estimate", "--no-identification", "--metrics", "ndcg@3"]
 SIZES = ["--n-items", "50", "--n-negatives", "5"]

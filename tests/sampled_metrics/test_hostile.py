@@ -10,7 +10,8 @@ from scipy.stats import binom
 
 import sampled_metrics as sm
 from sampled_metrics import Protocol, metric
-from sampled_metrics.identification import IncompatibleError, Shape, interval
+from sampled_metrics.bounds.assumption import Assumption
+from sampled_metrics.bounds.identification import IncompatibleError, interval
 
 SIZES = np.geomspace(60, 300, 16).round().astype(int)
 
@@ -27,7 +28,7 @@ def test_ranges_miss_in_at_most_5_percent_where_catalogues_differ_in_size():
         ranks = 1 + rng.binomial(10, 10 / (n - 1))  # everyone's item is at true rank 11
         frame = pd.DataFrame({"user": range(1_000), "rank": ranks, "n_items": n})
         log = sm.read_log(frame, n_negatives=10, replacement=True)
-        missed += sm.estimate(log, ["recall@10"], shape=None).frame["possible_low"][0] > 0
+        missed += sm.estimate(log, ["recall@10"], assumption=None).frame["possible_low"][0] > 0
     assert missed <= allowed(logs)
 
 
@@ -39,13 +40,13 @@ def half_last(n, upto):
 POPULATIONS = {
     "all at 11": (1_000, 10, False, lambda n: {11: 1.0}, "recall@10", None, 6),
     "11 or last": (1_000, 10, True, lambda n: {11: 0.5, n: 0.5}, "ndcg@10", None, 6),
-    "even, or last": (16_000, 15, True, lambda n: half_last(n, n // 3), "ndcg@10", Shape(), 8),
+    "even, or last": (16_000, 15, True, lambda n: half_last(n, n // 3), "ndcg@10", Assumption(), 8),
 }
 
 
 @pytest.mark.parametrize("name", POPULATIONS)
 def test_intervals_of_hostile_populations_miss_in_at_most_5_percent(name):
-    users, m, replacement, shares, of, shape, logs = POPULATIONS[name]
+    users, m, replacement, shares, of, assumption, logs = POPULATIONS[name]
     protocols = [Protocol(int(n), m, replacement=replacement) for n in SIZES]
     laws, exact = [], []
     for protocol in protocols:
@@ -57,7 +58,7 @@ def test_intervals_of_hostile_populations_miss_in_at_most_5_percent(name):
     for _ in range(logs):
         counts = [rng.multinomial(each, law / law.sum()) for law in laws]
         try:
-            found = interval(counts, protocols, of, shape=shape)
+            found = interval(counts, protocols, of, assumption=assumption)
         except IncompatibleError:
             missed += 1
         else:
@@ -69,19 +70,21 @@ def test_intervals_of_hostile_populations_miss_in_at_most_5_percent(name):
     ("n", "m", "shape", "last", "share", "users", "replacement"),
     [
         # 10% are in the first ten, and all others at the first rank below those of the assumption.
-        (60_000, 20, Shape(), 10, 0.9, 1e6, True),
-        (1_000_000, 99, Shape(), 10, 0.9, 1e6, True),
+        (60_000, 20, Assumption(), 10, 0.9, 1e6, True),
+        (1_000_000, 99, Assumption(), 10, 0.9, 1e6, True),
         # As many at every rank of all 14 doublings that the catalogue has in full.
-        (20_000, 10, Shape(steepness=1.0), 2**14 - 1, 0.0, 3e7, False),
+        (20_000, 10, Assumption(steepness=1.0), 2**14 - 1, 0.0, 3e7, False),
     ],
 )
 def test_a_log_is_not_refused_where_the_assumption_just_holds(
-    n, m, shape, last, share, users, replacement
+    n, m, assumption, last, share, users, replacement
 ):
     protocol = Protocol(n, m, replacement=replacement)
-    ranks = np.append(np.arange(1, last + 1), int(shape.head * n / m) + 1 if share else n)
+    ranks = np.append(np.arange(1, last + 1), int(assumption.head * n / m) + 1 if share else n)
     weights = np.append(np.full(last, (1.0 - share) / last), share)
-    found = interval(weights @ protocol.pmf(ranks), protocol, "recall@10", users=users, shape=shape)
+    found = interval(
+        weights @ protocol.pmf(ranks), protocol, "recall@10", users=users, assumption=assumption
+    )
     assert found.low - 1e-9 <= weights @ (ranks <= 10) <= found.high + 1e-9
 
 
@@ -98,6 +101,6 @@ def test_the_worse_of_two_recommenders_rarely_wins_where_catalogues_differ_in_si
             for k, r in rank.items()
         ]
         log = sm.read_log(pd.concat(rows), n_negatives=m, replacement=True)
-        found = sm.compare(log, "recall@10", shape=None)
+        found = sm.compare(log, "recall@10", assumption=None)
         wrong += found.verdicts["A", "B"] == "A beats B"
     assert wrong <= allowed(logs)

@@ -15,13 +15,13 @@ from scipy.special import gammaln, xlogy
 
 from sampled_book.enumeration import exact_law
 from sampled_metrics import Protocol, RelevantSets, estimators, metric, planning
+from sampled_metrics.adaptive import Adaptive, bias_variance
 from sampled_metrics.consistency import sign
-from sampled_metrics.designs import Adaptive, bias_variance
-from sampled_metrics.io.logs import read_log
-from sampled_metrics.numerics.differences import Differences
+from sampled_metrics.differences import Differences
+from sampled_metrics.log.read import read_log
 from sampled_metrics.planning import ESTIMATORS, EXACT, curve, fitted, for_pairs
 from sampled_metrics.protocol import thinned
-from sampled_metrics.ranking import RankIntervals
+from sampled_metrics.ranking.exact import RankIntervals
 from sampled_metrics.verdicts import Verdict, _Pair, verdict
 
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from sampled_metrics import identification
 from sampled_metrics._threads import one_thread
-from sampled_metrics.bounds import bets
+from sampled_metrics.bounds import bets, identification
 from sampled_metrics.numerics import mixtures
 from sampled_metrics.protocol import Protocol
 

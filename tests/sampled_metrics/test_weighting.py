@@ -113,10 +113,10 @@ def test_what_is_possible_is_left_out_when_it_is_not_wanted():
 def test_a_range_of_counts_names_its_assumption_and_is_proved():
     protocol = sm.Protocol(5, 2, weights=[4, 1, 1, 1, 1])
     log = sm.read_log(pd.DataFrame({"user": range(40), "rank": [1, 3] * 20}), protocol=protocol)
-    for shape, name in (("decreasing", "decreasing at the top"), (None, "none")):
-        found = sm.estimate(log, ["recall@1"], shape=shape)
+    for assumption, name in (("decreasing", "decreasing at the top"), (None, "none")):
+        found = sm.estimate(log, ["recall@1"], assumption=assumption)
         assert found.frame[["assumption", "warrant"]].values.tolist() == [[name, "proved"]]
-        assert ("that deeper ranks" in found.settings["assumed"]) == (shape is not None)
+        assert ("that deeper ranks" in found.settings["assumed"]) == (assumption is not None)
 
 
 @pytest.mark.parametrize(
@@ -138,11 +138,15 @@ def test_an_option_that_means_nothing_here_is_refused(verb, option):
 
 def test_a_comparison_refuses_an_assumption_that_it_does_not_use():
     log = sm.read_log(log_of(4), n_items=401, n_negatives=10, replacement=True)
-    for shape in (sm.Shape(), sm.Shape(steepness=2.0)):
-        with pytest.raises(ValueError, match=r"shape must be left out, got .* assumes nothing"):
-            sm.compare(log, "auc", shape=shape)
-    with pytest.raises(ValueError, match="shape must be a Shape, 'decreasing' or None, got 'odd'"):
-        sm.compare(log, "auc", shape="odd")
+    for assumption in (sm.Assumption(), sm.Assumption(steepness=2.0)):
+        with pytest.raises(
+            ValueError, match=r"assumption must be left out, got .* assumes nothing"
+        ):
+            sm.compare(log, "auc", assumption=assumption)
+    with pytest.raises(
+        ValueError, match="assumption must be an Assumption, 'decreasing' or None, got 'odd'"
+    ):
+        sm.compare(log, "auc", assumption="odd")
     found = [sm.compare(log, "auc", **given).frame for given in ({}, {"shape": None})]
     pd.testing.assert_frame_equal(*found)
 

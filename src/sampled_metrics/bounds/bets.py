@@ -48,7 +48,7 @@ from ..protocol import thinned
 from .generators import Generators, generators, hats, knots
 
 if TYPE_CHECKING:
-    from ..identification import Shape
+    from .assumption import Assumption
 
 #: Populations that bets are made for, (a, b, part): of the users a part at ranks r in proportion to
 #: (r + a n / m)^-b, the others evenly, so that no sampled rank ruins a bet. They are those of 101
@@ -116,12 +116,12 @@ class Part:
         """Of most of them: the place of the item, and how many are relevant, and items in all."""
         return self.position, self.relevant, self.pool + self.relevant
 
-    def generators(self, shape: Shape | None) -> Generators:
-        if shape is None:
+    def generators(self, assumption: Assumption | None) -> Generators:
+        if assumption is None:
             return generators(self.pool, self.m, self.replacement)
-        top = int(min(shape.head * self.reach, self.fewest + 1))
+        top = int(min(assumption.head * self.reach, self.fewest + 1))
         return generators(
-            self.pool, self.m, self.replacement, top, shape.steepness, shape.geometric
+            self.pool, self.m, self.replacement, top, assumption.steepness, assumption.geometric
         )
 
 
@@ -437,7 +437,7 @@ def _guess(found: Generators, a: float, b: float, part: float) -> FloatArray:
 
 def build(
     parts: Partition,
-    shape: Shape | None,
+    assumption: Assumption | None,
     need: float,
     users: float,
     laws: Sequence[FloatArray] | None = None,
@@ -447,7 +447,7 @@ def build(
     Parameters
     ----------
     parts : Partition
-    shape : Shape, optional
+    assumption : Assumption, optional
         What is assumed of the true ranks of each part; nothing if omitted.
     need : float
         Logarithm of the e-value that is wanted.
@@ -461,8 +461,8 @@ def build(
         First those that the metric is larger, one for each guess, then the others.
     """
     if laws is None:  # the same for all logs of such users
-        return _built(_Same(parts), shape, need / users)
-    made = _Building(parts, shape, need / users, laws, (1, -1))
+        return _built(_Same(parts), assumption, need / users)
+    made = _Building(parts, assumption, need / users, laws, (1, -1))
     return made.certified(made.slopes())
 
 
@@ -482,13 +482,13 @@ class _Same:
 
 
 @lru_cache(maxsize=32)
-def _built(same: _Same, shape: Shape | None, target: float) -> Bets:
-    made = _Building(same.parts, shape, target, None, (1, -1))
+def _built(same: _Same, assumption: Assumption | None, target: float) -> Bets:
+    made = _Building(same.parts, assumption, target, None, (1, -1))
     return made.certified(made.slopes())
 
 
 def refutations(
-    parts: Partition, shape: Shape | None, rows: Rows, counts: Sequence[FloatArray]
+    parts: Partition, assumption: Assumption | None, rows: Rows, counts: Sequence[FloatArray]
 ) -> list[float]:
     """How strongly samples speak against an assumption: logarithms of e-values.
 
@@ -501,7 +501,7 @@ def refutations(
     Parameters
     ----------
     parts : Partition
-    shape : Shape or None
+    assumption : Assumption or None
     rows : Rows
     counts : sequence of ndarray of float, shape (rows,)
         Users of each sample, each with one row.
@@ -512,14 +512,14 @@ def refutations(
     """
     if not parts.parts:
         return [0.0] * len(counts)
-    key = parts.key, shape, *(each.tobytes() for each in counts)
+    key = parts.key, assumption, *(each.tobytes() for each in counts)
     if key not in rows.refuted:
-        rows.refuted[key] = _refutations(parts, shape, rows, counts)
+        rows.refuted[key] = _refutations(parts, assumption, rows, counts)
     return rows.refuted[key]
 
 
 def _refutations(
-    parts: Partition, shape: Shape | None, rows: Rows, counts: Sequence[FloatArray]
+    parts: Partition, assumption: Assumption | None, rows: Rows, counts: Sequence[FloatArray]
 ) -> list[float]:
     rng = np.random.default_rng(0)
     halves = []
@@ -527,9 +527,9 @@ def _refutations(
         whole = np.floor(each + rng.random(each.size)).astype(np.int64)
         first = rng.binomial(whole, 0.5)
         halves += [(first, whole - first), (whole - first, first)]
-    laws = _observed(parts, shape, rows, np.stack([learn for learn, _ in halves], axis=1))
+    laws = _observed(parts, assumption, rows, np.stack([learn for learn, _ in halves], axis=1))
     users = max(float(min(test.sum() for _, test in halves)), 1.0)
-    made = _Building(parts, shape, 1.0 / users, laws, (1,))
+    made = _Building(parts, assumption, 1.0 / users, laws, (1,))
     none = np.zeros(len(halves))
     made.growth(none)  # adds generators
     bets = made.certified(none)
@@ -547,7 +547,7 @@ def _refutations(
 
 
 def _observed(
-    parts: Partition, shape: Shape | None, rows: Rows, counts: np.ndarray
+    parts: Partition, assumption: Assumption | None, rows: Rows, counts: np.ndarray
 ) -> list[FloatArray]:
     """The distribution of the sampled rank among some users, and a few that are guessed.
 
@@ -555,14 +555,14 @@ def _observed(
     """
     laws = []
     for one, seen in zip(parts.parts, rows.seen(parts), strict=True):
-        prior = _GUESSED * _guess(one.generators(shape), *GUESSES[0])
+        prior = _GUESSED * _guess(one.generators(assumption), *GUESSES[0])
         found = prior + seen.observed(counts[seen.rows])
         laws.append(found / found.sum(axis=1, keepdims=True))
     return laws
 
 
 def learnt(
-    parts: Partition, shape: Shape | None, need: float, rows: Rows, counts: FloatArray
+    parts: Partition, assumption: Assumption | None, need: float, rows: Rows, counts: FloatArray
 ) -> Evidence | None:
     """Bets of many users, each with one row, on distributions that are learnt from other users.
 
@@ -577,7 +577,7 @@ def learnt(
     Parameters
     ----------
     parts : Partition
-    shape : Shape or None
+    assumption : Assumption or None
     need : float
         Logarithm of the e-value that is wanted.
     rows : Rows
@@ -589,15 +589,15 @@ def learnt(
         None of fewer than `_LEARN` users, of several kinds, if nothing is assumed, or if the metric
         does not depend on the rank.
     """
-    if shape is None or counts.sum() < _LEARN or len(parts.kinds) > 1 or not parts.parts:
+    if assumption is None or counts.sum() < _LEARN or len(parts.kinds) > 1 or not parts.parts:
         return None
     rng = np.random.default_rng(0)
     stretches = rng.multinomial(np.floor(counts + rng.random(counts.size)).astype(np.int64), _PARTS)
     past = np.cumsum(stretches, axis=1)[:, :-1]
-    laws = _observed(parts, shape, rows, past)
+    laws = _observed(parts, assumption, rows, past)
     target = need / float(counts.sum())
-    fits = _Building(parts, shape, target, laws, (1,)).fits()
-    made = _Building(parts, shape, target, fits, (1, -1))
+    fits = _Building(parts, assumption, target, laws, (1,)).fits()
+    made = _Building(parts, assumption, target, fits, (1, -1))
     found = made.certified(made.slopes())
     logs, stretch = np.log(found.values(rows)), np.tile(np.arange(1, len(_PARTS)), 2)
     users = stretches.sum(axis=0)[stretch].astype(float)
@@ -615,13 +615,13 @@ class _Building:
     def __init__(
         self,
         parts: Partition,
-        shape: Shape | None,
+        assumption: Assumption | None,
         target: float,
         laws: Sequence[FloatArray] | None,
         signs: Sequence[int],
     ) -> None:
         self.partition, self.target = parts, target
-        self.found = [part.generators(shape) for part in parts.parts]
+        self.found = [part.generators(assumption) for part in parts.parts]
         if laws is None:
             laws = [np.array([_guess(one, *each) for each in GUESSES]) for one in self.found]
         self.sign = np.repeat(signs, len(laws[0]) if laws else 1)

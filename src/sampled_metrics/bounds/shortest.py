@@ -39,7 +39,7 @@ from .bets import Partition, Rows, _Building, _observed
 from .generators import Generators, hats
 
 if TYPE_CHECKING:
-    from ..identification import Shape
+    from .assumption import Assumption
 
 #: Prices of the metric that populations are made with, as parts of the one that bets would have.
 _PRICES = np.geomspace(1 / 100, 4.0, 18)
@@ -66,7 +66,7 @@ _BLOCK = 1 << 22
 
 def least_width(
     parts: Partition,
-    shape: Shape | None,
+    assumption: Assumption | None,
     confidence: float,
     rows: Rows,
     counts: FloatArray,
@@ -80,7 +80,7 @@ def least_width(
     parts : Partition
         Of users with one row each. Where users of a part differ, all are taken to have its largest
         catalogue and its fewest negatives; then the bound is an approximation, and not proved.
-    shape : Shape or None
+    assumption : Assumption or None
         The class of populations.
     confidence : float
         At least so often a range holds the metric of each population of the class.
@@ -109,9 +109,11 @@ def least_width(
     users = float(counts.sum())
     if not parts.parts or not users:
         return 0.0
-    start = _Towards(parts, shape, _observed(parts, shape, rows, counts[:, np.newaxis]), users)
+    start = _Towards(
+        parts, assumption, _observed(parts, assumption, rows, counts[:, np.newaxis]), users
+    )
     here, laws = start.populations(1, np.zeros(1))
-    towards = _Towards(parts, shape, [_on_knots(each) for each in laws], users)
+    towards = _Towards(parts, assumption, [_on_knots(each) for each in laws], users)
     width = 0.0
     for sign in (1, -1):
         there, others = towards.populations(sign, towards.price(sign) * _PRICES)
@@ -123,7 +125,7 @@ def least_width(
 
 def decidable(
     parts: Partition,
-    shape: Shape | None,
+    assumption: Assumption | None,
     confidence: float,
     better: FloatArray,
     worse: FloatArray,
@@ -141,7 +143,7 @@ def decidable(
     ----------
     parts : Partition
         With one part.
-    shape : Shape or None
+    assumption : Assumption or None
         The class; the two populations need not belong to it.
     confidence : float
     better, worse : ndarray of float, shape (n_items,)
@@ -168,7 +170,7 @@ def decidable(
     """
     (part,) = parts.parts
     known = [_sampled(part.generators(None), each[np.newaxis]) for each in (better, worse)]
-    sides = [_Towards(parts, shape, [_on_knots(each)], users) for each in known]
+    sides = [_Towards(parts, assumption, [_on_knots(each)], users) for each in known]
     price = max(side.price(sign) for side, sign in zip(sides, (1, -1), strict=True))
     moved = [
         side.populations(sign, price * _UNTIL_EQUAL)
@@ -191,16 +193,16 @@ class _Towards:
     Parameters
     ----------
     parts : Partition
-    shape : Shape or None
+    assumption : Assumption or None
     laws : list of ndarray of float, shape (1, knots)
         For each part, the distribution.
     users : float
     """
 
     def __init__(
-        self, parts: Partition, shape: Shape | None, laws: list[FloatArray], users: float
+        self, parts: Partition, assumption: Assumption | None, laws: list[FloatArray], users: float
     ) -> None:
-        self._given, self._users = (parts, shape), users
+        self._given, self._users = (parts, assumption), users
         # A little of what is even, since fits need a positive chance of every sampled rank.
         self._laws = []
         for part, each in zip(parts.parts, laws, strict=True):

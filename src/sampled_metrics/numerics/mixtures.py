@@ -3,7 +3,8 @@
 Minimised is ``cost @ w - sum(shares * log(laws @ w))`` over w >= 0 with ``rows @ w = right``, for
 many such problems at once, by a primal-dual interior-point method with Mehrotra's predictor
 (mehrotra1992). The programme is convex, so any weights and multipliers bound its optimum:
-:func:`sampled_metrics.identification` does that with every rank, and does not trust the solver.
+:func:`sampled_metrics.bounds.identification` does that with every rank, and does not trust the
+solver.
 """
 
 from __future__ import annotations

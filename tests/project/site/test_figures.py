@@ -9,7 +9,7 @@ import matplotlib
 import pytest
 from matplotlib.figure import Figure
 
-from sampled_metrics.plots import STYLE
+from sampled_metrics.report.figures import STYLE
 
 IMAGES = Path(__file__).parents[3] / "_build" / "html" / "_images"
 PHONE = 390

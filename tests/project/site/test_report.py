@@ -7,7 +7,7 @@ import pytest
 from checks import faults, visit
 
 from sampled_metrics import Protocol, metric, planning
-from sampled_metrics.html import of_comparison, of_estimates, of_plan
+from sampled_metrics.report.html import of_comparison, of_estimates, of_plan
 from sampled_metrics.results import Comparison, Estimates
 
 NAMES = ["ItemKNN", "<script>alert('x')</script> with a long name & an entity", "$x$ BPR-MF"]

@@ -266,11 +266,11 @@ def test_bounds_of_printed_metrics_are_those_of_all_ranks(page, case, replacemen
     ((found),) = computed(page, "published", (case,))
     assert found["together"]
     head = min(int(10 * case["n"] / case["m"]), case["n"])
-    for bounds, shape in zip(
+    for bounds, assumption in zip(
         found["bounds"], [{}, {"head": head}, {"head": head, "steepness": 4.0}], strict=True
     ):
         for name in case["targets"]:
-            wanted = by_definition(case, name, **shape)
+            wanted = by_definition(case, name, **assumption)
             if wanted is None:
                 assert bounds is None
             else:
@@ -369,7 +369,7 @@ def test_what_a_prior_says_is_what_the_package_says(page, log_of_100, name):
     for row in whole.itertuples():
         found = held[row.recommender]["prior"]["log"]["value"]
         np.testing.assert_allclose(found, [row.value, row.low, row.high], rtol=0, atol=1e-9)
-    judged = compare(log, name, estimator=widgets.PRIOR, shape=None).frame
+    judged = compare(log, name, estimator=widgets.PRIOR, assumption=None).frame
     likely = sorted(
         (row.likely, row.second if row.likely == row.first else row.first)
         for row in judged.itertuples()

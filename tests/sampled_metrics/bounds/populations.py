@@ -21,30 +21,30 @@ def law(m, n, replacement, ranks=None):
     return found
 
 
-def head(shape, n, m):
+def head(assumption, n, m):
     """How many ranks have fewer than `shape.head` of m negatives above them on average, about."""
-    return min(int(shape.head * n / m), n)
+    return min(int(assumption.head * n / m), n)
 
 
-def not_negative(shape, n, top):
-    """Rows that a population's product with must not be negative, of the docstring of Shape."""
+def not_negative(assumption, n, top):
+    """Rows whose product with a population must not be negative, as Assumption says."""
     rows = []
     for r in range(top - 1):
         rows.append(np.eye(n)[r] - np.eye(n)[r + 1])
-    if np.isfinite(shape.steepness):
+    if np.isfinite(assumption.steepness):
         doublings = [range(2**k - 1, 2 ** (k + 1) - 1) for k in range(20)]
         doublings = [list(d) for d in doublings if d[-1] < top]
         for here, deeper in itertools.pairwise(doublings):
             row = np.zeros(n)
-            row[deeper] = shape.steepness / len(deeper)
+            row[deeper] = assumption.steepness / len(deeper)
             row[here] = -1.0 / len(here)
             rows.append(row)
     return np.array(rows).reshape(-1, n)
 
 
-def kinds(shape, n, top, rates=2_000):
+def kinds(assumption, n, top, rates=2_000):
     """What populations are mixtures of: single ranks, or geometric distributions in the head."""
-    if shape is None or not shape.geometric or top < 2:
+    if assumption is None or not assumption.geometric or top < 2:
         return np.eye(n)
     # From even to rank 1 alone, at other rates than the package takes.
     fall = np.concatenate([[0.0], np.geomspace(1e-3 / top, 37.7, rates), [700.0]])
@@ -54,14 +54,14 @@ def kinds(shape, n, top, rates=2_000):
     return found / found.sum(axis=1, keepdims=True)
 
 
-def most(values, shape, n, top, equal=None):
+def most(values, assumption, n, top, equal=None):
     """The largest mean of values over all populations, and one where it is.
 
     `equal` is a matrix and what a population's product with it must be.
     """
-    of = kinds(shape, n, top)
-    rows = np.zeros((0, n)) if shape is None else not_negative(shape, n, top)
-    if shape is not None and shape.geometric:
+    of = kinds(assumption, n, top)
+    rows = np.zeros((0, n)) if assumption is None else not_negative(assumption, n, top)
+    if assumption is not None and assumption.geometric:
         rows = rows[max(top - 1, 0) :]  # they fall anyhow
     columns, right = [np.ones((len(of), 1))], [np.ones(1)]
     if equal is not None:
@@ -79,13 +79,13 @@ def most(values, shape, n, top, equal=None):
     return -found.fun, found.x @ of
 
 
-def some(shape, n, top, rng):
+def some(assumption, n, top, rng):
     """A population that an assumption allows, drawn at random."""
-    return most(rng.normal(size=n) * rng.random(n) ** 3, shape, n, top)[1]
+    return most(rng.normal(size=n) * rng.random(n) ** 3, assumption, n, top)[1]
 
 
-def drawn(shape, n, top, rng):
+def drawn(assumption, n, top, rng):
     """A mixture of three of them, and of an even one."""
     part = rng.dirichlet(np.full(4, 0.5))
-    parts = [some(shape, n, top, rng) for _ in range(3)]
+    parts = [some(assumption, n, top, rng) for _ in range(3)]
     return part[:3] @ parts + part[3] / n

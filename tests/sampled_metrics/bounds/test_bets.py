@@ -8,24 +8,24 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_metrics import Protocol, evaluation, identification, metric, read_log
-from sampled_metrics.bounds import bets
+from sampled_metrics import Protocol, evaluation, metric, read_log
+from sampled_metrics.bounds import bets, identification
+from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.bounds.generators import knots
-from sampled_metrics.identification import Shape
 
 from . import populations
 
 SHAPES = {
     "nothing": None,
-    "decreasing": Shape(3.0),
-    "steep": Shape(3.0, 2.0),
-    "geometric": Shape(3.0, geometric=True),
-    "steep and geometric": Shape(3.0, 2.0, geometric=True),
+    "decreasing": Assumption(3.0),
+    "steep": Assumption(3.0, 2.0),
+    "geometric": Assumption(3.0, geometric=True),
+    "steep and geometric": Assumption(3.0, 2.0, geometric=True),
 }
 
 
-def head(shape, n, m):
-    return 0 if shape is None else populations.head(shape, n, m)
+def head(assumption, n, m):
+    return 0 if assumption is None else populations.head(assumption, n, m)
 
 
 def one_part(n, m, name, replacement, users=300.0):
@@ -39,7 +39,7 @@ def values_of(made, m, part=0):
     return np.array(lines)
 
 
-def certified(made, m, n, name, replacement, shape, kind=0, pool=None):
+def certified(made, m, n, name, replacement, assumption, kind=0, pool=None):
     """How much less the certificates are than the largest expectation less its price, by HiGHS."""
     law, values = populations.law(m, pool or n, replacement)[:n], metric(name).vector(n)
     found = []
@@ -47,7 +47,7 @@ def certified(made, m, n, name, replacement, shape, kind=0, pool=None):
         values_of(made, m), made.sign, made.slope, made.certificates[:, kind], strict=True
     ):
         highest, _ = populations.most(
-            law @ function - sign * slope * values, shape, n, head(shape, n, m)
+            law @ function - sign * slope * values, assumption, n, head(assumption, n, m)
         )
         found.append(highest - certificate)
     return np.array(found)
@@ -60,11 +60,11 @@ CATALOGUES = [(12, 3, True), (40, 5, True), (40, 5, False), (150, 20, False)]
 @pytest.mark.parametrize("name", ["recall@3", "ndcg@10", "auc"])
 @pytest.mark.parametrize("kind", SHAPES)
 def test_no_population_of_the_class_is_above_a_certificate(kind, name, n, m, replacement):
-    shape = SHAPES[kind]
-    made = bets.build(one_part(n, m, name, replacement), shape, np.log(40.0), 300.0)
+    assumption = SHAPES[kind]
+    made = bets.build(one_part(n, m, name, replacement), assumption, np.log(40.0), 300.0)
     assert made.sign.tolist() == [1] * len(bets.GUESSES) + [-1] * len(bets.GUESSES)
     assert (made.slope >= 0).all()
-    above = certified(made, m, n, name, replacement, shape)
+    above = certified(made, m, n, name, replacement, assumption)
     assert above.max() <= 1e-9
     # Nor is it far above them, or bets would win little: a part of what a user has to win.
     assert above.min() >= -0.1 * np.log(40.0) / 300.0
@@ -73,7 +73,7 @@ def test_no_population_of_the_class_is_above_a_certificate(kind, name, n, m, rep
 @pytest.mark.parametrize(("n", "m", "replacement"), CATALOGUES[:3])
 @pytest.mark.parametrize("kind", SHAPES)
 def test_a_certificate_holds_whatever_function_was_fitted(kind, n, m, replacement, monkeypatch):
-    shape, rng = SHAPES[kind], np.random.default_rng(n)
+    assumption, rng = SHAPES[kind], np.random.default_rng(n)
 
     def anything(self, g, slope):
         doublings = len(self.found[g].falls)
@@ -82,38 +82,40 @@ def test_a_certificate_holds_whatever_function_was_fitted(kind, n, m, replacemen
 
     monkeypatch.setattr(bets._Building, "_solve", anything)
     for name in ("recall@3", "ap"):
-        building = bets._Building(one_part(n, m, name, replacement), shape, 0.01, None, (1, -1))
+        building = bets._Building(
+            one_part(n, m, name, replacement), assumption, 0.01, None, (1, -1)
+        )
         # `certified` asks once; what it had is what it returns.
         solved = [anything(building, 0, building.sign)]
         monkeypatch.setattr(bets._Building, "_solve", lambda *_, solved=solved: solved[0])
         made = building.certified(rng.exponential(size=building.sign.size))
-        assert certified(made, m, n, name, replacement, shape).max() <= 1e-9
+        assert certified(made, m, n, name, replacement, assumption).max() <= 1e-9
 
 
 @pytest.mark.parametrize("kind", SHAPES)
 def test_populations_drawn_at_random_are_not_above_a_certificate(kind):
     # As the test before the last, by no optimiser: so neither can hide a mistake of the other.
-    n, m, shape, rng = 60, 6, SHAPES[kind], np.random.default_rng(3)
-    made = bets.build(one_part(n, m, "ndcg@10", True), shape, np.log(40.0), 100.0)
+    n, m, assumption, rng = 60, 6, SHAPES[kind], np.random.default_rng(3)
+    made = bets.build(one_part(n, m, "ndcg@10", True), assumption, np.log(40.0), 100.0)
     expected = populations.law(m, n, True) @ values_of(made, m).T
-    top, values = head(shape, n, m), metric("ndcg@10").vector(n)
+    top, values = head(assumption, n, m), metric("ndcg@10").vector(n)
     for _ in range(200):
         p = rng.dirichlet(np.full(n, 0.1))
-        if shape is not None:
+        if assumption is not None:
             weight = rng.random()
-            if shape.geometric:
+            if assumption.geometric:
                 rates = rng.exponential(1.0, 3) * [0.01, 0.1, 0.5]
                 p[:top] = rng.dirichlet(np.ones(3)) @ np.exp(-np.outer(rates, np.arange(top)))
             else:
                 p[:top] = np.sort(p[:top])[::-1]
                 for start in 2 ** np.arange(1, 6) - 1:
-                    if np.isfinite(shape.steepness) and 2 * start < top:
+                    if np.isfinite(assumption.steepness) and 2 * start < top:
                         here, deeper = p[start // 2 : start], p[start : min(2 * start + 1, top)]
-                        if deeper.mean() < here.mean() / shape.steepness:
+                        if deeper.mean() < here.mean() / assumption.steepness:
                             deeper[:] = here.min() if here.min() > 0 else 0.0
             p[:top] *= weight / p[:top].sum()
             p[top:] *= (1.0 - weight) / p[top:].sum()
-            rows = populations.not_negative(shape, n, top)
+            rows = populations.not_negative(assumption, n, top)
             if (rows @ p).min() < 0:
                 continue
         worth = p @ expected - made.sign * made.slope * (p @ values)
@@ -144,15 +146,15 @@ def test_a_smaller_catalogue_is_judged_as_a_part_of_the_largest(name, replacemen
 @pytest.mark.parametrize("name", ["auc", "ndcg@5"])
 def test_certificates_hold_for_every_size_of_a_part(name, kind, upto):
     # The assumption may end within all catalogues, or be of all ranks of each.
-    m, sizes, shape = 6, [60, 62, 65], SHAPES[kind]
-    if shape is not None:
-        shape = replace(shape, head=upto)
+    m, sizes, assumption = 6, [60, 62, 65], SHAPES[kind]
+    if assumption is not None:
+        assumption = replace(assumption, head=upto)
     kinds = np.array([[m, 1, 1, n] for n in sizes])
     parts = bets.partition(kinds, np.ones(3), metric(name), False)
     assert len(parts.parts) == 1
-    made = bets.build(parts, shape, np.log(40.0), 200.0)
+    made = bets.build(parts, assumption, np.log(40.0), 200.0)
     for kind_, n in enumerate(sizes):
-        above = certified(made, m, n, name, False, shape, kind_, 65)
+        above = certified(made, m, n, name, False, assumption, kind_, 65)
         assert above.max() <= 1e-9
 
 
@@ -244,16 +246,16 @@ def test_with_nothing_assumed_users_at_any_ranks_are_expected_to_win_nothing(nam
 @pytest.mark.parametrize("kind", list(SHAPES)[1:])
 @pytest.mark.parametrize("name", ["recall@2", "ndcg", "auc"])
 def test_populations_that_an_assumption_allows_are_expected_to_win_nothing(name, kind):
-    n, m, users, shape = 24, 3, 3, SHAPES[kind]
-    made = bets.build(one_part(n, m, name, True, users), shape, np.log(4.0), users)
+    n, m, users, assumption = 24, 3, 3, SHAPES[kind]
+    made = bets.build(one_part(n, m, name, True, users), assumption, np.log(4.0), users)
     law, values = populations.law(m, n, True), metric(name).vector(n)
-    rng, most, top = np.random.default_rng(1), 0.0, head(shape, n, m)
+    rng, most, top = np.random.default_rng(1), 0.0, head(assumption, n, m)
     functions = values_of(made, m)
     worst = [
-        populations.most(law @ f - s * values, shape, n, top)[1]
+        populations.most(law @ f - s * values, assumption, n, top)[1]
         for f, s in zip(functions, made.sign * made.slope, strict=True)
     ]
-    for p in [*worst, *(populations.drawn(shape, n, top, rng) for _ in range(4))]:
+    for p in [*worst, *(populations.drawn(assumption, n, top, rng) for _ in range(4))]:
         q = np.clip(p @ law, 0.0, None)
         found = expectations([q] * users, np.zeros(users, dtype=int), made, p @ values)
         assert (found <= 1.0 + 1e-9).all()
@@ -285,13 +287,13 @@ def test_users_with_catalogues_of_their_own_are_expected_to_win_nothing(replacem
             assert (expectations(laws, np.arange(3), one, truth) <= 1.0 + 1e-12).all()
 
 
-def of_log(frame, of, shape=None, **protocol):
+def of_log(frame, of, assumption=None, **protocol):
     """What the package makes of a log: its sample, and bets as `estimate` has them."""
     log = read_log(frame, **protocol)
     sample = evaluation._Sample(log)
     parts = sample.partition(metric(of))
     users = max(sample.users.values())
-    return sample, bets.build(parts, shape, np.log(4.0), users)
+    return sample, bets.build(parts, assumption, np.log(4.0), users)
 
 
 @pytest.mark.parametrize("name", ["recall@2", "ndcg@3", "ap", "rr"])
@@ -368,15 +370,15 @@ def coupled(first, second, how):
 @pytest.mark.parametrize("how", TOGETHER)
 @pytest.mark.parametrize(("kind", "name"), [("nothing", "recall@2"), ("decreasing", "ndcg@3")])
 def test_pairs_are_expected_to_win_nothing_however_they_depend(kind, name, how):
-    n, m, users, shape = 12, 2, 2, SHAPES[kind]
-    law, values, top = populations.law(m, n, True), metric(name).vector(n), head(shape, n, m)
+    n, m, users, assumption = 12, 2, 2, SHAPES[kind]
+    law, values, top = populations.law(m, n, True), metric(name).vector(n), head(assumption, n, m)
     rng, cached = np.random.default_rng(2), {}
     for case in range(3):
-        if shape is None:  # users at fixed ranks
+        if assumption is None:  # users at fixed ranks
             ranks = [([0, 0], [1, 11]), ([2, 2], [0, 5]), ([11, 3], [0, 0])][case]
             a, b = (np.eye(n)[r] for r in ranks)
         else:
-            a, b = (np.tile(populations.drawn(shape, n, top, rng), (users, 1)) for _ in "AB")
+            a, b = (np.tile(populations.drawn(assumption, n, top, rng), (users, 1)) for _ in "AB")
         joint = [coupled(p @ law, q @ law, how) for p, q in zip(a, b, strict=True)]
         truth = float((a.mean(axis=0) - b.mean(axis=0)) @ values)
         expected = np.zeros(2)
@@ -391,7 +393,7 @@ def test_pairs_are_expected_to_win_nothing_however_they_depend(kind, name, how):
                 )  # fmt: skip
                 log = read_log(frame, n_items=n, n_negatives=m, replacement=True)
                 judge = evaluation._Judge(evaluation._Sample(log), metric(name), [("A", "B")], 0.5)
-                won = judge._won(shape, [("A", "B")], 1.0)
+                won = judge._won(assumption, [("A", "B")], 1.0)
                 cached[key] = won["A", "B"], won["B", "A"]
             one, two = cached[key]
             expected += chance * np.exp([one.against(1, truth), two.against(1, -truth)])
@@ -429,16 +431,16 @@ def test_what_all_ranges_of_pairs_need_together():
 
 def test_bets_under_several_assumptions_are_added_up():
     judge, pairs = three_recommenders(300)
-    ways = evaluation._ways(Shape())
-    assert list(ways)[:2] == [None, Shape()]
-    assert {shape.steepness for shape in list(ways)[2:]} == set(evaluation._STEEPNESS)
+    ways = evaluation._ways(Assumption())
+    assert list(ways)[:2] == [None, Assumption()]
+    assert {assumption.steepness for assumption in list(ways)[2:]} == set(evaluation._STEEPNESS)
     # One of the falls is the gentlest that is true: its bets count beside those of the first two.
-    assert all(ways[None] + ways[Shape()] + ways[k] <= 1.0 + 1e-12 for k in list(ways)[2:])
+    assert all(ways[None] + ways[Assumption()] + ways[k] <= 1.0 + 1e-12 for k in list(ways)[2:])
     gentle = list(ways)[2]
-    stages = [None, Shape(), gentle]
-    won = [judge._won(shape, pairs, 1.0) for shape in stages]
-    for upto, shape in enumerate(stages):
-        judged, _ = judge.under(shape, pairs, ways[shape], keep=upto < 2)
+    stages = [None, Assumption(), gentle]
+    won = [judge._won(assumption, pairs, 1.0) for assumption in stages]
+    for upto, assumption in enumerate(stages):
+        judged, _ = judge.under(assumption, pairs, ways[assumption], keep=upto < 2)
         for pair, one in judged.items():
             for way, end in ((pair, one.ends[0]), (pair[::-1], -one.ends[1])):
                 if abs(end) < 1:
@@ -484,9 +486,9 @@ class Split:
 
 @pytest.mark.parametrize("kind", ["nothing", "decreasing", "steep", "geometric"])
 def test_what_refutes_an_assumption_is_expected_to_win_nothing(kind, monkeypatch):
-    n, m, users, shape = 15, 2, 3, SHAPES[kind]
+    n, m, users, assumption = 15, 2, 3, SHAPES[kind]
     parts, rows = one_part(n, m, "rr", True, users), bets.Rows(np.zeros(3, int), np.arange(3))
-    law, top, rng = populations.law(m, n, True), head(shape, n, m), np.random.default_rng(3)
+    law, top, rng = populations.law(m, n, True), head(assumption, n, m), np.random.default_rng(3)
     known = {}
 
     def refuted(counts):
@@ -497,13 +499,13 @@ def test_what_refutes_an_assumption_is_expected_to_win_nothing(kind, monkeypatch
                 ways = np.prod([len(list(combinations(range(c), f)))
                                 for c, f in zip(counts, first, strict=True)])  # fmt: skip
                 monkeypatch.setattr(np.random, "default_rng", lambda *_, f=first: Split(f))
-                (log,) = bets.refutations(parts, shape, rows, [np.array(counts, dtype=float)])
+                (log,) = bets.refutations(parts, assumption, rows, [np.array(counts, dtype=float)])
                 total += ways * np.exp(log) / 2.0 ** sum(counts)
             known[counts] = total
         return known[counts]
 
-    tried = [np.tile(populations.drawn(shape, n, top, rng), (users, 1)) for _ in range(4)]
-    if shape is None:
+    tried = [np.tile(populations.drawn(assumption, n, top, rng), (users, 1)) for _ in range(4)]
+    if assumption is None:
         tried += [np.eye(n)[list(ranks)] for ranks in ((0, 0, 0), (7, 7, 7), (0, 7, 14), (3, 3, 9))]
     for each in tried:
         expected = 0.0
@@ -523,8 +525,8 @@ def test_samples_that_contradict_are_refuted_and_others_are_not():
     rounded = [np.round(users * p @ law / p.sum()) for p in (falling, middle)]
     sample = [*rounded, one]
     free = bets.refutations(parts, None, rows, sample)
-    shaped = bets.refutations(parts, Shape(), rows, sample)
-    steep = bets.refutations(parts, Shape(steepness=1.05), rows, sample)
+    shaped = bets.refutations(parts, Assumption(), rows, sample)
+    steep = bets.refutations(parts, Assumption(steepness=1.05), rows, sample)
     assert max(free[:2]) < np.log(20.0)
     assert free[2] > 100
     assert shaped[0] < np.log(20.0)
@@ -532,7 +534,7 @@ def test_samples_that_contradict_are_refuted_and_others_are_not():
     assert min(steep) > np.log(1e3)  # it falls by more than 5% from one doubling to the next
     # Half of the users is enough to learn from: few more users are needed than for a known one.
     few = np.round(sample[1] / 8)
-    assert bets.refutations(parts, Shape(), rows, [few])[0] > np.log(1e3)
+    assert bets.refutations(parts, Assumption(), rows, [few])[0] > np.log(1e3)
 
 
 def test_nothing_is_refuted_where_the_metric_is_the_same_for_all_ranks():
@@ -581,10 +583,10 @@ def stretches(count, many):
 
 @pytest.mark.parametrize("kind", ["decreasing", "steep", "geometric"])
 def test_bets_that_are_learnt_from_other_users_are_expected_to_win_nothing(kind, monkeypatch):
-    n, m, users, shape, of = 15, 2, 3, SHAPES[kind], metric("ndcg@5")
+    n, m, users, assumption, of = 15, 2, 3, SHAPES[kind], metric("ndcg@5")
     parts = one_part(n, m, of.name, True, users)
     rows = bets.Rows(np.zeros(m + 1, int), np.arange(m + 1))
-    law, top, rng = populations.law(m, n, True), head(shape, n, m), np.random.default_rng(3)
+    law, top, rng = populations.law(m, n, True), head(assumption, n, m), np.random.default_rng(3)
     shares = np.array([0.4, 0.35, 0.25])
     monkeypatch.setattr(bets, "_PARTS", shares)
     monkeypatch.setattr(bets, "_LEARN", 0)
@@ -598,14 +600,16 @@ def test_bets_that_are_learnt_from_other_users_are_expected_to_win_nothing(kind,
                 ways = [factorial(sum(s)) / prod(map(factorial, s)) for s in each]
                 chance = prod(ways) * prod(shares ** np.sum(each, axis=0))
                 monkeypatch.setattr(np.random, "default_rng", lambda *_, e=each: Order(e))
-                one = bets.learnt(parts, shape, np.log(4.0), rows, np.array(counts, dtype=float))
+                one = bets.learnt(
+                    parts, assumption, np.log(4.0), rows, np.array(counts, dtype=float)
+                )
                 # A stretch without users, which no log of so many has, has won nothing.
                 mean = np.where(one.users > 0, one.mean, 1e3)
                 known[counts].append((replace(one, mean=mean), chance))
         return known[counts]
 
     most = 0.0
-    for p in [populations.drawn(shape, n, top, rng) for _ in range(3)]:
+    for p in [populations.drawn(assumption, n, top, rng) for _ in range(3)]:
         truth, expected = p @ of.vector(n), np.zeros(2)
         for x, chance in outcomes([np.clip(p @ law, 0.0, None)] * users):
             for one, part in won(tuple(np.bincount(x, minlength=m + 1).tolist())):
@@ -621,7 +625,7 @@ def test_bets_that_are_learnt_shorten_ranges_of_many_users(monkeypatch):
     ranks = np.arange(1.0, n + 1)
     law = (np.exp(-ranks / 30.0) + 0.01) @ populations.law(m, n, True)
     counts = np.round(1_000_000 * law / law.sum())
-    found = identification.interval(counts, Protocol(n, m), "recall@10", shape=Shape())
+    found = identification.interval(counts, Protocol(n, m), "recall@10", assumption=Assumption())
     monkeypatch.setattr(bets, "_LEARN", np.inf)
-    guessed = identification.interval(counts, Protocol(n, m), "recall@10", shape=Shape())
+    guessed = identification.interval(counts, Protocol(n, m), "recall@10", assumption=Assumption())
     assert found.high - found.low < 0.98 * (guessed.high - guessed.low)

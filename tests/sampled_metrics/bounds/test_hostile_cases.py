@@ -7,7 +7,8 @@ from scipy import stats
 
 from sampled_metrics import Protocol, estimate, metric, read_log
 from sampled_metrics.bounds import bets
-from sampled_metrics.identification import Shape, interval
+from sampled_metrics.bounds.assumption import Assumption
+from sampled_metrics.bounds.identification import interval
 
 
 @pytest.mark.filterwarnings("ignore:the log. up to:UserWarning")
@@ -22,25 +23,27 @@ def test_each_recommender_has_the_range_of_its_own_users():
         n_negatives=20,
         replacement=False,
     )
-    found = estimate(log, ["precision@10"], shape=None).frame.set_index("recommender")
+    found = estimate(log, ["precision@10"], assumption=None).frame.set_index("recommender")
     assert found.possible_low["A"] <= 0.1 <= found.possible_high["A"]
     assert found.possible_low["B"] <= 1.0 - 1e-12 <= found.possible_high["B"]
 
 
-@pytest.mark.parametrize("shape", [Shape(steepness=1.0), Shape(geometric=True)])
-def test_no_assumption_is_of_ranks_that_a_user_lacks(shape):
+@pytest.mark.parametrize("shape", [Assumption(steepness=1.0), Assumption(geometric=True)])
+def test_no_assumption_is_of_ranks_that_a_user_lacks(assumption):
     """Users spread evenly over their own 60 items, judged in a catalogue of 66."""
     protocols = [Protocol(60, 5), Protocol(66, 5)]
     counts = [
         users * of.pmf(np.arange(1, of.n_items + 1)).mean(axis=0)
         for of, users in zip(protocols, (1e6, 100.0), strict=True)
     ]
-    found = interval(np.round(counts), protocols, "recall@10", shape=shape)
+    found = interval(np.round(counts), protocols, "recall@10", assumption=assumption)
     assert found.low <= 1 / 6 <= found.high
 
 
 def test_a_steep_geometric_assumption_may_end_with_a_doubling():
-    found = interval([5, 3, 2], Protocol(7, 2), "rr", shape=Shape(steepness=2.0, geometric=True))
+    found = interval(
+        [5, 3, 2], Protocol(7, 2), "rr", assumption=Assumption(steepness=2.0, geometric=True)
+    )
     assert found.low < found.high
 
 
@@ -52,7 +55,7 @@ def test_many_users_with_two_catalogue_sizes_are_not_missed():
     exact, missed = 0.5 + 0.5 * 10 / 3_000, 0
     for _ in range(10):  # bets learnt from stretches missed more than two
         counts = [users * np.eye(m + 1)[0], rng.multinomial(users, even / even.sum())]
-        found = interval(counts, protocols, "recall@10", shape=Shape())
+        found = interval(counts, protocols, "recall@10", assumption=Assumption())
         missed += not found.low <= exact <= found.high
     assert missed <= 2
 
@@ -64,7 +67,7 @@ def test_draws_of_one_tied_item_are_above_or_below_together():
     tied = rng.binomial(drawn, 2 / 100, size=users)
     rows = pd.DataFrame({"user": range(users), "n_better": 0, "n_tied": tied})
     log = read_log(rows, n_items=101, n_negatives=drawn, replacement=True)
-    found = estimate(log, ["rr"], shape=None).frame.iloc[0]
+    found = estimate(log, ["rr"], assumption=None).frame.iloc[0]
     assert found.possible_low <= (1 + 1 / 2 + 1 / 3) / 3 <= found.possible_high
 
 

@@ -7,9 +7,10 @@ from scipy.stats import binom, norm
 import sampled_metrics as sm
 from sampled_metrics import Protocol
 from sampled_metrics.bounds import bets
+from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.bounds.generators import Generators, hats
+from sampled_metrics.bounds.identification import interval, shortest
 from sampled_metrics.bounds.shortest import decidable, missed
-from sampled_metrics.identification import Shape, interval, shortest
 from sampled_metrics.numerics.distributions import law
 
 
@@ -70,13 +71,13 @@ def test_lattices_are_not_larger_than_they_may_be() -> None:
     assert missed([pair], np.array([1e12]), 0.05) == 0.0
 
 
-@pytest.mark.parametrize("shape", [None, Shape(), Shape(geometric=True)])
+@pytest.mark.parametrize("shape", [None, Assumption(), Assumption(geometric=True)])
 @pytest.mark.parametrize("replacement", [True, False])
 def test_the_mass_of_a_mixture_leads_to_its_sampled_ranks(
-    shape: Shape | None, replacement: bool
+    assumption: Assumption | None, replacement: bool
 ) -> None:
-    top = 0 if shape is None else 12
-    found = Generators(59, 9, replacement, top, geometric=bool(shape and shape.geometric))
+    top = 0 if assumption is None else 12
+    found = Generators(59, 9, replacement, top, geometric=bool(assumption and assumption.geometric))
     at = found.first
     weights = np.random.default_rng(1).dirichlet(np.ones(at.size), size=3)
     mass = found.mass(weights, at)
@@ -97,8 +98,8 @@ def test_exact_ranks_leave_what_coins_leave() -> None:
     assert 0.9 * exact <= found <= exact
 
 
-@pytest.mark.parametrize("shape", [None, Shape()])
-def test_intervals_are_not_shorter_on_average(shape: Shape | None) -> None:
+@pytest.mark.parametrize("shape", [None, Assumption()])
+def test_intervals_are_not_shorter_on_average(assumption: Assumption | None) -> None:
     protocol, users = Protocol(500, 20), 800
     rng = np.random.default_rng(4)
     ranks = np.minimum(rng.geometric(0.02, size=4_000), 500)
@@ -106,9 +107,9 @@ def test_intervals_are_not_shorter_on_average(shape: Shape | None) -> None:
     for _ in range(8):
         drawn = protocol.draw(rng.choice(ranks, users), rng)
         counts = np.bincount(drawn - 1, minlength=21)
-        one = interval(counts, protocol, "recall@10", shape=shape)
+        one = interval(counts, protocol, "recall@10", assumption=assumption)
         widths.append(one.high - one.low)
-        bounds.append(shortest(counts, protocol, "recall@10", shape=shape))
+        bounds.append(shortest(counts, protocol, "recall@10", assumption=assumption))
     assert 1.0 < np.mean(widths) / np.mean(bounds) < 2.2
     assert np.std(bounds) < 0.25 * np.mean(bounds)
 

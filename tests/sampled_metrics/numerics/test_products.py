@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampled_metrics import _compiled, ranking
 from sampled_metrics.numerics.products import Bounds, radius, signs
-from sampled_metrics.ranking import exact_ranks_from_factors
+from sampled_metrics.ranking import exact as ranking
+from sampled_metrics.ranking import kernels as _compiled
+from sampled_metrics.ranking.exact import exact_ranks_from_factors
 
 number = st.floats(-1e100, 1e100, allow_subnormal=True)
 

@@ -1,0 +1,311 @@
+"""How a sum of users' independent differences falls on the two sides of 0, and on 0 itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.fft import next_fast_len
+from scipy.special import ndtr
+
+from ._validate import FloatArray, IntArray
+from .estimators import Estimator
+
+#: Values closer than this share of their range are one value, and so are sums closer than this
+#: share of their largest term; a lattice is met to as much.
+_SAME = 1e-11
+#: Probability that a sum may have outside the stretch that is looked at, by Bernstein's bound.
+_OUTSIDE = 1e-10
+#: Probability below which a value is left out: not one in any number of users would have it.
+_NEVER = 1e-40
+#: Squared skewness and excess kurtosis, together, up to which Edgeworth's series is right to 1e-4.
+_NEARLY_NORMAL = 2e-3
+#: Points of the transforms of all laws together, and of one of them at least and at most.
+_POINTS, _LEAST, _MOST = 1 << 22, 1 << 12, 1 << 15
+#: Sums of some of the draws that are listed one by one, and how likely all are that are left out.
+_LISTED, _LEFT_OUT = 1 << 18, 1e-13
+#: Sums that are listed where they are joined, at least, times the draws and their values, at most.
+_JOINED, _WORK = 1 << 10, 1 << 22
+#: Probability near 0, beyond what is around, from which on a lattice may be too coarse.
+_UNRESOLVED = 5e-3
+#: Lattice spacings to try between two values that are neighbours.
+_PARTS = np.arange(1, 65)
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """A sum of independent values, some of them added and some taken away.
+
+    Attributes
+    ----------
+    values : ndarray of float, shape (K,)
+        What a single one may be. As many are added as are taken away, or 0 is among them.
+    laws : ndarray of float, shape (R, K)
+        Probabilities of the values; each row sums to 1.
+    counts : ndarray of float, shape (R,)
+        How many are drawn from each row: above 0 if added, below 0 if taken away.
+    """
+
+    values: FloatArray
+    laws: FloatArray
+    counts: FloatArray
+
+    @cached_property
+    def _atoms(self) -> tuple[FloatArray, FloatArray]:
+        """Different values, counted from one of them, and the probability of each in each row.
+
+        The probability of the value 0 is given less 1: where it is nearly 1, it would lose digits.
+        """
+        balanced = self.counts.sum() == 0
+        kept = (np.abs(self.counts) @ self.laws > _NEVER) | (~balanced & (self.values == 0))
+        happens = np.flatnonzero(kept)
+        by_value = happens[np.argsort(self.values[happens])]
+        ordered = self.values[by_value]
+        new = np.diff(ordered, prepend=-np.inf) > _SAME * (ordered[-1] - ordered[0])
+        starts = np.flatnonzero(new)
+        laws = np.add.reduceat(self.laws[:, by_value], starts, axis=1)
+        values = ordered[starts]
+        often = np.abs(self.counts) @ laws
+        origin = int(np.argmax(often if balanced else -np.abs(values)))
+        laws[:, origin] = 0.0
+        laws[:, origin] = -laws.sum(axis=1)
+        return values - values[origin], laws
+
+    @cached_property
+    def cumulants(self) -> FloatArray:
+        """The first four of the sum; the mean is 0 where it is but rounding."""
+        values, laws = self._atoms
+        first, second, third, fourth = (laws @ values**power for power in range(1, 5))
+        two = np.maximum(second - first**2, 0.0)
+        three = third - 3 * second * first + 2 * first**3
+        four = fourth - 4 * third * first - 3 * second**2 + 12 * second * first**2 - 6 * first**4
+        many = np.abs(self.counts)
+        mean = float(self.counts @ first)
+        if abs(mean) <= 1e-12 * float(many @ np.abs(laws) @ np.abs(values)):
+            mean = 0.0  # rounding
+        return np.array([mean, many @ two, self.counts @ three, many @ four])
+
+    @cached_property
+    def _lattice(self) -> float:
+        """The spacing of the values if they lie on a lattice, and else 0."""
+        distances = np.unique(np.abs(self._atoms[0]))
+        if distances.size < 2:
+            return 0.0
+        spacings = np.min(np.diff(distances)) / _PARTS
+        steps = distances / spacings[:, np.newaxis]
+        fits = (np.abs(steps - steps.round()) <= 100 * _SAME * (1 + steps)).all(axis=1)
+        whole = fits & (steps[:, -1] < 1 / (1000 * _SAME))
+        return float(spacings[np.argmax(whole)]) if whole.any() else 0.0
+
+    def chances(self, times: float = 1.0) -> tuple[float, float]:
+        """Probabilities that the sum of `times` as many draws is above 0, and that it is 0.
+
+        Of few draws all sums are listed. Of more, by the distribution itself on a lattice that
+        holds all values. Values that lie on none are rounded to a fine one such that the mean
+        stays: opposite values still cancel. Where much is so near 0 that the lattice may not tell
+        its sign, sums are listed again, neighbours as one. Where many draws make the sum nearly
+        normal, by Edgeworth's series instead, over the middle of a lattice's steps if it has any.
+        """
+        mean, variance, third, fourth = (self.cumulants * times).tolist()
+        values, laws = self._atoms
+        scale = float(np.ptp(values))
+        if variance <= (_SAME * scale) ** 2:
+            tie = abs(mean) <= _SAME * scale * times * float(np.abs(self.counts).sum())
+            return float(mean > 0 and not tie), float(tie)
+        listed = self._listed(times)
+        if listed is not None:
+            return listed
+        spacing, log_tail = self._lattice, float(np.log(2 / _OUTSIDE))
+        reach = log_tail * scale / 3
+        reach += float(np.sqrt(reach**2 + 2 * log_tail * variance))
+        added, taken = (times * float(np.maximum(c, 0).sum()) for c in (self.counts, -self.counts))
+        low = max(mean - reach, added * values.min() - taken * values.max())
+        high = min(mean + reach, added * values.max() - taken * values.min())
+        if low > 0 or high < 0:
+            return float(low > 0), 0.0
+        most = int(np.clip(_POINTS // self.counts.size, _LEAST, _MOST))
+        rounding = high - low > (most - 80) * spacing
+        if rounding:
+            if third**2 / variance**3 + abs(fourth) / variance**2 <= _NEARLY_NORMAL:
+                return _edgeworth(mean, variance, third, fourth, spacing)
+            # Where the values are fractions, such as 1/2, 1/3, 1/4, some of them stay exact.
+            parts = min((most - 80) / (high - low), 2520 / scale)
+            whole = 2520 if parts >= 2520 else 60
+            spacing = 1.0 / (parts // whole * whole or parts)
+        steps = _rounded(values / spacing, times * self.counts @ laws)
+        beyond = 2 + int(min(added + taken, 32))  # rounding may lead a little out of the stretch
+        length = next_fast_len(int((high - low) / spacing) + 2 * beyond + 2, real=True)
+        start = int(np.floor(low / spacing)) - beyond
+        law = self._law(steps, length, times)
+        at = (start + np.arange(length)) % length
+        whole = np.maximum(law[at], 0.0)
+        zero = -start if 0 <= -start < length else length - 1
+        above, tie = float(whole[max(1 - start, 0) :].sum()), float(whole[zero])
+        if rounding:
+            # Many sums that are level, or that the lattice cannot tell from level ones.
+            wide = 2 + int((added + taken) / 2)
+            middle = whole[max(zero - wide, 0) : zero + wide + 1]
+            around = whole[max(zero - 16 - 4 * wide, 0) : zero + 17 + 4 * wide]
+            if middle.sum() - middle.size * np.median(around) > _UNRESOLVED:
+                listed = self._listed(times, joined=True)
+                if listed is not None:
+                    return listed
+            # What is at 0 by rounding alone is as much as around it, half on either side.
+            near = np.delete(whole[max(zero - 16, 0) : zero + 17], min(zero, 16))
+            by_chance = min(float(np.median(near)), tie)
+            above, tie = above + by_chance / 2, tie - by_chance
+        return min(above, 1.0), max(min(tie, 1.0 - above), 0.0)
+
+    def _listed(self, times: float, joined: bool = False) -> tuple[float, float] | None:
+        """The same from all sums of the draws, or None where these are too many.
+
+        The draws are divided in two, those that are added and those that are taken away if there
+        are both, and the sums of either part are listed. That takes values of any two sizes apart,
+        such as 1/2 and 1/5,000, which no lattice with some thousand points does. Where neighbouring
+        sums may be `joined`, so that all are about as likely, there may be more draws.
+        """
+        counts = times * self.counts
+        many = np.abs(counts).round()
+        if (np.abs(many - np.abs(counts)) > 1e-9).any():
+            return None
+        different = int((np.abs(self.counts) @ self.laws > _NEVER).sum())
+        most = int(_WORK / (many.sum() * different)) if joined else 0
+        if most < _JOINED if joined else many.sum() > np.log2(_LISTED):
+            return None
+        rows = np.repeat(np.arange(many.size), many.astype(int))
+        second = counts[rows] < 0
+        if second.all() or not second.any():
+            second = np.arange(rows.size) % 2 == 1
+        parts = []
+        for side in (~second, second):
+            part = np.zeros(1), np.zeros(1), np.ones(1)
+            for row in rows[side].tolist():
+                happens = self.laws[row] > _LEFT_OUT / self.values.size
+                if not joined and part[0].size * np.count_nonzero(happens) > _LISTED:
+                    return None
+                values = np.sign(counts[row]) * self.values[happens]
+                part = _added(part, values, self.laws[row, happens])
+                if joined:
+                    part = _joined(*part, most)
+            parts.append(part)
+        (one, size, chance), (other, _, weight) = parts
+        other, below = -other[::-1], np.append(0.0, np.cumsum(weight[::-1]))
+        ahead = below[np.searchsorted(other, one - _SAME * size, side="left")]
+        behind = below[np.searchsorted(other, one + _SAME * size, side="right")]
+        return min(float(chance @ ahead), 1.0), float(chance @ (behind - ahead))
+
+    def _law(self, steps: IntArray, length: int, times: float) -> FloatArray:
+        """The law of the sum of steps modulo `length`."""
+        _, laws = self._atoms
+        places, column = np.unique(steps % length, return_inverse=True)
+        log = np.zeros(length // 2 + 1, dtype=complex)
+        rows = max(1, (1 << 19) // length)
+        for begin in range(0, self.counts.size, rows):
+            part = laws[begin : begin + rows]
+            block = np.zeros((part.shape[0], length))
+            by_column = np.argsort(column, kind="stable")
+            starts = np.searchsorted(column[by_column], np.arange(places.size))
+            block[:, places] = np.add.reduceat(part[:, by_column], starts, axis=1)
+            with np.errstate(divide="ignore"):
+                own = np.log1p(np.fft.rfft(block))
+            count = times * self.counts[begin : begin + rows]
+            log += np.abs(count) @ own.real + 1j * (count @ own.imag)
+        return np.fft.irfft(np.exp(log.real) * np.exp(1j * log.imag), length)
+
+
+def _added(
+    part: tuple[FloatArray, FloatArray, FloatArray], values: FloatArray, law: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Different sums of one more draw, in order, with the largest term and the chance of each."""
+    sums = np.add.outer(part[0], values).ravel()
+    sizes = np.maximum.outer(part[1], np.abs(values)).ravel()
+    chances = np.outer(part[2], law).ravel()
+    order = np.argsort(sums, kind="stable")
+    sums, sizes, chances = sums[order], sizes[order], chances[order]
+    new = np.diff(sums, prepend=-np.inf) > _SAME * sizes
+    starts = np.flatnonzero(new)
+    sums, sizes = sums[starts], np.maximum.reduceat(sizes, starts)
+    chances = np.add.reduceat(chances, starts)
+    kept = chances > _LEFT_OUT / chances.size
+    return sums[kept], sizes[kept], chances[kept]
+
+
+def _joined(
+    sums: FloatArray, sizes: FloatArray, chances: FloatArray, most: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Sums of which neighbours are one, their mean, if together less likely than one in `most`."""
+    if sums.size <= most:
+        return sums, sizes, chances
+    heavy = chances * most >= 1.0
+    group = np.floor(np.cumsum(chances) * most)
+    new = (np.diff(group, prepend=-1.0) != 0) | heavy | np.append(False, heavy[:-1])
+    starts = np.flatnonzero(new)
+    total = np.add.reduceat(chances, starts)
+    alone = np.diff(np.append(starts, sums.size)) == 1
+    means = np.where(alone, sums[starts], np.add.reduceat(sums * chances, starts) / total)
+    return means, np.maximum.reduceat(sizes, starts), total
+
+
+def tabulated(
+    estimator: Estimator, ranks: Mapping[int, IntArray]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Values, their laws at each different rank (and catalogue), and how many users have it.
+
+    `ranks` are those of the users under the recommender whose values are added, under 1, and
+    under the other one, under -1. The zeros at the end of the values are one value.
+    """
+    protocol, values = estimator.protocol, estimator.values
+    reach = int(np.max(np.nonzero(values)[0], initial=0)) + 1
+    laws, counts = [], []
+    for sign, given in ranks.items():
+        pairs = np.stack(np.broadcast_arrays(given, protocol.n_items))
+        kinds, number = np.unique(pairs, axis=1, return_counts=True)
+        own = protocol if isinstance(protocol.n_items, int) else replace(protocol, n_items=kinds[1])
+        of = replace(estimator, protocol=own)
+        laws += list(of._law_blocks(kinds[0], 1, reach))
+        counts.append(sign * number)
+    law, many = np.concatenate(laws), np.concatenate(counts).astype(np.float64)
+    if reach < values.size:
+        law = np.column_stack([law, np.maximum(1.0 - law.sum(axis=1), 0.0)])
+    return values[: law.shape[1]], law, many
+
+
+def _rounded(steps: FloatArray, weight: FloatArray) -> IntArray:
+    """Whole numbers near `steps`, the same for opposite ones, so that the weighted mean stays."""
+    sizes, place = np.unique(np.abs(steps).round(9), return_inverse=True)
+    net = np.bincount(place, np.sign(steps) * weight, minlength=sizes.size)
+    out = np.round(sizes)
+    if sizes.size <= 4_000:
+        off = 0.0
+        for i in np.argsort(-np.abs(net)).tolist():
+            if abs(sizes[i] - out[i]) > 1e-6:
+                low = np.floor(sizes[i])
+                near = [off + net[i] * (low + up - sizes[i]) for up in (0, 1)]
+                up = int(abs(near[1]) < abs(near[0]))
+                out[i], off = low + up, near[up]
+    return np.asarray(np.sign(steps) * out[place], dtype=np.int64)
+
+
+def _edgeworth(
+    mean: float, variance: float, third: float, fourth: float, spacing: float
+) -> tuple[float, float]:
+    """Probabilities of more than 0 and of 0 by Edgeworth's series.
+
+    On a lattice the sum is spread over the spacing around it, which makes it smooth, and leaves
+    the probability of all that is between two of its steps.
+    """
+    variance += spacing**2 / 12
+    fourth -= spacing**4 / 120
+    sd = np.sqrt(variance)
+    skewness, excess = third / sd**3, fourth / variance**2
+    z = (mean + np.array([-0.5, 0.5]) * spacing) / sd
+    x = -z
+    series = (
+        skewness / 6 * (x**2 - 1)
+        + excess / 24 * (x**3 - 3 * x)
+        + skewness**2 / 72 * (x**5 - 10 * x**3 + 15 * x)
+    )
+    above, least = np.clip(ndtr(z) + np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi) * series, 0, 1)
+    return float(above), max(float(least - above), 0.0) if spacing else 0.0

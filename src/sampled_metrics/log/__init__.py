@@ -1,0 +1,1 @@
+"""Logs of evaluations: columns and their aliases, sources, checks, one compact form."""

@@ -1,0 +1,338 @@
+"""Columns of a log or another table: what they are called, and what their values may be."""
+
+from __future__ import annotations
+
+import difflib
+import numbers
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from .._validate import FloatArray, IntArray, as_written, integer, shortened
+from .compact import COLUMNS
+
+#: The columns that a log may have in a file or a frame.
+INPUT = (*COLUMNS[:5], "n_items", "n_negatives", "rank", "item", "count", "n_above")
+#: What other libraries call these columns, without upper case, blanks, "_" and "-".
+_SYNONYMS = {
+    "recommender": "model modelname algorithm algo system method run runid",
+    "user": "userid uid qid query queryid",
+    "item": "itemid iid docid docno",
+    "rank": "sampledrank",
+    "n_items": "numitems",
+    "n_negatives": "numnegatives",
+}
+
+_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.IGNORECASE)
+
+
+def meaning(name: object) -> str | None:
+    """The column of a log that a name stands for, if it is known."""
+    plain = re.sub(r":(token|float)$|[\s_-]", "", str(name).lower())  # RecBole has user_id:token
+    for key in INPUT:
+        if plain == key.replace("_", "") or plain in _SYNONYMS.get(key, "").split():
+            return key
+    return None
+
+
+def listed(names: Iterable[object]) -> str:
+    """Names of columns for a sentence, cut to a sane length."""
+    shown = [str(name) for name in names]
+    shown = [shortened(n if n.isprintable() else as_written(n), 30) for n in shown]
+    more = f" and {len(shown) - 8} more" if len(shown) > 9 else ""
+    return (", ".join(shown[:8] if more else shown) or "none") + more
+
+
+def need(
+    frame: pd.DataFrame, names: Iterable[str], source: str, shown: Mapping[str, str] | None = None
+) -> None:
+    """Refuse a table without rows or these columns; `shown` maps the source's own names to them."""
+    own = {ours: theirs for theirs, ours in (shown or {}).items()}
+    for name in names:
+        if list(frame.columns).count(name) != 1:
+            had = listed([own.get(str(column), column) for column in frame.columns])
+            raise ValueError(f"{source} must have one column {own.get(name, name)}, got {had}")
+    if frame.empty:
+        raise ValueError(f"{source} must hold one row or more, got none")
+
+
+def understood(frame: pd.DataFrame, source: str, wanted: Iterable[str]) -> pd.DataFrame:
+    """The table with the names of a log for its columns, saying what was taken for what."""
+    taken = {}
+    for key in wanted:
+        found = [name for name in frame.columns if name == key or meaning(name) == key]
+        if len(found) > 1 and len({str(n).removesuffix(".1") for n in found}) > 1:
+            raise ValueError(
+                f"{source} has the columns {listed(found)}, which may each be the {key}: rename "
+                "or remove those that are not"
+            )
+        if found and found[0] != key:
+            taken[found[0]] = key
+    if taken:
+        said = ", ".join(f"{listed([name])} as {key}" for name, key in taken.items())
+        warnings.warn(f"{source}: read column {said}", UserWarning, stacklevel=3)
+    found_all = frame.copy(deep=False)
+    found_all.columns = pd.Index([taken.get(name, name) for name in frame.columns])
+    return found_all
+
+
+def name_ignored(frame: pd.DataFrame, source: str, known: Iterable[str]) -> None:
+    ignored = [name for name in frame.columns if name not in known]
+    if ignored:
+        columns = "column" if len(ignored) == 1 else "columns"
+        warnings.warn(f"{source}: {columns} {listed(ignored)} left out", UserWarning, stacklevel=3)
+
+
+def check_pooling(frame: pd.DataFrame, keys: Mapping[str, Key], source: str) -> None:
+    """Refuse rows of a user that a column without a meaning tells apart, as of two recommenders."""
+    if set(frame.columns) <= set(INPUT):
+        return
+    recommender, user = keys["recommender"], keys["user"]
+    group = recommender.codes * np.int64(len(user.values)) + user.codes
+    group, _ = _factorized(pd.Series(np.broadcast_to(group, len(frame))), sort=True)
+    groups = group.max() + 1
+    if groups in (1, group.size):
+        return
+    for at, name in enumerate(frame.columns):
+        column = frame.iloc[:, at].reset_index(drop=True)
+        if name in INPUT or not _are_scalars(column).all():
+            continue
+        value, _ = _factorized(column, sort=False)
+        values = value.max() + 1
+        once = np.unique(group * values + value).size == group.size and value.min() >= 0
+        # A column of items has many values, of which a user has few.
+        if once and 2 * group.size > values * groups:
+            raise ValueError(
+                f"{source} has a row of each user for each value of the column "
+                f"{listed([name])}, which a log does not have: rename it to recommender, "
+                "instance or item, as it may be"
+            )
+
+
+def check_columns(names: list[Any], source: str) -> None:
+    """Refuse a table whose columns are not those of a log."""
+    shown = listed(names)
+    # Of two columns with one name pandas calls the second one "name.1".
+    once = [str(name).removesuffix(".1") for name in names]
+    twice = [name for name in INPUT if once.count(name) > 1]
+    if twice:
+        raise ValueError(f"{source} must have one column {twice[0]}, got {shown}")
+    unused = [name for name in INPUT if name not in names]
+    for name in (str(name) for name in names if name not in INPUT):
+        plain = name.strip().lower()
+        near = difflib.get_close_matches(plain, unused, n=1, cutoff=0.8)
+        if near:
+            raise ValueError(f"{source} has a column {as_written(name)}: did you mean {near[0]!r}?")
+    counts = [name for name in ("n_better", "n_tied") if name in names]
+    wanted = "user, and either rank or n_better and n_tied"
+    if "rank" in names and counts:
+        raise ValueError(
+            f"{source} must have either a column rank or n_better and n_tied, got {shown}"
+        )
+    alone = "count" in names and not {"item", "instance"} & set(names)
+    lacking = [] if "user" in names or alone else ["user"]
+    if "rank" not in names:
+        lacking += [n for n in ("n_better", "n_tied") if n not in names] if counts else ["rank"]
+    if lacking:
+        near = difflib.get_close_matches(lacking[0], map(str, names), n=1, cutoff=0.3)
+        hint = f" (is it {as_written(near[0])}?)" if near and near[0] not in INPUT else ""
+        raise ValueError(
+            f"{source} must have the columns {wanted}: there is no {lacking[0]}{hint}, got {shown}"
+        )
+
+
+class Place(str):
+    """What files are called together, where the rows of each begin, and which rows are at hand."""
+
+    starts: list[tuple[str, int]]
+    rows: Sequence[int] | None
+
+    def __new__(
+        cls, name: str, starts: Sequence[tuple[str, int]], rows: Sequence[int] | None = None
+    ) -> Place:
+        found = super().__new__(cls, name)
+        found.starts, found.rows = list(starts), rows
+        return found
+
+
+def line(source: str, row: int) -> str:
+    """Where a row is: a row of a file, not counting the names, or of a frame."""
+    if isinstance(source, Place):
+        row = row if source.rows is None else source.rows[row]
+        source, first = [(name, first) for name, first in source.starts if first <= row][-1]
+        row -= first
+    return f"row {row + 1} of {source}"
+
+
+def whole_numbers(frame: pd.DataFrame, key: str, low: int, source: str) -> IntArray:
+    """A column of whole numbers, at least `low`."""
+    return whole(frame, key, low, source).astype(np.int64)
+
+
+def whole(frame: pd.DataFrame, key: str, low: int, source: str) -> NDArray[Any]:
+    """A column of whole numbers, at least `low`, in the type that it has."""
+    column = frame[key]
+    if column.dtype.kind in "iu" and not column.hasnans:  # pandas' own integers may be missing
+        values = column.to_numpy()
+    else:
+        numeric = _floats(column)
+        bad = ~np.isfinite(numeric) | (numeric != np.floor(numeric)) | (np.abs(numeric) > 2**53)
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise ValueError(
+                f"{key} must be a whole number >= {low}, got {as_written(column.iloc[row])} in "
+                f"{line(source, row)}"
+            )
+        values = numeric.astype(np.int64)
+    bad = values < low
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"{key} must be >= {low}, got {values[row]} in {line(source, row)}")
+    if values.dtype.kind == "u" and values.max() > 2**62:
+        raise ValueError(f"{key} must be <= 2**62, got {values.max()} in {source}")
+    return values
+
+
+def lean(values: NDArray[Any], small: bool = True) -> NDArray[Any]:
+    """A copy in a small type; one number if they are all the same."""
+    low, high = int(values.min()), int(values.max())
+    if low == high:
+        return np.array([low])
+    return values.astype(np.int32 if small and high < 2**30 else np.int64)
+
+
+def _floats(column: pd.Series) -> FloatArray:
+    """A column as floats, NaN for what is no number: neither a truth value nor a date."""
+    if column.dtype.kind == "f":
+        return column.to_numpy(dtype=float, na_value=np.nan)
+    return np.array([_float(value) for value in column], dtype=float)
+
+
+def _float(value: object) -> float:
+    if isinstance(value, str):
+        return float(value) if _NUMBER.fullmatch(value) else np.nan
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, Decimal)):
+        return np.nan
+    try:
+        return float(value)
+    except (OverflowError, ValueError):  # too large, or a NaN that signals
+        return np.inf
+
+
+def real(frame: pd.DataFrame, key: str, source: str) -> FloatArray:
+    """A column of finite numbers >= 0."""
+    values = pd.to_numeric(frame[key], errors="coerce").to_numpy(dtype=float)
+    bad = ~(np.isfinite(values) & (values >= 0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(
+            f"{key} must hold numbers >= 0, got {as_written(frame[key].iloc[row])} in "
+            f"{line(source, row)}"
+        )
+    return values
+
+
+def _are_scalars(column: pd.Series) -> NDArray[np.bool_]:
+    if column.dtype.kind != "O":
+        return np.ones(len(column), dtype=bool)
+    return np.fromiter(map(pd.api.types.is_scalar, column), dtype=bool, count=len(column))
+
+
+def size_column(
+    frame: pd.DataFrame, key: str, option: int | None, low: int, source: str
+) -> IntArray:
+    """n_items or n_negatives of every row, from the column or the option; one if all are alike."""
+    if option is not None:
+        option = integer(option, key, low, 2**62)
+    if key not in frame:
+        if option is None:
+            raise ValueError(
+                f"{key} is needed: give it (--{key.replace('_', '-')}), or a column {key} in "
+                f"{source}"
+            )
+        return np.array([option])
+    column = lean(whole(frame, key, low, source), small=False)
+    if option is not None and (column != option).any():
+        row = int(np.argmax(column != option))
+        raise ValueError(
+            f"{key} must be that of the column {key}, got {option} and {column[row]} in "
+            f"{line(source, row)}"
+        )
+    return column
+
+
+@dataclass(frozen=True, eq=False)
+class Key:
+    """A column of names or numbers: which of `values` each row has, or the one that all have.
+
+    Numbers of recommenders are in order of their first rows, others sorted if they can be.
+    """
+
+    codes: NDArray[Any]
+    values: NDArray[Any]
+
+
+def key_of(frame: pd.DataFrame, key: str, source: str) -> Key:
+    """A column of names or numbers without gaps, by numbers; zeros if there is none."""
+    if key not in frame and key == "user":
+        return Key(np.arange(len(frame)), np.arange(len(frame)))
+    if key not in frame:
+        return Key(np.zeros(1, dtype=np.int32), np.array(["recommender"], dtype=object))
+    column = frame[key].reset_index(drop=True)
+    try:
+        codes, values = _factorized(column, sort=key != "recommender")
+        nested = np.append(~_are_scalars(pd.Series(values)), False)[codes]  # -1: a gap
+    except TypeError:  # of a list or the like nothing can be looked up
+        nested = ~_are_scalars(column)
+    if nested.any():
+        row = int(np.argmax(nested))
+        raise ValueError(
+            f"{key} must be a number or text, got {as_written(column.iloc[row])} in "
+            f"{line(source, row)}"
+        )
+    text = values.dtype.kind not in "iufb"
+    blank = [text and isinstance(value, str) and not value.strip() for value in values]
+    missing = np.append(np.array(blank, dtype=bool), True)[codes]
+    if missing.any():
+        row = int(np.argmax(missing))
+        raise ValueError(f"{key} must not be missing, as it is in {line(source, row)}")
+    if key == "recommender":
+        names, values = pd.factorize(np.array([str(value) for value in values], dtype=object))
+        codes = names[codes]
+    return Key(codes.astype(np.int32), values)
+
+
+def labelled(frame: pd.DataFrame, key: str, source: str) -> pd.Series:
+    """A column of names or numbers without gaps."""
+    found = key_of(frame, key, source)
+    return pd.Series(found.values[np.broadcast_to(found.codes, len(frame))])
+
+
+def _factorized(column: pd.Series, sort: bool) -> tuple[IntArray, NDArray[Any]]:
+    """Numbers for the values of a column, -1 for none, and the values, sorted if they can be."""
+    try:
+        codes, values = pd.factorize(column, sort=sort)
+    except TypeError:  # numbers and text together have no order
+        codes, values = pd.factorize(column)
+    return codes.astype(np.int64), np.asarray(values)
+
+
+def refuse_twice(frame: pd.DataFrame, key: list[str], source: str, hint: str = "") -> None:
+    twice = frame.duplicated(key)
+    if twice.any():
+        row = frame[twice].iloc[0]
+        raise ValueError(
+            f"an item must stand once for a user, got {item_of_user(row['user'], row['item'])} "
+            f"twice in {source}{hint}"
+        )
+
+
+def item_of_user(user: object, item: object) -> str:
+    return f"item {shortened(str(item))} of user {shortened(str(user))}"

@@ -1,0 +1,485 @@
+"""Where tables come from: files, which DuckDB reads, and the data frames of other engines.
+
+DuckDB is imported for files and for frames of Dask only, which may be larger than memory. It takes
+the memory that `_SETTINGS` allow, and the temporary folder (TMPDIR) for what does not fit.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import glob
+import gzip
+import io
+import re
+import tempfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pandas as pd
+
+from .._validate import as_written, shortened
+from .columns import Place, listed, meaning
+
+#: Types of DuckDB that are whole numbers.
+WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+#: Rows that are taken from a table at once.
+_ROWS = 1 << 19
+#: Each thread needs some of the memory. Nothing is fetched from another host.
+_SETTINGS: dict[str, Any] = {
+    "memory_limit": "600MB",
+    "threads": 2,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+_PARQUET = (".parquet", ".pq")
+_PATTERN = re.compile(r"[*?\[]")
+#: A CSV file is what this says, and not what may be guessed.
+_CSV = "delim = ',', quote = '\"', escape = '\"', header = true"
+_TYPES = "auto_type_candidates = ['BIGINT', 'DOUBLE', 'VARCHAR']"
+#: The rows of a CSV file from which the types of its columns are found: some, all, or none.
+_SAMPLES = (20_480, -1, 0)
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of a table, in order, and the columns that the names of their folders say."""
+
+    name: str
+    paths: list[Path]
+    keys: list[dict[str, str]]
+
+    @contextmanager
+    def opened(self) -> Iterator[Table]:
+        """The table, as long as DuckDB is open."""
+        with _duckdb(self.name) as connection:
+            table = None
+            for looked_at in _SAMPLES:  # until what looks like numbers is numbers in all rows
+                with suppress(_import_duckdb().ConversionException):
+                    table = table or self._table(connection, looked_at)
+            assert table is not None  # text is never converted
+            yield table
+
+    def _table(self, connection: Any, looked_at: int) -> Table:
+        parts = [
+            _part(connection, path, keys, looked_at)
+            for path, keys in zip(self.paths, self.keys, strict=True)
+        ]
+        for path, part in zip(self.paths, parts, strict=True):
+            if set(part.columns) != set(parts[0].columns):
+                raise ValueError(
+                    "files of a log must have the same columns, got "
+                    f"{listed(part.columns)} in {path} and {listed(parts[0].columns)} in "
+                    f"{self.paths[0]}"
+                )
+        return Table.of_parts(connection, self.name, parts)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A file: what it is read by, the names of its columns, and their types in DuckDB."""
+
+    path: Path
+    reader: str
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    keys: tuple[str, ...]
+
+
+#: A file or a data frame.
+Tabular = str | Path | pd.DataFrame
+
+
+class Table:
+    """A table in DuckDB, whose rows are taken a few at a time.
+
+    Attributes
+    ----------
+    name : str
+        What errors call it.
+    columns : tuple of str
+        Their names; in SQL they are c0, c1, ..., since names may be alike but for upper case.
+    types : tuple of str
+    """
+
+    def __init__(
+        self, connection: Any, name: str, columns: Sequence[str], types: Sequence[str]
+    ) -> None:
+        self.connection, self.name = connection, name
+        self.columns, self.types = tuple(columns), tuple(types)
+        self._rows, self._paths = "SELECT * FROM log", list[Any]()
+        self._parts: list[_Part] = []
+
+    @classmethod
+    def of_parts(cls, connection: Any, name: str, parts: Sequence[_Part]) -> Table:
+        """The rows of files, one after the other."""
+        columns = parts[0].columns
+        types = []
+        for column in columns:
+            types.append(_common({part.types[part.columns.index(column)] for part in parts}))
+        table = cls(connection, name, columns, types)
+        queries, paths = [], list[Any]()
+        for (reader, names, _, keys), group in groupby(
+            parts, lambda part: (part.reader, part.columns, part.types, part.keys)
+        ):
+            own = names[: len(names) - len(keys)]
+            same = own == columns[: len(own)]  # where two columns have one name they count on
+            places = {at if same else columns.index(column): at for at, column in enumerate(own)}
+            values = [
+                f"k{places[at]}::{of} AS c{at}" if at in places else f"?::VARCHAR AS c{at}"
+                for at, of in enumerate(types)
+            ]
+            alias = ", ".join(f"k{at}" for at in range(len(own)))
+            queries.append(f"SELECT {', '.join(values)} FROM {reader} AS t({alias})")
+            told = dict(zip(names[len(own) :], keys, strict=True))
+            paths += [told[column] for column in columns if column in told]
+            paths.append([str(part.path) for part in group])
+        table._rows, table._paths = " UNION ALL ".join(queries), paths
+        table._parts = list(parts)
+        if any(part.reader.startswith("read_csv") for part in parts):
+            connection.execute(f"CREATE TABLE log AS {table._rows}", paths)
+            table._rows, table._paths = "SELECT * FROM log", []
+        return table
+
+    def query(self, sql: str, given: Sequence[Any] = ()) -> Any:
+        """What DuckDB says of a query, in which `log` are the rows."""
+        return self.connection.execute(f"WITH log AS ({self._rows}) {sql}", [*self._paths, *given])
+
+    def keep(self, name: str, sql: str) -> None:
+        """Make a table of the rows of a query."""
+        made = f"CREATE TABLE {name} AS WITH log AS ({self._rows}) {sql}"
+        self.connection.execute(made, self._paths)
+
+    def chunks(self, sql: str, given: Sequence[Any] = ()) -> Iterator[pd.DataFrame]:
+        """The rows of a query, some at a time."""
+        cursor = self.query(sql, given)
+        while len(found := cursor.fetch_df_chunk(max(1, _ROWS >> 11))):
+            for start in range(0, len(found), _ROWS):
+                yield found.iloc[start : start + _ROWS]
+
+    def frame(self, sql: str = "SELECT * FROM log", given: Sequence[Any] = ()) -> pd.DataFrame:
+        """The rows of a query, by the names of their columns."""
+        return self.named(self.query(sql, given).df())
+
+    def named(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Rows by the names of their columns; what is missing in a CSV file is empty text."""
+        if any(part.reader.startswith("read_csv") for part in self._parts):
+            for name in frame.columns[frame.isna().any()]:
+                frame[name] = frame[name].astype(object).where(frame[name].notna(), "")
+        numbers = [int(str(name)[1:]) for name in frame.columns]
+        return frame.set_axis([self.columns[number] for number in numbers], axis=1)
+
+    @cached_property
+    def place(self) -> Place:
+        """The files, and the first row of each."""
+        starts, rows = [], 0
+        for part in self._parts:
+            starts.append((str(part.path), rows))
+            ((own,),) = self.connection.execute(
+                f"SELECT count(*) FROM {part.reader}", [[str(part.path)]]
+            ).fetchall()
+            rows += own
+        return Place(self.name, starts or [(self.name, 0)])
+
+
+def _import_duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError:
+        raise ImportError("files are read by the library duckdb: pip install duckdb") from None
+    return duckdb
+
+
+def _common(types: set[str]) -> str:
+    """A type for columns of several types."""
+    if len(types) == 1:
+        return types.pop()
+    if types <= {*WHOLE, "FLOAT", "DOUBLE"}:
+        return "BIGINT" if types <= {*WHOLE} else "DOUBLE"
+    return "VARCHAR"
+
+
+@contextmanager
+def _duckdb(name: str) -> Iterator[Any]:
+    """A connection to an engine of its own, which is gone with its files in the end."""
+    duckdb = _import_duckdb()
+    with tempfile.TemporaryDirectory() as folder:
+        connection = duckdb.connect(
+            f"{folder}/rows", config={**_SETTINGS, "temp_directory": folder}
+        )
+        try:
+            yield connection
+        except duckdb.OutOfMemoryException as problem:
+            raise ValueError(
+                "a log must have room for its rows in the temporary folder "
+                f"{tempfile.gettempdir()} (TMPDIR names another), got: {_first(problem)}"
+            ) from None
+        except duckdb.Error as problem:
+            raise ValueError(f"{name} must be whole files, got: {_first(problem)}") from None
+        finally:
+            connection.close()
+
+
+def _part(connection: Any, path: Path, keys: Mapping[str, str], looked_at: int) -> _Part:
+    """What a file is read by; an error if it cannot be."""
+    duckdb = _import_duckdb()
+    try:
+        with path.open("rb") as file:
+            if not file.read(1):
+                raise ValueError(f"{path} must hold one row or more, got an empty file")
+    except (OSError, ValueError) as problem:  # ValueError: a path with a null character
+        if str(problem).endswith("an empty file"):
+            raise
+        reason = getattr(problem, "strerror", None) or problem
+        raise ValueError(f"{path} cannot be read: {reason}") from None
+    parquet = path.suffix.lower() in _PARQUET
+    try:
+        if parquet:
+            reader = "read_parquet(?, hive_partitioning = false)"
+            found = connection.execute(f"DESCRIBE SELECT * FROM {reader}", [[str(path)]]).fetchall()
+            names, types = [row[0] for row in found], [row[1] for row in found]
+            schema = connection.execute("SELECT name FROM parquet_schema(?)", [str(path)])
+            own = [name for (name,) in schema.fetchall()][1:]
+            names = own if len(own) == len(names) else names  # else some are nested
+        else:
+            reader, names, types = _csv_reader(connection, path, looked_at)
+    except duckdb.OutOfMemoryException:
+        raise
+    except (duckdb.Error, ValueError, EOFError, OSError, zlib.error) as problem:
+        wanted = "whole Parquet" if parquet else "CSV"
+        raise ValueError(f"{path} must be a {wanted} file, got: {_first(problem)}") from None
+    columns = *(name for name in names if name not in keys), *keys
+    if len(columns) < len(names) + len(keys):
+        raise ValueError(
+            f"{path} must not have a column that its folders name, got {listed(names)}"
+        )
+    return _Part(path, reader, columns, (*types, *["VARCHAR"] * len(keys)), tuple(keys.values()))
+
+
+def _csv_reader(connection: Any, path: Path, looked_at: int) -> tuple[str, list[str], list[str]]:
+    """What a CSV file is read by, the names of its columns, and their types."""
+    with path.open("rb") as file:
+        gzipped = file.read(2) == b"\x1f\x8b"
+    names, skipped, plain = _csv_names(path, gzip.open if gzipped else open)
+    options = f"{_CSV}, skip = {skipped}, compression = '{'gzip' if gzipped else 'none'}'"
+    # Rows may be short: what they lack is empty text, and for the checks of columns to name.
+    types, padded = ["VARCHAR"] * len(names), ", null_padding = true"
+    with suppress(_import_duckdb().Error):
+        sample = looked_at if plain else -1
+        sniff = f"SELECT columns FROM sniff_csv(?, {options}, {_TYPES}, sample_size = {sample})"
+        ((found,),) = connection.execute(sniff, [str(path)]).fetchall()
+        if len(found) == len(names) and looked_at:
+            types, padded = [column["type"] for column in found], ""
+    for at, name in enumerate(names):
+        if meaning(name) == "recommender" or (
+            types[at] == "DOUBLE" and meaning(name) in ("user", "item", "instance")
+        ):
+            types[at] = "VARCHAR"
+    columns = ", ".join(f"'k{at}': '{of}'" for at, of in enumerate(types))
+    text = ", ".join(f"'k{at}'" for at, of in enumerate(types) if of == "VARCHAR")
+    options += f", auto_detect = false, hive_partitioning = false, columns = {{{columns}}}{padded}"
+    options += f", force_not_null = [{text}]" if text else ""
+    reader = f"read_csv(?, {options})"
+    if padded:
+        connection.execute(f"SELECT count(*) FROM {reader}", [[str(path)]])
+    return reader, names, types
+
+
+def _csv_names(path: Path, opened: Any) -> tuple[list[str], int, bool]:
+    """The names of a CSV file's columns, how many empty lines are before them, and whether all
+    that looks like whole numbers is: DuckDB would round 2.5 and read 1_0 as 10.
+
+    Refuse what DuckDB would read as something else, or explain worse.
+    """
+    decoder, read, last = codecs.getincrementaldecoder("utf-8")(), 0, b""
+    marks = 0
+    with opened(path, "rb") as file:
+        while block := file.read(1 << 20):
+            if b"\0" in block:
+                raise ValueError("a null character, as in UTF-16 or in a file that is no text")
+            begun = len(decoder.getstate()[0])
+            try:
+                decoder.decode(block)
+            except UnicodeDecodeError as problem:
+                at = read - begun + problem.start + 1
+                raise ValueError(f"text that is not UTF-8, from byte {at} on") from None
+            read, last = read + len(block), block[-1:]
+            marks += block.count(b".") + block.count(b"_")
+    skipped = 0
+    with opened(path, "rb") as file:
+        lines = io.TextIOWrapper(file, "utf-8-sig", newline="")
+        try:
+            for names in csv.reader(lines):
+                if any(name.strip() for name in names):
+                    break
+                skipped += 1
+            else:
+                raise ValueError("an empty file")
+        except csv.Error as problem:
+            raise ValueError(str(problem)) from None
+    for separator in (";", "\t"):
+        if len(names) == 1 and separator in names[0]:
+            shown = as_written(separator)
+            raise ValueError(f"fields separated by {shown}: separate them by commas")
+    if last not in (b"\n", b"\r"):
+        raise ValueError(
+            "a last line without its end, as if the file were cut short (add a line break if it is "
+            "whole)"
+        )
+    return names, skipped, marks == sum(name.count(".") + name.count("_") for name in names)
+
+
+def _first(problem: BaseException) -> str:
+    """An error in one line, without what DuckDB suggests."""
+    text = str(problem).strip()
+    found = re.search(r"CSV Error on Line: (\d+)\s*\n(?:Original Line: (.*)\n)?\s*(.*)", text)
+    if found is not None:
+        number, line, reason = found.groups()
+        fields = re.fullmatch(r"Expected Number of Columns: (\d+) Found: (\d+)", reason.strip())
+        if fields is not None:
+            reason = f"{fields[2]} fields for {fields[1]} names"
+        return f"{reason.strip()}, in line {number}, {as_written(shortened(line or ''))}"
+    if "state machine" in text:
+        return "lines that end in different ways"
+    lines = text.splitlines()
+    return lines[0].strip() if lines else type(problem).__name__
+
+
+@contextmanager
+def opened_dask(frame: Any) -> Iterator[Table]:
+    """The table that a data frame of Dask is, of which a partition is in memory at a time."""
+    with _duckdb("the log") as connection:
+        made = "CREATE TABLE log AS"
+        for number in range(frame.npartitions):
+            part = frame.partitions[number].compute()
+            part = part.set_axis([f"c{at}" for at in range(part.shape[1])], axis=1)
+            chosen = [
+                f"{name}::VARCHAR AS {name}" if _is_object(part[name]) else name for name in part
+            ]
+            connection.register("part", part)
+            connection.execute(f"{made} SELECT {', '.join(chosen)} FROM part")
+            made = "INSERT INTO log"
+        found = connection.execute("DESCRIBE log").fetchall()
+        yield Table(connection, "the log", list(frame.columns), [row[1] for row in found])
+
+
+def _is_object(column: pd.Series) -> bool:
+    return isinstance(column.dtype, pd.CategoricalDtype) or column.dtype.kind == "O"
+
+
+def has_engine() -> bool:
+    """Whether DuckDB is installed."""
+    return find_spec("duckdb") is not None
+
+
+def is_dask(source: object) -> bool:
+    """Whether this is a data frame of Dask, which is not imported here."""
+    return hasattr(source, "partitions") and hasattr(source, "compute")
+
+
+def loaded(source: Any, name: str) -> tuple[pd.DataFrame, str]:
+    """The rows of files or a data frame as they are, and what to call them: a file by its path."""
+    if isinstance(source, pd.DataFrame):
+        return source, name
+    if is_dask(source):
+        return source.compute().reset_index(drop=True), name
+    if type(source).__module__.startswith("pyspark.sql") and hasattr(source, "toPandas"):
+        return _of_spark(source), name
+    if hasattr(source, "collect") and hasattr(source, "lazy"):  # a query of Polars
+        source = source.collect()
+    if hasattr(source, "to_pandas"):  # a frame of Polars or Arrow
+        return source.to_pandas(), name
+    found = files(source)
+    if found is None:
+        argument = name.removeprefix("the ")
+        raise ValueError(f"{argument} must be a file or a data frame, got {type(source).__name__}")
+    with found.opened() as table:
+        return table.frame(), table.place if len(found.paths) > 1 else found.name
+
+
+def _of_spark(frame: Any) -> pd.DataFrame:
+    """The rows of a log in Spark: of users who are alike only once, with their count.
+
+    Spark gathers each user's rows and counts equal ones, so that as many come as there are kinds of
+    users. All rows come where items or instances are told apart, or something may be refused.
+    """
+    names = list(frame.columns)
+    meanings = [meaning(name) for name in names]
+    apart = {None, "item", "instance", "count", "n_above"} & set(meanings)
+    if apart or len(set(meanings)) < len(names) or "user" not in meanings:
+        return pd.DataFrame(frame.toPandas())
+    user = names.pop(meanings.index("user"))
+    if frame.schema[user].dataType.typeName() not in ("byte", "short", "integer", "long", "string"):
+        return pd.DataFrame(frame.toPandas())
+    from pyspark.sql import functions
+
+    own = functions.sort_array(functions.collect_list(functions.struct(*names))).alias("rows")
+    missing = functions.col(user).isNull().alias("missing")
+    kinds = frame.groupBy(user).agg(own).groupBy("rows", missing).count().collect()
+    rows = [
+        (None if kind["missing"] else at, *row, kind["count"])
+        for at, kind in enumerate(kinds)
+        for row in kind["rows"]
+    ]
+    return pd.DataFrame(rows, columns=[user, *names, "count"])
+
+
+def files(source: object) -> Files | None:
+    """The files that a path, a folder, a pattern or a list of these names; None if it is none."""
+    if isinstance(source, (str, Path)):
+        name, given = str(source), [source]
+    elif isinstance(source, Sequence) and source:
+        given = list(source)
+        if not all(isinstance(one, (str, Path)) for one in given):
+            return None
+        name = listed(given)
+    else:
+        return None
+    paths: list[Path] = []
+    for one in given:
+        path, found = Path(one), [Path(one)]
+        if "\0" in str(one) or path.is_file():
+            pass
+        elif path.is_dir():
+            found = sorted(p for p in path.rglob("*") if p.is_file() and _is_part(p, path))
+        elif _PATTERN.search(str(one)):
+            found = sorted(Path(p) for p in glob.glob(str(one), recursive=True))
+            found = [p for p in found if p.is_file()]
+        if not found:
+            raise ValueError(f"{path} must hold files .parquet, .csv or .csv.gz, got none")
+        paths += found
+    roots = [Path(one) for one in given]
+    return Files(name, paths, [_keys(path, roots) for path in paths])
+
+
+def _is_part(path: Path, folder: Path) -> bool:
+    """Whether a file in a folder is a part of a log; engines begin the names of others so."""
+    if any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts):
+        return False
+    return path.suffix.lower() in (*_PARQUET, ".csv") or path.name.lower().endswith(".csv.gz")
+
+
+def _keys(path: Path, roots: Sequence[Path]) -> dict[str, str]:
+    """The columns that folders between a root and a file name, as in recommender=ALS."""
+    if path in roots:
+        return {}
+    pairs = (part.split("=", 1) for part in path.parent.parts if "=" in part)
+    return {key: unquote(value) for key, value in pairs}
+
+
+def need_pyarrow() -> None:
+    """Raise ImportError unless Parquet files can be read and written."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise ImportError(
+            "a Parquet file needs the library pyarrow: pip install 'sampled-metrics[parquet]'"
+        ) from None

@@ -1,0 +1,225 @@
+"""Candidates with their scores, checked and counted: what all readers of scores share."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from .._validate import IntArray, as_written, shortened
+from ..log.columns import item_of_user, labelled, need, refuse_twice
+
+Duplicates = Literal["refuse", "keep", "collapse"]
+
+
+Among = Literal["all", "irrelevant"]
+
+
+Unscored = Literal["refuse", "tied last"]
+
+
+def checked_candidates(rows: pd.DataFrame, source: str) -> pd.DataFrame:
+    """The rows, checked: recommender, user and item as codes, score, and relevant as bool."""
+    need(rows, ["user", "item", "score", "relevant"], source)
+    columns: dict[str, Any] = {
+        key: _coded(rows, key, source) for key in ("recommender", "user", "item")
+    }
+    columns["score"] = real_column(rows, "score", source)
+    relevant = real_column(rows, "relevant", source)
+    if not np.isin(relevant, (0, 1)).all():
+        at = int(np.argmax(~np.isin(relevant, (0, 1))))
+        raise ValueError(
+            f"relevant must be 0 or 1, got {as_written(rows['relevant'].iloc[at])} in row "
+            f"{at + 1} of {source}"
+        )
+    columns["relevant"] = relevant == 1
+    return pd.DataFrame(columns)
+
+
+def _coded(rows: pd.DataFrame, key: str, source: str) -> pd.Categorical[Any]:
+    """A column of names or numbers, checked, as codes: they sort and match faster."""
+    if key in rows and isinstance(rows[key].dtype, pd.CategoricalDtype):
+        given = rows[key].cat
+        text = all(isinstance(label, str) and label.strip() for label in given.categories)
+        if text and (given.codes >= 0).all():
+            return pd.Categorical(rows[key])
+        rows = rows[[key]].astype(object)
+    codes, labels = pd.factorize(np.asarray(labelled(rows, key, source)))
+    return pd.Categorical.from_codes(codes, pd.Index(labels))
+
+
+KEY = ["recommender", "user", "item"]
+
+
+def collapsed(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows with each item once, as a relevant one if it is."""
+    spread = table.groupby(KEY, sort=False, observed=True)["score"].nunique()
+    if (spread > 1).any():
+        name, user, item = spread.index[spread > 1][0]
+        raise ValueError(
+            f"an item must have one score, got {spread.max()} for {item_of_user(user, item)} by "
+            f"{shortened(str(name))}"
+        )
+    return table.sort_values("relevant", ascending=False, kind="stable").drop_duplicates(KEY)
+
+
+def count_above(table: pd.DataFrame, source: str) -> pd.DataFrame:
+    """Counts for the relevant rows, in the order of recommenders and users in the table."""
+    if not table["relevant"].any():
+        raise ValueError(f"{source} must hold a relevant item, got none")
+    group = pd.factorize(_pairs_of(table, "recommender", "user"))[0]
+    score = table["score"].to_numpy()
+    if score.dtype.kind != "f":
+        score = np.unique(score, return_inverse=True)[1]  # in order, however large they are
+    order = np.arange(group.size)
+    down = (score[1:] <= score[:-1]) | (group[1:] > group[:-1])
+    if not (down & (group[1:] >= group[:-1])).all():  # as it is where lists are sorted
+        order = np.lexsort((-score, group))
+        group, score = group[order], score[order]
+    negative = ~table["relevant"].to_numpy()[order]
+    before = np.concatenate(([0], np.cumsum(negative)))  # negatives before each row
+    new_group = np.append(True, group[1:] != group[:-1])
+    new_level = new_group | np.append(True, score[1:] != score[:-1])
+    first, level = (np.flatnonzero(new) for new in (new_group, new_level))
+    own = np.flatnonzero(~negative)
+    groups, levels = (np.cumsum(new)[own] - 1 for new in (new_group, new_level))
+    level_ends, group_ends = np.append(level[1:], len(table)), np.append(first[1:], len(table))
+    counts = {
+        "n_better": before[level][levels] - before[first][groups],
+        "n_tied": before[level_ends][levels] - before[level][levels],
+        "n_negatives": before[group_ends][groups] - before[first][groups],
+    }
+    keys = {key: np.asarray(table[key].array[order[own]]) for key in KEY}
+    found = pd.DataFrame(keys | counts)
+    found.attrs["replacement"] = False  # what is drawn twice stands twice, see `from_scores`
+    # One number for each list of negatives: a sum of hashes does not depend on their order.
+    hashes = pd.util.hash_array(table["item"].cat.codes.to_numpy()[order].astype(np.int64))
+    lists = np.add.reduceat(np.where(negative, hashes, 0), first)
+    recommender = table["recommender"].cat.codes.to_numpy()[order][first]
+    again = pd.DataFrame({"recommender": recommender, "list": lists}).duplicated(keep=False)
+    found.attrs["shared_negatives"] = bool(again.mean() > 0.5)
+    return found
+
+
+def _pairs_of(table: pd.DataFrame, first: str, second: str) -> IntArray:
+    """A number for each pair of two coded columns."""
+    one, two = table[first].cat, table[second].cat
+    numbers: IntArray = one.codes.to_numpy(np.int64) * len(two.categories) + two.codes.to_numpy()
+    return numbers
+
+
+def judged_run(rows: pd.DataFrame, relevant: pd.DataFrame, source: str) -> pd.DataFrame:
+    """Counts of a run, once it is sure that every relevant item of its users is in it."""
+    if relevant.empty:
+        raise ValueError(f"there must be a relevant item to rank in {source}, got none")
+    table = checked_candidates(rows.assign(relevant=False), source)
+    pairs, judged = _pairs_of(table, "user", "item"), _known(table, relevant)
+    table["relevant"] = pd.Series(pairs).isin(judged).to_numpy()
+    run = table["recommender"].cat
+    for code, name in enumerate(run.categories):
+        here = pairs if len(run.categories) == 1 else pairs[run.codes.to_numpy() == code]
+        missing = ~pd.Series(judged).isin(here).to_numpy()
+        if missing.any() and here.size:
+            user, item = relevant[["user", "item"]].iloc[int(np.argmax(missing))]
+            raise ValueError(
+                f"{source} must hold every relevant item, got none of {item_of_user(user, item)} "
+                f"({missing.sum()} of {len(judged)} are missing for {shortened(str(name))}): "
+                + (_alike(table, user, item) or _UNSCORED)
+            )
+    if len(run.categories) > 1 or not pd.Index(pairs).is_unique:
+        refuse_twice(table, KEY, source)
+    return count_above(table, source)
+
+
+def scored_candidates(
+    rows: pd.DataFrame, wanted: pd.DataFrame, source: str, unscored: str
+) -> pd.DataFrame:
+    """The scores of these candidates by each recommender, infinitely low where there is none."""
+    table = checked_candidates(rows.assign(relevant=False), source)
+    refuse_twice(table, KEY, source)
+    found = []
+    for name, own in table.groupby("recommender", sort=False, observed=True):
+        pairs, known = _pairs_of(own, "user", "item"), _known(own, wanted)
+        score = pd.Series(own["score"].to_numpy(), pairs).reindex(known)
+        without = ~pd.Series(known).isin(pairs).to_numpy()
+        if without.any():
+            user, item = wanted.iloc[int(np.argmax(without))]
+            lacks = f"got none of {item_of_user(user, item)} by {shortened(str(name))}"
+            other = _alike(own, user, item)
+            if other or unscored == "refuse":
+                raise ValueError(
+                    f"{source} must hold every candidate, {lacks} ({without.sum()} of "
+                    f"{len(wanted)} are missing): "
+                    + (other or "ask for as many items as there are, or say unscored='tied last'")
+                )
+            _refuse_cut(own, wanted["user"][without], source)
+            score = score.astype(np.float64).mask(without, -np.inf)
+        found.append(wanted.assign(recommender=name, score=score.to_numpy()))
+    return pd.concat(found, ignore_index=True)
+
+
+def _refuse_cut(own: pd.DataFrame, lacking: pd.Series, source: str) -> None:
+    """Refuse lists of a recommender that end at the same place, though not at the last item."""
+    lengths = own["user"].value_counts()
+    longest = int(lengths.max())
+    of_lacking = lengths.reindex(pd.unique(lacking), fill_value=0)
+    if own["item"].nunique() > longest and 2 * (of_lacking == longest).sum() >= of_lacking.size:
+        raise ValueError(
+            f"{source} must hold what the model scored, got lists that were cut at {longest} "
+            "items: an item beyond has a score, so ask for as many items as there are"
+        )
+
+
+_UNSCORED = "without its score its rank is unknown, so log all candidates"
+
+
+def _known(table: pd.DataFrame, pairs: pd.DataFrame) -> IntArray:
+    """The numbers that pairs of user and item have in a coded table, -1 for those not in it."""
+    user, item = (
+        table[key].cat.categories.get_indexer(pd.Index(np.asarray(pairs[key])))
+        for key in ("user", "item")
+    )
+    numbers = user.astype(np.int64) * len(table["item"].cat.categories) + item
+    return np.where((user < 0) | (item < 0), -1, numbers)
+
+
+def _alike(table: pd.DataFrame, user: object, item: object) -> str:
+    """What to do where an id is there as another kind: 1 is not "1"."""
+    for key, value in (("user", user), ("item", item)):
+        labels = table[key].cat.categories
+        if value not in labels and str(value) in labels.astype(str):
+            there = "text" if isinstance(value, str) else "numbers"
+            return (
+                f"the ids of its {key}s are of another kind, and {there} in the relevant items: "
+                "make both the same"
+            )
+    return ""
+
+
+def real_column(frame: pd.DataFrame, key: str, source: str) -> NDArray[Any]:
+    """A column of numbers, none of them NaN; whole ones are not rounded to floats."""
+    column = frame[key]
+    try:
+        values = pd.to_numeric(column, errors="coerce")
+    except OverflowError:  # a whole number beyond all floats
+        known = column.map(lambda value: None if _beyond(value) else value)
+        values = pd.to_numeric(known, errors="coerce")
+    if values.dtype.kind in "iu" and not values.hasnans:
+        return values.to_numpy()
+    if values.dtype.kind == "c":
+        raise ValueError(f"{key} must be a number, got {as_written(column.iloc[0])} in {source}")
+    numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    bad = np.isnan(numbers)
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise ValueError(
+            f"{key} must be a number, got {as_written(frame[key].iloc[at])} in row {at + 1} of "
+            f"{source}"
+        )
+    return numbers
+
+
+def _beyond(value: object) -> bool:
+    return isinstance(value, int) and abs(value) > 2**1023

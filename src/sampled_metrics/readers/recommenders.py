@@ -1,0 +1,220 @@
+"""What RecTools and RecBole return, as logs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .._arrays import fetched, on_host
+from .._validate import as_written, real_scores
+from ..log.columns import listed, need
+from ..log.sources import Tabular, loaded
+from .candidates import Unscored, judged_run, real_column, scored_candidates
+
+
+def rectools(
+    reco: Tabular,
+    interactions: Tabular,
+    candidates: Tabular | None = None,
+    *,
+    unscored: Unscored = "refuse",
+) -> pd.DataFrame:
+    """Recommendations and test interactions as the library RecTools has them.
+
+    Parameters
+    ----------
+    reco : DataFrame, or CSV or Parquet file
+        Columns user_id, item_id and score, or rank (1 the best) where there is no score; with
+        several models a column model, too. It must hold all candidates, not the first k alone:
+        ask the model for as many items as there are.
+    interactions : DataFrame, or CSV or Parquet file
+        The test interactions: columns user_id and item_id, others being left out. An item that
+        stands twice counts once. Ids are numbers or text, of one kind in all tables.
+    candidates : DataFrame, or CSV or Parquet file, optional
+        The negatives that were drawn: columns user_id and item_id, with or without the test items.
+        The other items of `reco` are left out then. By default its items are the candidates.
+    unscored : {"refuse", "tied last"}
+        What to do with candidates that a model did not score. "tied last" puts them below the
+        others and level with each other, as with models that recommend only what is similar to
+        what the user knows; it needs `candidates`.
+
+    Returns
+    -------
+    DataFrame
+        As from :func:`from_scores`.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, a row of `reco` stands twice, a candidate has no score under
+        "refuse", or `reco` was cut at its best k items: under "tied last" that is where half of
+        the lists that lack a candidate, or more, are as long as the longest, and differ.
+
+    Examples
+    --------
+    >>> reco = pd.DataFrame({"user_id": 1, "item_id": [7, 8, 9], "rank": [1, 2, 3]})
+    >>> rectools(reco, pd.DataFrame({"user_id": [1], "item_id": [8]}))
+       recommender  user  item  n_better  n_tied  n_negatives
+    0  recommender     1     8         1       0            2
+    """
+    names = {"user_id": "user", "item_id": "item", "model": "recommender"}
+    given, source = loaded(reco, "reco")
+    rows = given.rename(columns=names)
+    need(rows, ["user", "item"], source, names)
+    if "score" not in rows:
+        if "rank" not in rows:
+            raise ValueError(
+                f"{source} must have a column score or rank, got {listed(given.columns)}"
+            )
+        rows["score"] = -real_column(rows, "rank", source).astype(np.float64)
+    tested, test_source = loaded(interactions, "interactions")
+    tested = tested.rename(columns=names)
+    need(tested, ["user", "item"], test_source, names)
+    tested = tested[["user", "item"]].drop_duplicates()
+    if unscored not in ("refuse", "tied last"):
+        raise ValueError(f"unscored must be 'refuse' or 'tied last', got {as_written(unscored)}")
+    if candidates is not None:
+        drawn, drawn_source = loaded(candidates, "candidates")
+        drawn = drawn.rename(columns=names)
+        need(drawn, ["user", "item"], drawn_source, names)
+        wanted = pd.concat([tested, drawn[["user", "item"]]]).drop_duplicates()
+        rows = scored_candidates(rows, wanted, source, unscored)
+    elif unscored == "tied last":
+        raise ValueError("unscored must be 'refuse' without candidates: nobody knows how many tie")
+    return judged_run(rows, tested, source)
+
+
+def recbole(
+    trainer: Any, data: Any, *, recommender: str | None = None, **options: Any
+) -> pd.DataFrame:
+    """Evaluate a model of RecBole with its own trainer, and keep what a log needs.
+
+    Parameters
+    ----------
+    trainer : recbole.trainer.Trainer
+        Any metrics and any topk will do.
+    data : data loader of RecBole
+        The validation or test data, with mode uni100 or the like; mode full ranks all items.
+    recommender : str, optional
+        By default the model's name.
+    **options
+        For ``trainer.evaluate``, such as ``load_best_model=False``.
+
+    Returns
+    -------
+    DataFrame
+        As from :func:`from_scores`, with columns instance (the row that RecBole gave the user) and
+        n_items (the items that the user's negatives may be, and the relevant ones); user and item
+        are as in the data files. RecBole keeps scores by item, so that a negative that was drawn
+        twice counts once. What ``trainer.evaluate`` returned,
+        of the same negatives, is in ``attrs["reported"]``.
+
+    Raises
+    ------
+    ValueError
+        If negatives are drawn by popularity, or a score is NaN.
+
+    See Also
+    --------
+    recbole_scores : From the scores of a batch, where you evaluate otherwise.
+
+    Notes
+    -----
+    Equal scores are counted as ties here. In RecBole's metrics of the first k they are in the order
+    in which torch happened to put them.
+
+    Examples
+    --------
+    After RecBole's own ``create_dataset``, ``data_preparation`` and ``trainer.fit``:
+
+    >>> rows = recbole(trainer, test_data)  # doctest: +SKIP
+    >>> log = read_log(rows)  # doctest: +SKIP
+    """
+    drawn = getattr(data, "neg_sample_args", None) or {}
+    if drawn.get("distribution", "uniform") not in ("none", "uniform"):
+        raise ValueError(
+            f"data must have uniform negatives, got the distribution "
+            f"{as_written(drawn['distribution'])}: set mode to uni100 or the like"
+        )
+    collector, dataset = trainer.eval_collector, data._dataset
+    collect, batches, before = collector.eval_batch_collect, [], 0
+
+    def keep(scores: Any, interaction: Any, positive_u: Any, positive_i: Any) -> None:
+        nonlocal before
+        users = on_host(interaction[dataset.uid_field])
+        if users.size != len(scores):  # a row for each candidate, those of a user together
+            users = pd.unique(users)
+        counts = recbole_scores(scores, positive_u, positive_i)
+        row = counts["user"].to_numpy()
+        batches.append(counts.assign(user=users[row], instance=row + before))
+        before += len(scores)
+        collect(scores, interaction, positive_u, positive_i)
+
+    collector.eval_batch_collect = keep
+    try:
+        reported = trainer.evaluate(data, **options)
+    finally:
+        collector.eval_batch_collect = collect
+    frame = pd.concat(batches, ignore_index=True)
+    frame["n_items"] = dataset.item_num - 1  # the first one is none
+    if hasattr(data._sampler, "datasets"):  # other samplers draw what the user knows, too
+        used = data._sampler.used_ids
+        own = frame.groupby("instance")["item"].agg(set)
+        user = frame.groupby("instance")["user"].first()
+        known = [len(used[u] - items) for u, items in zip(user, own, strict=True)]
+        frame["n_items"] -= frame["instance"].map(pd.Series(known, own.index))
+    for key, field in (("user", dataset.uid_field), ("item", dataset.iid_field)):
+        frame[key] = dataset.id2token(field, frame[key].to_numpy())
+    frame["recommender"] = recommender or trainer.config["model"]
+    frame.attrs |= {"reported": dict(reported), "replacement": False}
+    return frame
+
+
+def recbole_scores(
+    scores: Any, positive_u: Any, positive_i: Any, *, recommender: str = "recbole"
+) -> pd.DataFrame:
+    """The scores of a batch in RecBole, with ties kept.
+
+    Parameters
+    ----------
+    scores : array_like or tensor, shape (n_users, n_items)
+        Minus infinity for what is not a candidate, as ``full_sort_scores`` returns it and as
+        RecBole's collector gets it in full and in sampled evaluation.
+    positive_u, positive_i : array_like or tensor of int, shape (n_relevant,)
+        Row and column of each relevant item, as RecBole's data loaders return them.
+    recommender : str
+
+    Returns
+    -------
+    DataFrame
+        As from :func:`from_scores`; user is the row and item the column. A negative that was
+        drawn twice has one column, and counts once.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not match, a score is NaN, or a relevant item is not a candidate.
+
+    Examples
+    --------
+    >>> recbole_scores([[float("-inf"), 0.5, 0.7, 0.5]], [0], [1])
+      recommender  user  item  n_better  n_tied  n_negatives
+    0     recbole     0     1         1       1            2
+    """
+    table = real_scores(fetched(scores))
+    given = [on_host(p) for p in (positive_u, positive_i)]
+    whole = all(p.ndim == 1 and p.dtype.kind in "iu" for p in given)
+    if not whole or given[0].size != given[1].size:
+        raise ValueError("positive_u and positive_i must be lists of whole numbers, equally long")
+    pairs = np.stack([p.astype(np.int64) for p in given])
+    if (pairs < 0).any() or (pairs >= np.array(table.shape)[:, None]).any():
+        raise ValueError(
+            f"positive_u and positive_i must be rows and columns of scores, of shape {table.shape}"
+        )
+    user, item = np.nonzero(table > -np.inf)
+    rows = pd.DataFrame({"user": user, "item": item, "score": table[user, item]})
+    rows["recommender"] = recommender
+    relevant = pd.DataFrame(pairs.T, columns=["user", "item"]).drop_duplicates()
+    return judged_run(rows, relevant, "scores")

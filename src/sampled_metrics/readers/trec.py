@@ -1,0 +1,156 @@
+"""Runs and judgements in the format of TREC, from files or from ranx."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .._files import named
+from ..log.columns import refuse_twice
+from .candidates import KEY, judged_run, real_column
+
+
+def trec(run: str | Path, qrels: str | Path) -> pd.DataFrame:
+    """A run and relevance judgements in the text formats of TREC.
+
+    Parameters
+    ----------
+    run : str or Path
+        Lines ``qid Q0 docid rank score tag``, separated by white space. As in trec_eval the order
+        is that of the scores, and the rank is not read; equal scores are kept as ties. The tag
+        names the recommender, and one file may hold several.
+    qrels : str or Path
+        Lines ``qid 0 docid rel``. A document is relevant where rel is above 0; one that was not
+        judged is not.
+
+    Returns
+    -------
+    DataFrame
+        As from :func:`from_scores`; user is the qid and item the docid, both text.
+
+    Raises
+    ------
+    ValueError
+        If a file cannot be read, a line has other fields, a score or rel is no number, a document
+        stands twice, or a relevant document is not in the run.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     run, qrels = Path(folder, "run"), Path(folder, "qrels")
+    ...     _ = run.write_text("q1 Q0 d1 1 2.5 bm25\\nq1 Q0 d2 2 2.5 bm25\\nq1 Q0 d3 3 1 bm25\\n")
+    ...     _ = qrels.write_text("q1 0 d2 1\\nq1 0 d3 0\\n")
+    ...     trec(run, qrels)
+      recommender user item  n_better  n_tied  n_negatives
+    0        bm25   q1   d2         0       1            2
+    """
+    rows = _lines(run, ["user", "Q0", "item", "rank", "score", "recommender"])
+    judged = _lines(qrels, ["user", "0", "item", "rel"])
+    judged["rel"] = real_column(judged, "rel", str(qrels))
+    refuse_twice(judged, ["user", "item"], str(qrels))
+    return judged_run(rows, judged.loc[judged["rel"] > 0, ["user", "item"]], str(run))
+
+
+def ranx(run: Any, qrels: Any, *, recommender: str | None = None) -> pd.DataFrame:
+    """A ``Run`` and ``Qrels`` of the library ranx.
+
+    Parameters
+    ----------
+    run : ranx.Run, or mapping of query to mapping of document to score
+        The form that ``Run.to_dict()`` and ranx's JSON files have.
+    qrels : ranx.Qrels, or mapping of query to mapping of document to relevance
+        A document is relevant where its relevance is at least 1, ranx's own threshold.
+    recommender : str, optional
+        By default the run's name.
+
+    Returns
+    -------
+    DataFrame
+        As from :func:`from_scores`; user is the query and item the document.
+
+    Raises
+    ------
+    ValueError
+        If an argument is of another kind, a score is no number, or a relevant document is not in
+        the run.
+
+    Examples
+    --------
+    >>> ranx({"q1": {"d1": 0.1, "d2": 0.9}}, {"q1": {"d1": 1}}, recommender="bm25")
+      recommender user item  n_better  n_tied  n_negatives
+    0        bm25   q1   d1         1       0            1
+    """
+    rows = _nested(run, "run", "score")
+    rows["recommender"] = recommender or getattr(run, "name", None) or "recommender"
+    judged = _nested(qrels, "qrels", "relevance")
+    judged["relevance"] = real_column(judged, "relevance", "qrels")
+    return judged_run(rows, judged.loc[judged["relevance"] >= 1, ["user", "item"]], "run")
+
+
+def _lines(path: str | Path, names: list[str]) -> pd.DataFrame:
+    """Fields of each line of a text file, separated by white space; all but numbers as codes."""
+    try:
+        data = Path(path).read_bytes()
+        data.decode()
+    except (OSError, ValueError) as problem:  # ValueError: not UTF-8
+        reason = getattr(problem, "strerror", None) or "it is not text in UTF-8"
+        raise ValueError(f"{named(path)} cannot be read: {reason}") from None
+    if b"\0" in data:  # as in UTF-16; parsers end a field at it, or leave it out
+        raise ValueError(f"{named(path)} cannot be read: it holds the character NUL")
+    data = data.translate(bytes.maketrans(b"\v\f\r", b"   "))
+    kept = [name for name in (*KEY, "score", "rel") if name in names]
+
+    whole = False
+    with suppress(ValueError):  # a line has too many fields, or there is none
+        frame = pd.read_csv(
+            io.BytesIO(data),
+            sep=r"\s+",
+            header=None,
+            names=[*names, "beyond"],
+            dtype="str",
+            na_filter=False,
+            quoting=csv.QUOTE_NONE,
+        )
+        wrong = (frame[names[-1]] == "") | (frame["beyond"] != "")
+        whole = not frame.empty and not wrong.any()
+    if not whole:
+        for number, own in enumerate(data.split(b"\n"), start=1):
+            if len(own.split()) not in (0, len(names)):
+                raise ValueError(
+                    f"{path} must have lines of {len(names)} fields ({' '.join(names)}), got "
+                    f"{len(own.split())} in line {number}"
+                )
+        raise ValueError(f"{path} must hold one line or more, got none")
+    frame = frame[kept].astype(dict.fromkeys({*KEY} & {*kept}, "category"))
+    if "score" in kept:
+        texts = frame["score"].to_numpy(dtype=object)
+        with suppress(
+            ValueError
+        ):  # no number: `real_column` names it, and takes those of many digits
+            numbers = texts.astype(np.float64)
+            if (np.abs(numbers) < 2**53).all() and not any("_" in text for text in texts):
+                frame["score"] = numbers
+    return frame
+
+
+def _nested(given: Any, name: str, value: str) -> pd.DataFrame:
+    """Rows of a mapping of user to mapping of item to value, or of what has `to_dict`."""
+    table = given.to_dict() if hasattr(given, "to_dict") else given
+    if not isinstance(table, Mapping) or not all(isinstance(v, Mapping) for v in table.values()):
+        raise ValueError(
+            f"{name} must map each query to a mapping of documents, got {type(given).__name__}"
+        )
+    rows = pd.DataFrame(
+        [(user, item) for user, own in table.items() for item in own], columns=["user", "item"]
+    )
+    numbers = [number for own in table.values() for number in own.values()]
+    rows[value] = pd.Series(numbers, dtype=object)  # pandas 2 takes no number beyond all floats
+    return rows

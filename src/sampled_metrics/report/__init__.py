@@ -1,0 +1,1 @@
+"""Reports of results: pages in HTML and figures."""

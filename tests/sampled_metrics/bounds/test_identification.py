@@ -1,0 +1,480 @@
+"""Intervals against linear programmes, closed forms and simulated logs, also hostile ones."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sampled_metrics import Protocol, metric
+from sampled_metrics.bounds import bets, identification
+from sampled_metrics.bounds.assumption import Assumption
+from sampled_metrics.bounds.identification import interval, need
+from sampled_metrics.published_tables import published
+
+from .bounds import populations
+
+METRICS = ["recall@3", "ndcg@10", "ap", "auc"]
+
+
+def a_log(protocol, seed, users=500):
+    rng = np.random.default_rng(seed)
+    ranks = 1 + (protocol.n_items * rng.beta(0.4, 2.0, size=users)).astype(int)
+    drawn = protocol.draw(np.minimum(ranks, protocol.n_items), rng)
+    return np.bincount(drawn - 1, minlength=protocol.n_negatives + 1).astype(float)
+
+
+def same_distribution(p, name, assumption, m, replacement):
+    """The least and the most of a metric over populations whose sampled ranks are those of p."""
+    n, values = p.size, metric(name).vector(p.size)
+    law = populations.law(m, n, replacement)
+    top = 0 if assumption is None else populations.head(assumption, n, m)
+    equal = law, p @ law
+    low, high = (populations.most(sign * values, assumption, n, top, equal)[0] for sign in (-1, 1))
+    return -low, high
+
+
+SHAPES = [None, Assumption(4.0), Assumption(4.0, 3.0), Assumption(3.0, geometric=True)]
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_endless_users_leave_what_linear_programmes_find(assumption, name, replacement):
+    n, m, rng = 20, 4, np.random.default_rng(5)
+    protocol, top = Protocol(n, m, replacement=replacement), 0
+    if assumption is not None:
+        top = populations.head(assumption, n, m)
+    for _ in range(3):
+        hostile, even = populations.drawn(assumption, n, top, rng), 1.0 / np.arange(2, n + 2)
+        for p, margin in ((hostile, 0.16), (even / even.sum(), 0.03)):
+            law = np.clip(p @ populations.law(m, n, replacement), 0.0, None)
+            low, high = same_distribution(p, name, assumption, m, replacement)
+            found = interval(law, protocol, name, users=np.inf, assumption=assumption)
+            assert low - margin <= found.low <= low + 1e-7
+            assert high - 1e-7 <= found.high <= high + margin
+
+
+def test_geometric_users_are_held_and_a_drop_is_refused():
+    protocol, n = Protocol(1_000, 20), 1_000
+    ranks, rng = np.arange(1, n + 1), np.random.default_rng(4)
+    laws, assumption = protocol.pmf(ranks), Assumption(geometric=True)
+    missed = 0
+    for rate in (60.0, 0.3, 0.03):
+        p = np.exp(-rate * (ranks - 1))
+        p = 0.7 * p / p.sum() + 0.3 / n
+        for _ in range(12):
+            counts = rng.multinomial(3_000, p @ laws)
+            found = interval(counts, protocol, "recall@10", assumption=assumption)
+            missed += not found.low <= p[:10].sum() <= found.high
+    # Of 36 intervals of 95% more than 5 miss in one case in 120.
+    assert missed <= 5
+    # As many users at each of the first 150 ranks, and none beyond.
+    counts = np.round(50_000 * laws[:150].mean(axis=0))
+    assert interval(counts, protocol, "recall@10", assumption=Assumption()).high < 0.12
+    with pytest.raises(identification.IncompatibleError, match="a mixture of geometric"):
+        interval(counts, protocol, "recall@10", assumption=assumption)
+
+
+def test_geometric_is_refused_where_it_cannot_be_assumed():
+    assumption = Assumption(geometric=True)
+    unequal = Protocol(7, 2, weights=[1.0, 1, 2, 2, 3, 3, 4], replacement=True)
+    with pytest.raises(ValueError, match="geometric must be True or False, got 'yes'"):
+        Assumption(geometric="yes")
+    with pytest.raises(ValueError, match="not be geometric, where negatives are not drawn alike"):
+        interval([3, 1, 0], unequal, "recall@2", assumption=assumption)
+    with pytest.raises(ValueError, match="must not be geometric for printed averages"):
+        published("no.csv", replacement=True, assumption=assumption)
+
+
+def test_one_negative_tells_the_mean_rank_and_nothing_else():
+    # With m = 1 only the mean of (r - 1) / (n - 1) is known. Recall@k is largest with its share w
+    # at rank k and the rest at rank n, where w (k - 1) / (n - 1) + 1 - w is that mean.
+    n, k, mean = 101, 11, 0.4
+    found = interval([1 - mean, mean], Protocol(n, 1), f"recall@{k}", users=np.inf)
+    assert found.low == pytest.approx(0.0, abs=1e-9)
+    assert found.high == pytest.approx((1 - mean) / (1 - 10 / 100), abs=5e-4)
+
+
+def test_two_negatives_by_hand():
+    # Nothing at ranks 2 to 10, as little as possible at rank 1: rank 11 gives the most first
+    # places for its share of the others. Its law is (0.64, 0.32, 0.04)'s kind: p = 10 / 49.
+    p, q = 10 / 49, 39 / 49
+    middle = 0.3 / (2 * p * q)
+    last = 0.1 - middle * p * p
+    found = interval([6, 3, 1], Protocol(50, 2), "recall@10", users=np.inf)
+    # A hundred million users leave sqrt(2 log(40) / 1e8) / (2 p q), about 8e-4.
+    assert found.low == pytest.approx(1 - middle - last, abs=1.5e-3)
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize(("n", "m"), [(50, 3), (3_541, 100), (500_000, 30)])
+def test_auc_is_a_point_up_to_the_users(n, m, replacement):
+    protocol = Protocol(n, m, replacement=replacement)
+    counts = a_log(protocol, seed=m)
+    found = interval(counts, protocol, "auc")
+    x = np.repeat(np.arange(m + 1) / m, counts.astype(int))
+    # The best bet for a known spread wins 40 where the normal distribution is so far from its mean.
+    normal = np.sqrt(2 * np.log(40)) * x.std() / np.sqrt(x.size)
+    assert 1 - x.mean() - 1.5 * normal < found.low < 1 - x.mean() - 0.9 * normal
+    assert 1 - x.mean() + 0.9 * normal < found.high < 1 - x.mean() + 1.5 * normal
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.sampled_from(METRICS), st.booleans())
+def test_every_distribution_is_inside_the_interval_of_its_own_law(seed, name, replacement):
+    rng = np.random.default_rng(seed)
+    n, m = int(rng.integers(12, 400)), int(rng.integers(1, 11))
+    protocol = Protocol(n, m, replacement=replacement)
+    mass = rng.dirichlet(np.full(n, 10.0 ** rng.uniform(-3, 1)))
+    exact = mass @ metric(name).vector(n)
+    law = mass @ protocol.pmf(np.arange(1, n + 1))
+    for users in (30.0, 1e6):
+        found = interval(law, protocol, name, users=users)
+        assert found.low - 1e-9 <= exact <= found.high + 1e-9
+    falling = np.sort(mass)[::-1]
+    exact = falling @ metric(name).vector(n)
+    found = interval(falling @ protocol.pmf(np.arange(1, n + 1)), protocol, name, users=1e4,
+                     assumption=Assumption())  # fmt: skip
+    assert found.low - 1e-9 <= exact <= found.high + 1e-9
+
+
+def test_less_confidence_and_more_users_narrow_it():
+    protocol = Protocol(300, 20)
+    counts = a_log(protocol, seed=6)
+    sure, unsure = (interval(counts, protocol, "ap", c) for c in (0.99, 0.5))
+    assert sure.low < unsure.low < unsure.high < sure.high
+    law = protocol.pmf([2, 20, 150]).mean(axis=0)
+    several = [interval(law, protocol, "ap", users=u) for u in (1e2, 1e4, 1e6, np.inf)]
+    assert (np.diff([found.low for found in several]) > 0).all()
+    assert (np.diff([found.high for found in several]) < 0).all()
+
+
+def test_what_is_assumed_narrows_it_and_steeper_falls_widen_it():
+    protocol = Protocol(3_000, 99)
+    counts = a_log(protocol, seed=7, users=3_000)
+    shapes = [None, Assumption(), Assumption(10.0, 4.0), Assumption(10.0, 2.0)]
+    found = [interval(counts, protocol, "ndcg@10", assumption=assumption) for assumption in shapes]
+    slack = 0.1 * (found[1].high - found[1].low)  # bets are guesses
+    assert all(a.low <= b.low + slack for a, b in itertools.pairwise(found))
+    assert all(a.high >= b.high - slack for a, b in itertools.pairwise(found))
+    assert found[1].low > 3 * found[0].low
+    assert found[3].high < 0.9 * found[1].high
+
+
+N = 400
+POPULATIONS = {
+    "at rank 1": {1: 0.1},
+    "all at rank 1": {1: 1.0},
+    "at rank 10": {10: 0.1},
+    "at rank 11": {11: 0.2},
+    "at rank n": {N: 1.0},
+    "two modes": {5: 0.3, 300: 0.7},
+    "a few first, all others last": {1: 0.02, N: 0.98},
+    "uniform": {},
+}
+
+
+def population(spikes):
+    p = np.full(N, (1.0 - sum(spikes.values())) / N)
+    for rank, share in spikes.items():
+        p[rank - 1] += share
+    return p
+
+
+def ends_of(samples, kinds, share, of, assumption):
+    """Both ends for samples of users with one row each, and how many are refuted.
+
+    A sample has counts of the sampled ranks for each kind.
+    """
+    samples = [np.concatenate(sample) for sample in samples]
+    users, kinds = samples[0].sum(), np.array(kinds)
+    parts = bets.partition(kinds, users * np.array(share), of, True)
+    x = [np.arange(m + 1) for m in kinds[:, 0]]
+    rows = bets.Rows(np.repeat(np.arange(len(x)), [each.size for each in x]), np.concatenate(x))
+    made, ends = bets.build(parts, assumption, need(0.95), users), []
+    values = np.log(made.values(rows))
+    for sample in samples:
+        mean = made.certificates @ parts.share
+        evidence = bets.Evidence.of(made.sign, made.slope, mean, values @ sample, users)
+        try:
+            ends.append(identification.left(evidence, 0.95, parts.span(), assumption))
+        except identification.IncompatibleError:
+            ends.append((np.nan, np.nan))
+    against = np.array(bets.refutations(parts, assumption, rows, samples))
+    refuted = (against > np.log(1.0 / identification.REFUTED)) | np.isnan(ends).any(axis=1)
+    return np.array(ends).T, int(refuted.sum())
+
+
+def missed(p, users, m, name, assumption, samples=60, seed=11):
+    """How many of the intervals of simulated samples do not hold the exact metric."""
+    rng, of = np.random.default_rng(seed), metric(name)
+    law = np.clip(p @ Protocol(N, m).pmf(np.arange(1, N + 1)), 0, None)
+    counts = rng.multinomial(users, law / law.sum(), size=samples).astype(float)
+    (low, high), refused = ends_of([[c] for c in counts], [[m, 1, 1, N]], [1.0], of, assumption)
+    exact = p @ of.vector(N)
+    return ((low > exact + 1e-9) | (high < exact - 1e-9)).sum(), refused
+
+
+@pytest.mark.parametrize(("users", "name", "m"), [(50, "ndcg@10", 60), (2_000, "recall@10", 20)])
+@pytest.mark.parametrize("spikes", POPULATIONS)
+def test_intervals_by_chance_hold_the_exact_metric_of_hostile_populations(spikes, users, name, m):
+    # One or none is wrong, where 3 of 60 may be; 15% wrong would show as 5 or more in 96% of cases.
+    wrong, refused = missed(population(POPULATIONS[spikes]), users, m, name, None)
+    assert wrong < 5
+    assert refused <= 1
+
+
+FALLING = {
+    "power law": 1.0 / np.arange(1, N + 1),
+    "steep": 1.0 / np.arange(1, N + 1) ** 2,
+    "rank 1": np.append(1.0, np.full(N - 1, 9.0 / (N - 1))),
+    "flat to 10": np.append(np.full(10, 3.0), np.full(N - 10, 0.2)),
+    "flat to 60": np.append(np.full(60, 1.0), np.full(N - 60, 0.01)),
+    "first ranks, then far": np.append(np.full(20, 1.0), [*np.zeros(300), *np.ones(N - 320)]),
+}
+
+
+@pytest.mark.parametrize(("users", "name", "m"), [(50, "recall@10", 20), (2_000, "ndcg@10", 60)])
+@pytest.mark.parametrize("kind", FALLING)
+def test_intervals_by_chance_hold_the_exact_metric_where_the_shape_does(kind, users, name, m):
+    wrong, refused = missed(FALLING[kind] / FALLING[kind].sum(), users, m, name, Assumption())
+    assert wrong < 5
+    assert refused <= 1
+
+
+LEAST_FAVOURABLE = {
+    "rank 1 or 11": ({1: 0.5, 11: 0.5}, "recall@10", None),
+    "rank 10 or 200": ({10: 0.5, 200: 0.5}, "recall@10", None),
+    "uniform": ({}, "ndcg@10", Assumption(50.0)),
+}
+
+
+@pytest.mark.parametrize("kind", LEAST_FAVOURABLE)
+def test_intervals_by_chance_hold_the_exact_metric_of_the_least_favourable(kind):
+    # One degree of freedom would have a tenth missed. 5% of 120 are 6; 12 or more are there once in
+    # 200 times where exactly 5% are wrong.
+    spikes, name, assumption = LEAST_FAVOURABLE[kind]
+    wrong, refused = missed(population(spikes), 3_000, 20, name, assumption, samples=120)
+    assert wrong < 12
+    assert refused <= 1
+
+
+def test_a_steep_fall_is_missed_by_a_shape_that_excludes_it():
+    # What the tests above would show if an assumption failed, so that they can fail at all.
+    p = FALLING["steep"] / FALLING["steep"].sum()
+    wrong, refused = missed(p, 20_000, 20, "ndcg@10", Assumption(10.0, 1.2))
+    assert wrong + refused > 50
+
+
+def test_a_sample_that_no_ranks_explain_is_refused():
+    # The number of negatives above an item spreads: 1,000 users cannot all have 50 of 100.
+    counts = np.zeros(101)
+    counts[50] = 1_000
+    with pytest.raises(identification.IncompatibleError, match="contradict the protocol"):
+        interval(counts, Protocol(10_000, 100), "ap")
+    assert interval(counts / 200, Protocol(10_000, 100), "ap").low > 0
+
+
+def test_a_sample_that_contradicts_a_shape_is_refused_with_the_evidence():
+    protocol = Protocol(10_000, 100)
+    ranks = np.repeat([600, 9_000], 1_500)  # six negatives above, on average
+    counts = np.bincount(protocol.draw(ranks, np.random.default_rng(2)) - 1, minlength=101)
+    assert interval(counts, protocol, "ndcg@10").low == pytest.approx(0, abs=1e-3)
+    with pytest.raises(identification.IncompatibleError, match=r"p-value at most \de-"):
+        interval(counts, protocol, "ndcg@10", assumption=Assumption())
+
+
+def test_users_of_one_catalogue_size_may_be_given_in_classes():
+    protocol = Protocol(300, 20)
+    first, second = a_log(protocol, seed=8), a_log(protocol, seed=9, users=90)
+    whole = interval(first + second, protocol, "ndcg")
+    split = interval([first, second, 0 * first], [protocol] * 3, "ndcg")
+    assert [split.low, split.high] == pytest.approx([whole.low, whole.high], abs=1e-9)
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_many_catalogue_sizes_hold_every_distribution(replacement):
+    rng = np.random.default_rng(11)
+    protocols = [Protocol(n, 8, replacement=replacement) for n in range(60, 240, 4)]
+    ranks = [1 + (p.n_items * rng.beta(0.5, 3.0, size=5)).astype(int) for p in protocols]
+    laws = [5 * p.pmf(r).mean(axis=0) for p, r in zip(protocols, ranks, strict=True)]
+    for name in ("recall@10", "ap"):
+        values = [metric(name)(r, n_items=p.n_items) for p, r in zip(protocols, ranks, strict=True)]
+        found = interval(laws, protocols, name, users=1e5)
+        assert found.low <= np.mean(values) <= found.high
+
+
+def test_users_with_a_few_more_negatives_count_as_if_they_had_as_few_over_and_over():
+    ranks = np.array([1, 3, 8, 30, 77])
+    few, many = Protocol(100, 20), Protocol(100, 21)
+    laws = [100 * few.pmf(ranks).mean(axis=0), 300 * many.pmf(ranks).mean(axis=0)]
+    found, alone = interval(laws, [few, many], "ap"), interval(4 * laws[0], few, "ap")
+    # On average over which ones are left out, which is a little better than leaving some out.
+    assert alone.low <= found.low <= alone.low + 0.01
+    assert alone.high - 0.01 <= found.high <= alone.high
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("name", ["ndcg@5", "ap", "rr", "recall@5", "auc"])
+def test_several_relevant_items(name, replacement):
+    protocol = Protocol(60, 5, replacement=replacement, n_relevant=3)
+    rng = np.random.default_rng(13)
+    sets = [sorted(rng.choice(np.arange(1, 41), 3, replace=False)) for _ in range(50)]
+    laws = np.array([[protocol.pmf(ranks[j - 1], j) for j in (1, 2, 3)] for ranks in sets]).mean(
+        axis=0
+    )
+    exact = np.mean([metric(name).of_set(ranks, n_items=60) for ranks in sets])
+    for users in (500, 1e6):
+        found = interval(laws, protocol, name, users=users)
+        assert found.low - 1e-7 <= exact <= found.high + 1e-7
+
+
+@pytest.mark.parametrize("shape", [None, Assumption()])
+def test_a_metric_of_the_best_item_alone_is_nearly_as_if_there_were_no_other(assumption):
+    protocol = Protocol(60, 5, n_relevant=2)
+    counts = np.array([[70, 20, 6, 2, 1, 1], [10, 20, 30, 20, 10, 10]])
+    found = interval(counts, protocol, "rr", assumption=assumption)
+    alone = interval(counts[0], Protocol(59, 5), "rr", assumption=assumption)
+    assert [found.low, found.high] == pytest.approx([alone.low, alone.high], abs=0.02)
+
+
+def test_a_shape_is_of_the_best_item_alone():
+    protocol = Protocol(60, 5, n_relevant=2)
+    counts = np.array([[70, 20, 6, 2, 1, 1], [10, 20, 30, 20, 10, 10]])
+    assert (
+        interval(counts, protocol, "rr", assumption=Assumption()).assumption
+        == "decreasing at the top"
+    )
+    # All of the best at one deep rank contradict it.
+    with pytest.raises(identification.IncompatibleError, match="the assumption that deeper"):
+        interval([[0, 0, 9_000, 0, 0, 0]] * 2, Protocol(60_000, 5, n_relevant=2), "rr",
+                 assumption=Assumption())  # fmt: skip
+    with pytest.raises(ValueError, match="deeper ranks may well have more users for item 2 of 2"):
+        interval(counts, protocol, "ap", assumption=Assumption())
+
+
+def test_intervals_of_the_best_of_several_hold_where_each_item_is_likeliest_at_the_top():
+    # Three items of each user by falling weights: the best one's rank falls, the next one's rises.
+    rng, n, m, of = np.random.default_rng(5), N, 20, metric("hit@10")
+    keys = -0.5 * np.log(np.arange(1, n + 1)) + rng.gumbel(size=(10_000, n))
+    ranks = np.sort(np.argpartition(-keys, 3, axis=1)[:, :3], axis=1) + 1
+    best, second = (np.bincount(ranks[:, j], minlength=n + 1)[1:] for j in (0, 1))
+    assert best[0] > best[1] > best[3]
+    assert second[1] < second[5]
+    mass = best[: n - 2] / best.sum()
+    law = mass @ Protocol(n - 2, m).pmf(np.arange(1, n - 1))
+    counts = rng.multinomial(2_000, law / law.sum(), size=60).astype(float)
+    found = {one: [interval([c, c, c], Protocol(n, m, n_relevant=3), of, assumption=one)
+                     for c in counts[:20]] for one in (None, Assumption())}  # fmt: skip
+    for assumption, widest in ((None, 0.7), (Assumption(), 0.3)):
+        ends = np.array([[each.low, each.high] for each in found[assumption]])
+        exact = mass[:10].sum()
+        # 5% of 20 are 1; 5 or more are there once in 400 times where exactly 5% are wrong.
+        assert ((ends[:, 0] > exact) | (ends[:, 1] < exact)).sum() < 5
+        assert np.median(ends[:, 1] - ends[:, 0]) < widest
+
+
+@pytest.mark.parametrize("shape", [None, Assumption()])
+def test_intervals_by_chance_hold_the_exact_metric_of_many_users_with_few_negatives(assumption):
+    # As benchmarks/intervals.py, which also tries 1,000 negatives, and populations that break more.
+    rng, sizes, m, of = np.random.default_rng(6), (2_000, 6_000, 20_000), 10, metric("ndcg@10")
+    kinds, exact, laws = np.array([[m, 1, 1, n] for n in sizes]), 0.0, []
+    for n in sizes:
+        mass = np.arange(1, n + 1) ** -0.8
+        mass /= mass.sum()
+        exact += mass @ of.vector(n) / 3
+        laws.append(mass @ Protocol(n, m).pmf(np.arange(1, n + 1)))
+    drawn = [rng.multinomial(33_000, law / law.sum(), size=20).astype(float) for law in laws]
+    samples = list(zip(*drawn, strict=True))
+    (low, high), refused = ends_of(samples, kinds, np.full(3, 1 / 3), of, assumption)
+    assert refused == 0
+    # 5% of 20 are 1; 5 or more are there once in 400 times where exactly 5% are wrong.
+    assert ((low > exact) | (high < exact)).sum() < 5
+
+
+def test_a_metric_that_is_the_same_for_every_rank_is_a_point():
+    found = interval([5, 3, 1], Protocol(9, 2), "recall@10")
+    assert (found.low, found.high) == pytest.approx((1.0, 1.0), abs=1e-11)
+
+
+def test_a_fall_of_any_steepness_is_no_bound_on_it():
+    protocol = Protocol(3_000, 99)
+    counts = a_log(protocol, seed=7, users=3_000)
+    any_fall, nearly = (
+        interval(counts, protocol, "ndcg@10", assumption=assumption)
+        for assumption in (Assumption(), Assumption(10.0, 1e4))
+    )
+    slack = 0.05 * (any_fall.high - any_fall.low)
+    assert [nearly.low, nearly.high] == pytest.approx([any_fall.low, any_fall.high], abs=slack)
+
+
+GOOD = [6, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"counts": [6, 3]}, r"counts must have shape \(3,\), got \(2,\)"),
+        ({"counts": []}, r"counts must have shape \(3,\), got \(0,\)"),
+        ({"counts": [6, -3, 1]}, "counts must be finite numbers >= 0, got -3"),
+        ({"counts": [6, np.nan, 1]}, "counts must be finite numbers >= 0, got nan"),
+        ({"counts": [6, np.inf, 1]}, "counts must be finite numbers >= 0, got inf"),
+        ({"counts": [0, 0, 0]}, "at least one user"),
+        ({"counts": ["a", "b", "c"]}, "counts must be numbers"),
+        ({"counts": [GOOD, GOOD]}, r"counts must have shape \(3,\)"),
+        ({"counts": [GOOD], "protocol": []}, "must hold one for each of 1 counts, got 0"),
+        ({"counts": [], "protocol": []}, "at least one user"),
+        (
+            {
+                "counts": [GOOD] * 2,
+                "protocol": [Protocol(50, 2), Protocol(50, 2, replacement=False)],
+            },
+            "replacement must be the same",
+        ),
+        ({"protocol": Protocol([50, 60, 70], 2)}, r"n_items must be one number .* \(3,\)"),
+        ({"protocol": Protocol(30_000_000, 2)}, "n_items must be at most 20,000,000"),
+        ({"confidence": 1.0}, r"confidence must be a number in \(0, 1\), got 1.0"),
+        ({"confidence": "high"}, "confidence must be a number"),
+        ({"confidence": np.nan}, "confidence must be a number"),
+        ({"users": 0}, "users must be a number > 0, got 0"),
+        ({"users": np.nan}, "users must be a number > 0, got nan"),
+    ],
+)
+def test_bad_input_is_named(change, message):
+    given = {"counts": GOOD, "protocol": Protocol(50, 2), "metric": metric("ap")}
+    with pytest.raises(ValueError, match=message):
+        interval(**(given | change))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"head": 0}, "head must be a number >= 1e-09, got 0"),
+        ({"head": np.nan}, "head must be a number >= 1e-09, got nan"),
+        ({"steepness": 0.5}, "steepness must be a number >= 1, got 0.5"),
+        ({"steepness": "steep"}, "steepness must be a number >= 1, got 'steep'"),
+    ],
+)
+def test_a_shape_out_of_range_is_named(change, message):
+    with pytest.raises(ValueError, match=message):
+        Assumption(**change)
+
+
+def test_positions_must_count_the_same_users():
+    protocol = Protocol(50, 2, n_relevant=2)
+    with pytest.raises(ValueError, match="the same sum at every position"):
+        interval([[5, 3, 1], [1, 3, 4]], protocol, metric("ap"))
+
+
+@given(st.lists(st.floats(max_value=1e9), max_size=4))
+def test_any_list_gives_an_interval_or_a_sentence(counts):
+    message = "counts "
+    try:
+        found = interval(counts, Protocol(30, 2), metric("ap"))
+    except ValueError as error:
+        message = str(error)
+    else:
+        assert 0 <= found.low <= found.high <= 1
+    assert message.startswith("counts ")

@@ -1,0 +1,633 @@
+"""Ranks by shards and on a cluster, against one process and one count; and what may go wrong."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import CancelledError
+from functools import partial, partialmethod
+from pathlib import Path
+
+import dask.array
+import dask.dataframe
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from distributed import Client, Future, LocalCluster
+from distributed.comm import CommClosedError
+
+import sampled_metrics as sm
+from sampled_metrics.cli import main
+from sampled_metrics.ranking import cluster as _sharded
+from sampled_metrics.ranking.cluster import Job, Layout, Source, as_products
+from sampled_metrics.ranking.exact import exact_ranks
+
+ROOT = Path(__file__).parents[2]
+N_USERS, N_ITEMS, WIDTH = 40, 230, 4
+
+
+@pytest.fixture
+def small_tasks(monkeypatch):
+    """Ten blocks or so and four shards of what one task would do."""
+    monkeypatch.setattr(_sharded, "_SHARD_BYTES", 60 * 5 * 8)
+    monkeypatch.setattr(_sharded, "_BLOCK_ROWS", (8, 8))
+
+
+@pytest.fixture
+def small_calls(monkeypatch):
+    """The same for functions, which are taken to cost as much as 64 factors."""
+    monkeypatch.setattr(_sharded, "_SHARD_BYTES", 60 * 64 * 8)
+    monkeypatch.setattr(_sharded, "_BLOCK_ROWS", (3, 3))
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Files of factors with ties, of training items, and of one to three test items a user."""
+    rng = np.random.default_rng(3)
+    users, items = rng.normal(size=(N_USERS, WIDTH)), rng.normal(size=(N_ITEMS, WIDTH))
+    items[100:200] = items[:100]
+    seen = rng.random((N_USERS, N_ITEMS)) < 0.2
+    pairs = [(u, i) for u in range(N_USERS) for i in rng.choice(N_ITEMS, 1 + u % 3, replace=False)]
+    test = pd.DataFrame(pairs, columns=["user", "item"]).sample(frac=1, random_state=2)
+    seen[test["user"], test["item"]] = False
+    np.save(tmp_path / "U.npy", users)
+    np.save(tmp_path / "V.npy", items)
+    sp.save_npz(tmp_path / "train.npz", sp.csr_array(seen))
+    test.to_csv(tmp_path / "test.csv", index=False)
+    return [str(tmp_path / name) for name in ("U.npy", "V.npy", "test.csv", "train.npz")]
+
+
+@pytest.fixture(scope="module")
+def client():
+    """A scheduler and two workers within this process."""
+    cluster = LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
+    )
+    with cluster, Client(cluster, set_as_default=False) as connected:
+        yield connected
+
+
+def scores_of(kind, users, items, bias):
+    """All scores as their definitions have them, users by items."""
+    if kind == "euclidean":
+        scores = -(np.square(users[:, None] - items).sum(axis=2)) / 2
+    else:
+        scores = (users[:, None] * items).sum(axis=2)
+    if kind == "cosine":
+        scores /= np.linalg.norm(users, axis=1)[:, None] * np.linalg.norm(items, axis=1)
+        bias = bias / np.linalg.norm(users, axis=1)[:, None]
+    return scores + bias
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("kind", ["dot", "cosine", "euclidean"])
+def test_each_score_ranks_as_its_definition(small_tasks, files, kind, biased):
+    users, items = np.load(files[0]), np.load(files[1])
+    bias = np.random.default_rng(1).normal(size=100) if biased else np.zeros(100)
+    bias = np.concatenate([bias, bias, bias[:30]])
+    test = pd.read_csv(files[2])
+    given = bias if biased else None
+    found = sm.rank(users, items, test, files[3], score=kind, item_bias=given).frame
+    seen = sp.load_npz(files[3])[test["user"]]
+    scores = scores_of(kind, users, items, bias)[test["user"]]
+    expected = exact_ranks(scores, test["item"], seen, relative_tolerance=1e-9)
+    assert found["n_better"].tolist() == expected.n_better.tolist()
+    assert found["n_tied"].tolist() == expected.n_tied.tolist()
+    assert found["n_candidates"].tolist() == expected.n_candidates.tolist()
+    assert (found["n_tied"] > 0).sum() > 20
+
+
+def test_biases_keep_the_factors_in_single_precision():
+    users, items = np.ones((2, 3), np.float32), np.ones((4, 3), np.float32)
+    left, right = as_products(users, items, "dot", np.arange(4.0))
+    assert (left @ right.T).tolist() == [[3, 4, 5, 6]] * 2
+    assert left.dtype == right.dtype == np.float32
+    assert as_products(users, items, "dot") == (users, items) or np.shares_memory(
+        as_products(users, items, "dot")[1], items
+    )
+
+
+def test_a_function_and_a_stored_matrix_rank_as_factors_do(small_calls, files, tmp_path):
+    users, items = np.load(files[0]), np.load(files[1])
+    expected = sm.rank(*files).frame
+    calls = []
+
+    def score(some_users, some_items):
+        calls.append((len(some_users), len(some_items)))
+        return np.einsum("ud,id->ui", users[some_users], items[some_items])
+
+    found = sm.rank(N_USERS, N_ITEMS, *files[2:], score=score, relative_tolerance=1e-9).frame
+    pd.testing.assert_frame_equal(found, expected)
+    assert max(n for _, n in calls) <= 60  # a shard
+    np.save(tmp_path / "S.npy", (users[:, None] * items).sum(axis=2))
+    found = sm.rank(tmp_path / "S.npy", None, *files[2:], relative_tolerance=1e-9).frame
+    pd.testing.assert_frame_equal(found, expected)
+
+
+def test_factors_in_parquet_and_zarr_rank_as_those_of_numpy(files, tmp_path):
+    pytest.importorskip("pyarrow")
+    items = np.load(files[1])
+    pd.DataFrame(items, columns=list("abcd")).to_parquet(tmp_path / "V.parquet")
+    expected = sm.rank(*files).frame
+    found = sm.rank(files[0], tmp_path / "V.parquet", *files[2:]).frame
+    pd.testing.assert_frame_equal(found, expected)
+    # Zarr is not in the tests' environment: its plugin of pytest imports NumPy before conftest.py.
+    zarr = pytest.importorskip("zarr")
+    zarr.create_array(str(tmp_path / "V.zarr"), data=items, chunks=(50, 4))
+    found = sm.rank(files[0], tmp_path / "V.zarr", *files[2:]).frame
+    pd.testing.assert_frame_equal(found, expected)
+
+
+def test_blocks_hold_whole_users_and_shards_all_items():
+    rng = np.random.default_rng(2)
+    users = np.sort(rng.integers(0, 10**6, 20_000))
+    for n_items, width in [(100, 8), (10**6, 64), (10**8, 512)]:
+        layout = Layout.of(users, n_items, width)
+        ends = [0, *(block.stop for block in layout.blocks)]
+        assert [block.start for block in layout.blocks] == ends[:-1]
+        assert ends[-1] == users.size
+        assert all(users[b.start - 1] < users[b.start] for b in layout.blocks[1:])
+        assert [s.stop for s in layout.shards[:-1]] == [s.start for s in layout.shards[1:]]
+        assert (layout.shards[0].start, layout.shards[-1].stop) == (0, n_items)
+        size = max(s.stop - s.start for s in layout.shards)
+        assert size * width * 8 <= _sharded._SHARD_BYTES + width * 8
+    assert len(Layout.of(np.zeros(900, int), 100, 8).blocks) == 1  # one user cannot be split
+
+
+@pytest.mark.parametrize(
+    ("output", "among"),
+    [("ranks.csv", "irrelevant"), ("ranks.parquet", "all"), ("ranks", "irrelevant")],
+)
+def test_a_cluster_counts_what_one_process_counts(
+    small_tasks, files, tmp_path, client, output, among
+):
+    expected = sm.rank(*files, among=among).frame
+    folder = tmp_path / "of-one"
+    folder.mkdir()
+    found = sm.rank(*files, among=among, output=folder / output, cluster=client)
+    pd.testing.assert_frame_equal(found.frame, expected)
+    assert [each.name for each in folder.iterdir()] == [output]  # and no parts are left
+    by_user = expected.sort_values("user", kind="stable").reset_index(drop=True)
+    if output == "ranks":
+        assert len(list((folder / "ranks").iterdir())) > 5
+        pd.testing.assert_frame_equal(pd.read_parquet(folder / "ranks"), by_user)
+
+
+def counting(log, users, items):
+    """A function that leaves a line for each call that looks at a whole shard."""
+    if len(items) > 16:
+        with Path(log).open("a") as file:
+            file.write(f"{users[0]}\n")
+    return np.sin(np.add.outer(users * 7.0, items * 3.0))
+
+
+def test_finished_blocks_are_not_counted_again(small_calls, files, tmp_path, client):
+    log, output = tmp_path / "log", tmp_path / "ranks.csv"
+    again = partial(sm.rank, N_USERS, N_ITEMS, *files[2:], score=partial(counting, log))
+    expected = again().frame
+    blocks = len(set(log.read_text().split()))
+    parts = tmp_path / "ranks"
+    again(output=parts, cluster=client)
+    names = sorted(parts.iterdir())
+    assert len(names) == blocks
+    names[3].unlink()
+    names[5].write_bytes(names[5].read_bytes()[:-20])
+    other = pd.read_parquet(names[7])
+    names[7].write_bytes(names[8].read_bytes())  # another block's, whole
+    (parts / ".0123456789abcdef.part").write_bytes(b"half")
+    log.unlink()
+    found = again(output=parts, cluster=client)
+    assert len(set(log.read_text().split())) == 3
+    pd.testing.assert_frame_equal(found.frame, expected)
+    pd.testing.assert_frame_equal(pd.read_parquet(names[7]), other)
+    assert sorted(parts.iterdir()) == names
+    with pytest.raises(ValueError, match="ranks holds ranks of other inputs or options: remove"):
+        again(output=parts, cluster=client, among="irrelevant")
+    (parts / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match=r"must hold nothing but ranks, got notes\.txt"):
+        again(output=parts, cluster=client)
+    assert not output.exists()
+
+
+def noted(log, rows):
+    """Rows of an array of Dask, of whose chunks the log has a line each."""
+    with Path(log).open("a") as file:
+        file.write(f"{len(rows)}\n")
+    return rows
+
+
+def watched(compute, lengths, *args, **kwargs):
+    lengths += [len(each) for each in args if isinstance(each, dask.array.Array)]
+    return compute(*args, **kwargs)
+
+
+@pytest.mark.parametrize("where", ["here", "cluster", "local:1", "persisted"])
+def test_arrays_of_dask_are_computed_by_rows(
+    monkeypatch, small_tasks, files, tmp_path, client, where
+):
+    expected = sm.rank(*files).frame
+    log = tmp_path / "log"
+    users, items = (
+        dask.array.from_array(np.load(path), chunks=(11, 2)).map_blocks(
+            partial(noted, log), dtype=float, meta=np.zeros((0, 0))
+        )
+        for path in files[:2]
+    )
+    if where == "persisted":
+        users, items = client.persist([users, items])
+    lengths = []  # of arrays that are computed at a time
+    for owner, use in [(dask.array.Array, "compute"), (Client, "compute")]:
+        counted = partialmethod(partial(watched, getattr(owner, use), lengths))
+        monkeypatch.setattr(owner, use, counted)
+    monkeypatch.delattr(dask.array.Array, "__array__")  # by which NumPy computes the whole
+    cluster = {"here": None, "local:1": where}.get(where, client)
+    found = sm.rank(users, items, *files[2:], cluster=cluster, output=tmp_path / "ranks.csv")
+    pd.testing.assert_frame_equal(found.frame, expected)
+    assert max(map(int, log.read_text().split())) == 11
+    assert N_ITEMS / 5 < max(lengths) < N_ITEMS / 3  # a shard
+
+
+def test_a_function_ranks_arrays_of_dask(small_calls, files, client):
+    users, items = (dask.array.from_array(np.load(path), chunks=(11, 4)) for path in files[:2])
+    given = {"score": lambda u, i: u @ i.T, "relative_tolerance": 1e-9}
+    expected = sm.rank(*files, **given).frame
+    for cluster in (None, client):
+        found = sm.rank(users, items, *files[2:], cluster=cluster, **given).frame
+        pd.testing.assert_frame_equal(found, expected)
+        with pytest.raises(ValueError, match="score must give the same scores at each call"):
+            sm.rank(users, items, *files[2:], cluster=cluster, score=drawn)
+
+
+def test_dask_resumes_by_content_and_says_what_is_wrong(small_tasks, files, tmp_path, client):
+    values = np.load(files[1])
+    items = dask.array.from_array(values, chunks=(50, 4))
+    given = {"cluster": client, "output": tmp_path / "ranks"}
+    sm.rank(files[0], items, *files[2:], **given)
+    at = {each: each.stat().st_mtime_ns for each in (tmp_path / "ranks").iterdir()}
+    again = dask.array.from_array(values.copy(), chunks=(50, 4), name=False)  # another name
+    sm.rank(files[0], again, *files[2:], **given)
+    assert at == {each: each.stat().st_mtime_ns for each in (tmp_path / "ranks").iterdir()}
+    with pytest.raises(ValueError, match="ranks holds ranks of other inputs"):
+        sm.rank(files[0], items + 1, *files[2:], **given)
+    values[33, 1] = np.nan
+    bad = dask.array.from_array(values, chunks=(50, 4))
+    for cluster in (None, client):
+        with pytest.raises(ValueError, match="items must hold no NaN, got one in row 33, in the"):
+            sm.rank(files[0], bad, *files[2:], cluster=cluster)
+    with pytest.raises(ValueError, match="users must have rows of known number, got chunks of"):
+        sm.rank(items[items[:, 0] > 0], items, *files[2:])
+
+
+def drawn(users, items):
+    return np.random.default_rng().random((len(users), len(items)))
+
+
+def in_turn(calls, users, items):
+    """A function whose scores depend on how often it was called."""
+    calls.append(1)
+    return np.add.outer(users * 1.0, items * 1e-3) + len(calls) // 4
+
+
+@pytest.mark.parametrize("score", [drawn, partial(in_turn, [])])
+def test_a_function_with_other_scores_at_another_call_is_refused(
+    small_calls, files, tmp_path, client, score
+):
+    for cluster in (None, client):
+        with pytest.raises(ValueError, match="score must give the same scores at each") as refusal:
+            sm.rank(
+                N_USERS, N_ITEMS, *files[2:], score=score, cluster=cluster, output=tmp_path / "r"
+            )
+        assert "\n" not in str(refusal.value)
+    assert not list((tmp_path / "r").iterdir())
+
+
+def test_a_function_with_other_digits_for_other_shapes_is_not_refused(small_calls, files):
+    """Sums in an order of their own for each shape; two calls alike are equal, bit for bit."""
+    users, items = np.load(files[0]), np.load(files[1])
+
+    def score(some_users, some_items):
+        noise = 1e-13 * (len(some_users) % 7 + len(some_items) % 5)
+        return users[some_users] @ items[some_items].T * (1 + noise)
+
+    assert (score([1], [2]) != score([1], [2, 3])[:, :1]).all()
+    found = sm.rank(N_USERS, N_ITEMS, *files[2:], score=score, relative_tolerance=1e-9).frame
+    pd.testing.assert_frame_equal(found, sm.rank(*files).frame)
+
+
+def slowly(seconds, users, items):
+    time.sleep(seconds * (len(items) > 16))
+    return np.sin(np.add.outer(users * 7.0, items * 3.0))
+
+
+#: Workers that are killed, one after the other, of three at a time.
+KILLED = 10
+
+
+def paced(folder, users, items):
+    """As slowly as workers are killed: the last users are scored when all of them are."""
+    while len(items) > 16 and len(list(folder.iterdir())) < KILLED * (users.max() + 1) // N_USERS:
+        time.sleep(0.05)
+    return slowly(0, users, items)
+
+
+def started(program, *options):
+    """A scheduler or worker of Dask in a process of its own."""
+    command = [sys.executable, "-m", f"distributed.cli.dask_{program}", "--no-dashboard"]
+    return subprocess.Popen([*command, *options], cwd=ROOT, stderr=subprocess.DEVNULL)
+
+
+def without_workers():
+    """A scheduler in this process, to which workers of other processes can connect."""
+    return LocalCluster(
+        n_workers=0,
+        processes=False,
+        protocol="tcp://",
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",
+    )
+
+
+def end(process):
+    process.kill()
+    process.wait()
+
+
+def test_workers_killed_at_random_change_no_rank(small_calls, files, tmp_path):
+    given = N_USERS, N_ITEMS, *files[2:]
+    expected = sm.rank(*given, score=partial(slowly, 0)).frame
+    killed, done, rng = tmp_path / "killed", threading.Event(), np.random.default_rng(11)
+    killed.mkdir()
+    alive = {}
+    cluster = without_workers()
+
+    def begin(name):
+        options = "--nthreads", "1", "--no-nanny", "--death-timeout", "60", "--name", name
+        folder = "--local-directory", str(tmp_path)
+        alive[name] = started("worker", cluster.scheduler_address, *options, *folder)
+
+    def at_work():
+        return [each.name for each in list(cluster.scheduler.workers.values())]
+
+    def kill():
+        dead = 0
+        while dead < KILLED and not done.is_set():
+            name = rng.choice(sorted(alive))
+            if len(at_work()) == 3 and name in at_work():
+                end(alive.pop(name))
+                (killed / name).touch()
+                dead += 1
+                begin(f"worker {dead + 3}")
+            time.sleep(rng.uniform(0.0, 0.2))
+
+    murderer = threading.Thread(target=kill)
+    with cluster, Client(cluster, set_as_default=False) as connected:
+        try:
+            for i in range(3):
+                begin(f"worker {i + 1}")
+            connected.wait_for_workers(3, timeout=60)
+            murderer.start()
+            score = partial(paced, killed)
+            found = sm.rank(*given, score=score, cluster=connected, output=tmp_path / "ranks")
+        finally:
+            done.set()
+            if murderer.ident:
+                murderer.join()
+            for process in alive.values():
+                end(process)
+    assert len(list(killed.iterdir())) == KILLED
+    pd.testing.assert_frame_equal(found.frame, expected)
+
+
+def test_a_killed_scheduler_is_said_and_the_next_run_goes_on(small_calls, files, tmp_path, client):
+    at = "--scheduler-file", str(tmp_path / "s.json")
+    scheduler = started("scheduler", *at, "--host", "127.0.0.1", "--port", "0")
+    options = "--nthreads", "1", "--no-nanny", "--death-timeout", "60"
+    worker = started("worker", *at, *options, "--local-directory", str(tmp_path))
+    folder, given = tmp_path / "ranks", (N_USERS, N_ITEMS, *files[2:])
+    score = partial(slowly, 0.1)
+
+    def kill():
+        while len(list(folder.glob("part-*"))) < 4:
+            time.sleep(0.02)
+        scheduler.kill()
+
+    murderer = threading.Thread(target=kill, daemon=True)
+    try:
+        with Client(scheduler_file=str(tmp_path / "s.json"), set_as_default=False) as connected:
+            connected.wait_for_workers(1, timeout=60)
+            murderer.start()
+            with pytest.raises(ConnectionError, match="is gone: finished blocks are kept"):
+                sm.rank(*given, score=score, cluster=connected, output=folder)
+    finally:
+        end(scheduler)
+        end(worker)
+    kept = {each.name: each.stat().st_mtime_ns for each in folder.glob("part-*")}
+    found = sm.rank(*given, score=score, cluster=client, output=folder)
+    assert 4 <= len(kept) < len(list(folder.iterdir()))
+    assert all((folder / name).stat().st_mtime_ns == at for name, at in kept.items())
+    pd.testing.assert_frame_equal(found.frame, sm.rank(*given, score=partial(slowly, 0)).frame)
+
+
+def test_a_cluster_whose_last_worker_died_is_given_up(monkeypatch, small_calls, files, tmp_path):
+    monkeypatch.setattr(_sharded, "_PATIENCE", 2.0)
+    folder, given = tmp_path / "ranks", (N_USERS, N_ITEMS, *files[2:])
+    score = partial(slowly, 0.1)
+    cluster = without_workers()
+    options = "--nthreads", "1", "--no-nanny", "--death-timeout", "60"
+    with cluster, Client(cluster, set_as_default=False) as connected:
+        worker = started("worker", cluster.scheduler_address, *options)
+        try:
+            connected.wait_for_workers(1, timeout=60)
+
+            def kill():
+                while len(list(folder.glob("part-*"))) < 3:
+                    time.sleep(0.02)
+                end(worker)
+
+            threading.Thread(target=kill, daemon=True).start()
+            start = time.monotonic()
+            with pytest.raises(ConnectionError, match="has had no worker for 2 seconds") as refusal:
+                sm.rank(*given, score=score, cluster=connected, output=folder)
+            assert 2 < time.monotonic() - start < 60
+        finally:
+            end(worker)
+        assert "\n" not in str(refusal.value)
+        kept = {each.name: each.stat().st_mtime_ns for each in folder.glob("part-*")}
+        assert len(kept) >= 3
+        worker = started("worker", cluster.scheduler_address, *options)
+        try:
+            connected.wait_for_workers(1, timeout=60)
+            found = sm.rank(*given, score=score, cluster=connected, output=folder)
+        finally:
+            end(worker)
+    assert all((folder / name).stat().st_mtime_ns == at for name, at in kept.items())
+    pd.testing.assert_frame_equal(found.frame, sm.rank(*given, score=partial(slowly, 0)).frame)
+
+
+def test_a_worker_that_dies_with_what_it_has_computed_is_not_waited_for(
+    monkeypatch, small_calls, files
+):
+    monkeypatch.setattr(_sharded, "_PATIENCE", 2.0)
+    whole, fetched = Future.result, []
+    cluster = without_workers()
+    options = "--nthreads", "1", "--no-nanny", "--death-timeout", "60"
+    with cluster, Client(cluster, set_as_default=False) as connected:
+        worker = started("worker", cluster.scheduler_address, *options)
+
+        def result(future, *args, **kwargs):
+            fetched.append(future.status)
+            if len(fetched) == 3:
+                end(worker)  # which has computed this one
+            return whole(future, *args, **kwargs)
+
+        monkeypatch.setattr(Future, "result", result)
+        try:
+            connected.wait_for_workers(1, timeout=60)
+            with pytest.raises(ConnectionError, match="has had no worker for 2 seconds"):
+                sm.rank(N_USERS, N_ITEMS, *files[2:], score=partial(slowly, 0), cluster=connected)
+        finally:
+            end(worker)
+    assert fetched[:3] == ["finished"] * 3
+
+
+@pytest.mark.parametrize("ended", [CommClosedError("closed"), CancelledError("gone")])
+@pytest.mark.parametrize("use", [(Future, "result"), (Client, "submit")])
+def test_a_connection_that_ends_at_any_use_is_said(
+    monkeypatch, small_calls, files, client, use, ended
+):
+    calls, whole = [], getattr(*use)
+
+    def once_lost(*args, **kwargs):
+        calls.append(args)
+        if len(calls) > 9:
+            raise ended
+        return whole(*args, **kwargs)
+
+    monkeypatch.setattr(*use, once_lost)
+    with pytest.raises(ConnectionError, match=r"the scheduler at inproc://\S+ is gone"):
+        sm.rank(N_USERS, N_ITEMS, *files[2:], score=partial(slowly, 0), cluster=client)
+
+
+def options(files):
+    names = ("--users", "--items", "--test", "--train")
+    return [word for pair in zip(names, files, strict=True) for word in pair]
+
+
+def test_a_full_disk_is_one_sentence_and_loses_nothing(files, tmp_path):
+    # A limit on the size of files, of which the first parts keep below.
+    code = (
+        "import resource, sys\n"
+        "from sampled_metrics import _sharded, cli\n"
+        "import pyarrow.parquet as pq\n"
+        "_sharded._BLOCK_ROWS = (3, 3)\n"
+        "whole, written = pq.write_table, []\n"
+        "def write(table, path):\n"
+        "    written.append(path)\n"
+        "    if len(written) == 6:\n"
+        "        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+        "    whole(table, path)\n"
+        "pq.write_table = write\n"
+        "sys.exit(cli.main(sys.argv[1:]))\n"
+    )
+    words = ["rank", *options(files), "--quiet", "-o", str(tmp_path / "ranks")]
+    run = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+    assert run.returncode == 2
+    assert run.stderr.count("\n") == 1
+    assert "ranks cannot be written: " in run.stderr
+    assert "5 finished blocks are kept there, and the next run goes on" in run.stderr
+    kept = sorted((tmp_path / "ranks").iterdir())
+    assert len(kept) == 5
+    at = [each.stat().st_mtime_ns for each in kept]
+    expected = sm.rank(*files).frame.sort_values("user", kind="stable").reset_index(drop=True)
+    code = "from sampled_metrics import _sharded, cli; import sys; _sharded._BLOCK_ROWS = (3, 3)\n"
+    code += "sys.exit(cli.main(sys.argv[1:]))"
+    subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True)
+    assert [each.stat().st_mtime_ns for each in kept] == at
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "ranks"), expected)
+
+
+@pytest.mark.parametrize("name", ["U.npy", "V.npy"])
+def test_nan_is_named_by_shard_and_row(small_tasks, files, tmp_path, client, name):
+    values = np.load(tmp_path / name)
+    values[33, 1] = np.nan
+    np.save(tmp_path / name, values)
+    row = r"items must hold no NaN, got one in row 33 of .*V\.npy, in the shard of rows 0 to 57"
+    message = row if name == "V.npy" else r"users must hold no NaN, got one in row 33 of .*U\.npy"
+    for cluster in (None, client):
+        with pytest.raises(ValueError, match=message) as refusal:
+            sm.rank(*files, cluster=cluster)
+        assert "\n" not in str(refusal.value)
+
+
+def test_the_command_counts_on_workers_of_its_own(files, tmp_path, capsys):
+    words = ["rank", *options(files), "--quiet", "--score", "cosine", "-o"]
+    assert main([*words, str(tmp_path / "one.csv")]) == 0
+    assert main([*words, str(tmp_path / "two.csv"), "--cluster", "local:2"]) == 0
+    one, two = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("one", "two"))
+    pd.testing.assert_frame_equal(one, two)
+    assert f"{len(one)} ranks in " in capsys.readouterr().out
+    assert main([*words, str(tmp_path / "no.csv"), "--cluster", "127.0.0.1:9"]) == 2
+    said = capsys.readouterr().err
+    assert "cluster must be the address of a scheduler that answers, or local:N, got '127" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"score": "l1"}, "score must be 'dot', 'cosine', 'euclidean' or a function, got 'l1'"),
+        ({"item_bias": np.ones(3)}, "item_bias must have a number for each of 230 items, got 3"),
+        ({"item_bias": np.ones((115, 2))}, "item_bias must be a number for each item, got shape"),
+        ({"relative_tolerance": 1.0}, r"relative_tolerance must be in \[0, 1\), got 1.0"),
+        ({"cluster": "local:0"}, "cluster must have one worker or more, got 'local:0'"),
+        ({"cluster": 2}, "cluster must be an address, 'local:N' or a distributed.Client, got 2"),
+        ({"items": None}, r"shape|held_out|item must be < 4, the rows of the item factors"),
+        ({"items": None, "score": "cosine"}, "items must be given for a score or an item_bias"),
+        ({"users": 0}, "users must be a whole number >= 1, got 0"),
+        ({"users": np.array([["a"]])}, "users must be real numbers, got dtype <U1"),
+        ({"score": lambda u, i: np.ones((1, 1))}, r"scores must have shape \(40, 1\)|\(1, 1\)"),
+        ({"score": max, "item_bias": np.ones(230)}, "item_bias must be left out if score is a"),
+    ],
+)
+def test_bad_options_are_refused_in_one_sentence(files, change, message):
+    given = {"users": files[0], "items": files[1], "test": files[2], "train": files[3], **change}
+    with pytest.raises(ValueError, match=message) as refusal:
+        sm.rank(**given)
+    assert "\n" not in str(refusal.value)
+
+
+def test_arrays_in_memory_go_to_workers_of_this_machine_alone(files, client):
+    users, items = np.load(files[0]), np.load(files[1])
+    with pytest.raises(ValueError, match="users must be a file that every worker can read, got an"):
+        sm.rank(users, items, *files[2:], cluster=client)
+
+
+def test_a_source_says_where_a_file_is_missing():
+    with pytest.raises(ValueError, match=r"no\.npy is missing: it must be a \.npy file"):
+        Source.of("no.npy", "users")
+    assert Job(Source("u", values=np.ones((3, 2))), None).shape == (3, 2)
+
+
+def test_a_worker_that_dies_while_rows_are_computed_loses_none(tmp_path):
+    rows = {"recommender": ["A", "B"] * 40, "user": np.repeat(np.arange(40), 2)}
+    table = pd.DataFrame(rows | {"rank": np.arange(80) % 10 + 1})
+    options = {"n_items": 500, "n_negatives": 9, "replacement": True}
+    died = tmp_path / "died"
+
+    def dying(part):
+        if part.index[0] > 0 and not died.exists():
+            died.touch()
+            os._exit(1)
+        return part
+
+    lazy = dask.dataframe.from_pandas(table, npartitions=4)
+    lazy = lazy.map_partitions(dying, meta=table.iloc[:0])
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0")
+    with cluster, Client(cluster):
+        found = sm.read_log(lazy, **options)
+    assert died.exists()
+    expected = sm.read_log(table, **options)
+    pd.testing.assert_frame_equal(found.frame, expected.frame)
+    pd.testing.assert_frame_equal(found.counts, expected.counts)

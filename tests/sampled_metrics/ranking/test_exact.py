@@ -1,0 +1,563 @@
+"""Rank intervals against a slow, obvious twin, and tie policies against enumeration."""
+
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampled_metrics import metric
+from sampled_metrics.numerics.products import doubt
+from sampled_metrics.ranking import exact as ranking
+from sampled_metrics.ranking import kernels as _compiled
+from sampled_metrics.ranking.exact import RankIntervals, exact_ranks, exact_ranks_from_factors
+
+METRICS = ["auc", "recall@3", "precision@3", "hit@2", "ap", "ap@4", "ndcg", "ndcg@4", "rr"]
+
+
+def slow_interval(scores, item, train, tolerance=0.0):
+    """One instance: (n_better, n_tied, n_candidates) by looking at each candidate in turn."""
+    candidates = [i for i in range(len(scores)) if i not in set(train)]
+    others = [i for i in candidates if i != item]
+    own = scores[item]
+    margin = tolerance * abs(own) if tolerance else 0.0
+    tied = [i for i in others if scores[i] == own or abs(scores[i] - own) <= margin]
+    better = [i for i in others if scores[i] > own and i not in tied]
+    return len(better), len(tied), len(candidates)
+
+
+@st.composite
+def instances(draw):
+    """Scores on a coarse grid (so that ties abound), held-out items, and training lists."""
+    n_users, n_items = draw(st.integers(1, 6)), draw(st.integers(1, 9) | st.integers(15, 35))
+    grid = st.sampled_from([-2.0, -1.0, 0.0, 0.5, 1.0, np.inf, -np.inf])
+    row = st.lists(grid, min_size=n_items, max_size=n_items)
+    scores = np.array(draw(st.lists(row, min_size=n_users, max_size=n_users)))
+    held_out = [draw(st.integers(0, n_items - 1)) for _ in range(n_users)]
+    train = [sorted(draw(st.sets(st.integers(0, n_items - 1))) - {item}) for item in held_out]
+    return scores, held_out, train
+
+
+def as_matrix(train, shape):
+    matrix = sp.lil_array(shape)
+    for user, items in enumerate(train):
+        for item in items:
+            matrix[user, item] = 1
+    return matrix.tocsr()
+
+
+def as_rows(intervals):
+    return list(
+        zip(
+            intervals.n_better.tolist(),
+            intervals.n_tied.tolist(),
+            intervals.n_candidates.tolist(),
+            strict=True,
+        )
+    )
+
+
+def small_tiles(patch, rows, columns):
+    for name in ("TILE", "FAST"):
+        patch.setattr(ranking, f"_{name}_ROWS", rows)
+        patch.setattr(ranking, f"_{name}_COLUMNS", columns)
+
+
+@pytest.fixture(params=["NumPy", "Numba"])
+def way(request, monkeypatch):
+    """Who counts the scores of factors."""
+    if request.param == "Numba":
+        pytest.importorskip("numba")  # the lowest versions have none
+        monkeypatch.setattr(_compiled, "WORTH", 0)
+    return request.param
+
+
+@given(instances(), st.sampled_from([1, 7, 2**21]), st.sampled_from([16, 255 * 8]))
+def test_exact_ranks_equal_the_slow_count(case, block_entries, columns):
+    scores, held_out, train = case
+    expected = [slow_interval(*row) for row in zip(scores, held_out, train, strict=True)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranking, "_BLOCK_ENTRIES", block_entries)
+        small_tiles(patch, 256, columns)
+        assert as_rows(exact_ranks(scores, held_out, train)) == expected
+        matrix = as_matrix(train, scores.shape)
+        assert as_rows(exact_ranks(lambda block: scores[block], held_out, matrix)) == expected
+        unmasked = [slow_interval(*row, []) for row in zip(scores, held_out, strict=True)]
+        assert as_rows(exact_ranks(scores, held_out, None)) == unmasked
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_tolerance_ties_what_is_as_close(seed):
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(-2, 3, (5, 12)) * (1 + rng.choice([0, 1e-13, -1e-13, 1e-6], (5, 12)))
+    held_out = rng.integers(0, 12, 5)
+    train = [[int(i) for i in rng.permutation(12)[:4] if i != item] for item in held_out]
+    rows = zip(scores, held_out, train, strict=True)
+    expected = [slow_interval(*row, 1e-9) for row in rows]
+    assert as_rows(exact_ranks(scores, held_out, train, relative_tolerance=1e-9)) == expected
+
+
+def test_a_tolerance_ties_infinite_scores_with_their_equals_alone():
+    scores = [[np.inf, np.inf, 1.0], [-np.inf, -np.inf, 1.0]]
+    found = exact_ranks(scores, [0, 0], None, relative_tolerance=1e-9)
+    assert as_rows(found) == [(0, 1, 3), (1, 1, 3)]
+
+
+@given(instances())
+def test_monotone_maps_and_renumbering_leave_ranks_alone(case):
+    scores, held_out, train = case
+    before = as_rows(exact_ranks(scores, held_out, train))
+    assert as_rows(exact_ranks(np.arctan(scores) * 3 + 1, held_out, train)) == before
+    order = np.random.default_rng(1).permutation(scores.shape[1])
+    place = np.argsort(order)
+    moved = [place[items].tolist() if items else [] for items in train]
+    assert as_rows(exact_ranks(scores[:, order], place[held_out], moved)) == before
+
+
+WIDTHS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+FLOATS = ["float16", "float32", "float64", "longdouble"]
+
+
+def awkward(dtype, rng, shape):
+    """Scores of a type: its largest and smallest ones, their neighbours, a few small ones."""
+    if dtype in WIDTHS:
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+        few = [low, low + 1, -1 - low // 2, 0, 1, 7, high // 2, high - 1, high]
+        few = [x for x in few if low <= x <= high]
+    else:
+        most = np.finfo(dtype).max
+        one = np.ones(1, dtype)[0]
+        few = [-np.inf, -most, -one, 0, one, np.nextafter(one, 2 * one), most / 2, most, np.inf]
+    return np.array(few, dtype)[rng.integers(len(few), size=shape)]
+
+
+def by_definition(scores, item, tolerance):
+    """Candidates above and tied, in fractions."""
+
+    def tied(s, h):
+        if s == h or not (np.isfinite(s) and np.isfinite(h)):
+            return s == h
+        s, h = (Fraction(*x.as_integer_ratio()) for x in (s, h))
+        return abs(s - h) <= Fraction(tolerance) * abs(h)
+
+    level = [i for i, s in enumerate(scores) if i != item and tied(s, scores[item])]
+    above = [i for i, s in enumerate(scores) if s > scores[item] and i not in level]
+    return len(above), len(level)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 1e-9, 2e-7, 0.3, 0.999])
+@pytest.mark.parametrize("dtype", WIDTHS + FLOATS)
+def test_scores_of_every_type_are_compared_by_the_definition(dtype, tolerance):
+    scores = awkward(dtype, np.random.default_rng(5), (60, 7))
+    rows = [row.tolist() if dtype in WIDTHS else list(row) for row in scores]
+    expected = [(*by_definition(row, i % 7, tolerance), 7) for i, row in enumerate(rows)]
+    held_out = np.arange(60) % 7
+    assert as_rows(exact_ranks(scores, held_out, None, relative_tolerance=tolerance)) == expected
+
+
+def test_a_tolerance_does_not_turn_around_small_types():
+    found = exact_ranks(np.array([[-128, 127, 0]], np.int8), [0], None, relative_tolerance=0.5)
+    assert as_rows(found) == [(2, 0, 3)]
+    found = exact_ranks(np.array([[100, 127, -128]], np.int8), [0], None, relative_tolerance=0.5)
+    assert as_rows(found) == [(0, 1, 3)]
+
+
+def test_other_held_out_items_are_candidates_unless_they_are_named():
+    scores = [[4, 3, 2, 1]] * 2  # one user, items 0 and 2 held out
+    assert as_rows(exact_ranks(scores, [0, 2], None)) == [(0, 0, 4), (2, 0, 4)]
+    assert as_rows(exact_ranks(scores, [0, 2], [[2], [0]])) == [(0, 0, 3), (1, 0, 3)]
+
+
+def test_a_block_holds_no_more_instances_than_the_bound_allows():
+    sizes = []
+
+    def blocks(block):
+        sizes.append(block.stop - block.start)
+        return np.zeros((block.stop - block.start, 1000))
+
+    exact_ranks(blocks, np.zeros(5000, dtype=int), None)
+    assert max(sizes) == ranking._BLOCK_ENTRIES // 1000
+    assert sum(sizes) == 1 + 5000  # the first row is asked for twice, to learn the catalogue
+
+
+def test_whole_numbers_are_compared_as_they_are():
+    # As floats the two would tie.
+    assert exact_ranks([[2**60, 2**60 + 1]], [0], None).n_better.tolist() == [1]
+
+
+def test_stored_zeros_and_duplicates_are_not_training_items():
+    train = sp.csr_array((np.array([0.0, 1, 1]), np.array([1, 2, 2]), [0, 3]), shape=(1, 3))
+    intervals = exact_ranks([[1, 2, 3]], [0], train)
+    assert as_rows(intervals) == [(1, 0, 2)]
+    assert train.nnz == 3  # the caller's matrix is left alone
+
+
+def interval_by_argsort(scores, item, train):
+    """One instance by sorting: the places of its score from either side of a sorted copy."""
+    others = np.delete(scores, np.append(train, item).astype(int))
+    ordered = np.sort(others)
+    behind, level = (np.searchsorted(ordered, scores[item], side) for side in ("left", "right"))
+    return len(others) - level, level - behind, len(others) + 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("tile", [(256, 255 * 8), (7, 16), (3, 24), (32, 32)])
+@pytest.mark.parametrize("density", [0.0, 0.02, 0.5, 1.0])
+def test_factors_agree_with_a_full_argsort_on_ties_and_masks(
+    monkeypatch, way, dtype, tile, density
+):
+    # Small whole numbers: their sums are exact in each type, and ties abound.
+    rng = np.random.default_rng(7)
+    n_users, n_items = 70, 101
+    users, items = (rng.integers(-2, 3, (rows, 4)) for rows in (n_users, n_items))
+    held_out = rng.integers(0, n_items, n_users)
+    seen = rng.random((n_users, n_items)) < density
+    seen[np.arange(n_users), held_out] = False
+    small_tiles(monkeypatch, *tile)
+    found = exact_ranks_from_factors(
+        users.astype(dtype), items.astype(dtype), held_out, sp.csr_array(seen)
+    )
+    rows = zip(users @ items.T, held_out, seen, strict=True)
+    expected = [interval_by_argsort(row, item, np.flatnonzero(own)) for row, item, own in rows]
+    assert as_rows(found) == expected
+    assert density == 1.0 or found.n_tied.sum() > 100
+
+
+@pytest.mark.parametrize("tile", [(256, 255 * 8), (4, 16)])
+def test_a_user_may_have_several_held_out_items_or_none(monkeypatch, way, tile):
+    rng = np.random.default_rng(9)
+    users, items = rng.integers(-2, 3, (6, 3)), rng.integers(-2, 3, (40, 3))
+    owners = np.array([4, 0, 0, 5, 2, 4, 4, 0, 1])  # none of user 3, and in no order
+    held_out = rng.integers(0, 20, owners.size)
+    seen = rng.random((6, 40)) < 0.3
+    seen[:, :20] = False
+    expected = exact_ranks((users @ items.T)[owners], held_out, sp.csr_array(seen[owners]))
+    small_tiles(monkeypatch, *tile)
+    for order in (np.arange(9), np.argsort(owners, kind="stable"), rng.permutation(9)):
+        found = exact_ranks_from_factors(
+            users, items, held_out[order], sp.csr_array(seen), users=owners[order]
+        )
+        assert as_rows(found) == [as_rows(expected)[i] for i in order]
+
+
+def test_more_items_than_a_tile_and_more_better_ones_than_a_byte_counts(way):
+    scores = np.arange(5000.0)
+    scores[1000:4000] = 2500.0  # ties across two tiles
+    users, items = np.ones((300, 1)), scores[:, np.newaxis]
+    held_out = np.tile([0, 999, 1000, 3999, 4000, 4999], 50)
+    expected = [(4999, 0), (4000, 0), (1000, 2999), (1000, 2999), (999, 0), (0, 0)] * 50
+    for found in (
+        exact_ranks_from_factors(users, items, held_out, None),
+        exact_ranks(users @ items.T, held_out, None),
+    ):
+        assert list(zip(found.n_better, found.n_tied, strict=True)) == expected
+
+
+def test_counts_do_not_depend_on_the_tile(monkeypatch, way):
+    rng = np.random.default_rng(8)
+    users, items = rng.normal(size=(50, 16)), rng.normal(size=(300, 16))
+    held_out, train = rng.integers(0, 300, 50), None
+    whole = as_rows(exact_ranks_from_factors(users, items, held_out, train))
+    small_tiles(monkeypatch, 5, 16)
+    assert as_rows(exact_ranks_from_factors(users, items, held_out, train)) == whole
+    assert as_rows(exact_ranks(users @ items.T, held_out, train)) == whole
+    assert whole == [
+        (int(rank), 0, 300)
+        for rank in np.argsort(np.argsort(-(users @ items.T)))[np.arange(50), held_out]
+    ]
+
+
+def test_the_compiled_pass_ranks_as_numpy_does(monkeypatch):
+    # Of 300 factors in single precision many pairs are within the rounding, and some items are
+    # there twice. Rows and columns are not next to each other in memory.
+    rng = np.random.default_rng(12)
+    users = np.asfortranarray(rng.normal(size=(90, 300)).astype(np.float32))
+    items = np.repeat(rng.normal(size=(700, 600)).astype(np.float32), 2, axis=0)[:, ::2]
+    owners, held_out = rng.integers(0, 90, 400), rng.integers(0, 700, 400)
+    seen = rng.random((90, 1400)) < 0.3
+    seen[:, :700] = False
+    given = users, items, held_out, sp.csr_array(seen)
+    settled = []
+    exactly = ranking.signs
+    monkeypatch.setattr(ranking, "signs", lambda *of: settled.append(len(of[0])) or exactly(*of))
+    by_numpy = exact_ranks_from_factors(*given, users=owners)
+    of_numpy = sum(settled)
+    pytest.importorskip("numba")
+    monkeypatch.setattr(_compiled, "WORTH", 0)
+    monkeypatch.setattr(ranking, "_count_tile", None)  # NumPy's pass is not needed
+    assert as_rows(exact_ranks_from_factors(*given, users=owners)) == as_rows(by_numpy)
+    assert by_numpy.n_tied.min() == 1
+    assert sum(settled) - of_numpy == of_numpy > 400  # more than the twins
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_pass_counts_what_is_there(dtype, compiled):
+    rng = np.random.default_rng(13)
+    scores = rng.choice([-np.inf, -2.0, -1.0, 0.0, 1.0, 2.0, np.inf], (5, 150)).astype(dtype)
+    scores[0], scores[1, :148] = 9.0, 9.0  # nothing between the bounds, or in the last stretch
+    bounds = np.array([[-1.0] * 5, [1.0, 1.0, 1.0, -1.0, 1.0]], dtype)
+    unclear = np.array([True, True, True, True, False])
+    out = rng.random(scores.shape) < 0.3
+    row, column = (each[::-1].copy() for each in np.nonzero(out))
+    count = _compiled.counting(np.dtype(dtype))
+    if compiled:
+        pytest.importorskip("numba")
+        count = _compiled._compiled(np.dtype(dtype)).count
+    scores.flags.writeable = False
+    counts = np.full((2, 5), 100)
+    rows, columns = count(scores, bounds, unclear, row, column, counts)
+    above, level = (scores > bounds[1][:, None]) & ~out, (scores >= bounds[0][:, None]) & ~out
+    np.testing.assert_array_equal(counts, 100 + np.stack([above.sum(axis=1), level.sum(axis=1)]))
+    within = np.nonzero(level & ~above & unclear[:, None])
+    np.testing.assert_array_equal([rows, columns], within)
+    assert rows.size > 50
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_decision_is_that_of_exact_arithmetic_or_left_open(dtype, compiled):
+    rng = np.random.default_rng(14)
+    decide = _compiled.deciding
+    if compiled:
+        pytest.importorskip("numba")
+        decide = _compiled._compiled(np.dtype(dtype)).decide
+    users, own = rng.normal(size=(2, 40, 9)).astype(dtype)
+    items = np.repeat(own, 5, axis=0)
+    items[1::5, 3] = np.nextafter(items[1::5, 3], dtype(9))
+    items[2::5] = rng.normal(size=(40, 9))
+    items[3::5, 1:3], users[:, 2] = items[3::5, 2:0:-1], users[:, 1]  # level though they differ
+    users[30:] *= dtype(1e-30 if dtype == np.float32 else 1e-200)  # squares are 0
+    if dtype == np.float64:
+        users[:5], items[4:25:5] = users[:5] * 1e200, 1e200  # squares are infinite
+    instance, item = np.repeat(np.arange(40), 5), np.arange(200)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = decide(users, items, own, instance, item, *doubt(9))
+    expected = []
+    for at, row in zip(instance, item, strict=True):
+        terms = (
+            Fraction(float(u)) * (Fraction(float(i)) - Fraction(float(o)))
+            for u, i, o in zip(users[at], items[row], own[at], strict=True)
+        )
+        total = sum(terms)
+        expected.append((total > 0) - (total < 0))
+    decided = found != _compiled.OPEN
+    np.testing.assert_array_equal(found[decided], np.array(expected)[decided])
+    assert decided[2::5][5:30].all()
+    assert not decided[::5].any()
+    assert not decided[3::5].any()
+
+
+@pytest.mark.parametrize("problem", [RuntimeError("no locator"), OSError(28, "No space left")])
+def test_what_cannot_be_kept_on_disk_is_compiled_each_time(problem):
+    asked = []
+
+    def njit(given, **options):
+        asked.append(options)
+        if options.get("cache"):
+            raise problem
+        return lambda function: (function, given)
+
+    assert _compiled._kept(njit, len, (1,), fastmath=True) == (len, (1,))
+    assert asked == [{"nogil": True, "fastmath": True} | more for more in ({"cache": True}, {})]
+
+
+def test_few_scores_are_not_worth_compiling_and_many_are_counted_without_numba(monkeypatch):
+    monkeypatch.setattr(_compiled, "_counted", 0)
+    monkeypatch.setattr(_compiled, "WORTH", 1000)
+    asked = []
+    monkeypatch.setattr(_compiled, "_compiled", lambda dtype: asked.append(dtype))
+    given = np.ones((30, 1), np.float32), np.ones((10, 1), np.float32), np.zeros(30, int), None
+    for already in ([], [], [], [np.float32]):  # from the fourth call on it has counted 1000
+        found = exact_ranks_from_factors(*given)
+        assert asked == already
+    assert as_rows(found) == [(0, 9, 10)] * 30
+
+
+def test_the_compiled_pass_is_left_out_where_numba_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.setattr(_compiled, "WORTH", 0)
+    monkeypatch.setattr(_compiled, "_compiled", _compiled._compiled.__wrapped__)
+    assert _compiled.compiled(np.dtype(np.float32), 1) is None
+    assert as_rows(exact_ranks_from_factors([[1.0]], [[2.0], [1.0]], [1], None)) == [(1, 0, 2)]
+
+
+def test_the_buffer_of_numpy_is_left_as_it_was():
+    before = np.getbufsize()
+    exact_ranks([[1.0, 2.0]], [0], None)
+    assert np.getbufsize() == before
+
+
+def test_factors_are_multiplied_in_double_precision(way):
+    intervals = exact_ranks_from_factors([[1.0]], [[1.0], [1.0 + 1e-12]], [0], None)
+    assert as_rows(intervals) == [(1, 0, 2)]
+
+
+def test_single_precision_is_kept_where_both_factors_have_it(way):
+    items = np.array([[1.0], [1.0 + 1e-12]])
+    single = [factors.astype(np.float32) for factors in (np.ones((1, 1)), items)]
+    assert as_rows(exact_ranks_from_factors(*single, [0], None)) == [(0, 1, 2)]
+    assert as_rows(exact_ranks_from_factors(single[0], items, [0], None)) == [(1, 0, 2)]
+
+
+def test_scores_beyond_the_largest_number_are_compared_or_refused(way):
+    users = [[1e300, 1e300]]
+    found = exact_ranks_from_factors(users, [[1e300, 0], [1, 1], [-1e300, 0]], [0], None)
+    assert as_rows(found) == [(0, 0, 3)]
+    assert as_rows(exact_ranks_from_factors(users, [[0, -1e300], [1, 1]], [0], None)) == [(1, 0, 2)]
+    with pytest.raises(ValueError, match="scores must not be NaN, got one in row 1"):
+        exact_ranks_from_factors([[1, 1], [0, 1]], [[1, 1], [np.inf, 1]], [0, 0], None)
+
+
+def test_no_matrix_of_all_scores_is_made_from_factors():
+    # 10 million users times a million items: any such matrix would need 80 TB.
+    users = np.broadcast_to(np.ones(1), (3, 1))
+    items = np.arange(1_000_000.0)[:, None]
+    intervals = exact_ranks_from_factors(users, items, [0, 999_999, 5], None)
+    assert intervals.n_better.tolist() == [999_999, 0, 999_994]
+
+
+interval = st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(1, 30)).map(
+    lambda t: (t[0], t[1], t[0] + t[1] + 1 + t[2])
+)
+
+
+@given(st.lists(interval, min_size=1, max_size=8), st.sampled_from(METRICS))
+def test_mean_is_the_average_over_every_place(rows, name):
+    intervals = RankIntervals(*np.array(rows).T)
+    expected = [
+        np.mean([metric(name)(b + 1 + place, n_items=n) for place in range(t + 1)])
+        for b, t, n in rows
+    ]
+    got = intervals.evaluate(metric(name), "mean")
+    np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-14)
+
+
+@given(st.lists(interval, min_size=1, max_size=8), st.sampled_from(METRICS))
+def test_policies_are_ordered_and_meet_without_ties(rows, name):
+    b, t, n = np.array(rows).T
+    intervals = RankIntervals(b, t, n)
+    best, mean, worst = (
+        intervals.evaluate(metric(name), ties) for ties in ("optimistic", "mean", "pessimistic")
+    )
+    drawn = intervals.evaluate(metric(name), "random", np.random.default_rng(3))
+    for value in (mean, drawn):
+        assert (value <= best + 1e-12).all()
+        assert (value >= worst - 1e-12).all()
+    untied = t == 0
+    np.testing.assert_allclose(mean[untied], best[untied], rtol=1e-12, atol=1e-14)
+    assert (best[untied] == worst[untied]).all()
+
+
+def test_random_places_are_uniform():
+    draws = RankIntervals(*np.full((3, 60_000), [[4], [5], [20]])).ranks(
+        "random", np.random.default_rng(2020)
+    )
+    places, counts = np.unique(draws, return_counts=True)
+    assert places.tolist() == [5, 6, 7, 8, 9, 10]
+    chi_square = ((counts - 10_000) ** 2 / 10_000).sum()
+    assert chi_square < 20.5  # the 0.999 quantile with 5 degrees of freedom
+
+
+def test_mean_of_the_metric_is_not_the_metric_of_the_mean_rank():
+    tied = RankIntervals([0], [2], [10])
+    assert tied.evaluate(metric("rr"), "mean")[0] == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
+    assert tied.evaluate(metric("rr"), "mean")[0] > metric("rr")(2)
+
+
+def test_metrics_are_means_over_ties_and_ranks_need_a_policy():
+    tied = RankIntervals([0], [3], [5])
+    assert tied.evaluate("rr") == tied.evaluate("rr", "mean") == (1 + 1 / 2 + 1 / 3 + 1 / 4) / 4
+    with pytest.raises(TypeError, match="ties"):
+        RankIntervals([0], [0], [5]).ranks()
+
+
+TIED = RankIntervals([1], [2], [9])
+
+
+def test_a_seed_stands_for_its_generator():
+    many = RankIntervals([1] * 50, [7] * 50, [20] * 50)
+    seeded = many.ranks("random", 3)
+    assert seeded.tolist() == many.ranks("random", np.random.default_rng(3)).tolist()
+    assert seeded.tolist() == many.ranks("random", np.int64(3)).tolist()
+    assert seeded.tolist() != many.ranks("random", 4).tolist()
+    assert many.evaluate("rr", "random", 3).tolist() == (1 / seeded).tolist()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: TIED.ranks("mean"), "ties must be 'optimistic', 'pessimistic' or 'random' to"),
+        (lambda: TIED.ranks("best"), "ties must be .* got 'best'"),
+        (lambda: TIED.evaluate(metric("rr"), "best"), "ties must be .*'mean'.* got 'best'"),
+        (lambda: TIED.ranks("random"), "rng must be a seed >= 0 or a .*Generator, got None"),
+        (lambda: TIED.evaluate(metric("rr"), "random", -7), "rng must be .* got -7"),
+        (lambda: RankIntervals([1, 2], [0], [9]), "must have one length, got 2, 1 and 1"),
+        (lambda: RankIntervals([[1]], [0], [9]), "n_better must have one dimension"),
+        (lambda: RankIntervals([-1], [0], [9]), "n_better must be >= 0, got -1"),
+        (lambda: RankIntervals([0], [0.5], [9]), "n_tied must be whole numbers >= 0, got 0.5"),
+        (lambda: RankIntervals([4], [3], [7]), "n_candidates must be >= .* got 7 with n_better 4"),
+        (lambda: exact_ranks([[1.0]], [], None), "held_out must be a list of one item or more"),
+        (lambda: exact_ranks([[1.0]], [[0]], None), "held_out must be a list of one item or more"),
+        (lambda: exact_ranks([[1.0, 2]], [2], None), "held_out must be < n_items = 2, got 2"),
+        (lambda: exact_ranks([[1.0, 2]], [-1], None), "held_out must be >= 0, got -1"),
+        (lambda: exact_ranks([[1.0, 2]], [0, 1], None), "scores must have one row for each of 2"),
+        (lambda: exact_ranks([1.0, 2], [0, 1], None), "scores must have one row for each of 2"),
+        (lambda: exact_ranks([[1, 2], [np.nan, 1]], [0, 1], None), "scores must not be NaN.*row 1"),
+        (
+            lambda: exact_ranks_from_factors([[1.0], [np.nan]], [[1.0]], [0, 0], None),
+            "scores must not be NaN, got one in row 1",
+        ),
+        (lambda: exact_ranks([[1j, 2]], [0], None), "scores must be real numbers, got dtype comp"),
+        (lambda: exact_ranks([["a", "b"]], [0], None), "scores must be real numbers, got dtype <U"),
+        (
+            lambda: exact_ranks_from_factors([[1j]], [[1.0]], [0], None),
+            "user_factors must be real numbers, got dtype complex",
+        ),
+        (
+            lambda: exact_ranks([[1.0, 2]], [0], None, relative_tolerance="0.1"),
+            "relative_tolerance must be in .* got '0.1'",
+        ),
+        (lambda: exact_ranks(lambda block: [1, 2], [0], None), r"shape \(1, n_items\) for 1"),
+        (lambda: exact_ranks([[1.0, 2]], [0], [[0]]), "held_out must not be a training item.* 0$"),
+        (lambda: exact_ranks([[1.0, 2]], [0], [[2]]), "train must hold items < n_items = 2, got 2"),
+        (lambda: exact_ranks([[1.0, 2]], [0], [[1], []]), r"train must have shape \(1, 2\)"),
+        (lambda: exact_ranks([[1.0, 2]], [0], sp.csr_array((1, 3))), r"train must have shape"),
+        (lambda: exact_ranks([[1.0, 2]], [0], np.eye(2)), "train must be a sparse matrix or a"),
+        (
+            lambda: exact_ranks([[1.0, 2]], [0], None, relative_tolerance=-1),
+            r"relative_tolerance must be in \[0, 1\), got -1",
+        ),
+        (
+            lambda: exact_ranks([[1.0, 2]], [0], None, relative_tolerance=1.0),
+            r"relative_tolerance must be in \[0, 1\), got 1.0",
+        ),
+        (
+            lambda: exact_ranks_from_factors([[1.0]], [[1, 2]], [0], None),
+            r"must be matrices of one width, got shapes \(1, 1\) and \(1, 2\)",
+        ),
+        (
+            lambda: exact_ranks_from_factors([[1.0]], [[1.0]], [0, 0], None),
+            "held_out must have one item for each of 1 rows of user_factors, got 2: name their",
+        ),
+        (
+            lambda: exact_ranks_from_factors([[1.0]], [[1.0]], [0, 0], None, users=[0, 1]),
+            "users must be <= 0, got 1",
+        ),
+        (
+            lambda: exact_ranks_from_factors([[1.0]], [[1.0]], [0, 0], None, users=[0]),
+            r"users must have one row for each of 2 held-out items, got shape \(1,\)",
+        ),
+        (
+            lambda: exact_ranks_from_factors([[1.0]], [[1.0]], [1], None),
+            "held_out must be < n_items = 1, got 1",
+        ),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(call, message):
+    with pytest.raises(ValueError, match=message) as refusal:
+        call()
+    assert "\n" not in str(refusal.value)

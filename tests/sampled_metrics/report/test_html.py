@@ -1,0 +1,336 @@
+"""The report: complete, self-contained, and safe whatever the recommenders are called."""
+
+from __future__ import annotations
+
+import base64
+import re
+import sys
+from html.parser import HTMLParser
+from itertools import combinations
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sampled_metrics import Protocol, auditing, metric, planning
+from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.report.html import (
+    DEFINITIONS,
+    comparison_figure,
+    of_comparison,
+    of_estimates,
+    of_plan,
+)
+from sampled_metrics.results import Audit, Comparison, Estimates, Result, printable, text
+
+NASTY = '<script>alert("x")</script> $\\frac{1}{0}$ & \x1b\x00 "quoted"'
+COLUMNS = [
+    "recommender", "metric", "reported", "estimate", "standard_error", "possible_low",
+    "possible_high", "assumption", "warrant", "quote", "users",
+]  # fmt: skip
+LONG = [
+    "recommender", "metric", "estimator", "value", "standard_error", "low", "high", "users",
+]  # fmt: skip
+
+
+def estimates(*names: str) -> Estimates:
+    """Estimates of two metrics for recommenders of these names."""
+    rows = []
+    for of in ("recall@10", "auc"):
+        for i, name in enumerate(names):
+            ends = (np.nan, np.nan, "", "", "")
+            if of == "auc":
+                ends = (0.05, 0.35, "none", "proved", "0.050 to 0.350")
+            rows.append((name, of, 0.25 + i / 50, 0.1, 0.01, *ends, 1_000))
+    return Estimates(pd.DataFrame(rows, columns=COLUMNS), {"assumed": "that it is so"})
+
+
+def every_estimator(*names: str) -> Estimates:
+    """Two estimators of AUC for recommenders of these names, the second without an interval."""
+    rows = []
+    for name in names:
+        rows.append((name, "auc", "naive", 0.25, 0.01, 0.23, 0.27, 1_000))
+        rows.append((name, "auc", "maximum likelihood", 0.1, np.nan, np.nan, np.nan, 1_000))
+    return Estimates(pd.DataFrame(rows, columns=LONG), {})
+
+
+def pair_of(first: str, second: str) -> pd.DataFrame:
+    row = {
+        "first": first, "second": second, "reported": 0.02, "estimate": -0.01,
+        "standard_error": 0.004, "possible_low": -0.02, "possible_high": -0.002,
+        "verdict": f"{second} beats {first}", "assumption": "decreasing at the top",
+        "warrant": "proved", "steepness": np.inf,
+        "likely": "", "shown": 0.009, "users_needed": pd.NA, "negatives_needed": "",
+    }  # fmt: skip
+    return pd.DataFrame([row])
+
+
+def comparison(first: str, second: str, of: str = "recall@10", *notes: str) -> Comparison:
+    return Comparison(pair_of(first, second), {"metric": of}, notes)
+
+
+class Read(HTMLParser):
+    """The tags of a page, in order, and the text in each kind of element."""
+
+    VOID = ("meta", "link", "img", "br")
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.texts: dict[str, list[str]] = {}
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and data.strip():
+            self.texts.setdefault(self.open[-1], []).append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def test_a_page_is_whole_and_asks_no_other_host() -> None:
+    page = of_estimates(estimates("A", "B"), {"recall@10": comparison("A", "B")}, {"users": 7})
+    read = Read(page)
+    assert read.open == []
+    assert read.all("html") == [{"lang": "en"}]
+    assert [len(read.texts[tag]) for tag in ("title", "h1")] == [1, 1]
+    addresses = [value for _, a in read.tags for n, value in a.items() if n in ("src", "href")]
+    assert addresses
+    assert all(str(address).startswith("data:") for address in addresses)
+    assert not re.search(r"https?://|@import|url\(", re.sub(r'src="[^"]*"', "", page))
+    assert "prefers-color-scheme: dark" in page
+    assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in read.all(
+        "meta"
+    )
+    assert "users: 7" in read.texts["li"]
+
+
+SENTENCE = (
+    "B beats A on {} (decreasing at the top; proved)."
+)  # fmt: skip
+
+
+def test_a_report_opens_with_the_verdicts() -> None:
+    said = {of: comparison("A", "B", of) for of in ("recall@10", "auc")}
+    page = of_estimates(estimates("A", "B"), said, {"users": 7})
+    read = Read(page)
+    assert read.texts["h2"] == [
+        "Verdicts on Recall@10", "Verdicts on AUC", "Recall@10", "AUC", "What was read",
+        "How to read this",
+    ]  # fmt: skip
+    sentences = [SENTENCE.format(label) for label in ("Recall@10", "AUC")]
+    assert read.texts["li"] == [*sentences, "users: 7"]
+    # Nothing but headings, and the metric's own name, is read before the first verdict.
+    body = page[page.index("<h1") :]
+    assert body.index(sentences[0]) < min(body.index(tag) for tag in ("<table", "<img", "<p>"))
+    alone = Read(of_comparison(comparison("A", "B", "auc", "a note"), {"metric": "auc"}))
+    assert alone.texts["h2"][0] == "Verdicts on AUC"
+    assert alone.texts["li"] == [sentences[1], "metric: auc", "a note."]
+
+
+def test_each_figure_has_a_text_and_each_table_a_caption_and_heads() -> None:
+    page = of_estimates(estimates("A", "B"), {"recall@10": comparison("A", "B")}, {})
+    read = Read(page)
+    assert len(read.all("img")) == len(read.texts["figcaption"]) == 2
+    assert all(image["alt"] for image in read.all("img"))
+    assert len(read.all("table")) == len(read.texts["caption"]) == 3
+    assert all(head["scope"] == "col" for head in read.all("th"))
+    for image in read.all("img"):
+        drawn = base64.b64decode(str(image["src"]).split(",")[1])
+        assert ElementTree.fromstring(drawn).tag.endswith("svg")
+        assert not re.search(rb'(href|src)="https?://', drawn)
+
+
+def test_the_tables_hold_the_numbers_and_leave_out_what_is_missing() -> None:
+    read = Read(of_estimates(estimates("A"), {}, {}))
+    assert read.texts["td"].count("0.2500") == 2
+    assert read.texts["td"].count("0.050 to 0.350") == 2  # possible, and quoted
+    assert "nan" not in " ".join(read.texts["td"]).lower()
+    assert read.texts["p"].count("Possible: no assumption on the ranks; proved.") == 1
+    assert read.texts["p"].count("Assuming that it is so.") == 1
+    long = Read(of_estimates(every_estimator("A"), {}, {}))
+    assert long.texts["td"] == [
+        "A", "naive", "0.2500", "0.0100", "0.2300", "0.2700", "A", "maximum likelihood", "0.1000",
+    ]  # fmt: skip
+    assert not any("ssuming" in said for said in long.texts.get("p", []))
+
+
+def test_a_pair_has_its_differences_with_signs() -> None:
+    read = Read(of_estimates(estimates("A", "B"), {"recall@10": comparison("A", "B")}, {}))
+    cells = ["A and B", "+0.0200", "\u22120.0100 \u00b1 0.0040", "\u22120.020 to \u22120.002"]
+    at = read.texts["td"].index("A and B")
+    assert read.texts["td"][at : at + 4] == cells
+
+
+def test_what_the_page_uses_is_defined_and_nothing_else() -> None:
+    read = Read(of_estimates(estimates("A", "B"), {}, {}))
+    terms = ["reported", "estimate", "standard error", "possible", "assumption", "warrant", "quote"]
+    assert read.texts["dt"] == terms
+    long = Read(of_estimates(every_estimator("A"), {}, {}))
+    assert long.texts["dt"] == ["naive", "maximum likelihood", "standard error", "low, high"]
+    both = Read(of_estimates(estimates("A"), {"auc": comparison("A", "B", "auc")}, {}))
+    assert both.texts["dt"] == [*terms, "verdict"]
+    alone = Read(of_comparison(comparison("A", "B", "auc"), {"metric": "auc"}))
+    assert alone.texts["dt"] == [*terms[:-1], "verdict"]
+
+
+def test_every_estimator_is_defined() -> None:
+    from sampled_metrics.evaluation import ESTIMATORS
+
+    frame = every_estimator("A").frame.iloc[:1]
+    for name in ESTIMATORS:
+        read = Read(of_estimates(Estimates(frame.assign(estimator=name), {}), {}, {}))
+        assert read.texts["dt"][0] == name.split(",")[0]
+
+
+def test_no_name_can_break_out() -> None:
+    both = estimates(NASTY, "B")
+    page = of_estimates(both, {"auc": comparison(NASTY, "B", "auc", NASTY)}, {"log": NASTY})
+    read = Read(page)
+    assert read.open == []
+    assert read.all("script") == []
+    assert not re.search(r"[\x00-\x08\x0b-\x1f]", page)
+    shown = [cell for cell in read.texts["td"] if "alert" in cell]
+    verdict = f"B beats {printable(NASTY)} (decreasing at the top; proved)"
+    assert set(shown) == {printable(NASTY), f"{printable(NASTY)} and B", verdict}
+    assert any(f"B beats {printable(NASTY)} on AUC" in said for said in read.texts["li"])
+
+
+def test_long_names_stay_apart_in_a_figure() -> None:
+    long = "a" * 40
+    found = estimates(long, long + "b", "\u0007", "\u0008", " ")
+    assert len(Read(of_estimates(found, {}, {})).all("img")) == 2
+
+
+def test_pairs_whose_names_are_shortened_alike_stay_apart() -> None:
+    long = ["a" * 40, "a" * 40 + "b", "B"]
+    pairs = [pair_of(first, second) for first, second in combinations(long, 2)]
+    ax = comparison_figure(pd.concat(pairs), "auc").axes[0]
+    labels = [tick.get_text() for tick in ax.get_yticklabels()]
+    assert len(set(labels)) == 3
+    assert ax.lines[0].get_xydata().tolist() == [[-0.01, place] for place in range(3)]
+    (ranges,) = ax.collections
+    drawn = [part.tolist() for part in ranges.get_segments()]
+    assert drawn == [[[-0.02, place], [-0.002, place]] for place in range(3)]
+
+
+def test_a_figure_says_what_its_marks_are_and_its_table_does_not_repeat_it() -> None:
+    read = Read(of_comparison(comparison("A", NASTY, "auc", "a note"), {"metric": "auc"}))
+    assert read.open == []
+    ((said,), (table,)) = (read.texts[kind] for kind in ("figcaption", "caption"))
+    assert "Markers: the corrected" in said
+    assert table == "AUC: differences, first recommender less second."
+    assert read.all("script") == []
+
+
+def test_a_notebook_shows_a_table_without_matplotlib(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    found = comparison("A", NASTY, "auc", "a note")
+    read = Read(found._repr_html_())
+    assert read.texts["caption"] == ["metric auc"]
+    assert read.texts["li"] == ["a note."]
+    assert read.texts["th"] == ["pair", "reported", "estimate", "possible", "verdict"]
+    assert Read(Audit(found.frame).to_html()).texts["h1"] == ["Audit"]
+    with pytest.raises(ImportError, match="a report needs matplotlib"):
+        found.to_html()
+
+
+def test_the_same_evaluation_makes_the_same_page() -> None:
+    pages = {of_estimates(estimates("A"), {}, {"log": "a.csv"}) for _ in range(2)}
+    assert len(pages) == 1
+
+
+def test_a_plan_draws_what_each_estimator_needs_and_what_it_costs() -> None:
+    better, worse = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
+    names = ["naive", "bias-variance"]
+    found = planning.plan(better, worse, "ndcg@10", Protocol(1_000, 100), 50, estimators=names)
+    (ax,) = found.plot().axes
+    (naive, corrected, exact) = found.frame.to_dict("records")
+    assert [text.get_text() for text in ax.texts] == [
+        f"{naive['negatives_needed']} negatives", "not reached with more users",
+        f"{corrected['negatives_needed']} negatives", f"{corrected['users_needed']} users",
+        "users as planned", f"{exact['users_needed']} users",
+    ]  # fmt: skip
+    assert [label.get_text() for label in ax.get_yticklabels()] == [
+        "naive\nright in 48%", "bias-variance\nright in over 99%", "all items\nright in over 99%",
+    ]  # fmt: skip
+    line, *points = ax.lines
+    assert line.get_xdata() == [50_000, 50_000]
+    assert [point.get_xdata()[0] for point in points] == [
+        naive["scores_by_negatives"], corrected["scores_by_negatives"],
+        corrected["scores_by_users"], 50_000, exact["scores_by_users"],
+    ]  # fmt: skip
+
+
+def test_what_holds_arrays_prints_in_one_line() -> None:
+    ranks = RankIntervals([0, 3, 1], [0, 2, 0], [9, 9, 8])
+    assert repr(ranks) == "RankIntervals(instances=3, tied=1, n_candidates=<8 to 9>)"
+
+
+def test_an_audit_draws_its_evidence_and_where_the_alarm_begins() -> None:
+    skewed = (500 * np.random.default_rng(1).random((300, 50)) ** 2).astype(int)
+    found = auditing.audit(skewed, 500, replacement=True)
+    (ax,) = found.plot().axes
+    assert ax.get_title() == "alarm: duplicates, items, order"
+    assert [label.get_text() for label in ax.get_yticklabels()] == found.frame["check"].tolist()
+    drawn = [line.get_xdata()[0] for line in ax.lines]
+    assert drawn == np.maximum(found.frame["p_value"], 1e-12).tolist()
+    (grey,) = ax.patches
+    level = 0.05 / len(found.frame)
+    assert grey.get_x() + min(grey.get_width(), 0) < level
+    assert max(grey.get_x(), grey.get_x() + grey.get_width()) == pytest.approx(level)
+
+
+def test_a_plan_has_its_curves() -> None:
+    ranks = {"A": {2: 0.3, 90: 0.7}, NASTY: {9: 0.6, 90: 0.4}, "C": {1: 0.1, 99: 0.9}}
+    few = {"estimators": ["naive", "rank estimate"]}
+    given, samples = (ranks, metric("ap")), [Protocol(100, m) for m in (1, 10, 50)]
+    plans = planning.for_all(*given, samples[1], 20, max_negatives=50, **few)
+    curves = pd.concat(
+        [
+            planning.for_pairs(planning.curve, *given, samples, 20, **few),
+            planning.for_pairs(planning.curve, *given, samples[1], [2, 20, 200], **few),
+        ]
+    ).drop_duplicates()
+    read = Read(of_plan(plans, curves, {"users": 20}))
+    assert read.open == []
+    assert len(read.all("table")) == 3
+    assert len(read.all("img")) == 6
+    assert read.texts["dt"] == ["naive", "rank estimate"]
+    assert read.texts["li"] == [*plans.sentences, "users: 20"]
+    assert read.all("script") == []
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_definitions_are_sentences(name: str) -> None:
+    assert re.fullmatch(r"[A-Z].*\.", DEFINITIONS[name])
+
+
+def test_numbers_for_the_eye() -> None:
+    values = [0, -1_234_567, 0.12345, 1e-4, -0.0, float("inf"), pd.NA, np.float64("nan"), np.True_]
+    assert [text(v) for v in values] == [
+        "0", "-1,234,567", "0.1235", "1.0e-04", "0.0000", "inf", "", "", "yes",
+    ]  # fmt: skip
+
+
+def test_a_table_for_a_paper_has_what_latex_would_misread_escaped():
+    names = {"recommender": [r"A&B_1 {50%} $x$ #2 ~^\c"], "p_value": [0.25], "separate": [True]}
+    table = Result(pd.DataFrame(names)).to_latex("Of 100\\%.", "tab:a")
+    assert table.splitlines() == [
+        r"\begin{table}", r"\caption{Of 100\%.}", r"\label{tab:a}", r"\begin{tabular}{lrl}",
+        r"\toprule", r"recommender & p value & separate \\", r"\midrule",
+        r"A\&B\_1 \{50\%\} \$x\$ \#2 \textasciitilde \textasciicircum \textbackslash c"
+        r" & 0.2500 & yes \\",
+        r"\bottomrule", r"\end{tabular}", r"\end{table}",
+    ]  # fmt: skip
