@@ -354,7 +354,7 @@ def order_by_negatives(
     depth = metric.k or protocol.n_negatives + 1
     users = next(iter(true.values())).size
     many = depth * users > _MANY and depth * protocol.n_negatives < _LONG
-    if many and metric.kind != "auc":  # whose mean is the same for all, and needs no law
+    if many and not metric.linear:  # whose mean is the same for all, and needs no law
         of_all = {name: _mean_by_negatives(metric, ranks, protocol) for name, ranks in true.items()}
         means = {name: partial(_at, of) for name, of in of_all.items()}
     else:

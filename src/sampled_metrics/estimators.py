@@ -313,7 +313,7 @@ class _Naive(Estimator):
     def expected(self, rank: ArrayLike, position: int = 1) -> FloatArray:
         if not self.protocol.uniform:
             return super().expected(rank, position)
-        if self.metric.kind == "auc":
+        if self.metric.linear:
             return self.metric.term(rank, position, self.protocol.n_relevant, self.protocol.n_items)
         whole = self.metric.k is None or self.metric.k > self.protocol.n_negatives
         if position == 1 and whole and self.metric.kind in ("ap", "rr"):

@@ -1297,7 +1297,7 @@ class _Values:
         of the items of a place is the distribution of their ranks.
         """
         numbers = self.sample.numbers[0].tolist()
-        reach = 1 if of.kind in ("hit", "rr", "accuracy") else of.k or numbers[-1]
+        reach = 1 if of.best_only else of.k or numbers[-1]
         weights = tuple(float(of.term(1, 1, many, many + 1)) for many in numbers)
         bands, first = [], 1
         while first <= min(reach, numbers[-1]):
@@ -1522,7 +1522,7 @@ class _Values:
         """
         if of not in self._unbiased:
             build, _ = self._build(of, "naive")
-            self._unbiased[of] = of.kind == "auc" or all(
+            self._unbiased[of] = of.linear or all(
                 _is_exact(build(protocol), of, protocol)
                 for one in self.sample.classes
                 if not self.sample.is_whole(one)
@@ -1769,7 +1769,7 @@ def _metrics(given: Sequence[str | Metric]) -> list[Metric]:
 
 def _assumed_of(given: Assumption | str | None, sample: _Sample, of: Metric) -> Assumption | None:
     """What is assumed of the first true ranks; nothing of other relevant items than the best."""
-    assumption, best_alone = _assumption(given), of.kind in ("hit", "rr", "accuracy")
+    assumption, best_alone = _assumption(given), of.best_only
     return assumption if best_alone or int(sample.relevant.max()) <= 1 else None
 
 

@@ -98,7 +98,7 @@ def scores(metric: Metric, above: ArrayLike, n_items: int) -> FloatArray:
     array([1004.,  145.,   20.])
     """
     higher: IntArray = np.asarray(above)
-    k = 1 if metric.kind == "accuracy" else metric.k
+    k = metric.cutoff
     total, start, size = np.full(higher.shape, float(_OWN)), 0, _FIRST
     while start < n_items:
         size = min(size, n_items - start)

@@ -98,6 +98,39 @@ class Metric:
         shown = kind.get(self.kind, self.kind.upper())
         return shown if self.k is None else f"{shown}@{self.k}"
 
+    @property
+    def linear(self) -> bool:
+        """Whether the metric is linear in the true rank, so that a sample has no bias: AUC is.
+
+        Examples
+        --------
+        >>> metric("auc").linear, metric("ap").linear
+        (True, False)
+        """
+        return self.kind == "auc"
+
+    @property
+    def best_only(self) -> bool:
+        """Whether only the best of several relevant items counts.
+
+        Examples
+        --------
+        >>> metric("hit@10").best_only, metric("recall@10").best_only
+        (True, False)
+        """
+        return self.kind in ("hit", "rr", "accuracy")
+
+    @property
+    def cutoff(self) -> int | None:
+        """The last rank that counts; None if all do.
+
+        Examples
+        --------
+        >>> metric("accuracy").cutoff, metric("ndcg@10").cutoff, metric("rr").cutoff
+        (1, 10, None)
+        """
+        return 1 if self.kind == "accuracy" else self.k
+
     def __repr__(self) -> str:
         return f"metric({self.name!r})"
 
@@ -246,7 +279,7 @@ class Metric:
         r = integers(rank, "rank", 1, None if items is None else items - (relevant - j))
         if (r < j).any():
             raise ValueError(f"rank must be >= position, got rank {r.min()} for position {j.max()}")
-        if self.kind == "auc" and items is None:
+        if self.linear and items is None:
             raise ValueError("n_items is needed by auc, got None")
         return self.term_between(r, j, relevant, items)
 
@@ -278,7 +311,7 @@ class Metric:
             value = np.broadcast_to(j == 1, np.broadcast_shapes(r.shape, j.shape)).astype(float)
         else:
             value = np.ones(np.broadcast_shapes(r.shape, j.shape))
-        k = 1 if self.kind == "accuracy" else self.k
+        k = self.cutoff
         if k is not None:
             value = np.where(r <= k, value, 0.0)
         return np.asarray(value / self._scale(relevant))

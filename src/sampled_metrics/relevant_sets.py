@@ -585,12 +585,12 @@ class RelevantSets:
                 )
             return _Target(np.atleast_2d(wanted.values), ones, 0.0).trimmed()
         j = np.arange(1, relevant + 1)[:, np.newaxis]
-        if wanted.kind == "auc":  # linear in the counts, with a factor that depends on N
+        if wanted.linear:  # linear in the counts, with a factor that depends on N
             if (drawn == 0).any():
                 raise ValueError("n_negatives must be >= 1 for auc, got 0")
             counts = np.tile(np.arange(most + 1.0), (relevant, 1))
             return _Target(counts, -ones / (drawn * float(relevant)), 1.0)
-        k = 1 if wanted.kind == "accuracy" else wanted.k
+        k = wanted.cutoff
         width = most + 1 if k is None else min(k, most + 1)
         values = wanted.term(np.arange(width) + j, j, relevant)
         return _Target(values, ones, 0.0).trimmed()

@@ -321,9 +321,9 @@ class Comparison(Result):
         pair = f"{printable(row['first'])} and {printable(row['second'])}"
         users, negatives = row["users_needed"], row["negatives_needed"]
         # Of AUC a sample has no bias: what is unknown is so for want of users.
-        first = "more users" if of.kind == "auc" and pd.isna(users) else "more negatives"
+        first = "more users" if of.linear and pd.isna(users) else "more negatives"
         ways = {"": first, "none": "", "all": "ranking all items"}
-        if of.kind == "auc" and not pd.isna(users):
+        if of.linear and not pd.isna(users):
             ways[""] = ""
         about = f"about {negatives} negatives".replace("about >", "more than ")
         more = [ways.get(negatives, about), "" if pd.isna(users) else f"about {users:,} users"]

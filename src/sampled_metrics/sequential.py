@@ -342,7 +342,7 @@ class _Scorer:
         self.scores = 0
         #: An item that so many candidates outscore adds nothing to the metric; None if no number
         #: suffices.
-        self._enough = 1 if of.kind == "accuracy" else of.k
+        self._enough = of.cutoff
 
     def values(self, batch: IntArray) -> FloatArray:
         """The exact metric of each user of a batch; shape (users,)."""

@@ -123,7 +123,7 @@ def estimated(
                 users = int(counts[name].sum())
                 ranks = np.arange(1, counts[name].size + 1)
                 reported = float(counts[name] @ of(ranks, n_items=ranks.size)) / users
-            if told and of.kind == "auc":
+            if told and of.linear:
                 value, error = _mean(log, {name: _auc(log)})
                 reach = float(stdtrit(users - 1, 0.5 + level / 2)) * error
                 ends = np.clip([value - reach, value + reach], 0.0, 1.0).tolist()
@@ -136,12 +136,12 @@ def estimated(
                 promised = stands, PROVED
                 notes += said
             rows.append((name, of.name, reported, *row, *promised, quote, users))
-        if of.kind == "auc" and log.protocol is not None and log.protocol.collapsed:
+        if of.linear and log.protocol is not None and log.protocol.collapsed:
             notes.append(
                 f"auc is reported as a share of the {log.protocol.n_negatives} draws: the log "
                 "does not say how many of each user's were distinct"
             )
-        if told and of.kind != "auc":
+        if told and not of.linear:
             notes.append(
                 f"{of.name} has no estimate: n_above estimates ranks without bias, and {of.name} "
                 "is not linear in them"
@@ -212,7 +212,7 @@ def compared(log: Log, of: Metric, level: float) -> Comparison:
             "a comparison of negatives that are not drawn alike needs a log with a column n_above, "
             f"got {log!r}"
         )
-    if of.kind != "auc":
+    if not of.linear:
         raise ValueError(f"metric must be auc for a log with n_above, got {of.name!r}")
     if len(log.recommenders) < 2:
         raise ValueError(f"recommenders must be 2 or more to be compared, got {log.recommenders}")

@@ -181,7 +181,7 @@ class Partition:
         All metrics but AUC are the same for all catalogue sizes: the largest stands for them.
         """
         columns = self.kinds[kinds, 1:].copy()
-        if self.metric.kind != "auc":
+        if not self.metric.linear:
             columns[:, 2] = columns[:, 2].max(initial=0)
         found, which = np.unique(columns, axis=0, return_inverse=True)
         for place, (relevant, j, items) in enumerate(found.tolist()):

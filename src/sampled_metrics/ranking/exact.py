@@ -209,7 +209,7 @@ class RankIntervals:
 
     def _mean(self, metric: Metric) -> FloatArray:
         first, last = self.ranks("optimistic"), self.ranks("pessimistic")
-        if metric.kind == "auc":  # linear in the rank, so its mean is that of the two ends
+        if metric.linear:  # linear in the rank, so its mean is that of the two ends
             ends = [metric(end, n_items=self.n_candidates) for end in (first, last)]
             return np.asarray((ends[0] + ends[1]) / 2)
         # Every other metric depends on the rank alone: one prefix sum serves all instances.
