@@ -221,13 +221,26 @@ class Adaptive:
         >>> Adaptive(n_items=5, first=1, most=2).pmf(3)  # (2, 0), (2, 1) and (1, 1)
         array([0.25, 0.25, 0.5 ])
         """
-        return self._rows(self._above(rank))
+        return self.rows(self._above(rank))
 
     def _above(self, rank: ArrayLike) -> IntArray:
         return integers(rank, "rank", 1, self.n_items) - 1
 
-    def _rows(self, above: np.ndarray) -> FloatArray:
-        """The probabilities for numbers of items above, which may lie between whole numbers."""
+    @property
+    def n_outcomes(self) -> int:
+        """Columns of P: how many `outcomes` there are."""
+        return self.most + 1
+
+    def rows(self, above: np.ndarray) -> FloatArray:
+        """Rows of P for numbers of irrelevant items above, which need not be whole.
+
+        Shape (..., n_outcomes). Unlike :meth:`pmf` this checks nothing.
+
+        Examples
+        --------
+        >>> Adaptive(n_items=5, first=1, most=2).rows(np.array([2.0]))
+        array([[0.25, 0.25, 0.5 ]])
+        """
         parts = []
         for before, now in reversed(self._rounds):
             found = law(now, above, self.pool, self.replacement, now - before + 1)
@@ -514,7 +527,7 @@ def _blocks(design: Adaptive | Stratified, above: np.ndarray) -> Iterator[tuple[
     for start in range(0, above.size, step):
         part = slice(start, start + step)
         if isinstance(design, Adaptive):
-            yield part, design._rows(above[part])
+            yield part, design.rows(above[part])
         else:
             of = design.rest
             yield part, law(of.n_negatives, above[part], int(of.pool), of.replacement)
@@ -580,7 +593,7 @@ def maximum_entropy(
     seen, every = counts[on] / users, _Seen(design, on)
     # As in the fit of a fixed sample: nearly all the way with sums over few ranks.
     nodes, weights = all_ranks(design.n_items, 3 * design.most)
-    few = priors._Quadrature(design._rows(nodes - 1.0)[:, on], np.log(weights))
+    few = priors._Quadrature(design.rows(nodes - 1.0)[:, on], np.log(weights))
     path = np.geomspace(max(users, strength), strength, int(np.log10(max(users / strength, 1))) + 2)
     at = np.ones(on.size)
     for step in path:
@@ -624,7 +637,7 @@ class _Outcomes(Law):
         step = max(self.m + 2, _BLOCK // (self.m + 2))
         for start in range(0, self.nodes.size, step):
             part = slice(start, start + step)
-            yield part, self.design._rows(self.nodes[part] - 1.0)
+            yield part, self.design.rows(self.nodes[part] - 1.0)
 
 
 @one_thread

@@ -281,6 +281,30 @@ class Protocol:
             return law(self.n_negatives, self.above(rank, position), self.pool, self.replacement)
         return np.asarray(np.exp(self.logpmf(rank, position, counts)))
 
+    @property
+    def n_outcomes(self) -> int:
+        """Columns of P: how many values the sampled rank can have.
+
+        Examples
+        --------
+        >>> Protocol(n_items=10_000, n_negatives=99).n_outcomes
+        100
+        """
+        return self.n_negatives + 1
+
+    def rows(self, above: np.ndarray) -> FloatArray:
+        """Rows of P for numbers of irrelevant items above; shape (..., n_outcomes).
+
+        The numbers need not be whole: the probabilities are polynomials in them. Unlike
+        :meth:`pmf` this checks nothing, and the negatives must be drawn alike.
+
+        Examples
+        --------
+        >>> Protocol(n_items=5, n_negatives=2).rows(np.array([2.0]))
+        array([[0.25, 0.5 , 0.25]])
+        """
+        return law(self.n_negatives, above, int(self.pool), self.replacement)
+
     def _pmf(self, rank: ArrayLike, position: int) -> FloatArray:
         """The distribution where items are not drawn alike, or duplicates collapse."""
         above, m = self.above(rank, position), self.n_negatives
