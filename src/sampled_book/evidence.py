@@ -58,7 +58,7 @@ STEADY, STEADY_GAMMA = "bias-variance, gamma 0.1", 0.1
 STEEP, UNDECIDED = "at most k times per doubling", "unknown"
 ASSUMPTIONS = {
     _promises.NONE: "no assumption",
-    _promises.DECREASING: _promises.DECREASING,
+    Assumption().name: Assumption().name,
     STEEP: STEEP,
     UNDECIDED: UNDECIDED,
 }

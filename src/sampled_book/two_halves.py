@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from sampled_metrics import _promises
+from sampled_metrics import Assumption, _promises
 from sampled_metrics.published_tables import STEEPNESS
 
 from . import figures
@@ -20,8 +20,8 @@ Frame = Any
 #: How the columns end that have the bounds under each assumption.
 ENDINGS = {
     _promises.NONE: "",
-    _promises.DECREASING: "_decreasing",
-    _promises.AT_MOST.format(STEEPNESS): "_steep",
+    Assumption().name: "_decreasing",
+    Assumption(steepness=STEEPNESS).name: "_steep",
 }
 
 

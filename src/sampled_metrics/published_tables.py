@@ -30,7 +30,7 @@ from scipy.optimize import linprog
 from ._promises import PROVED
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, integer
-from .bounds.assumption import Assumption, assumption_name
+from .bounds.assumption import Assumption, assumption_name, doublings
 from .metrics import CUTOFF, Metric
 from .metrics import metric as parsed
 from .numerics.all_ranks import AllRanks, all_ranks, local_maxima
@@ -585,17 +585,13 @@ class _Setting:
     def programme(self, assumption: Assumption | None) -> tuple[_Programme, int]:
         """The programmes under an assumption, and how many ranks it is about."""
         n, m = self.n_items, self.protocol.n_negatives
-        head = 0 if assumption is None else min(int(assumption.head * n / m), n)
+        head = 0 if assumption is None else assumption.top(n, m)
         rows = _contrasts(self.metrics) @ _means(self.expected, head)
         falls = np.zeros((0, n))
-        doublings = int(np.log2(head + 1)) if head else 0
-        if assumption is not None and np.isfinite(assumption.steepness) and doublings > 1:
-            # The share of the first 1, 2, ... ranks in each doubling, as in `identification`.
-            ends = np.arange(1.0, head + 1)
-            starts = 2.0 ** np.arange(doublings + 1) - 1.0
-            within = np.clip(ends - starts[:, np.newaxis], 0.0, None)
-            shares = np.pad(-np.diff(within, axis=0) / ends, ((0, 0), (0, n - head)))
-            falls = shares[1:] - 2.0 / assumption.steepness * shares[:-1]
+        if assumption is not None:
+            upto = np.arange(1.0, head + 1)[:, np.newaxis]
+            falls = assumption.constraints(np.minimum(doublings(head), upto) / upto)
+            falls = np.pad(falls, ((0, 0), (0, n - head)))
         cuts = [of.k for of in self.metrics if of.k]
         near = [k + d for k in cuts for d in (-1, 0)]
         steps = [*np.geomspace(1, n, _GRID), *np.linspace(1, n, _GRID), head or 1, head + 1]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import _promises
-from .._validate import as_written
+from .._promises import NONE
+from .._validate import FloatArray, IntArray, as_written
 
 
 @dataclass(frozen=True)
@@ -76,19 +76,74 @@ class Assumption:
             "above it on average"
         )
 
+    @property
+    def name(self) -> str:
+        """What frames and verdicts call it.
 
-def assumption_name(assumption: Assumption | None) -> str:
-    """The name of an assumption, as frames and verdicts give it.
+        Examples
+        --------
+        >>> Assumption().name, Assumption(steepness=4.0).name
+        ('decreasing at the top', 'at most 4 times per doubling')
+        """
+        names = ["mixture of geometrics"] if self.geometric else []
+        if np.isfinite(self.steepness):
+            names.append(f"at most {self.steepness:g} times per doubling")
+        return ", ".join(names) or "decreasing at the top"
+
+    def top(self, n_items: int, n_negatives: int) -> int:
+        """How many ranks of a catalogue it is about.
+
+        Examples
+        --------
+        >>> Assumption().top(1_000, 20), Assumption().top(1_000, 5)
+        (500, 1000)
+        """
+        return int(min(self.head * n_items / n_negatives, n_items))
+
+    def constraints(self, within: FloatArray) -> FloatArray:
+        """Users of each doubling but the first, less the fewest that the steepness allows.
+
+        Parameters
+        ----------
+        within : ndarray of float, shape (k, doublings)
+            Shares of the users of k populations that are before each of :func:`doublings`.
+
+        Returns
+        -------
+        ndarray of float, shape (constraints, k)
+            Their product with a mixture of the populations is not negative if that is allowed.
+            No constraints with one doubling, or if the fall may be of any steepness.
+
+        Examples
+        --------
+        Of ranks 1 to 3 alike, and of rank 1 alone:
+
+        >>> Assumption(steepness=4.0).constraints(np.array([[0.0, 1 / 3, 1.0], [0.0, 1.0, 1.0]]))
+        array([[ 0.5, -0.5]])
+        """
+        if not np.isfinite(self.steepness) or within.shape[1] < 3:
+            return np.zeros((0, len(within)))
+        users = np.diff(within, axis=1)
+        return np.asarray((users[:, 1:] - 2.0 / self.steepness * users[:, :-1]).T)
+
+
+def doublings(top: int) -> IntArray:
+    """Ranks before each whole doubling {1}, {2, 3}, ... of the first `top`, and in all of these.
 
     Examples
     --------
-    >>> assumptions = None, Assumption(), Assumption(steepness=4.0)
-    >>> [assumption_name(one) for one in assumptions]
-    ['none', 'decreasing at the top', 'at most 4 times per doubling']
+    >>> doublings(10)
+    array([0, 1, 3, 7])
     """
-    if assumption is None:
-        return _promises.NONE
-    names = [_promises.GEOMETRIC] if assumption.geometric else []
-    if np.isfinite(assumption.steepness):
-        names.append(_promises.AT_MOST.format(assumption.steepness))
-    return ", ".join(names) or _promises.DECREASING
+    return np.asarray(2 ** np.arange(int(np.log2(top + 1)) + 1) - 1)
+
+
+def assumption_name(assumption: Assumption | None) -> str:
+    """The name of an assumption; "none" if nothing is assumed.
+
+    Examples
+    --------
+    >>> assumption_name(None), assumption_name(Assumption())
+    ('none', 'decreasing at the top')
+    """
+    return NONE if assumption is None else assumption.name

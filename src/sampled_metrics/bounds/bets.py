@@ -44,7 +44,7 @@ from ..numerics.all_ranks import MOST_ITEMS
 from ..numerics.betting import crossing
 from ..numerics.distributions import law
 from ..numerics.mixtures import likeliest
-from ..protocol import thinned
+from ..protocol import Protocol, thinned
 from .generators import Generators, generators, hats, knots
 
 if TYPE_CHECKING:
@@ -89,23 +89,19 @@ class Part:
 
     Attributes
     ----------
-    m : int
-        The fewest negatives of any.
-    pool : int
-        The most irrelevant items of any.
-    replacement : bool
-    reach : float
-        The least `n_items / n_negatives` of any: how far down an assumption holds for all.
+    protocol : Protocol
+        For one relevant item, the fewest negatives of any and the most irrelevant items of any.
+    shallowest : tuple of int
+        `n_items` and `n_negatives` where their ratio is least: there an assumption is of the fewest
+        ranks.
     fewest : int
         The fewest irrelevant items of any: no assumption is about ranks that some user lacks.
     position, relevant, counted : int
         Of most of them: the place of the item, and how many items there are and count.
     """
 
-    m: int
-    pool: int
-    replacement: bool
-    reach: float
+    protocol: Protocol
+    shallowest: tuple[int, int]
     fewest: int
     position: int
     relevant: int
@@ -116,13 +112,21 @@ class Part:
         """Of most of them: the place of the item, and how many are relevant, and items in all."""
         return self.position, self.relevant, self.pool + self.relevant
 
+    @property
+    def m(self) -> int:
+        """Negatives."""
+        return self.protocol.n_negatives
+
+    @property
+    def pool(self) -> int:
+        """Irrelevant items."""
+        return int(self.protocol.pool)
+
     def generators(self, assumption: Assumption | None) -> Generators:
         if assumption is None:
-            return generators(self.pool, self.m, self.replacement)
-        top = int(min(assumption.head * self.reach, self.fewest + 1))
-        return generators(
-            self.pool, self.m, self.replacement, top, assumption.steepness, assumption.geometric
-        )
+            return generators(self.protocol)
+        top = min(assumption.top(*self.shallowest), self.fewest + 1)
+        return generators(self.protocol, assumption, top)
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,12 +261,12 @@ def partition(kinds: IntArray, weights: FloatArray, metric: Metric, replacement:
     for each in range(code.max(initial=-1) + 1):
         inside = np.flatnonzero(code == each)
         most = inside[int(np.argmax(weights[inside]))]
+        largest, m = int(pools[inside].max()) + 1, int(negatives[inside].min())
+        shallowest = inside[int(np.argmin(items[inside] / negatives[inside]))]
         parts.append(
             Part(
-                int(negatives[inside].min()),
-                int(pools[inside].max()),
-                replacement,
-                float((items[inside] / negatives[inside]).min()),
+                Protocol(largest, m, replacement=replacement),
+                (int(items[shallowest]), int(negatives[shallowest])),
                 int(pools[inside].min()),
                 int(position[most]),
                 int(relevant[most]),
@@ -336,7 +340,7 @@ class Rows:
             starts = np.cumsum(many) - many
             entries = np.repeat(self._starts[rows] - starts, many) + np.arange(many.sum())
             share = self._share[entries]
-            least = np.flatnonzero((many > 2) & one.replacement)
+            least = np.flatnonzero((many > 2) & one.protocol.replacement)
         base = int(self._x.max(initial=0)) + 1
         code = self._entries[entries] * base + self._x[entries]
         code, pair = np.unique(code, return_inverse=True)
@@ -355,7 +359,7 @@ def _given(parts: Partition, one: Part, kind: IntArray, x: IntArray) -> FloatArr
         smaller = at[(pools[at] < one.pool) & (x[at] > 0)]
         for above in np.unique(x[smaller]).tolist():
             some = smaller[x[smaller] == above]
-            kept = law(above, pools[some], one.pool, one.replacement)
+            kept = law(above, pools[some], one.pool, one.protocol.replacement)
             found[some] = kept @ each[: above + 1]
     return found
 
@@ -682,7 +686,7 @@ class _Building:
             functions, prices = self._solve(g, slope, _ROUGH)
             found += share * (self.laws[g] * np.log(functions)).sum(axis=1)
             values = functions @ self.found[g].laws.T - np.outer(self.sign * slope, self.costs[g])
-            values += prices @ self.found[g].falls
+            values += prices @ self.found[g].constraints
             here = values[:, self.used[g]].max(axis=1) + _SLACK * self.target
             self._add(g, np.concatenate([*map(_peaks, values, here)]))
         return found
@@ -690,11 +694,11 @@ class _Building:
     def _solve(
         self, g: int, slope: FloatArray, near: float = _NEAR
     ) -> tuple[FloatArray, FloatArray]:
-        """Functions of a part on its knots, and prices of its falls."""
+        """Functions of a part on its knots, and prices of its constraints."""
         one, used, laws = self.found[g], self.used[g], self.laws[g]
-        k, r = used.size, len(one.falls)
+        k, r = used.size, len(one.constraints)
         columns, rows = np.zeros((laws.shape[1], k + r)), np.zeros((1 + r, k + r))
-        columns[:, :k], rows[0, :k], rows[1:, :k] = one.laws[used].T, 1.0, one.falls[:, used]
+        columns[:, :k], rows[0, :k], rows[1:, :k] = one.laws[used].T, 1.0, one.constraints[:, used]
         rows[1:, k:] = -np.eye(r)
         cost = np.zeros((len(laws), k + r))
         cost[:, :k] = np.outer(self.sign * slope, self.costs[g][used])

@@ -11,12 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._validate import FloatArray, IntArray
 from ..numerics.distributions import law
+from ..protocol import Protocol
+from .assumption import doublings
+
+if TYPE_CHECKING:
+    from .assumption import Assumption
 
 #: Sampled ranks are known to a function at knots this far apart, in standard deviations.
 _CELL = 0.75
@@ -75,22 +80,17 @@ class Generators:
 
     Parameters
     ----------
-    pool : int
-        Irrelevant items.
-    m : int
-        Negatives.
-    replacement : bool
-    top : int
-        How many of the first ranks an assumption is about; 0 if nothing is assumed.
-    steepness : float
-        How many times fewer users, at most, there are from one doubling of the rank to the next.
-    geometric : bool
-        Whether the users at the first ranks are a mixture of geometric distributions.
+    protocol : Protocol
+        With one catalogue size and one relevant item.
+    assumption : Assumption, optional
+        Nothing is assumed if omitted.
+    top : int, optional
+        How many of the first ranks it is about, if fewer than it says.
 
     Raises
     ------
     ValueError
-        If `geometric` is asked for more than 4,096 ranks.
+        If the assumption is geometric and about more than 4,096 ranks.
 
     Attributes
     ----------
@@ -102,14 +102,15 @@ class Generators:
         The first so many generators are spread over several ranks, the others are single ranks.
     above : ndarray of int
         Irrelevant items above each single rank that is looked at.
-    falls : ndarray of float, shape (doublings, k)
-        Users in a doubling less the fewest that `steepness` allows; not negative on average.
+    constraints : ndarray of float, shape (constraints, k)
+        Of the assumption: not negative on average.
     first : ndarray of int
         Generators that a fit begins with.
 
     Examples
     --------
-    >>> found = Generators(pool=9, m=2, replacement=False, top=3)
+    >>> from .assumption import Assumption
+    >>> found = Generators(Protocol(10, 2, replacement=False), Assumption(), top=3)
     >>> found.spread, found.last
     (3, array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]))
     >>> found.largest(np.array([1.0, 0.0, 0.0]), found.last * 0.0, 1e-9)[0]  # nobody above: rank 1
@@ -117,25 +118,23 @@ class Generators:
     """
 
     def __init__(
-        self,
-        pool: int,
-        m: int,
-        replacement: bool,
-        top: int = 0,
-        steepness: float = np.inf,
-        geometric: bool = False,
+        self, protocol: Protocol, assumption: Assumption | None = None, top: int | None = None
     ) -> None:
-        self.pool, self.m, self.replacement = pool, m, replacement
+        self.protocol = protocol
+        self.pool, self.m = int(protocol.pool), protocol.n_negatives
+        self._assumption = assumption
+        if assumption is None:
+            top = 0
+        elif top is None:
+            top = assumption.top(self.pool + 1, self.m)
         self.top = top if top >= 2 else 0
-        doublings = int(np.log2(self.top + 1)) if self.top else 0
-        self._starts = 2 ** np.arange(doublings + 1) - 1
-        self._steepness = steepness if doublings > 1 else np.inf
-        above = _looked_at(pool, m)
+        above = _looked_at(self.pool, self.m)
         if self.top:  # the last rank of each doubling and of the top, and the one after
-            ends = np.append(self._starts[1:] - 1, [self.top - 1, self.top])
-            above = np.union1d(above, ends[ends <= pool])
+            ends = np.append(doublings(self.top)[1:] - 1, [self.top - 1, self.top])
+            above = np.union1d(above, ends[ends <= self.pool])
         single = self.rows(above)
         upto = int((above < self.top).sum())
+        geometric = assumption is not None and assumption.geometric
         #: Weights of the first ranks in each geometric distribution; none where they are even.
         self._mixed = self._geometric() if geometric and self.top else None
         if self._mixed is None:
@@ -146,14 +145,14 @@ class Generators:
         self.spread = last.size
         self.laws = np.concatenate([laws, single[upto:]])
         self.last = np.concatenate([last, above[upto:]])
-        self.falls = self._falls()
+        self.constraints = self._constraints()
         #: Where generators lie between neighbours that are looked at.
         self._gaps = np.flatnonzero(np.diff(self.last) > 1)
         self.first = self._begin()
         self.above, self._single = above, single
-        edges = np.concatenate([[-0.5], 0.5 * (above[1:] + above[:-1]), [pool + 0.5]])
+        edges = np.concatenate([[-0.5], 0.5 * (above[1:] + above[:-1]), [self.pool + 0.5]])
         self._widths = np.diff(edges)
-        for each in (self.laws, self.last, self.falls, self.first):
+        for each in (self.laws, self.last, self.constraints, self.first):
             each.setflags(write=False)
 
     def _geometric(self) -> FloatArray:
@@ -172,7 +171,7 @@ class Generators:
         step = max(1, _BLOCK // (self.m + 1))
         for start in range(0, above.size, step):
             part = slice(start, start + step)
-            found[part] = law(self.m, above[part], self.pool, self.replacement) @ hats(self.m)
+            found[part] = self.protocol.rows(above[part]) @ hats(self.m)
         return found
 
     def _averages(self, ends: IntArray, single: FloatArray) -> FloatArray:
@@ -193,7 +192,7 @@ class Generators:
     def _sums(self, upto: IntArray) -> FloatArray:
         """Sums over so many ranks of the probability of each sampled rank."""
         m, pool = self.m, self.pool
-        if not self.replacement:
+        if not self.protocol.replacement:
             found = law(m + 1, upto, pool + 1, False)
             return np.asarray(_tails(found) * ((pool + 1.0) / (m + 1.0)))
         found = _tails(law(m + 1, upto, pool, True)) * (pool / (m + 1.0))
@@ -220,23 +219,21 @@ class Generators:
             step = np.log(_STEEPEST * self.top / 0.01) / (_RATES - 1)
             return float(1.5 * step**2 / 8.0 * apart)
         every = not self.spread or self.last[self.spread - 1] + 1 == self.spread
-        if every or not self.replacement:
+        if every or not self.protocol.replacement:
             return 0.0
         return float(16.0 / 720.0 * (self.m / self.pool) ** 4 * np.ptp(function))
 
-    def _falls(self) -> FloatArray:
-        if not np.isfinite(self._steepness):
+    def _constraints(self) -> FloatArray:
+        if self._assumption is None:
             return np.zeros((0, self.last.size))
+        starts = doublings(self.top)
         if self._mixed is None:
-            upto = self.last[: self.spread] + 1.0
-            inside = np.clip(upto[:, np.newaxis] - self._starts, 0.0, None)
-            users = -np.diff(inside, axis=1) / upto[:, np.newaxis]
+            upto = self.last[: self.spread, np.newaxis] + 1.0
+            within = np.minimum(starts, upto) / upto
         else:
-            sums = np.pad(np.cumsum(self._mixed, axis=1), ((0, 0), (1, 0)))
-            users = np.diff(sums[:, self._starts], axis=1)
-        found = np.zeros((users.shape[1] - 1, self.last.size))
-        found[:, : self.spread] = (users[:, 1:] - 2.0 / self._steepness * users[:, :-1]).T
-        return found
+            within = np.pad(np.cumsum(self._mixed, axis=1), ((0, 0), (1, 0)))[:, starts]
+        found = self._assumption.constraints(within)
+        return np.pad(found, ((0, 0), (0, self.last.size - self.spread)))
 
     def _begin(self) -> IntArray:
         """A few generators of each kind, near enough that a mixture of them is nearly any."""
@@ -313,8 +310,8 @@ class Generators:
             Of each generator that is looked at. Between two neighbours it lies between theirs.
         near : float
             How much larger than a generator's value the bound may be, if that can be had.
-        prices : ndarray of float, shape (doublings,), optional
-            Not negative: what each unit of `falls` is worth.
+        prices : ndarray of float, shape (constraints,), optional
+            Not negative: what each unit of `constraints` is worth.
 
         Returns
         -------
@@ -322,13 +319,12 @@ class Generators:
         values : ndarray of float, shape (k,)
             Of the generators that are looked at.
         """
-        expected = self.laws @ function
-        paid = np.zeros(expected.size)
-        if prices is not None and len(self.falls):
-            paid = prices @ self.falls
+        prices = np.zeros(len(self.constraints)) if prices is None else prices
+        expected, paid = self.laws @ function, prices @ self.constraints
         values = expected - cost + paid
         best = float(values.max())
-        steep = 0.0 if prices is None else float(prices.sum()) * (1.0 + 2.0 / self._steepness)
+        steepness = np.inf if self._assumption is None else self._assumption.steepness
+        steep = float(prices.sum()) * (1.0 + 2.0 / steepness)
         rest = self._rest(function, cost, steep)
         if not self._gaps.size:
             return best + rest, values
@@ -336,7 +332,7 @@ class Generators:
         # difference: that of a polynomial, which is the expected second difference of the function
         # with two draws fewer. An average over ranks bends a third as much.
         bend = float(np.abs(np.diff(hats(self.m) @ function, 2)).max(initial=0.0))
-        less = 0.0 if self.replacement else 1.0
+        less = 0.0 if self.protocol.replacement else 1.0
         bend *= self.m * (self.m - 1.0) / (self.pool * (self.pool - less)) / 8.0
         left, right = self._gaps, self._gaps + 1
         least = np.minimum(cost[left], cost[right]) - np.maximum(paid[left], paid[right])
@@ -363,15 +359,10 @@ class Generators:
 
 @lru_cache(maxsize=8)
 def generators(
-    pool: int,
-    m: int,
-    replacement: bool,
-    top: int = 0,
-    steepness: float = np.inf,
-    geometric: bool = False,
+    protocol: Protocol, assumption: Assumption | None = None, top: int | None = None
 ) -> Generators:
     """The generators of a catalogue, made once."""
-    return Generators(pool, m, replacement, top, steepness, geometric)
+    return Generators(protocol, assumption, top)
 
 
 def _looked_at(pool: int, m: int) -> IntArray:

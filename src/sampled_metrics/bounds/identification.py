@@ -411,11 +411,7 @@ def _of_unequal(
         raise ValueError("counts must hold at least one user, got none")
     if users is not None:
         seen = seen * (min(float(users), _INFINITE) / seen.sum())
-    head = (
-        0
-        if assumption is None
-        else min(int(assumption.head * protocol.n_items / m), protocol.n_items)
-    )
+    head = 0 if assumption is None else assumption.top(protocol.n_items, m)
     starts = knots(m)[1:]
     # A band that no distribution respects may be the rare one that fails.
     for level in (confidence, 1.0 - REFUTED):

@@ -34,7 +34,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._validate import FloatArray
-from ..numerics.distributions import law
 from .bets import Partition, Rows, _Building, _observed
 from .generators import Generators, hats
 
@@ -245,7 +244,7 @@ def _sampled(found: Generators, mass: FloatArray) -> FloatArray:
     step = max(1, _BLOCK // (found.m + 1))
     for start in range(0, at.size, step):
         some = at[start : start + step]
-        laws += mass[:, some] @ law(found.m, some, found.pool, found.replacement)
+        laws += mass[:, some] @ found.protocol.rows(some)
     return laws
 
 

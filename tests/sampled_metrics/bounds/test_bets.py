@@ -76,7 +76,7 @@ def test_a_certificate_holds_whatever_function_was_fitted(kind, n, m, replacemen
     assumption, rng = SHAPES[kind], np.random.default_rng(n)
 
     def anything(self, g, slope):
-        doublings = len(self.found[g].falls)
+        doublings = len(self.found[g].constraints)
         functions = rng.exponential(size=(slope.size, knots(m).size)) + 1e-3
         return functions, rng.exponential(0.3, size=(slope.size, doublings))
 
@@ -128,7 +128,7 @@ def test_a_smaller_catalogue_is_judged_as_a_part_of_the_largest(name, replacemen
     m, fewer, sizes = 7, 5, [40, 42, 43]
     kinds = np.array([[m if n == 42 else fewer, 1, 1, n] for n in sizes])
     joined = bets.Partition(  # 7 negatives are not within a tenth of 5
-        [bets.Part(fewer, 42, replacement, 40 / m, 39, 1, 1, 1)], np.zeros(3, dtype=int), kinds,
+        [bets.Part(Protocol(43, fewer, replacement=replacement), (40, m), 39, 1, 1, 1)], np.zeros(3, dtype=int), kinds,
         np.full(3, 1 / 3), np.ones(3, dtype=int), metric(name),
     )  # fmt: skip
     largest = populations.law(fewer, 43, replacement)
@@ -271,7 +271,7 @@ def test_users_with_catalogues_of_their_own_are_expected_to_win_nothing(replacem
     made = bets.build(parts, None, np.log(4.0), 3.0)
     assert len(parts.parts) == 3
     joined = bets.Partition(
-        [bets.Part(m, 29, replacement, 3.5, 6, 1, 1, 1)],
+        [bets.Part(Protocol(30, m, replacement=replacement), (7, m), 6, 1, 1, 1)],
         np.zeros(3, dtype=int),
         kinds,
         parts.share,
@@ -556,7 +556,8 @@ def test_parts_hold_what_is_alike():
         assert part.m == of[:, 0].min()
         assert part.pool == (of[:, 3] - of[:, 1]).max()
         assert part.fewest == (of[:, 3] - of[:, 1]).min()
-        assert part.reach == (of[:, 3] / of[:, 0]).min()
+        items, negatives = part.shallowest
+        assert items / negatives == (of[:, 3] / of[:, 0]).min()
     # Each user has the same share, and each item that counts an equal part of the user's sum.
     np.testing.assert_allclose(found.share, np.full(8, 1.0 / 7.0))
     np.testing.assert_allclose(found.weight, [1, 1, 1, 1, 0.5, 0.5, 1, 1])

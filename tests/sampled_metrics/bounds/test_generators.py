@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampled_metrics import metric
+from sampled_metrics import Assumption, Protocol, metric
 from sampled_metrics.bounds import generators as module
 from sampled_metrics.bounds.generators import Generators, hats, knots
 
@@ -20,6 +20,12 @@ def few_looked_at(monkeypatch):
     monkeypatch.setattr(module, "_EVERY", 40)
     monkeypatch.setattr(module, "_ANGLES", 4)
     monkeypatch.setattr(module, "_RATIOS", 6)
+
+
+def generators_of(pool, m, replacement, top=0, steepness=np.inf, geometric=False):
+    """Those of an assumption on the first `top` ranks; of nothing assumed, if there are none."""
+    assumption = Assumption(steepness=steepness, geometric=geometric) if top else None
+    return Generators(Protocol(pool + 1, m, replacement=replacement), assumption, top)
 
 
 def on_knots(laws, m):
@@ -49,7 +55,7 @@ def test_knots_and_their_lines(m):
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize(("pool", "m", "top"), [(9, 2, 0), (9, 2, 4), (30, 30, 12), (400, 60, 65)])
 def test_distributions_of_small_catalogues(pool, m, top, replacement):
-    found = Generators(pool, m, replacement, top)
+    found = generators_of(pool, m, replacement, top)
     laws = on_knots(populations.law(m, pool + 1, replacement), m)
     assert found.spread == top
     assert found.last.tolist() == [*range(top), *range(top, pool + 1)]
@@ -61,7 +67,7 @@ def test_distributions_of_small_catalogues(pool, m, top, replacement):
 @pytest.mark.parametrize(("pool", "m", "top"), [(3_000, 7, 900), (2_000, 50, 505), (700, 1, 300)])
 @pytest.mark.usefixtures("few_looked_at")
 def test_averages_that_are_not_summed_one_by_one(pool, m, top, replacement):
-    found = Generators(pool, m, replacement, top)
+    found = generators_of(pool, m, replacement, top)
     assert 40 < found.spread < top
     assert found.last[found.spread - 1] == top - 1
     laws = populations.law(m, pool + 1, replacement)
@@ -85,7 +91,7 @@ def test_averages_that_are_not_summed_one_by_one(pool, m, top, replacement):
 @pytest.mark.parametrize("replacement", [True, False])
 def test_averages_in_a_large_catalogue(replacement):
     pool, m, top = 1_000_000, 20, 60_000
-    found = Generators(pool, m, replacement, top)
+    found = generators_of(pool, m, replacement, top)
     assert found.spread < 10_000
     expected = on_knots(averages(populations.law(m, pool + 1, replacement, top)), m)
     last = found.last[: found.spread]
@@ -98,7 +104,7 @@ def test_the_metric_of_a_generator_is_the_mean_over_its_ranks(name, few, request
     if few:
         request.getfixturevalue("few_looked_at")
     pool, top = 500, 130
-    found, of = Generators(pool, 8, True, top), metric(name)
+    found, of = generators_of(pool, 8, True, top), metric(name)
     values = of.vector(pool + 1)
     expected = np.where(
         np.arange(found.last.size) < found.spread,
@@ -109,9 +115,9 @@ def test_the_metric_of_a_generator_is_the_mean_over_its_ranks(name, few, request
     np.testing.assert_allclose(made, expected, rtol=0, atol=1e-13)
 
 
-def test_falls_are_what_steepness_allows():
+def test_constraints_are_what_steepness_allows():
     n, m, steepness = 200, 10, 3.0
-    found = Generators(n - 1, m, True, 70, steepness)
+    found = generators_of(n - 1, m, True, 70, steepness)
     for g in range(found.last.size):
         p = np.zeros(n)
         if g < found.spread:
@@ -120,29 +126,31 @@ def test_falls_are_what_steepness_allows():
             p[found.last[g]] = 1.0
         users = [p[2**k - 1 : 2 ** (k + 1) - 1].sum() for k in range(6)]  # 63 ranks, not 127
         expected = [b - 2.0 / steepness * a for a, b in itertools.pairwise(users)]
-        np.testing.assert_allclose(found.falls[:, g], expected, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(found.constraints[:, g], expected, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("top", [7, 8, 40])
-def test_falls_of_geometric_distributions(top):
-    found = Generators(60, 5, True, top, 2.0, geometric=True)
+def test_constraints_of_geometric_distributions(top):
+    found = generators_of(60, 5, True, top, 2.0, geometric=True)
     doublings = [slice(2**k - 1, 2 ** (k + 1) - 1) for k in range(int(np.log2(top + 1)))]
     users = np.array([found._mixed[:, each].sum(axis=1) for each in doublings])
-    assert found.falls.shape == (len(doublings) - 1, found.last.size)
-    np.testing.assert_allclose(found.falls[:, : found.spread], users[1:] - users[:-1], atol=1e-12)
-    assert not found.falls[:, found.spread :].any()
+    assert found.constraints.shape == (len(doublings) - 1, found.last.size)
+    np.testing.assert_allclose(
+        found.constraints[:, : found.spread], users[1:] - users[:-1], atol=1e-12
+    )
+    assert not found.constraints[:, found.spread :].any()
 
 
 @pytest.mark.parametrize("top", [0, 1, 2])
-def test_no_fall_is_asked_for_where_there_is_one_doubling_at_most(top):
-    found = Generators(50, 4, False, top, 2.0)
-    assert found.falls.shape == (0, found.last.size)
+def test_nothing_is_constrained_where_there_is_one_doubling_at_most(top):
+    found = generators_of(50, 4, False, top, 2.0)
+    assert found.constraints.shape == (0, found.last.size)
     assert found.spread == (2 if top == 2 else 0)
 
 
 def test_geometric_distributions_are_such_from_even_to_rank_1_alone():
     pool, m, top = 300, 9, 40
-    found = Generators(pool, m, False, top, geometric=True)
+    found = generators_of(pool, m, False, top, geometric=True)
     weights = found._mixed
     np.testing.assert_allclose(weights.sum(axis=1), 1.0, rtol=0, atol=1e-12)
     np.testing.assert_allclose(weights[0], 1.0 / top, rtol=0, atol=1e-15)
@@ -161,7 +169,7 @@ def test_geometric_distributions_are_such_from_even_to_rank_1_alone():
 
 def test_geometric_is_refused_of_too_many_ranks():
     with pytest.raises(ValueError, match="geometric must be False where an assumption is of more"):
-        Generators(100_000, 10, True, 5_000, geometric=True)
+        generators_of(100_000, 10, True, 5_000, geometric=True)
 
 
 def functions(m, rng, several=6):
@@ -197,7 +205,7 @@ SIZES = [(6, 1, 0), (30, 4, 7), (900, 9, 0), (900, 60, 150), (2_000, 20, 2_000)]
 @pytest.mark.parametrize(("n", "m", "top"), SIZES)
 def test_the_maximum_is_that_over_all_ranks(n, m, top, name, replacement):
     rng, values = np.random.default_rng(n + m), metric(name).vector(n)
-    found = Generators(n - 1, m, replacement, top)
+    found = generators_of(n - 1, m, replacement, top)
     price = found.metric(values[: max(top, 1)], values[found.last])
     for function in functions(m, rng):
         slope = rng.choice([-1.0, 1.0]) * rng.exponential()
@@ -213,7 +221,7 @@ def test_the_maximum_is_that_over_all_ranks(n, m, top, name, replacement):
 @pytest.mark.usefixtures("few_looked_at")
 def test_the_maximum_is_not_missed_between_ranks_that_are_looked_at(n, m, top, name, replacement):
     rng, values = np.random.default_rng(n + m), metric(name).vector(n)
-    found = Generators(n - 1, m, replacement, top)
+    found = generators_of(n - 1, m, replacement, top)
     assert found.last.size < n / 3
     price = found.metric(values[: max(top, 1)], values[found.last])
     beyond = 0
@@ -233,7 +241,7 @@ def test_the_maximum_is_not_missed_between_ranks_that_are_looked_at(n, m, top, n
 def test_a_peak_between_two_ranks_that_are_looked_at_counts():
     # 200 draws are 50 above at one rank in four and hardly elsewhere.
     pool, m = 300_000, 200
-    found = Generators(pool, m, True)
+    found = generators_of(pool, m, True)
     function = np.zeros(knots(m).size)
     function[np.searchsorted(knots(m), 50)] = 1.0
     x, gaps = np.arange(m + 1), found.last[:-1][np.diff(found.last) > 1]
@@ -252,7 +260,7 @@ def test_what_steepness_is_worth_is_added(replacement, few, request):
         request.getfixturevalue("few_looked_at")
     n, m, top, steepness = 1_000, 10, 400, 2.0
     rng, values = np.random.default_rng(4), metric("ap").vector(n)
-    found = Generators(n - 1, m, replacement, top, steepness)
+    found = generators_of(n - 1, m, replacement, top, steepness)
     price = found.metric(values[:top], values[found.last])
     ranks, starts = np.arange(n), 2 ** np.arange(9) - 1
     doubling = np.searchsorted(starts, ranks, side="right") - 1  # 8 of the last, which is cut
@@ -274,9 +282,9 @@ def test_what_steepness_is_worth_is_added(replacement, few, request):
 def test_a_fall_may_be_worth_most_between_two_ranks_that_are_looked_at(few_looked_at):
     # Deeper down a fall is worth more, and the expectation is less: as much less at the next rank.
     pool, m, top = 999, 10, 400
-    found = Generators(pool, m, True, top, 1e6)
+    found = generators_of(pool, m, True, top, 1e6)
     gaps = np.flatnonzero(np.diff(found.last[: found.spread]) > 1)
-    for left, fall in itertools.product(gaps, found.falls):
+    for left, fall in itertools.product(gaps, found.constraints):
         more = fall[left + 1] - fall[left]
         mean = -0.5 * m / pool * found.last
         if more <= 0:
@@ -284,7 +292,7 @@ def test_a_fall_may_be_worth_most_between_two_ranks_that_are_looked_at(few_looke
         scale = more / (mean[left] - mean[left + 1])
         cost = np.full(found.last.size, 10.0)
         cost[left : left + 2] = 0.0
-        prices = (found.falls == fall).all(axis=1).astype(float)
+        prices = (found.constraints == fall).all(axis=1).astype(float)
         bound, seen = found.largest(-scale * knots(m), cost, 1e-9, prices)
         above = np.arange(found.last[left], found.last[left + 1] + 1)
         # Within a doubling the share of users in it, or in those before, is a + b / ranks.
@@ -298,7 +306,7 @@ def test_a_fall_may_be_worth_most_between_two_ranks_that_are_looked_at(few_looke
 @pytest.mark.parametrize(("n", "m", "top"), [(300, 10, 60), (400, 4, 400)])
 def test_no_rate_between_those_that_are_looked_at_is_above_the_maximum(n, m, top, steepness):
     rng = np.random.default_rng(9)
-    found = Generators(n - 1, m, True, top, steepness, geometric=True)
+    found = generators_of(n - 1, m, True, top, steepness, geometric=True)
     single = populations.law(m, n, True)
     rates = np.concatenate([[0.0], np.geomspace(1e-4 / top, 60.0, 20_000), [700.0]])
     doublings = int(np.log2(top + 1)) if np.isfinite(steepness) else 0
@@ -334,7 +342,7 @@ def test_a_density_over_the_ranks_leads_to_its_marginal(few, request):
     if few:
         request.getfixturevalue("few_looked_at")
     n, m = 1_000, 12
-    found = Generators(n - 1, m, True, 200)
+    found = generators_of(n - 1, m, True, 200)
     ranks = np.arange(1.0, n + 1)
     p = (ranks + 5.0) ** -0.7
     made = found.marginal(lambda rank: (rank + 5.0) ** -0.7)
@@ -345,6 +353,6 @@ def test_a_density_over_the_ranks_leads_to_its_marginal(few, request):
 
 def test_a_fit_begins_where_no_knot_is_impossible():
     for m in (3, 100):
-        found = Generators(2_000, m, True, 300)
+        found = generators_of(2_000, m, True, 300)
         assert (found.laws[found.first].max(axis=0) > 0.01).all()
         assert found.first.size < 500

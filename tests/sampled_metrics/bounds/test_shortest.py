@@ -77,7 +77,7 @@ def test_the_mass_of_a_mixture_leads_to_its_sampled_ranks(
     assumption: Assumption | None, replacement: bool
 ) -> None:
     top = 0 if assumption is None else 12
-    found = Generators(59, 9, replacement, top, geometric=bool(assumption and assumption.geometric))
+    found = Generators(Protocol(60, 9, replacement=replacement), assumption, top)
     at = found.first
     weights = np.random.default_rng(1).dirichlet(np.ones(at.size), size=3)
     mass = found.mass(weights, at)
