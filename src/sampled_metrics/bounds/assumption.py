@@ -44,6 +44,8 @@ class Assumption:
     Of 2,000 users 700 have none of 20 negatives above their item, and 300 one. How many have it
     among the first ten of 1,000?
 
+    >>> from sampled_metrics import Protocol
+    >>> from sampled_metrics.bounds.identification import interval
     >>> counts = [700, 300, 180, 130, 100, 80, 70, 60, 50, 45, 40, 35, 30, 30, 25, 25, 20, 20, 20]
     >>> counts, protocol = [*counts, 20, 20], Protocol(n_items=1_000, n_negatives=20)
     >>> for assumption in (Assumption(), Assumption(geometric=True)):

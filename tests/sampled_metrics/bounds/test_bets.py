@@ -128,7 +128,8 @@ def test_a_smaller_catalogue_is_judged_as_a_part_of_the_largest(name, replacemen
     m, fewer, sizes = 7, 5, [40, 42, 43]
     kinds = np.array([[m if n == 42 else fewer, 1, 1, n] for n in sizes])
     joined = bets.Partition(  # 7 negatives are not within a tenth of 5
-        [bets.Part(Protocol(43, fewer, replacement=replacement), (40, m), 39, 1, 1, 1)], np.zeros(3, dtype=int), kinds,
+        [bets.Part(Protocol(43, fewer, replacement=replacement), (40, m), 39, 1, 1, 1)],
+        np.zeros(3, dtype=int), kinds,
         np.full(3, 1 / 3), np.ones(3, dtype=int), metric(name),
     )  # fmt: skip
     largest = populations.law(fewer, 43, replacement)
