@@ -25,7 +25,9 @@ class Assumption:
     ----------
     head : float
         The assumption is of the first ``head * n_items / n_negatives`` ranks, those with fewer
-        than `head` negatives above them on average.
+        than `head` negatives above them on average. For an adaptive design `n_negatives` are the
+        `most` that it draws: that is of the fewest ranks, so that the assumption is the weakest
+        that any of its rounds would make, and the same as for so many fixed negatives.
     steepness : float
         How many times fewer users, at most, there are at a rank of {2, 3} than at rank 1, at one
         of {4, ..., 7} than at one of {2, 3}, and so on while the ranks are among the first; at

@@ -22,11 +22,24 @@ A user may have several rows: of several relevant items, several instances, or t
 Then h is a sum over the rows, each with its own certificate. Expectations of sums need no
 independence, so the rows of a user may depend on each other in any way.
 
+An adaptive design draws up to m negatives in rounds and stops after the round in which one of them
+is above the item. Its outcome takes the place of the sampled rank. Let the same user's negatives be
+drawn on to m, and let X of them be above. They are exchangeable: given X, each order of them is as
+likely as any other, and the outcome is a function of their order. So P = P_m K, where P_m is the
+distribution of X for m fixed negatives and the matrix K (`generators.given_all`) does not depend on
+the true rank. Hence the expectation of h is that of Kh, a function of X, and the proof uses P
+nowhere else. Over the ranks it is a polynomial of degree m, with second differences of at most
+m (m - 1) / (pool (pool - 1)) times those of Kh, so that a certificate over all ranks needs to look
+at some only; its sums over ranks are those of P_m. No monotone likelihood ratio is asked for. A
+design of one round has K = I, and is a fixed sample.
+
 Users whose catalogues differ are judged in one, the largest. Imagine that irrelevant items are
 added to a user's catalogue, all of them below the relevant one: neither its rank nor the metric
 changes. A sample of the larger catalogue is the user's sample after some negatives have been
 replaced by added items, and what is left of x negatives above is binomial or hypergeometric
-whatever the true rank is. So h is replaced by its expectation given x.
+whatever the true rank is. So h is replaced by its expectation given x. An adaptive sample cannot be
+thinned like this: where an added item takes the place of the one negative above, the design would
+have gone on. So it has one catalogue size.
 """
 
 from __future__ import annotations
@@ -45,9 +58,10 @@ from ..numerics.betting import crossing
 from ..numerics.distributions import law
 from ..numerics.mixtures import likeliest
 from ..protocol import Protocol, thinned
-from .generators import Generators, generators, hats, knots
+from .generators import Generators, basis, generators
 
 if TYPE_CHECKING:
+    from ..adaptive import Adaptive
     from .assumption import Assumption
 
 #: Populations that bets are made for, (a, b, part): of the users a part at ranks r in proportion to
@@ -89,7 +103,7 @@ class Part:
 
     Attributes
     ----------
-    protocol : Protocol
+    protocol : Protocol or Adaptive
         For one relevant item, the fewest negatives of any and the most irrelevant items of any.
     shallowest : tuple of int
         `n_items` and `n_negatives` where their ratio is least: there an assumption is of the fewest
@@ -100,7 +114,7 @@ class Part:
         Of most of them: the place of the item, and how many items there are and count.
     """
 
-    protocol: Protocol
+    protocol: Protocol | Adaptive
     shallowest: tuple[int, int]
     fewest: int
     position: int
@@ -114,8 +128,8 @@ class Part:
 
     @property
     def m(self) -> int:
-        """Negatives."""
-        return self.protocol.n_negatives
+        """Negatives, at most."""
+        return self.protocol.n_outcomes - 1
 
     @property
     def pool(self) -> int:
@@ -192,7 +206,13 @@ class Partition:
             yield (relevant, j, items), kinds[which.ravel() == place]
 
 
-def partition(kinds: IntArray, weights: FloatArray, metric: Metric, replacement: bool) -> Partition:
+def partition(
+    kinds: IntArray,
+    weights: FloatArray,
+    metric: Metric,
+    replacement: bool,
+    design: Adaptive | None = None,
+) -> Partition:
     """Put rows together that can share a function of the sampled rank.
 
     Parameters
@@ -203,6 +223,9 @@ def partition(kinds: IntArray, weights: FloatArray, metric: Metric, replacement:
         Users of each kind.
     metric : Metric
     replacement : bool
+    design : Adaptive, optional
+        How negatives were drawn, if not so many for each user. Then there is one kind, with the
+        `most` negatives of the design, and rows have the places of its `outcomes`.
 
     Returns
     -------
@@ -265,7 +288,7 @@ def partition(kinds: IntArray, weights: FloatArray, metric: Metric, replacement:
         shallowest = inside[int(np.argmin(items[inside] / negatives[inside]))]
         parts.append(
             Part(
-                Protocol(largest, m, replacement=replacement),
+                design or Protocol(largest, m, replacement=replacement),
                 (int(items[shallowest]), int(negatives[shallowest])),
                 int(pools[inside].min()),
                 int(position[most]),
@@ -299,7 +322,7 @@ class Rows:
     kind : ndarray of int, shape (k,)
         Of each entry, in a partition.
     x : ndarray of int, shape (k,)
-        Sampled ranks from 0.
+        Sampled ranks from 0, or places of an adaptive design's outcomes.
     starts : ndarray of int, optional
         Where there are ties with negatives: the first entry of each row; else each row has one.
     share : ndarray of float, shape (k,), optional
@@ -351,10 +374,11 @@ def _given(parts: Partition, one: Part, kind: IntArray, x: IntArray) -> FloatArr
     """What sampled ranks of some kinds give to the knots of a part; (pairs, knots)."""
     of = parts.kinds[kind]
     negatives, pools = of[:, 0], of[:, 3] - of[:, 1]
-    found = np.empty((x.size, knots(one.m).size))
+    lines = basis(one.protocol)
+    found = np.empty((x.size, lines.shape[1]))
     for m in np.unique(negatives).tolist():
         at = np.flatnonzero(negatives == m)
-        each = hats(m) if m == one.m else thinned(m, one.m) @ hats(one.m)
+        each = lines if m == one.m else thinned(m, one.m) @ lines
         found[at] = each[x[at]]
         smaller = at[(pools[at] < one.pool) & (x[at] > 0)]
         for above in np.unique(x[smaller]).tolist():

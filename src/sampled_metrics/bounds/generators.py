@@ -10,10 +10,12 @@ largest at a generator, so an expectation is bounded over a whole class by looki
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from .._validate import FloatArray, IntArray
 from ..numerics.distributions import law
@@ -21,6 +23,7 @@ from ..protocol import Protocol
 from .assumption import doublings
 
 if TYPE_CHECKING:
+    from ..adaptive import Adaptive
     from .assumption import Assumption
 
 #: Sampled ranks are known to a function at knots this far apart, in standard deviations.
@@ -75,12 +78,56 @@ def hats(n_negatives: int) -> FloatArray:
     return found
 
 
+@lru_cache(maxsize=64)
+def basis(protocol: Protocol | Adaptive) -> FloatArray:
+    """What each outcome gives to each knot; shape (n_outcomes, knots), rows sum to 1.
+
+    An adaptive design has knots of its own among the outcomes of each round.
+
+    Examples
+    --------
+    >>> from sampled_metrics.adaptive import Adaptive
+    >>> basis(Adaptive(n_items=1_000, first=1, most=2))  # (2, 0), (2, 1) and (1, 1)
+    array([[1., 0., 0.],
+           [0., 1., 0.],
+           [0., 0., 1.]])
+    """
+    if isinstance(protocol, Protocol):
+        return hats(protocol.n_negatives)
+    drawn, above = protocol.outcomes
+    rounds = [above[drawn == each] for each in dict.fromkeys(drawn.tolist())]
+    # From 1 above, except in the last round, where none may be.
+    found = block_diag(*(hats(int(each[-1]))[each[0] :, each[0] :] for each in rounds))
+    found.setflags(write=False)
+    return np.asarray(found)
+
+
+@lru_cache(maxsize=64)
+def given_all(protocol: Protocol | Adaptive) -> FloatArray:
+    """The probability of each outcome, given how many of the most negatives are above the item.
+
+    That is the design in a catalogue of which all negatives are drawn; the identity for a fixed
+    number of negatives. (See ``sampled_metrics.bounds.bets``.)
+
+    Examples
+    --------
+    >>> from sampled_metrics.adaptive import Adaptive
+    >>> given_all(Adaptive(n_items=1_000, first=1, most=2))
+    array([[1. , 0. , 0. ],
+           [0. , 0.5, 0.5],
+           [0. , 0. , 1. ]])
+    """
+    most = protocol.n_outcomes - 1
+    every = replace(protocol, n_items=most + 1, replacement=False)
+    return every.rows(np.arange(most + 1))
+
+
 class Generators:
     """The generators of one catalogue size, and the sampled ranks that each leads to.
 
     Parameters
     ----------
-    protocol : Protocol
+    protocol : Protocol or Adaptive
         With one catalogue size and one relevant item.
     assumption : Assumption, optional
         Nothing is assumed if omitted.
@@ -118,10 +165,16 @@ class Generators:
     """
 
     def __init__(
-        self, protocol: Protocol, assumption: Assumption | None = None, top: int | None = None
+        self,
+        protocol: Protocol | Adaptive,
+        assumption: Assumption | None = None,
+        top: int | None = None,
     ) -> None:
         self.protocol = protocol
-        self.pool, self.m = int(protocol.pool), protocol.n_negatives
+        self.pool, self.m = int(protocol.pool), protocol.n_outcomes - 1
+        self._basis = basis(protocol)
+        #: The same for each number of all negatives above, where all of them are drawn.
+        self._given_all = given_all(protocol) @ self._basis
         self._assumption = assumption
         if assumption is None:
             top = 0
@@ -167,11 +220,11 @@ class Generators:
 
     def rows(self, above: IntArray) -> FloatArray:
         """The distribution of the sampled rank on the knots at single ranks."""
-        found = np.empty((above.size, knots(self.m).size))
+        found = np.empty((above.size, self._basis.shape[1]))
         step = max(1, _BLOCK // (self.m + 1))
         for start in range(0, above.size, step):
             part = slice(start, start + step)
-            found[part] = self.protocol.rows(above[part]) @ hats(self.m)
+            found[part] = self.protocol.rows(above[part]) @ self._basis
         return found
 
     def _averages(self, ends: IntArray, single: FloatArray) -> FloatArray:
@@ -186,11 +239,11 @@ class Generators:
         every = int(np.argmax(np.append(np.diff(ends) > 1, True))) + 1
         sums = np.cumsum(single[:every], axis=0)
         if every < ends.size:
-            sums = np.concatenate([sums, self._sums(ends[every:] + 1) @ hats(self.m)])
+            sums = np.concatenate([sums, self._sums(ends[every:] + 1) @ self._given_all])
         return np.asarray(sums / (ends + 1.0)[:, np.newaxis])
 
     def _sums(self, upto: IntArray) -> FloatArray:
-        """Sums over so many ranks of the probability of each sampled rank."""
+        """Sums over so many ranks of the probability of each number of all negatives above."""
         m, pool = self.m, self.pool
         if not self.protocol.replacement:
             found = law(m + 1, upto, pool + 1, False)
@@ -331,7 +384,7 @@ class Generators:
         # An expectation between two ranks is above the line that joins them by at most its second
         # difference: that of a polynomial, which is the expected second difference of the function
         # with two draws fewer. An average over ranks bends a third as much.
-        bend = float(np.abs(np.diff(hats(self.m) @ function, 2)).max(initial=0.0))
+        bend = float(np.abs(np.diff(self._given_all @ function, 2)).max(initial=0.0))
         less = 0.0 if self.protocol.replacement else 1.0
         bend *= self.m * (self.m - 1.0) / (self.pool * (self.pool - less)) / 8.0
         left, right = self._gaps, self._gaps + 1
@@ -359,7 +412,7 @@ class Generators:
 
 @lru_cache(maxsize=8)
 def generators(
-    protocol: Protocol, assumption: Assumption | None = None, top: int | None = None
+    protocol: Protocol | Adaptive, assumption: Assumption | None = None, top: int | None = None
 ) -> Generators:
     """The generators of a catalogue, made once."""
     return Generators(protocol, assumption, top)

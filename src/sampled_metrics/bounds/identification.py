@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from .. import _promises
 from .._threads import one_thread
 from .._validate import FloatArray, as_written
+from ..adaptive import Adaptive
 from ..metrics import Metric
 from ..metrics import metric as parsed
 from ..protocol import Protocol, drawn_alike
@@ -93,7 +94,7 @@ def need(confidence: float, many: int = 1) -> float:
 @one_thread
 def interval(
     counts: ArrayLike | Sequence[ArrayLike],
-    protocol: Protocol | Sequence[Protocol],
+    protocol: Protocol | Adaptive | Sequence[Protocol],
     metric: Metric | str,
     confidence: float = 0.95,
     users: float | None = None,
@@ -123,7 +124,8 @@ def interval(
         row for each position. They may be fractions, as of ties spread over the places they
         cover: for negatives without replacement that makes the interval wider than ties that are
         kept together (a log), and not invalid. A sequence has one array for each class of users.
-    protocol : Protocol or sequence of Protocol
+        Of an adaptive design, users with each of its `outcomes`, in their order.
+    protocol : Protocol, Adaptive or sequence of Protocol
         With one catalogue size; as many as there are classes. One whose negatives are not drawn
         alike (:mod:`~sampled_metrics.bounds.weighted`) stands alone, for one relevant item: the
         interval then is of all sets of items that may be above, by exact binomial intervals.
@@ -203,7 +205,7 @@ def interval(
 @one_thread
 def shortest(
     counts: ArrayLike | Sequence[ArrayLike],
-    protocol: Protocol | Sequence[Protocol],
+    protocol: Protocol | Adaptive | Sequence[Protocol],
     metric: Metric | str,
     confidence: float = 0.95,
     users: float | None = None,
@@ -274,7 +276,7 @@ def _checked(metric: Metric | str, confidence: float, users: float | None) -> Me
 
 def _sample(
     counts: ArrayLike | Sequence[ArrayLike],
-    protocol: Protocol | Sequence[Protocol],
+    protocol: Protocol | Adaptive | Sequence[Protocol],
     metric: Metric,
     users: float | None,
 ) -> tuple[bets.Partition, bets.Rows, FloatArray, float]:
@@ -290,9 +292,11 @@ def _sample(
             kind.append(np.full(at.size, len(kinds)))
             x.append(at)
             seen.append(scale * vector[at])
-            kinds.append((of.n_negatives, of.n_relevant, j + 1, int(of.n_items)))
+            kinds.append((of.n_outcomes - 1, len(vectors), j + 1, int(of.n_items)))
             weights.append(scale * of_class)
-    parts = bets.partition(np.array(kinds), np.array(weights), metric, classes[0][1].replacement)
+    of = classes[0][1]
+    design = of if isinstance(of, Adaptive) else None
+    parts = bets.partition(np.array(kinds), np.array(weights), metric, of.replacement, design)
     rows = bets.Rows(np.concatenate(kind), np.concatenate(x))
     return parts, rows, np.concatenate(seen), scale * total
 
@@ -438,8 +442,9 @@ def _p(against: float) -> str:
 
 
 def checked_counts(
-    counts: ArrayLike | Sequence[ArrayLike], protocol: Protocol | Sequence[Protocol]
-) -> list[tuple[FloatArray, Protocol, float]]:
+    counts: ArrayLike | Sequence[ArrayLike],
+    protocol: Protocol | Adaptive | Sequence[Protocol],
+) -> list[tuple[FloatArray, Protocol | Adaptive, float]]:
     """The counts of each class of users as a row for each position, its protocol and its users.
 
     Raises
@@ -452,11 +457,17 @@ def checked_counts(
     >>> checked_counts([2, 1], Protocol(n_items=5, n_negatives=1))[0][2]
     3.0
     """
-    if isinstance(protocol, Protocol):
+    protocols: list[Protocol | Adaptive]
+    if isinstance(protocol, (Protocol, Adaptive)):
         given: list[ArrayLike] = [counts]  # type: ignore[list-item]
         protocols = [protocol]
     else:
         given, protocols = list(counts), list(protocol)  # type: ignore[arg-type]
+        if any(isinstance(each, Adaptive) for each in protocols):
+            raise ValueError(
+                "protocol must be one Adaptive, not a sequence: users of an adaptive design must "
+                "have one catalogue size"
+            )
         if len(given) != len(protocols):
             raise ValueError(
                 f"protocol must hold one for each of {len(given)} counts, got {len(protocols)}"
@@ -465,13 +476,14 @@ def checked_counts(
             raise ValueError("replacement must be the same for all classes, got both")
     classes = []
     for each, of in zip(given, protocols, strict=True):
-        drawn_alike(of)
-        if not isinstance(of.n_items, int):
-            raise ValueError(
-                f"n_items must be one number for each class, got shape {of.n_items.shape}"
-            )
-        rows = _finite(each)
-        columns, relevant = of.n_negatives + 1, of.n_relevant
+        relevant = 1
+        if isinstance(of, Protocol):
+            relevant = drawn_alike(of).n_relevant
+            if not isinstance(of.n_items, int):
+                raise ValueError(
+                    f"n_items must be one number for each class, got shape {of.n_items.shape}"
+                )
+        rows, columns = _finite(each), of.n_outcomes
         expected = (columns,) if relevant == 1 else (relevant, columns)
         if rows.shape != expected:
             raise ValueError(f"counts must have shape {expected}, got {rows.shape}")

@@ -35,7 +35,7 @@ import numpy as np
 
 from .._validate import FloatArray
 from .bets import Partition, Rows, _Building, _observed
-from .generators import Generators, hats
+from .generators import Generators, basis
 
 if TYPE_CHECKING:
     from .assumption import Assumption
@@ -112,7 +112,7 @@ def least_width(
         parts, assumption, _observed(parts, assumption, rows, counts[:, np.newaxis]), users
     )
     here, laws = start.populations(1, np.zeros(1))
-    towards = _Towards(parts, assumption, [_on_knots(each) for each in laws], users)
+    towards = _Towards(parts, assumption, _on_knots(parts, laws), users)
     width = 0.0
     for sign in (1, -1):
         there, others = towards.populations(sign, towards.price(sign) * _PRICES)
@@ -169,7 +169,7 @@ def decidable(
     """
     (part,) = parts.parts
     known = [_sampled(part.generators(None), each[np.newaxis]) for each in (better, worse)]
-    sides = [_Towards(parts, assumption, [_on_knots(each)], users) for each in known]
+    sides = [_Towards(parts, assumption, _on_knots(parts, [each]), users) for each in known]
     price = max(side.price(sign) for side, sign in zip(sides, (1, -1), strict=True))
     moved = [
         side.populations(sign, price * _UNTIL_EQUAL)
@@ -233,8 +233,8 @@ class _Towards:
         return metric, laws
 
 
-def _on_knots(laws: FloatArray) -> FloatArray:
-    return laws @ hats(laws.shape[1] - 1)
+def _on_knots(parts: Partition, laws: list[FloatArray]) -> list[FloatArray]:
+    return [each @ basis(part.protocol) for each, part in zip(laws, parts.parts, strict=True)]
 
 
 def _sampled(found: Generators, mass: FloatArray) -> FloatArray:

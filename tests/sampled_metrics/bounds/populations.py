@@ -89,3 +89,36 @@ def drawn(assumption, n, top, rng):
     part = rng.dirichlet(np.full(4, 0.5))
     parts = [some(assumption, n, top, rng) for _ in range(3)]
     return part[:3] @ parts + part[3] / n
+
+
+N = 400
+#: Shares of users at some ranks of N; the others are spread evenly.
+SPIKES = {
+    "at rank 1": {1: 0.1},
+    "all at rank 1": {1: 1.0},
+    "at rank 10": {10: 0.1},
+    "at rank 11": {11: 0.2},
+    "at rank n": {N: 1.0},
+    "two modes": {5: 0.3, 300: 0.7},
+    "a few first, all others last": {1: 0.02, N: 0.98},
+    "uniform": {},
+}
+
+
+def spiked(spikes):
+    """A population of N ranks with so many of its users at some of them."""
+    p = np.full(N, (1.0 - sum(spikes.values())) / N)
+    for rank, share in spikes.items():
+        p[rank - 1] += share
+    return p
+
+
+#: Fewer users at deeper ranks, for some of the first ranks or all.
+FALLING = {
+    "power law": 1.0 / np.arange(1, N + 1),
+    "steep": 1.0 / np.arange(1, N + 1) ** 2,
+    "rank 1": np.append(1.0, np.full(N - 1, 9.0 / (N - 1))),
+    "flat to 10": np.append(np.full(10, 3.0), np.full(N - 10, 0.2)),
+    "flat to 60": np.append(np.full(60, 1.0), np.full(N - 60, 0.01)),
+    "first ranks, then far": np.append(np.full(20, 1.0), [*np.zeros(300), *np.ones(N - 320)]),
+}

@@ -163,24 +163,7 @@ def test_what_is_assumed_narrows_it_and_steeper_falls_widen_it():
     assert found[3].high < 0.9 * found[1].high
 
 
-N = 400
-POPULATIONS = {
-    "at rank 1": {1: 0.1},
-    "all at rank 1": {1: 1.0},
-    "at rank 10": {10: 0.1},
-    "at rank 11": {11: 0.2},
-    "at rank n": {N: 1.0},
-    "two modes": {5: 0.3, 300: 0.7},
-    "a few first, all others last": {1: 0.02, N: 0.98},
-    "uniform": {},
-}
-
-
-def population(spikes):
-    p = np.full(N, (1.0 - sum(spikes.values())) / N)
-    for rank, share in spikes.items():
-        p[rank - 1] += share
-    return p
+N, POPULATIONS, FALLING = populations.N, populations.SPIKES, populations.FALLING
 
 
 def ends_of(samples, kinds, share, of, assumption):
@@ -221,19 +204,9 @@ def missed(p, users, m, name, assumption, samples=60, seed=11):
 @pytest.mark.parametrize("spikes", POPULATIONS)
 def test_intervals_by_chance_hold_the_exact_metric_of_hostile_populations(spikes, users, name, m):
     # One or none is wrong, where 3 of 60 may be; 15% wrong would show as 5 or more in 96% of cases.
-    wrong, refused = missed(population(POPULATIONS[spikes]), users, m, name, None)
+    wrong, refused = missed(populations.spiked(POPULATIONS[spikes]), users, m, name, None)
     assert wrong < 5
     assert refused <= 1
-
-
-FALLING = {
-    "power law": 1.0 / np.arange(1, N + 1),
-    "steep": 1.0 / np.arange(1, N + 1) ** 2,
-    "rank 1": np.append(1.0, np.full(N - 1, 9.0 / (N - 1))),
-    "flat to 10": np.append(np.full(10, 3.0), np.full(N - 10, 0.2)),
-    "flat to 60": np.append(np.full(60, 1.0), np.full(N - 60, 0.01)),
-    "first ranks, then far": np.append(np.full(20, 1.0), [*np.zeros(300), *np.ones(N - 320)]),
-}
 
 
 @pytest.mark.parametrize(("users", "name", "m"), [(50, "recall@10", 20), (2_000, "ndcg@10", 60)])
@@ -256,7 +229,7 @@ def test_intervals_by_chance_hold_the_exact_metric_of_the_least_favourable(kind)
     # One degree of freedom would have a tenth missed. 5% of 120 are 6; 12 or more are there once in
     # 200 times where exactly 5% are wrong.
     spikes, name, assumption = LEAST_FAVOURABLE[kind]
-    wrong, refused = missed(population(spikes), 3_000, 20, name, assumption, samples=120)
+    wrong, refused = missed(populations.spiked(spikes), 3_000, 20, name, assumption, samples=120)
     assert wrong < 12
     assert refused <= 1
 
