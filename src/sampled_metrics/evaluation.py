@@ -437,7 +437,7 @@ def compare(
     --------
     Do A's lists, whose item is at rank 1 or 90, beat B's, where it is at 20 or 500?
 
-    >>> from .io.logs import read_log
+    >>> from sampled_metrics.log.read import read_log
     >>> true = np.repeat([1, 90, 20, 500], 50)  # two ranks from A, and two from B
     >>> ranks = Protocol(1_000, 9).draw(true, np.random.default_rng(1))
     >>> names, users = ["A"] * 100 + ["B"] * 100, [*range(100)] * 2

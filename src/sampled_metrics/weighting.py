@@ -102,8 +102,8 @@ def estimated(
 
     Examples
     --------
-    >>> from .io.logs import read_log
-    >>> from .metrics import metric
+    >>> from sampled_metrics.log.read import read_log
+    >>> from sampled_metrics.metrics import metric
     >>> rows = {"user": [1, 2], "rank": [3, 1], "n_above": [30.0, 0.0]}
     >>> log = read_log(pd.DataFrame(rows), n_items=101, n_negatives=5, replacement=True)
     >>> estimated(log, [metric("auc")], 0.95).frame[["reported", "estimate", "standard_error"]]
@@ -199,8 +199,8 @@ def compared(log: Log, of: Metric, level: float) -> Comparison:
 
     Examples
     --------
-    >>> from .io.logs import read_log
-    >>> from .metrics import metric
+    >>> from sampled_metrics.log.read import read_log
+    >>> from sampled_metrics.metrics import metric
     >>> rows = {"recommender": [*"AAABBB"], "user": [1, 2, 3] * 2, "rank": [3, 1, 2, 4, 2, 4]}
     >>> frame = pd.DataFrame(rows | {"n_above": [30.0, 0.0, 9.0, 50.0, 22.0, 30.0]})
     >>> log = read_log(frame, n_items=101, n_negatives=5, replacement=True)

@@ -685,7 +685,7 @@ def as_expected(users, m, replacement=True):
     return protocol, log
 
 
-@pytest.mark.parametrize("shape", [None, Assumption()])
+@pytest.mark.parametrize("assumption", [None, Assumption()])
 def test_what_is_said_to_decide_on_average_decides_as_a_log(assumption):
     of, found, ranks = metric("recall@10"), {}, np.arange(1, 101)
     masses = {name: (ranks, mass / mass.sum()) for name, mass in FALLING.items()}

@@ -147,7 +147,7 @@ def test_a_comparison_refuses_an_assumption_that_it_does_not_use():
         ValueError, match="assumption must be an Assumption, 'decreasing' or None, got 'odd'"
     ):
         sm.compare(log, "auc", assumption="odd")
-    found = [sm.compare(log, "auc", **given).frame for given in ({}, {"shape": None})]
+    found = [sm.compare(log, "auc", **given).frame for given in ({}, {"assumption": None})]
     pd.testing.assert_frame_equal(*found)
 
 
