@@ -1,39 +1,29 @@
 """What a published table says: the exact metrics that printed averages of a sample leave possible.
 
-A table prints averages over users of metrics of the sampled rank: HR@10, NDCG@10, MRR. Each is
-linear in the distribution q of the sampled ranks, and its expectation is linear in the distribution
-p of the true ranks. So all that the printed numbers allow is a linear programme with a row for each
-of them: whether they can stand together, and between which ends an exact metric lies, under each
-assumption on p. The programmes are solved on some ranks and bounded by their dual on all.
-
-Printed digits are taken as rounded to the nearest. For the sampling of the negatives, averages of N
-independent values in [0, 1] deviate by more than `b` nats of relative entropy, times N, with a
-probability of at most ``exp(-b)`` to either side (hoeffding1963, theorem 1), whatever the true
-ranks of the users are. That holds for each average and for the differences of neighbouring ones;
-`b` is such that all of those of one data set hold at once with the confidence asked for.
+A table prints averages over users of metrics of the sampled rank: HR@10, NDCG@10, MRR. Printed
+digits are taken as rounded to the nearest. What such averages say of exact metrics, and why, is in
+``sampled_metrics.bounds.averages``; the bounds of one data set hold at once with the confidence
+asked for.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from itertools import combinations, pairwise
+from dataclasses import dataclass, fields, replace
+from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import linprog
 
 from ._promises import PROVED
 from ._threads import one_thread
-from ._validate import FloatArray, IntArray, as_written, integer
-from .bounds.assumption import Assumption, assumption_name, doublings
+from ._validate import FloatArray, as_written, integer
+from .bounds.assumption import Assumption, assumption_name
+from .bounds.averages import Averages, averages, contrasts
 from .metrics import CUTOFF, Metric
 from .metrics import metric as parsed
-from .numerics.all_ranks import AllRanks, all_ranks, local_maxima
 from .protocol import Protocol
 from .results import Published, printable
 
@@ -49,12 +39,6 @@ _NAMES = {
 }
 #: What stands where a paper prints no number.
 _EMPTY = ("", "-", "–", "—", "−", "nan", "n/a", "na", "none")
-#: Ranks that a programme begins with, ranks added at once and how often; a bound is near enough.
-_GRID, _MORE, _ROUNDS, _NEAR = 60, 8, 30, 2e-6
-#: Steps of a bisection, and of Newton's method.
-_STEPS = 60
-#: Columns of a programme whose row is infeasible by less than this, in units of its width, pass.
-_SLACK = 1e-6
 
 
 @one_thread
@@ -170,7 +154,7 @@ def published(
     assumptions = _assumptions(Assumption() if isinstance(assumption, str) else assumption)
     tables = []
     for same in _by_dataset(rows):
-        counted = sum(len(_contrasts(tuple(row.printed))) for row in same)
+        counted = sum(len(contrasts(tuple(row.printed))) for row in same)
         nats = float(np.log(2.0 * counted / (1.0 - confidence)))
         tables.append([_judged(row, bool(replacement), assumptions, wanted, nats) for row in same])
     named = any(row.dataset for row in rows)
@@ -179,7 +163,7 @@ def published(
     frame = pd.DataFrame([line for each in every for line in each.lines])
     orders = pd.DataFrame(
         [line for same in tables for line in _orders(same, assumptions)],
-        columns=["dataset", "metric", "first", "second", "verdict", "assumption", "warrant"],
+        columns=[each.name for each in fields(_Order)],
     )
     if not named:
         checks, frame, orders = (f.drop(columns="dataset") for f in (checks, frame, orders))
@@ -361,33 +345,7 @@ def _by_dataset(rows: list[_Row]) -> list[list[_Row]]:
     return list(found.values())
 
 
-# --- what the printed averages allow ------------------------------------------------------------
-
-
-@lru_cache(maxsize=256)
-def _contrasts(metrics: tuple[Metric, ...]) -> FloatArray:
-    """Averages that are bounded, in terms of the printed ones: these, and some differences.
-
-    The differences are of one metric at neighbouring cut-offs, and of HR and NDCG at the same
-    cut-off: each is an average of values in a short interval, so that its sampling error is less
-    than those of its two parts.
-    """
-    pairs = []
-    kinds = dict.fromkeys("hit" if m.kind == "recall" else m.kind for m in metrics)
-    for kind in kinds:
-        same = [m for m in metrics if kind in (m.kind, m.kind.replace("recall", "hit")) and m.k]
-        pairs += list(pairwise(sorted(same, key=lambda m: m.k or 0)))
-    pairs += [
-        (low, high)
-        for low in metrics if low.kind == "ndcg"
-        for high in metrics if high.kind in ("hit", "recall") and high.k == low.k
-    ]  # fmt: skip
-    rows = np.zeros((len(pairs), len(metrics)))
-    for i, (low, high) in enumerate(pairs):
-        rows[i, metrics.index(high)], rows[i, metrics.index(low)] = 1.0, -1.0
-    found = np.concatenate([np.eye(len(metrics)), rows])
-    found.setflags(write=False)
-    return found
+# --- judging -------------------------------------------------------------------------------------
 
 
 def _rounded(row: _Row) -> tuple[FloatArray, FloatArray]:
@@ -404,224 +362,6 @@ def _rounded(row: _Row) -> tuple[FloatArray, FloatArray]:
     return low, high
 
 
-def _expectations(
-    values: FloatArray, low: FloatArray, high: FloatArray, users: int, nats: float
-) -> tuple[FloatArray, FloatArray]:
-    """The ends of the expectations of averages that lie between `low` and `high`.
-
-    Parameters
-    ----------
-    values : ndarray of float, shape (c, m + 1)
-        What is averaged.
-    low, high : ndarray of float, shape (c,)
-    users : int
-    nats : float
-        Of relative entropy, times the number of users, that an average may deviate by.
-
-    Examples
-    --------
-    Half of 1,000 users had a hit; the standard error is 0.016:
-
-    >>> hit = np.array([[1.0, 0.0]])
-    >>> half = np.array([0.5])
-    >>> [float(end.round(3)[0]) for end in _expectations(hit, half, half, 1_000, np.log(40))]
-    [0.457, 0.543]
-    """
-    least, width = values.min(axis=1), np.ptp(values, axis=1)
-    scale = np.where(width > 0, width, 1.0)
-    ends = []
-    for at, side in ((low, 0.0), (high, 1.0)):
-        seen = np.clip((at - least) / scale, 0.0, 1.0)
-        inner, outer = seen, np.full_like(seen, side)
-        for _ in range(_STEPS):
-            middle = 0.5 * (inner + outer)
-            far = users * _relative_entropy(seen, middle) > nats
-            inner, outer = np.where(far, inner, middle), np.where(far, middle, outer)
-        ends.append(least + scale * outer)
-    return ends[0], ends[1]
-
-
-def _relative_entropy(seen: FloatArray, expected: FloatArray) -> FloatArray:
-    """Of two coins, in nats."""
-    total = np.zeros_like(seen)
-    for a, b in ((seen, expected), (1.0 - seen, 1.0 - expected)):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            total += np.where(a > 0, a * np.log(a / b), 0.0)
-    return np.asarray(total)
-
-
-@dataclass(eq=False)
-class _Programme:
-    """Linear programmes over mixtures of columns; some columns are used, all are looked at.
-
-    Attributes
-    ----------
-    rows : ndarray of float, shape (c, columns)
-        What is bounded from both sides.
-    falls : ndarray of float, shape (r, columns)
-        What must not be negative.
-    chosen : ndarray of int
-        The columns that are used.
-
-    Examples
-    --------
-    The most that the last of three values can weigh where their mean is at most 1:
-
-    >>> programme = _Programme(np.array([[0.0, 1.0, 3.0]]), np.zeros((0, 3)), np.arange(3))
-    >>> low, high = np.array([0.0]), np.array([1.0])
-    >>> found = -programme.least(np.array([0.0, 0.0, -1.0]), low, high)
-    >>> round(found, 6), programme.feasible(low, high), programme.feasible(low + 4, high + 4)
-    (0.333333, True, False)
-    """
-
-    rows: FloatArray
-    falls: FloatArray
-    chosen: IntArray
-
-    def least(self, target: FloatArray, low: FloatArray, high: FloatArray) -> float:
-        """The least of `target`, or a little less: the dual's bound on all columns.
-
-        Infinite if the dual proves that no mixture is between the ends.
-        """
-        best = -np.inf
-        for _ in range(_ROUNDS):
-            found, y, z = self._on_chosen(target[self.chosen], low, high)
-            if found.status == 2 and not self.feasible(low, high):
-                return np.inf
-            if found.status not in (0, 2):  # the solver gave up: the bound so far is proved
-                break
-            if found.status == 0:
-                reduced = target - y @ self.rows - z @ self.falls
-                least, used = float(reduced.min()), float(reduced[self.chosen].min())
-                best = max(best, _worth(y, low, high) + least)
-                if least >= used - _NEAR:
-                    break
-                self._add(reduced, used - 0.5 * _NEAR)
-        return best
-
-    def feasible(self, low: FloatArray, high: FloatArray) -> bool:
-        """Whether some mixture is between the ends; if not, the dual proves it."""
-        if (low > high).any():
-            return False
-        widths = 0.5 * (high - low) + 1e-6
-        for _ in range(_ROUNDS):
-            found, y, z = self._on_chosen(np.zeros(self.chosen.size), low, high, widths)
-            if found.status != 0 or found.fun <= _SLACK:
-                break
-            y = y / max(1.0, float(np.abs(y * widths).max()))
-            reduced = -y @ self.rows - z @ self.falls
-            if _worth(y, low, high) + float(reduced.min()) > _SLACK:
-                return False
-            self._add(reduced, float(reduced[self.chosen].min()) - 0.5 * _SLACK)
-        return True
-
-    def _add(self, reduced: FloatArray, below: float) -> None:
-        self.chosen = np.union1d(self.chosen, local_maxima(-reduced, -below, _MORE))
-
-    def _on_chosen(
-        self,
-        target: FloatArray,
-        low: FloatArray,
-        high: FloatArray,
-        widths: FloatArray | None = None,
-    ) -> tuple[Any, FloatArray, FloatArray]:
-        """What the solver found, and its prices of the rows and of the falls.
-
-        Its unknowns are the weights of the chosen columns, the values of the rows and, with
-        `widths`, how many of these each row is above its upper end, and below its lower one.
-        """
-        at, c, r = self.chosen, len(self.rows), len(self.falls)
-        slacks = np.zeros((c, 0)) if widths is None else np.diag(widths)
-        equal = np.concatenate([self.rows[:, at], -np.eye(c), slacks, -slacks], axis=1)
-        free = equal.shape[1] - at.size - c
-        total = np.concatenate([np.ones(at.size), np.zeros(c + free)])
-        found = linprog(
-            np.concatenate([target, np.zeros(c), np.ones(free)]),
-            A_ub=np.pad(-self.falls[:, at], ((0, 0), (0, c + free))) if r else None,
-            b_ub=np.zeros(r) if r else None,
-            A_eq=np.concatenate([equal, total[np.newaxis]]),
-            b_eq=np.append(np.zeros(c), 1.0),
-            bounds=[
-                *[(0.0, None)] * at.size,
-                *zip(low.tolist(), high.tolist(), strict=True),
-                *[(0.0, None)] * free,
-            ],
-            method="highs",
-            options={"presolve": False},
-        )
-        if found.status != 0:
-            return found, np.zeros(c), np.zeros(r)
-        prices = np.maximum(-found.ineqlin.marginals, 0.0) if r else np.zeros(0)
-        return found, np.asarray(found.eqlin.marginals[:c]), prices
-
-
-def _worth(y: FloatArray, low: FloatArray, high: FloatArray) -> float:
-    """What prices of rows are worth, at least, whatever is between the ends."""
-    return float(np.maximum(y, 0.0) @ low - np.maximum(-y, 0.0) @ high)
-
-
-@dataclass(frozen=True, eq=False)
-class _Setting:
-    """Everything about a protocol and the printed metrics that does not depend on the numbers.
-
-    Attributes
-    ----------
-    values : ndarray of float, shape (j, m + 1)
-        The metrics of the sampled rank.
-    expected : ndarray of float, shape (j, n)
-        Their expectations at each true rank.
-    """
-
-    protocol: Protocol
-    metrics: tuple[Metric, ...]
-    law: AllRanks = field(repr=False)
-    values: FloatArray = field(repr=False)
-    expected: FloatArray = field(repr=False)
-
-    @property
-    def n_items(self) -> int:
-        return int(self.protocol.n_items)
-
-    def programme(self, assumption: Assumption | None) -> tuple[_Programme, int]:
-        """The programmes under an assumption, and how many ranks it is about."""
-        n, m = self.n_items, self.protocol.n_negatives
-        head = 0 if assumption is None else assumption.top(n, m)
-        rows = _contrasts(self.metrics) @ _means(self.expected, head)
-        falls = np.zeros((0, n))
-        if assumption is not None:
-            upto = np.arange(1.0, head + 1)[:, np.newaxis]
-            falls = assumption.constraints(np.minimum(doublings(head), upto) / upto)
-            falls = np.pad(falls, ((0, 0), (0, n - head)))
-        cuts = [of.k for of in self.metrics if of.k]
-        near = [k + d for k in cuts for d in (-1, 0)]
-        steps = [*np.geomspace(1, n, _GRID), *np.linspace(1, n, _GRID), head or 1, head + 1]
-        chosen = np.unique(np.clip(np.round([*np.array(steps) - 1, *near, *range(20)]), 0, n - 1))
-        return _Programme(rows, falls, chosen.astype(np.int64)), head
-
-
-def _means(values: FloatArray, head: int) -> FloatArray:
-    """The columns of values at ranks: their means over the first 1, 2, ..., `head`; then these."""
-    found = values.copy()
-    found[:, :head] = np.cumsum(values[:, :head], axis=1) / np.arange(1.0, head + 1)
-    return found
-
-
-@lru_cache(maxsize=8)
-def _setting(protocol: Protocol, metrics: tuple[Metric, ...]) -> _Setting:
-    n, m = int(protocol.n_items), protocol.n_negatives
-    law = all_ranks(n - 1, m, protocol.replacement)
-    values = np.stack([of.vector(m + 1) for of in metrics])
-    return _Setting(protocol, metrics, law, values, np.stack([law.expected(v) for v in values]))
-
-
-@lru_cache(maxsize=32)
-def _programme(
-    protocol: Protocol, metrics: tuple[Metric, ...], assumption: Assumption | None
-) -> tuple[_Programme, int]:
-    """Kept, as the ranks that one row needs are good for the next."""
-    return _setting(protocol, metrics).programme(assumption)
-
-
 def _judged(
     row: _Row,
     replacement: bool,
@@ -633,26 +373,16 @@ def _judged(
         protocol = Protocol(row.n_items, row.n_negatives, replacement=replacement)
     except ValueError as problem:
         raise ValueError(f"{problem}, for {row.name}") from None
-    metrics = tuple(row.printed)
-    setting = _setting(protocol, metrics)
+    averages_of = averages(protocol, tuple(row.printed))
     low, high = _rounded(row)
-    why = _apart(row, setting.values, low, high)
+    why = _inconsistent(row, averages_of, low, high)
     together = not why
-    contrasts = _contrasts(metrics)
-    up, down = np.maximum(contrasts, 0.0), np.maximum(-contrasts, 0.0)
-    ends = _expectations(
-        contrasts @ setting.values, up @ low - down @ high, up @ high - down @ low, row.users, nats
-    )
-    targets = list(metrics) if wanted is None else wanted
+    ends = averages_of.expectations(low, high, row.users, nats)
+    targets = list(row.printed) if wanted is None else wanted
     bounds = {of: np.full((len(assumptions), 2), np.nan) for of in targets}
     possible = [False] * len(assumptions)
     for i, assumption in enumerate(assumptions if together else []):
-        programme, head = _programme(protocol, metrics, assumption)
-        found = {}
-        for of in targets:
-            target = _means(of.vector(row.n_items)[np.newaxis], head)[0]
-            least, most = programme.least(target, *ends), -programme.least(-target, *ends)
-            found[of] = max(least, target.min()), min(most, target.max())
+        found = {of: averages_of.bounds(of, assumption, *ends) for of in targets}
         possible[i] = bool(np.isfinite(list(found.values())).all())
         if not possible[i]:
             break  # a stronger assumption is refused, too
@@ -663,7 +393,7 @@ def _judged(
         assumed = "any true ranks" if refused is None else f"the assumption that {refused}"
         numbers = ", ".join(f"{of.label} {v:g}" for of, (v, _) in row.printed.items())
         why = f"{row.name}: {numbers} contradict {assumed}"
-    mass = _most_even(setting, row.users, low, high) if possible[0] else None
+    mass = averages_of.most_even(low, high, row.users) if possible[0] else None
     lines = []
     for of in targets:
         line: dict[str, object] = {"dataset": row.dataset, "method": row.method, "metric": of.name}
@@ -678,89 +408,48 @@ def _judged(
     return _Judged(row, check, lines, bounds)
 
 
-def _apart(row: _Row, values: FloatArray, low: FloatArray, high: FloatArray) -> str:
+def _inconsistent(row: _Row, of: Averages, low: FloatArray, high: FloatArray) -> str:
     """Why no list of sampled ranks has the averages of a row, in a sentence; nothing if one has."""
     names = [f"{of.label} {value:g}" for of, (value, _) in row.printed.items()]
     for i in np.flatnonzero(low > high):
         return f"{row.name}: {names[i]} is no number of hits among {row.users:,} users"
-
-    def together(at: Sequence[int]) -> bool:
-        some, ranks = list(at), values.shape[1]
-        programme = _Programme(values[some], np.zeros((0, ranks)), np.arange(ranks))
-        return programme.feasible(low[some], high[some])
-
-    every = range(len(names))
-    if together(every):
+    if of.consistent(low, high):
         return ""
-    few = next((pair for pair in combinations(every, 2) if not together(pair)), every)
-    said = " and ".join(names[i] for i in few) if len(few) == 2 else ", ".join(names)
+    pairs = combinations(range(len(names)), 2)
+    few = next((pair for pair in pairs if not of.consistent(low, high, pair)), None)
+    said = ", ".join(names) if few is None else " and ".join(names[i] for i in few)
     return f"{row.name}: no list of sampled ranks has {said} at once"
 
 
-def _most_even(setting: _Setting, users: int, low: FloatArray, high: FloatArray) -> FloatArray:
-    r"""The most even distribution of true ranks that makes the printed averages likely.
+@dataclass(frozen=True)
+class _Order:
+    """What is known of two methods of a data set on a metric; a row of `orders`."""
 
-    It maximises a normal log-likelihood of the averages plus the square root of the number of users
-    times the entropy, as :func:`~sampled_metrics.priors.maximum_entropy` does for the sampled ranks
-    themselves: :math:`p(r) \propto \exp(\lambda \cdot g(r))`, with g(r) the expected metrics at
-    rank r, by Newton's method for the multipliers. The covariance of the metrics is that under the
-    distribution that is found, in a few rounds.
-    """
-    values, expected = setting.values, setting.expected
-    printed, multipliers = 0.5 * (low + high), np.zeros(len(values))
-    tilt = multipliers @ expected
-    for _ in range(3):
-        mass = np.exp(tilt - tilt.max())
-        q = np.maximum(setting.law.marginal(mass / mass.sum()), 0.0)
-        q /= q.sum()
-        spread = (values * q) @ values.T - np.outer(values @ q, values @ q)
-        spread += np.diag(1e-9 + (high - low) ** 2 * users / 12.0)  # and of the rounding
-        worth = spread / np.sqrt(users)
-
-        def dual(x: FloatArray, worth: FloatArray = worth) -> tuple[float, FloatArray]:
-            at = x @ expected
-            top = float(at.max())
-            mass = np.exp(at - top)
-            total = float(mass.sum())
-            return top + np.log(total) - x @ printed + 0.5 * x @ worth @ x, mass / total
-
-        value, mass = dual(multipliers)
-        for _ in range(_STEPS):
-            mean = expected @ mass
-            slope = mean - printed + worth @ multipliers
-            curved = (expected * mass) @ expected.T - np.outer(mean, mean) + worth
-            step = -np.linalg.solve(curved, slope)
-            gain, size = float(slope @ step), 1.0
-            if -gain < 1e-13:
-                break
-            while size > 1e-10:
-                moved, new = dual(multipliers + size * step)
-                if moved <= value + 1e-4 * size * gain:
-                    break
-                size *= 0.5
-            else:
-                break
-            multipliers, value, mass = multipliers + size * step, moved, new
-        tilt = multipliers @ expected
-    return np.asarray(mass)
+    dataset: str
+    metric: str
+    first: str
+    second: str
+    verdict: str = "unknown"
+    assumption: str = ""
+    warrant: str = ""
 
 
-def _orders(same: list[_Judged], assumptions: list[Assumption | None]) -> list[tuple[str, ...]]:
+def _orders(same: list[_Judged], assumptions: list[Assumption | None]) -> list[_Order]:
     """What is known of each two methods of a data set, on each metric."""
-    found: list[tuple[str, ...]] = []
+    found = []
     for of in dict.fromkeys(of for each in same for of in each.ends):
         have = [each for each in same if of in each.ends]
-        for one, other in combinations(have, 2):
-            a, b = (each.row.printed.get(of, (0.0, 0.0))[0] for each in (one, other))
-            first, second = (one, other) if a >= b else (other, one)
+        for pair in combinations(have, 2):
+            # As they stand in the table where both printed averages are the same.
+            first, second = sorted(pair, key=lambda each: -each.row.printed.get(of, (0.0, 0.0))[0])
             names = first.row.method, second.row.method
-            verdict, assumption, warrant = "unknown", "", ""
+            order = _Order(first.row.dataset, of.name, *names)
             for i, assumed in enumerate(assumptions):
                 (low, high), (least, most) = first.ends[of][i], second.ends[of][i]
                 if low > most or least > high:  # not where one is NaN
                     ahead, behind = names if low > most else names[::-1]
-                    verdict = f"{ahead} beats {behind}"
-                    assumption, warrant = assumption_name(assumed), PROVED
+                    verdict, name = f"{ahead} beats {behind}", assumption_name(assumed)
+                    order = replace(order, verdict=verdict, assumption=name, warrant=PROVED)
                     break
-            found.append((one.row.dataset, of.name, *names, verdict, assumption, warrant))
+            found.append(order)
     return found

@@ -11,7 +11,8 @@ from scipy.optimize import linprog
 
 import sampled_metrics as sm
 from sampled_metrics import Assumption, Protocol, metric, priors
-from sampled_metrics.published_tables import _contrasts, _expectations, _number, _Programme
+from sampled_metrics.bounds.averages import _expectations, _Programme, contrasts
+from sampled_metrics.published_tables import _number
 
 MANY = 10**15  # so many users that only rounding is left
 
@@ -122,13 +123,13 @@ def test_all_expectations_are_covered_at_once(shares, users):
                                 .astype(int)), users)  # fmt: skip
     metrics = tuple(map(metric, names))
     values = np.stack([of.vector(21) for of in metrics])
-    contrasts = _contrasts(metrics) @ values
-    truth = contrasts @ protocol.pmf(ranks).mean(axis=0)
-    nats = np.log(2 * len(contrasts) / 0.2)  # 80% confidence
+    averaged = contrasts(metrics) @ values
+    truth = averaged @ protocol.pmf(ranks).mean(axis=0)
+    nats = np.log(2 * len(averaged) / 0.2)  # 80% confidence
     seen = np.stack([np.bincount(protocol.draw(ranks, rng) - 1, minlength=21) / users
                      for _ in range(draws)])  # fmt: skip
-    means = (seen @ contrasts.T).ravel()
-    low, high = _expectations(np.tile(contrasts, (draws, 1)), means, means, users, nats)
+    means = (seen @ averaged.T).ravel()
+    low, high = _expectations(np.tile(averaged, (draws, 1)), means, means, users, nats)
     outside = (np.tile(truth, draws) < low - 1e-12) | (np.tile(truth, draws) > high + 1e-12)
     missed = int(outside.reshape(draws, -1).any(axis=1).sum())
     assert missed <= 0.2 * draws
