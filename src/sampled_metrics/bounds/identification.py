@@ -413,14 +413,14 @@ def _of_unequal(
         raise ValueError("counts must hold at least one user, got none")
     if users is not None:
         seen = seen * (min(float(users), _INFINITE) / seen.sum())
-    head = 0 if assumption is None else assumption.top(protocol.n_items, m)
+    top = 0 if assumption is None else assumption.top(protocol.n_items, m)
     starts = knots(m)[1:]
     # A band that no distribution respects may be the rare one that fails.
     for level in (confidence, 1.0 - REFUTED):
         band = weighted.band(seen, starts, level)
-        found = weighted.ends(protocol, metric, starts, *band, head)
+        found = weighted.ends(protocol, metric, starts, *band, top)
         if found is not None:
-            return Interval(found.low, found.high, confidence, assumption_name(assumption))
+            return Interval(*found, confidence, assumption_name(assumption))
     raise IncompatibleError(f"counts contradict {_why(assumption)}: p-value below {REFUTED:g}")
 
 

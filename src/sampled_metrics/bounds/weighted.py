@@ -20,7 +20,6 @@ to one over the share of the weight that is left times as large.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -39,20 +38,6 @@ _FINE = 24
 _TINY = 1e-9
 #: What is between two of them may be so many times further from their chord than in the middle.
 _SAFE = 1.5
-
-
-@dataclass(frozen=True, eq=False)
-class Ends:
-    """The least and the most that a metric can be, and distributions of the true ranks there.
-
-    `gap` is how much further out than the programme's own solution either end may lie.
-    """
-
-    low: float
-    high: float
-    gap: float
-    at_low: dict[int, float]
-    at_high: dict[int, float]
 
 
 def band(users: FloatArray, starts: IntArray, confidence: float) -> tuple[FloatArray, FloatArray]:
@@ -97,9 +82,9 @@ def ends(
     starts: IntArray,
     below: FloatArray,
     above: FloatArray,
-    head: int = 0,
-) -> Ends | None:
-    """The range of a metric over the distributions of true ranks that a band allows.
+    top: int = 0,
+) -> tuple[float, float] | None:
+    """The least and the most of a metric over the distributions of true ranks that a band allows.
 
     Parameters
     ----------
@@ -109,13 +94,13 @@ def ends(
         Not increasing with the rank.
     starts, below, above : ndarray, shape (k,)
         The shares of users with fewer negatives above than each start are within these.
-    head : int
+    top : int
         Among so many first ranks deeper ones have fewer users, if above 1.
 
     Returns
     -------
-    Ends or None
-        None if no distribution is allowed. With a head what is impossible without it is left out.
+    tuple of float, or None
+        None if no distribution is allowed. Either end may be a little further out.
 
     See Also
     --------
@@ -130,31 +115,23 @@ def ends(
     >>> from sampled_metrics.metrics import metric
     >>> protocol = Protocol(5, 2, weights=[4, 1, 1, 1, 1])
     >>> half = np.array([0.5])
-    >>> found = ends(protocol, metric("recall@1"), np.array([1]), half, half)
-    >>> round(found.low, 3), round(found.high, 3)
+    >>> low, high = ends(protocol, metric("recall@1"), np.array([1]), half, half)
+    >>> round(low, 3), round(high, 3)
     (0.0, 0.5)
     """
-    asked = protocol, metric, tuple(starts.tolist()), head
-    outer, inner = _columns(*asked, outer=True), _columns(*asked, outer=False)
-    found, gap = [], 0.0
-    for side in (0, 1):
-        solved = _solved(outer, side, below, above)
-        if solved is None:
-            return None
-        bound, weights = solved
-        within = _solved(inner, side, below, above)
-        gap = max(gap, abs(within[0] - bound) if within else 1.0)
-        found.append((bound, dict(_masses(outer, side, weights))))
-    (low, at_low), (high, at_high) = found
-    if head > 1:  # the same band, and other columns
+    columns = _columns(protocol, metric, tuple(starts.tolist()), top)
+    solved = [_solved(columns, side, below, above) for side in (0, 1)]
+    if solved[0] is None or solved[1] is None:
+        return None
+    low, high = solved[0], solved[1]
+    if top > 1:  # a band leaves no more with an assumption; other columns might
         free = ends(protocol, metric, starts, below, above)
         if free is None:
             return None
-        low, at_low = max((low, at_low), (free.low, free.at_low), key=lambda end: end[0])
-        high, at_high = min((high, at_high), (free.high, free.at_high), key=lambda end: end[0])
+        low, high = max(low, free[0]), min(high, free[1])
     every = metric.term(np.array([1, int(protocol.n_items)]), 1, 1, int(protocol.n_items))
     low, high = np.clip([low, high], every.min(), every.max()).tolist()
-    return Ends(low, max(low, high), gap, at_low, at_high)
+    return low, max(low, high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,10 +144,6 @@ class _Columns:
         The shares with fewer negatives above than each start are between these.
     values : tuple of ndarray of float, shape (k,)
         The least and the most that the metric is.
-    ranks : tuple of ndarray of int, shape (k,)
-        The ranks where it is that.
-    head : int
-        Columns that are spread evenly over all ranks from the first to theirs.
     slack : float
         How far the shares may be from those of any mixture of columns.
     """
@@ -178,51 +151,37 @@ class _Columns:
     least: FloatArray
     most: FloatArray
     values: tuple[FloatArray, FloatArray]
-    ranks: tuple[IntArray, IntArray]
-    head: int
     slack: float
 
 
 @lru_cache(maxsize=16)
-def _columns(
-    protocol: Protocol, metric: Metric, begin: tuple[int, ...], head: int, outer: bool
-) -> _Columns:
-    """Columns that allow all that is possible, and maybe more, or that allow nothing else."""
+def _columns(protocol: Protocol, metric: Metric, begin: tuple[int, ...], top: int) -> _Columns:
+    """Columns that allow all that is possible, and maybe a little more."""
     starts = np.array(begin)
     n = int(protocol.n_items)
     term = metric.term(np.arange(1, n + 1), 1, 1, n)
     binomial = protocol.weights is not None and protocol.replacement and not protocol.collapsed
-    if binomial and head < 2:
-        return _by_share(protocol, term, starts, outer)
+    if binomial and top < 2:
+        return _by_share(protocol, term, starts)
     last = np.arange(min(n, _EVERY))
     if n > _EVERY:
         steps = int(np.log(n / _EVERY) / np.log(_LONGER)) + 2
         last = np.unique(np.append(last, np.geomspace(_EVERY, n, steps).astype(int) - 1))
     first = np.append(0, last[:-1] + 1)
     least, most = _between(protocol, last + 1, starts)
-    # A stretch of ranks has the least of any, and the most, or the other way round.
+    # A stretch of ranks has the least and the most of any.
     wide, before = last > first, np.maximum(np.arange(last.size) - 1, 0)
-    if outer:
-        most = np.where(wide[:, np.newaxis], most[before], most)
-    else:
-        least = np.where(wide[:, np.newaxis], least[before], least)
-    small, large = np.minimum.reduceat(term, first), np.maximum.reduceat(term, first)
-    low, high = (small, large) if outer else (large, small)
-    if head < 2:
-        return _Columns(least, most, (low, high), (last + 1, first + 1), 0, 0.0)
-    of = np.repeat(np.arange(last.size), last - first + 1)[:head]
-    many = np.arange(1.0, of.size + 1)
-    tail = last >= of.size
-    means = [np.cumsum(x[of], axis=0) / many.reshape(-1, *[1] * (x.ndim - 1)) for x in (
-        least, most, low, high,
-    )]  # fmt: skip
-    least, most, low, high = (
-        np.concatenate([mean, x[tail]])
-        for mean, x in zip(means, (least, most, low, high), strict=True)
-    )
-    within = np.arange(1, of.size + 1)
-    ranks = np.append(within, last[tail] + 1), np.append(within, first[tail] + 1)
-    return _Columns(least, most, (low, high), ranks, of.size, 0.0)
+    most = np.where(wide[:, np.newaxis], most[before], most)
+    low, high = np.minimum.reduceat(term, first), np.maximum.reduceat(term, first)
+    if top > 1:
+        of = np.repeat(np.arange(last.size), last - first + 1)[:top]
+        ranks, tail = np.arange(1.0, of.size + 1), last >= of.size
+
+        def averaged(x: FloatArray) -> FloatArray:
+            return np.concatenate([(np.cumsum(x[of], axis=0).T / ranks).T, x[tail]])
+
+        least, most, low, high = map(averaged, (least, most, low, high))
+    return _Columns(least, most, (low, high), 0.0)
 
 
 def _between(
@@ -246,7 +205,7 @@ def _between(
     return least, most
 
 
-def _by_share(protocol: Protocol, term: FloatArray, starts: IntArray, outer: bool) -> _Columns:
+def _by_share(protocol: Protocol, term: FloatArray, starts: IntArray) -> _Columns:
     """Columns for each probability that a draw is above: the number above is then binomial."""
     assert protocol.weights is not None
     n, m = term.size, protocol.n_negatives
@@ -263,29 +222,24 @@ def _by_share(protocol: Protocol, term: FloatArray, starts: IntArray, outer: boo
     def fewer(q: FloatArray) -> FloatArray:
         return np.asarray(bdtr(starts - 1.0, m, q[:, np.newaxis]))
 
-    laws, slack = fewer(q), 0.0
-    before, after = q, q
-    if outer:
-        # Whatever is between two columns has at best what is just behind the one, or before the
-        # other, and nearly a mixture of their distributions.
-        middle = np.sin(0.5 * (np.arcsin(np.sqrt(q[1:])) + np.arcsin(np.sqrt(q[:-1])))) ** 2
-        part = ((middle - q[:-1]) / np.diff(q))[:, np.newaxis]
-        chord = (1.0 - part) * laws[:-1] + part * laws[1:]
-        slack = _SAFE * float(np.abs(fewer(middle) - chord).max())
-        before, after = np.append(0.0, q[:-1]), np.append(q[1:], 1.0)
+    pmf = fewer(q)
+    # Whatever is between two columns has at best what is just behind the one, or before the
+    # other, and nearly a mixture of their distributions.
+    middle = np.sin(0.5 * (np.arcsin(np.sqrt(q[1:])) + np.arcsin(np.sqrt(q[:-1])))) ** 2
+    part = ((middle - q[:-1]) / np.diff(q))[:, np.newaxis]
+    chord = (1.0 - part) * pmf[:-1] + part * pmf[1:]
+    slack = _SAFE * float(np.abs(fewer(middle) - chord).max())
     rounding = 1e-12
-    least = np.searchsorted(largest, before + (rounding if outer else -rounding))
+    least = np.searchsorted(largest, np.append(0.0, q[:-1]) + rounding)
     least[q == 0.0] = 0
-    most = np.searchsorted(smallest, after - (rounding if outer else -rounding), side="right") - 1
+    most = np.searchsorted(smallest, np.append(q[1:], 1.0) - rounding, side="right") - 1
     most[q == 1.0] = n - 1
     least, most = np.clip(least, 0, n - 1), np.clip(most, 0, n - 1)
-    return _Columns(laws, laws, (term[most], term[least]), (most + 1, least + 1), 0, slack)
+    return _Columns(pmf, pmf, (term[most], term[least]), slack)
 
 
-def _solved(
-    columns: _Columns, side: int, below: FloatArray, above: FloatArray
-) -> tuple[float, FloatArray] | None:
-    """A bound on the least value, or the most, from the dual; and weights of the columns."""
+def _solved(columns: _Columns, side: int, below: FloatArray, above: FloatArray) -> float | None:
+    """A bound on the least value, or the most, from the dual."""
     from scipy.optimize import linprog  # takes as long to import as all the rest
 
     sign = 1.0 if side == 0 else -1.0
@@ -304,14 +258,4 @@ def _solved(
     # Any prices of the rows bound the optimum, so that rounding of the solver's does no harm.
     prices = np.minimum(found.ineqlin.marginals, 0.0)
     bound = float((cost - prices @ rows).min() + prices @ right)
-    return sign * bound, np.asarray(found.x)
-
-
-def _masses(columns: _Columns, side: int, weights: FloatArray) -> Iterator[tuple[int, float]]:
-    """Users at each rank, as a share of all."""
-    found: dict[int, float] = {}
-    for at in np.flatnonzero(weights > 1e-9).tolist():
-        last, mass = int(columns.ranks[side][at]), float(weights[at])
-        for rank in range(1, last + 1) if at < columns.head else (last,):
-            found[rank] = found.get(rank, 0.0) + (mass / last if at < columns.head else mass)
-    yield from sorted(found.items())
+    return sign * bound
