@@ -44,24 +44,23 @@ have gone on. So it has one catalogue size.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._validate import FloatArray, IntArray
-from ..metrics import Metric
-from ..numerics.all_ranks import MOST_ITEMS
 from ..numerics.betting import crossing
-from ..numerics.distributions import law
 from ..numerics.mixtures import likeliest
-from ..protocol import Protocol, thinned
-from .generators import Generators, basis, generators
+from .generators import Generators
+from .parts import Part as Part
+from .parts import Partition as Partition
+from .parts import Rows as Rows
+from .parts import partition as partition
 
 if TYPE_CHECKING:
-    from ..adaptive import Adaptive
     from .assumption import Assumption
 
 #: Populations that bets are made for, (a, b, part): of the users a part at ranks r in proportion to
@@ -82,9 +81,6 @@ _LEARN = 50_000
 _PARTS = np.diff([0.0, *(1.3 ** np.arange(-6.0, 1.0))])
 #: Of a law that is learnt from half of the users so many users are of one that is guessed.
 _GUESSED = 3.0
-#: Catalogue sizes that differ by at most this factor, positions and numbers of relevant items by
-#: the next, share a function; so do groups with a smaller share of the users than the last.
-_ALIKE, _ALIKE_SETS, _FEW = 1.1, 2.0, 0.03
 #: Sums of two bets have slopes for this part of the need. This part of their mean certificate is
 #: taken away, but no more of their least value than the last.
 SUM_NEED, _TAKEN, _LEFT = 0.15, 0.75, 0.95
@@ -95,333 +91,6 @@ _ROUNDS, _MORE = 2, 30
 _NEAR, _ROUGH, _SLACK = 0.01, 0.1, 0.02
 #: Nearer to its optimum rounding lets no fit come.
 _ROUNDING = 3e-11
-
-
-@dataclass(frozen=True)
-class Part:
-    """Users, or their items, that share a function.
-
-    Attributes
-    ----------
-    protocol : Protocol or Adaptive
-        For one relevant item, the fewest negatives of any and the most irrelevant items of any.
-    shallowest : tuple of int
-        `n_items` and `n_negatives` where their ratio is least: there an assumption is of the fewest
-        ranks.
-    fewest : int
-        The fewest irrelevant items of any: no assumption is about ranks that some user lacks.
-    position, relevant, counted : int
-        Of most of them: the place of the item, and how many items there are and count.
-    """
-
-    protocol: Protocol | Adaptive
-    shallowest: tuple[int, int]
-    fewest: int
-    position: int
-    relevant: int
-    counted: int
-
-    @property
-    def place(self) -> tuple[int, int, int]:
-        """Of most of them: the place of the item, and how many are relevant, and items in all."""
-        return self.position, self.relevant, self.pool + self.relevant
-
-    @property
-    def m(self) -> int:
-        """Negatives, at most."""
-        return self.protocol.n_outcomes - 1
-
-    @property
-    def pool(self) -> int:
-        """Irrelevant items."""
-        return int(self.protocol.pool)
-
-    def generators(self, assumption: Assumption | None) -> Generators:
-        if assumption is None:
-            return generators(self.protocol)
-        top = min(assumption.top(*self.shallowest), self.fewest + 1)
-        return generators(self.protocol, assumption, top)
-
-
-@dataclass(frozen=True, eq=False)
-class Partition:
-    """The parts of a sample, and which of them each kind of row belongs to.
-
-    Attributes
-    ----------
-    parts : list of Part
-    part : ndarray of int, shape (k,)
-        Of each kind; -1 where the metric does not depend on the rank.
-    kinds : ndarray of int, shape (k, 4)
-        Numbers of negatives and of relevant items, position among these, and n_items.
-    share : ndarray of float, shape (k,)
-        Of the users, those who have a row of the kind.
-    counted : ndarray of int, shape (k,)
-        At how many places among its relevant items a ranking's metric depends on the rank.
-    metric : Metric
-    """
-
-    parts: list[Part]
-    part: IntArray
-    kinds: IntArray
-    share: FloatArray
-    counted: IntArray
-    metric: Metric
-
-    @cached_property
-    def key(self) -> tuple[object, ...]:
-        """What it has in common with partitions by other metrics."""
-        return tuple(self.parts), self.part.tobytes()
-
-    @property
-    def weight(self) -> FloatArray:
-        """The weight of a row's function in the user's sum; those of a ranking sum to 1."""
-        counts = np.where(self.part >= 0, self.counted, np.inf)
-        none = self.counted == 0
-        return np.asarray(np.where(none, 1.0 / self.kinds[:, 1], 1.0 / counts))
-
-    def span(self, share: FloatArray | None = None) -> tuple[float, float]:
-        """The least and the most that the metric of some users can be, given their share by kind.
-
-        Of all users of the sample if omitted.
-        """
-        share = self.share if share is None else share
-        least = most = 0.0
-        for (relevant, j, items), kinds in self.distinct(np.arange(len(self.kinds))):
-            ends = self.metric.term(np.array([0, items - relevant]) + j, j, relevant, items)
-            weight = float(share[kinds].sum())
-            most, least = most + weight * float(ends[0]), least + weight * float(ends[1])
-        return least, most
-
-    def distinct(self, kinds: IntArray) -> Iterator[tuple[tuple[int, int, int], IntArray]]:
-        """The kinds that the metric distinguishes: relevant items, position, n_items, and which.
-
-        All metrics but AUC are the same for all catalogue sizes: the largest stands for them.
-        """
-        columns = self.kinds[kinds, 1:].copy()
-        if not self.metric.linear:
-            columns[:, 2] = columns[:, 2].max(initial=0)
-        found, which = np.unique(columns, axis=0, return_inverse=True)
-        for place, (relevant, j, items) in enumerate(found.tolist()):
-            yield (relevant, j, items), kinds[which.ravel() == place]
-
-
-def partition(
-    kinds: IntArray,
-    weights: FloatArray,
-    metric: Metric,
-    replacement: bool,
-    design: Adaptive | None = None,
-) -> Partition:
-    """Put rows together that can share a function of the sampled rank.
-
-    Parameters
-    ----------
-    kinds : ndarray of int, shape (k, 4)
-        Numbers of negatives and of relevant items, the position among these, and n_items.
-    weights : ndarray of float, shape (k,)
-        Users of each kind.
-    metric : Metric
-    replacement : bool
-    design : Adaptive, optional
-        How negatives were drawn, if not so many for each user. Then there is one kind, with the
-        `most` negatives of the design, and rows have the places of its `outcomes`.
-
-    Returns
-    -------
-    Partition
-
-    Raises
-    ------
-    ValueError
-        If a catalogue has more than `MOST_ITEMS` items.
-
-    Examples
-    --------
-    Catalogues of 1,000 and 1,050 items are alike, one of 3,000 is a part of its own:
-
-    >>> from sampled_metrics import metric
-    >>> kinds = np.array([[99, 1, 1, 1_000], [99, 1, 1, 1_050], [99, 1, 1, 3_000]])
-    >>> found = partition(kinds, np.array([500.0, 300.0, 200.0]), metric("recall@10"), True)
-    >>> found.part.tolist(), [part.pool for part in found.parts]
-    ([1, 1, 0], [2999, 1049])
-    """
-    negatives, relevant, position, items = kinds.T
-    pools = items - relevant
-    if pools.max() >= MOST_ITEMS:
-        raise ValueError(
-            f"n_items must be at most {MOST_ITEMS:,} for what is possible (leave it out), got "
-            f"{int(items.max()):,}"
-        )
-    largest = int(items.max())
-    pairs, pair = np.unique(kinds[:, 1:3], axis=0, return_inverse=True)
-    constant = np.empty(len(pairs), dtype=bool)
-    for row, (r, j) in enumerate(pairs.tolist()):  # whatever the size of the catalogue
-        ends = metric.term(np.array([0, largest - r]) + j, j, r, largest)
-        constant[row] = ends[0] == ends[1]
-    numbers, number = np.unique(pairs[:, 0], return_inverse=True)
-    places = np.bincount(number.ravel(), ~constant, numbers.size).astype(np.int64)
-    counted = places[number.ravel()][pair.ravel()]
-    constant = constant[pair.ravel()]
-    code = np.zeros(len(kinds), dtype=np.int64)
-    columns = (
-        (negatives, _ALIKE),
-        (position, _ALIKE_SETS),
-        (relevant, _ALIKE_SETS),
-        (pools, _ALIKE),
-    )
-    for values, ratio in columns:
-        split = np.zeros_like(code)
-        for each in np.unique(code[~constant]):
-            inside = (code == each) & ~constant
-            split[inside] = _bins(values[inside], weights[inside] / weights.sum(), ratio)
-        _, code = np.unique(np.stack([code, split]), axis=1, return_inverse=True)
-        code = code.ravel()
-    code[constant] = -1
-    _, found = np.unique(code[~constant], return_inverse=True)
-    code[~constant] = found.ravel()
-    parts = []
-    for each in range(code.max(initial=-1) + 1):
-        inside = np.flatnonzero(code == each)
-        most = inside[int(np.argmax(weights[inside]))]
-        largest, m = int(pools[inside].max()) + 1, int(negatives[inside].min())
-        shallowest = inside[int(np.argmin(items[inside] / negatives[inside]))]
-        parts.append(
-            Part(
-                design or Protocol(largest, m, replacement=replacement),
-                (int(items[shallowest]), int(negatives[shallowest])),
-                int(pools[inside].min()),
-                int(position[most]),
-                int(relevant[most]),
-                int(counted[most]),
-            )
-        )
-    users = float(weights[position == 1].sum())
-    return Partition(parts, code, kinds, weights / users, counted, metric)
-
-
-def _bins(values: IntArray, weights: FloatArray, ratio: float) -> IntArray:
-    """Numbers for values that differ by at most a factor, or that few users have."""
-    distinct, at = np.unique(values, return_inverse=True)
-    at = at.ravel()
-    share = np.bincount(at, weights)
-    bins, top, inside = np.zeros(distinct.size, dtype=np.int64), distinct[-1], 0.0
-    for i in range(distinct.size - 1, -1, -1):
-        if top > ratio * distinct[i] and inside >= _FEW and share[: i + 1].sum() >= _FEW:
-            bins[: i + 1] += 1
-            top, inside = distinct[i], 0.0
-        inside += share[i]
-    return np.asarray(bins[at])
-
-
-class Rows:
-    """Rows of a sample that are alike: their kinds and sampled ranks.
-
-    Parameters
-    ----------
-    kind : ndarray of int, shape (k,)
-        Of each entry, in a partition.
-    x : ndarray of int, shape (k,)
-        Sampled ranks from 0, or places of an adaptive design's outcomes.
-    starts : ndarray of int, optional
-        Where there are ties with negatives: the first entry of each row; else each row has one.
-    share : ndarray of float, shape (k,), optional
-        The probability of each entry of a row, if ties are broken at random.
-
-    Notes
-    -----
-    Drawn without replacement, tied negatives are different items, and a row's bet is its average
-    over their random order. Drawn with replacement they may be one item drawn several times, which
-    is above the relevant item as a whole or not at all. A log does not say so. The bet of a row
-    with two tied negatives or more is then its least value over all orders.
-    """
-
-    def __init__(
-        self,
-        kind: IntArray,
-        x: IntArray,
-        starts: IntArray | None = None,
-        share: FloatArray | None = None,
-    ) -> None:
-        self.kind = kind if starts is None else kind[starts]
-        self._entries, self._x, self._starts, self._share = kind, x, starts, share
-        self._seen: dict[tuple[object, ...], list[_Seen]] = {}
-        #: E-values against an assumption, which many metrics have in common.
-        self.refuted: dict[tuple[object, ...], list[float]] = {}
-
-    def seen(self, parts: Partition) -> list[_Seen]:
-        """What the rows of each part give to its knots."""
-        if parts.key not in self._seen:
-            self._seen[parts.key] = [self._of_part(parts, g) for g in range(len(parts.parts))]
-        return self._seen[parts.key]
-
-    def _of_part(self, parts: Partition, g: int) -> _Seen:
-        one, rows = parts.parts[g], np.flatnonzero(parts.part[self.kind] == g)
-        entries, starts, share, least = rows, None, None, None
-        if self._starts is not None and self._share is not None:
-            many = np.diff(self._starts, append=self._entries.size)[rows]
-            starts = np.cumsum(many) - many
-            entries = np.repeat(self._starts[rows] - starts, many) + np.arange(many.sum())
-            share = self._share[entries]
-            least = np.flatnonzero((many > 2) & one.protocol.replacement)
-        base = int(self._x.max(initial=0)) + 1
-        code = self._entries[entries] * base + self._x[entries]
-        code, pair = np.unique(code, return_inverse=True)
-        return _Seen(rows, _given(parts, one, *np.divmod(code, base)), pair, starts, share, least)
-
-
-def _given(parts: Partition, one: Part, kind: IntArray, x: IntArray) -> FloatArray:
-    """What sampled ranks of some kinds give to the knots of a part; (pairs, knots)."""
-    of = parts.kinds[kind]
-    negatives, pools = of[:, 0], of[:, 3] - of[:, 1]
-    lines = basis(one.protocol)
-    found = np.empty((x.size, lines.shape[1]))
-    for m in np.unique(negatives).tolist():
-        at = np.flatnonzero(negatives == m)
-        each = lines if m == one.m else thinned(m, one.m) @ lines
-        found[at] = each[x[at]]
-        smaller = at[(pools[at] < one.pool) & (x[at] > 0)]
-        for above in np.unique(x[smaller]).tolist():
-            some = smaller[x[smaller] == above]
-            kept = law(above, pools[some], one.pool, one.protocol.replacement)
-            found[some] = kept @ each[: above + 1]
-    return found
-
-
-@dataclass(frozen=True, eq=False)
-class _Seen:
-    """The rows of a part, and what each gives to the knots.
-
-    A row is one of the pairs of a kind and a sampled rank, or, where it has ties, several. Then its
-    value is their average, with the probabilities in `share`, or in some rows their least value.
-    """
-
-    rows: IntArray
-    given: FloatArray
-    pair: IntArray
-    starts: IntArray | None
-    share: FloatArray | None
-    least: IntArray | None
-
-    def values(self, functions: FloatArray) -> FloatArray:
-        """Functions that are given at the knots, at the rows; (functions, rows)."""
-        of_pairs = functions @ self.given.T
-        if self.starts is None or not self.rows.size:
-            return np.asarray(of_pairs[:, self.pair])
-        found = np.empty((len(functions), self.rows.size))
-        for row, values in zip(found, of_pairs, strict=True):
-            each = values[self.pair]
-            row[:] = np.add.reduceat(each * self.share, self.starts)
-            row[self.least] = np.minimum.reduceat(each, self.starts)[self.least]
-        return found
-
-    def observed(self, counts: np.ndarray) -> FloatArray:
-        """Users with each row, (rows, samples), spread over the knots; (samples, knots)."""
-        if self.starts is not None and self.share is not None:
-            many = np.diff(self.starts, append=self.pair.size)
-            counts = np.repeat(counts, many, axis=0) * self.share[:, np.newaxis]
-        size = len(self.given)
-        return np.array([np.bincount(self.pair, each, size) for each in counts.T]) @ self.given
 
 
 @dataclass(frozen=True, eq=False)
@@ -468,7 +137,7 @@ def build(
     assumption: Assumption | None,
     need: float,
     users: float,
-    laws: Sequence[FloatArray] | None = None,
+    pmfs: Sequence[FloatArray] | None = None,
 ) -> Bets:
     """Bets on each guess, for and against the metric, whose slopes suit a number of users.
 
@@ -480,7 +149,7 @@ def build(
     need : float
         Logarithm of the e-value that is wanted.
     users : float
-    laws : sequence of ndarray of float, shape (guesses, knots), optional
+    pmfs : sequence of ndarray of float, shape (guesses, knots), optional
         For each part, guesses of the sampled rank's distribution; by `GUESSES` if omitted.
 
     Returns
@@ -488,30 +157,15 @@ def build(
     Bets
         First those that the metric is larger, one for each guess, then the others.
     """
-    if laws is None:  # the same for all logs of such users
-        return _built(_Same(parts), assumption, need / users)
-    made = _Building(parts, assumption, need / users, laws, (1, -1))
+    if pmfs is None:  # the same for all logs of such users
+        return _built(parts, assumption, need / users)
+    made = _Building(parts, assumption, need / users, pmfs, (1, -1))
     return made.certified(made.slopes())
 
 
-class _Same:
-    """A partition as a key: equal to others of the same users."""
-
-    def __init__(self, parts: Partition) -> None:
-        self.parts = parts
-        arrays = parts.part, parts.kinds, parts.share
-        self._key = tuple(parts.parts), parts.metric, *(each.tobytes() for each in arrays)
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self._key == other._key
-
-
 @lru_cache(maxsize=32)
-def _built(same: _Same, assumption: Assumption | None, target: float) -> Bets:
-    made = _Building(same.parts, assumption, target, None, (1, -1))
+def _built(parts: Partition, assumption: Assumption | None, target: float) -> Bets:
+    made = _Building(parts, assumption, target, None, (1, -1))
     return made.certified(made.slopes())
 
 
@@ -555,9 +209,9 @@ def _refutations(
         whole = np.floor(each + rng.random(each.size)).astype(np.int64)
         first = rng.binomial(whole, 0.5)
         halves += [(first, whole - first), (whole - first, first)]
-    laws = _observed(parts, assumption, rows, np.stack([learn for learn, _ in halves], axis=1))
+    pmfs = _observed(parts, assumption, rows, np.stack([learn for learn, _ in halves], axis=1))
     users = max(float(min(test.sum() for _, test in halves)), 1.0)
-    made = _Building(parts, assumption, 1.0 / users, laws, (1,))
+    made = _Building(parts, assumption, 1.0 / users, pmfs, (1,))
     none = np.zeros(len(halves))
     made.growth(none)  # adds generators
     bets = made.certified(none)
@@ -581,12 +235,12 @@ def _observed(
 
     A list by part, (samples, knots), of counts (rows, samples).
     """
-    laws = []
+    pmfs = []
     for one, seen in zip(parts.parts, rows.seen(parts), strict=True):
         prior = _GUESSED * _guess(one.generators(assumption), *GUESSES[0])
         found = prior + seen.observed(counts[seen.rows])
-        laws.append(found / found.sum(axis=1, keepdims=True))
-    return laws
+        pmfs.append(found / found.sum(axis=1, keepdims=True))
+    return pmfs
 
 
 def learnt(
@@ -622,9 +276,9 @@ def learnt(
     rng = np.random.default_rng(0)
     stretches = rng.multinomial(np.floor(counts + rng.random(counts.size)).astype(np.int64), _PARTS)
     past = np.cumsum(stretches, axis=1)[:, :-1]
-    laws = _observed(parts, assumption, rows, past)
+    pmfs = _observed(parts, assumption, rows, past)
     target = need / float(counts.sum())
-    fits = _Building(parts, assumption, target, laws, (1,)).fits()
+    fits = _Building(parts, assumption, target, pmfs, (1,)).fits()
     made = _Building(parts, assumption, target, fits, (1, -1))
     found = made.certified(made.slopes())
     logs, stretch = np.log(found.values(rows)), np.tile(np.arange(1, len(_PARTS)), 2)
@@ -645,16 +299,16 @@ class _Building:
         parts: Partition,
         assumption: Assumption | None,
         target: float,
-        laws: Sequence[FloatArray] | None,
+        pmfs: Sequence[FloatArray] | None,
         signs: Sequence[int],
     ) -> None:
         self.partition, self.target = parts, target
         self.found = [part.generators(assumption) for part in parts.parts]
-        if laws is None:
-            laws = [np.array([_guess(one, *each) for each in GUESSES]) for one in self.found]
-        self.sign = np.repeat(signs, len(laws[0]) if laws else 1)
+        if pmfs is None:
+            pmfs = [np.array([_guess(one, *each) for each in GUESSES]) for one in self.found]
+        self.sign = np.repeat(signs, len(pmfs[0]) if pmfs else 1)
         # One distribution for each bet and part.
-        self.laws = [np.tile(each, (len(signs), 1)) for each in laws]
+        self.pmf = [np.tile(each, (len(signs), 1)) for each in pmfs]
         self.costs = [
             part.counted * self._metric(one, *part.place)
             for one, part in zip(self.found, parts.parts, strict=True)
@@ -684,12 +338,12 @@ class _Building:
         how much larger the metric of the best rank is than that of users above all negatives.
         """
         metric, steep = np.zeros((2, self.sign.size))
-        of_parts = zip(self.partition.parts, self.found, self.shares, self.laws, strict=True)
-        for part, one, share, laws in of_parts:
+        of_parts = zip(self.partition.parts, self.found, self.shares, self.pmf, strict=True)
+        for part, one, share, pmfs in of_parts:
             terms = part.counted * self._term(one.above, *part.place)
             expected = one.expected(terms)
-            metric += share * (laws @ expected)
-            steep += share * (laws @ expected) * terms.max() / max(expected[0], 1e-12)
+            metric += share * (pmfs @ expected)
+            steep += share * (pmfs @ expected) * terms.max() / max(expected[0], 1e-12)
         above = 2.4 * self.target**0.74 / np.maximum(metric, 1e-12)
         below = 2.2 * self.target**0.65 / np.maximum(steep, 1e-12) ** 0.65
         most = 20.0 / max(self.partition.span()[1], 1e-9)
@@ -708,8 +362,8 @@ class _Building:
         found = np.zeros(slope.size)
         for g, share in enumerate(self.shares):
             functions, prices = self._solve(g, slope, _ROUGH)
-            found += share * (self.laws[g] * np.log(functions)).sum(axis=1)
-            values = functions @ self.found[g].laws.T - np.outer(self.sign * slope, self.costs[g])
+            found += share * (self.pmf[g] * np.log(functions)).sum(axis=1)
+            values = functions @ self.found[g].pmf.T - np.outer(self.sign * slope, self.costs[g])
             values += prices @ self.found[g].constraints
             here = values[:, self.used[g]].max(axis=1) + _SLACK * self.target
             self._add(g, np.concatenate([*map(_peaks, values, here)]))
@@ -719,19 +373,19 @@ class _Building:
         self, g: int, slope: FloatArray, near: float = _NEAR
     ) -> tuple[FloatArray, FloatArray]:
         """Functions of a part on its knots, and prices of its constraints."""
-        one, used, laws = self.found[g], self.used[g], self.laws[g]
+        one, used, pmfs = self.found[g], self.used[g], self.pmf[g]
         k, r = used.size, len(one.constraints)
-        columns, rows = np.zeros((laws.shape[1], k + r)), np.zeros((1 + r, k + r))
-        columns[:, :k], rows[0, :k], rows[1:, :k] = one.laws[used].T, 1.0, one.constraints[:, used]
+        columns, rows = np.zeros((pmfs.shape[1], k + r)), np.zeros((1 + r, k + r))
+        columns[:, :k], rows[0, :k], rows[1:, :k] = one.pmf[used].T, 1.0, one.constraints[:, used]
         rows[1:, k:] = -np.eye(r)
-        cost = np.zeros((len(laws), k + r))
+        cost = np.zeros((len(pmfs), k + r))
         cost[:, :k] = np.outer(self.sign * slope, self.costs[g][used])
         ends = max(near * self.target, _ROUNDING)
         right = np.eye(1 + r)[0]
-        weights, prices = likeliest(columns, laws, cost, rows, right, ends, self._begin[g])
+        weights, prices = likeliest(columns, pmfs, cost, rows, right, ends, self._begin[g])
         self._begin[g] = weights, prices
         weights = weights[:, :k] / weights[:, :k].sum(axis=1, keepdims=True)
-        return laws / (weights @ one.laws[used]), np.maximum(prices[:, 1:], 0.0)
+        return pmfs / (weights @ one.pmf[used]), np.maximum(prices[:, 1:], 0.0)
 
     def populations(self, slope: FloatArray) -> list[FloatArray]:
         """Weights of the generators in use, in each fit: for each part, (bets, generators)."""
@@ -745,7 +399,7 @@ class _Building:
     def fits(self) -> list[FloatArray]:
         """The distributions within the assumption that are nearest to those given."""
         none = np.zeros(self.sign.size)
-        return [laws / self._solve(g, none)[0] for g, laws in enumerate(self.laws)]
+        return [pmfs / self._solve(g, none)[0] for g, pmfs in enumerate(self.pmf)]
 
     def certified(self, slope: FloatArray) -> Bets:
         """The bets of some slopes, with certificates over all generators."""

@@ -141,7 +141,7 @@ class Generators:
 
     Attributes
     ----------
-    laws : ndarray of float, shape (k, knots)
+    pmf : ndarray of float, shape (k, knots)
         Distribution of the sampled rank on the knots, for each generator that is looked at.
     last : ndarray of int, shape (k,)
         Irrelevant items above the deepest rank of each generator.
@@ -191,12 +191,12 @@ class Generators:
         #: Weights of the first ranks in each geometric distribution; none where they are even.
         self._mixed = self._geometric() if geometric and self.top else None
         if self._mixed is None:
-            laws, last = self._averages(above[:upto], single), above[:upto]
+            pmfs, last = self._averages(above[:upto], single), above[:upto]
         else:
-            laws = self._mixed @ single[:upto]
-            last = np.full(len(laws), self.top - 1)
+            pmfs = self._mixed @ single[:upto]
+            last = np.full(len(pmfs), self.top - 1)
         self.spread = last.size
-        self.laws = np.concatenate([laws, single[upto:]])
+        self.pmf = np.concatenate([pmfs, single[upto:]])
         self.last = np.concatenate([last, above[upto:]])
         self.constraints = self._constraints()
         #: Where generators lie between neighbours that are looked at.
@@ -205,7 +205,7 @@ class Generators:
         self.above, self._single = above, single
         edges = np.concatenate([[-0.5], 0.5 * (above[1:] + above[:-1]), [self.pool + 0.5]])
         self._widths = np.diff(edges)
-        for each in (self.laws, self.last, self.constraints, self.first):
+        for each in (self.pmf, self.last, self.constraints, self.first):
             each.setflags(write=False)
 
     def _geometric(self) -> FloatArray:
@@ -304,7 +304,7 @@ class Generators:
             )
         else:
             found = np.append(np.arange(0, self.spread, 48), found)
-        likely = self.laws.argmax(axis=0)  # so that no knot is impossible
+        likely = self.pmf.argmax(axis=0)  # so that no knot is impossible
         return np.unique(np.concatenate([found, likely]))
 
     def marginal(self, density: Callable[[Any], FloatArray]) -> FloatArray:
@@ -373,7 +373,7 @@ class Generators:
             Of the generators that are looked at.
         """
         prices = np.zeros(len(self.constraints)) if prices is None else prices
-        expected, paid = self.laws @ function, prices @ self.constraints
+        expected, paid = self.pmf @ function, prices @ self.constraints
         values = expected - cost + paid
         best = float(values.max())
         steepness = np.inf if self._assumption is None else self._assumption.steepness

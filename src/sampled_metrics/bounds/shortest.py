@@ -111,12 +111,12 @@ def least_width(
     start = _Towards(
         parts, assumption, _observed(parts, assumption, rows, counts[:, np.newaxis]), users
     )
-    here, laws = start.populations(1, np.zeros(1))
-    towards = _Towards(parts, assumption, _on_knots(parts, laws), users)
+    here, pmfs = start.populations(1, np.zeros(1))
+    towards = _Towards(parts, assumption, _on_knots(parts, pmfs), users)
     width = 0.0
     for sign in (1, -1):
         there, others = towards.populations(sign, towards.price(sign) * _PRICES)
-        pairs = [np.concatenate(each) for each in zip(laws, others, strict=True)]
+        pairs = [np.concatenate(each) for each in zip(pmfs, others, strict=True)]
         metric: FloatArray = np.append(here, there)
         width += _side(metric, pairs, np.asarray(users * towards.shares), 1.0 - confidence, sign)
     return width
@@ -181,7 +181,7 @@ def decidable(
     at = int(np.argmax(apart <= 0))
     # Between two prices, populations are mixed; those of the first price may be level already.
     part_of = 0.0 if at == 0 else apart[at - 1] / (apart[at - 1] - apart[at])
-    level = [(1.0 - part_of) * laws[0][max(at - 1, 0)] + part_of * laws[0][at] for _, laws in moved]
+    level = [(1.0 - part_of) * pmfs[0][max(at - 1, 0)] + part_of * pmfs[0][at] for _, pmfs in moved]
     pairs = [(true[0], other) for true, other in zip(known, level, strict=True)]
     return 1.0 - missed(pairs, np.array([users, users]), 1.0 - confidence)
 
@@ -193,25 +193,25 @@ class _Towards:
     ----------
     parts : Partition
     assumption : Assumption or None
-    laws : list of ndarray of float, shape (1, knots)
+    pmfs : list of ndarray of float, shape (1, knots)
         For each part, the distribution.
     users : float
     """
 
     def __init__(
-        self, parts: Partition, assumption: Assumption | None, laws: list[FloatArray], users: float
+        self, parts: Partition, assumption: Assumption | None, pmfs: list[FloatArray], users: float
     ) -> None:
         self._given, self._users = (parts, assumption), users
         # A little of what is even, since fits need a positive chance of every sampled rank.
         self._laws = []
-        for part, each in zip(parts.parts, laws, strict=True):
+        for part, each in zip(parts.parts, pmfs, strict=True):
             even = part.generators(None).marginal(np.ones_like)
             self._laws.append((1.0 - _EVEN) * each + _EVEN * even)
         self.shares = self._building(1, 1).shares
 
     def _building(self, sign: int, many: int, near: float = _NEAR) -> _Building:
-        laws = [np.tile(each, (many, 1)) for each in self._laws]
-        return _Building(*self._given, near / self._users, laws, (sign,))
+        pmfs = [np.tile(each, (many, 1)) for each in self._laws]
+        return _Building(*self._given, near / self._users, pmfs, (sign,))
 
     def price(self, sign: int) -> float:
         """The price of the metric with which bets on the distribution would grow best."""
@@ -222,34 +222,34 @@ class _Towards:
 
         The higher the price, the smaller the metric if `sign` is 1, and the larger if it is -1.
         """
-        made, metric, laws = self._building(sign, prices.size), np.zeros(prices.size), []
+        made, metric, pmfs = self._building(sign, prices.size), np.zeros(prices.size), []
         for g, weights in enumerate(made.populations(prices)):
             mass = made.found[g].mass(weights, made.used[g])
             part = self._given[0].parts[g]
             ranks = np.arange(1, part.pool + 2)
             terms = self._given[0].metric.term(ranks, 1, 1, part.pool + 1)
             metric += made.shares[g] * (mass @ terms)
-            laws.append(_sampled(made.found[g], mass))
-        return metric, laws
+            pmfs.append(_sampled(made.found[g], mass))
+        return metric, pmfs
 
 
-def _on_knots(parts: Partition, laws: list[FloatArray]) -> list[FloatArray]:
-    return [each @ basis(part.protocol) for each, part in zip(laws, parts.parts, strict=True)]
+def _on_knots(parts: Partition, pmfs: list[FloatArray]) -> list[FloatArray]:
+    return [each @ basis(part.protocol) for each, part in zip(pmfs, parts.parts, strict=True)]
 
 
 def _sampled(found: Generators, mass: FloatArray) -> FloatArray:
     """The distribution of the sampled rank in some populations; (populations, m + 1)."""
     at = np.flatnonzero(mass.any(axis=0))
-    laws = np.zeros((len(mass), found.m + 1))
+    pmfs = np.zeros((len(mass), found.m + 1))
     step = max(1, _BLOCK // (found.m + 1))
     for start in range(0, at.size, step):
         some = at[start : start + step]
-        laws += mass[:, some] @ found.protocol.rows(some)
-    return laws
+        pmfs += mass[:, some] @ found.protocol.rows(some)
+    return pmfs
 
 
 def _side(
-    metric: FloatArray, laws: list[FloatArray], users: FloatArray, error: float, sign: int
+    metric: FloatArray, pmfs: list[FloatArray], users: FloatArray, error: float, sign: int
 ) -> float:
     """What the values on one side of the first population's metric add to the width."""
     away = sign * (metric[0] - metric)
@@ -259,7 +259,7 @@ def _side(
     for near, far in zip(order[-2::-1], order[:0:-1], strict=True):
         for step in range(_BETWEEN, 0, -1):
             part = step / _BETWEEN
-            pairs = [(each[0], (1.0 - part) * each[near] + part * each[far]) for each in laws]
+            pairs = [(each[0], (1.0 - part) * each[near] + part * each[far]) for each in pmfs]
             best = max(best, missed(pairs, users, error))
             width += best * abs(metric[far] - metric[near]) / _BETWEEN
     return float(width)

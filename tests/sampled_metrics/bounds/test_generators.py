@@ -59,8 +59,8 @@ def test_distributions_of_small_catalogues(pool, m, top, replacement):
     laws = on_knots(populations.law(m, pool + 1, replacement), m)
     assert found.spread == top
     assert found.last.tolist() == [*range(top), *range(top, pool + 1)]
-    np.testing.assert_allclose(found.laws[:top], averages(laws)[:top], rtol=0, atol=1e-12)
-    np.testing.assert_allclose(found.laws[top:], laws[top:], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.pmf[:top], averages(laws)[:top], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.pmf[top:], laws[top:], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("replacement", [True, False])
@@ -72,7 +72,7 @@ def test_averages_that_are_not_summed_one_by_one(pool, m, top, replacement):
     assert found.last[found.spread - 1] == top - 1
     laws = populations.law(m, pool + 1, replacement)
     even, single = on_knots(averages(laws), m), on_knots(laws, m)
-    spread, last = found.laws[: found.spread], found.last
+    spread, last = found.pmf[: found.spread], found.last
     if replacement:  # a remainder, which `largest` adds
         rng = np.random.default_rng(1)
         for function in rng.normal(size=(20, knots(m).size)):
@@ -84,7 +84,7 @@ def test_averages_that_are_not_summed_one_by_one(pool, m, top, replacement):
     else:
         np.testing.assert_allclose(spread, even[last[: found.spread]], rtol=0, atol=1e-12)
     np.testing.assert_allclose(
-        found.laws[found.spread :], single[last[found.spread :]], rtol=0, atol=1e-12
+        found.pmf[found.spread :], single[last[found.spread :]], rtol=0, atol=1e-12
     )
 
 
@@ -95,7 +95,7 @@ def test_averages_in_a_large_catalogue(replacement):
     assert found.spread < 10_000
     expected = on_knots(averages(populations.law(m, pool + 1, replacement, top)), m)
     last = found.last[: found.spread]
-    np.testing.assert_allclose(found.laws[: found.spread], expected[last], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found.pmf[: found.spread], expected[last], rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["recall@3", "ndcg@10", "ap", "auc"])
@@ -159,7 +159,7 @@ def test_geometric_distributions_are_such_from_even_to_rank_1_alone():
         ratios = each[1:] / each[:-1]
         np.testing.assert_allclose(ratios, ratios[0], rtol=1e-9)
     law = on_knots(populations.law(m, pool + 1, False), m)
-    np.testing.assert_allclose(found.laws[: found.spread], weights @ law[:top], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.pmf[: found.spread], weights @ law[:top], rtol=0, atol=1e-12)
     assert found.last[found.spread :].tolist() == list(range(top, pool + 1))
     values = metric("ndcg").vector(pool + 1)
     made = found.metric(values[:top], values[found.last])
@@ -354,5 +354,5 @@ def test_a_density_over_the_ranks_leads_to_its_marginal(few, request):
 def test_a_fit_begins_where_no_knot_is_impossible():
     for m in (3, 100):
         found = generators_of(2_000, m, True, 300)
-        assert (found.laws[found.first].max(axis=0) > 0.01).all()
+        assert (found.pmf[found.first].max(axis=0) > 0.01).all()
         assert found.first.size < 500

@@ -83,7 +83,7 @@ def test_the_mass_of_a_mixture_leads_to_its_sampled_ranks(
     mass = found.mass(weights, at)
     assert mass.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
     sampled = mass @ law(9, np.arange(60), 59, replacement) @ hats(9)
-    assert sampled == pytest.approx(weights @ found.laws[at], abs=1e-12)
+    assert sampled == pytest.approx(weights @ found.pmf[at], abs=1e-12)
 
 
 def test_exact_ranks_leave_what_coins_leave() -> None:
