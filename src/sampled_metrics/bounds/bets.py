@@ -303,21 +303,21 @@ class _Building:
         signs: Sequence[int],
     ) -> None:
         self.partition, self.target = parts, target
-        self.found = [part.generators(assumption) for part in parts.parts]
+        self.generators = [part.generators(assumption) for part in parts.parts]
         if pmfs is None:
-            pmfs = [np.array([_guess(one, *each) for each in GUESSES]) for one in self.found]
+            pmfs = [np.array([_guess(one, *each) for each in GUESSES]) for one in self.generators]
         self.sign = np.repeat(signs, len(pmfs[0]) if pmfs else 1)
         # One distribution for each bet and part.
         self.pmf = [np.tile(each, (len(signs), 1)) for each in pmfs]
         self.costs = [
             part.counted * self._metric(one, *part.place)
-            for one, part in zip(self.found, parts.parts, strict=True)
+            for one, part in zip(self.generators, parts.parts, strict=True)
         ]
         of_part = parts.part >= 0
         mass = (parts.share * parts.weight)[of_part]
         self.shares = np.bincount(parts.part[of_part], mass, len(parts.parts))
-        self.used = [one.first for one in self.found]
-        self._begin: list[tuple[FloatArray, FloatArray] | None] = [None] * len(self.found)
+        self.columns = [one.first for one in self.generators]
+        self._warm_start: list[tuple[FloatArray, FloatArray] | None] = [None] * len(self.generators)
 
     def _term(self, above: IntArray, j: int, relevant: int, items: int) -> FloatArray:
         """What the item at a place adds; added items are below all of the user's own."""
@@ -338,7 +338,7 @@ class _Building:
         how much larger the metric of the best rank is than that of users above all negatives.
         """
         metric, steep = np.zeros((2, self.sign.size))
-        of_parts = zip(self.partition.parts, self.found, self.shares, self.pmf, strict=True)
+        of_parts = zip(self.partition.parts, self.generators, self.shares, self.pmf, strict=True)
         for part, one, share, pmfs in of_parts:
             terms = part.counted * self._term(one.above, *part.place)
             expected = one.expected(terms)
@@ -363,9 +363,11 @@ class _Building:
         for g, share in enumerate(self.shares):
             functions, prices = self._solve(g, slope, _ROUGH)
             found += share * (self.pmf[g] * np.log(functions)).sum(axis=1)
-            values = functions @ self.found[g].pmf.T - np.outer(self.sign * slope, self.costs[g])
-            values += prices @ self.found[g].constraints
-            here = values[:, self.used[g]].max(axis=1) + _SLACK * self.target
+            values = functions @ self.generators[g].pmf.T - np.outer(
+                self.sign * slope, self.costs[g]
+            )
+            values += prices @ self.generators[g].constraints
+            here = values[:, self.columns[g]].max(axis=1) + _SLACK * self.target
             self._add(g, np.concatenate([*map(_peaks, values, here)]))
         return found
 
@@ -373,7 +375,7 @@ class _Building:
         self, g: int, slope: FloatArray, near: float = _NEAR
     ) -> tuple[FloatArray, FloatArray]:
         """Functions of a part on its knots, and prices of its constraints."""
-        one, used, pmfs = self.found[g], self.used[g], self.pmf[g]
+        one, used, pmfs = self.generators[g], self.columns[g], self.pmf[g]
         k, r = used.size, len(one.constraints)
         columns, rows = np.zeros((pmfs.shape[1], k + r)), np.zeros((1 + r, k + r))
         columns[:, :k], rows[0, :k], rows[1:, :k] = one.pmf[used].T, 1.0, one.constraints[:, used]
@@ -382,17 +384,17 @@ class _Building:
         cost[:, :k] = np.outer(self.sign * slope, self.costs[g][used])
         ends = max(near * self.target, _ROUNDING)
         right = np.eye(1 + r)[0]
-        weights, prices = likeliest(columns, pmfs, cost, rows, right, ends, self._begin[g])
-        self._begin[g] = weights, prices
+        weights, prices = likeliest(columns, pmfs, cost, rows, right, ends, self._warm_start[g])
+        self._warm_start[g] = weights, prices
         weights = weights[:, :k] / weights[:, :k].sum(axis=1, keepdims=True)
         return pmfs / (weights @ one.pmf[used]), np.maximum(prices[:, 1:], 0.0)
 
     def populations(self, slope: FloatArray) -> list[FloatArray]:
         """Weights of the generators in use, in each fit: for each part, (bets, generators)."""
         found = []
-        for g, used in enumerate(self.used):
+        for g, used in enumerate(self.columns):
             self._solve(g, slope)
-            weights = self._begin[g][0][:, : used.size]  # type: ignore[index]
+            weights = self._warm_start[g][0][:, : used.size]  # type: ignore[index]
             found.append(weights / weights.sum(axis=1, keepdims=True))
         return found
 
@@ -406,7 +408,7 @@ class _Building:
         parts, slack = self.partition, _SLACK * self.target
         certificates = np.empty((slope.size, len(parts.kinds)))
         functions = []
-        for g, one in enumerate(self.found):
+        for g, one in enumerate(self.generators):
             found, prices = self._solve(g, slope)
             kinds = np.flatnonzero(parts.part == g)
             for (relevant, j, items), same in parts.distinct(kinds):
@@ -425,13 +427,13 @@ class _Building:
 
     def _add(self, g: int, more: IntArray) -> None:
         """More generators for the fits of a part, which go on where they were."""
-        before, k = self.used[g], self.used[g].size
-        self.used[g] = np.union1d(before, more)
-        weights, prices = self._begin[g]  # type: ignore[misc]
-        moved = np.zeros((len(weights), self.used[g].size + weights.shape[1] - k))
-        moved[:, np.searchsorted(self.used[g], before)] = weights[:, :k]
-        moved[:, self.used[g].size :] = weights[:, k:]
-        self._begin[g] = moved, prices
+        before, k = self.columns[g], self.columns[g].size
+        self.columns[g] = np.union1d(before, more)
+        weights, prices = self._warm_start[g]  # type: ignore[misc]
+        moved = np.zeros((len(weights), self.columns[g].size + weights.shape[1] - k))
+        moved[:, np.searchsorted(self.columns[g], before)] = weights[:, :k]
+        moved[:, self.columns[g].size :] = weights[:, k:]
+        self._warm_start[g] = moved, prices
 
 
 def _peaks(values: FloatArray, above: float) -> IntArray:

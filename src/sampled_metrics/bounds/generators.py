@@ -41,7 +41,7 @@ _BLOCK = 1 << 22
 
 @lru_cache(maxsize=64)
 def knots(n_negatives: int) -> IntArray:
-    """Sampled ranks, counted from 0, between which a bet is a straight line.
+    """Sampled ranks, counted from 0, between which a bet is interpolated linearly.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def knots(n_negatives: int) -> IntArray:
 
 @lru_cache(maxsize=64)
 def hats(n_negatives: int) -> FloatArray:
-    """What each sampled rank gives to each knot: weights of a straight line between neighbours.
+    """Hat functions of the knots at each sampled rank: the weights of linear interpolation.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def hats(n_negatives: int) -> FloatArray:
 
 @lru_cache(maxsize=64)
 def basis(protocol: Protocol | Adaptive) -> FloatArray:
-    """What each outcome gives to each knot; shape (n_outcomes, knots), rows sum to 1.
+    """Hat functions of the knots at each outcome; shape (n_outcomes, knots), rows sum to 1.
 
     An adaptive design has knots of its own among the outcomes of each round.
 

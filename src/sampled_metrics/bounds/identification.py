@@ -69,26 +69,17 @@ class Interval:
     warrant: str = _promises.PROVED
 
 
-def error(confidence: float) -> float:
-    """How often a range may miss, or any verdict be wrong: the rest is for refuted assumptions.
-
-    Examples
-    --------
-    >>> round(error(0.95), 3)
-    0.049
-    """
-    return (1.0 - _REFUTING) * (1.0 - confidence)
-
-
 def need(confidence: float, many: int = 1) -> float:
     """The logarithm of the e-value that refutes a value from one of two sides, of many ranges.
+
+    They may miss as often as the confidence leaves, but for what refuted assumptions are left.
 
     Examples
     --------
     >>> round(float(np.exp(need(0.95))), 1)
     40.8
     """
-    return float(np.log(2.0 * many / error(confidence)))
+    return float(np.log(2.0 * many / ((1.0 - _REFUTING) * (1.0 - confidence))))
 
 
 @one_thread

@@ -224,12 +224,12 @@ class _Towards:
         """
         made, metric, pmfs = self._building(sign, prices.size), np.zeros(prices.size), []
         for g, weights in enumerate(made.populations(prices)):
-            mass = made.found[g].mass(weights, made.used[g])
+            mass = made.generators[g].mass(weights, made.columns[g])
             part = self._given[0].parts[g]
             ranks = np.arange(1, part.pool + 2)
             terms = self._given[0].metric.term(ranks, 1, 1, part.pool + 1)
             metric += made.shares[g] * (mass @ terms)
-            pmfs.append(_sampled(made.found[g], mass))
+            pmfs.append(_sampled(made.generators[g], mass))
         return metric, pmfs
 
 

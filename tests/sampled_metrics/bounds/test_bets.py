@@ -76,7 +76,7 @@ def test_a_certificate_holds_whatever_function_was_fitted(kind, n, m, replacemen
     assumption, rng = SHAPES[kind], np.random.default_rng(n)
 
     def anything(self, g, slope):
-        doublings = len(self.found[g].constraints)
+        doublings = len(self.generators[g].constraints)
         functions = rng.exponential(size=(slope.size, knots(m).size)) + 1e-3
         return functions, rng.exponential(0.3, size=(slope.size, doublings))
 
