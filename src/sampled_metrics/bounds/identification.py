@@ -469,7 +469,8 @@ def checked_counts(
     for each, of in zip(given, protocols, strict=True):
         relevant = 1
         if isinstance(of, Protocol):
-            relevant = drawn_alike(of).n_relevant
+            drawn_alike(of)
+            relevant = of.n_relevant
             if not isinstance(of.n_items, int):
                 raise ValueError(
                     f"n_items must be one number for each class, got shape {of.n_items.shape}"
