@@ -12,6 +12,7 @@ from scipy.special import ndtr
 
 from ._validate import FloatArray, IntArray
 from .estimators import Estimator
+from .protocol import fixed
 
 #: Values closer than this share of their range are one value, and so are sums closer than this
 #: share of their largest term; a lattice is met to as much.
@@ -107,6 +108,16 @@ class Differences:
         stays: opposite values still cancel. Where much is so near 0 that the lattice may not tell
         its sign, sums are listed again, neighbours as one. Where many draws make the sum nearly
         normal, by Edgeworth's series instead, over the middle of a lattice's steps if it has any.
+
+        Examples
+        --------
+        A coin that wins 1 with probability 0.6, less a fair one:
+
+        >>> coins = np.array([[0.4, 0.6], [0.5, 0.5]])
+        >>> once = Differences(np.array([0.0, 1.0]), coins, np.array([1.0, -1.0]))
+        >>> above, level = once.chances()
+        >>> round(above, 12), round(level, 12)
+        (0.3, 0.5)
         """
         mean, variance, third, fourth = (self.cumulants * times).tolist()
         values, laws = self._atoms
@@ -256,15 +267,14 @@ def tabulated(
     `ranks` are those of the users under the recommender whose values are added, under 1, and
     under the other one, under -1. The zeros at the end of the values are one value.
     """
-    protocol, values = estimator.protocol, estimator.values
+    protocol, values = fixed(estimator.protocol, "a verdict"), estimator.values
     reach = int(np.max(np.nonzero(values)[0], initial=0)) + 1
     laws, counts = [], []
     for sign, given in ranks.items():
         pairs = np.stack(np.broadcast_arrays(given, protocol.n_items))
         kinds, number = np.unique(pairs, axis=1, return_counts=True)
         own = protocol if isinstance(protocol.n_items, int) else replace(protocol, n_items=kinds[1])
-        of = replace(estimator, protocol=own)
-        laws += list(of._law_blocks(kinds[0], 1, reach))
+        laws += list(own.blocks(kinds[0], width=reach))
         counts.append(sign * number)
     law, many = np.concatenate(laws), np.concatenate(counts).astype(np.float64)
     if reach < values.size:

@@ -23,12 +23,11 @@ from . import _progress
 from . import estimators as corrections
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, integer, integers
-from .adaptive import Adaptive, bias_variance
+from .adaptive import Adaptive
 from .bounds import bets
 from .bounds.assumption import Assumption, assumption_name
 from .bounds.shortest import decidable
 from .consistency import sign
-from .differences import Differences
 from .estimators import Estimator
 from .log.compact import Log
 from .metrics import Metric
@@ -796,12 +795,10 @@ def _adaptive(pair: _Pair, design: Adaptive, n_users: int) -> tuple[Verdict, flo
 
     Of users whose two ranks are drawn together the average is taken to be normal.
     """
-    made = bias_variance(pair.metric, design, corrections.default_gamma(n_users))
+    made = corrections.bias_variance(pair.metric, design, corrections.default_gamma(n_users))
     cost = sum(m @ design.cost(ranks) for m, ranks in zip(pair.masses, pair.ranks, strict=True))
     if pair.users is None:
-        law = [mass @ design.pmf(at) for mass, at in zip(pair.masses, pair.ranks, strict=True)]
-        each = Differences(made.values, np.stack(law), np.array([1.0, -1.0]))
-        return pair._judged(each, n_users), float(cost / 2)
+        return pair.verdict(made, n_users), float(cost / 2)
     (one, first), (two, second) = ((made.expected(at), made.variance(at)) for at in pair.ranks)
     mean = (one[pair.users[0]] - two[pair.users[1]]).astype(float)
     variance = mean.var() + pair.masses[0] @ first + pair.masses[1] @ second

@@ -612,8 +612,8 @@ def _means(values: FloatArray, head: int) -> FloatArray:
 
 @lru_cache(maxsize=8)
 def _setting(protocol: Protocol, metrics: tuple[Metric, ...]) -> _Setting:
-    n, m = int(protocol.n_items), protocol.n_negatives
-    law = all_ranks(n - 1, m, protocol.replacement)
+    m = protocol.n_negatives
+    law = all_ranks(protocol)
     values = np.stack([of.vector(m + 1) for of in metrics])
     return _Setting(protocol, metrics, law, values, np.stack([law.expected(v) for v in values]))
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._validate import FloatArray, IntArray, as_written, floats, generator, integer, integers, span
+from ._validate import FloatArray, IntArray, as_written, generator, integer, integers, span
 from .estimators import Estimator
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -180,7 +180,7 @@ class RelevantSets:
         target = self._target(metric, self.n_irrelevant)
         return target.of(self._all_terms([target])[0].sum(axis=1))
 
-    def law(
+    def pmf(
         self,
         n_negatives: ArrayLike,
         reach: int | None = None,
@@ -217,7 +217,7 @@ class RelevantSets:
 
         Examples
         --------
-        >>> RelevantSets([[0, 3]], [[0, 1]], [[0, 1]], [8]).law(2).round(4)
+        >>> RelevantSets([[0, 3]], [[0, 1]], [[0, 1]], [8]).pmf(2).round(4)
         array([[[1.    , 0.    , 0.    ],
                 [0.2857, 0.5536, 0.1607]]])
         """
@@ -244,7 +244,7 @@ class RelevantSets:
             What is reported. The protocol of an estimator must have as many relevant items and
             negatives. A list takes little longer than one of its elements.
         n_negatives, replacement, weighted
-            As in :meth:`law`.
+            As in :meth:`pmf`.
 
         Returns
         -------
@@ -253,13 +253,12 @@ class RelevantSets:
         Raises
         ------
         ValueError
-            As :meth:`law`, or if an estimator is for other numbers of items or negatives, or AUC
+            As :meth:`pmf`, or if an estimator is for other numbers of items or negatives, or AUC
             is asked for without decoys.
 
         See Also
         --------
         variance : How much it varies from sample to sample.
-        contributions : What each item adds.
 
         Examples
         --------
@@ -278,130 +277,6 @@ class RelevantSets:
         terms = self._sampled_terms(targets, places, drawn)
         found = [t.of(term.sum(axis=1)) for t, term in zip(targets, terms, strict=True)]
         return np.array(found) if several else found[0]
-
-    def contributions(
-        self,
-        metric: Metric | str,
-        n_negatives: ArrayLike | None = None,
-        *,
-        replacement: bool = False,
-        weighted: bool = False,
-    ) -> FloatArray:
-        """What each relevant item adds to the expected metric.
-
-        Tied relevant items add the same.
-
-        Parameters
-        ----------
-        metric : Metric or str
-        n_negatives : int or array_like of int, optional
-            As in :meth:`law`; all irrelevant candidates if omitted.
-        replacement, weighted
-            As in :meth:`law`.
-
-        Returns
-        -------
-        ndarray of float, shape (n_rankings, n_relevant)
-            In the order of the items; a row's sum is :meth:`expected`, or :meth:`evaluate`.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`expected`.
-
-        See Also
-        --------
-        expected : Their sum.
-
-        Examples
-        --------
-        >>> from sampled_metrics import metric
-        >>> sets = RelevantSets([[3, 0]], [[1, 0]], [[1, 0]], [8])
-        >>> sets.contributions(metric("ap"), 2).round(6), sets.contributions(metric("ap")).round(6)
-        (array([[0.36756, 0.5    ]]), array([[0.183333, 0.5     ]]))
-        """
-        metric = parsed(metric)
-        if n_negatives is None:
-            target = self._target(metric, self.n_irrelevant)
-            terms = self._all_terms([target])[0]
-        else:
-            places, drawn = self._drawn(n_negatives, replacement, weighted)
-            target = self._target(metric, drawn)
-            terms = self._sampled_terms([target], places, drawn)[0]
-        each = target.shift / terms.shape[1] + target.scale[:, np.newaxis] * terms
-        return self._by_item(each)
-
-    def expected_gain(
-        self,
-        gains: ArrayLike,
-        discounts: ArrayLike,
-        n_negatives: ArrayLike | None = None,
-        *,
-        replacement: bool = False,
-        weighted: bool = False,
-    ) -> FloatArray:
-        """Expected normalized discounted cumulative gain, with gains and discounts of any kind.
-
-        A relevant item adds its gain times the discount of its own rank; the sum is divided by
-        that of the relevant items alone in the order of their gains. LensKit 3, the software of
-        ekstrand2017, takes ratings for gains and ``1 / max(1, log2(rank))`` for discounts
-        (jarvelin2002).
-
-        Parameters
-        ----------
-        gains : array_like of float, shape (n_rankings, n_relevant)
-            At least 0, with one above 0 in every ranking.
-        discounts : array_like of float, shape (k,)
-            Discounts of ranks 1..k, the length of the list; ranks beyond k count nothing.
-        n_negatives, replacement, weighted
-            As in :meth:`contributions`.
-
-        Returns
-        -------
-        ndarray of float, shape (n_rankings,)
-
-        Raises
-        ------
-        ValueError
-            If shapes do not match, a gain is negative or not finite, the sum of the relevant items
-            alone is not above 0, and as :meth:`law`.
-
-        See Also
-        --------
-        expected : Metrics that do not weigh the items.
-
-        Examples
-        --------
-        >>> sets = RelevantSets([[3, 0]], [[1, 0]], [[1, 0]], [8])
-        >>> discounts = 1 / np.maximum(1, np.log2(np.arange(1, 11)))
-        >>> sets.expected_gain([[5.0, 1.0]], discounts).round(6)
-        array([0.507304])
-        """
-        gain = floats(gains, "gains")
-        relevant = self.n_better.shape[1]
-        if gain.shape != self.n_better.shape or not (np.isfinite(gain) & (gain >= 0)).all():
-            raise ValueError(
-                f"gains must hold numbers >= 0 in shape {self.n_better.shape}, got "
-                f"{as_written(gains)}"
-            )
-        discount = floats(discounts, "discounts")
-        if discount.ndim != 1 or discount.size == 0 or not np.isfinite(discount).all():
-            raise ValueError(
-                f"discounts must be a non-empty list of numbers, got {as_written(discounts)}"
-            )
-        best = -np.sort(-gain, axis=1)[:, : discount.size] @ discount[:relevant]
-        if (best <= 0).any():
-            row = int(np.argmin(best))
-            raise ValueError(f"gains must have an ideal sum > 0, got {best[row]} in ranking {row}")
-        padded = np.append(discount, np.zeros(relevant))
-        values = np.stack([padded[j : j + discount.size] for j in range(relevant)])
-        target = _Target(np.asarray(values, dtype=float), np.ones(len(gain)), 0.0)
-        if n_negatives is None:
-            terms = self._all_terms([target])[0]
-        else:
-            places, drawn = self._drawn(n_negatives, replacement, weighted)
-            terms = self._sampled_terms([target], places, drawn)[0]
-        return np.asarray((gain * self._by_item(terms)).sum(axis=1) / best)
 
     def variance(
         self,
@@ -424,7 +299,7 @@ class RelevantSets:
         metric : Metric, str or Estimator
             As in :meth:`expected`.
         n_negatives, replacement, weighted
-            As in :meth:`law`.
+            As in :meth:`pmf`.
 
         Returns
         -------
@@ -472,7 +347,7 @@ class RelevantSets:
         Parameters
         ----------
         n_negatives, replacement, weighted
-            As in :meth:`law`.
+            As in :meth:`pmf`.
         rng : int or numpy.random.Generator
             A seed, or where the draws come from.
 
@@ -485,7 +360,7 @@ class RelevantSets:
         Raises
         ------
         ValueError
-            As :meth:`law`, or if `rng` is neither a seed nor a generator.
+            As :meth:`pmf`, or if `rng` is neither a seed nor a generator.
 
         See Also
         --------
@@ -622,15 +497,6 @@ class RelevantSets:
                 size = (part.stop - part.start) * relevant
                 term[part] = np.bincount(row, value, size).reshape(-1, relevant)
         return terms
-
-    def _by_item(self, terms: FloatArray) -> FloatArray:
-        """Terms of the best, second best, ... item as those of the items themselves."""
-        level = np.take_along_axis(self.level, self._order, axis=1)
-        same = level[:, :, np.newaxis] == level[:, np.newaxis, :]
-        shared = (same * terms[:, np.newaxis, :]).sum(axis=2) / same.sum(axis=2)
-        found = np.empty(terms.shape)
-        np.put_along_axis(found, self._order, shared, axis=1)
-        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from .consistency import _TOLERANCE, _checked, sign
 from .differences import Differences, tabulated
 from .estimators import Estimator, by_name, default_gamma
 from .metrics import Metric
-from .protocol import Protocol, checked, one_size
+from .protocol import Design, Protocol, checked, one_size
 
 #: True ranks of users, or the probability of each rank that has any.
 Ranks = ArrayLike | Mapping[int, float]
@@ -378,7 +378,7 @@ class _Pair:
     ranks: tuple[IntArray, IntArray]
     masses: tuple[FloatArray, FloatArray]
     users: tuple[IntArray, IntArray] | None  # places of each user's two ranks; None: independent
-    _laws: dict[Protocol, FloatArray] = field(default_factory=dict)
+    _laws: dict[Design, FloatArray] = field(default_factory=dict)
 
     @classmethod
     def of(cls, first: Ranks, second: Ranks, metric: Metric, protocol: Protocol) -> _Pair:
@@ -420,22 +420,15 @@ class _Pair:
         """Probabilities of a user's sampled ranks: a row each, or one of all pairs if paired."""
         protocol = estimator.protocol
         if protocol not in self._laws:
-            found = []
-            for ranks, masses in zip(self.ranks, self.masses, strict=True):
-                blocks = list(estimator._law_blocks(ranks, 1, protocol.n_negatives + 1))
-                if self.users is None:
-                    ends = np.cumsum([len(block) for block in blocks])[:-1]
-                    parts = zip(np.split(masses, ends), blocks, strict=True)
-                    found.append(np.sum([m @ block for m, block in parts], axis=0))
-                else:
-                    found.append(np.concatenate(blocks))
             if self.users is None:
-                self._laws[protocol] = np.stack(found)
+                parts = zip(self.ranks, self.masses, strict=True)
+                self._laws[protocol] = np.stack([protocol.marginal(*each) for each in parts])
             else:
+                first, second = (np.concatenate(list(protocol.blocks(r))) for r in self.ranks)
                 shape = (self.ranks[0].size, self.ranks[1].size)
                 share = np.full(self.users[0].size, 1 / self.users[0].size)
                 pairs = coo_array((share, self.users), shape=shape).tocsr()
-                self._laws[protocol] = (found[0].T @ (pairs @ found[1])).reshape(1, -1)
+                self._laws[protocol] = (first.T @ (pairs @ second)).reshape(1, -1)
         return self._laws[protocol]
 
     def verdict(self, estimator: Estimator, n_users: int) -> Verdict:

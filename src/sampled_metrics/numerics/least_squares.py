@@ -1,9 +1,9 @@
 """The least-squares problems behind the corrections, reduced once to the size of the sample.
 
-The weighted law and the weighted metric, a row for each true rank, are reduced block by block, so
-that the working memory does not grow with the catalogue: to a triangle, from which all corrections
-can be read off; or, where the weight of the variance makes them well-conditioned, to the normal
-equations, which take a fifth of the time.
+P and the metric, a row for each true rank, weighted by the root of the prior, are reduced block by
+block, so that the working memory does not grow with the catalogue. The result is a triangular
+factor, from which all corrections follow; or, where the weight of the variance makes them
+well-conditioned, the normal equations, which take a fifth of the time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from .._threads import one_thread
 from .._validate import FloatArray
-from .distributions import law
+from .all_ranks import Rows
 
 #: Entries of the weighted law held in memory at once.
 _BLOCK = 1 << 19
@@ -34,7 +34,7 @@ class IllConditionedError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """The law over a prior on the true ranks, which the problems of all targets share.
+    """P over a prior on the true ranks, which the problems of all targets share.
 
     Attributes
     ----------
@@ -42,44 +42,46 @@ class Law:
         True ranks.
     weights : ndarray of float, shape (k,)
         Their prior.
-    pool, m : int
-        Items that the negatives are drawn from, and negatives.
-    replacement : bool
+    design : Rows
     """
 
     nodes: FloatArray
     weights: FloatArray
-    pool: int
-    m: int
-    replacement: bool
+    design: Rows
+
+    @property
+    def n_outcomes(self) -> int:
+        """Columns of P."""
+        return self.design.n_outcomes
 
     def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
-        """The law of some ranks at a time."""
-        step = max(self.m + 2, _BLOCK // (self.m + 2))
+        """The rows of some ranks at a time."""
+        step = max(self.n_outcomes + 1, _BLOCK // (self.n_outcomes + 1))
         for start in range(0, self.nodes.size, step):
             part = slice(start, start + step)
-            yield part, law(self.m, self.nodes[part] - 1.0, self.pool, self.replacement)
+            yield part, self.design.rows(self.nodes[part] - 1.0)
 
     @cached_property
     def _kept(self) -> dict[str, FloatArray]:
-        """What was computed before: the sum of the law times itself, and few rows."""
+        """What was computed before: the products of P with itself, and its rows if they are few."""
         return {}
 
     @cached_property
     def marginal(self) -> FloatArray:
-        """Probability of each sampled rank."""
-        found = np.zeros(self.m + 1)
+        """Probability of each outcome."""
+        found = np.zeros(self.n_outcomes)
         for part, rows in self.blocks():
             found += self.weights[part] @ rows
         return found
 
     def products(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Sums over the prior of the law times itself, and times each target; the marginal too."""
+        """Sums over the prior of P times itself, and times each target; the marginal too."""
         kept, roots = self._kept, np.sqrt(self.weights)
         if "rows" in kept:
             return kept["squares"], (roots * targets) @ kept["rows"]
-        squares, marginal = np.zeros((self.m + 1, self.m + 1)), np.zeros(self.m + 1)
-        found = np.zeros((len(targets), self.m + 1))
+        columns = self.n_outcomes
+        squares, marginal = np.zeros((columns, columns)), np.zeros(columns)
+        found = np.zeros((len(targets), columns))
         for part, rows in self.blocks():
             marginal += self.weights[part] @ rows
             rows *= roots[part, np.newaxis]
@@ -109,7 +111,7 @@ class System:
     @cached_property
     def _triangle(self) -> FloatArray:
         """Triangular factor of the weighted law, the target its last column."""
-        triangle = np.empty((0, self.of.m + 2))
+        triangle = np.empty((0, self.of.n_outcomes + 1))
         for part, rows in self.of.blocks():
             block = np.column_stack([rows, self.at_nodes[part]])
             block *= np.sqrt(self.of.weights[part])[:, np.newaxis]
