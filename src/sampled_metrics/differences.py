@@ -266,6 +266,14 @@ def tabulated(
 
     `ranks` are those of the users under the recommender whose values are added, under 1, and
     under the other one, under -1. The zeros at the end of the values are one value.
+
+    Examples
+    --------
+    >>> from . import Protocol
+    >>> from .estimators import naive
+    >>> found = tabulated(naive("recall@1", Protocol(3, 2)), {1: np.array([1, 2, 2])})
+    >>> [each.tolist() for each in found]
+    [[1.0, 0.0], [[1.0, 0.0], [0.25, 0.75]], [1.0, 2.0]]
     """
     protocol, values = fixed(estimator.protocol, "a verdict"), estimator.values
     reach = int(np.max(np.nonzero(values)[0], initial=0)) + 1
