@@ -269,8 +269,8 @@ def tabulated(
 
     Examples
     --------
-    >>> from . import Protocol
-    >>> from .estimators import naive
+    >>> from sampled_metrics import Protocol
+    >>> from sampled_metrics.estimators import naive
     >>> found = tabulated(naive("recall@1", Protocol(3, 2)), {1: np.array([1, 2, 2])})
     >>> [each.tolist() for each in found]
     [[1.0, 0.0], [[1.0, 0.0], [0.25, 0.75]], [1.0, 2.0]]

@@ -428,8 +428,8 @@ class Protocol(Design):
             pool = int(self.n_items) - self.n_relevant
             distinct = successive_sampling.occupied(m, pool)
             some = np.flatnonzero(distinct > 0)
-            each = law(some, kinds[:, np.newaxis], pool, False, m + 1)
-            found = np.einsum("d,kdx->kx", distinct[some], each)
+            each = (distinct[some] @ law(some, a, pool, False, m + 1) for a in kinds.tolist())
+            found = np.array(list(each)).reshape(kinds.size, m + 1)
         elif self.collapsed:
             found = successive_sampling.distinct(self.weights, kinds, m)
         elif self.replacement:
