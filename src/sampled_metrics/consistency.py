@@ -26,8 +26,8 @@ from .protocol import Protocol, by_negatives, checked
 #: Two means that differ by less than this share of the larger one are equal up to rounding.
 _TOLERANCE = 1e-12
 
-#: With a cut-off and many users every number of negatives in turn costs less than a search: from
-#: so many counts of all users on, and up to so many counts of all numbers of negatives.
+#: With a cut-off k and many users, adding one negative after another costs less than a search:
+#: where k times the users exceeds the first number, and k times the negatives is below the second.
 _MANY, _LONG = 20_000, 100_000
 
 
@@ -236,16 +236,16 @@ def _at(means: FloatArray, m: int) -> float:
 
 
 def _mean_by_negatives(metric: Metric, ranks: IntArray, protocol: Protocol) -> FloatArray:
-    """Expected sampled metric, averaged, for 1, 2, ... negatives."""
+    """Mean over users of the expected sampled metric, for 1, 2, ... negatives."""
     most, sizes = protocol.n_negatives, np.broadcast_arrays(protocol.above(ranks), protocol.pool)
     depth = min(metric.k or most + 1, most + 1)
     above, pool = (each.tobytes() for each in sizes)
     values = naive(metric, replace(protocol, n_items=most + 1)).values  # the same for fewer
-    return _mean_laws(above, pool, most, depth, protocol.replacement) @ values[:depth]
+    return _mean_pmfs(above, pool, most, depth, protocol.replacement) @ values[:depth]
 
 
 @lru_cache(maxsize=8)  # for metrics of the same depth
-def _mean_laws(above: bytes, pool: bytes, most: int, depth: int, replacement: bool) -> FloatArray:
+def _mean_pmfs(above: bytes, pool: bytes, most: int, depth: int, replacement: bool) -> FloatArray:
     """Probabilities of the first counts, averaged over users, for 1, 2, ... negatives.
 
     The next negative is above the item with the share of those above among all that are left; sums
@@ -272,7 +272,7 @@ def _mean_laws(above: bytes, pool: bytes, most: int, depth: int, replacement: bo
 
 
 def _flips(first: Callable[[int], float], second: Callable[[int], float], most: int) -> list[int]:
-    """Every m in 2..most at which the order of two means that never rise is not that of m - 1."""
+    """Every m in 2..most at which the order differs from that at m - 1; both means never rise."""
 
     def between(low: int, high: int) -> Iterator[int]:
         if sign(first(low), second(high)) == sign(first(high), second(low)):
@@ -289,7 +289,7 @@ def _flips(first: Callable[[int], float], second: Callable[[int], float], most: 
 
 
 def _spelled(names: list[str], signs: Mapping[tuple[str, str], int]) -> str:
-    """The order of `names` that the signs of its pairs amount to, as in "B > A = C"."""
+    """The names in order, as in "B > A = C", from the signs of their pairwise differences."""
     lead = dict.fromkeys(names, 0)
     for (a, b), sign in signs.items():
         lead[a] += sign

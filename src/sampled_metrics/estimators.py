@@ -22,7 +22,7 @@ from .metrics import metric as parsed
 from .numerics import least_squares
 from .numerics.distributions import log_hypergeometric
 from .numerics.least_squares import IllConditionedError as IllConditionedError
-from .numerics.least_squares import Law, System
+from .numerics.least_squares import System, WeightedRows
 from .numerics.quadrature import MARGIN, all_ranks
 from .protocol import Design, Protocol, fixed, one_size
 
@@ -32,8 +32,8 @@ Prior = ArrayLike | Mapping[int, float] | None
 #: A prior with its ranks and their probabilities as tuples, which a cache can keep.
 _Points = tuple[tuple[int, ...], tuple[float, ...]]
 
-#: From so many counts of negatives on, those that are too rare to matter are left out: those
-#: outside bounds that hold but for 2 exp(-70), about 1e-30.
+#: With more outcomes than this, counts outside Bernstein's bounds are left out. Each bound fails
+#: with a probability of at most exp(-70), about 4e-31.
 _WIDE, _RARE = 200, 70.0
 
 
@@ -217,7 +217,7 @@ class Estimator:
 def _by_position(
     of: Callable[[ArrayLike, int], FloatArray], given: ArrayLike, position: ArrayLike
 ) -> FloatArray:
-    """A function of ranks and a position, for ranks that may each have their own position."""
+    """Apply a function of ranks and one position to ranks that may each have their own."""
     if np.ndim(position) == 0:
         return of(given, position)  # type: ignore[arg-type]
     ranks, places = np.broadcast_arrays(given, position)
@@ -250,7 +250,7 @@ def _over_likely(protocol: Protocol, rank: ArrayLike, position: int, row: FloatA
 
 
 class _Naive(Estimator):
-    """The naive estimator: the general sum is replaced by a closed form where there is one."""
+    """The naive estimator, whose expectation often has a closed form."""
 
     def _expected(self, rank: ArrayLike, j: int) -> FloatArray:
         protocol = fixed(self.protocol, "naive")
@@ -670,7 +670,7 @@ def _stacked(rows: list[FloatArray]) -> FloatArray:
 
 @lru_cache(maxsize=16)
 def _systems(metric: Metric, protocol: Design, prior: _Points | None) -> list[list[System]]:
-    """The least-squares problem of each position, those together that have the same nodes."""
+    """The least-squares problem of each position, in groups that share their nodes."""
     ranks, m = int(protocol.pool) + 1, protocol.n_negatives
     positions = np.arange(1, protocol.n_positions + 1)
     cuts = np.zeros_like(positions) if metric.k is None else np.maximum(metric.k + 1 - positions, 0)
@@ -679,30 +679,30 @@ def _systems(metric: Metric, protocol: Design, prior: _Points | None) -> list[li
     cuts = np.where(near | (prior is not None), 0, cuts)
     groups = []
     for some in np.split(positions, np.flatnonzero(np.diff(cuts)) + 1):
-        law = _law(protocol, prior or int(cuts[some[0] - 1]))
-        targets = [protocol.exact(metric, law.nodes + (j - 1), j) for j in some]
-        groups.append([System(law, target) for target in targets])
+        rows = _weighted(protocol, prior or int(cuts[some[0] - 1]))
+        targets = [protocol.exact(metric, rows.nodes + (j - 1), j) for j in some]
+        groups.append([System(rows, target) for target in targets])
     return groups
 
 
 @lru_cache(maxsize=16)
-def _law(protocol: Design, prior: _Points | int) -> Law:
+def _weighted(protocol: Design, prior: _Points | int) -> WeightedRows:
     """P over a prior, or over all ranks with equal weights and a jump of the metric after one."""
     if isinstance(prior, int):
         ranks = int(protocol.pool) + 1
         nodes, weights = all_ranks(ranks, protocol.n_negatives, (prior,) if prior else ())
-        return Law(nodes, weights / ranks, protocol)
-    return Law(np.array(prior[0], dtype=float), np.array(prior[1]), protocol)
+        return WeightedRows(nodes, weights / ranks, protocol)
+    return WeightedRows(np.array(prior[0], dtype=float), np.array(prior[1]), protocol)
 
 
 def _forget() -> None:
-    """Drop what was kept of earlier estimators, as before a measurement."""
+    """Clear the caches, as before measuring time."""
     _systems.cache_clear()
-    _law.cache_clear()
+    _weighted.cache_clear()
 
 
 def _checked_prior(prior: Prior, protocol: Design) -> _Points | None:
-    """The ranks that have a probability and the probabilities, in order of rank."""
+    """The ranks with a probability above 0, in order, and these probabilities; None as it is."""
     ranks = one_size(protocol) - protocol.n_positions + 1
     if prior is None:
         return None

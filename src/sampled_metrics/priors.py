@@ -31,10 +31,10 @@ CERTIFIED = 1e-6
 _REPORTED = 0.1 * CERTIFIED
 #: The gap at which iterations stop, and the most steps for maximum likelihood.
 _ENOUGH, _STEPS = 1e-10, 200
-#: Below this a rise of the log-likelihood per user is rounding; so many steps may then follow
-#: without a smaller gap.
+#: A smaller rise of the log-likelihood per user is rounding, and the steps without a smaller gap
+#: that are then allowed.
 _ROUNDING, _PATIENCE = 1e-15, 10
-#: Below any probability that matters, and above what rounding leaves of zero.
+#: Replaces probabilities that rounding made 0 or negative.
 _TINY = 1e-300
 
 
@@ -147,7 +147,7 @@ def maximum_likelihood(counts: ArrayLike, protocol: Design) -> FittedPrior:
 
 
 def _newton(rows: FloatArray, mass: FloatArray, seen: FloatArray) -> tuple[FloatArray | None, bool]:
-    """One Newton step for the masses of the ranks with these rows of P, for outcomes seen alone.
+    """One Newton step for the masses of some ranks; `rows` has the outcomes that were seen.
 
     Returns the new masses, or None without a solution, and whether the likelihood was seen to rise.
     A few users among a million have less weight than the likelihood has rounding errors: near the
@@ -337,7 +337,7 @@ class Expansion:
 
 
 def condensed(mass: FloatArray) -> tuple[IntArray, FloatArray]:
-    """A distribution moved to fewer ranks: beyond the first 1,023 to one in each percent.
+    """Move a distribution to fewer ranks: beyond the first 1,023 to one in each percent.
 
     Examples
     --------
@@ -361,7 +361,7 @@ class _Quadrature:
 
     @staticmethod
     def of(law: AllRanks) -> _Quadrature | AllRanks:
-        """What stands for P at all ranks; P itself where nothing would be saved.
+        """Few rows that stand for P at all ranks, or P itself if that saves nothing.
 
         The summands are exponentials of polynomials of degree m: smooth, but steeper than
         the polynomials, so the rule is one for three times the degree.
@@ -390,7 +390,7 @@ def _tilted(
     enough: float,
     last: bool = False,
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Minimise the dual for a log-likelihood per user that counts `worth` times the entropy.
+    """Minimise the dual of entropy plus `worth` times the log-likelihood per user.
 
     Multipliers are in units of `worth`. Returns them, the masses, and the duality gap. The gap is
     of the order of the square of the masses' errors, so `last` asks for one more step after it is
@@ -435,7 +435,7 @@ def _tilted(
 
 
 def listed(mass: Mapping[int, float] | ArrayLike) -> tuple[IntArray, FloatArray]:
-    """The ranks that a distribution speaks of, and the probability of each.
+    """The ranks of a distribution, and the probability of each.
 
     Examples
     --------

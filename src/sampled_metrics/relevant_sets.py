@@ -224,7 +224,7 @@ class RelevantSets:
         places, drawn = self._drawn(n_negatives, replacement, weighted)
         whole = int(drawn.max(initial=0)) + 1
         width = whole if reach is None else integer(reach, "reach", 1)
-        blocks = [places.law(part, drawn[part], width) for part in places.blocks(width)]
+        blocks = [places.pmf(part, drawn[part], width) for part in places.blocks(width)]
         shape = (0, self.n_better.shape[1], width)
         return np.concatenate(blocks) if blocks else np.zeros(shape)
 
@@ -420,7 +420,7 @@ class RelevantSets:
     def _drawn(
         self, n_negatives: ArrayLike, replacement: bool, weighted: bool
     ) -> tuple[_Places, IntArray]:
-        """The items in order, counted or weighed, and the decoys drawn for each ranking."""
+        """The items in order, with the counts or weights around them, and the decoys drawn."""
         if weighted and not replacement:
             raise ValueError("weighted decoys are drawn with replacement=True, got False")
         drawn = integers(n_negatives, "n_negatives", 0)
@@ -446,7 +446,7 @@ class RelevantSets:
         return self._places(*weights, True), drawn
 
     def _target(self, given: Metric | str | Estimator, drawn: IntArray) -> _Target:
-        """A metric of the list of these decoys and the relevant items, as a vector for each j."""
+        """The metric as a vector over the decoys above the j-th best item, for each j."""
         wanted = given if isinstance(given, Estimator) else parsed(given)
         relevant, ones = self.n_better.shape[1], np.ones(drawn.size)
         most = int(drawn.max(initial=0))
@@ -477,14 +477,14 @@ class RelevantSets:
         width = max((t.values.shape[1] for t in targets), default=1)
         terms = [np.empty(self.n_better.shape) for _ in targets]
         for part in places.blocks(width):
-            law = places.law(part, drawn[part], width)
+            law = places.pmf(part, drawn[part], width)
             for target, term in zip(targets, terms, strict=True):
                 reach = target.values.shape[1]
                 term[part] = np.einsum("ijx,jx->ij", law[:, :, :reach], target.values)
         return terms
 
     def _all_terms(self, targets: Sequence[_Target]) -> list[FloatArray]:
-        """As `_sampled_terms` with every irrelevant candidate as a decoy."""
+        """As `_sampled_terms`, with every irrelevant candidate as a decoy."""
         counts = (self.n_better, self.n_tied, self.n_irrelevant)
         places, relevant = self._places(*counts, False), self.n_better.shape[1]
         terms = [np.zeros(self.n_better.shape) for _ in targets]
@@ -538,14 +538,8 @@ class _Places:
     repeat: bool
 
     def rows(self, part: slice | IntArray) -> _Places:
-        return _Places(
-            self.better[part],
-            self.tied[part],
-            self.total[part],
-            self.first[part],
-            self.size[part],
-            self.repeat,
-        )
+        counts = (self.better, self.tied, self.total, self.first, self.size)
+        return _Places(*(each[part] for each in counts), self.repeat)
 
     def blocks(self, width: int) -> Iterator[slice]:
         return _blocks(np.full(self.total.size, self.better.shape[1] * width))
@@ -553,13 +547,13 @@ class _Places:
     def draw(
         self, marked: IntArray, pool: IntArray, draws: IntArray, rng: np.random.Generator
     ) -> IntArray:
-        """Draw how many of `draws` decoys from what is left of the pool are marked."""
+        """Draw how many of `draws` decoys are among the marked candidates of the pool."""
         if self.repeat:
             return np.asarray(rng.binomial(draws, marked / np.maximum(pool, 1)))
         return np.asarray(rng.hypergeometric(marked, pool - marked, draws))
 
-    def law(self, part: slice, draws: IntArray, width: int) -> FloatArray:
-        """Law of the decoys above each item of a block; shape (rows, n_relevant, width)."""
+    def pmf(self, part: slice, draws: IntArray, width: int) -> FloatArray:
+        """Distributions of the decoys above each item; shape (rows, n_relevant, width)."""
         own = self.rows(part)
         relevant = own.better.shape[1]
         better, tied, size = own.better.ravel(), own.tied.ravel(), own.size.ravel()
@@ -597,7 +591,7 @@ def _blocks(costs: IntArray) -> Iterator[slice]:
 def _tail_difference(
     draws: IntArray, better: IntArray, tied: IntArray, pool: IntArray, width: int, repeat: bool
 ) -> FloatArray:
-    """Law of the decoys above an item that only decoys are tied with, at least one of them.
+    """Distribution of the decoys above a relevant item that is tied with decoys alone.
 
     Without replacement as in `RankIntervals.sampled_pmf`. With, the share of the tied weight above
     the item is uniform on [0, 1], and the integral of the binomial law over its probability of
@@ -615,9 +609,9 @@ def _tail_difference(
 def _mixed_distinct(
     draws: IntArray, better: IntArray, tied: IntArray, pool: IntArray, size: int, width: int
 ) -> FloatArray:
-    """Laws of the distinct decoys above `size` tied relevant items; shape (rows, size, width).
+    """Distributions of the distinct decoys above tied relevant items; shape (rows, size, width).
 
-    One candidate after the other is tried as the last one above the item.
+    A mixture over the number of tied candidates above the item.
     """
     law = np.empty((draws.size, size, width))
     for part in _blocks((tied + 1) * width):
@@ -725,7 +719,7 @@ def _second_moment(own: _Places, draws: IntArray, values: FloatArray) -> FloatAr
 def _tied_blocks(
     own: _Places, rows: IntArray, start: int, draws: IntArray, width: int
 ) -> Iterator[slice]:
-    """Blocks of rankings, sorted by ties, for tables of (decoys above, decoys tied)."""
+    """Blocks of rankings, sorted by ties, that bound the size of tables over (above, tied)."""
     most = np.minimum(own.tied[rows, start], draws[rows]) if not own.repeat else draws[rows]
     most = np.where(own.tied[rows, start] == 0, 0, most)
     return _blocks(np.maximum.accumulate(most + 1) * width)
@@ -753,7 +747,7 @@ def _thinned(marked: IntArray, pool: IntArray, carried: FloatArray, repeat: bool
 def _carried(
     better: IntArray, tied: IntArray, so_far: FloatArray, mean: FloatArray, repeat: bool
 ) -> FloatArray:
-    """Expected terms down to the end of a group, given the decoys down to there.
+    """Expected sum of the terms up to the end of a group, given the decoys up to there.
 
     `so_far` (rows, width) are those before the group, given the decoys above it; `mean[b, t]`
     those of the group, given b decoys above it and t tied with it.

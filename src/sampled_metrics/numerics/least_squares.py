@@ -19,12 +19,12 @@ from .._threads import one_thread
 from .._validate import FloatArray
 from .all_ranks import Rows
 
-#: Entries of the weighted law held in memory at once.
+#: Entries of P held in memory at once.
 _BLOCK = 1 << 19
-#: Entries of a law that is kept for other targets.
+#: With so few entries the rows are kept, for other targets.
 _FEW = 1 << 18
-#: Weights of the variance for which normal equations are formed. The scaled law has singular values
-#: of at most 1, so their condition is 1 over the weight, and 12 digits are left at the least one.
+#: Weights of the variance for which normal equations are formed. The scaled rows have singular
+#: values of at most 1, so the condition number is 1 / weight: the least one leaves 12 digits.
 _WELL_CONDITIONED = (1e-4, 10.0)
 
 
@@ -33,7 +33,7 @@ class IllConditionedError(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
+class WeightedRows:
     """P over a prior on the true ranks, which the problems of all targets share.
 
     Attributes
@@ -96,21 +96,21 @@ class Law:
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """The problem of fitting the law times x to a target over a prior on the true ranks.
+    """The problem of fitting P times x to a target over a prior on the true ranks.
 
     Attributes
     ----------
-    of : Law
+    of : WeightedRows
     at_nodes : ndarray of float, shape (k,)
         The target at its true ranks.
     """
 
-    of: Law
+    of: WeightedRows
     at_nodes: FloatArray
 
     @cached_property
     def _triangle(self) -> FloatArray:
-        """Triangular factor of the weighted law, the target its last column."""
+        """Triangular factor of the weighted rows, with the target as the last column."""
         triangle = np.empty((0, self.of.n_outcomes + 1))
         for part, rows in self.of.blocks():
             block = np.column_stack([rows, self.at_nodes[part]])
@@ -119,39 +119,32 @@ class System:
         return triangle
 
     @property
-    def law(self) -> FloatArray:
-        """Triangular factor of the law, each row weighted by the root of the prior."""
+    def _rows(self) -> FloatArray:
         return self._triangle[:, :-1]
 
     @property
-    def target(self) -> FloatArray:
-        """The target in the same coordinates."""
+    def _target(self) -> FloatArray:
         return self._triangle[:, -1]
-
-    @property
-    def marginal(self) -> FloatArray:
-        """Probability of each sampled rank under the prior."""
-        return self.of.marginal
 
     @cached_property
     def possible(self) -> np.ndarray:
-        """Which sampled ranks can occur under the prior."""
-        return np.asarray(self.marginal > 0)
+        """Which outcomes can occur under the prior."""
+        return np.asarray(self.of.marginal > 0)
 
     @cached_property
     def _scale(self) -> FloatArray:
-        return np.asarray(np.sqrt(self.marginal[self.possible]))
+        return np.asarray(np.sqrt(self.of.marginal[self.possible]))
 
     @cached_property
     def _scaled(self) -> FloatArray:
-        """The law of the possible ranks, its columns scaled: singular values are at most 1."""
-        return np.asarray(self.law[:, self.possible] / self._scale)
+        """The columns of possible outcomes, scaled so that singular values are at most 1."""
+        return np.asarray(self._rows[:, self.possible] / self._scale)
 
     @cached_property
     def _svd(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Products of the left vectors with the target, singular values, right vectors as rows."""
+        """Coordinates of the target in the left vectors, singular values, right vectors as rows."""
         left, singular, right = np.linalg.svd(self._scaled, full_matrices=False)
-        return left.T @ self.target, singular, right
+        return left.T @ self._target, singular, right
 
     def solve(self, gamma: float) -> FloatArray:
         """Minimise squared bias plus gamma times variance, averaged over the prior.
@@ -167,10 +160,10 @@ class System:
         # Rounding moves a singular value, and a product with the target, by about this much.
         rounding = np.finfo(float).eps * s.size * s[0]
         noise = rounding * (
-            np.linalg.norm(gain**2 * products) + gain.max() * np.linalg.norm(self.target)
+            np.linalg.norm(gain**2 * products) + gain.max() * np.linalg.norm(self._target)
         )
         if not noise <= 0.01 * np.linalg.norm(solution):
-            m = self.marginal.size - 1
+            m = self.of.n_outcomes - 1
             raise IllConditionedError(
                 f"gamma must be larger than {gamma:g} with {m} negatives: the values of this "
                 "correction would be so large and so close to cancelling that double precision "
@@ -189,8 +182,8 @@ class System:
         products, s, right = self._svd
         inverse = 1.0 / np.where(s > 0, s, np.inf)
         solutions = np.cumsum(right.T * (inverse * products), axis=1)
-        left = np.linalg.norm(self._scaled @ solutions - self.target[:, np.newaxis], axis=0)
-        rounding = np.finfo(float).eps * np.linalg.norm(self.target)
+        left = np.linalg.norm(self._scaled @ solutions - self._target[:, np.newaxis], axis=0)
+        rounding = np.finfo(float).eps * np.linalg.norm(self._target)
         if not left.min() <= 8 * s.size * rounding:
             return inverse, False
         needed = int(np.argmax(left <= max(8 * left.min(), rounding)))
@@ -207,24 +200,24 @@ class System:
                 return np.asarray(fallen)
         from scipy.optimize import nnls  # takes as long to import as all the rest
 
-        law = np.where(self.possible, self.law, 0.0)
+        rows = np.where(self.possible, self._rows, 0.0)
         # Column i of `steps` is what a step of 1 down after sampled rank i adds: ones up to i.
-        steps = np.cumsum(law, axis=1)
+        steps = np.cumsum(rows, axis=1)
         tries = 30 * steps.shape[1]
         if nonnegative:
-            down, _ = nnls(steps, self.target, maxiter=tries)
+            down, _ = nnls(steps, self._target, maxiter=tries)
         else:
             # The last value is free: the steps are fitted in what is orthogonal to it, then it.
             flat, steps = steps[:, -1], steps[:, :-1]
             unit = flat / np.linalg.norm(flat)
             apart = steps - np.outer(unit, unit @ steps)
-            down, _ = nnls(apart, self.target - unit * (unit @ self.target), maxiter=tries)
-            last = unit @ (self.target - steps @ down) / np.linalg.norm(flat)
+            down, _ = nnls(apart, self._target - unit * (unit @ self._target), maxiter=tries)
+            last = unit @ (self._target - steps @ down) / np.linalg.norm(flat)
             down = np.append(down, last)
         return self._filled(np.cumsum(down[::-1])[::-1][self.possible])
 
     def _filled(self, known: FloatArray) -> FloatArray:
-        """The values of the possible sampled ranks, each other rank taking the nearest one's."""
+        """The values of all outcomes: an impossible one takes that of the nearest possible one."""
         if self.possible.all():
             return known
         at = np.arange(self.possible.size)
@@ -234,7 +227,7 @@ class System:
 
 @one_thread
 def solve(systems: Sequence[System], gamma: float) -> list[FloatArray]:
-    """What :meth:`System.solve` returns for each of some systems with the same law."""
+    """What :meth:`System.solve` returns for each of several systems with the same rows."""
     if not _WELL_CONDITIONED[0] <= gamma <= _WELL_CONDITIONED[1]:
         return [system.solve(gamma) for system in systems]
     targets = np.stack([system.at_nodes for system in systems])
