@@ -23,6 +23,7 @@ from sampled_metrics._files import put
 from sampled_metrics._validate import FloatArray, IntArray
 from sampled_metrics.adaptive import Adaptive, Stratified
 from sampled_metrics.estimators import Estimator, bias_variance
+from sampled_metrics.numerics.distributions import spread_ties
 from sampled_metrics.ranking.exact import RankIntervals
 
 from . import benchmark, datasets
@@ -50,11 +51,7 @@ def population(places: RankIntervals) -> FloatArray:
     array([0.5 , 0.25, 0.25, 0.  ])
     """
     n = int(np.max(places.n_candidates))
-    changes = np.zeros(n + 1)
-    share = 1.0 / (places.n_better.size * (places.n_tied + 1.0))
-    np.add.at(changes, places.n_better, share)
-    np.add.at(changes, places.n_better + places.n_tied + 1, -share)
-    return np.asarray(np.maximum(np.cumsum(changes)[:n], 0.0))
+    return spread_ties(places.n_better, places.n_tied, 1.0 / places.n_better.size, n)
 
 
 def some_ranks(n_items: int) -> IntArray:

@@ -32,6 +32,7 @@ from .estimators import Estimator
 from .log.compact import Log
 from .metrics import Metric
 from .metrics import metric as parsed
+from .numerics.distributions import spread_ties
 from .protocol import Protocol, by_negatives, one_size, thinned
 from .protocol import steps as steps
 from .ranking.exact import RankIntervals
@@ -424,12 +425,8 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
 
 def _counts(rows: pd.DataFrame, m: int) -> FloatArray:
     """Users with 0, 1, ..., m negatives above their item, averaged over the order of ties."""
-    above, tied = rows["n_better"].to_numpy(), rows["n_tied"].to_numpy()
-    each = rows["count"].to_numpy() / (tied + 1.0)
-    changes = np.zeros(m + 2)
-    np.add.at(changes, above, each)
-    np.add.at(changes, above + tied + 1, -each)
-    return np.asarray(np.maximum(np.cumsum(changes)[:-1], 0.0))
+    above, tied, count = (rows[of].to_numpy() for of in ("n_better", "n_tied", "count"))
+    return spread_ties(above, tied, count, m + 1)
 
 
 def _grid(n_items: int) -> IntArray:

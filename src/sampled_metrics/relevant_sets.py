@@ -15,7 +15,7 @@ relevant, the distribution of the decoys above it is a difference of two tails, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -538,8 +538,8 @@ class _Places:
     repeat: bool
 
     def rows(self, part: slice | IntArray) -> _Places:
-        counts = (self.better, self.tied, self.total, self.first, self.size)
-        return _Places(*(each[part] for each in counts), self.repeat)
+        names = ("better", "tied", "total", "first", "size")
+        return replace(self, **{name: getattr(self, name)[part] for name in names})
 
     def blocks(self, width: int) -> Iterator[slice]:
         return _blocks(np.full(self.total.size, self.better.shape[1] * width))

@@ -150,6 +150,32 @@ def _relative(up: FloatArray, down: FloatArray, mode: IntArray, out: FloatArray)
     return np.asarray(most)
 
 
+def spread_ties(better: IntArray, tied: IntArray, weight: ArrayLike, places: int) -> FloatArray:
+    """Total weight at each of some places, that of an item with ties shared among its places.
+
+    Parameters
+    ----------
+    better, tied : ndarray of int, shape (k,)
+        How many candidates are above each item, and how many are tied with it.
+    weight : array_like of float, shape (k,)
+    places : int
+        More than all of `better` plus `tied`.
+
+    Returns
+    -------
+    ndarray of float, shape (places,)
+
+    Examples
+    --------
+    >>> spread_ties(np.array([0, 1]), np.array([0, 1]), np.array([1.0, 1.0]), 4)
+    array([1. , 0.5, 0.5, 0. ])
+    """
+    each, changes = np.asarray(weight) / (tied + 1.0), np.zeros(places + 1)
+    np.add.at(changes, better, each)
+    np.add.at(changes, better + tied + 1, -each)
+    return np.asarray(np.maximum(np.cumsum(changes)[:places], 0.0))
+
+
 def polynomials(
     draws: int, successes: FloatArray, pool: ArrayLike, replacement: bool, width: int
 ) -> FloatArray:

@@ -1,9 +1,9 @@
 """Sums over all true ranks from few of them.
 
 The probability of a sampled rank is a polynomial of degree m in the true rank, and metrics are
-smooth beyond their cut-off. A Gauss rule for equally spaced points sums a polynomial of degree 2K - 1
-over any stretch of ranks exactly from K nodes; stretches that double in length need few nodes
-each. So a sum over n ranks costs O(m + sqrt(m) log n) evaluations, and n can be 1e9.
+smooth beyond their cut-off. A Gauss rule for equally spaced points sums a polynomial of degree
+2K - 1 over any stretch of ranks exactly from K nodes; stretches that double in length need few
+nodes each. So a sum over n ranks costs O(m + sqrt(m) log n) evaluations, and n can be 1e9.
 """
 
 from __future__ import annotations
