@@ -274,6 +274,7 @@ def test_the_reference_has_every_module() -> None:
         "sampled_metrics.cli",  # the command: its --help
         "sampled_metrics.report.html",  # what --report writes
         "sampled_metrics._files",
+        "sampled_metrics.differences",  # behind verdicts and plans
         "sampled_metrics.report.figures",
     }
 

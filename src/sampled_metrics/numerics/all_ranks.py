@@ -130,7 +130,7 @@ def all_ranks(design: Rows) -> AllRanks:
 
     Examples
     --------
-    >>> from sampled_metrics..protocol import Protocol
+    >>> from sampled_metrics.protocol import Protocol
     >>> all_ranks(Protocol(5, 2)).expected(np.array([0.0, 1.0, 2.0]))
     array([0. , 0.5, 1. , 1.5, 2. ])
     """
@@ -168,7 +168,7 @@ def spread(law: AllRanks) -> IntArray:
 
     Examples
     --------
-    >>> from sampled_metrics..protocol import Protocol
+    >>> from sampled_metrics.protocol import Protocol
     >>> spread(all_ranks(Protocol(10, 1)))
     array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
     """
