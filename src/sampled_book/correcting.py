@@ -21,6 +21,7 @@ from sampled_metrics.ranking.exact import RankIntervals
 from sampled_metrics.verdicts import Verdict
 
 from . import figures
+from .from_library import observed
 
 #: A frame or a series: pandas' stubs cannot tell what its columns hold.
 Frame = Any
@@ -357,7 +358,7 @@ def own_prior(
     level = {u: float(metric(of)(r, protocol.n_items).mean()) for u, r in ranks.items()}
     order, right = sorted(level, key=lambda u: level[u]), 0
     for prior, found in ranks.items():
-        e = estimators.bias_variance(of, protocol, 1.0, estimators.observed(found))
+        e = estimators.bias_variance(of, protocol, 1.0, observed(found))
         means = {u: float(e.expected(r).mean()) for u, r in ranks.items()}
         assert np.isclose(means[prior], level[prior], rtol=1e-9)
         right += sorted(means, key=lambda u: means[u]) == order

@@ -21,13 +21,9 @@ from scipy.sparse.linalg import svds
 from sampled_metrics import Protocol, estimators, metric, priors
 from sampled_metrics._files import put
 from sampled_metrics._validate import FloatArray, IntArray
-from sampled_metrics.adaptive import (
-    Adaptive,
-    Correction,
-    Stratified,
-    bias_variance,
-    maximum_entropy,
-)
+from sampled_metrics.adaptive import Adaptive, Stratified
+from sampled_metrics.estimators import Estimator, bias_variance
+from sampled_metrics.numerics.distributions import spread_ties
 from sampled_metrics.ranking.exact import RankIntervals
 
 from . import benchmark, datasets
@@ -55,11 +51,7 @@ def population(places: RankIntervals) -> FloatArray:
     array([0.5 , 0.25, 0.25, 0.  ])
     """
     n = int(np.max(places.n_candidates))
-    changes = np.zeros(n + 1)
-    share = 1.0 / (places.n_better.size * (places.n_tied + 1.0))
-    np.add.at(changes, places.n_better, share)
-    np.add.at(changes, places.n_better + places.n_tied + 1, -share)
-    return np.asarray(np.maximum(np.cumsum(changes)[:n], 0.0))
+    return spread_ties(places.n_better, places.n_tied, 1.0 / places.n_better.size, n)
 
 
 def some_ranks(n_items: int) -> IntArray:
@@ -148,9 +140,7 @@ def compared(
         protocol = Protocol(n, int(np.ceil(scores - 1)), replacement=False)
         fixed_rows = protocol.pmf(ranks)
         for of in metrics:
-            theirs = np.stack(
-                [estimators.bias_variance(of, protocol, weight).values for weight in weights]
-            )
+            theirs = np.stack([bias_variance(of, protocol, weight).values for weight in weights])
             exact = float(mass @ metric(of)(everywhere, n))
             row = {"metric": of, "recommender": name, "n_items": n, "users": users, "exact": exact}
             row |= {"scores": scores, "m": protocol.n_negatives}
@@ -212,9 +202,11 @@ def fitted(
         protocol = Protocol(n, int(np.ceil(scores - 1)), replacement=False)
         for seed in seeds:
             sampled = protocol.draw(ranks, seed) - 1
-            seen = np.bincount(sampled, minlength=protocol.n_negatives + 1)
+            seen = np.bincount(sampled, minlength=protocol.n_outcomes)
+            outcomes = design.places(*design.draw(ranks, seed))
+            more = np.bincount(outcomes, minlength=design.n_outcomes)
             masses = {
-                "adaptive": maximum_entropy(*design.draw(ranks, seed), design).mass,
+                "adaptive": priors.maximum_entropy(more, design).mass,
                 "fixed": priors.maximum_entropy(seen, protocol).mass,
             }
             for of in metrics:
@@ -296,7 +288,7 @@ def counts(ratio: str = "ratio", first: int = 50) -> pd.DataFrame:
     return found.join(rows.groupby(["metric", "data"])[ratio].median().unstack())
 
 
-def misread(of: str, design: Adaptive, gamma: float) -> Correction:
+def misread(of: str, design: Adaptive, gamma: float) -> Estimator:
     """What comes out if each user of an adaptive design is corrected for a fixed sample.
 
     That is the correction for as many negatives as the user has, as if the number had been chosen
@@ -314,8 +306,8 @@ def misread(of: str, design: Adaptive, gamma: float) -> Correction:
     for m in design.stages:
         protocol = Protocol(design.n_items, m, replacement=design.replacement)
         own = drawn == m
-        values[own] = estimators.bias_variance(of, protocol, gamma).values[above[own]]
-    return Correction(metric(of), design, values, "misread")
+        values[own] = bias_variance(of, protocol, gamma).values[above[own]]
+    return Estimator(metric(of), design, values, "misread")
 
 
 # --- a stratum scored whole -----------------------------------------------------------------------
@@ -467,7 +459,7 @@ def by_design(
         found.append((name, scores, bias, sd, float(np.hypot(bias, sd)), left / everything))
 
     protocol = Protocol(n_items, whole + rest, replacement=False)
-    fixed = estimators.bias_variance(of, protocol, gamma)
+    fixed = bias_variance(of, protocol, gamma)
     left = left_over(protocol.pmf(ranks), values, shares)
     add("fixed", total, fixed.expected(ranks)[back], float(shares @ fixed.variance(ranks)), left)
     design = spent(above, n_items, total)
@@ -479,11 +471,11 @@ def by_design(
     made_of = bias_variance(of, stratified, gamma)
     for stratum in ("popular", "search"):
         inside = split[stratum].to_numpy()
-        true = inside, above - inside
+        true = above + 1, inside + 1
         left = 0.0
         for count in np.unique(inside):
             same = inside == count
-            rows = stratified.rest.pmf(true[1][same] + 1)
+            rows = stratified.pmf(above[same] + 1, count + 1)
             left += left_over(rows, exact[same], one[same])
         add(stratum, total, made_of.expected(*true), float(made_of.variance(*true).mean()), left)
     groups = pd.Series(exact).groupby(inside)

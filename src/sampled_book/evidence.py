@@ -29,7 +29,6 @@ from sampled_metrics import _promises, estimators, evaluation, priors
 from sampled_metrics._files import put
 from sampled_metrics._validate import FloatArray, as_written
 from sampled_metrics.bounds.assumption import Assumption
-from sampled_metrics.consistency import HANDFUL, users_behind
 from sampled_metrics.estimators import Estimator
 from sampled_metrics.log.compact import Log
 from sampled_metrics.log.read import read_log
@@ -39,6 +38,7 @@ from sampled_metrics.ranking.exact import RankIntervals
 
 from . import benchmark, protocols
 from .bundled_log import simulate
+from .from_library import HANDFUL, users_behind
 from .tables import Lookup, Table
 
 BUNDLE = benchmark.BUNDLE / "evidence"

@@ -15,10 +15,11 @@ import pandas as pd
 from scipy.special import ndtr
 
 from sampled_metrics._validate import FloatArray
-from sampled_metrics.consistency import HANDFUL, users_behind
 from sampled_metrics.metrics import Metric, metric
 from sampled_metrics.protocol import Protocol
 from sampled_metrics.ranking.exact import RankIntervals
+
+from .from_library import HANDFUL, users_behind
 
 ALL, POPULAR, FLOOR = "all items", "Popular", "Random"
 #: Part of the users whose test items count as the most popular.

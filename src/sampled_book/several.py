@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from sampled_metrics import Metric, Protocol
 from sampled_metrics.estimators import Estimator
 
+from .from_library import variance_of_set
+
 #: A frame or a series: pandas' stubs cannot tell what its columns hold.
 Frame = Any
 
@@ -55,7 +57,7 @@ def spreads(estimator: Estimator, sets: IntArray) -> tuple[float, float]:
     (0.5, 1.414214)
     """
     places = list(enumerate(sets.T, start=1))
-    true = sum(estimator.variance_of_set(each) for each in sets)
+    true = sum(variance_of_set(estimator, each) for each in sets)
     alone = sum(float(estimator.variance(at, j).sum()) for j, at in places)
     mean = float(np.sum([estimator.expected(at, j) for j, at in places], axis=0).mean())
     return mean, sqrt(true / alone) if alone > 0 else float("nan")
@@ -123,7 +125,7 @@ def within_variance(recall: Estimator, instance: IntArray) -> float:
     k, protocol, size = of.k or 0, recall.protocol, len(instance)
     within = np.array(
         [
-            protocol.cdf(r, j)[min(k - j, protocol.n_negatives)] if j <= k else 0.0
+            protocol.pmf(r, j)[: k - j + 1].sum() if j <= k else 0.0
             for j, r in enumerate(instance, start=1)
         ]
     )
@@ -139,7 +141,7 @@ def auc_variance(instance: IntArray, protocol: Protocol) -> float:
     >>> from sampled_metrics import estimators, metric
     >>> protocol = Protocol(12, 4, replacement=False, n_relevant=2)
     >>> found = auc_variance(np.array([6, 7]), protocol)
-    >>> bool(np.isclose(found, estimators.naive(metric("auc"), protocol).variance_of_set([6, 7])))
+    >>> bool(np.isclose(found, variance_of_set(estimators.naive("auc", protocol), [6, 7])))
     True
     """
     n, m, size = protocol.n_items, protocol.n_negatives, len(instance)

@@ -43,11 +43,11 @@ from sampled_metrics._validate import (
     real_scores,
     shortened,
 )
-from sampled_metrics.consistency import Standing
 from sampled_metrics.metrics import Metric
 from sampled_metrics.relevant_sets import RelevantSets
 
 from . import _lenskit, datasets
+from .from_library import Standing, expected_gain
 
 RECOMMENDERS = tuple(_lenskit.SETTINGS)
 N_SETS, N_TEST = 5, 5
@@ -456,7 +456,7 @@ def _software_curves(places: Mapping[str, RelevantSets], gains: FloatArray) -> d
         discounts = software_discounts(length)
         found[f"ndcg@{length}"] = {
             name: [
-                _mean_and_error(sets.expected_gain(gains, discounts, np.minimum(n, pool)))
+                _mean_and_error(expected_gain(sets, gains, discounts, np.minimum(n, pool)))
                 for n in [*grid, int(pool.max())]
             ]
             for name, sets in places.items()

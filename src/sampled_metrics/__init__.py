@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from importlib.metadata import version
 
     from . import consistency, estimators
+    from .adaptive import Adaptive, Stratified
     from .auditing import audit
     from .bounds.assumption import Assumption
     from .estimators import Estimator
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
     __version__ = version("sampled-metrics")
 
 __all__ = [
+    "Adaptive",
     "Assumption",
     "Estimator",
     "Metric",
     "Protocol",
     "RelevantSets",
+    "Stratified",
     "__version__",
     "audit",
     "compare",
@@ -50,10 +53,12 @@ __all__ = [
 
 #: Where each name is, and its name there; a name that is not here is a module.
 _HOMES = {
+    "Adaptive": ("adaptive", "Adaptive"),
     "Estimator": ("estimators", "Estimator"),
     "Metric": ("metrics", "Metric"),
     "Protocol": ("protocol", "Protocol"),
     "RelevantSets": ("relevant_sets", "RelevantSets"),
+    "Stratified": ("adaptive", "Stratified"),
     "Assumption": ("bounds.assumption", "Assumption"),
     "audit": ("auditing", "audit"),
     "compare": ("evaluation", "compare"),

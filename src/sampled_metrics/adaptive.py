@@ -1,46 +1,34 @@
-"""Designs that spend negatives where they tell the most: adaptive, and with a part scored whole.
+"""Designs that spend negatives near the top: adaptive ones, and some items scored whole.
 
 An adaptive design draws a few negatives for every user, and more for those whose item is still
 first among them. What it records is the number of negatives drawn and the number above the item.
 By exchangeability that outcome has the probability that it has in a sample of fixed size, times a
-factor that does not depend on the true rank (:class:`Adaptive`). So P has a column for it like any
-other, and the corrections of :mod:`sampled_metrics.estimators` follow.
+factor that does not depend on the true rank (:class:`Adaptive`).
 
 A design with a stratum scored whole (:class:`Stratified`) knows exactly how many of some items are
 above, popular ones or those that an approximate search finds first, and samples the rest.
+
+:mod:`sampled_metrics.estimators` and :mod:`sampled_metrics.priors` take both as they take a
+:class:`~sampled_metrics.Protocol`.
 """
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._threads import one_thread
-from ._validate import FloatArray, IntArray, as_written, generator, integer, integers
-from .estimators import Prior, _checked_gamma, _checked_prior
+from ._validate import FloatArray, IntArray, generator, integer, integers
 from .metrics import Metric
-from .metrics import metric as parsed
-from .numerics import least_squares
-from .numerics.distributions import law, log_hypergeometric, log_law
-from .numerics.least_squares import Law, System
-from .numerics.quadrature import MARGIN, all_ranks
-from .protocol import Protocol, one_size
-
-if TYPE_CHECKING:
-    from .priors import FittedPrior
-
-#: Entries of the distribution held in memory at once.
-_BLOCK = 1 << 20
+from .numerics.distributions import log_hypergeometric, log_law
+from .protocol import Design, Protocol, one_size
 
 
 @dataclass(frozen=True)
-class Adaptive:
+class Adaptive(Design):
     """More negatives for the users whose item is near the top (after li2023).
 
     `first` negatives are drawn. While none of those drawn so far is above the item, their number is
@@ -72,9 +60,9 @@ class Adaptive:
 
     See Also
     --------
-    bias_variance : The correction for its outcomes.
     Stratified : Some items scored whole instead.
     sampled_metrics.Protocol : A fixed number of negatives.
+    sampled_metrics.estimators.bias_variance : A correction for the outcomes of either.
 
     Examples
     --------
@@ -82,10 +70,22 @@ class Adaptive:
     >>> design.stages
     (50, 100, 200, 400, 800)
 
-    Items near the top cost more scores, the relevant item's included:
+    Items near the top cost more scores, the relevant item's included. That leaves less bias there
+    than 150 negatives for each item:
 
-    >>> design.cost([1, 100, 5_000]).round(1)
-    array([801. , 153.2,  51. ])
+    >>> design.cost([1, 20, 100, 1_000]).round()
+    array([801., 503., 153.,  51.])
+    >>> from sampled_metrics.estimators import bias_variance
+    >>> for each in (design, Protocol(10_000, 150)):
+    ...     print(bias_variance("ndcg@10", each, gamma=0.01).bias([1, 10, 30]).round(2))
+    [-0.28 -0.1  -0.02]
+    [-0.73 -0.1   0.07]
+
+    A log has a row for each user with the negatives drawn and those above:
+
+    >>> drawn, above = design.draw([1, 100, 5_000], rng=0)
+    >>> bias_variance("ndcg@10", design, gamma=0.01)(design.places(drawn, above)).round(2) + 0.0
+    array([0.72, 0.  , 0.  ])
     """
 
     n_items: int
@@ -108,10 +108,13 @@ class Adaptive:
         for name, value in (("n_items", items), ("first", first), ("most", most)):
             object.__setattr__(self, name, value)
 
+    #: Outcomes are numbered as :attr:`outcomes` lists them.
+    first_outcome: ClassVar[int] = 0
+
     @property
-    def pool(self) -> int:
-        """Number of irrelevant items that negatives are drawn from."""
-        return self.n_items - 1
+    def n_negatives(self) -> int:
+        """Negatives drawn, at most."""
+        return self.most
 
     @cached_property
     def stages(self) -> tuple[int, ...]:
@@ -141,7 +144,9 @@ class Adaptive:
         return np.concatenate(drawn), np.concatenate(above)
 
     def places(self, drawn: ArrayLike, above: ArrayLike) -> IntArray:
-        """Where outcomes stand among `outcomes`; any shape.
+        """Number outcomes as :attr:`outcomes` lists them, from 0; any shape.
+
+        Estimators take these numbers, and fits of a population the users with each.
 
         Parameters
         ----------
@@ -193,59 +198,18 @@ class Adaptive:
         >>> float(rare.round(3))  # that none of 1,600 is above it
         -3684.135
         """
-        above = self._above(rank)[..., np.newaxis]
+        above = self.above(rank)[..., np.newaxis]
         drawn, found = self.outcomes
         logs = log_law(found, drawn, above, self.pool, self.replacement)
         return np.asarray(logs + self._log_order)
 
-    def pmf(self, rank: ArrayLike) -> FloatArray:
-        """Probability of each of the `outcomes`.
-
-        Parameters
-        ----------
-        rank : array_like of int, shape (...)
-            True ranks in [1, n_items].
-
-        Returns
-        -------
-        ndarray of float, shape (..., most + 1)
-            Relative error below 1e-12.
-
-        Raises
-        ------
-        ValueError
-            If a rank is fractional or out of range.
-
-        Examples
-        --------
-        >>> Adaptive(n_items=5, first=1, most=2).pmf(3)  # (2, 0), (2, 1) and (1, 1)
-        array([0.25, 0.25, 0.5 ])
-        """
-        return self.rows(self._above(rank))
-
-    def _above(self, rank: ArrayLike) -> IntArray:
-        return integers(rank, "rank", 1, self.n_items) - 1
-
-    @property
-    def n_outcomes(self) -> int:
-        """Columns of P: how many `outcomes` there are."""
-        return self.most + 1
-
-    def rows(self, above: np.ndarray) -> FloatArray:
-        """Rows of P for numbers of irrelevant items above, which need not be whole.
-
-        Shape (..., n_outcomes). Unlike :meth:`pmf` this checks nothing.
-
-        Examples
-        --------
-        >>> Adaptive(n_items=5, first=1, most=2).rows(np.array([2.0]))
-        array([[0.25, 0.25, 0.5 ]])
-        """
+    def _rows(self, law: Any, above: np.ndarray, pool: IntArray, width: int) -> FloatArray:
         parts = []
         for before, now in reversed(self._rounds):
-            found = law(now, above, self.pool, self.replacement, now - before + 1)
+            found = law(now, above, pool, self.replacement, now - before + 1)
             parts.append(found if now == self.most else found[..., 1:])
-        return np.asarray(np.concatenate(parts, axis=-1) * np.exp(self._log_order))
+        rows = np.concatenate(parts, axis=-1) * np.exp(self._log_order)
+        return np.asarray(rows[..., :width])
 
     def cost(self, rank: ArrayLike) -> FloatArray:
         """Expected scores to compute for a user, the relevant item's own included.
@@ -257,7 +221,7 @@ class Adaptive:
         >>> float(Adaptive(n_items=5, first=1, most=2).cost(3))
         2.5
         """
-        above = self._above(rank)
+        above = self.above(rank)
         found = np.full(above.shape, 1.0 + self.first)
         for before, now in self._rounds[1:]:
             none = np.exp(log_law(np.array(0), before, above, self.pool, self.replacement))
@@ -289,7 +253,7 @@ class Adaptive:
         >>> Adaptive(n_items=10_000, first=50, most=800).draw([1, 100, 5_000], rng=0)
         (array([800,  50,  50]), array([ 0,  1, 23]))
         """
-        above, rng = self._above(rank), generator(rng)
+        above, rng = self.above(rank), generator(rng)
         drawn, found = np.zeros_like(above), np.zeros_like(above)
         for before, now in self._rounds:
             goes_on = found == 0
@@ -306,13 +270,15 @@ class Adaptive:
 
 
 @dataclass(frozen=True)
-class Stratified:
+class Stratified(Design):
     """Some items scored whole, and the rest sampled.
 
     The stratum scored whole may be the same for everyone, as the most popular items, or each user's
     own, as what an approximate search finds first. The number of its items above the relevant one
-    is then known, and the negatives above tell of the rest alone. The true rank is 1, plus the
-    items of the stratum above, plus those of the rest above.
+    is then known, and the negatives are drawn from the rest alone. As all of the stratum is ranked
+    with the sample, `position` is 1 plus the number of its items above the relevant one, and the
+    sampled rank is `position` plus the number of negatives above. An estimator has a row of values
+    for each position.
 
     Attributes
     ----------
@@ -332,16 +298,22 @@ class Stratified:
 
     See Also
     --------
-    bias_variance : The correction for its outcomes.
-    Adaptive : Negatives by what was seen of the user.
+    Adaptive : More negatives for the users whose item is near the top.
+    sampled_metrics.Protocol : A fixed number of negatives.
 
     Examples
     --------
     >>> design = Stratified(n_items=10_000, n_whole=100, n_negatives=50)
-    >>> design.rest
-    Protocol(n_items=9900, n_negatives=50)
-    >>> design.cost
-    151
+    >>> design.rest, design.cost
+    (Protocol(n_items=9900, n_negatives=50), 151)
+
+    An item at rank 204 with 3 of the stratum above it, and one at rank 11 with 10. The second is
+    not in the top ten, whatever the sample:
+
+    >>> from sampled_metrics.estimators import bias_variance
+    >>> made = bias_variance("recall@10", design, gamma=0.01)
+    >>> made.bias([204, 11], position=[4, 11]).round(3)
+    array([-0.01,  0.  ])
     """
 
     n_items: int
@@ -357,6 +329,11 @@ class Stratified:
         object.__setattr__(self, "n_negatives", self.rest.n_negatives)
 
     @property
+    def n_positions(self) -> int:
+        """Items that are always ranked: the stratum and the relevant one."""
+        return self.n_whole + 1
+
+    @property
     def rest(self) -> Protocol:
         """How the rest is sampled."""
         items = self.n_items - self.n_whole
@@ -365,364 +342,9 @@ class Stratified:
     @property
     def cost(self) -> int:
         """Scores to compute for a user, the relevant item's own included."""
-        return 1 + self.n_whole + self.n_negatives
+        return self.n_positions + self.n_negatives
 
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Correction:
-    """A value for each outcome of a design, to be averaged over the users.
-
-    Attributes
-    ----------
-    metric : Metric
-        What it estimates.
-    design : Adaptive or Stratified
-    values : ndarray of float
-        For an adaptive design of shape (most + 1,), in the order of its `outcomes`. For a
-        stratified one of shape (k, n_negatives + 1): a row for 0, 1, ... items of the stratum
-        above, and 0 beyond the last row.
-    name : str
-
-    See Also
-    --------
-    bias_variance : What makes one.
-    sampled_metrics.estimators.Estimator : The same for a fixed number of negatives.
-
-    Examples
-    --------
-    >>> bias_variance("recall@10", Adaptive(n_items=1_000, first=20, most=160), gamma=0.01)
-    Correction('bias-variance, gamma 0.01', recall@10, <Adaptive>)
-    """
-
-    metric: Metric
-    design: Adaptive | Stratified
-    values: FloatArray
-    name: str = "custom"
-
-    def __repr__(self) -> str:
-        return f"Correction({self.name!r}, {self.metric.name}, <{type(self.design).__name__}>)"
-
-    def __call__(self, *outcome: ArrayLike) -> FloatArray:
-        """Reported value for each user's outcome.
-
-        Parameters
-        ----------
-        *outcome : array_like of int
-            Of an adaptive design how many negatives were drawn and how many of them are above the
-            item; of a stratified one how many items of the stratum are above, and how many
-            negatives. All of one shape.
-
-        Raises
-        ------
-        ValueError
-            If the design has no such outcome.
-
-        Examples
-        --------
-        >>> made = bias_variance("recall@10", Adaptive(1_000, 20, 160), gamma=0.01)
-        >>> made([160, 160, 40], [0, 1, 1]).round(2)
-        array([ 1.15,  2.17, -0.02])
-        """
-        design = self.design
-        if isinstance(design, Stratified):
-            whole = integers(outcome[0], "outcome", 0, design.n_whole)
-            found = integers(outcome[1], "outcome", 0, design.n_negatives)
-            return self._of(whole, found)
-        return np.asarray(self.values[design.places(*outcome)])
-
-    def _of(self, whole: IntArray, found: IntArray) -> FloatArray:
-        known = whole < len(self.values)
-        return np.where(known, self.values[np.where(known, whole, 0), found], 0.0)
-
-    def expected(self, *true: ArrayLike) -> FloatArray:
-        """Exact expectation: of P times the values.
-
-        Parameters
-        ----------
-        *true : array_like of int, shape (...)
-            Of an adaptive design the true rank. Of a stratified one the number of items above in
-            the stratum and the number of those in the rest.
-
-        Returns
-        -------
-        ndarray of float, shape (...)
-
-        Raises
-        ------
-        ValueError
-            If there are no such ranks.
-
-        Examples
-        --------
-        >>> made = bias_variance("recall@10", Adaptive(1_000, 20, 160), gamma=0.01)
-        >>> made.expected([1, 10, 11, 100]).round(2)
-        array([1.15, 0.49, 0.42, 0.  ])
-        """
-        return self._moments(*true)[0]
-
-    def variance(self, *true: ArrayLike) -> FloatArray:
-        """Exact variance over the draws of negatives; arguments as `expected`.
-
-        Examples
-        --------
-        >>> made = bias_variance("recall@10", Stratified(1_000, 100, 50), 0.01)
-        >>> made.variance([3, 10], [200, 0]).round(3)
-        array([0.001, 0.   ])
-        """
-        return self._moments(*true)[1]
-
-    def bias(self, *true: ArrayLike) -> FloatArray:
-        """Exact bias; arguments as `expected`.
-
-        Examples
-        --------
-        With ten popular items above, no sample of the rest is needed:
-
-        >>> made = bias_variance("recall@10", Stratified(1_000, 100, 50), 0.01)
-        >>> made.bias([3, 10], [200, 0]).round(3)
-        array([0.002, 0.   ])
-        """
-        exact = self.metric(self._rank(*true), self.design.n_items)
-        return np.asarray(self.expected(*true) - exact)
-
-    def mse(self, *true: ArrayLike) -> FloatArray:
-        """Exact mean squared error: bias**2 + variance; arguments as `expected`.
-
-        Examples
-        --------
-        >>> made = bias_variance("recall@10", Stratified(1_000, 100, 50), 0.01)
-        >>> float(made.mse(10, 0))
-        0.0
-        """
-        return np.asarray(self.bias(*true) ** 2 + self.variance(*true))
-
-    def _rank(self, *true: ArrayLike) -> IntArray:
-        if isinstance(self.design, Adaptive):
-            return self.design._above(*true) + 1
-        whole = integers(true[0], "items of the stratum above", 0, self.design.n_whole)
-        most = self.design.n_items - 1 - self.design.n_whole
-        return whole + integers(true[1], "items of the rest above", 0, most) + 1
-
-    def _moments(self, *true: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Expectation and variance."""
-        ranks = self._rank(*true)
-        mean, spread = np.empty(ranks.size), np.empty(ranks.size)
-        whole = None
-        if isinstance(self.design, Stratified):
-            whole = np.broadcast_to(true[0], ranks.shape).ravel()
-        above = ranks.ravel() - 1 - (0 if whole is None else whole)
-        for part, rows in _blocks(self.design, above):
-            values = self.values
-            if whole is not None:
-                columns = np.arange(self.values.shape[1])
-                values = self._of(whole[part, np.newaxis], columns)
-            mean[part] = (rows * values).sum(axis=1)
-            spread[part] = (rows * (values - mean[part, np.newaxis]) ** 2).sum(axis=1)
-        return mean.reshape(ranks.shape), spread.reshape(ranks.shape)
-
-
-def _blocks(design: Adaptive | Stratified, above: np.ndarray) -> Iterator[tuple[slice, FloatArray]]:
-    """The distribution of what is sampled, of some numbers of items above at a time."""
-    step = max(1, _BLOCK // (_sampled(design)[1] + 1))
-    for start in range(0, above.size, step):
-        part = slice(start, start + step)
-        if isinstance(design, Adaptive):
-            yield part, design.rows(above[part])
-        else:
-            of = design.rest
-            yield part, law(of.n_negatives, above[part], int(of.pool), of.replacement)
-
-
-@one_thread
-def maximum_entropy(
-    drawn: ArrayLike, above: ArrayLike, design: Adaptive, weight: float | None = None
-) -> FittedPrior:
-    """The most even distribution of true ranks that makes an adaptive log likely.
-
-    This is :func:`sampled_metrics.priors.maximum_entropy` for the outcomes of the design. Its
-    `marginal` is in the order of :attr:`Adaptive.outcomes`.
-
-    Parameters
-    ----------
-    drawn, above : array_like of int, shape (n_users,)
-        Negatives drawn for each user, and how many of them are above the item.
-    design : Adaptive
-    weight : float, optional
-        Weight of the entropy beside the logarithm of the likelihood, above 0 and finite: the
-        square root of the number of users if omitted.
-
-    Returns
-    -------
-    sampled_metrics.priors.FittedPrior
-        Its `mass` has a probability for each rank.
-
-    Raises
-    ------
-    ValueError
-        If there are no users, the design has no such outcome, or `weight` is not above 0 and
-        finite.
-
-    Warns
-    -----
-    RuntimeWarning
-        If the criterion is not within 1e-6 of its best, per user and in nats.
-
-    See Also
-    --------
-    bias_variance : Takes the mass as its prior.
-
-    Examples
-    --------
-    >>> design = Adaptive(n_items=500, first=5, most=40)
-    >>> ranks = np.array([1, 2, 5, 20, 100, 300]).repeat(100)
-    >>> fitted = maximum_entropy(*design.draw(ranks, rng=0), design)
-    >>> fitted.certified, float(fitted.mass[:10].sum().round(2))
-    (True, 0.5)
-    """
-    from . import priors  # no other function here needs its solvers
-
-    places = design.places(drawn, above)
-    if not places.size:
-        raise ValueError("drawn and above must hold one user or more, got none")
-    counts = np.bincount(places.ravel(), minlength=design.most + 1).astype(float)
-    users = float(counts.sum())
-    strength = float(np.sqrt(users)) if weight is None else weight
-    if not isinstance(strength, numbers.Real) or not 0 < strength < np.inf:
-        raise ValueError(f"weight must be a finite number > 0, got {as_written(weight)}")
-    on = np.flatnonzero(counts)
-    seen, every = counts[on] / users, _Seen(design, on)
-    # As in the fit of a fixed sample: nearly all the way with sums over few ranks.
-    nodes, weights = all_ranks(design.n_items, 3 * design.most)
-    few = priors._Quadrature(design.rows(nodes - 1.0)[:, on], np.log(weights))
-    path = np.geomspace(max(users, strength), strength, int(np.log10(max(users / strength, 1))) + 2)
-    at = np.ones(on.size)
-    for step in path:
-        at, mass, gap = priors._tilted(few, seen, users / float(step), at, 1e-6)
-    at, mass, gap = priors._tilted(few, seen, users / strength, at, 1e-10, last=True)
-    at, mass, gap = priors._tilted(every, seen, users / strength, at, 1e-10)
-    marginal = np.zeros(design.most + 1)
-    for part, rows in _blocks(design, np.arange(design.n_items)):
-        marginal += mass[part] @ rows
-    return priors._fitted(mass, counts, marginal, gap * strength / users, "maximum entropy")
-
-
-@dataclass(frozen=True, eq=False)
-class _Seen:
-    """The distribution of some outcomes at all ranks, in blocks of them."""
-
-    design: Adaptive
-    columns: IntArray
-
-    def _parts(self) -> Iterator[tuple[slice, FloatArray]]:
-        for part, rows in _blocks(self.design, np.arange(self.design.n_items)):
-            yield part, rows[:, self.columns]
-
-    def expected(self, values: FloatArray) -> FloatArray:
-        return np.concatenate([rows @ values for _, rows in self._parts()])
-
-    def marginal(self, mass: FloatArray) -> FloatArray:
-        return np.asarray(sum(mass[part] @ rows for part, rows in self._parts()))
-
-    def products(self, mass: FloatArray) -> FloatArray:
-        return np.asarray(sum((rows.T * mass[part]) @ rows for part, rows in self._parts()))
-
-
-@dataclass(frozen=True, eq=False)
-class _Outcomes(Law):
-    """The distribution of an adaptive design's outcomes over a prior."""
-
-    design: Adaptive
-
-    def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
-        step = max(self.m + 2, _BLOCK // (self.m + 2))
-        for start in range(0, self.nodes.size, step):
-            part = slice(start, start + step)
-            yield part, self.design.rows(self.nodes[part] - 1.0)
-
-
-@one_thread
-def bias_variance(
-    metric: Metric | str, design: Adaptive | Stratified, gamma: float, prior: Prior = None
-) -> Correction:
-    """The correction with the least squared bias plus gamma times variance, for a design.
-
-    It is that of :func:`sampled_metrics.estimators.bias_variance`, with the outcomes of the design
-    in place of the sampled ranks.
-
-    Parameters
-    ----------
-    metric : Metric or str
-    design : Adaptive or Stratified
-    gamma : float
-        Weight of the variance, at least 0 and finite;
-        :func:`~sampled_metrics.estimators.default_gamma` gives one.
-    prior : optional
-        As for :func:`sampled_metrics.estimators.least_bias`. Of a stratified design it is that of
-        the rank among the rest alone, in 1..n_items - n_whole.
-
-    Returns
-    -------
-    Correction
-
-    Raises
-    ------
-    ValueError
-        If `gamma` is negative or not finite, or the prior is none.
-    IllConditionedError
-        A ValueError, if `gamma` is so small that double precision cannot hold the values.
-
-    See Also
-    --------
-    sampled_metrics.estimators.bias_variance : The same for a fixed number of negatives.
-
-    Examples
-    --------
-    Fifty negatives for most users and 800 for few leave less bias at the top than 150 for each:
-
-    >>> from sampled_metrics.estimators import bias_variance as fixed
-    >>> design = Adaptive(n_items=10_000, first=50, most=800)
-    >>> design.cost([1, 20, 100, 1_000]).round()
-    array([801., 503., 153.,  51.])
-    >>> bias_variance("ndcg@10", design, 0.01).bias([1, 10, 30]).round(2)
-    array([-0.28, -0.1 , -0.02])
-    >>> fixed("ndcg@10", Protocol(10_000, 150), 0.01).bias([1, 10, 30]).round(2)
-    array([-0.73, -0.1 ,  0.07])
-    """
-    metric, weight = parsed(metric), _checked_gamma(gamma)
-    points = None if prior is None else _checked_prior(prior, _sampled(design)[0])
-    rows = np.stack(least_squares.solve(_systems(metric, design, points), weight))
-    values = rows if isinstance(design, Stratified) else rows[0]
-    return Correction(metric, design, values, f"bias-variance, gamma {weight:g}")
-
-
-def _sampled(design: Adaptive | Stratified) -> tuple[int, int]:
-    """Ranks among the items that are sampled, and negatives at most."""
-    if isinstance(design, Adaptive):
-        return design.n_items, design.most
-    return design.n_items - design.n_whole, design.n_negatives
-
-
-@lru_cache(maxsize=4)
-def _systems(
-    metric: Metric,
-    design: Adaptive | Stratified,
-    prior: tuple[tuple[int, ...], tuple[float, ...]] | None,
-) -> tuple[System, ...]:
-    """The least-squares problem of the metric, or of each number of items of the stratum above."""
-    n, m = _sampled(design)
-    cut = design.n_items if metric.k is None else metric.k
-    # With as many items above as the cut-off there is nothing to estimate.
-    known = min(design.n_whole + 1, cut) if isinstance(design, Stratified) else 1
-    if prior is None:
-        near = metric.k is None or cut <= m + MARGIN
-        jumps = () if near else tuple(range(max(1, cut - known + 1), cut + 1))
-        nodes, weights = all_ranks(n, m, jumps)
-        weights = weights / n
-    else:
-        nodes, weights = np.array(prior[0], dtype=float), np.array(prior[1])
-    law_of = Law(nodes, weights, n - 1, m, design.replacement)
-    if isinstance(design, Adaptive):
-        law_of = _Outcomes(nodes, weights, n - 1, m, design.replacement, design)
-    size, one = np.array(design.n_items), np.array(1)
-    targets = [metric.term_between(nodes + i, one, 1, size) for i in range(known)]
-    return tuple(System(law_of, target) for target in targets)
+    def exact(self, metric: Metric, rank: np.ndarray, position: np.ndarray) -> FloatArray:
+        """The metric at true ranks: the items of the stratum are not relevant."""
+        one = np.ones_like(position)
+        return metric.term_between(rank, one, 1, np.asarray(self.n_items))

@@ -9,15 +9,14 @@ found without trying every m.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
-from itertools import combinations, combinations_with_replacement, pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from ._threads import one_thread
 from ._validate import FloatArray, IntArray, integer, integers
 from .estimators import naive
 from .metrics import Metric
@@ -27,8 +26,8 @@ from .protocol import Protocol, by_negatives, checked
 #: Two means that differ by less than this share of the larger one are equal up to rounding.
 _TOLERANCE = 1e-12
 
-#: With a cut-off and many users every number of negatives in turn costs less than a search: from
-#: so many counts of all users on, and up to so many counts of all numbers of negatives.
+#: With a cut-off k and many users, adding one negative after another costs less than a search:
+#: where k times the users exceeds the first number, and k times the negatives is below the second.
 _MANY, _LONG = 20_000, 100_000
 
 
@@ -43,146 +42,6 @@ def sign(first: float, second: float) -> int:
     if abs(first - second) <= _TOLERANCE * max(abs(first), abs(second)):
         return 0
     return 1 if first > second else -1
-
-
-#: An order that rests on fewer users than this is called a tie. If four users differ by the same
-#: amount in the same direction, and all others do not differ, the difference of the means is two
-#: standard errors.
-HANDFUL = 5
-
-
-def users_behind(first: ArrayLike, second: ArrayLike) -> int:
-    """The smallest number of users whose removal would undo the order of two recommenders.
-
-    Parameters
-    ----------
-    first, second : array_like of float, shape (n_users,)
-        Metric of each recommender for the same users.
-
-    Returns
-    -------
-    int
-        0 if the means are equal.
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ.
-
-    See Also
-    --------
-    Standing : Orders in which a handful of users make a tie.
-
-    Examples
-    --------
-    >>> users_behind([1.0, 0.0, 0.0, 0.5], [0.0, 0.0, 0.0, 0.5]), users_behind([1, 1, 0], [0, 0, 1])
-    (1, 1)
-    """
-    a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
-    if a.ndim != 1 or a.shape != b.shape:
-        raise ValueError(
-            f"first and second must have one shape (n_users,), got {a.shape} and {b.shape}"
-        )
-    ahead = sign(float(a.sum()), float(b.sum()))
-    if ahead == 0:
-        return 0
-    lead = np.sort(ahead * (a - b))[::-1]
-    left = lead.sum() - np.cumsum(lead)
-    return int(np.argmax(left <= _TOLERANCE * np.abs(lead).sum())) + 1
-
-
-@dataclass(frozen=True)
-class Standing:
-    """The order of recommenders, where one that rests on a handful of users counts as a tie.
-
-    Attributes
-    ----------
-    means : mapping of str to float
-        The metric of each recommender.
-    users : mapping of (str, str) to int
-        For each pair, in the order of `means`, how many users its order rests on.
-    hits : mapping of str to float
-        How many users have a value above 0, or are expected to; empty if unknown.
-
-    See Also
-    --------
-    users_behind : How many users an order rests on.
-
-    Examples
-    --------
-    >>> few = Standing.of({"A": [1] * 6 + [0] * 3, "B": [0] * 6 + [1, 0, 0], "C": [0] * 9})
-    >>> few.spelled, few.users["B", "C"], few.order("C", "A")
-    ('A > B = C', 1, -1)
-    """
-
-    means: Mapping[str, float]
-    users: Mapping[tuple[str, str], int]
-    hits: Mapping[str, float] = field(default_factory=dict)
-
-    def __hash__(self) -> int:
-        return hash((*self.means.items(), *self.users.items(), *self.hits.items()))
-
-    @classmethod
-    def of(
-        cls, values: Mapping[str, ArrayLike], hits: Mapping[str, ArrayLike] | None = None
-    ) -> Standing:
-        """Make the standing from the values of each user.
-
-        Parameters
-        ----------
-        values : mapping of str to array_like of float, shape (n_users,)
-            Metric of each recommender, or its expectation over samples, for the same users.
-        hits : mapping of str to array_like of float, shape (n_users,), optional
-            Probability that a user's value is above 0. An order in expectation then rests on no
-            more users than are expected to have a value above 0 for the leading recommender.
-
-        Returns
-        -------
-        Standing
-
-        Raises
-        ------
-        ValueError
-            As :func:`users_behind`.
-        """
-        table = {name: np.asarray(row, dtype=float) for name, row in values.items()}
-        means = {name: float(row.mean()) for name, row in table.items()}
-        scored = {name: float(np.sum(row)) for name, row in (hits or {}).items()}
-        users = {}
-        for a, b in combinations(table, 2):
-            users[a, b] = users_behind(table[a], table[b])
-            if scored:
-                most = scored[a if means[a] >= means[b] else b]
-                users[a, b] = min(users[a, b], int(most + 1e-9))
-        return cls(means, users, scored)
-
-    def order(self, first: str, second: str) -> int:
-        """1 if the first is ahead, -1 if the second is, 0 if they are tied."""
-        pair = (first, second) if (first, second) in self.users else (second, first)
-        if self.users[pair] < HANDFUL:
-            return 0
-        return sign(self.means[first], self.means[second])
-
-    @property
-    def ranked(self) -> list[str]:
-        """The names from the largest mean down."""
-        return sorted(self.means, key=lambda name: -self.means[name])
-
-    @property
-    def spelled(self) -> str:
-        """The order, as in "A > B = C"; ">" where all names before it are ahead of all after it."""
-        names = self.ranked
-        text = names[0]
-        for i in range(1, len(names)):
-            apart = all(self.order(a, b) for a in names[:i] for b in names[i:])
-            text += (" > " if apart else " = ") + names[i]
-        return text
-
-    def keeps(self, other: Standing) -> bool:
-        """Whether every pair that is not tied in the other standing has the same order here."""
-        return all(
-            self.order(a, b) == wanted for a, b in other.users if (wanted := other.order(a, b)) != 0
-        )
 
 
 def expected_differences(
@@ -377,16 +236,16 @@ def _at(means: FloatArray, m: int) -> float:
 
 
 def _mean_by_negatives(metric: Metric, ranks: IntArray, protocol: Protocol) -> FloatArray:
-    """Expected sampled metric, averaged, for 1, 2, ... negatives."""
+    """Mean over users of the expected sampled metric, for 1, 2, ... negatives."""
     most, sizes = protocol.n_negatives, np.broadcast_arrays(protocol.above(ranks), protocol.pool)
     depth = min(metric.k or most + 1, most + 1)
     above, pool = (each.tobytes() for each in sizes)
     values = naive(metric, replace(protocol, n_items=most + 1)).values  # the same for fewer
-    return _mean_laws(above, pool, most, depth, protocol.replacement) @ values[:depth]
+    return _mean_pmfs(above, pool, most, depth, protocol.replacement) @ values[:depth]
 
 
 @lru_cache(maxsize=8)  # for metrics of the same depth
-def _mean_laws(above: bytes, pool: bytes, most: int, depth: int, replacement: bool) -> FloatArray:
+def _mean_pmfs(above: bytes, pool: bytes, most: int, depth: int, replacement: bool) -> FloatArray:
     """Probabilities of the first counts, averaged over users, for 1, 2, ... negatives.
 
     The next negative is above the item with the share of those above among all that are left; sums
@@ -413,7 +272,7 @@ def _mean_laws(above: bytes, pool: bytes, most: int, depth: int, replacement: bo
 
 
 def _flips(first: Callable[[int], float], second: Callable[[int], float], most: int) -> list[int]:
-    """Every m in 2..most at which the order of two means that never rise is not that of m - 1."""
+    """Every m in 2..most at which the order differs from that at m - 1; both means never rise."""
 
     def between(low: int, high: int) -> Iterator[int]:
         if sign(first(low), second(high)) == sign(first(high), second(low)):
@@ -430,7 +289,7 @@ def _flips(first: Callable[[int], float], second: Callable[[int], float], most: 
 
 
 def _spelled(names: list[str], signs: Mapping[tuple[str, str], int]) -> str:
-    """The order of `names` that the signs of its pairs amount to, as in "B > A = C"."""
+    """The names in order, as in "B > A = C", from the signs of their pairwise differences."""
     lead = dict.fromkeys(names, 0)
     for (a, b), sign in signs.items():
         lead[a] += sign
@@ -440,113 +299,6 @@ def _spelled(names: list[str], signs: Mapping[tuple[str, str], int]) -> str:
     for better, worse in pairwise(ranked):
         text += (" = " if lead[better] == lead[worse] else " > ") + worse
     return text
-
-
-@dataclass(frozen=True)
-class Counterexample:
-    """Two recommenders that sampling orders wrongly in expectation.
-
-    Attributes
-    ----------
-    metric : Metric
-    protocol : Protocol
-    better, worse : tuple of int
-        True ranks of one relevant item for each instance.
-    exact : tuple of float
-        Mean of the metric for the better and for the worse: the first is larger.
-    expected : tuple of float
-        Mean of the expected sampled metric: the second is larger.
-    """
-
-    metric: Metric
-    protocol: Protocol
-    better: tuple[int, ...]
-    worse: tuple[int, ...]
-    exact: tuple[float, float]
-    expected: tuple[float, float]
-
-
-@one_thread
-def counterexample(
-    metric: Metric | str,
-    *,
-    n_items: int = 12,
-    n_instances: int = 3,
-    replacement: bool = True,
-) -> Counterexample | None:
-    """Search for the smallest case in which sampling reverses an order in expectation.
-
-    Catalogues of 3, 4, ... items are tried in turn, each with 2, 3, ... instances, and each of
-    these with 1, 2, ... negatives. From the first case with a reversal, the pair with the widest
-    margin is returned.
-
-    Parameters
-    ----------
-    metric : Metric or str
-    n_items : int
-        Largest catalogue to try, in [3, 60].
-    n_instances : int
-        Largest number of instances to try, in [2, 4].
-    replacement : bool
-
-    Returns
-    -------
-    Counterexample or None
-        None if there is none up to that size. AUC never has one.
-
-    Raises
-    ------
-    ValueError
-        If a size is outside its range.
-
-    See Also
-    --------
-    expected_differences : Whether sampling keeps a given order.
-
-    Examples
-    --------
-    >>> from sampled_metrics import metric
-    >>> found = counterexample(metric("ap"))
-    >>> found.protocol.n_items, found.protocol.n_negatives, found.better, found.worse
-    (3, 1, (1, 3, 3), (2, 2, 2))
-    >>> counterexample(metric("auc"), n_items=6) is None
-    True
-    """
-    metric = parsed(metric)
-    largest = integer(n_items, "n_items", 3, 60)
-    most = integer(n_instances, "n_instances", 2, 4)
-    for n in range(3, largest + 1):
-        for size in range(2, most + 1):
-            lists = np.array(list(combinations_with_replacement(range(1, n + 1), size)))
-            exact = metric(lists, n).mean(axis=1)
-            for m in range(1, n):
-                protocol = Protocol(n, m, replacement=replacement)
-                expected = naive(metric, protocol).expected(lists).mean(axis=1)
-                pair = _widest_reversal(exact, expected)
-                if pair is not None:
-                    i, j = pair
-                    return Counterexample(
-                        metric,
-                        protocol,
-                        tuple(lists[i].tolist()),
-                        tuple(lists[j].tolist()),
-                        (float(exact[i]), float(exact[j])),
-                        (float(expected[i]), float(expected[j])),
-                    )
-    return None
-
-
-def _widest_reversal(exact: FloatArray, expected: FloatArray) -> tuple[int, int] | None:
-    """Indices (better, worse) of the reversed pair with the largest smaller margin, if any."""
-    by_exact = np.argsort(-exact, kind="stable")
-    exact, expected = exact[by_exact], expected[by_exact]
-    best, widest = None, 1e-9
-    for i in range(exact.size):
-        margin = np.minimum(exact[i] - exact, expected - expected[i])
-        j = int(np.argmax(margin))
-        if margin[j] > widest:
-            best, widest = (int(by_exact[i]), int(by_exact[j])), float(margin[j])
-    return best
 
 
 def _checked(ranks: Mapping[str, ArrayLike], items: int | IntArray) -> dict[str, IntArray]:

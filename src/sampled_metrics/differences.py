@@ -1,4 +1,4 @@
-"""How a sum of users' independent differences falls on the two sides of 0, and on 0 itself."""
+"""The probabilities that a sum of users' independent differences is above 0, and that it is 0."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from scipy.special import ndtr
 
 from ._validate import FloatArray, IntArray
 from .estimators import Estimator
+from .protocol import fixed
 
-#: Values closer than this share of their range are one value, and so are sums closer than this
-#: share of their largest term; a lattice is met to as much.
+#: Relative tolerance: values closer than this share of their range count as equal, and so do sums
+#: closer than this share of their largest term. Values may be as far from a lattice.
 _SAME = 1e-11
-#: Probability that a sum may have outside the stretch that is looked at, by Bernstein's bound.
+#: Probability that a sum is outside the interval that is computed, by Bernstein's bound.
 _OUTSIDE = 1e-10
-#: Probability below which a value is left out: not one in any number of users would have it.
+#: Values with a smaller expected count are left out.
 _NEVER = 1e-40
 #: Squared skewness and excess kurtosis, together, up to which Edgeworth's series is right to 1e-4.
 _NEARLY_NORMAL = 2e-3
-#: Points of the transforms of all laws together, and of one of them at least and at most.
+#: Points of all Fourier transforms together, and of each at least and at most.
 _POINTS, _LEAST, _MOST = 1 << 22, 1 << 12, 1 << 15
-#: Sums of some of the draws that are listed one by one, and how likely all are that are left out.
-_LISTED, _LEFT_OUT = 1 << 18, 1e-13
-#: Sums that are listed where they are joined, at least, times the draws and their values, at most.
-_JOINED, _WORK = 1 << 10, 1 << 22
-#: Probability near 0, beyond what is around, from which on a lattice may be too coarse.
+#: Sums that are enumerated at most, and the total probability of those that are left out.
+_SUMS, _LEFT_OUT = 1 << 18, 1e-13
+#: With neighbouring sums merged: the fewest sums that are enough, and the work at most.
+_MERGED, _WORK = 1 << 10, 1 << 22
+#: Excess probability near 0 from which on a lattice may be too coarse to tell the sign.
 _UNRESOLVED = 5e-3
-#: Lattice spacings to try between two values that are neighbours.
+#: Numbers of lattice steps to try between two neighbouring values.
 _PARTS = np.arange(1, 65)
 
 
@@ -42,30 +43,30 @@ class Differences:
     ----------
     values : ndarray of float, shape (K,)
         What a single one may be. As many are added as are taken away, or 0 is among them.
-    laws : ndarray of float, shape (R, K)
+    pmfs : ndarray of float, shape (R, K)
         Probabilities of the values; each row sums to 1.
     counts : ndarray of float, shape (R,)
         How many are drawn from each row: above 0 if added, below 0 if taken away.
     """
 
     values: FloatArray
-    laws: FloatArray
+    pmfs: FloatArray
     counts: FloatArray
 
     @cached_property
     def _atoms(self) -> tuple[FloatArray, FloatArray]:
-        """Different values, counted from one of them, and the probability of each in each row.
+        """The distinct values less one of them, and their probabilities in each row of `pmfs`.
 
         The probability of the value 0 is given less 1: where it is nearly 1, it would lose digits.
         """
         balanced = self.counts.sum() == 0
-        kept = (np.abs(self.counts) @ self.laws > _NEVER) | (~balanced & (self.values == 0))
+        kept = (np.abs(self.counts) @ self.pmfs > _NEVER) | (~balanced & (self.values == 0))
         happens = np.flatnonzero(kept)
         by_value = happens[np.argsort(self.values[happens])]
         ordered = self.values[by_value]
         new = np.diff(ordered, prepend=-np.inf) > _SAME * (ordered[-1] - ordered[0])
         starts = np.flatnonzero(new)
-        laws = np.add.reduceat(self.laws[:, by_value], starts, axis=1)
+        laws = np.add.reduceat(self.pmfs[:, by_value], starts, axis=1)
         values = ordered[starts]
         often = np.abs(self.counts) @ laws
         origin = int(np.argmax(often if balanced else -np.abs(values)))
@@ -75,7 +76,7 @@ class Differences:
 
     @cached_property
     def cumulants(self) -> FloatArray:
-        """The first four of the sum; the mean is 0 where it is but rounding."""
+        """The first four cumulants of the sum; a mean that is only rounding is 0."""
         values, laws = self._atoms
         first, second, third, fourth = (laws @ values**power for power in range(1, 5))
         two = np.maximum(second - first**2, 0.0)
@@ -102,11 +103,21 @@ class Differences:
     def chances(self, times: float = 1.0) -> tuple[float, float]:
         """Probabilities that the sum of `times` as many draws is above 0, and that it is 0.
 
-        Of few draws all sums are listed. Of more, by the distribution itself on a lattice that
+        Of few draws all sums are enumerated. Of more, by the distribution itself on a lattice that
         holds all values. Values that lie on none are rounded to a fine one such that the mean
         stays: opposite values still cancel. Where much is so near 0 that the lattice may not tell
-        its sign, sums are listed again, neighbours as one. Where many draws make the sum nearly
+        its sign, sums are enumerated again, neighbours as one. Where many draws make the sum nearly
         normal, by Edgeworth's series instead, over the middle of a lattice's steps if it has any.
+
+        Examples
+        --------
+        A coin that wins 1 with probability 0.6, less a fair one:
+
+        >>> coins = np.array([[0.4, 0.6], [0.5, 0.5]])
+        >>> once = Differences(np.array([0.0, 1.0]), coins, np.array([1.0, -1.0]))
+        >>> above, level = once.chances()
+        >>> round(above, 12), round(level, 12)
+        (0.3, 0.5)
         """
         mean, variance, third, fourth = (self.cumulants * times).tolist()
         values, laws = self._atoms
@@ -114,9 +125,9 @@ class Differences:
         if variance <= (_SAME * scale) ** 2:
             tie = abs(mean) <= _SAME * scale * times * float(np.abs(self.counts).sum())
             return float(mean > 0 and not tie), float(tie)
-        listed = self._listed(times)
-        if listed is not None:
-            return listed
+        enumerated = self._enumerated(times)
+        if enumerated is not None:
+            return enumerated
         spacing, log_tail = self._lattice, float(np.log(2 / _OUTSIDE))
         reach = log_tail * scale / 3
         reach += float(np.sqrt(reach**2 + 2 * log_tail * variance))
@@ -138,7 +149,7 @@ class Differences:
         beyond = 2 + int(min(added + taken, 32))  # rounding may lead a little out of the stretch
         length = next_fast_len(int((high - low) / spacing) + 2 * beyond + 2, real=True)
         start = int(np.floor(low / spacing)) - beyond
-        law = self._law(steps, length, times)
+        law = self._pmf_modulo(steps, length, times)
         at = (start + np.arange(length)) % length
         whole = np.maximum(law[at], 0.0)
         zero = -start if 0 <= -start < length else length - 1
@@ -149,30 +160,30 @@ class Differences:
             middle = whole[max(zero - wide, 0) : zero + wide + 1]
             around = whole[max(zero - 16 - 4 * wide, 0) : zero + 17 + 4 * wide]
             if middle.sum() - middle.size * np.median(around) > _UNRESOLVED:
-                listed = self._listed(times, joined=True)
-                if listed is not None:
-                    return listed
+                enumerated = self._enumerated(times, merged=True)
+                if enumerated is not None:
+                    return enumerated
             # What is at 0 by rounding alone is as much as around it, half on either side.
             near = np.delete(whole[max(zero - 16, 0) : zero + 17], min(zero, 16))
             by_chance = min(float(np.median(near)), tie)
             above, tie = above + by_chance / 2, tie - by_chance
         return min(above, 1.0), max(min(tie, 1.0 - above), 0.0)
 
-    def _listed(self, times: float, joined: bool = False) -> tuple[float, float] | None:
-        """The same from all sums of the draws, or None where these are too many.
+    def _enumerated(self, times: float, merged: bool = False) -> tuple[float, float] | None:
+        """The same by enumerating all sums, or None if there are too many.
 
         The draws are divided in two, those that are added and those that are taken away if there
-        are both, and the sums of either part are listed. That takes values of any two sizes apart,
-        such as 1/2 and 1/5,000, which no lattice with some thousand points does. Where neighbouring
-        sums may be `joined`, so that all are about as likely, there may be more draws.
+        are both, and the sums of either part are enumerated. That resolves values as different as
+        1/2 and 1/5,000, which no lattice of some thousand points does. With neighbouring sums
+        `merged`, so that all are about as likely, there may be more draws.
         """
         counts = times * self.counts
         many = np.abs(counts).round()
         if (np.abs(many - np.abs(counts)) > 1e-9).any():
             return None
-        different = int((np.abs(self.counts) @ self.laws > _NEVER).sum())
-        most = int(_WORK / (many.sum() * different)) if joined else 0
-        if most < _JOINED if joined else many.sum() > np.log2(_LISTED):
+        different = int((np.abs(self.counts) @ self.pmfs > _NEVER).sum())
+        most = int(_WORK / (many.sum() * different)) if merged else 0
+        if most < _MERGED if merged else many.sum() > np.log2(_SUMS):
             return None
         rows = np.repeat(np.arange(many.size), many.astype(int))
         second = counts[rows] < 0
@@ -182,13 +193,13 @@ class Differences:
         for side in (~second, second):
             part = np.zeros(1), np.zeros(1), np.ones(1)
             for row in rows[side].tolist():
-                happens = self.laws[row] > _LEFT_OUT / self.values.size
-                if not joined and part[0].size * np.count_nonzero(happens) > _LISTED:
+                happens = self.pmfs[row] > _LEFT_OUT / self.values.size
+                if not merged and part[0].size * np.count_nonzero(happens) > _SUMS:
                     return None
                 values = np.sign(counts[row]) * self.values[happens]
-                part = _added(part, values, self.laws[row, happens])
-                if joined:
-                    part = _joined(*part, most)
+                part = _added(part, values, self.pmfs[row, happens])
+                if merged:
+                    part = _merged(*part, most)
             parts.append(part)
         (one, size, chance), (other, _, weight) = parts
         other, below = -other[::-1], np.append(0.0, np.cumsum(weight[::-1]))
@@ -196,8 +207,8 @@ class Differences:
         behind = below[np.searchsorted(other, one + _SAME * size, side="right")]
         return min(float(chance @ ahead), 1.0), float(chance @ (behind - ahead))
 
-    def _law(self, steps: IntArray, length: int, times: float) -> FloatArray:
-        """The law of the sum of steps modulo `length`."""
+    def _pmf_modulo(self, steps: IntArray, length: int, times: float) -> FloatArray:
+        """Distribution of the sum of steps modulo `length`, by Fourier transforms."""
         _, laws = self._atoms
         places, column = np.unique(steps % length, return_inverse=True)
         log = np.zeros(length // 2 + 1, dtype=complex)
@@ -218,7 +229,7 @@ class Differences:
 def _added(
     part: tuple[FloatArray, FloatArray, FloatArray], values: FloatArray, law: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Different sums of one more draw, in order, with the largest term and the chance of each."""
+    """The sums with one more draw, in order, each with its largest term and its probability."""
     sums = np.add.outer(part[0], values).ravel()
     sizes = np.maximum.outer(part[1], np.abs(values)).ravel()
     chances = np.outer(part[2], law).ravel()
@@ -232,10 +243,10 @@ def _added(
     return sums[kept], sizes[kept], chances[kept]
 
 
-def _joined(
+def _merged(
     sums: FloatArray, sizes: FloatArray, chances: FloatArray, most: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Sums of which neighbours are one, their mean, if together less likely than one in `most`."""
+    """Merge neighbouring sums into their mean while their probability is below 1 / `most`."""
     if sums.size <= most:
         return sums, sizes, chances
     heavy = chances * most >= 1.0
@@ -251,20 +262,27 @@ def _joined(
 def tabulated(
     estimator: Estimator, ranks: Mapping[int, IntArray]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Values, their laws at each different rank (and catalogue), and how many users have it.
+    """Values, their distribution at each different rank (and catalogue), and the users with it.
 
     `ranks` are those of the users under the recommender whose values are added, under 1, and
     under the other one, under -1. The zeros at the end of the values are one value.
+
+    Examples
+    --------
+    >>> from sampled_metrics import Protocol
+    >>> from sampled_metrics.estimators import naive
+    >>> found = tabulated(naive("recall@1", Protocol(3, 2)), {1: np.array([1, 2, 2])})
+    >>> [each.tolist() for each in found]
+    [[1.0, 0.0], [[1.0, 0.0], [0.25, 0.75]], [1.0, 2.0]]
     """
-    protocol, values = estimator.protocol, estimator.values
+    protocol, values = fixed(estimator.protocol, "a verdict"), estimator.values
     reach = int(np.max(np.nonzero(values)[0], initial=0)) + 1
     laws, counts = [], []
     for sign, given in ranks.items():
         pairs = np.stack(np.broadcast_arrays(given, protocol.n_items))
         kinds, number = np.unique(pairs, axis=1, return_counts=True)
         own = protocol if isinstance(protocol.n_items, int) else replace(protocol, n_items=kinds[1])
-        of = replace(estimator, protocol=own)
-        laws += list(of._law_blocks(kinds[0], 1, reach))
+        laws += list(own.blocks(kinds[0], width=reach))
         counts.append(sign * number)
     law, many = np.concatenate(laws), np.concatenate(counts).astype(np.float64)
     if reach < values.size:
@@ -273,7 +291,7 @@ def tabulated(
 
 
 def _rounded(steps: FloatArray, weight: FloatArray) -> IntArray:
-    """Whole numbers near `steps`, the same for opposite ones, so that the weighted mean stays."""
+    """Round `steps` to whole numbers, symmetrically, and keep the weighted mean."""
     sizes, place = np.unique(np.abs(steps).round(9), return_inverse=True)
     net = np.bincount(place, np.sign(steps) * weight, minlength=sizes.size)
     out = np.round(sizes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import numbers
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -19,36 +19,39 @@ from numpy.typing import ArrayLike
 from ._validate import FloatArray, IntArray, as_written, integer, integers
 from .metrics import Metric
 from .metrics import metric as parsed
-from .numerics import distributions, least_squares
-from .numerics.distributions import log_hypergeometric, log_law
+from .numerics import least_squares
+from .numerics.distributions import log_hypergeometric
 from .numerics.least_squares import IllConditionedError as IllConditionedError
-from .numerics.least_squares import Law, System
+from .numerics.least_squares import System, WeightedRows
 from .numerics.quadrature import MARGIN, all_ranks
-from .protocol import Protocol, drawn_alike, one_size
+from .protocol import Design, Protocol, fixed, one_size
 
 #: A prior over the true ranks; see :func:`least_bias`.
 Prior = ArrayLike | Mapping[int, float] | None
 
-#: Entries of the law held in memory at once.
-_BLOCK = 1 << 20
-#: From so many counts of negatives on, those that are too rare to matter are left out: those
-#: outside bounds that hold but for 2 exp(-70), about 1e-30.
+#: A prior with its ranks and their probabilities as tuples, which a cache can keep.
+_Points = tuple[tuple[int, ...], tuple[float, ...]]
+
+#: With more outcomes than this, counts outside Bernstein's bounds are left out. Each bound fails
+#: with a probability of at most exp(-70), about 4e-31.
 _WIDE, _RARE = 200, 70.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimator:
-    """A value for each sampled rank, judged under the protocol that produced the rank.
+    """A value for each outcome, judged under the protocol that produced the outcome.
 
     Attributes
     ----------
     metric : Metric
         What it estimates.
-    protocol : Protocol
+    protocol : Protocol, Adaptive or Stratified
         How negatives are sampled.
-    values : ndarray of float, shape (m + 1,) or (n_relevant, m + 1)
-        What it reports when 0, 1, ..., m sampled negatives are above the item; with several
-        relevant items a row for each position among them, to be summed over the items.
+    values : ndarray of float, shape (n_outcomes,) or (n_positions, n_outcomes)
+        What it reports when 0, 1, ..., m sampled negatives are above the item, or for each of
+        :attr:`Adaptive.outcomes <sampled_metrics.Adaptive.outcomes>`. With several relevant items
+        there is a row for each position among them, to be summed over the items; of a
+        :class:`~sampled_metrics.Stratified` design one for each number of stratum items above.
     name : str
 
     See Also
@@ -65,14 +68,14 @@ class Estimator:
     """
 
     metric: Metric
-    protocol: Protocol
+    protocol: Design
     values: FloatArray
     name: str = "custom"
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=float)
-        columns, relevant = self.protocol.n_negatives + 1, self.protocol.n_relevant
-        expected = (columns,) if relevant == 1 else (relevant, columns)
+        columns, positions = self.protocol.n_outcomes, self.protocol.n_positions
+        expected = (columns,) if positions == 1 else (positions, columns)
         if values.shape != expected:
             raise ValueError(f"values must have shape {expected}, got {values.shape}")
         values.setflags(write=False)
@@ -91,13 +94,21 @@ class Estimator:
     def _key(self) -> tuple[object, ...]:
         return self.name, self.metric, self.protocol, self.values.tobytes()
 
-    def __call__(self, sampled_ranks: ArrayLike, position: int = 1) -> FloatArray:
-        """Reported value for each sampled rank, in [position, position + m]; any shape.
+    def __call__(self, outcomes: ArrayLike, position: ArrayLike = 1) -> FloatArray:
+        """Reported value for each outcome.
+
+        Parameters
+        ----------
+        outcomes : array_like of int, shape (...)
+            Sampled ranks, in [position, position + m]; of an adaptive design the numbers that
+            :meth:`Adaptive.places <sampled_metrics.Adaptive.places>` gives to outcomes.
+        position : int or array_like of int
+            As for :meth:`expected`.
 
         Raises
         ------
         ValueError
-            If a sampled rank is outside that range.
+            If there is no such outcome.
 
         Examples
         --------
@@ -105,21 +116,24 @@ class Estimator:
         >>> naive(metric("ap"), Protocol(n_items=100, n_negatives=4))([1, 2, 5])
         array([1. , 0.5, 0.2])
         """
-        row = self._row(position)
-        ranks = integers(
-            sampled_ranks, "sampled_ranks", position, position + self.protocol.n_negatives
-        )
-        return np.asarray(row[ranks - position])
 
-    def expected(self, rank: ArrayLike, position: int = 1) -> FloatArray:
+        def report(given: ArrayLike, j: int) -> FloatArray:
+            row, low = self._row(j), self.protocol.first_outcome + j - 1
+            name = "sampled_ranks" if self.protocol.first_outcome else "outcomes"
+            return np.asarray(row[integers(given, name, low, low + row.size - 1) - low])
+
+        return _by_position(report, outcomes, position)
+
+    def expected(self, rank: ArrayLike, position: ArrayLike = 1) -> FloatArray:
         """Exact expectation at each true rank: P M-hat (krichene2020, eq. 16).
 
         Parameters
         ----------
         rank : array_like of int, shape (...)
             True ranks; broadcasts with the protocol's `n_items`.
-        position : int
-            Place among the relevant items, in [1, n_relevant].
+        position : int or array_like of int, shape (...)
+            Place among the relevant items, in [1, n_relevant]. Of a stratified design 1 plus the
+            number of stratum items above.
 
         Returns
         -------
@@ -137,14 +151,17 @@ class Estimator:
         >>> est.expected([1, 100, 1_000, 10_000]).round(3)
         array([1.   , 1.   , 0.466, 0.   ])
         """
-        row = self._row(position)
-        if row.size > _WIDE and row.all():
-            return self._over_likely(rank, position, lambda law, value: law @ value)
-        reach = int(np.max(np.nonzero(row)[0], initial=0)) + 1
-        parts = [each @ row[:reach] for each in self._law_blocks(rank, position, reach)]
-        return self._joined(parts, rank)
+        return _by_position(self._expected, rank, position)
 
-    def variance(self, rank: ArrayLike, position: int = 1) -> FloatArray:
+    def _expected(self, rank: ArrayLike, j: int) -> FloatArray:
+        row, protocol = self._row(j), self.protocol
+        wide = row.size > _WIDE and row.all()
+        if wide and isinstance(protocol, Protocol) and protocol.uniform:
+            return _over_likely(protocol, rank, j, row)
+        reach = int(np.max(np.nonzero(row)[0], initial=0)) + 1
+        return self._joined([rows @ row[:reach] for rows in protocol.blocks(rank, j, reach)], rank)
+
+    def variance(self, rank: ArrayLike, position: ArrayLike = 1) -> FloatArray:
         """Exact variance at each true rank, over the draws of negatives; arguments as `expected`.
 
         Examples
@@ -154,14 +171,16 @@ class Estimator:
         >>> est.variance([1, 1_000]).round(3)
         array([0.   , 0.249])
         """
-        row = self._row(position)
-        parts = []
-        for each in self._law_blocks(rank, position, row.size):
+        return _by_position(self._variance, rank, position)
+
+    def _variance(self, rank: ArrayLike, j: int) -> FloatArray:
+        row, parts = self._row(j), []
+        for each in self.protocol.blocks(rank, j):
             mean = each @ row
             parts.append(np.einsum("ij,ij->i", each, (row - mean[:, np.newaxis]) ** 2))
         return self._joined(parts, rank)
 
-    def bias(self, rank: ArrayLike, position: int = 1) -> FloatArray:
+    def bias(self, rank: ArrayLike, position: ArrayLike = 1) -> FloatArray:
         """Exact bias at each true rank: P M-hat - M; arguments as `expected`.
 
         Examples
@@ -171,10 +190,10 @@ class Estimator:
         >>> est.bias([1, 100]).round(6)
         array([0., 1.])
         """
-        exact = self.metric.term(rank, position, self.protocol.n_relevant, self.protocol.n_items)
-        return self.expected(rank, position) - exact
+        expected = self.expected(rank, position)
+        return expected - self.protocol.exact(self.metric, np.asarray(rank), np.asarray(position))
 
-    def mse(self, rank: ArrayLike, position: int = 1) -> FloatArray:
+    def mse(self, rank: ArrayLike, position: ArrayLike = 1) -> FloatArray:
         """Exact mean squared error at each true rank: bias**2 + variance; arguments as `expected`.
 
         Examples
@@ -186,140 +205,63 @@ class Estimator:
         """
         return np.asarray(self.bias(rank, position) ** 2 + self.variance(rank, position))
 
-    def expected_of_set(self, ranks: ArrayLike) -> float:
-        """Exact expectation for one instance with several relevant items.
-
-        The metric is a sum over the items. So the distribution of each item's own sampled rank is
-        enough, although these ranks depend on one another.
-
-        Parameters
-        ----------
-        ranks : array_like of int, shape (n_relevant,)
-            Their distinct true ranks, in any order.
-
-        Raises
-        ------
-        ValueError
-            If `ranks` is not a set of the protocol's `n_relevant` ranks.
-
-        Examples
-        --------
-        >>> from sampled_metrics import metric
-        >>> est = naive(metric("auc"), Protocol(n_items=10, n_negatives=3, n_relevant=2))
-        >>> est.expected_of_set([3, 5]), metric("auc").of_set([3, 5], n_items=10)
-        (0.6875, 0.6875)
-        """
-        ordered = self.protocol.checked_set(ranks)
-        terms = [self.expected(rank, j) for j, rank in enumerate(ordered, start=1)]
-        return float(np.sum(terms))
-
-    def variance_of_set(self, ranks: ArrayLike) -> float:
-        """Exact variance for one instance with several relevant items, over the draws of negatives.
-
-        All items are ranked among one sample, so their terms are correlated. Every negative above
-        one relevant item is equally likely to be above the next better item, too. The counts
-        therefore form a Markov chain, and the sum of the terms so far is carried along it.
-
-        Parameters
-        ----------
-        ranks : array_like of int, shape (n_relevant,)
-            Their distinct true ranks, in any order.
-
-        Raises
-        ------
-        ValueError
-            If `ranks` is not a set of the protocol's `n_relevant` ranks.
-
-        Examples
-        --------
-        Two neighbours have the same negatives above them. The standard deviation of their sum is
-        twice that of one of them, and its variance twice the sum of the variances:
-
-        >>> from sampled_metrics import metric
-        >>> pair = naive(metric("auc"), Protocol(n_items=12, n_negatives=4, n_relevant=2))
-        >>> pair.variance_of_set([6, 7]), float(pair.variance(6) + pair.variance(7, position=2))
-        (0.0625, 0.03125)
-        """
-        ordered = drawn_alike(self.protocol).checked_set(ranks)
-        replacement = self.protocol.replacement
-        before, counts, so_far, total = 0, np.arange(1), np.zeros(1), 0.0
-        for j, rank in enumerate(ordered, start=1):
-            above, law = int(rank) - j, self.protocol.pmf(rank, j)
-            # What is rarer than this adds nothing to 16 digits, and would cost most of the time.
-            likely = np.flatnonzero(law > 1e-60)
-            centred = (self._row(j) - law @ self._row(j))[likely]
-            # Expected sum of the better items' terms, given the count above this one.
-            carried = np.empty(likely.size)
-            for part in np.array_split(np.arange(likely.size), likely.size**2 // _BLOCK + 1):
-                given = likely[part, np.newaxis]
-                carried[part] = np.exp(log_law(counts, given, before, above, replacement)) @ so_far
-            total += float(law[likely] @ (centred * (centred + 2.0 * carried)))
-            before, counts, so_far = above, likely, carried + centred
-        return max(total, 0.0)
-
     def _row(self, position: int) -> FloatArray:
-        j = integer(position, "position", 1, self.protocol.n_relevant)
+        j = integer(position, "position", 1, self.protocol.n_positions)
         return self.values if self.values.ndim == 1 else self.values[j - 1]
-
-    def _over_likely(
-        self,
-        rank: ArrayLike,
-        position: int,
-        of: Callable[[FloatArray, FloatArray], FloatArray],
-    ) -> FloatArray:
-        """A function of the law and the values at each rank, without counts rarer than 1e-30.
-
-        They change a sum of values that are all of some size by less than its rounding. Ranks with
-        similar shares of items above them come together, so that they share their likely counts.
-        """
-        row, m = self._row(position), self.protocol.n_negatives
-        above = self.protocol.above(rank, position)
-        ranks, items, above = np.broadcast_arrays(np.asarray(rank), self.protocol.n_items, above)
-        share = above.ravel() / (items.ravel() - self.protocol.n_relevant)
-        # Bernstein's inequality, which draws without replacement obey, too.
-        far = _RARE / 3
-        far = far + np.sqrt(far**2 + 2 * _RARE * m * share * (1 - share))
-        low = np.floor(m * share - far).clip(0).astype(int)
-        high = np.ceil(m * share + far).clip(None, m).astype(int)
-        found, order = np.empty(share.size), np.argsort(share)
-        for part in np.array_split(order, share.size // 128 + 1) if share.size else ():
-            counts = np.arange(low[part].min(), high[part].max() + 1)
-            sub = replace(self.protocol, n_items=items.ravel()[part])
-            law = sub.pmf(ranks.ravel()[part], position, counts)
-            found[part] = of(law, row[counts])
-        return found.reshape(ranks.shape)
-
-    def _law_blocks(self, rank: ArrayLike, position: int, width: int) -> Iterator[FloatArray]:
-        """Probabilities of the first counts at each rank in turn, in blocks of bounded size."""
-        above, protocol = self.protocol.above(rank, position), self.protocol
-        if not protocol.uniform:
-            yield protocol.pmf(np.ravel(rank), position, np.arange(width))
-            return
-        above, pool = (each.ravel() for each in np.broadcast_arrays(above, protocol.pool))
-        rows = max(1, _BLOCK // width)
-        for start in range(0, above.size, rows):
-            part = slice(start, start + rows)
-            given = protocol.n_negatives, above[part], pool[part], protocol.replacement
-            yield distributions.law(*given, width)
 
     def _joined(self, parts: list[FloatArray], rank: ArrayLike) -> FloatArray:
         shape = np.broadcast_shapes(np.shape(rank), np.shape(self.protocol.n_items))
         return np.concatenate(parts).reshape(shape) if parts else np.empty(shape)
 
 
-class _Naive(Estimator):
-    """The naive estimator: the general sum is replaced by a closed form where there is one."""
+def _by_position(
+    of: Callable[[ArrayLike, int], FloatArray], given: ArrayLike, position: ArrayLike
+) -> FloatArray:
+    """Apply a function of ranks and one position to ranks that may each have their own."""
+    if np.ndim(position) == 0:
+        return of(given, position)  # type: ignore[arg-type]
+    ranks, places = np.broadcast_arrays(given, position)
+    found = np.empty(ranks.shape)
+    for j in np.unique(places):
+        found[places == j] = of(ranks[places == j], j)
+    return found
 
-    def expected(self, rank: ArrayLike, position: int = 1) -> FloatArray:
-        if not self.protocol.uniform:
-            return super().expected(rank, position)
+
+def _over_likely(protocol: Protocol, rank: ArrayLike, position: int, row: FloatArray) -> FloatArray:
+    """Expectation of the values `row` at each rank, without counts rarer than 1e-30.
+
+    They change a sum of values that are all of some size by less than its rounding. Ranks with
+    similar shares of items above them come together, so that they share their likely counts.
+    """
+    above, m = protocol.above(rank, position), protocol.n_negatives
+    ranks, items, above = np.broadcast_arrays(np.asarray(rank), protocol.n_items, above)
+    share = above.ravel() / (items.ravel() - protocol.n_relevant)
+    # Bernstein's inequality, which draws without replacement obey, too.
+    far = _RARE / 3
+    far = far + np.sqrt(far**2 + 2 * _RARE * m * share * (1 - share))
+    low = np.floor(m * share - far).clip(0).astype(int)
+    high = np.ceil(m * share + far).clip(None, m).astype(int)
+    found, order = np.empty(share.size), np.argsort(share)
+    for part in np.array_split(order, share.size // 128 + 1) if share.size else ():
+        counts = np.arange(low[part].min(), high[part].max() + 1)
+        sub = replace(protocol, n_items=items.ravel()[part])
+        found[part] = sub.pmf(ranks.ravel()[part], position, counts) @ row[counts]
+    return found.reshape(ranks.shape)
+
+
+class _Naive(Estimator):
+    """The naive estimator, whose expectation often has a closed form."""
+
+    def _expected(self, rank: ArrayLike, j: int) -> FloatArray:
+        protocol = fixed(self.protocol, "naive")
+        if not protocol.uniform:
+            return super()._expected(rank, j)
         if self.metric.linear:
-            return self.metric.term(rank, position, self.protocol.n_relevant, self.protocol.n_items)
-        whole = self.metric.k is None or self.metric.k > self.protocol.n_negatives
-        if position == 1 and whole and self.metric.kind in ("ap", "rr"):
-            best = self._row(1)[0]
-            return np.asarray(expected_average_precision(rank, self.protocol) * best)
-        return super().expected(rank, position)
+            return self.metric.term(rank, j, protocol.n_relevant, protocol.n_items)
+        whole = self.metric.k is None or self.metric.k > protocol.n_negatives
+        if j == 1 and whole and self.metric.kind in ("ap", "rr"):
+            return np.asarray(expected_average_precision(rank, protocol) * self._row(1)[0])
+        return super()._expected(rank, j)
 
 
 def naive(metric: Metric | str, protocol: Protocol) -> Estimator:
@@ -351,7 +293,7 @@ def naive(metric: Metric | str, protocol: Protocol) -> Estimator:
     >>> est.expected([100]).round(4), metric("ap")([100])
     (array([0.6366]), array([0.01]))
     """
-    metric = parsed(metric)
+    metric, protocol = parsed(metric), fixed(protocol, "the naive estimator")
     m, relevant = protocol.n_negatives, protocol.n_relevant
     j = np.arange(1, relevant + 1)[:, np.newaxis]
     values = metric.term(np.arange(m + 1) + j, j, relevant, m + relevant)
@@ -461,7 +403,8 @@ def rank_estimate(metric: Metric | str, protocol: Protocol, rounding: str = "flo
     metric = parsed(metric)
     if rounding not in ("floor", "linear"):
         raise ValueError(f"rounding must be 'floor' or 'linear', got {as_written(rounding)}")
-    items, relevant, m = one_size(protocol), protocol.n_relevant, protocol.n_negatives
+    items, m = one_size(fixed(protocol, "a rank estimate")), protocol.n_negatives
+    relevant = protocol.n_relevant
     below, part = np.divmod(np.arange(m + 1) * (items - relevant), m)
     rows = []
     for j in range(1, relevant + 1):
@@ -473,7 +416,7 @@ def rank_estimate(metric: Metric | str, protocol: Protocol, rounding: str = "flo
     return Estimator(metric, protocol, _stacked(rows), f"rank estimate, {rounding}")
 
 
-def least_bias(metric: Metric | str, protocol: Protocol, prior: Prior = None) -> Estimator:
+def least_bias(metric: Metric | str, protocol: Design, prior: Prior = None) -> Estimator:
     """The estimator with the least squared bias on average over a prior (krichene2020, eqs 21-23).
 
     Parameters
@@ -483,8 +426,8 @@ def least_bias(metric: Metric | str, protocol: Protocol, prior: Prior = None) ->
         With one catalogue size.
     prior : None, array_like of float, shape (n,), or mapping of int to float, optional
         Probabilities of the true ranks: uniform if None; one for each rank; or those of the
-        ranks that have any, as :func:`observed` gives them. With several relevant items a
-        rank counts the irrelevant items only: it runs over ``1..n - n_relevant + 1``.
+        ranks that have any. With several relevant items or a stratum a rank counts only the
+        irrelevant items that negatives are drawn from: it runs over ``1..n - n_positions + 1``.
 
     Returns
     -------
@@ -518,20 +461,20 @@ def least_bias(metric: Metric | str, protocol: Protocol, prior: Prior = None) ->
 
 
 def bias_variance(
-    metric: Metric | str, protocol: Protocol, gamma: float, prior: Prior = None
+    metric: Metric | str, protocol: Design, gamma: float, prior: Prior = None
 ) -> Estimator:
     """The estimator with the least squared bias plus gamma times variance (eqs 24-26).
 
     The mean of ``(P M_hat - M)**2 + gamma * variance`` over the prior is minimised. With gamma 0
     this is :func:`least_bias`; with gamma 1 it is the posterior mean of the metric. P is scaled by
-    the prior and by the marginal distribution of the sampled rank, so that its singular values are
+    the prior and by the marginal distribution of the outcome, so that its singular values are
     at most 1. From gamma 1e-4 on the normal equations are then well-conditioned; below, the
     solution comes from the singular values, so that every gamma >= 0 is allowed.
 
     Parameters
     ----------
     metric : Metric or str
-    protocol : Protocol
+    protocol : Protocol, Adaptive or Stratified
         With one catalogue size.
     gamma : float
         Weight of the variance, at least 0 and finite.
@@ -551,7 +494,7 @@ def bias_variance(
 
     See Also
     --------
-    default_gamma, choose_gamma : What gamma to take.
+    default_gamma : What gamma to take.
     sampled_metrics.evaluation.estimate : The same for a log, with standard errors.
 
     Examples
@@ -562,9 +505,11 @@ def bias_variance(
     array([ 0.44 , -0.243, -0.047])
     """
     metric = parsed(metric)
-    weight = _checked_gamma(gamma)
-    rows = _solved(metric, protocol, prior, weight)
-    return Estimator(metric, protocol, _stacked(rows), f"bias-variance, gamma {weight:g}")
+    if not isinstance(gamma, numbers.Real) or not 0 <= gamma < np.inf:
+        raise ValueError(f"gamma must be a finite number >= 0, got {as_written(gamma)}")
+    groups = _systems(metric, protocol, _checked_prior(prior, protocol))
+    rows = [row for group in groups for row in least_squares.solve(group, float(gamma))]
+    return Estimator(metric, protocol, _stacked(rows), f"bias-variance, gamma {gamma:g}")
 
 
 def monotone(
@@ -605,8 +550,9 @@ def monotone(
     >>> bool((np.diff(est.values) <= 0).all()), float(est.values[-1])
     (True, 0.0)
     """
-    metric = parsed(metric)
-    rows = [system.decreasing(nonnegative) for system in _systems(metric, protocol, prior)]
+    metric, protocol = parsed(metric), fixed(protocol, "a monotone estimator")
+    groups = _systems(metric, protocol, _checked_prior(prior, protocol))
+    rows = [system.decreasing(nonnegative) for group in groups for system in group]
     name = "monotone, non-negative" if nonnegative else "monotone"
     return Estimator(metric, protocol, _stacked(rows), name)
 
@@ -708,7 +654,6 @@ def default_gamma(n_users: int) -> float:
 
     See Also
     --------
-    choose_gamma : Where typical true ranks are known.
     bias_variance : The estimator that takes gamma.
 
     Examples
@@ -719,198 +664,48 @@ def default_gamma(n_users: int) -> float:
     return 1.0 / float(np.sqrt(integer(n_users, "n_users", 1)))
 
 
-def choose_gamma(
-    metric: Metric | str,
-    protocol: Protocol,
-    n_users: int,
-    ranks: ArrayLike | None = None,
-    prior: Prior = None,
-) -> float:
-    """The gamma whose average over `n_users` is expected to be closest to the exact average.
-
-    The mean squared error of an average over N users is ``(mean bias)**2 + (mean variance) / N``.
-    Given `ranks` like those of the users, say of a recommender that was ranked exactly, this error
-    is minimised over gamma in [1e-12, 1]. Without `ranks`, gamma is that of :func:`default_gamma`.
-
-    Parameters
-    ----------
-    metric : Metric or str
-    protocol : Protocol
-        With one catalogue size and one relevant item.
-    n_users : int
-        Evaluation users that the metric is averaged over, at least 1.
-    ranks : array_like of int, optional
-        True ranks that are typical of the users.
-    prior : optional
-        Prior of the estimator, as for :func:`least_bias`.
-
-    Returns
-    -------
-    float
-        In (0, 1].
-
-    Raises
-    ------
-    ValueError
-        If `n_users` is below 1, there are several relevant items, or a rank is out of range.
-
-    See Also
-    --------
-    default_gamma : Where no true ranks are known.
-    bias_variance : The estimator that takes gamma.
-
-    Examples
-    --------
-    >>> from sampled_metrics import metric
-    >>> protocol = Protocol(n_items=1_000, n_negatives=20)
-    >>> choose_gamma(metric("ap"), protocol, n_users=100)
-    0.1
-    >>> few, many = (choose_gamma(metric("ap"), protocol, N, [1, 5, 30]) for N in (10, 10_000))
-    >>> few > many
-    True
-    """
-    metric = parsed(metric)
-    users = integer(n_users, "n_users", 1)
-    integer(drawn_alike(protocol).n_relevant, "n_relevant", 1, 1)
-    if ranks is None:
-        return default_gamma(users)
-    shares = observed(ranks)
-    at, share = np.array(list(shares)), np.array(list(shares.values()))
-    exact = float(share @ metric(at, protocol.n_items))
-    # The law at every rank once: its mean, and its mean products, give mean and variance of all.
-    width, done = protocol.n_negatives + 1, 0
-    mean, products = np.zeros(width), np.zeros((width, width))
-    for law in naive(metric, protocol)._law_blocks(at, 1, width):
-        weighted = share[done : done + len(law), np.newaxis] * law
-        mean += weighted.sum(axis=0)
-        products += weighted.T @ law
-        done += len(law)
-
-    def error(log_gamma: float) -> float:
-        try:
-            values = bias_variance(metric, protocol, 10.0**log_gamma, prior).values
-        except IllConditionedError:
-            return np.inf
-        bias = float(mean @ values) - exact
-        variance = float(mean @ values**2 - values @ products @ values)
-        return bias**2 + max(variance, 0.0) / users
-
-    # The error can have several minima: the best of a grid is refined between its neighbours.
-    grid = np.linspace(-12, 0, 49)
-    best = int(np.argmin([error(g) for g in grid]))
-    bounds = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, grid.size - 1)])
-    from scipy.optimize import minimize_scalar  # takes as long to import as all the rest
-
-    found = minimize_scalar(error, bounds=bounds, method="bounded", options={"xatol": 1e-3})
-    return float(10.0 ** (found.x if found.fun < error(grid[best]) else grid[best]))
-
-
-def observed(ranks: ArrayLike) -> dict[int, float]:
-    """The prior that gives each true rank its share of the observed `ranks`.
-
-    Parameters
-    ----------
-    ranks : array_like of int, at least one
-        True ranks, 1 the best.
-
-    Returns
-    -------
-    dict of int to float
-        Its values sum to 1.
-
-    Raises
-    ------
-    ValueError
-        If there are none, or one is fractional or below 1.
-
-    See Also
-    --------
-    sampled_metrics.priors.maximum_entropy : A prior from sampled ranks.
-
-    Examples
-    --------
-    >>> observed([3, 1, 3, 8])
-    {1: 0.25, 3: 0.5, 8: 0.25}
-    """
-    if np.size(ranks) == 0:
-        raise ValueError("ranks must hold at least one rank, got none")
-    values, counts = np.unique(integers(ranks, "ranks", 1), return_counts=True)
-    return dict(zip(values.tolist(), (counts / counts.sum()).tolist(), strict=True))
-
-
 def _stacked(rows: list[FloatArray]) -> FloatArray:
     return rows[0] if len(rows) == 1 else np.stack(rows)
 
 
-def _checked_gamma(gamma: float) -> float:
-    if not isinstance(gamma, numbers.Real) or not 0 <= gamma < np.inf:
-        raise ValueError(f"gamma must be a finite number >= 0, got {as_written(gamma)}")
-    return float(gamma)
-
-
-def _systems(metric: Metric, protocol: Protocol, prior: Prior) -> list[System]:
-    """The least-squares problem of each position among the relevant items."""
-    ranks = one_size(protocol) - protocol.n_relevant + 1
-    points = None if prior is None else _checked_prior(prior, ranks)
-    return [system for group in _by_law(metric, protocol, points) for system in group]
-
-
-def _solved(metric: Metric, protocol: Protocol, prior: Prior, gamma: float) -> list[FloatArray]:
-    """The values of each position that minimise squared bias plus gamma times variance."""
-    points = (
-        None
-        if prior is None
-        else _checked_prior(prior, one_size(protocol) - protocol.n_relevant + 1)
-    )
-    found = (least_squares.solve(group, gamma) for group in _by_law(metric, protocol, points))
-    return [row for rows in found for row in rows]
-
-
 @lru_cache(maxsize=16)
-def _by_law(
-    metric: Metric, protocol: Protocol, prior: tuple[tuple[int, ...], tuple[float, ...]] | None
-) -> list[list[System]]:
-    """The systems of positions, in order, those together that have the same sums over the ranks."""
-    items, relevant, m = one_size(protocol), protocol.n_relevant, protocol.n_negatives
-    positions = np.arange(1, relevant + 1)
-    cuts = np.full(relevant, 0) if metric.k is None else np.maximum(metric.k - positions + 1, 0)
-    # All ranks near both ends are summed one by one, so that a jump there is none to heed.
-    near = (cuts <= m + MARGIN) | (cuts >= items - relevant + 1 - (m + MARGIN))
+def _systems(metric: Metric, protocol: Design, prior: _Points | None) -> list[list[System]]:
+    """The least-squares problem of each position, in groups that share their nodes."""
+    ranks, m = int(protocol.pool) + 1, protocol.n_negatives
+    positions = np.arange(1, protocol.n_positions + 1)
+    cuts = np.zeros_like(positions) if metric.k is None else np.maximum(metric.k + 1 - positions, 0)
+    # All ranks near both ends are summed one by one, so that a jump there needs no node.
+    near = (cuts <= m + MARGIN) | (cuts >= ranks - (m + MARGIN))
     cuts = np.where(near | (prior is not None), 0, cuts)
     groups = []
     for some in np.split(positions, np.flatnonzero(np.diff(cuts)) + 1):
-        cut = int(cuts[some[0] - 1])
-        of = _law(items - relevant + 1, m, protocol.replacement, prior or cut)
-        j = some[:, np.newaxis]
-        targets = metric.term_between(of.nodes + (j - 1), j, relevant, np.array(items))
-        groups.append([System(of, target) for target in targets])
+        rows = _weighted(protocol, prior or int(cuts[some[0] - 1]))
+        targets = [protocol.exact(metric, rows.nodes + (j - 1), j) for j in some]
+        groups.append([System(rows, target) for target in targets])
     return groups
 
 
 @lru_cache(maxsize=16)
-def _law(
-    ranks: int,
-    m: int,
-    replacement: bool,
-    prior: tuple[tuple[int, ...], tuple[float, ...]] | int,
-) -> Law:
-    """The law over a prior, or over all ranks alike with a jump of the metric after one of them."""
+def _weighted(protocol: Design, prior: _Points | int) -> WeightedRows:
+    """P over a prior, or over all ranks with equal weights and a jump of the metric after one."""
     if isinstance(prior, int):
-        nodes, weights = all_ranks(ranks, m, (prior,) if prior else ())
-        weights = weights / ranks
-    else:
-        nodes, weights = np.array(prior[0], dtype=float), np.array(prior[1])
-    return Law(nodes, weights, ranks - 1, m, replacement)
+        ranks = int(protocol.pool) + 1
+        nodes, weights = all_ranks(ranks, protocol.n_negatives, (prior,) if prior else ())
+        return WeightedRows(nodes, weights / ranks, protocol)
+    return WeightedRows(np.array(prior[0], dtype=float), np.array(prior[1]), protocol)
 
 
 def _forget() -> None:
-    """Drop what was kept of earlier estimators, as before a measurement."""
-    _by_law.cache_clear()
-    _law.cache_clear()
+    """Clear the caches, as before measuring time."""
+    _systems.cache_clear()
+    _weighted.cache_clear()
 
 
-def _checked_prior(prior: Prior, ranks: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """The ranks that have a probability and the probabilities, in order of rank."""
+def _checked_prior(prior: Prior, protocol: Design) -> _Points | None:
+    """The ranks with a probability above 0, in order, and these probabilities; None as it is."""
+    ranks = one_size(protocol) - protocol.n_positions + 1
+    if prior is None:
+        return None
     if isinstance(prior, Mapping):
         at = integers(list(prior), "ranks of the prior", 1, ranks)
         mass = np.array(list(prior.values()), dtype=float)

@@ -23,16 +23,16 @@ from . import _progress
 from . import estimators as corrections
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, integer, integers
-from .adaptive import Adaptive, bias_variance
+from .adaptive import Adaptive
 from .bounds import bets
 from .bounds.assumption import Assumption, assumption_name
 from .bounds.shortest import decidable
 from .consistency import sign
-from .differences import Differences
 from .estimators import Estimator
 from .log.compact import Log
 from .metrics import Metric
 from .metrics import metric as parsed
+from .numerics.distributions import spread_ties
 from .protocol import Protocol, by_negatives, one_size, thinned
 from .protocol import steps as steps
 from .ranking.exact import RankIntervals
@@ -425,12 +425,8 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
 
 def _counts(rows: pd.DataFrame, m: int) -> FloatArray:
     """Users with 0, 1, ..., m negatives above their item, averaged over the order of ties."""
-    above, tied = rows["n_better"].to_numpy(), rows["n_tied"].to_numpy()
-    each = rows["count"].to_numpy() / (tied + 1.0)
-    changes = np.zeros(m + 2)
-    np.add.at(changes, above, each)
-    np.add.at(changes, above + tied + 1, -each)
-    return np.asarray(np.maximum(np.cumsum(changes)[:-1], 0.0))
+    above, tied, count = (rows[of].to_numpy() for of in ("n_better", "n_tied", "count"))
+    return spread_ties(above, tied, count, m + 1)
 
 
 def _grid(n_items: int) -> IntArray:
@@ -796,12 +792,10 @@ def _adaptive(pair: _Pair, design: Adaptive, n_users: int) -> tuple[Verdict, flo
 
     Of users whose two ranks are drawn together the average is taken to be normal.
     """
-    made = bias_variance(pair.metric, design, corrections.default_gamma(n_users))
+    made = corrections.bias_variance(pair.metric, design, corrections.default_gamma(n_users))
     cost = sum(m @ design.cost(ranks) for m, ranks in zip(pair.masses, pair.ranks, strict=True))
     if pair.users is None:
-        law = [mass @ design.pmf(at) for mass, at in zip(pair.masses, pair.ranks, strict=True)]
-        each = Differences(made.values, np.stack(law), np.array([1.0, -1.0]))
-        return pair._judged(each, n_users), float(cost / 2)
+        return pair.verdict(made, n_users), float(cost / 2)
     (one, first), (two, second) = ((made.expected(at), made.variance(at)) for at in pair.ranks)
     mean = (one[pair.users[0]] - two[pair.users[1]]).astype(float)
     variance = mean.var() + pair.masses[0] @ first + pair.masses[1] @ second

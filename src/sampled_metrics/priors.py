@@ -15,33 +15,32 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import entr, xlogy
 
 from ._threads import one_thread
-from ._validate import FloatArray, IntArray, as_written, integer
-from .bounds.identification import checked_counts
-from .metrics import Metric
-from .metrics import metric as parsed
-from .numerics import distributions
+from ._validate import FloatArray, IntArray, as_written
+from .adaptive import Stratified
 from .numerics.all_ranks import AllRanks, all_ranks, local_maxima, spread
+from .numerics.newton import damped_newton
 from .numerics.quadrature import all_ranks as quadrature_ranks
-from .protocol import Protocol
+from .protocol import Design, one_size
 
 #: A fit is certified if no distribution has a criterion better by this much, per user.
 CERTIFIED = 1e-6
 #: A larger gap is reported. A tenth, so that another processor's rounding leaves a fit certified.
 _REPORTED = 0.1 * CERTIFIED
-#: Where the iterations stop: they converge quadratically, and end in rounding.
+#: The gap at which iterations stop, and the most steps for maximum likelihood.
 _ENOUGH, _STEPS = 1e-10, 200
-#: Below this a rise of the log-likelihood per user is rounding; so many steps may then follow
-#: without a smaller gap.
+#: A smaller rise of the log-likelihood per user is rounding, and the steps without a smaller gap
+#: that are then allowed.
 _ROUNDING, _PATIENCE = 1e-15, 10
-#: Below any probability that matters, and above what rounding leaves of zero.
+#: Replaces probabilities that rounding made 0 or negative.
 _TINY = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
 class FittedPrior:
-    """A distribution of the true ranks.
+    """A distribution of the true ranks that was fitted to sampled ranks.
 
     Attributes
     ----------
@@ -49,15 +48,16 @@ class FittedPrior:
         Probability of each rank that has any, or of each of the ranks; either is taken as
         `prior` by :mod:`sampled_metrics.estimators`.
     log_likelihood : float
-        Of the sampled ranks, in nats: the sum over the users of the logarithm of the
+        Of the outcomes, in nats: the sum over the users of the logarithm of the
         probability of their sampled rank.
     gap : float
         No distribution has a criterion, per user and in nats, that is larger by more than this.
     marginal : ndarray of float, shape (m + 1,)
-        The law of the sampled rank that the distribution leads to.
+        The distribution of the sampled rank in such a population.
 
     Examples
     --------
+    >>> from sampled_metrics import Protocol
     >>> fitted = maximum_likelihood([9, 0, 1], Protocol(n_items=50, n_negatives=2))
     >>> fitted.certified, fitted.marginal.round(3)
     (True, array([0.9, 0. , 0.1]))
@@ -75,7 +75,7 @@ class FittedPrior:
 
 
 @one_thread
-def maximum_likelihood(counts: ArrayLike, protocol: Protocol) -> FittedPrior:
+def maximum_likelihood(counts: ArrayLike, protocol: Design) -> FittedPrior:
     """The distribution of true ranks under which the observed sampled ranks are the most likely.
 
     The likelihood of a mixture is concave in the mixing distribution, and the best one has at
@@ -86,10 +86,11 @@ def maximum_likelihood(counts: ArrayLike, protocol: Protocol) -> FittedPrior:
     Parameters
     ----------
     counts : array_like of float, shape (m + 1,)
-        Users with 0, 1, ..., m sampled negatives above the item; they may be fractions.
-    protocol : Protocol
-        With one catalogue size. With several relevant items the law is that of any one of them,
-        and a rank counts the irrelevant items only: it runs over ``1..n - n_relevant + 1``.
+        Users with 0, 1, ..., m sampled negatives above the item, or with each of
+        :attr:`Adaptive.outcomes <sampled_metrics.Adaptive.outcomes>`; they may be fractions.
+    protocol : Protocol or Adaptive
+        With one catalogue size. With several relevant items the counts are those of any one of
+        them, and a rank counts the irrelevant items only: it runs over ``1..n - n_relevant + 1``.
 
     Returns
     -------
@@ -108,25 +109,27 @@ def maximum_likelihood(counts: ArrayLike, protocol: Protocol) -> FittedPrior:
 
     Examples
     --------
+    >>> from sampled_metrics import Protocol
     >>> fitted = maximum_likelihood([9, 0, 1], Protocol(n_items=50, n_negatives=2))
     >>> {rank: round(mass, 6) for rank, mass in fitted.mass.items()}
     {1: 0.9, 50: 0.1}
     """
-    seen, law = _observed(counts, protocol)
-    above = spread(law)[:: max(1, int(np.sqrt(law.m)) // 2)]
+    given, every = _observed(counts, protocol)
+    on = np.flatnonzero(given)
+    seen, law = given[on] / given.sum(), every.only(on)
+    above = spread(law)[:: max(1, int(np.sqrt(law.degree)) // 2)]
     above = np.union1d(above, [0, law.pool])
     # With nearly all negatives drawn few ranks, or one alone, lead to a sampled rank.
-    never = np.flatnonzero((seen > 0) & (law.rows(above).max(axis=0) < 1e-200))
-    above = np.union1d(above, np.round(never * (law.pool / law.m)).astype(np.int64))
+    never = on[law.rows(above).max(axis=0) < 1e-200]
+    above = np.union1d(above, np.round(never * (law.pool / law.degree)).astype(np.int64))
     mass = np.full(above.size, 1.0 / above.size)
-    best, waited = (np.inf, above, mass, seen), 0
+    best, waited = (np.inf, above, mass), 0
     for _ in range(_STEPS):
-        q = mass @ law.rows(above)
-        slope = law.expected(_ratio(seen, q))
+        slope = law.expected(seen / (mass @ law.rows(above)))
         gap = float(slope.max()) - 1.0
         waited = 0 if gap < best[0] else waited + 1
         if gap < best[0]:
-            best = gap, above, mass, q
+            best = gap, above, mass
         if gap < _ENOUGH or waited == _PATIENCE:
             break
         new = np.setdiff1d(local_maxima(slope, 1.0), above)
@@ -136,14 +139,15 @@ def maximum_likelihood(counts: ArrayLike, protocol: Protocol) -> FittedPrior:
             break
         waited = 0 if seen_to_rise else waited
         above, mass = above[moved > 0], moved[moved > 0]
-    gap, above, mass, q = best
+    gap, above, mass = best
     order = np.argsort(above)
     ranks, shares = (above[order] + 1).tolist(), (mass[order] / mass.sum()).tolist()
-    return _fitted(dict(zip(ranks, shares, strict=True)), counts, q, gap, "maximum likelihood")
+    fit = dict(zip(ranks, shares, strict=True))
+    return _fitted(fit, given, mass @ every.rows(above), gap, "maximum likelihood")
 
 
 def _newton(rows: FloatArray, mass: FloatArray, seen: FloatArray) -> tuple[FloatArray | None, bool]:
-    """One Newton step for the masses of the ranks with the laws `rows`.
+    """One Newton step for the masses of some ranks; `rows` has the outcomes that were seen.
 
     Returns the new masses, or None without a solution, and whether the likelihood was seen to rise.
     A few users among a million have less weight than the likelihood has rounding errors: near the
@@ -154,7 +158,7 @@ def _newton(rows: FloatArray, mass: FloatArray, seen: FloatArray) -> tuple[Float
     # Minus the second-order expansion of the log-likelihood, per user, is half a square, up to a
     # constant. Half the square of the sum of the masses keeps that at 1: its slope is 1 there,
     # and so is, at the best masses, the slope of the likelihood.
-    system = (root / np.where(seen > 0, q, 1.0))[:, np.newaxis] * rows.T
+    system = (root / q)[:, np.newaxis] * rows.T
     try:
         from scipy.optimize import nnls  # takes as long to import as all the rest
 
@@ -167,7 +171,7 @@ def _newton(rows: FloatArray, mass: FloatArray, seen: FloatArray) -> tuple[Float
         return None, False
     best /= best.sum()
     # The change of each probability relative to it, so that no large likelihoods are subtracted.
-    change = np.divide((best - mass) @ rows, q, out=np.zeros_like(q), where=seen > 0)
+    change = ((best - mass) @ rows) / q
     rise, step = float(seen @ change), 1.0
     while step > 1e-10 and rise > _ROUNDING:
         with np.errstate(divide="ignore"):  # a whole step may leave out a sampled rank
@@ -182,19 +186,20 @@ def _newton(rows: FloatArray, mass: FloatArray, seen: FloatArray) -> tuple[Float
 
 @one_thread
 def maximum_entropy(
-    counts: ArrayLike, protocol: Protocol, weight: float | None = None
+    counts: ArrayLike, protocol: Design, weight: float | None = None
 ) -> FittedPrior:
     r"""The most even distribution of true ranks that still makes the sampled ranks likely.
 
     It maximises the log-likelihood of the sample plus `weight` times the entropy, both in nats.
-    The dual problem is smooth and convex in one multiplier for each sampled rank that was seen,
+    The dual problem is smooth and convex in one multiplier for each outcome x that was seen,
 
     .. math:: p(r) \propto \exp\Big(\sum_x \lambda_x P(r, x)\Big), \qquad
               \lambda_x = \frac{c_x}{w\, (pP)_x},
 
-    and is solved by Newton's method with sums over all ranks; the criterion's values at both
-    ends certify the fit. (jin2021 takes squared distances from the observed shares instead of
-    the likelihood.)
+    and is solved by Newton's method with sums over all ranks; the values of both problems certify
+    the fit. (jin2021 takes squared distances from the observed shares instead of the likelihood.)
+    The likelihood of an adaptive log is that of a log with the same numbers of negatives, each
+    chosen beforehand, times a constant.
 
     Parameters
     ----------
@@ -222,19 +227,32 @@ def maximum_entropy(
 
     Examples
     --------
+    >>> from sampled_metrics import Protocol
     >>> fitted = maximum_entropy([900, 60, 40], Protocol(n_items=50, n_negatives=2))
     >>> fitted.mass.shape, fitted.certified, fitted.mass[[0, 9, 49]].round(3)
     ((50,), True, array([0.312, 0.011, 0.009]))
+
+    Of an adaptive log, users are counted by the number of their outcome:
+
+    >>> from sampled_metrics import Adaptive
+    >>> design = Adaptive(n_items=500, first=5, most=40)
+    >>> users = np.array([1, 2, 5, 20, 100, 300]).repeat(100)
+    >>> outcomes = design.places(*design.draw(users, rng=0))
+    >>> fitted = maximum_entropy(np.bincount(outcomes, minlength=design.n_outcomes), design)
+    >>> fitted.certified, float(fitted.mass[:10].sum().round(2))
+    (True, 0.5)
     """
-    seen, law = _observed(counts, protocol)
-    users = float(np.sum(np.asarray(counts, dtype=float)))
+    given, every = _observed(counts, protocol)
+    users = float(given.sum())
     if weight is None:
         weight = float(np.sqrt(users))
     if not isinstance(weight, numbers.Real) or not 0 < weight < np.inf:
         raise ValueError(f"weight must be a finite number > 0, got {as_written(weight)}")
+    on = np.flatnonzero(given)
+    seen, law = given[on] / users, every.only(on)
     # The weights of a path on which each solution is a good start for the next.
     path = np.geomspace(max(users, weight), weight, int(np.log10(max(users / weight, 1.0))) + 2)
-    multipliers = np.where(seen > 0, 1.0, 0.0)
+    multipliers = np.ones(on.size)
     # Nearly all the way with sums over few ranks, and the last step, and the proof, with all.
     few = _Quadrature.of(law)
     for step in path:
@@ -242,8 +260,8 @@ def maximum_entropy(
     multipliers, mass, gap = _tilted(few, seen, users / weight, multipliers, _ENOUGH, last=True)
     if isinstance(few, _Quadrature):
         multipliers, mass, gap = _tilted(law, seen, users / weight, multipliers, _ENOUGH)
-    q = np.maximum(law.marginal(mass), 0.0)
-    return _fitted(mass, counts, q, gap * float(weight) / users, "maximum entropy")
+    q = np.maximum(every.marginal(mass), 0.0)
+    return _fitted(mass, given, q, gap * float(weight) / users, "maximum entropy")
 
 
 class Expansion:
@@ -270,6 +288,7 @@ class Expansion:
 
     Examples
     --------
+    >>> from sampled_metrics import Protocol
     >>> counts, protocol = np.array([900.0, 60, 40]), Protocol(n_items=50, n_negatives=2)
     >>> moves = Expansion(maximum_entropy(counts, protocol), counts, protocol)
     >>> first = (moves.ranks == 1).astype(float)
@@ -281,11 +300,12 @@ class Expansion:
         self,
         fitted: FittedPrior,
         counts: ArrayLike,
-        protocol: Protocol,
+        protocol: Design,
         weight: float | None = None,
     ) -> None:
-        self._seen, law = _observed(counts, protocol)
-        users = float(np.sum(np.asarray(counts, dtype=float)))
+        given, law = _observed(counts, protocol)
+        users = float(given.sum())
+        self._seen = given / users
         self._worth = float(np.sqrt(users)) if weight is None else users / weight
         self.ranks, self.mass = condensed(np.asarray(fitted.mass))
         self.rows = rows = law.rows(self.ranks - 1)
@@ -294,7 +314,8 @@ class Expansion:
         self._from = np.divide((rows.T * self.mass), q[:, np.newaxis], where=q[:, np.newaxis] > 0,
                                out=np.zeros(rows.T.shape))  # fmt: skip
         leads = self._from @ rows - np.outer(q > 0, q)
-        self._system = np.eye(q.size) + self._worth * leads * _ratio(self._seen, q)
+        ratio = np.divide(self._seen, q, out=np.zeros_like(q), where=self._seen > 0)
+        self._system = np.eye(q.size) + self._worth * leads * ratio
 
     def influence(self, target: FloatArray) -> FloatArray:
         """The derivative of the sum of `mass` times `target` in the share of each sampled rank.
@@ -316,7 +337,7 @@ class Expansion:
 
 
 def condensed(mass: FloatArray) -> tuple[IntArray, FloatArray]:
-    """A distribution moved to fewer ranks: beyond the first 1,023 to one in each percent.
+    """Move a distribution to fewer ranks: beyond the first 1,023 to one in each percent.
 
     Examples
     --------
@@ -333,32 +354,31 @@ def condensed(mass: FloatArray) -> tuple[IntArray, FloatArray]:
 
 @dataclass(frozen=True, eq=False)
 class _Quadrature:
-    """The law at few ranks, each of which stands for as many as its weight."""
+    """P at few ranks, each of which stands for as many as its weight."""
 
-    law: FloatArray
+    matrix: FloatArray
     log_weights: FloatArray
 
     @staticmethod
     def of(law: AllRanks) -> _Quadrature | AllRanks:
-        """What stands for the law at all ranks; the law itself where nothing would be saved.
+        """Few rows that stand for P at all ranks, or P itself if that saves nothing.
 
-        What is summed is the exponential of a polynomial of degree m: smooth, but steeper than
-        the polynomial, so the rule is one for three times the degree.
+        The summands are exponentials of polynomials of degree m: smooth, but steeper than
+        the polynomials, so the rule is one for three times the degree.
         """
-        nodes, weights = quadrature_ranks(law.pool + 1, 3 * law.m)
+        nodes, weights = quadrature_ranks(law.pool + 1, 3 * law.degree)
         if 2 * nodes.size > law.pool:
             return law
-        rows = distributions.law(law.m, nodes - 1.0, law.pool, law.replacement)
-        return _Quadrature(rows, np.log(weights))
+        return _Quadrature(law.design.rows(nodes - 1.0)[:, law.columns], np.log(weights))
 
     def expected(self, values: FloatArray) -> FloatArray:
-        return np.asarray(self.law @ values)
+        return np.asarray(self.matrix @ values)
 
     def marginal(self, mass: FloatArray) -> FloatArray:
-        return np.asarray(mass @ self.law)
+        return np.asarray(mass @ self.matrix)
 
     def products(self, mass: FloatArray) -> FloatArray:
-        rows = self.law * np.sqrt(mass)[:, np.newaxis]
+        rows = self.matrix * np.sqrt(mass)[:, np.newaxis]
         return np.asarray(rows.T @ rows)
 
 
@@ -370,104 +390,52 @@ def _tilted(
     enough: float,
     last: bool = False,
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Minimise the dual for a log-likelihood per user that counts `worth` times the entropy.
+    """Minimise the dual of entropy plus `worth` times the log-likelihood per user.
 
     Multipliers are in units of `worth`. Returns them, the masses, and the duality gap. The gap is
     of the order of the square of the masses' errors, so `last` asks for one more step after it is
     below `enough`: convergence is quadratic, and only rounding errors are left.
     """
-    on = seen > 0
-    at = start.copy()
     log_weights = law.log_weights if isinstance(law, _Quadrature) else 0.0
+    gap, near = np.inf, False
 
     def dual(x: FloatArray) -> tuple[float, FloatArray]:
         tilt = worth * law.expected(x) + log_weights
         top = float(tilt.max())
         mass = np.exp(tilt - top)
         total = float(mass.sum())
-        barrier = worth * float(seen[on] @ np.log(seen[on] / x[on])) - worth
+        barrier = worth * float(seen @ np.log(seen / x)) - worth
         return top + float(np.log(total)) + barrier, mass / total
 
-    value, mass = dual(at)
-    finished = False
-    for _ in range(_STEPS):
+    def slopes(x: FloatArray, value: float, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
         q = np.maximum(law.marginal(mass), _TINY)
-        gap = (
-            value - _entropy(mass) - float(np.sum(mass * log_weights)) - worth * _mean_log(seen, q)
-        )
+        nonlocal gap, near
+        entropy = float(np.sum(entr(mass) + mass * log_weights))
+        gap = value - entropy - worth * float(seen @ np.log(q))
         near = gap < enough * worth
-        if finished or (near and not last):
-            break
-        gradient = (q[on] - seen[on] / at[on]) * worth
-        covariance = law.products(mass)[np.ix_(on, on)] - np.outer(q[on], q[on])
-        hessian = worth**2 * covariance + np.diag(worth * seen[on] / at[on] ** 2)
-        step = np.zeros_like(at)
-        step[on] = -np.linalg.solve(hessian, gradient)
-        if near and (at[on] + step[on] > 0).all():
-            at, finished = at + step, True
+        covariance = law.products(mass) - np.outer(q, q)
+        hessian = worth**2 * covariance + np.diag(worth * seen / x**2)
+        return (q - seen / x) * worth, hessian
+
+    def unless_near(
+        x: FloatArray, value: float, mass: FloatArray
+    ) -> tuple[FloatArray, FloatArray] | None:
+        found = slopes(x, value, mass)
+        return None if near else found
+
+    at, value, mass = damped_newton(dual, unless_near, start, 1e-14 * worth, positive=True)
+    if last and near:
+        gradient, hessian = slopes(at, value, mass)
+        beyond = at - np.linalg.solve(hessian, gradient)
+        if (beyond > 0).all():
+            at = beyond
             value, mass = dual(at)
-            continue
-        slope = float(gradient @ step[on])
-        if -slope < 1e-14 * worth:
-            break
-        shrinking = step < 0
-        size = min(1.0, 0.9 * float(np.min(-at[shrinking] / step[shrinking], initial=np.inf)))
-        while size > 1e-12:
-            moved, new_mass = dual(at + size * step)
-            if moved <= value + 1e-4 * size * slope:
-                break
-            size *= 0.5
-        else:
-            break
-        at, value, mass = at + size * step, moved, new_mass
+            slopes(at, value, mass)  # for the gap
     return at, mass, max(gap, 0.0)
 
 
-def plug_in(
-    prior: FittedPrior | Mapping[int, float] | ArrayLike,
-    metric: Metric | str,
-    n_items: int,
-    position: int = 1,
-    n_relevant: int = 1,
-) -> float:
-    """The exact metric if the true ranks are distributed as `prior`.
-
-    Parameters
-    ----------
-    prior : FittedPrior, mapping of int to float, or array_like of float, shape (n,)
-        Probabilities of the ranks; with several relevant items a rank counts the irrelevant
-        items only.
-    metric : Metric or str
-    n_items : int
-        Items ranked, more than `n_relevant`.
-    position, n_relevant : int
-        Which of how many relevant items the prior is about; the result is its term.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        If the prior is empty, or has a rank that the catalogue has not.
-
-    Examples
-    --------
-    >>> from sampled_metrics import metric
-    >>> plug_in({1: 0.5, 4: 0.5}, metric("ap"), n_items=10)
-    0.625
-    """
-    metric = parsed(metric)
-    ranks, shares = listed(prior.mass if isinstance(prior, FittedPrior) else prior)
-    if ranks.size == 0:
-        raise ValueError("prior must hold at least one rank, got none")
-    place = integer(position, "position", 1, n_relevant)
-    return float(shares @ metric.term(ranks + (place - 1), place, n_relevant, n_items))
-
-
 def listed(mass: Mapping[int, float] | ArrayLike) -> tuple[IntArray, FloatArray]:
-    """The ranks that a distribution speaks of, and the probability of each.
+    """The ranks of a distribution, and the probability of each.
 
     Examples
     --------
@@ -480,44 +448,33 @@ def listed(mass: Mapping[int, float] | ArrayLike) -> tuple[IntArray, FloatArray]
     return np.arange(1, shares.size + 1), shares
 
 
-def _observed(counts: ArrayLike, protocol: Protocol) -> tuple[FloatArray, AllRanks]:
-    """Shares of the sampled ranks, and the law at all ranks."""
-    if not isinstance(protocol, Protocol):
-        raise ValueError(f"protocol must be one Protocol, got {type(protocol).__name__}")
-    if not isinstance(protocol.n_items, int):
-        raise ValueError(
-            f"n_items must be one number for a fit, got shape {protocol.n_items.shape}"
-        )
-    pool, m = int(protocol.pool), protocol.n_negatives
-    one = Protocol(pool + 1, m, replacement=protocol.replacement)
-    [(rows, _, users)] = checked_counts(counts, one)
-    return rows[0] / users, all_ranks(pool, m, protocol.replacement)
-
-
-def _ratio(seen: FloatArray, q: FloatArray) -> FloatArray:
-    return np.asarray(np.divide(seen, q, out=np.zeros_like(seen), where=seen > 0))
-
-
-def _mean_log(seen: FloatArray, q: FloatArray) -> float:
-    """Log-likelihood per user."""
-    on = seen > 0
-    with np.errstate(divide="ignore"):
-        return float(seen[on] @ np.log(q[on]))
-
-
-def _entropy(mass: FloatArray) -> float:
-    positive = mass[mass > 0]
-    return -float(positive @ np.log(positive))
+def _observed(counts: ArrayLike, protocol: Design) -> tuple[FloatArray, AllRanks]:
+    """The counts of the outcomes, checked, and P at all ranks."""
+    if not isinstance(protocol, Design) or isinstance(protocol, Stratified):
+        name = type(protocol).__name__
+        raise ValueError(f"protocol must be one Protocol or Adaptive design, got {name}")
+    one_size(protocol)
+    try:
+        given = np.asarray(counts, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"counts must be numbers, got {as_written(counts)}") from None
+    bad = given[~(np.isfinite(given) & (given >= 0))]
+    if bad.size:
+        raise ValueError(f"counts must be finite numbers >= 0, got {bad[0]}")
+    if given.shape != (protocol.n_outcomes,):
+        raise ValueError(f"counts must have shape ({protocol.n_outcomes},), got {given.shape}")
+    if not given.any():
+        raise ValueError("counts must hold at least one user, got none")
+    return given, all_ranks(protocol)
 
 
 def _fitted(
-    mass: dict[int, float] | FloatArray, counts: ArrayLike, q: FloatArray, gap: float, name: str
+    mass: dict[int, float] | FloatArray, counts: FloatArray, q: FloatArray, gap: float, name: str
 ) -> FittedPrior:
-    given = np.asarray(counts, dtype=float)
     if gap >= _REPORTED:
         warnings.warn(
             f"{name} did not converge: the criterion may be {gap:.1g} nats a user below the best",
             RuntimeWarning,
             stacklevel=3,
         )
-    return FittedPrior(mass, _mean_log(given, q), gap, q)
+    return FittedPrior(mass, float(np.sum(xlogy(counts, q))), gap, q)

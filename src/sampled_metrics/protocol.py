@@ -1,30 +1,212 @@
-"""P: the distribution of the sampled rank, given the true one.
+"""P: the distribution of what an evaluation records, given the true rank.
 
 Rank m random negatives with the relevant item instead of the whole catalogue: the number of
 them that land above it is binomial when they are drawn with replacement and hypergeometric
-when not. Both distributions are computed by Loader's saddle-point expansion (loader2000), in
-which nothing cancels, from whole numbers. So they are right to about 13 digits for catalogues of
-1e9 items, where success probabilities in floating point would already lose 7 of those digits.
+when not. Both distributions are computed from whole numbers (:mod:`.numerics.distributions`), to
+about 13 digits even for catalogues of 1e9 items.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, xlog1py, xlogy
 
 from ._validate import FloatArray, IntArray, as_written, floats, generator, integer, integers, span
-from .metrics import relevant_set
+from .metrics import Metric
 from .numerics import successive_sampling
-from .numerics.distributions import law, log_law
+from .numerics.distributions import law, log_law, polynomials
+
+#: Entries of P held in memory at once.
+_BLOCK = 1 << 20
+
+
+class Design:
+    """What turns a true rank into an outcome: which outcomes there are, and how likely each is.
+
+    P has a row for each true rank and a column for each outcome. :class:`Protocol` has a fixed
+    number of negatives, :class:`~sampled_metrics.Adaptive` and :class:`~sampled_metrics.Stratified`
+    have not; estimators and fitted populations are derived from this interface alone.
+
+    The number of irrelevant items above an item determines its row, whatever its *position* is: its
+    place among the items that are always ranked with the sample, 1 for the best. These are the
+    relevant items of the instance, or those of a stratum.
+    """
+
+    if TYPE_CHECKING:
+
+        @property
+        def n_items(self) -> int | IntArray: ...
+        @property
+        def n_negatives(self) -> int:
+            """Negatives drawn, at most."""
+
+        @property
+        def replacement(self) -> bool: ...
+
+    #: Number of the first outcome: that of the sampled rank 1.
+    first_outcome: ClassVar[int] = 1
+
+    @property
+    def n_relevant(self) -> int:
+        """Relevant items of an instance."""
+        return 1
+
+    @property
+    def n_positions(self) -> int:
+        """Items that are always ranked with the sample, the held-out one included."""
+        return self.n_relevant
+
+    @property
+    def n_outcomes(self) -> int:
+        """Columns of P: how many outcomes an item at a known position can have.
+
+        Examples
+        --------
+        >>> Protocol(n_items=10_000, n_negatives=99).n_outcomes
+        100
+        """
+        return self.n_negatives + 1
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all items are drawn with the same probability, and all those drawn are ranked."""
+        return True
+
+    @property
+    def pool(self) -> IntArray:
+        """Number of irrelevant items that negatives are drawn from, each as likely as the others.
+
+        Raises
+        ------
+        ValueError
+            If `uniform` is False: what starts from this number alone is not for such a protocol.
+        """
+        drawn_alike(self)
+        return np.asarray(self.n_items, dtype=np.int64) - self.n_positions
+
+    def above(self, rank: ArrayLike, position: int = 1) -> IntArray:
+        """Number of irrelevant items above the item at true `rank` that negatives are drawn from.
+
+        Parameters
+        ----------
+        rank : array_like of int, shape (...)
+            True ranks; broadcasts with `n_items`.
+        position : int
+            Place among the items that are always ranked, in [1, n_positions].
+
+        Returns
+        -------
+        ndarray of int, shape (...)
+            In [0, n_items - n_positions].
+
+        Raises
+        ------
+        ValueError
+            If a rank is fractional, below `position`, or leaves no place for the items that are
+            always ranked and behind it.
+
+        Examples
+        --------
+        >>> Protocol(n_items=10, n_negatives=3, n_relevant=2).above([4, 7], position=2)
+        array([2, 5])
+        """
+        j = integer(position, "position", 1, self.n_positions)
+        last = np.asarray(self.n_items) - (self.n_positions - j)
+        return integers(rank, "rank", j, last) - j
+
+    def exact(self, metric: Metric, rank: np.ndarray, position: np.ndarray) -> FloatArray:
+        """What an item at a true rank adds to the metric; nothing is checked.
+
+        Examples
+        --------
+        >>> Protocol(10, 3).exact(Metric("ap"), np.array([2.0]), np.array(1))
+        array([0.5])
+        """
+        return metric.term_between(rank, position, self.n_relevant, np.asarray(self.n_items))
+
+    def rows(self, above: np.ndarray) -> FloatArray:
+        """Rows of P for numbers of irrelevant items above; shape (..., n_outcomes).
+
+        Where at least `n_negatives` + 17 irrelevant items are on either side, the numbers need not
+        be whole: the probabilities are polynomials in them. Unlike :meth:`pmf` this checks nothing.
+
+        Examples
+        --------
+        >>> Protocol(n_items=5, n_negatives=2).rows(np.array([2.0]))
+        array([[0.25, 0.5 , 0.25]])
+        """
+        return self._rows(law, above, self.pool, self.n_outcomes)
+
+    def pmf(self, rank: ArrayLike, position: int = 1) -> FloatArray:
+        """Probability of each outcome at a true rank; shape (..., n_outcomes).
+
+        Relative error below 1e-12. Arguments and errors as :meth:`above`.
+
+        Examples
+        --------
+        >>> from sampled_metrics import Adaptive
+        >>> Adaptive(n_items=5, first=1, most=2).pmf(3)  # (2, 0), (2, 1) and (1, 1)
+        array([0.25, 0.25, 0.5 ])
+        """
+        return self.rows(self.above(rank, position))
+
+    def polynomials(self, above: np.ndarray) -> FloatArray:
+        """As :meth:`rows`, for any numbers of items above, slower and with absolute errors.
+
+        Examples
+        --------
+        >>> Protocol(4, 2, replacement=False).polynomials(np.array([0.5]))
+        array([[ 0.625     ,  0.41666667, -0.04166667]])
+        """
+        return self._rows(polynomials, above, self.pool, self.n_outcomes)
+
+    def _rows(self, law: Any, above: np.ndarray, pool: IntArray, width: int) -> FloatArray:
+        """The first columns of P, from :func:`law` or :func:`polynomials`."""
+        return np.asarray(law(self.n_negatives, above, pool, self.replacement, width))
+
+    def blocks(
+        self, rank: ArrayLike, position: int = 1, width: int | None = None
+    ) -> Iterator[FloatArray]:
+        """The rows at each rank in turn, in blocks of bounded size; the first `width` columns.
+
+        Examples
+        --------
+        >>> [block.shape for block in Protocol(10_000, 99).blocks(np.arange(1, 10_001), width=100)]
+        [(10000, 100)]
+        """
+        above, width = self.above(rank, position), self.n_outcomes if width is None else width
+        if not self.uniform:
+            yield self.rows(above.ravel())[:, :width]
+            return
+        above, pool = (each.ravel() for each in np.broadcast_arrays(above, self.pool))
+        step = max(1, _BLOCK // width)
+        for start in range(0, above.size, step):
+            part = slice(start, start + step)
+            yield self._rows(law, above[part], pool[part], width)
+
+    def marginal(self, rank: ArrayLike, mass: FloatArray, position: int = 1) -> FloatArray:
+        """Distribution of the outcome in a population that has the probability `mass` at each rank.
+
+        Examples
+        --------
+        >>> Protocol(n_items=5, n_negatives=2).marginal([1, 3], np.array([0.5, 0.5]))
+        array([0.625, 0.25 , 0.125])
+        """
+        found, start = np.zeros(self.n_outcomes), 0
+        for block in self.blocks(rank, position):
+            found += mass[start : start + len(block)] @ block
+            start += len(block)
+        return found
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Protocol:
+class Protocol(Design):
     """How negatives are sampled for one evaluation instance.
 
     Attributes
@@ -170,51 +352,8 @@ class Protocol:
 
     @property
     def uniform(self) -> bool:
-        """Whether `n_negatives` are drawn alike and all of them ranked."""
+        """Whether all items are drawn with the same probability, and all those drawn are ranked."""
         return self.weights is None and not self.collapsed
-
-    @property
-    def pool(self) -> IntArray:
-        """Number of irrelevant items that negatives are drawn from, all alike.
-
-        Raises
-        ------
-        ValueError
-            If they are not drawn alike, or not all of them are ranked: what starts from this
-            number alone is not for such a protocol.
-        """
-        drawn_alike(self)
-        return np.asarray(self.n_items, dtype=np.int64) - self.n_relevant
-
-    def above(self, rank: ArrayLike, position: int = 1) -> IntArray:
-        """Number of irrelevant items above the `position`-th best relevant item at true `rank`.
-
-        Parameters
-        ----------
-        rank : array_like of int, shape (...)
-            True ranks; broadcasts with `n_items`.
-        position : int
-            Place among the relevant items, in [1, n_relevant].
-
-        Returns
-        -------
-        ndarray of int, shape (...)
-            In [0, n_items - n_relevant].
-
-        Raises
-        ------
-        ValueError
-            If a rank is fractional, below `position`, or leaves no place for the relevant
-            items behind it.
-
-        Examples
-        --------
-        >>> Protocol(n_items=10, n_negatives=3, n_relevant=2).above([4, 7], position=2)
-        array([2, 5])
-        """
-        j = integer(position, "position", 1, self.n_relevant)
-        last = np.asarray(self.n_items) - (self.n_relevant - j)
-        return integers(rank, "rank", j, last) - j
 
     def logpmf(
         self, rank: ArrayLike, position: int = 1, counts: ArrayLike | None = None
@@ -232,12 +371,12 @@ class Protocol:
             x = np.arange(self.n_negatives + 1)
         else:
             x = integers(counts, "counts", 0, self.n_negatives)
+        above = self.above(rank, position)
         if not self.uniform:
             with np.errstate(divide="ignore"):
-                return np.asarray(np.log(self._pmf(rank, position)[..., x]))
-        successes = self.above(rank, position)[..., np.newaxis]
+                return np.asarray(np.log(self.rows(above)[..., x]))
         pool = self.pool[..., np.newaxis]
-        return log_law(x, self.n_negatives, successes, pool, self.replacement)
+        return log_law(x, self.n_negatives, above[..., np.newaxis], pool, self.replacement)
 
     def pmf(
         self, rank: ArrayLike, position: int = 1, counts: ArrayLike | None = None
@@ -272,50 +411,25 @@ class Protocol:
         >>> Protocol(n_items=10_000, n_negatives=99).pmf(100, counts=[0]).round(6)
         array([0.373408])
         """
-        if not self.uniform:
-            mass = self._pmf(rank, position)
-            if counts is None:
-                return mass
-            return np.asarray(mass[..., integers(counts, "counts", 0, self.n_negatives)])
         if counts is None:
-            return law(self.n_negatives, self.above(rank, position), self.pool, self.replacement)
-        return np.asarray(np.exp(self.logpmf(rank, position, counts)))
-
-    @property
-    def n_outcomes(self) -> int:
-        """Columns of P: how many values the sampled rank can have.
-
-        Examples
-        --------
-        >>> Protocol(n_items=10_000, n_negatives=99).n_outcomes
-        100
-        """
-        return self.n_negatives + 1
+            return self.rows(self.above(rank, position))
+        if self.uniform:
+            return np.asarray(np.exp(self.logpmf(rank, position, counts)))
+        x = integers(counts, "counts", 0, self.n_negatives)
+        return np.asarray(self.rows(self.above(rank, position))[..., x])
 
     def rows(self, above: np.ndarray) -> FloatArray:
-        """Rows of P for numbers of irrelevant items above; shape (..., n_outcomes).
-
-        The numbers need not be whole: the probabilities are polynomials in them. Unlike
-        :meth:`pmf` this checks nothing, and the negatives must be drawn alike.
-
-        Examples
-        --------
-        >>> Protocol(n_items=5, n_negatives=2).rows(np.array([2.0]))
-        array([[0.25, 0.5 , 0.25]])
-        """
-        return law(self.n_negatives, above, int(self.pool), self.replacement)
-
-    def _pmf(self, rank: ArrayLike, position: int) -> FloatArray:
-        """The distribution where items are not drawn alike, or duplicates collapse."""
-        above, m = self.above(rank, position), self.n_negatives
+        """Rows of P for numbers of irrelevant items above, whole ones if not `uniform`."""
+        if self.uniform:
+            return super().rows(above)
+        m = self.n_negatives
         kinds, kind = np.unique(above, return_inverse=True)
         if self.weights is None:
             pool = int(self.n_items) - self.n_relevant
-            drawn = np.arange(m + 1)
-            some = np.flatnonzero(successive_sampling.occupied(m, pool) > 0)
-            chance = successive_sampling.occupied(m, pool)[some]
-            laws = [chance @ law(drawn[some], a, pool, False, m + 1) for a in kinds.tolist()]
-            found = np.array(laws).reshape(kinds.size, m + 1)
+            distinct = successive_sampling.occupied(m, pool)
+            some = np.flatnonzero(distinct > 0)
+            each = (distinct[some] @ law(some, a, pool, False, m + 1) for a in kinds.tolist())
+            found = np.array(list(each)).reshape(kinds.size, m + 1)
         elif self.collapsed:
             found = successive_sampling.distinct(self.weights, kinds, m)
         elif self.replacement:
@@ -324,7 +438,7 @@ class Protocol:
             found = np.exp(ways + xlogy(x, p) + xlog1py(m - x, -p))
         else:
             found = successive_sampling.successive(self.weights, kinds, m)
-        return np.asarray(found[kind.reshape(above.shape)])
+        return np.asarray(found[kind.reshape(np.shape(above))])
 
     def share(self, rank: ArrayLike) -> FloatArray:
         """Probability that one draw, the first of an instance, is above the item; shape (...).
@@ -426,7 +540,7 @@ class Protocol:
         2.0
         """
         if not self.uniform:
-            return position + self._pmf(rank, position) @ np.arange(self.n_negatives + 1.0)
+            return position + self.pmf(rank, position) @ np.arange(self.n_negatives + 1.0)
         return np.asarray(position + self.n_negatives * self.above(rank, position) / self.pool)
 
     def variance(self, rank: ArrayLike, position: int = 1) -> FloatArray:
@@ -440,7 +554,7 @@ class Protocol:
         0.5
         """
         if not self.uniform:
-            mass, counts = self._pmf(rank, position), np.arange(self.n_negatives + 1.0)
+            mass, counts = self.pmf(rank, position), np.arange(self.n_negatives + 1.0)
             away = counts - (mass @ counts)[..., np.newaxis]
             return np.asarray((mass * away**2).sum(axis=-1))
         above, pool = self.above(rank, position), self.pool
@@ -468,8 +582,8 @@ class Protocol:
         size : int or tuple of int, optional
             Shape of the result; must end in the broadcast shape of `rank`, which it is if omitted.
         position : int
-            Place among the relevant items. The ranks of several items depend on one another: use
-            :meth:`draw_set` to draw them together.
+            Place among the relevant items. The ranks of several items depend on one another:
+            :meth:`RelevantSets.draw <sampled_metrics.RelevantSets.draw>` draws them together.
 
         Returns
         -------
@@ -481,10 +595,6 @@ class Protocol:
         ValueError
             As :meth:`above`, if `size` does not end in the broadcast shape, or if `rng` is
             neither a seed nor a generator.
-
-        See Also
-        --------
-        draw_set : Several relevant items from one sample.
 
         Examples
         --------
@@ -503,73 +613,8 @@ class Protocol:
             drawn = rng.hypergeometric(above, pool - above, self.n_negatives, size)
         return np.asarray(drawn, dtype=np.int64) + position
 
-    def draw_set(
-        self, ranks: ArrayLike, rng: int | np.random.Generator, size: int | None = None
-    ) -> IntArray:
-        """Draw the sampled ranks of all relevant items of one instance from one sample.
 
-        Parameters
-        ----------
-        ranks : array_like of int, shape (n_relevant,)
-            Their distinct true ranks.
-        rng : int or numpy.random.Generator
-            A seed, or where the draws come from.
-        size : int, optional
-            Number of samples of negatives.
-
-        Returns
-        -------
-        ndarray of int, shape (n_relevant,) or (size, n_relevant)
-            Increasing along the last axis.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`checked_set`, or if `rng` is neither a seed nor a generator.
-
-        See Also
-        --------
-        draw : One relevant item.
-
-        Examples
-        --------
-        >>> Protocol(n_items=100, n_negatives=9, n_relevant=2).draw_set([2, 60], rng=0)
-        array([1, 8])
-        """
-        ordered, rng = self.checked_set(ranks), generator(rng)
-        above = np.diff(ordered - np.arange(1, ordered.size + 1), prepend=0)
-        pool = int(self.pool)
-        gaps = np.append(above, pool - above.sum())
-        if self.replacement:
-            drawn = rng.multinomial(self.n_negatives, gaps / pool, size)
-        else:
-            drawn = rng.multivariate_hypergeometric(
-                gaps, self.n_negatives, size, method="marginals"
-            )
-        return np.cumsum(drawn[..., :-1], axis=-1) + np.arange(1, ordered.size + 1)
-
-    def checked_set(self, ranks: ArrayLike) -> IntArray:
-        """Return the ranks of one instance's relevant items in order, checked.
-
-        Raises
-        ------
-        ValueError
-            If they are not `n_relevant` distinct ranks in [1, n_items], or the protocol holds
-            several catalogue sizes.
-
-        Examples
-        --------
-        >>> Protocol(n_items=100, n_negatives=9, n_relevant=2).checked_set([60, 2])
-        array([ 2, 60])
-        """
-        items = _one_number(self)
-        ordered = relevant_set(ranks)
-        if ordered.size != self.n_relevant:
-            raise ValueError(f"ranks must hold n_relevant = {self.n_relevant}, got {ordered.size}")
-        return integers(ordered, "ranks", 1, items)
-
-
-def checked(given: Protocol, *, n_relevant: int | None = None) -> Protocol:
+def checked(given: Design, *, n_relevant: int | None = None) -> Protocol:
     """Return a protocol as it is, or raise ValueError where there is something else.
 
     Its negatives must be drawn alike. With `n_relevant`, it must also be for as many relevant
@@ -593,25 +638,36 @@ def checked(given: Protocol, *, n_relevant: int | None = None) -> Protocol:
     return given
 
 
-def drawn_alike(given: Protocol) -> Protocol:
-    """Return a protocol whose negatives are drawn alike, and all ranked, or raise ValueError.
-
-    Corrections are for such protocols.
+def drawn_alike(given: Design) -> None:
+    """Raise ValueError unless all items are drawn with the same probability, and all ranked.
 
     Examples
     --------
-    >>> drawn_alike(Protocol(10_000, 99)).uniform
-    True
+    >>> drawn_alike(Protocol(10_000, 99))
     """
     if not given.uniform:
         raise ValueError(
             f"protocol must have negatives that are drawn alike and all ranked here, got {given!r}"
         )
+
+
+def fixed(given: Design, name: str) -> Protocol:
+    """Return a design with a fixed number of negatives, or raise ValueError.
+
+    Examples
+    --------
+    >>> fixed(Protocol(10_000, 99), "naive").n_negatives
+    99
+    """
+    if not isinstance(given, Protocol):
+        raise ValueError(
+            f"protocol must have a fixed number of negatives for {name}, got {as_written(given)}"
+        )
     return given
 
 
-def one_size(protocol: Protocol) -> int:
-    """The catalogue size of a protocol that holds one and whose negatives are drawn alike.
+def one_size(design: Design) -> int:
+    """The catalogue size of a design that has one and whose negatives are drawn alike.
 
     Or ValueError.
 
@@ -620,16 +676,17 @@ def one_size(protocol: Protocol) -> int:
     >>> one_size(Protocol(10_000, 99))
     10000
     """
-    return _one_number(drawn_alike(protocol))
+    drawn_alike(design)
+    return _one_number(design)
 
 
-def _one_number(protocol: Protocol) -> int:
-    """The one catalogue size of any protocol, or ValueError."""
-    if not isinstance(protocol.n_items, int):
+def _one_number(design: Design) -> int:
+    """The one catalogue size of any design, or ValueError."""
+    if not isinstance(design.n_items, int):
         raise ValueError(
-            f"n_items must be one catalogue size here, got shape {protocol.n_items.shape}"
+            f"n_items must be one catalogue size here, got shape {design.n_items.shape}"
         )
-    return protocol.n_items
+    return design.n_items
 
 
 def by_negatives(given: Protocol | Sequence[Protocol]) -> list[Protocol]:

@@ -15,14 +15,14 @@ relevant, the distribution of the decoys above it is a difference of two tails, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._validate import FloatArray, IntArray, as_written, floats, generator, integer, integers, span
+from ._validate import FloatArray, IntArray, as_written, generator, integer, integers, span
 from .estimators import Estimator
 from .metrics import Metric
 from .metrics import metric as parsed
@@ -180,7 +180,7 @@ class RelevantSets:
         target = self._target(metric, self.n_irrelevant)
         return target.of(self._all_terms([target])[0].sum(axis=1))
 
-    def law(
+    def pmf(
         self,
         n_negatives: ArrayLike,
         reach: int | None = None,
@@ -217,14 +217,14 @@ class RelevantSets:
 
         Examples
         --------
-        >>> RelevantSets([[0, 3]], [[0, 1]], [[0, 1]], [8]).law(2).round(4)
+        >>> RelevantSets([[0, 3]], [[0, 1]], [[0, 1]], [8]).pmf(2).round(4)
         array([[[1.    , 0.    , 0.    ],
                 [0.2857, 0.5536, 0.1607]]])
         """
         places, drawn = self._drawn(n_negatives, replacement, weighted)
         whole = int(drawn.max(initial=0)) + 1
         width = whole if reach is None else integer(reach, "reach", 1)
-        blocks = [places.law(part, drawn[part], width) for part in places.blocks(width)]
+        blocks = [places.pmf(part, drawn[part], width) for part in places.blocks(width)]
         shape = (0, self.n_better.shape[1], width)
         return np.concatenate(blocks) if blocks else np.zeros(shape)
 
@@ -244,7 +244,7 @@ class RelevantSets:
             What is reported. The protocol of an estimator must have as many relevant items and
             negatives. A list takes little longer than one of its elements.
         n_negatives, replacement, weighted
-            As in :meth:`law`.
+            As in :meth:`pmf`.
 
         Returns
         -------
@@ -253,13 +253,12 @@ class RelevantSets:
         Raises
         ------
         ValueError
-            As :meth:`law`, or if an estimator is for other numbers of items or negatives, or AUC
+            As :meth:`pmf`, or if an estimator is for other numbers of items or negatives, or AUC
             is asked for without decoys.
 
         See Also
         --------
         variance : How much it varies from sample to sample.
-        contributions : What each item adds.
 
         Examples
         --------
@@ -278,130 +277,6 @@ class RelevantSets:
         terms = self._sampled_terms(targets, places, drawn)
         found = [t.of(term.sum(axis=1)) for t, term in zip(targets, terms, strict=True)]
         return np.array(found) if several else found[0]
-
-    def contributions(
-        self,
-        metric: Metric | str,
-        n_negatives: ArrayLike | None = None,
-        *,
-        replacement: bool = False,
-        weighted: bool = False,
-    ) -> FloatArray:
-        """What each relevant item adds to the expected metric.
-
-        Tied relevant items add the same.
-
-        Parameters
-        ----------
-        metric : Metric or str
-        n_negatives : int or array_like of int, optional
-            As in :meth:`law`; all irrelevant candidates if omitted.
-        replacement, weighted
-            As in :meth:`law`.
-
-        Returns
-        -------
-        ndarray of float, shape (n_rankings, n_relevant)
-            In the order of the items; a row's sum is :meth:`expected`, or :meth:`evaluate`.
-
-        Raises
-        ------
-        ValueError
-            As :meth:`expected`.
-
-        See Also
-        --------
-        expected : Their sum.
-
-        Examples
-        --------
-        >>> from sampled_metrics import metric
-        >>> sets = RelevantSets([[3, 0]], [[1, 0]], [[1, 0]], [8])
-        >>> sets.contributions(metric("ap"), 2).round(6), sets.contributions(metric("ap")).round(6)
-        (array([[0.36756, 0.5    ]]), array([[0.183333, 0.5     ]]))
-        """
-        metric = parsed(metric)
-        if n_negatives is None:
-            target = self._target(metric, self.n_irrelevant)
-            terms = self._all_terms([target])[0]
-        else:
-            places, drawn = self._drawn(n_negatives, replacement, weighted)
-            target = self._target(metric, drawn)
-            terms = self._sampled_terms([target], places, drawn)[0]
-        each = target.shift / terms.shape[1] + target.scale[:, np.newaxis] * terms
-        return self._by_item(each)
-
-    def expected_gain(
-        self,
-        gains: ArrayLike,
-        discounts: ArrayLike,
-        n_negatives: ArrayLike | None = None,
-        *,
-        replacement: bool = False,
-        weighted: bool = False,
-    ) -> FloatArray:
-        """Expected normalized discounted cumulative gain, with gains and discounts of any kind.
-
-        A relevant item adds its gain times the discount of its own rank; the sum is divided by
-        that of the relevant items alone in the order of their gains. LensKit 3, the software of
-        ekstrand2017, takes ratings for gains and ``1 / max(1, log2(rank))`` for discounts
-        (jarvelin2002).
-
-        Parameters
-        ----------
-        gains : array_like of float, shape (n_rankings, n_relevant)
-            At least 0, with one above 0 in every ranking.
-        discounts : array_like of float, shape (k,)
-            Discounts of ranks 1..k, the length of the list; ranks beyond k count nothing.
-        n_negatives, replacement, weighted
-            As in :meth:`contributions`.
-
-        Returns
-        -------
-        ndarray of float, shape (n_rankings,)
-
-        Raises
-        ------
-        ValueError
-            If shapes do not match, a gain is negative or not finite, the sum of the relevant items
-            alone is not above 0, and as :meth:`law`.
-
-        See Also
-        --------
-        expected : Metrics that do not weigh the items.
-
-        Examples
-        --------
-        >>> sets = RelevantSets([[3, 0]], [[1, 0]], [[1, 0]], [8])
-        >>> discounts = 1 / np.maximum(1, np.log2(np.arange(1, 11)))
-        >>> sets.expected_gain([[5.0, 1.0]], discounts).round(6)
-        array([0.507304])
-        """
-        gain = floats(gains, "gains")
-        relevant = self.n_better.shape[1]
-        if gain.shape != self.n_better.shape or not (np.isfinite(gain) & (gain >= 0)).all():
-            raise ValueError(
-                f"gains must hold numbers >= 0 in shape {self.n_better.shape}, got "
-                f"{as_written(gains)}"
-            )
-        discount = floats(discounts, "discounts")
-        if discount.ndim != 1 or discount.size == 0 or not np.isfinite(discount).all():
-            raise ValueError(
-                f"discounts must be a non-empty list of numbers, got {as_written(discounts)}"
-            )
-        best = -np.sort(-gain, axis=1)[:, : discount.size] @ discount[:relevant]
-        if (best <= 0).any():
-            row = int(np.argmin(best))
-            raise ValueError(f"gains must have an ideal sum > 0, got {best[row]} in ranking {row}")
-        padded = np.append(discount, np.zeros(relevant))
-        values = np.stack([padded[j : j + discount.size] for j in range(relevant)])
-        target = _Target(np.asarray(values, dtype=float), np.ones(len(gain)), 0.0)
-        if n_negatives is None:
-            terms = self._all_terms([target])[0]
-        else:
-            places, drawn = self._drawn(n_negatives, replacement, weighted)
-            terms = self._sampled_terms([target], places, drawn)[0]
-        return np.asarray((gain * self._by_item(terms)).sum(axis=1) / best)
 
     def variance(
         self,
@@ -424,7 +299,7 @@ class RelevantSets:
         metric : Metric, str or Estimator
             As in :meth:`expected`.
         n_negatives, replacement, weighted
-            As in :meth:`law`.
+            As in :meth:`pmf`.
 
         Returns
         -------
@@ -472,7 +347,7 @@ class RelevantSets:
         Parameters
         ----------
         n_negatives, replacement, weighted
-            As in :meth:`law`.
+            As in :meth:`pmf`.
         rng : int or numpy.random.Generator
             A seed, or where the draws come from.
 
@@ -485,7 +360,7 @@ class RelevantSets:
         Raises
         ------
         ValueError
-            As :meth:`law`, or if `rng` is neither a seed nor a generator.
+            As :meth:`pmf`, or if `rng` is neither a seed nor a generator.
 
         See Also
         --------
@@ -545,7 +420,7 @@ class RelevantSets:
     def _drawn(
         self, n_negatives: ArrayLike, replacement: bool, weighted: bool
     ) -> tuple[_Places, IntArray]:
-        """The items in order, counted or weighed, and the decoys drawn for each ranking."""
+        """The items in order, with the counts or weights around them, and the decoys drawn."""
         if weighted and not replacement:
             raise ValueError("weighted decoys are drawn with replacement=True, got False")
         drawn = integers(n_negatives, "n_negatives", 0)
@@ -571,7 +446,7 @@ class RelevantSets:
         return self._places(*weights, True), drawn
 
     def _target(self, given: Metric | str | Estimator, drawn: IntArray) -> _Target:
-        """A metric of the list of these decoys and the relevant items, as a vector for each j."""
+        """The metric as a vector over the decoys above the j-th best item, for each j."""
         wanted = given if isinstance(given, Estimator) else parsed(given)
         relevant, ones = self.n_better.shape[1], np.ones(drawn.size)
         most = int(drawn.max(initial=0))
@@ -602,14 +477,14 @@ class RelevantSets:
         width = max((t.values.shape[1] for t in targets), default=1)
         terms = [np.empty(self.n_better.shape) for _ in targets]
         for part in places.blocks(width):
-            law = places.law(part, drawn[part], width)
+            law = places.pmf(part, drawn[part], width)
             for target, term in zip(targets, terms, strict=True):
                 reach = target.values.shape[1]
                 term[part] = np.einsum("ijx,jx->ij", law[:, :, :reach], target.values)
         return terms
 
     def _all_terms(self, targets: Sequence[_Target]) -> list[FloatArray]:
-        """As `_sampled_terms` with every irrelevant candidate as a decoy."""
+        """As `_sampled_terms`, with every irrelevant candidate as a decoy."""
         counts = (self.n_better, self.n_tied, self.n_irrelevant)
         places, relevant = self._places(*counts, False), self.n_better.shape[1]
         terms = [np.zeros(self.n_better.shape) for _ in targets]
@@ -622,15 +497,6 @@ class RelevantSets:
                 size = (part.stop - part.start) * relevant
                 term[part] = np.bincount(row, value, size).reshape(-1, relevant)
         return terms
-
-    def _by_item(self, terms: FloatArray) -> FloatArray:
-        """Terms of the best, second best, ... item as those of the items themselves."""
-        level = np.take_along_axis(self.level, self._order, axis=1)
-        same = level[:, :, np.newaxis] == level[:, np.newaxis, :]
-        shared = (same * terms[:, np.newaxis, :]).sum(axis=2) / same.sum(axis=2)
-        found = np.empty(terms.shape)
-        np.put_along_axis(found, self._order, shared, axis=1)
-        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -672,14 +538,8 @@ class _Places:
     repeat: bool
 
     def rows(self, part: slice | IntArray) -> _Places:
-        return _Places(
-            self.better[part],
-            self.tied[part],
-            self.total[part],
-            self.first[part],
-            self.size[part],
-            self.repeat,
-        )
+        names = ("better", "tied", "total", "first", "size")
+        return replace(self, **{name: getattr(self, name)[part] for name in names})
 
     def blocks(self, width: int) -> Iterator[slice]:
         return _blocks(np.full(self.total.size, self.better.shape[1] * width))
@@ -687,13 +547,13 @@ class _Places:
     def draw(
         self, marked: IntArray, pool: IntArray, draws: IntArray, rng: np.random.Generator
     ) -> IntArray:
-        """Draw how many of `draws` decoys from what is left of the pool are marked."""
+        """Draw how many of `draws` decoys are among the marked candidates of the pool."""
         if self.repeat:
             return np.asarray(rng.binomial(draws, marked / np.maximum(pool, 1)))
         return np.asarray(rng.hypergeometric(marked, pool - marked, draws))
 
-    def law(self, part: slice, draws: IntArray, width: int) -> FloatArray:
-        """Law of the decoys above each item of a block; shape (rows, n_relevant, width)."""
+    def pmf(self, part: slice, draws: IntArray, width: int) -> FloatArray:
+        """Distributions of the decoys above each item; shape (rows, n_relevant, width)."""
         own = self.rows(part)
         relevant = own.better.shape[1]
         better, tied, size = own.better.ravel(), own.tied.ravel(), own.size.ravel()
@@ -731,7 +591,7 @@ def _blocks(costs: IntArray) -> Iterator[slice]:
 def _tail_difference(
     draws: IntArray, better: IntArray, tied: IntArray, pool: IntArray, width: int, repeat: bool
 ) -> FloatArray:
-    """Law of the decoys above an item that only decoys are tied with, at least one of them.
+    """Distribution of the decoys above a relevant item that is tied with decoys alone.
 
     Without replacement as in `RankIntervals.sampled_pmf`. With, the share of the tied weight above
     the item is uniform on [0, 1], and the integral of the binomial law over its probability of
@@ -749,9 +609,9 @@ def _tail_difference(
 def _mixed_distinct(
     draws: IntArray, better: IntArray, tied: IntArray, pool: IntArray, size: int, width: int
 ) -> FloatArray:
-    """Laws of the distinct decoys above `size` tied relevant items; shape (rows, size, width).
+    """Distributions of the distinct decoys above tied relevant items; shape (rows, size, width).
 
-    One candidate after the other is tried as the last one above the item.
+    A mixture over the number of tied candidates above the item.
     """
     law = np.empty((draws.size, size, width))
     for part in _blocks((tied + 1) * width):
@@ -859,7 +719,7 @@ def _second_moment(own: _Places, draws: IntArray, values: FloatArray) -> FloatAr
 def _tied_blocks(
     own: _Places, rows: IntArray, start: int, draws: IntArray, width: int
 ) -> Iterator[slice]:
-    """Blocks of rankings, sorted by ties, for tables of (decoys above, decoys tied)."""
+    """Blocks of rankings, sorted by ties, that bound the size of tables over (above, tied)."""
     most = np.minimum(own.tied[rows, start], draws[rows]) if not own.repeat else draws[rows]
     most = np.where(own.tied[rows, start] == 0, 0, most)
     return _blocks(np.maximum.accumulate(most + 1) * width)
@@ -887,7 +747,7 @@ def _thinned(marked: IntArray, pool: IntArray, carried: FloatArray, repeat: bool
 def _carried(
     better: IntArray, tied: IntArray, so_far: FloatArray, mean: FloatArray, repeat: bool
 ) -> FloatArray:
-    """Expected terms down to the end of a group, given the decoys down to there.
+    """Expected sum of the terms up to the end of a group, given the decoys up to there.
 
     `so_far` (rows, width) are those before the group, given the decoys above it; `mean[b, t]`
     those of the group, given b decoys above it and t tied with it.

@@ -22,7 +22,7 @@ from .consistency import _TOLERANCE, _checked, sign
 from .differences import Differences, tabulated
 from .estimators import Estimator, by_name, default_gamma
 from .metrics import Metric
-from .protocol import Protocol, checked, one_size
+from .protocol import Design, Protocol, checked, one_size
 
 #: True ranks of users, or the probability of each rank that has any.
 Ranks = ArrayLike | Mapping[int, float]
@@ -45,7 +45,7 @@ class Verdict:
     differences : Differences, optional
         The distribution of the difference, as :func:`verdict` computes it. Without it the
         difference is assumed to be normal, which leaves no room for ties.
-    n_together : int
+    n_summed : int
         How many users `differences` sums over.
 
     Raises
@@ -69,7 +69,7 @@ class Verdict:
     sd: float
     n_users: int
     differences: Differences | None = field(default=None, repr=False, compare=False)
-    n_together: int = field(default=1, repr=False, compare=False)
+    n_summed: int = field(default=1, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("exact", "expected", "sd"):
@@ -82,12 +82,12 @@ class Verdict:
         integer(self.n_users, "n_users", 1)
 
     @classmethod
-    def _of(cls, exact: float, of: Differences, n_users: int, n_together: int = 1) -> Verdict:
-        """The verdict of `n_users`, given the sum of the differences of `n_together` of them."""
+    def _of(cls, exact: float, of: Differences, n_users: int, n_summed: int = 1) -> Verdict:
+        """The verdict for `n_users`, given the sum of the differences of `n_summed` users."""
         users = integer(n_users, "n_users", 1)
         mean, variance, *_ = of.cumulants.tolist()
-        sd = float(np.sqrt(variance / (n_together * users)))
-        return cls(exact, mean / n_together, sd, users, of, n_together)
+        sd = float(np.sqrt(variance / (n_summed * users)))
+        return cls(exact, mean / n_summed, sd, users, of, n_summed)
 
     @property
     def z(self) -> float:
@@ -127,14 +127,14 @@ class Verdict:
 
     @cached_property
     def _chances(self) -> tuple[float, float]:
-        return self._with(self.n_users / self.n_together)
+        return self._with(self.n_users / self.n_summed)
 
     def _with(self, times: float) -> tuple[float, float]:
-        """Shares of right orders and of ties, with `times` as many users as in `differences`."""
+        """Shares of right orders and of ties, for `times` copies of the users in `differences`."""
         if self.differences is not None:
             above, level = self.differences.chances(times)
             return (above if self.exact > 0 else max(1.0 - above - level, 0.0)), level
-        z = self.z * np.sqrt(times * self.n_together / self.n_users) if self.z else 0.0
+        z = self.z * np.sqrt(times * self.n_summed / self.n_users) if self.z else 0.0
         return (float(ndtr(z)), 0.0) if self.sd or self.z else (0.0, 1.0)
 
     def users(self, confidence: float = 0.95) -> int | None:
@@ -172,7 +172,7 @@ class Verdict:
         normal = max(1, int(np.ceil(self.n_users * (needed / self.z) ** 2)))
         if self.differences is None:
             return normal
-        together = self.n_together
+        together = self.n_summed
 
         def reached(copies: int) -> bool:
             return self._with(copies)[0] >= confidence
@@ -287,7 +287,7 @@ def verdict(
 
 
 def _difference(first: float, second: float) -> float:
-    """`first` less `second`, 0 where that is rounding and no order."""
+    """`first` less `second`; 0 if they differ by rounding alone."""
     return first - second if sign(first, second) else 0.0
 
 
@@ -371,14 +371,14 @@ def _normal_quantile(confidence: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Pair:
-    """Two distributions of true ranks, and which two ranks belong to one user."""
+    """Two distributions of true ranks, and which two ranks belong to one user if that is known."""
 
     metric: Metric
     n_items: int
     ranks: tuple[IntArray, IntArray]
     masses: tuple[FloatArray, FloatArray]
     users: tuple[IntArray, IntArray] | None  # places of each user's two ranks; None: independent
-    _laws: dict[Protocol, FloatArray] = field(default_factory=dict)
+    _pmfs: dict[Design, FloatArray] = field(default_factory=dict)
 
     @classmethod
     def of(cls, first: Ranks, second: Ranks, metric: Metric, protocol: Protocol) -> _Pair:
@@ -413,38 +413,31 @@ class _Pair:
 
     @cached_property
     def difference(self) -> float:
-        """Difference of the averages of the exact metric; 0 where it is only rounding."""
+        """Difference of the averages of the exact metric; 0 if they differ by rounding alone."""
         return _difference(*(float(m @ v) for m, v in zip(self.masses, self.values, strict=True)))
 
-    def law(self, estimator: Estimator) -> FloatArray:
-        """Probabilities of a user's sampled ranks: a row each, or one of all pairs if paired."""
+    def pmf(self, estimator: Estimator) -> FloatArray:
+        """Distribution of a user's outcome: a row for each recommender, or one of all pairs."""
         protocol = estimator.protocol
-        if protocol not in self._laws:
-            found = []
-            for ranks, masses in zip(self.ranks, self.masses, strict=True):
-                blocks = list(estimator._law_blocks(ranks, 1, protocol.n_negatives + 1))
-                if self.users is None:
-                    ends = np.cumsum([len(block) for block in blocks])[:-1]
-                    parts = zip(np.split(masses, ends), blocks, strict=True)
-                    found.append(np.sum([m @ block for m, block in parts], axis=0))
-                else:
-                    found.append(np.concatenate(blocks))
+        if protocol not in self._pmfs:
             if self.users is None:
-                self._laws[protocol] = np.stack(found)
+                parts = zip(self.ranks, self.masses, strict=True)
+                self._pmfs[protocol] = np.stack([protocol.marginal(*each) for each in parts])
             else:
+                first, second = (np.concatenate(list(protocol.blocks(r))) for r in self.ranks)
                 shape = (self.ranks[0].size, self.ranks[1].size)
                 share = np.full(self.users[0].size, 1 / self.users[0].size)
                 pairs = coo_array((share, self.users), shape=shape).tocsr()
-                self._laws[protocol] = (found[0].T @ (pairs @ found[1])).reshape(1, -1)
-        return self._laws[protocol]
+                self._pmfs[protocol] = (first.T @ (pairs @ second)).reshape(1, -1)
+        return self._pmfs[protocol]
 
     def verdict(self, estimator: Estimator, n_users: int) -> Verdict:
         """The verdict by an estimator, for users drawn at random."""
-        law, values = self.law(estimator), estimator.values
+        pmf, values = self.pmf(estimator), estimator.values
         if self.users is None:
-            return self._judged(Differences(values, law, np.array([1.0, -1.0])), n_users)
+            return self._judged(Differences(values, pmf, np.array([1.0, -1.0])), n_users)
         each = np.subtract.outer(values, values).ravel()
-        return self._judged(Differences(each, law, np.ones(1)), n_users)
+        return self._judged(Differences(each, pmf, np.ones(1)), n_users)
 
     def exact(self, n_users: int) -> Verdict:
         """The verdict by the exact metric, for users drawn at random."""
@@ -466,7 +459,7 @@ class _Pair:
 def _distribution(
     given: Ranks, name: str, n_items: int
 ) -> tuple[IntArray, FloatArray, IntArray | None]:
-    """Ranks, their masses and, of an array, the place of each user's rank among them."""
+    """Ranks, their probabilities and, from an array, the index of each user's rank."""
     if isinstance(given, Mapping):
         ranks = integers(np.array(list(given)), f"ranks of {name}", 1, n_items)
         masses = np.array(list(given.values()), dtype=float)

@@ -26,6 +26,7 @@ from .bounds.assumption import Assumption, assumption_name
 from .bounds.identification import IncompatibleError, interval
 from .log.compact import Log
 from .metrics import Metric
+from .numerics.distributions import spread_ties
 from .results import Comparison, Estimates
 
 
@@ -185,10 +186,7 @@ def _counts(log: Log, name: str) -> FloatArray:
             f"{name} has {rows} rows of {log.users_of[name]} users"
         )
     assert log.protocol is not None
-    steps = np.zeros(log.protocol.n_negatives + 2)
-    np.add.at(steps, better, count / (tied + 1))
-    np.add.at(steps, better + tied + 1, -count / (tied + 1))
-    return np.maximum(np.cumsum(steps)[:-1], 0.0)
+    return spread_ties(better, tied, count, log.protocol.n_outcomes)
 
 
 def compared(log: Log, of: Metric, level: float) -> Comparison:

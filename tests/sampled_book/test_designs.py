@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from sampled_book import benchmark, designs
-from sampled_metrics import Protocol, estimators, metric
-from sampled_metrics.adaptive import Adaptive, Stratified, bias_variance
+from sampled_metrics import Adaptive, Protocol, Stratified, estimators, metric
+from sampled_metrics.estimators import bias_variance
 from sampled_metrics.ranking.exact import RankIntervals
 from tests.data import needs_data
 
@@ -40,7 +40,7 @@ def test_errors_are_sums_over_all_ranks() -> None:
     squares: dict[str, list[float]] = {"adaptive": [], "fixed": []}
     for gamma in (0.05, 0.01):
         made = bias_variance("ndcg@10", design, gamma)
-        theirs = estimators.bias_variance("ndcg@10", protocol, gamma)
+        theirs = bias_variance("ndcg@10", protocol, gamma)
         for name, of in (("adaptive", made), ("fixed", theirs)):
             bias, variance = of.bias(ranks).mean(), of.variance(ranks).mean() / users
             squares[name].append(bias**2 + variance)
@@ -124,16 +124,18 @@ def test_designs_by_draws() -> None:
     gamma = estimators.default_gamma(60)
     design = designs.spent(above, n, 33)
     adaptive = bias_variance(of, design, gamma)
-    stratified = bias_variance(of, Stratified(n, whole, rest, replacement=False), gamma)
+    strata = Stratified(n, whole, rest, replacement=False)
+    stratified = bias_variance(of, strata, gamma)
     protocol = Protocol(n, whole + rest, replacement=False)
-    fixed = estimators.bias_variance(of, protocol, gamma)
+    fixed = bias_variance(of, protocol, gamma)
     averages: dict[str, list[float]] = {"fixed": [], "adaptive": [], "search": []}
-    rest_of = stratified.design.rest
     for _ in range(times):
         averages["fixed"].append(float(fixed(protocol.draw(above + 1, rng)).mean()))
-        averages["adaptive"].append(float(adaptive(*design.draw(above + 1, rng)).mean()))
-        drawn = rest_of.draw(above - inside + 1, rng) - 1
-        averages["search"].append(float(stratified(inside, drawn).mean()))
+        averages["adaptive"].append(
+            float(adaptive(design.places(*design.draw(above + 1, rng))).mean())
+        )
+        drawn = strata.rest.draw(above - inside + 1, rng)
+        averages["search"].append(float(stratified(inside + drawn, inside + 1).mean()))
     for name, values in averages.items():
         sd = found.loc[name, "sd"]
         assert np.mean(values) - exact == pytest.approx(

@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from sampled_book.enumeration import exact_law
-from sampled_metrics import Protocol, estimators, metric, priors
-from sampled_metrics.adaptive import Adaptive, Stratified, bias_variance, maximum_entropy
+from sampled_metrics import Adaptive, Protocol, Stratified, estimators, metric, priors
+from sampled_metrics.estimators import bias_variance
 from sampled_metrics.evaluation import estimate
 from sampled_metrics.log.read import read_log
 
@@ -144,7 +144,7 @@ def test_posterior_mean() -> None:
     expected = exact @ columns / columns.sum(axis=0)
     found = bias_variance(of, design, 1.0)
     assert found.values == pytest.approx(expected, rel=1e-9)
-    assert found(*design.outcomes) == pytest.approx(expected, rel=1e-9)
+    assert found(design.places(*design.outcomes)) == pytest.approx(expected, rel=1e-9)
     prior = {2: 0.5, 9: 0.5}
     at = np.array([1, 8])
     possible = columns[at].sum(axis=0) > 0
@@ -209,10 +209,11 @@ def test_stratified_by_enumeration(of: str, replacement: bool) -> None:
         values = np.linalg.solve(matrix, rows.T @ exact)
         mean = rows @ values
         rest = np.arange(8)
-        assert found.expected(whole, rest) == pytest.approx(mean, abs=1e-10)
-        assert found.bias(whole, rest) == pytest.approx(mean - exact, abs=1e-10)
-        assert found.variance(whole, rest) == pytest.approx(rows @ values**2 - mean**2, abs=1e-10)
-        assert found(np.full(3, whole), [0, 1, 2]) == pytest.approx(values, abs=1e-9)
+        true = whole + rest + 1, np.full(8, whole + 1)
+        assert found.expected(*true) == pytest.approx(mean, abs=1e-10)
+        assert found.bias(*true) == pytest.approx(mean - exact, abs=1e-10)
+        assert found.variance(*true) == pytest.approx(rows @ values**2 - mean**2, abs=1e-10)
+        assert found(whole + np.array([1, 2, 3]), whole + 1) == pytest.approx(values, abs=1e-9)
 
 
 def test_a_cut_off_beyond_the_sample() -> None:
@@ -245,12 +246,19 @@ def test_a_cut_off_beyond_the_sample() -> None:
         (lambda: Stratified(np.array([5, 6]), 2, 3), "one catalogue size"),
         (lambda: bias_variance("ap", Adaptive(100, 5, 20), -1.0), "gamma must be"),
         (lambda: bias_variance("ap", Adaptive(100, 5, 20), 0.1, [0.5, 0.5]), "prior must have"),
-        (lambda: bias_variance("ap", Adaptive(100, 5, 20), 0.1)(10, 0), r"got \(10, 0\)"),
-        (lambda: maximum_entropy([20], [0], Adaptive(100, 5, 20), 0.0), "weight must be"),
-        (lambda: maximum_entropy([], [], Adaptive(100, 5, 20)), "one user or more"),
-        (lambda: bias_variance("ap", Stratified(100, 5, 20), 0.1)(6, 0), "outcome must be"),
-        (lambda: bias_variance("ap", Stratified(100, 5, 20), 0.1).bias(6, 0), "stratum above must"),
-        (lambda: bias_variance("ap", Stratified(100, 5, 20), 0.1).bias(1, 95), "rest above must"),
+        (lambda: bias_variance("ap", Adaptive(100, 5, 20), 0.1)(21), "outcomes must be <= 20"),
+        (lambda: Adaptive(100, 5, 20).places(10, 0), r"got \(10, 0\)"),
+        (lambda: priors.maximum_entropy([1] * 21, Adaptive(100, 5, 20), 0.0), "weight must be"),
+        (lambda: priors.maximum_entropy([0] * 21, Adaptive(100, 5, 20)), "at least one user"),
+        (lambda: priors.maximum_entropy([1] * 20, Adaptive(100, 5, 20)), r"shape \(21,\)"),
+        (lambda: priors.maximum_entropy([1] * 21, Stratified(100, 5, 20)), "got Stratified"),
+        (lambda: bias_variance("ap", Stratified(100, 5, 20), 0.1)(7, 7), r"in \[1, 6\], got 7"),
+        (lambda: bias_variance("ap", Stratified(100, 5, 20), 0.1)(5, 6), "ranks must be >= 6"),
+        (lambda: bias_variance("ap", Stratified(100, 5, 20), 0.1).bias(1, 2), "rank must be >= 2"),
+        (lambda: bias_variance("ap", Stratified(100, 5, 20), 0.1).bias(97, 2), "must be <= 96"),
+        (lambda: estimators.naive("ap", Adaptive(100, 5, 20)), "fixed number of negatives"),
+        (lambda: estimators.rank_estimate("ap", Adaptive(100, 5, 20)), "fixed number"),
+        (lambda: estimators.monotone("ap", Stratified(100, 5, 20)), "fixed number"),
     ],
 )
 def test_bad_input(make, said: str) -> None:
@@ -271,8 +279,9 @@ def test_no_one_takes_an_adaptive_log_for_a_fixed_one() -> None:
 def test_maximum_entropy_of_a_fixed_sample() -> None:
     design, protocol = Adaptive(300, 12, 12), Protocol(300, 12)
     above = protocol.draw(np.arange(1, 301).repeat(2) // 2 + 1, SEED) - 1
-    found = maximum_entropy(np.full(above.size, 12), above, design)
     counts = np.bincount(above, minlength=13)
+    found = priors.maximum_entropy(counts, design)
+    assert (np.bincount(design.places(12, above), minlength=13) == counts).all()
     expected = priors.maximum_entropy(counts, protocol)
     assert found.mass == pytest.approx(expected.mass, rel=1e-9, abs=0)
     assert found.log_likelihood == pytest.approx(expected.log_likelihood, rel=1e-12)
@@ -284,9 +293,10 @@ def test_maximum_entropy_has_the_best_criterion(replacement: bool) -> None:
     design = Adaptive(200, 4, 30, replacement=replacement)
     ranks = np.append(np.arange(1, 21).repeat(5), np.arange(21, 201))
     drawn, above = design.draw(ranks, SEED)
-    fitted = maximum_entropy(drawn, above, design)
+    outcomes = design.places(drawn, above)
+    fitted = priors.maximum_entropy(np.bincount(outcomes, minlength=design.n_outcomes), design)
     assert fitted.certified
-    rows = design.pmf(np.arange(1, 201))[:, design.places(drawn, above)]
+    rows = design.pmf(np.arange(1, 201))[:, outcomes]
     weight = np.sqrt(ranks.size)
 
     def criterion(mass: np.ndarray) -> float:

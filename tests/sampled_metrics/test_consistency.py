@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
-from itertools import combinations, combinations_with_replacement, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,10 @@ from scipy.special import ndtr
 from sampled_book.enumeration import exact_law
 from sampled_metrics import Protocol, consistency, metric
 from sampled_metrics.consistency import (
-    HANDFUL,
     OrderByNegatives,
-    Standing,
-    counterexample,
     expected_differences,
     order_by_negatives,
     sign,
-    users_behind,
 )
 from sampled_metrics.estimators import Estimator, bias_variance, monotone, naive, rank_estimate
 from sampled_metrics.verdicts import Verdict, negatives_needed, verdict
@@ -191,47 +187,6 @@ def test_expected_differences_of_the_toy() -> None:
     assert expected_differences(TOY, "auc", samples)["consistent"].all()
 
 
-@pytest.mark.parametrize("replacement", [True, False])
-@pytest.mark.parametrize("name", ["ap", "ndcg", "recall@1", "recall@2", "ndcg@2"])
-def test_counterexamples_in_rational_arithmetic(name: str, replacement: bool) -> None:
-    found = counterexample(metric(name), replacement=replacement)
-    assert found is not None
-    n, m = found.protocol.n_items, found.protocol.n_negatives
-    exact = [Fraction(float(v)) for v in metric(name).vector(n)]
-    sampled = [Fraction(float(v)) for v in metric(name).vector(m + 1)]
-
-    def means(ranks: tuple[int, ...]) -> tuple[Fraction, Fraction]:
-        laws = [exact_law(n, m, r, replacement) for r in ranks]
-        expected = sum(p * v for law in laws for p, v in zip(law, sampled, strict=True))
-        return sum(exact[r - 1] for r in ranks) / len(ranks), Fraction(expected) / len(ranks)
-
-    better, worse = means(found.better), means(found.worse)
-    assert better[0] > worse[0]
-    assert better[1] < worse[1]
-    assert found.exact == pytest.approx((float(better[0]), float(worse[0])))
-    assert found.expected == pytest.approx((float(better[1]), float(worse[1])))
-
-
-def test_counterexample_is_the_smallest() -> None:
-    found = counterexample(metric("recall@2"))
-    assert found is not None
-    assert (found.protocol.n_items, len(found.better), found.protocol.n_negatives) == (4, 2, 2)
-    # Nothing smaller: all pairs of 2 or 3 ranks of 3 items, every m.
-    for size in (2, 3, 4):
-        lists = list(combinations_with_replacement(range(1, 4), size))
-        for m in (1, 2):
-            expected = naive(metric("recall@2"), Protocol(3, m)).expected(lists).mean(axis=1)
-            exact = metric("recall@2")(lists).mean(axis=1)
-            for i in range(len(lists)):
-                for j in range(len(lists)):
-                    reversed_order = sign(exact[i], exact[j]) * sign(expected[i], expected[j])
-                    assert reversed_order >= 0
-
-
-def test_auc_has_no_counterexample() -> None:
-    assert counterexample(metric("auc"), n_items=8, n_instances=3) is None
-
-
 def test_order_of_nearly_equal_means() -> None:
     assert sign(1.0, 1.0 + 1e-13) == 0
     assert sign(0.0, 0.0) == 0
@@ -259,15 +214,6 @@ def test_bad_ranks(ranks: dict[str, list[int]], n_items: object, message: str) -
 def test_bad_numbers_of_negatives() -> None:
     with pytest.raises(ValueError, match=r"n_negatives must be a whole number in \[1, 9\], got 10"):
         OrderByNegatives((1,), ("A > B",), "A > B", 9).at(10)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [({"n_items": 2}, "n_items must be"), ({"n_instances": 5}, "n_instances must be")],
-)
-def test_bad_search_sizes(arguments: dict[str, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        counterexample(metric("ap"), **arguments)
 
 
 def slow_difference(first: list[int], second: list[int], estimator: Estimator) -> dict[float, Any]:
@@ -499,23 +445,6 @@ def test_the_default_law_is_with_replacement() -> None:
         assert row.expected == pytest.approx(a - b, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", ["ap", "recall@2", "ndcg@2"])
-def test_counterexample_has_the_widest_margin(name: str) -> None:
-    found = counterexample(metric(name))
-    assert found is not None
-    n = int(found.protocol.n_items)
-    lists = list(combinations_with_replacement(range(1, n + 1), len(found.better)))
-    exact = metric(name)(lists).mean(axis=1)
-    expected = naive(metric(name), found.protocol).expected(lists).mean(axis=1)
-    margins = [
-        min(exact[i] - exact[j], expected[j] - expected[i])
-        for i in range(len(lists))
-        for j in range(len(lists))
-    ]
-    margin = min(found.exact[0] - found.exact[1], found.expected[1] - found.expected[0])
-    assert margin == pytest.approx(max(margins), rel=1e-9)
-
-
 def test_the_default_level_is_95_percent() -> None:
     def at(m: int) -> Verdict:
         return verdict([3] * 5, [8] * 5, naive(metric("ap"), Protocol(1_000, m)))
@@ -545,61 +474,6 @@ def test_the_default_level_is_95_percent() -> None:
 def test_bad_verdicts_are_refused(call: Callable[[Estimator], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call(naive(metric("ap"), Protocol(60, 5)))
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=7))
-def test_the_users_behind_an_order_are_the_fewest_whose_absence_undoes_it(
-    pairs: list[tuple[int, int]],
-) -> None:
-    gaps = [a - b for a, b in pairs]
-    lead = sum(gaps)
-    needed = next(
-        k
-        for k in range(len(gaps) + 1)
-        for left in combinations(gaps, len(gaps) - k)
-        if (lead > 0 and sum(left) <= 0) or (lead < 0 and sum(left) >= 0) or lead == 0
-    )
-    first, second = zip(*pairs, strict=True)
-    assert users_behind(first, second) == needed == users_behind(second, first)
-
-
-def test_an_order_that_rests_on_a_handful_of_users_is_a_tie() -> None:
-    few, many, none = ([1.0] * n + [0.0] * (20 - n) for n in (HANDFUL - 1, HANDFUL, 0))
-    found = Standing.of({"few": few, "none": none, "many": many})
-    assert found.users["few", "none"] == HANDFUL - 1
-    assert [found.order(*pair) for pair in (("few", "none"), ("many", "none"))] == [0, 1]
-    # "many" is ahead of "none" alone, so no place in the line parts all before from all after.
-    assert found.spelled == "many = few = none"
-    assert Standing.of({"none": none, "many": many}).spelled == "many > none"
-
-
-def test_an_expected_order_rests_on_no_more_users_than_are_expected_to_have_a_hit() -> None:
-    expected = {"a": np.full(1_000, 0.004), "b": np.full(1_000, 0.001)}
-    assert Standing.of(expected).users["a", "b"] > HANDFUL
-    found = Standing.of(expected, expected)
-    assert (found.users["a", "b"], found.order("a", "b")) == (4, 0)
-    swapped = Standing.of(dict(reversed(expected.items())), expected)
-    assert swapped.users["b", "a"] == 4
-
-
-def test_a_standing_keeps_another_where_that_one_is_no_tie() -> None:
-    pairs = [("a", "b"), ("a", "c"), ("b", "c")]
-    clear = Standing({"a": 0.3, "b": 0.2, "c": 0.1}, dict.fromkeys(pairs, 9))
-    tied = Standing({"a": 0.3, "b": 0.1, "c": 0.2}, dict(zip(pairs, (9, 9, 1), strict=True)))
-    assert clear.keeps(tied)
-    assert not tied.keeps(clear)
-    assert (clear.spelled, tied.spelled) == ("a > b > c", "a > c = b")
-
-
-def test_users_behind_needs_the_same_users() -> None:
-    with pytest.raises(ValueError, match=r"one shape \(n_users,\), got \(2,\) and \(3,\)"):
-        users_behind([1, 2], [1, 2, 3])
-
-
-def test_standings_are_equal_if_they_hold_the_same() -> None:
-    values = {"a": [1.0, 0.0], "b": [0.0, 0.5]}
-    one, same, other = (Standing.of(v) for v in (values, values, {"a": [1], "b": [0]}))
-    assert len({one, same, other}) == 2
 
 
 @pytest.mark.parametrize("replacement", [True, False])

@@ -11,18 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
-from sampled_book.enumeration import every_sample
 from sampled_metrics import Metric, Protocol, estimators, evaluation, metric
 from sampled_metrics.estimators import (
     Estimator,
     IllConditionedError,
     bias_variance,
-    choose_gamma,
     default_gamma,
     least_bias,
     monotone,
     naive,
-    observed,
     rank_estimate,
 )
 from sampled_metrics.numerics import least_squares, quadrature
@@ -257,20 +254,6 @@ def test_a_certain_rank_returns_its_value(rank: int, gamma: float, replacement: 
         assert values == pytest.approx(np.full(10, 1 / rank), rel=1e-9)
 
 
-@pytest.mark.parametrize("replacement", LAWS)
-@pytest.mark.parametrize("build", [least_bias, rank_estimate, monotone])
-def test_sets_are_corrected_term_by_term(build, replacement: bool) -> None:  # type: ignore[no-untyped-def]
-    # Expectation over every sample of the corrected sum, although the ranks are dependent.
-    ranks, n, m = [2, 5, 6], 9, 3
-    estimator = build(metric("ap"), Protocol(n, m, replacement=replacement, n_relevant=3))
-    samples = every_sample(ranks, n, m, replacement)
-    totals = [
-        sum(float(estimator(rank, position=j)) for j, rank in enumerate(sample, start=1))
-        for sample in samples
-    ]
-    assert estimator.expected_of_set(ranks) == pytest.approx(np.mean(totals), rel=1e-12)
-
-
 def test_every_item_of_a_set_has_its_own_population() -> None:
     # The best of two relevant items is corrected as one item of a catalogue without the other.
     alone = bias_variance(metric("ndcg"), Protocol(499, 20), 0.01).values
@@ -298,16 +281,6 @@ def test_rank_estimate_of_several_items_by_hand() -> None:
     best, other = 2 * rank_estimate(metric("ap"), protocol, rounding="linear").values
     assert best == pytest.approx([1, (1 / 3 + 1 / 4) / 2, 1 / 6, (1 / 8 + 1 / 9) / 2, 1 / 11])
     assert other == pytest.approx([1, 1 / 4 + 1 / 5, 2 / 7, 1 / 9 + 1 / 10, 2 / 12])
-
-
-def test_observed_ranks_as_a_prior() -> None:
-    ranks = [3, 3, 90, 400]
-    protocol, dense_prior = Protocol(400, 12), np.zeros(400)
-    np.add.at(dense_prior, np.array(ranks) - 1, 0.25)
-    by_table = bias_variance(metric("ap"), protocol, 0.05, observed(ranks)).values
-    by_vector = bias_variance(metric("ap"), protocol, 0.05, dense_prior).values
-    assert np.array_equal(by_table, by_vector)
-    assert not np.allclose(by_table, bias_variance(metric("ap"), protocol, 0.05).values)
 
 
 def test_a_prior_may_miss_one_by_rounding_alone() -> None:
@@ -354,7 +327,7 @@ def test_values_may_be_negative_unless_asked_not_to_be() -> None:
 def test_results_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     protocol = Protocol(5_000, 30)
     first = bias_variance(metric("ap"), protocol, 0.1).values
-    monkeypatch.setattr(least_squares, "law", None)
+    monkeypatch.setattr(Protocol, "rows", None)
     assert np.array_equal(first, bias_variance(metric("ap"), Protocol(5_000, 30), 0.1).values)
     assert bias_variance(metric("ap"), protocol, 0.2).values.shape == (31,)
 
@@ -422,34 +395,6 @@ def test_corrections_are_judged_under_another_protocol() -> None:
     assert judged.mse([5, 5]) == pytest.approx(judged.bias([5, 5]) ** 2 + judged.variance([5, 5]))
 
 
-def test_gamma_for_many_users_is_smaller() -> None:
-    protocol, ranks = Protocol(3_541, 100), [1, 4, 30, 200, 900]
-    sizes = (1, 100, 100_000)
-    chosen = [choose_gamma(metric("recall@10"), protocol, users, ranks) for users in sizes]
-    assert chosen[0] > chosen[1] > chosen[2]
-    share = np.full(5, 0.2)
-
-    def error(gamma: float, users: int) -> float:
-        e = bias_variance(metric("recall@10"), protocol, gamma)
-        return float((share @ e.bias(ranks)) ** 2 + share @ e.variance(ranks) / users)
-
-    trial = 10.0 ** np.linspace(-8, 0, 100)
-    for gamma, users in zip(chosen, sizes, strict=True):
-        assert error(gamma, users) <= min(error(g, users) for g in trial) * (1 + 1e-4)
-    assert choose_gamma(metric("ap"), protocol, 400) == default_gamma(400) == 0.05
-
-
-def test_gamma_is_chosen_for_the_prior_of_the_estimator() -> None:
-    protocol, ranks, prior = Protocol(300, 10), [1, 5, 30], observed(2 ** np.arange(9))
-    chosen = choose_gamma(metric("ap"), protocol, 100, ranks, prior)
-
-    def error(gamma: float) -> float:
-        e = bias_variance(metric("ap"), protocol, gamma, prior)
-        return float(e.bias(ranks).mean() ** 2 + e.variance(ranks).mean() / 100)
-
-    assert error(chosen) <= min(error(g) for g in 10.0 ** np.linspace(-8, 0, 100)) * (1 + 1e-4)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -476,12 +421,8 @@ def test_more_bad_input() -> None:
         rank_estimate(metric("ap"), Protocol(10, 3), rounding="up")
     with pytest.raises(ValueError, match="n_items must be one catalogue size here"):
         least_bias(metric("ap"), Protocol([10, 20], 3))
-    with pytest.raises(ValueError, match="ranks must hold at least one rank, got none"):
-        observed([])
     with pytest.raises(ValueError, match="n_users must be a whole number >= 1, got 0"):
-        choose_gamma(metric("ap"), Protocol(10, 3), 0)
-    with pytest.raises(ValueError, match="n_relevant must be"):
-        choose_gamma(metric("ap"), Protocol(10, 3, n_relevant=2), 5)
+        default_gamma(0)
     with pytest.raises(ValueError, match="sampled_ranks must be <= 4, got 5"):
         bias_variance(metric("ap"), Protocol(10, 3), 0.1)(5)
 

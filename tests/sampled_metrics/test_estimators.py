@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampled_book import datasets
-from sampled_book.enumeration import DIGITS, digits_law, every_sample, exact_law
+from sampled_book.enumeration import DIGITS, digits_law, exact_law
 from sampled_metrics import Metric, Protocol, estimators, metric, priors
+from sampled_metrics import protocol as protocol_module
 from sampled_metrics.estimators import Estimator, expected_average_precision, naive
 
 LAWS = [True, False]
@@ -91,42 +92,6 @@ def test_average_precision_at_extremes(n: int, m: int, replacement: bool) -> Non
                 exact = mp.mpf(n) / (rank * (m + 1)) * (1 - missed)
         relative = float(expected_average_precision(rank, protocol) / exact)
         assert relative == pytest.approx(1, rel=1e-13, abs=0), rank
-
-
-@pytest.mark.parametrize("replacement", LAWS)
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("ranks", [[1, 2], [2, 5, 6], [4, 8], [7], [1, 4, 7, 8]])
-def test_sets_by_enumerating_every_sample(name: str, ranks: list[int], replacement: bool) -> None:
-    # The items' sampled ranks are dependent; the sum of their own expectations is still exact.
-    n, m = 8, 3
-    samples = every_sample(ranks, n, m, replacement)
-    values = [metric(name).of_set(list(sample), m + len(ranks)) for sample in samples]
-    estimator = naive(metric(name), Protocol(n, m, replacement=replacement, n_relevant=len(ranks)))
-    shuffled = ranks[::-1]
-    assert estimator.expected_of_set(shuffled) == pytest.approx(math.fsum(values) / len(values))
-    assert estimator.variance_of_set(shuffled) == pytest.approx(
-        np.var(values), rel=1e-11, abs=1e-15
-    )
-
-
-@pytest.mark.parametrize("replacement", LAWS)
-@pytest.mark.parametrize(("n", "m"), [(8, 5), (10_000, 100), (10**9, 1_500)])
-def test_variance_of_auc_of_a_set_in_closed_form(n: int, m: int, replacement: bool) -> None:
-    # The negatives above two items covary as m p_i (1 - p_j), less what is drawn already.
-    ranks = np.array([1, 3, n // 2, n // 2 + 1, n])
-    m, pool = m if replacement else min(m, n - 5), n - 5
-    p = (ranks - np.arange(1, 6)) / pool
-    factor = 1.0 if replacement else (pool - m) / max(pool - 1, 1)
-    covariances = np.minimum.outer(p, p) * (1 - np.maximum.outer(p, p)) * factor
-    estimator = naive(metric("auc"), Protocol(n, m, replacement=replacement, n_relevant=5))
-    assert estimator.variance_of_set(ranks) == pytest.approx(
-        covariances.sum() / (m * 25), rel=1e-10, abs=1e-15
-    )
-
-
-def test_variance_of_a_set_of_one_is_that_of_the_item() -> None:
-    estimator = naive(metric("ndcg"), Protocol(500, 40))
-    assert estimator.variance_of_set([30]) == pytest.approx(float(estimator.variance(30)))
 
 
 @given(
@@ -214,7 +179,7 @@ def test_blocks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> Non
     sizes, ranks = np.arange(500, 530), np.arange(1, 31) * 16
     estimator = naive(metric("ndcg"), Protocol(sizes, 40))
     whole = estimator.expected(ranks), estimator.variance(ranks)
-    monkeypatch.setattr(estimators, "_BLOCK", 100)
+    monkeypatch.setattr(protocol_module, "_BLOCK", 100)
     assert estimator.expected(ranks) == pytest.approx(whole[0], rel=1e-14)
     assert estimator.variance(ranks) == pytest.approx(whole[1], rel=1e-14)
 
@@ -288,15 +253,6 @@ def test_bad_true_ranks(method: str) -> None:
         getattr(estimator, method)(math.nan)
     with pytest.raises(ValueError, match=r"position must be .*1.*, got 2"):
         getattr(estimator, method)(3, position=2)
-
-
-def test_bad_sets() -> None:
-    estimator = naive(metric("ap"), Protocol(100, 9, n_relevant=2))
-    for judge in (estimator.expected_of_set, estimator.variance_of_set):
-        with pytest.raises(ValueError, match="ranks must be distinct, got 4 more than once"):
-            judge([4, 4])
-        with pytest.raises(ValueError, match="ranks must hold n_relevant = 2, got 1"):
-            judge([4])
 
 
 def test_estimators_are_equal_if_they_say_the_same() -> None:

@@ -14,8 +14,9 @@ import pytest
 from scipy.special import gammaln, xlogy
 
 from sampled_book.enumeration import exact_law
+from sampled_book.from_library import observed
 from sampled_metrics import Protocol, RelevantSets, estimators, metric, planning
-from sampled_metrics.adaptive import Adaptive, bias_variance
+from sampled_metrics.adaptive import Adaptive
 from sampled_metrics.consistency import sign
 from sampled_metrics.differences import Differences
 from sampled_metrics.log.read import read_log
@@ -143,7 +144,7 @@ def test_arrays_are_drawn_as_pairs() -> None:
     found = verdict(first, second, estimator, n_users=4)
     assert found.expected == pytest.approx(2 / 9)
     assert found.sd == pytest.approx(np.std([1 / 9, 3 / 9]) / 2)
-    apart = verdict(estimators.observed(first), estimators.observed(second), estimator, n_users=4)
+    apart = verdict(observed(first), observed(second), estimator, n_users=4)
     assert apart.expected == pytest.approx(found.expected)
     assert apart.sd == pytest.approx(np.sqrt(np.var([0, 3 / 9]) + np.var([1 / 9, 6 / 9])) / 2)
 
@@ -645,7 +646,7 @@ def test_the_cheapest_designs_give_the_verdict_that_was_asked_for() -> None:
     gamma = estimators.default_gamma(60)
     adaptive, fixed = designs.loc["adaptive"], designs.loc["fixed"]
     design = Adaptive(1_000, int(adaptive["negatives"]), int(adaptive["most"]))
-    made = bias_variance("ndcg@10", design, gamma)
+    made = estimators.bias_variance("ndcg@10", design, gamma)
     drawn_by, above_by = (each.tolist() for each in design.outcomes)
     table = dict(zip(zip(drawn_by, above_by, strict=True), made.values, strict=True))
     sample = replace(protocol, n_negatives=int(fixed["negatives"]))

@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from sampled_book.from_library import plug_in
 from sampled_metrics import Protocol, estimators, metric, priors
-from sampled_metrics.priors import maximum_entropy, maximum_likelihood, plug_in
+from sampled_metrics.numerics import newton
+from sampled_metrics.priors import maximum_entropy, maximum_likelihood
 
 FITS = [maximum_likelihood, maximum_entropy]
 
@@ -171,7 +173,8 @@ def test_a_fit_is_a_prior_of_the_corrections(fit):
 
 
 def test_a_fit_that_is_stopped_says_so(monkeypatch):
-    monkeypatch.setattr(priors, "_STEPS", 1)
+    for module in (priors, newton):
+        monkeypatch.setattr(module, "_STEPS", 1)
     protocol = Protocol(300, 20)
     counts = a_log(protocol, seed=6)
     with pytest.warns(RuntimeWarning, match="maximum likelihood did not converge"):
@@ -190,8 +193,12 @@ def test_a_fit_that_is_stopped_says_so(monkeypatch):
         ([1, np.nan, 3], Protocol(50, 2), "counts must be finite numbers >= 0, got nan"),
         ([0, 0, 0], Protocol(50, 2), "at least one user"),
         (["x", 0, 0], Protocol(50, 2), "counts must be numbers"),
-        ([1, 2, 3], Protocol([50, 60, 70], 2), r"n_items must be one number"),
-        ([1, 2, 3], [Protocol(50, 2)], "protocol must be one Protocol, got list"),
+        ([1, 2, 3], Protocol([50, 60, 70], 2), "n_items must be one catalogue size"),
+        (
+            [1, 2, 3],
+            [Protocol(50, 2)],
+            "must be one Protocol or Adaptive design, got list",
+        ),
     ],
 )
 def test_bad_input_is_named(fit, counts, protocol, message):
@@ -203,13 +210,6 @@ def test_bad_input_is_named(fit, counts, protocol, message):
 def test_a_weight_is_a_positive_number(weight):
     with pytest.raises(ValueError, match="weight must be a finite number > 0"):
         maximum_entropy([1, 2, 3], Protocol(50, 2), weight)
-
-
-def test_a_prior_to_plug_in_has_ranks_of_the_catalogue():
-    with pytest.raises(ValueError, match="rank must be <= 10, got 11"):
-        plug_in({11: 1.0}, metric("ap"), 10)
-    with pytest.raises(ValueError, match="at least one rank"):
-        plug_in({}, metric("ap"), 10)
 
 
 @given(
@@ -260,7 +260,7 @@ def test_few_users_beside_a_million_are_fitted_although_the_likelihood_hardly_mo
 
 
 def test_a_gap_of_more_than_a_tenth_of_what_is_certified_is_reported():
-    given = {1: 1.0}, [3, 0], np.array([1.0, 0.0])
+    given = {1: 1.0}, np.array([3.0, 0.0]), np.array([1.0, 0.0])
     assert priors._fitted(*given, 0.09e-6, "maximum likelihood").certified
     with pytest.warns(RuntimeWarning, match="did not converge"):
         assert priors._fitted(*given, 0.11e-6, "maximum likelihood").certified

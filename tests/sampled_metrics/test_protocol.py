@@ -164,21 +164,6 @@ def test_real_samples_of_items_follow_the_law(replacement: bool) -> None:
     _chi_square((drawn < rank).sum(axis=1), Protocol(n, m, replacement=replacement).pmf(rank))
 
 
-@pytest.mark.parametrize("replacement", LAWS)
-def test_sets_are_drawn_jointly(replacement: bool) -> None:
-    ranks, n, m = [2, 5, 6], 8, 3
-    protocol = Protocol(n, m, replacement=replacement, n_relevant=3)
-    draws = protocol.draw_set(ranks, np.random.default_rng(22), size=20_000)
-    samples = Counter(every_sample(ranks, n, m, replacement))
-    seen = Counter(map(tuple, draws.tolist()))
-    assert set(seen) <= set(samples)
-    keys = sorted(samples)
-    law = np.array([samples[key] for key in keys]) / sum(samples.values())
-    _chi_square(np.repeat(np.arange(len(keys)), [seen[key] for key in keys]), law)
-    single = protocol.draw_set(ranks, np.random.default_rng(22))
-    assert single.shape == (3,)
-
-
 def _chi_square(drawn: np.ndarray, law: np.ndarray) -> None:
     """Fail if counts stray from the law; cells that expect fewer than 5 are pooled."""
     expected = law * drawn.size
@@ -285,7 +270,7 @@ def test_bad_ranks(method: str, rank: float, message: str) -> None:
         getattr(Protocol(10, 3), method)(rank)
 
 
-def test_bad_positions_counts_and_sets() -> None:
+def test_bad_positions_and_counts() -> None:
     protocol = Protocol(10, 3, n_relevant=2)
     with pytest.raises(ValueError, match=r"position must be a whole number in \[1, 2\], got 3"):
         protocol.pmf(5, position=3)
@@ -295,12 +280,6 @@ def test_bad_positions_counts_and_sets() -> None:
         protocol.pmf(10, position=1)
     with pytest.raises(ValueError, match="counts must be <= 3, got 4"):
         protocol.pmf(5, counts=[4])
-    with pytest.raises(ValueError, match="ranks must hold n_relevant = 2, got 3"):
-        protocol.draw_set([1, 2, 3], np.random.default_rng(0))
-    with pytest.raises(ValueError, match="ranks must be <= 10, got 11"):
-        protocol.draw_set([1, 11], np.random.default_rng(0))
-    with pytest.raises(ValueError, match="n_items must be one catalogue size here"):
-        Protocol([10, 20], 3, n_relevant=2).draw_set([1, 2], np.random.default_rng(0))
 
 
 def test_arrays_given_cannot_be_changed_from_outside() -> None:
@@ -314,11 +293,9 @@ def test_arrays_given_cannot_be_changed_from_outside() -> None:
 
 def test_a_seed_stands_for_its_generator() -> None:
     protocol = Protocol(100, 9, n_relevant=2)
-    for drawn in (
-        lambda rng: protocol.draw([50] * 20, rng),
-        lambda rng: protocol.draw_set([2, 60], rng, size=20),
-    ):
-        assert drawn(5).tolist() == drawn(np.random.default_rng(5)).tolist() != drawn(6).tolist()
+    first = protocol.draw([50] * 20, 5).tolist()
+    assert first == protocol.draw([50] * 20, np.random.default_rng(5)).tolist()
+    assert first != protocol.draw([50] * 20, 6).tolist()
     for wrong in (None, 1.5, True, -1):
         with pytest.raises(ValueError, match="rng must be a seed >= 0"):
             protocol.draw(50, wrong)  # type: ignore[arg-type]
@@ -513,11 +490,9 @@ def test_what_is_for_negatives_drawn_alike_refuses_others(options) -> None:
         lambda: estimators.rank_estimate("ap", protocol),
         lambda: estimators.bias_variance("ap", protocol, 0.1),
         lambda: estimators.monotone("ap", protocol),
-        lambda: estimators.choose_gamma("ap", protocol, 10),
         lambda: priors.maximum_entropy(counts, protocol),
         lambda: planning.plan([1, 2], [4, 5], "ap", protocol, 5),
         lambda: consistency.order_by_negatives(ranks, "ap", protocol),
-        lambda: protocol.draw_set([3], 0),
         lambda: protocol.pool,
     ):
         with pytest.raises(ValueError, match="protocol must have negatives that are drawn alike"):

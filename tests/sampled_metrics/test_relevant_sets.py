@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from sampled_book.from_library import expected_gain, expected_of_set, variance_of_set
 from sampled_metrics import Protocol, estimators, metric, relevant_sets
 from sampled_metrics.ranking.exact import RankIntervals
 from sampled_metrics.relevant_sets import RelevantSets
@@ -151,15 +152,16 @@ def test_moments_by_enumeration_of_repeated_decoys(relevant, irrelevant, weights
 
 
 @pytest.mark.parametrize(("relevant", "irrelevant", "weights"), TIED)
-def test_contributions_gains_and_laws_by_enumeration(relevant, irrelevant, weights):
+def test_gains_and_probabilities_by_enumeration(relevant, irrelevant, weights):
     n, k = 3, 4
     how = {} if weights is None else {"replacement": True, "weighted": True}
     sets = sets_of(relevant, irrelevant, weights)
     outcomes = enumerated(relevant, irrelevant, n, weights)
     places = range(len(relevant))
-    precision = [float(sum(p for r, p in outcomes.items() if r[i] <= k)) / k for i in places]
-    found = sets.contributions(metric(f"precision@{k}"), n, **how)[0]
-    assert found == pytest.approx(precision, rel=1e-12)
+    for i in places:  # one item alone gains: how often it is in the list
+        within = float(sum(p for r, p in outcomes.items() if r[i] <= k))
+        alone = expected_gain(sets, [np.eye(len(relevant))[i]], np.ones(k), n, **how)[0]
+        assert alone == pytest.approx(within, rel=1e-12)
     gain = [5.0, 1.0, 3.0][: len(relevant)]
     discount = [Fraction(1 / max(1.0, log2(rank))) for rank in range(1, k + 1)]
     sums = [
@@ -168,21 +170,13 @@ def test_contributions_gains_and_laws_by_enumeration(relevant, irrelevant, weigh
     ]
     ideal = sum(g * d for g, d in zip(sorted(gain, reverse=True), discount, strict=False))
     given = ([gain], np.array(discount, float), n)
-    assert sets.expected_gain(*given, **how)[0] == pytest.approx(float(sum(sums) / ideal))
-    law = sets.law(n, **how)[0]
+    assert expected_gain(sets, *given, **how)[0] == pytest.approx(float(sum(sums) / ideal))
+    law = sets.pmf(n, **how)[0]
     for j in places:
         counts = Counter()
         for r, p in outcomes.items():
             counts[sorted(r)[j] - 1 - j] += p
         assert law[j] == pytest.approx([float(counts[x]) for x in range(n + 1)], rel=1e-12)
-
-
-def test_gains_with_all_candidates_by_hand():
-    # Items at rank 1 (gain 2) and, of two tied with one candidate, at ranks 3 to 5 (gains 4, 0).
-    sets = RelevantSets([[0, 1, 1]], [[0, 1, 1]], [[0, 1, 1]], [6])
-    discount = [1.0, 0.5, 0.25, 0.125]
-    expected = (2 * 1.0 + 4 * (0.25 + 0.125 + 0.0) / 3) / (4 * 1.0 + 2 * 0.5)
-    assert sets.expected_gain([[2, 4, 0]], discount)[0] == pytest.approx(expected)
 
 
 scores = st.lists(st.integers(0, 5), min_size=1, max_size=4)
@@ -198,9 +192,6 @@ def test_all_decoys_drawn_are_all_candidates(ranking, name):
     sets, every = sets_of(*ranking), len(ranking[1])
     chosen = metric(name)
     assert sets.expected(chosen, every) == pytest.approx(sets.evaluate(chosen), rel=1e-11)
-    shares = sets.contributions(chosen)
-    assert sets.contributions(chosen, every) == pytest.approx(shares, rel=1e-11, abs=1e-14)
-    assert shares.sum(axis=1) == pytest.approx(sets.evaluate(chosen), rel=1e-12)
 
 
 @given(rankings(), st.integers(1, 40))
@@ -230,7 +221,7 @@ def test_without_ties_it_is_the_estimator_of_a_set(ranks, n, name, replacement):
         [60 - ordered.size],
     )
     how = {"replacement": replacement}
-    mean, variance = plain.expected_of_set(ordered), plain.variance_of_set(ordered)
+    mean, variance = expected_of_set(plain, ordered), variance_of_set(plain, ordered)
     for reported in (metric(name), plain):
         assert sets.expected(reported, n, **how)[0] == pytest.approx(mean, rel=1e-11, abs=1e-13)
         assert sets.variance(reported, n, **how)[0] == pytest.approx(variance, rel=1e-8, abs=1e-13)
@@ -242,7 +233,7 @@ def test_one_relevant_item_is_a_rank_interval(better, tied, worse, n):
     n = min(n, pool)
     interval = RankIntervals([better], [tied], [pool + 1])
     sets = RelevantSets([[better]], [[tied]], [[0]], [pool])
-    assert np.allclose(sets.law(n)[0], interval.sampled_pmf(n), rtol=0, atol=1e-12)
+    assert np.allclose(sets.pmf(n)[0], interval.sampled_pmf(n), rtol=0, atol=1e-12)
     mean = interval.evaluate(metric("ndcg@10"), "mean")
     assert sets.evaluate(metric("ndcg@10")) == pytest.approx(mean, rel=1e-12, abs=1e-15)
 
@@ -270,7 +261,7 @@ def crowd_law(n, better, tied, total, place, size, replacement):
 def test_law_of_a_crowd_of_tied_items(better, tied, total, replacement):
     n, size = 25, 3
     sets = RelevantSets([[better] * size], [[tied] * size], [[0] * size], [total])
-    law = sets.law(n, replacement=replacement)[0]
+    law = sets.pmf(n, replacement=replacement)[0]
     for place in range(1, size + 1):
         slow_law = crowd_law(n, better, tied, total, place, size, replacement)
         assert np.allclose(law[place - 1], slow_law, rtol=0, atol=1e-13)
@@ -280,7 +271,7 @@ def test_law_of_many_decoys_is_accurate_where_it_is_cut():
     # Counts far below the mean have tiny probabilities; the recurrence must not lose them.
     sets = RelevantSets([[40, 900]], [[0, 0]], [[0, 1]], [1_500])
     protocol = Protocol(1_502, 700, replacement=False, n_relevant=2)
-    law = sets.law(700, reach=30)[0]
+    law = sets.pmf(700, reach=30)[0]
     assert np.allclose(law[0], protocol.pmf(41, 1)[:30], rtol=1e-11, atol=0)
     assert np.allclose(law[1], protocol.pmf(902, 2)[:30], rtol=1e-11, atol=0)
 
@@ -291,7 +282,7 @@ def test_law_of_weights_in_the_millions():
     sets = RelevantSets(
         [[0, 5, 5]], [[0, 2, 2]], [[0, 1, 1]], [9], weight_total=[4_000_000], **weights
     )
-    law = sets.law(300, replacement=True, weighted=True)[0]
+    law = sets.pmf(300, replacement=True, weighted=True)[0]
     assert np.allclose(law.sum(axis=1), 1, rtol=1e-12)
     mean = law @ np.arange(301)
     tied = 300 * 0.75 * np.array([1, 2]) / 3
@@ -325,7 +316,7 @@ def test_small_blocks_give_the_same(monkeypatch):
             sets.expected(names, 20, **how),
             np.array([sets.variance(names[0], 20), sets.variance(names[0], 20, **how)]),
             np.array([sets.evaluate(name) for name in names]),
-            sets.law(20).reshape(5, -1),
+            sets.pmf(20).reshape(5, -1),
         ]
 
     whole = everything()
@@ -367,8 +358,9 @@ def test_the_order_of_the_items_does_not_matter(order):
     for name in ("ap", "ndcg@3"):
         assert moved.expected(metric(name), 4) == pytest.approx(sets.expected(metric(name), 4))
         assert moved.variance(metric(name), 4) == pytest.approx(sets.variance(metric(name), 4))
-        parts = sets.contributions(metric(name), 4)[:, order]
-        assert moved.contributions(metric(name), 4) == pytest.approx(parts)
+    gains, discounts = np.array([[1.0, 2.0, 3.0, 4.0]]), np.array([1.0, 0.5, 0.25, 0.2])
+    gained = expected_gain(sets, gains, discounts, 4)
+    assert expected_gain(moved, gains[:, order], discounts, 4) == pytest.approx(gained)
 
 
 # --- every small ranking: relevant items in tied groups, candidates in the cells around these
@@ -467,7 +459,7 @@ def test_variance_of_items_with_nothing_above_them():
     for name, known, digits in (("ap", 0.0013273790, 10), ("recall@4", 0.021479, 6)):
         found = sets.variance(metric(name), 4)[0]
         assert round(found, digits) == known
-        of_set = estimators.naive(metric(name), protocol).variance_of_set([1, 2, 8])
+        of_set = variance_of_set(estimators.naive(metric(name), protocol), [1, 2, 8])
         assert found == pytest.approx(of_set, rel=1e-12)
 
 
@@ -493,7 +485,7 @@ def test_draws_follow_the_enumerated_law_of_all_ranks_together(how):
 
 def test_draws_have_the_law_that_is_computed():
     sets, runs, n = many(), 40, 45
-    law = sets.law(n)
+    law = sets.pmf(n)
     rng = np.random.default_rng(11)
     counted = np.zeros((5, n + 1))
     for _ in range(runs):
@@ -556,16 +548,12 @@ def test_bad_rankings_are_refused(change, said):
         (lambda s: s.expected(metric("ap"), 9), "n_negatives must be <= 8, the irrelevant"),
         (lambda s: s.variance(metric("ap"), [9]), "n_negatives must be <= 8, the irrelevant"),
         (lambda s: s.draw(9, np.random.default_rng(1)), "n_negatives must be <= 8"),
-        (lambda s: s.law([1, 2]), "n_negatives must be one number or have shape (1,)"),
-        (lambda s: s.law(2, reach=0), "reach must be a whole number >= 1, got 0"),
+        (lambda s: s.pmf([1, 2]), "n_negatives must be one number or have shape (1,)"),
+        (lambda s: s.pmf(2, reach=0), "reach must be a whole number >= 1, got 0"),
         (lambda s: s.expected(metric("auc"), 0), "n_negatives must be >= 1 for auc, got 0"),
         (lambda s: s.expected(3, 2), "metric must be a name such as 'ndcg@10', got 3"),
-        (lambda s: s.law(2, replacement=True, weighted=True), "weighted decoys need"),
-        (lambda s: s.law(2, weighted=True), "weighted decoys are drawn with replacement=True"),
-        (lambda s: s.expected_gain([[1, 2, 3]], [1.0]), "gains must hold numbers >= 0 in shape"),
-        (lambda s: s.expected_gain([[1, -2]], [1.0]), "gains must hold numbers >= 0"),
-        (lambda s: s.expected_gain([[0, 0]], [1.0]), "gains must have an ideal sum > 0"),
-        (lambda s: s.expected_gain([[1, 1]], []), "discounts must be a non-empty list"),
+        (lambda s: s.pmf(2, replacement=True, weighted=True), "weighted decoys need"),
+        (lambda s: s.pmf(2, weighted=True), "weighted decoys are drawn with replacement=True"),
         (
             lambda s: s.expected(estimators.naive(metric("ap"), Protocol(10, 2, n_relevant=2)), 3),
             "the estimator must be for 2 relevant items and 3 negatives, got one for 2 and 2",

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sampled_book.enumeration import exact_law
 from sampled_metrics import Protocol, estimators, metric
+from sampled_metrics.numerics.distributions import spread_ties
 from sampled_metrics.ranking.exact import RankIntervals
 
 
@@ -89,3 +90,13 @@ def test_with_replacement_every_draw_has_its_place_among_the_ties(n, b, t, m):
 def test_sampled_law_refuses_more_negatives_than_the_smallest_catalogue_has(m):
     with pytest.raises(ValueError, match="n_negatives must be"):
         RankIntervals([0, 0], [1, 0], [3, 10]).sampled_pmf(m)
+
+
+def test_a_tied_item_is_at_each_of_its_places_as_often() -> None:
+    rng = np.random.default_rng(3)
+    better, tied, count = rng.integers(0, 6, 50), rng.integers(0, 4, 50), rng.integers(1, 9, 50)
+    expected = np.zeros(12)
+    for low, more, many in zip(better, tied, count, strict=True):
+        for place in range(low, low + more + 1):
+            expected[place] += many / (more + 1)
+    assert spread_ties(better, tied, count, 12) == pytest.approx(expected, abs=1e-12)

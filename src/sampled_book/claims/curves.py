@@ -6,9 +6,10 @@ import itertools
 
 import numpy as np
 
-from sampled_metrics import Protocol, consistency, metric
+from sampled_metrics import Protocol, metric
 from sampled_metrics.estimators import naive
 
+from ..from_library import counterexample
 from .finding import Finding, Trial, by_metric, judge, read_list
 
 N_ITEMS = 10_000  # of figures 1 to 3
@@ -170,10 +171,11 @@ def bias_grows_with_catalogue(published: str, kind: str, m: int, sizes: list[int
 
 def variance_falls_with_instances(published: str, kind: str, m: int) -> Finding:
     """The variance of the average over D independent instances is one instance's over D."""
-    estimator = naive(metric(kind), Protocol(N_ITEMS, m))
+    protocol = Protocol(N_ITEMS, m)
+    estimator = naive(metric(kind), protocol)
     single = float(estimator.variance(100))
     rng = np.random.default_rng(0)
-    draws = estimator(estimator.protocol.draw(np.full(25, 100), rng, (4_000, 25))).mean(axis=1)
+    draws = estimator(protocol.draw(np.full(25, 100), rng, (4_000, 25))).mean(axis=1)
     ratio = single / float(draws.var(ddof=1))
     # The standard error of the ratio is about sqrt(2 / 4000).
     return judge(
@@ -188,7 +190,7 @@ def inconsistent(published: str) -> Finding:
     """Sampling reverses the order of two recommenders in expectation, for each of these metrics."""
     found = []
     for kind in read_list(published):
-        case = consistency.counterexample(metric(kind), n_items=6)
+        case = counterexample(metric(kind), n_items=6)
         if case is None:
             return judge(
                 Trial(f"{metric(kind).label} has no counterexample of up to 6 items", False)
@@ -202,7 +204,7 @@ def inconsistent(published: str) -> Finding:
 def consistent(published: str) -> Finding:
     """No pair of recommenders is reversed, with 1 to n - 1 negatives and catalogues up to 6."""
     for replacement in (True, False):
-        case = consistency.counterexample(metric(published), n_items=6, replacement=replacement)
+        case = counterexample(metric(published), n_items=6, replacement=replacement)
         if case is not None:
             text = f"{case.better} and {case.worse} at m = {case.protocol.n_negatives}"
             return judge(Trial(f"{metric(published).label} reverses {text}", False))

@@ -140,7 +140,7 @@ def one_at_a_time(published: str, n: int) -> Finding:
         found = np.bincount(above, minlength=n + 1) / comb(len(unrated), n)
         better = sum(other > score for other in unrated)
         one = [np.array([[above]]) for above in (better, 0, 0)]
-        alone = RelevantSets(one[0], one[1], one[2], np.array([len(unrated)])).law(n)[0, 0]
+        alone = RelevantSets(one[0], one[1], one[2], np.array([len(unrated)])).pmf(n)[0, 0]
         gap = max(gap, float(np.abs(found - alone).max()))
     same = gap < 1e-12
     text = f"the distributions of {len(tests)} test items differ by {gap:.1g}"

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from sampled_metrics import metric
-from sampled_metrics.consistency import HANDFUL, Standing
 
+from ..from_library import HANDFUL, Standing
 from ..study import BUNDLED, Study, bundled_study, standing
 from .finding import OWN_RUNS, Finding, Printed, Trial, judge, listed, made_by, one_of, read_list
 

@@ -9,8 +9,8 @@ from functools import cache
 from itertools import combinations, pairwise, product
 
 from sampled_metrics import metric
-from sampled_metrics.consistency import Standing
 
+from ..from_library import Standing
 from ..study import bundled_study, standings
 from .finding import OWN_RUNS, Finding, Trial, judge, read_list
 

@@ -98,7 +98,7 @@ class Averages:
     def __init__(self, protocol: Protocol, metrics: tuple[Metric, ...]) -> None:
         n, m = int(protocol.n_items), protocol.n_negatives
         self.metrics, self._n, self._m = metrics, n, m
-        self._pmf = all_ranks(n - 1, m, protocol.replacement)
+        self._pmf = all_ranks(protocol)
         #: Of the sampled rank, (metrics, m + 1), and their expectations at each true rank.
         self._values = np.stack([of.vector(m + 1) for of in metrics])
         self._expected = np.stack([self._pmf.expected(each) for each in self._values])

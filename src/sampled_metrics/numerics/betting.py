@@ -17,11 +17,11 @@ from scipy.special import logsumexp
 
 from .._validate import FloatArray
 
-#: The largest stake, as a share of the one that can lose everything, and the ratio of the stakes.
+#: The largest stake, as a share of the one that can lose everything, and the ratio of neighbours.
 _MOST, _RATIO = 0.9, 1.2
-#: Where there are more different values than this, all are rounded to the worse side.
+#: With more distinct values than this, all are rounded to the worse side.
 _DISTINCT = 1 << 16
-#: How far outside the solution an end may lie, as a share of the range.
+#: How far outside its exact place an end may lie, as a share of the range.
 _NEAR = 1e-12
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import gammaln
 
 from .._validate import FloatArray, IntArray
 
@@ -147,6 +148,65 @@ def _relative(up: FloatArray, down: FloatArray, mode: IntArray, out: FloatArray)
         part[:, :-1] *= np.cumprod(np.where(above, 1.0, ratio)[:, ::-1], axis=1)[:, ::-1]
         out[rare], most[rare] = part, 1.0
     return np.asarray(most)
+
+
+def spread_ties(better: IntArray, tied: IntArray, weight: ArrayLike, places: int) -> FloatArray:
+    """Total weight at each of some places, that of an item with ties shared among its places.
+
+    Parameters
+    ----------
+    better, tied : ndarray of int, shape (k,)
+        How many candidates are above each item, and how many are tied with it.
+    weight : array_like of float, shape (k,)
+    places : int
+        More than all of `better` plus `tied`.
+
+    Returns
+    -------
+    ndarray of float, shape (places,)
+
+    Examples
+    --------
+    >>> spread_ties(np.array([0, 1]), np.array([0, 1]), np.array([1.0, 1.0]), 4)
+    array([1. , 0.5, 0.5, 0. ])
+    """
+    each, changes = np.asarray(weight) / (tied + 1.0), np.zeros(places + 1)
+    np.add.at(changes, better, each)
+    np.add.at(changes, better + tied + 1, -each)
+    return np.asarray(np.maximum(np.cumsum(changes)[:places], 0.0))
+
+
+def polynomials(
+    draws: int, successes: FloatArray, pool: ArrayLike, replacement: bool, width: int
+) -> FloatArray:
+    """:func:`law` for numbers of successes between whole ones, in which it is a polynomial.
+
+    Without replacement that is a sum of logarithms of the factors of falling factorials: slower,
+    and right to an absolute error only.
+
+    Examples
+    --------
+    >>> polynomials(2, np.array([0.5, 1.0]), 3, False, 3)
+    array([[ 0.625     ,  0.41666667, -0.04166667],
+           [ 0.33333333,  0.66666667,  0.        ]])
+    """
+    if replacement:
+        return law(draws, successes, pool, True, width)
+    x, size = np.arange(width), np.asarray(pool, dtype=float)
+    hit_sign, hit = _falling(successes, size, draws)
+    missed_sign, missed = _falling(size - successes, size, draws)
+    logs = hit[:, x] + missed[:, draws - x] - _falling(size, size, draws)[1][..., -1:]
+    logs += gammaln(draws + 1) - gammaln(x + 1) - gammaln(draws - x + 1)
+    return np.asarray(hit_sign[:, x] * missed_sign[:, draws - x] * np.exp(logs))
+
+
+def _falling(x: FloatArray, pool: FloatArray, m: int) -> tuple[FloatArray, FloatArray]:
+    """Signs and logarithms of ``x (x - 1) ... (x - k + 1) / pool**k`` for k = 0..m."""
+    factors = np.ones((*np.shape(x), m + 1))
+    factors[..., 1:] = (x[..., np.newaxis] - np.arange(m)) / pool
+    with np.errstate(divide="ignore"):
+        logs = np.cumsum(np.log(np.abs(factors)), axis=-1)
+    return np.asarray(np.cumprod(np.sign(factors), axis=-1)), np.asarray(logs)
 
 
 def log_law(

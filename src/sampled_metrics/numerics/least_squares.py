@@ -1,9 +1,9 @@
 """The least-squares problems behind the corrections, reduced once to the size of the sample.
 
-The weighted law and the weighted metric, a row for each true rank, are reduced block by block, so
-that the working memory does not grow with the catalogue: to a triangle, from which all corrections
-can be read off; or, where the weight of the variance makes them well-conditioned, to the normal
-equations, which take a fifth of the time.
+P and the metric, a row for each true rank, weighted by the root of the prior, are reduced block by
+block, so that the working memory does not grow with the catalogue. The result is a triangular
+factor, from which all corrections follow; or, where the weight of the variance makes them
+well-conditioned, the normal equations, which take a fifth of the time.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from scipy.linalg import cho_factor, cho_solve
 
 from .._threads import one_thread
 from .._validate import FloatArray
-from .distributions import law
+from .all_ranks import Rows
 
-#: Entries of the weighted law held in memory at once.
+#: Entries of P held in memory at once.
 _BLOCK = 1 << 19
-#: Entries of a law that is kept for other targets.
+#: With so few entries the rows are kept, for other targets.
 _FEW = 1 << 18
-#: Weights of the variance for which normal equations are formed. The scaled law has singular values
-#: of at most 1, so their condition is 1 over the weight, and 12 digits are left at the least one.
+#: Weights of the variance for which normal equations are formed. The scaled rows have singular
+#: values of at most 1, so the condition number is 1 / weight: the least one leaves 12 digits.
 _WELL_CONDITIONED = (1e-4, 10.0)
 
 
@@ -33,8 +33,8 @@ class IllConditionedError(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
-    """The law over a prior on the true ranks, which the problems of all targets share.
+class WeightedRows:
+    """P over a prior on the true ranks, which the problems of all targets share.
 
     Attributes
     ----------
@@ -42,44 +42,46 @@ class Law:
         True ranks.
     weights : ndarray of float, shape (k,)
         Their prior.
-    pool, m : int
-        Items that the negatives are drawn from, and negatives.
-    replacement : bool
+    design : Rows
     """
 
     nodes: FloatArray
     weights: FloatArray
-    pool: int
-    m: int
-    replacement: bool
+    design: Rows
+
+    @property
+    def n_outcomes(self) -> int:
+        """Columns of P."""
+        return self.design.n_outcomes
 
     def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
-        """The law of some ranks at a time."""
-        step = max(self.m + 2, _BLOCK // (self.m + 2))
+        """The rows of some ranks at a time."""
+        step = max(self.n_outcomes + 1, _BLOCK // (self.n_outcomes + 1))
         for start in range(0, self.nodes.size, step):
             part = slice(start, start + step)
-            yield part, law(self.m, self.nodes[part] - 1.0, self.pool, self.replacement)
+            yield part, self.design.rows(self.nodes[part] - 1.0)
 
     @cached_property
     def _kept(self) -> dict[str, FloatArray]:
-        """What was computed before: the sum of the law times itself, and few rows."""
+        """What was computed before: the products of P with itself, and its rows if they are few."""
         return {}
 
     @cached_property
     def marginal(self) -> FloatArray:
-        """Probability of each sampled rank."""
-        found = np.zeros(self.m + 1)
+        """Probability of each outcome."""
+        found = np.zeros(self.n_outcomes)
         for part, rows in self.blocks():
             found += self.weights[part] @ rows
         return found
 
     def products(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Sums over the prior of the law times itself, and times each target; the marginal too."""
+        """Sums over the prior of P times itself, and times each target; the marginal too."""
         kept, roots = self._kept, np.sqrt(self.weights)
         if "rows" in kept:
             return kept["squares"], (roots * targets) @ kept["rows"]
-        squares, marginal = np.zeros((self.m + 1, self.m + 1)), np.zeros(self.m + 1)
-        found = np.zeros((len(targets), self.m + 1))
+        columns = self.n_outcomes
+        squares, marginal = np.zeros((columns, columns)), np.zeros(columns)
+        found = np.zeros((len(targets), columns))
         for part, rows in self.blocks():
             marginal += self.weights[part] @ rows
             rows *= roots[part, np.newaxis]
@@ -94,22 +96,22 @@ class Law:
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """The problem of fitting the law times x to a target over a prior on the true ranks.
+    """The problem of fitting P times x to a target over a prior on the true ranks.
 
     Attributes
     ----------
-    of : Law
+    of : WeightedRows
     at_nodes : ndarray of float, shape (k,)
         The target at its true ranks.
     """
 
-    of: Law
+    of: WeightedRows
     at_nodes: FloatArray
 
     @cached_property
     def _triangle(self) -> FloatArray:
-        """Triangular factor of the weighted law, the target its last column."""
-        triangle = np.empty((0, self.of.m + 2))
+        """Triangular factor of the weighted rows, with the target as the last column."""
+        triangle = np.empty((0, self.of.n_outcomes + 1))
         for part, rows in self.of.blocks():
             block = np.column_stack([rows, self.at_nodes[part]])
             block *= np.sqrt(self.of.weights[part])[:, np.newaxis]
@@ -117,39 +119,32 @@ class System:
         return triangle
 
     @property
-    def law(self) -> FloatArray:
-        """Triangular factor of the law, each row weighted by the root of the prior."""
+    def _rows(self) -> FloatArray:
         return self._triangle[:, :-1]
 
     @property
-    def target(self) -> FloatArray:
-        """The target in the same coordinates."""
+    def _target(self) -> FloatArray:
         return self._triangle[:, -1]
-
-    @property
-    def marginal(self) -> FloatArray:
-        """Probability of each sampled rank under the prior."""
-        return self.of.marginal
 
     @cached_property
     def possible(self) -> np.ndarray:
-        """Which sampled ranks can occur under the prior."""
-        return np.asarray(self.marginal > 0)
+        """Which outcomes can occur under the prior."""
+        return np.asarray(self.of.marginal > 0)
 
     @cached_property
     def _scale(self) -> FloatArray:
-        return np.asarray(np.sqrt(self.marginal[self.possible]))
+        return np.asarray(np.sqrt(self.of.marginal[self.possible]))
 
     @cached_property
     def _scaled(self) -> FloatArray:
-        """The law of the possible ranks, its columns scaled: singular values are at most 1."""
-        return np.asarray(self.law[:, self.possible] / self._scale)
+        """The columns of possible outcomes, scaled so that singular values are at most 1."""
+        return np.asarray(self._rows[:, self.possible] / self._scale)
 
     @cached_property
     def _svd(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Products of the left vectors with the target, singular values, right vectors as rows."""
+        """Coordinates of the target in the left vectors, singular values, right vectors as rows."""
         left, singular, right = np.linalg.svd(self._scaled, full_matrices=False)
-        return left.T @ self.target, singular, right
+        return left.T @ self._target, singular, right
 
     def solve(self, gamma: float) -> FloatArray:
         """Minimise squared bias plus gamma times variance, averaged over the prior.
@@ -165,10 +160,10 @@ class System:
         # Rounding moves a singular value, and a product with the target, by about this much.
         rounding = np.finfo(float).eps * s.size * s[0]
         noise = rounding * (
-            np.linalg.norm(gain**2 * products) + gain.max() * np.linalg.norm(self.target)
+            np.linalg.norm(gain**2 * products) + gain.max() * np.linalg.norm(self._target)
         )
         if not noise <= 0.01 * np.linalg.norm(solution):
-            m = self.marginal.size - 1
+            m = self.of.n_outcomes - 1
             raise IllConditionedError(
                 f"gamma must be larger than {gamma:g} with {m} negatives: the values of this "
                 "correction would be so large and so close to cancelling that double precision "
@@ -187,8 +182,8 @@ class System:
         products, s, right = self._svd
         inverse = 1.0 / np.where(s > 0, s, np.inf)
         solutions = np.cumsum(right.T * (inverse * products), axis=1)
-        left = np.linalg.norm(self._scaled @ solutions - self.target[:, np.newaxis], axis=0)
-        rounding = np.finfo(float).eps * np.linalg.norm(self.target)
+        left = np.linalg.norm(self._scaled @ solutions - self._target[:, np.newaxis], axis=0)
+        rounding = np.finfo(float).eps * np.linalg.norm(self._target)
         if not left.min() <= 8 * s.size * rounding:
             return inverse, False
         needed = int(np.argmax(left <= max(8 * left.min(), rounding)))
@@ -205,24 +200,24 @@ class System:
                 return np.asarray(fallen)
         from scipy.optimize import nnls  # takes as long to import as all the rest
 
-        law = np.where(self.possible, self.law, 0.0)
+        rows = np.where(self.possible, self._rows, 0.0)
         # Column i of `steps` is what a step of 1 down after sampled rank i adds: ones up to i.
-        steps = np.cumsum(law, axis=1)
+        steps = np.cumsum(rows, axis=1)
         tries = 30 * steps.shape[1]
         if nonnegative:
-            down, _ = nnls(steps, self.target, maxiter=tries)
+            down, _ = nnls(steps, self._target, maxiter=tries)
         else:
             # The last value is free: the steps are fitted in what is orthogonal to it, then it.
             flat, steps = steps[:, -1], steps[:, :-1]
             unit = flat / np.linalg.norm(flat)
             apart = steps - np.outer(unit, unit @ steps)
-            down, _ = nnls(apart, self.target - unit * (unit @ self.target), maxiter=tries)
-            last = unit @ (self.target - steps @ down) / np.linalg.norm(flat)
+            down, _ = nnls(apart, self._target - unit * (unit @ self._target), maxiter=tries)
+            last = unit @ (self._target - steps @ down) / np.linalg.norm(flat)
             down = np.append(down, last)
         return self._filled(np.cumsum(down[::-1])[::-1][self.possible])
 
     def _filled(self, known: FloatArray) -> FloatArray:
-        """The values of the possible sampled ranks, each other rank taking the nearest one's."""
+        """The values of all outcomes: an impossible one takes that of the nearest possible one."""
         if self.possible.all():
             return known
         at = np.arange(self.possible.size)
@@ -232,7 +227,7 @@ class System:
 
 @one_thread
 def solve(systems: Sequence[System], gamma: float) -> list[FloatArray]:
-    """What :meth:`System.solve` returns for each of some systems with the same law."""
+    """What :meth:`System.solve` returns for each of several systems with the same rows."""
     if not _WELL_CONDITIONED[0] <= gamma <= _WELL_CONDITIONED[1]:
         return [system.solve(gamma) for system in systems]
     targets = np.stack([system.at_nodes for system in systems])

@@ -14,15 +14,15 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from .._validate import FloatArray
 
-#: How many steps are taken at most.
+#: Most steps.
 _STEPS = 60
-#: How much of the way to the boundary a step goes.
+#: Share of the way to the boundary that a step may go.
 _SHORT = 0.995
-#: What is aimed at, as a part of how far above its optimum a programme may stay.
+#: The smallest gap that is aimed at, as a share of the gap that is allowed.
 _AIM = 0.1
-#: How much of its weight a mixture that is begun with gives up to all columns alike.
+#: Share of a starting mixture that is spread over all columns, so that none is at the boundary.
 _MIXED = 1e-3
-#: Where a weight stays at least.
+#: Least weight, so that none is divided by 0.
 _LEAST = 1e-200
 
 

@@ -1,9 +1,9 @@
 """Sums over all true ranks from few of them.
 
-The law of the sampled rank is a polynomial in the true rank of degree m, and metrics are smooth
-beyond their cut-off. A Gauss rule for equally spaced points sums a polynomial of degree 2K - 1
-over any stretch of ranks exactly from K nodes; stretches that double in length need few nodes
-each. So a sum over n ranks costs O(m + sqrt(m) log n) evaluations, and n can be 1e9.
+The probability of a sampled rank is a polynomial of degree m in the true rank, and metrics are
+smooth beyond their cut-off. A Gauss rule for equally spaced points sums a polynomial of degree
+2K - 1 over any stretch of ranks exactly from K nodes; stretches that double in length need few
+nodes each. So a sum over n ranks costs O(m + sqrt(m) log n) evaluations, and n can be 1e9.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scipy.linalg import eigh_tridiagonal
 
 from .._validate import FloatArray
 
-#: Ranks at either end that are summed one by one, beyond the m at which the law has its corners.
+#: Ranks at either end that are summed one by one, beyond the first and the last m.
 MARGIN = 17
 
 
@@ -49,14 +49,14 @@ def gauss(low: int, high: int, count: int) -> tuple[FloatArray, FloatArray]:
 
 
 def all_ranks(n: int, m: int, breaks: tuple[int, ...] = ()) -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights for sums over the true ranks 1..n of the law times a smooth metric.
+    """Nodes and weights for sums over the true ranks 1..n of P times a smooth metric.
 
     Parameters
     ----------
     n : int
         Number of ranks.
     m : int
-        Number of negatives: the degree of the law in the rank.
+        Number of negatives: the degree of P in the rank.
     breaks : tuple of int
         Last ranks before a jump of the metric.
 
@@ -91,6 +91,6 @@ def _panel_ends(n: int, margin: int) -> list[int]:
 
 
 def _count(high: int, n: int, m: int) -> int:
-    """Nodes for a stretch that ends at rank `high`: enough to resolve the law and the metric."""
+    """Nodes for a stretch that ends at rank `high`: enough to resolve P and the metric."""
     expected = m * min(1.0, high / n)
     return min(m + 20, 18 + int(8 * np.sqrt(expected)))

@@ -22,16 +22,16 @@ from numpy.typing import NDArray
 
 from .._validate import FloatArray, IntArray
 
-#: Numbers that are held at once for the places that a sweep stops at.
+#: Numbers held in memory at once.
 _BLOCK = 1 << 23
-#: What is rarer than this is left out of an integral: its logarithm.
+#: Logarithm of the probability below which a tail of an integral is left out.
 _RARE = -44.0
-#: A relevant item with a larger share of the weight, times sqrt(m), has a circle of its own.
+#: Items whose share of the weight, times sqrt(m), is larger do not share a circle with others.
 _LARGE = 0.1
 
 
 def successive(weights: FloatArray, places: IntArray, m: int) -> FloatArray:
-    """Law of the number of items above each place among m drawn without replacement.
+    """Distribution of the number of items above each place among m drawn without replacement.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def _spread(
 
 
 def _edge(weights: FloatArray, m: int, early: bool) -> float:
-    """Logarithm of a time that the m-th arrival is almost never before, or after (Chernoff)."""
+    """Logarithm of a time before, or after, which the m-th arrival hardly ever is (Chernoff)."""
 
     def rare(at: float) -> bool:
         came = float(-np.expm1(-weights * exp(at)).sum())
@@ -165,7 +165,7 @@ def _swept(
 
 
 def distinct(weights: FloatArray, places: IntArray, m: int) -> FloatArray:
-    """Law of the number of different items above each place among m drawn with replacement.
+    """Distribution of the number of distinct items above each place, of m drawn with replacement.
 
     Parameters and returned shape as :func:`successive`; absolute error below 1e-12.
 
@@ -222,7 +222,7 @@ def _on_circle(weights: FloatArray, places: IntArray, m: int) -> FloatArray:
 
 
 def occupied(m: int, pool: int) -> FloatArray:
-    """Law of the number of different items, 0..m, among m drawn alike with replacement.
+    """Distribution of the number of distinct items among m drawn uniformly with replacement.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sampled_metrics import Protocol
+from sampled_metrics import Adaptive, Protocol
 from sampled_metrics.numerics.all_ranks import MOST_ITEMS, all_ranks, local_maxima, spread
 
 CASES = [(50, 3), (400, 399), (20_000, 60), (7_000, 300), (100_000, 30)]
@@ -12,10 +12,11 @@ CASES = [(50, 3), (400, 399), (20_000, 60), (7_000, 300), (100_000, 30)]
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize(("pool", "m"), CASES)
 def test_every_sum_agrees_with_the_law(pool, m, replacement):
-    law, rng = all_ranks(pool, m, replacement), np.random.default_rng(pool)
+    protocol = Protocol(pool + 1, m, replacement=replacement)
+    law, rng = all_ranks(protocol), np.random.default_rng(pool)
     ends = np.concatenate([np.arange(20), pool - np.arange(20), rng.integers(0, pool, 60)])
     above = np.unique(ends)
-    rows = Protocol(pool + 1, m, replacement=replacement).pmf(above + 1)
+    rows = protocol.pmf(above + 1)
     np.testing.assert_allclose(law.rows(above), rows, rtol=1e-11, atol=1e-300)
     values = rng.normal(size=m + 1)
     np.testing.assert_allclose(law.expected(values)[above], rows @ values, atol=1e-12)
@@ -25,8 +26,23 @@ def test_every_sum_agrees_with_the_law(pool, m, replacement):
     np.testing.assert_allclose(law.products(mass), (rows.T * mass[above]) @ rows, atol=1e-13)
 
 
+@pytest.mark.parametrize("replacement", [True, False])
+def test_an_adaptive_design_is_nothing_special(replacement):
+    design = Adaptive(20_001, 10, 75, replacement=replacement)
+    law, rng = all_ranks(design), np.random.default_rng(7)
+    rows, values = design.pmf(np.arange(1, 20_002)), rng.normal(size=76)
+    np.testing.assert_allclose(law.expected(values), rows @ values, atol=1e-12)
+    mass, some = rng.dirichlet(np.ones(20_001)), np.array([0, 3, 70])
+    np.testing.assert_allclose(law.marginal(mass), mass @ rows, atol=1e-13)
+    few = law.only(some)
+    np.testing.assert_allclose(few.rows(np.arange(50)), rows[:50][:, some])
+    np.testing.assert_allclose(few.expected(values[:3]), rows[:, some] @ values[:3], atol=1e-12)
+    wanted = (rows[:, some].T * mass) @ rows[:, some]
+    np.testing.assert_allclose(few.products(mass), wanted, atol=1e-13)
+
+
 def test_ranks_to_begin_with_are_close_and_have_both_ends():
-    law = all_ranks(100_000, 100, True)
+    law = all_ranks(Protocol(100_001, 100))
     above = spread(law)
     assert (above[0], above[-1]) == (0, 100_000)
     p = above / 100_000
@@ -44,4 +60,4 @@ def test_local_maxima_are_the_largest_and_plateaus_count():
 
 def test_a_catalogue_too_large_to_keep_a_number_for_each_rank_is_refused():
     with pytest.raises(ValueError, match=r"n_items must be at most 20,000,000 .* got 20,000,002"):
-        all_ranks(MOST_ITEMS + 1, 10, True)
+        all_ranks(Protocol(MOST_ITEMS + 2, 10))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import sampled_metrics as sm
 from sampled_book import decoys, study
+from sampled_book.from_library import expected_gain
 from sampled_metrics._validate import integer, integers
 from sampled_metrics.log.read import read_log
 from sampled_metrics.ranking import files as ranking_files
@@ -666,7 +667,7 @@ BIG, HUGE = "x" * 3_000_000, 10**400
         lambda: decoys.at_least([BIG], 1),
         lambda: decoys.misclassified(HUGE, 0.1),
         lambda: RelevantSets([[0] * 20_000], [[0] * 20_000], [range(0, 40_000, 2)], [9]),
-        lambda: RelevantSets([[1]], [[0]], [[0]], [2]).expected_gain([[BIG]], [1.0]),
+        lambda: expected_gain(RelevantSets([[1]], [[0]], [[0]], [2]), [[BIG]], [1.0], 2),
         lambda: study.split(pd.DataFrame({BIG: [1]}), np.random.default_rng(1)),
         lambda: study.bundled_study(BIG),
         lambda: integers(10**5_000, "n", 0),

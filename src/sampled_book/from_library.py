@@ -1,0 +1,637 @@
+"""What only the book asks of metrics, protocols, estimators and orders.
+
+Sets of relevant items at known ranks, discounted gains of any kind, the best gamma where true ranks
+are known, the metric of a fitted population, orders that rest on few users, and small cases in
+which sampling reverses an order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import combinations, combinations_with_replacement
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize_scalar
+
+from sampled_metrics import Metric, Protocol, RelevantSets, estimators, metric, priors
+from sampled_metrics._threads import one_thread
+from sampled_metrics._validate import (
+    FloatArray,
+    IntArray,
+    as_written,
+    floats,
+    generator,
+    integer,
+    integers,
+)
+from sampled_metrics.consistency import sign
+from sampled_metrics.estimators import Estimator, Prior
+from sampled_metrics.metrics import relevant_set
+from sampled_metrics.numerics.distributions import log_law
+from sampled_metrics.protocol import Design, checked, one_size
+
+#: Entries of a conditional distribution that are held at once.
+_BLOCK = 1 << 20
+#: Leads that add up to less than this share of all leads are level up to rounding.
+_TOLERANCE = 1e-12
+
+#: An order that rests on fewer users than this is called a tie. If four users differ by the same
+#: amount in the same direction, and all others do not differ, the difference of the means is two
+#: standard errors.
+HANDFUL = 5
+
+
+def users_behind(first: ArrayLike, second: ArrayLike) -> int:
+    """The smallest number of users whose removal would undo the order of two recommenders.
+
+    Parameters
+    ----------
+    first, second : array_like of float, shape (n_users,)
+        Metric of each recommender for the same users.
+
+    Returns
+    -------
+    int
+        0 if the means are equal.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+
+    See Also
+    --------
+    Standing : Orders in which a handful of users make a tie.
+
+    Examples
+    --------
+    >>> users_behind([1.0, 0.0, 0.0, 0.5], [0.0, 0.0, 0.0, 0.5]), users_behind([1, 1, 0], [0, 0, 1])
+    (1, 1)
+    """
+    a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    if a.ndim != 1 or a.shape != b.shape:
+        raise ValueError(
+            f"first and second must have one shape (n_users,), got {a.shape} and {b.shape}"
+        )
+    ahead = sign(float(a.sum()), float(b.sum()))
+    if ahead == 0:
+        return 0
+    lead = np.sort(ahead * (a - b))[::-1]
+    left = lead.sum() - np.cumsum(lead)
+    return int(np.argmax(left <= _TOLERANCE * np.abs(lead).sum())) + 1
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The order of recommenders, where one that rests on a handful of users counts as a tie.
+
+    Attributes
+    ----------
+    means : mapping of str to float
+        The metric of each recommender.
+    users : mapping of (str, str) to int
+        For each pair, in the order of `means`, how many users its order rests on.
+    hits : mapping of str to float
+        How many users have a value above 0, or are expected to; empty if unknown.
+
+    See Also
+    --------
+    users_behind : How many users an order rests on.
+
+    Examples
+    --------
+    >>> few = Standing.of({"A": [1] * 6 + [0] * 3, "B": [0] * 6 + [1, 0, 0], "C": [0] * 9})
+    >>> few.spelled, few.users["B", "C"], few.order("C", "A")
+    ('A > B = C', 1, -1)
+    """
+
+    means: Mapping[str, float]
+    users: Mapping[tuple[str, str], int]
+    hits: Mapping[str, float] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash((*self.means.items(), *self.users.items(), *self.hits.items()))
+
+    @classmethod
+    def of(
+        cls, values: Mapping[str, ArrayLike], hits: Mapping[str, ArrayLike] | None = None
+    ) -> Standing:
+        """Make the standing from the values of each user.
+
+        Parameters
+        ----------
+        values : mapping of str to array_like of float, shape (n_users,)
+            Metric of each recommender, or its expectation over samples, for the same users.
+        hits : mapping of str to array_like of float, shape (n_users,), optional
+            Probability that a user's value is above 0. An order in expectation then rests on no
+            more users than are expected to have a value above 0 for the leading recommender.
+
+        Returns
+        -------
+        Standing
+
+        Raises
+        ------
+        ValueError
+            As :func:`users_behind`.
+        """
+        table = {name: np.asarray(row, dtype=float) for name, row in values.items()}
+        means = {name: float(row.mean()) for name, row in table.items()}
+        scored = {name: float(np.sum(row)) for name, row in (hits or {}).items()}
+        users = {}
+        for a, b in combinations(table, 2):
+            users[a, b] = users_behind(table[a], table[b])
+            if scored:
+                most = scored[a if means[a] >= means[b] else b]
+                users[a, b] = min(users[a, b], int(most + 1e-9))
+        return cls(means, users, scored)
+
+    def order(self, first: str, second: str) -> int:
+        """1 if the first is ahead, -1 if the second is, 0 if they are tied."""
+        pair = (first, second) if (first, second) in self.users else (second, first)
+        if self.users[pair] < HANDFUL:
+            return 0
+        return sign(self.means[first], self.means[second])
+
+    @property
+    def ranked(self) -> list[str]:
+        """The names from the largest mean down."""
+        return sorted(self.means, key=lambda name: -self.means[name])
+
+    @property
+    def spelled(self) -> str:
+        """The order, as in "A > B = C"; ">" where all names before it are ahead of all after it."""
+        names = self.ranked
+        text = names[0]
+        for i in range(1, len(names)):
+            apart = all(self.order(a, b) for a in names[:i] for b in names[i:])
+            text += (" > " if apart else " = ") + names[i]
+        return text
+
+    def keeps(self, other: Standing) -> bool:
+        """Whether every pair that is not tied in the other standing has the same order here."""
+        return all(
+            self.order(a, b) == wanted for a, b in other.users if (wanted := other.order(a, b)) != 0
+        )
+
+
+def choose_gamma(
+    of: Metric | str,
+    protocol: Protocol,
+    n_users: int,
+    ranks: ArrayLike | None = None,
+    prior: Prior = None,
+) -> float:
+    """The gamma whose average over `n_users` is expected to be closest to the exact average.
+
+    The mean squared error of an average over N users is ``(mean bias)**2 + (mean variance) / N``.
+    Given `ranks` like those of the users, say of a recommender that was ranked exactly, this error
+    is minimised over gamma in [1e-12, 1]. Without `ranks`, gamma is that of
+    :func:`~sampled_metrics.estimators.default_gamma`.
+
+    Parameters
+    ----------
+    of : Metric or str
+    protocol : Protocol
+        With one catalogue size and one relevant item.
+    n_users : int
+        Evaluation users that the metric is averaged over, at least 1.
+    ranks : array_like of int, optional
+        True ranks that are typical of the users.
+    prior : optional
+        Prior of the estimator, as for :func:`~sampled_metrics.estimators.least_bias`.
+
+    Returns
+    -------
+    float
+        In (0, 1].
+
+    Raises
+    ------
+    ValueError
+        If `n_users` is below 1, there are several relevant items, or a rank is out of range.
+
+    See Also
+    --------
+    sampled_metrics.estimators.default_gamma : Where no true ranks are known.
+    sampled_metrics.estimators.bias_variance : The estimator that takes gamma.
+
+    Examples
+    --------
+    >>> protocol = Protocol(n_items=1_000, n_negatives=20)
+    >>> choose_gamma(metric("ap"), protocol, n_users=100)
+    0.1
+    >>> few, many = (choose_gamma(metric("ap"), protocol, N, [1, 5, 30]) for N in (10, 10_000))
+    >>> few > many
+    True
+    """
+    of = metric(of)
+    users = integer(n_users, "n_users", 1)
+    checked(protocol, n_relevant=1)
+    if ranks is None:
+        return estimators.default_gamma(users)
+    shares = observed(ranks)
+    at, share = np.array(list(shares)), np.array(list(shares.values()))
+    exact = float(share @ of(at, protocol.n_items))
+    # Sums of the rows of P and of their products give the mean and the variance of any values.
+    rows = protocol.pmf(at)
+    mean, products = share @ rows, (share * rows.T) @ rows
+
+    def error(log_gamma: float) -> float:
+        try:
+            values = estimators.bias_variance(of, protocol, 10.0**log_gamma, prior).values
+        except estimators.IllConditionedError:
+            return np.inf
+        bias = float(mean @ values) - exact
+        variance = float(mean @ values**2 - values @ products @ values)
+        return bias**2 + max(variance, 0.0) / users
+
+    # The error can have several minima: the best of a grid is refined between its neighbours.
+    grid = np.linspace(-12, 0, 49)
+    best = int(np.argmin([error(g) for g in grid]))
+    bounds = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, grid.size - 1)])
+    found = minimize_scalar(error, bounds=bounds, method="bounded", options={"xatol": 1e-3})
+    return float(10.0 ** (found.x if found.fun < error(grid[best]) else grid[best]))
+
+
+def observed(ranks: ArrayLike) -> dict[int, float]:
+    """The prior that gives each true rank its share of the observed `ranks`.
+
+    Parameters
+    ----------
+    ranks : array_like of int, at least one
+        True ranks, 1 the best.
+
+    Returns
+    -------
+    dict of int to float
+        Its values sum to 1.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or one is fractional or below 1.
+
+    See Also
+    --------
+    sampled_metrics.priors.maximum_entropy : A prior from sampled ranks.
+
+    Examples
+    --------
+    >>> observed([3, 1, 3, 8])
+    {1: 0.25, 3: 0.5, 8: 0.25}
+    """
+    if np.size(ranks) == 0:
+        raise ValueError("ranks must hold at least one rank, got none")
+    values, counts = np.unique(integers(ranks, "ranks", 1), return_counts=True)
+    return dict(zip(values.tolist(), (counts / counts.sum()).tolist(), strict=True))
+
+
+def plug_in(
+    prior: priors.FittedPrior | Mapping[int, float] | ArrayLike,
+    of: Metric | str,
+    n_items: int,
+    position: int = 1,
+    n_relevant: int = 1,
+) -> float:
+    """The exact metric if the true ranks are distributed as `prior`.
+
+    Parameters
+    ----------
+    prior : FittedPrior, mapping of int to float, or array_like of float, shape (n,)
+        Probabilities of the ranks; with several relevant items a rank counts the irrelevant
+        items only.
+    of : Metric or str
+    n_items : int
+        Items ranked, more than `n_relevant`.
+    position, n_relevant : int
+        Which of how many relevant items the prior is about; the result is its term.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If the prior is empty, or has a rank that the catalogue has not.
+
+    Examples
+    --------
+    >>> plug_in({1: 0.5, 4: 0.5}, metric("ap"), n_items=10)
+    0.625
+    """
+    ranks, shares = priors.listed(prior.mass if isinstance(prior, priors.FittedPrior) else prior)
+    if ranks.size == 0:
+        raise ValueError("prior must hold at least one rank, got none")
+    place = integer(position, "position", 1, n_relevant)
+    return float(shares @ metric(of).term(ranks + (place - 1), place, n_relevant, n_items))
+
+
+def draw_set(
+    protocol: Protocol, ranks: ArrayLike, rng: int | np.random.Generator, size: int | None = None
+) -> IntArray:
+    """Draw the sampled ranks of all relevant items of one instance from one sample.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    ranks : array_like of int, shape (n_relevant,)
+        Their distinct true ranks.
+    rng : int or numpy.random.Generator
+        A seed, or where the draws come from.
+    size : int, optional
+        Number of samples of negatives.
+
+    Returns
+    -------
+    ndarray of int, shape (n_relevant,) or (size, n_relevant)
+        Increasing along the last axis.
+
+    Raises
+    ------
+    ValueError
+        If `ranks` is not a set of the protocol's `n_relevant` ranks, or `rng` is neither a seed nor
+        a generator.
+
+    See Also
+    --------
+    sampled_metrics.Protocol.draw : One relevant item.
+
+    Examples
+    --------
+    >>> draw_set(Protocol(n_items=100, n_negatives=9, n_relevant=2), [2, 60], rng=0)
+    array([1, 8])
+    """
+    ordered, rng = _checked_set(protocol, ranks), generator(rng)
+    above = np.diff(ordered - np.arange(1, ordered.size + 1), prepend=0)
+    pool = int(protocol.pool)
+    gaps = np.append(above, pool - above.sum())
+    if protocol.replacement:
+        drawn = rng.multinomial(protocol.n_negatives, gaps / pool, size)
+    else:
+        drawn = rng.multivariate_hypergeometric(
+            gaps, protocol.n_negatives, size, method="marginals"
+        )
+    return np.cumsum(drawn[..., :-1], axis=-1) + np.arange(1, ordered.size + 1)
+
+
+def expected_of_set(estimator: Estimator, ranks: ArrayLike) -> float:
+    """Exact expectation for one instance with several relevant items.
+
+    The metric is a sum over the items. So the distribution of each item's own sampled rank is
+    enough, although these ranks depend on one another.
+
+    Parameters
+    ----------
+    estimator : Estimator
+    ranks : array_like of int, shape (n_relevant,)
+        Their distinct true ranks, in any order.
+
+    Raises
+    ------
+    ValueError
+        If `ranks` is not a set of the protocol's `n_relevant` ranks.
+
+    Examples
+    --------
+    >>> est = estimators.naive(metric("auc"), Protocol(n_items=10, n_negatives=3, n_relevant=2))
+    >>> expected_of_set(est, [3, 5]), metric("auc").of_set([3, 5], n_items=10)
+    (0.6875, 0.6875)
+    """
+    ordered = _checked_set(estimator.protocol, ranks)
+    terms = [estimator.expected(rank, j) for j, rank in enumerate(ordered, start=1)]
+    return float(np.sum(terms))
+
+
+def variance_of_set(estimator: Estimator, ranks: ArrayLike) -> float:
+    """Exact variance for one instance with several relevant items, over the draws of negatives.
+
+    All items are ranked among one sample, so their terms are correlated. Every negative above
+    one relevant item is equally likely to be above the next better item, too. The counts
+    therefore form a Markov chain, and the sum of the terms so far is carried along it.
+
+    Parameters
+    ----------
+    estimator : Estimator
+    ranks : array_like of int, shape (n_relevant,)
+        Their distinct true ranks, in any order.
+
+    Raises
+    ------
+    ValueError
+        If `ranks` is not a set of the protocol's `n_relevant` ranks.
+
+    Examples
+    --------
+    Two neighbours have the same negatives above them. The standard deviation of their sum is
+    twice that of one of them, and its variance twice the sum of the variances:
+
+    >>> pair = estimators.naive(metric("auc"), Protocol(n_items=12, n_negatives=4, n_relevant=2))
+    >>> variance_of_set(pair, [6, 7]), float(pair.variance(6) + pair.variance(7, position=2))
+    (0.0625, 0.03125)
+    """
+    ordered = _checked_set(estimator.protocol, ranks)
+    rows, replacement = np.atleast_2d(estimator.values), estimator.protocol.replacement
+    before, counts, so_far, total = 0, np.arange(1), np.zeros(1), 0.0
+    for j, rank in enumerate(ordered, start=1):
+        above, law = int(rank) - j, estimator.protocol.pmf(rank, j)
+        # What is rarer than this adds nothing to 16 digits, and would cost most of the time.
+        likely = np.flatnonzero(law > 1e-60)
+        centred = (rows[j - 1] - law @ rows[j - 1])[likely]
+        # Expected sum of the better items' terms, given the count above this one.
+        carried = np.empty(likely.size)
+        for part in np.array_split(np.arange(likely.size), likely.size**2 // _BLOCK + 1):
+            given = likely[part, np.newaxis]
+            carried[part] = np.exp(log_law(counts, given, before, above, replacement)) @ so_far
+        total += float(law[likely] @ (centred * (centred + 2.0 * carried)))
+        before, counts, so_far = above, likely, carried + centred
+    return max(total, 0.0)
+
+
+def _checked_set(protocol: Design, ranks: ArrayLike) -> IntArray:
+    """The ranks of one instance's relevant items in order, or ValueError."""
+    items = one_size(protocol)
+    ordered = relevant_set(ranks)
+    if ordered.size != protocol.n_relevant:
+        raise ValueError(f"ranks must hold n_relevant = {protocol.n_relevant}, got {ordered.size}")
+    return integers(ordered, "ranks", 1, items)
+
+
+def expected_gain(
+    sets: RelevantSets,
+    gains: ArrayLike,
+    discounts: ArrayLike,
+    n_negatives: ArrayLike,
+    *,
+    replacement: bool = False,
+    weighted: bool = False,
+) -> FloatArray:
+    """Expected normalized discounted cumulative gain, with gains and discounts of any kind.
+
+    A relevant item adds its gain times the discount of its own rank; the sum is divided by
+    that of the relevant items alone in the order of their gains. LensKit 3, the software of
+    ekstrand2017, takes ratings for gains and ``1 / max(1, log2(rank))`` for discounts
+    (jarvelin2002).
+
+    Parameters
+    ----------
+    sets : RelevantSets
+    gains : array_like of float, shape (n_rankings, n_relevant)
+        At least 0, with one above 0 in every ranking.
+    discounts : array_like of float, shape (k,)
+        Discounts of ranks 1..k, the length of the list; ranks beyond k count nothing.
+    n_negatives, replacement, weighted
+        As for :meth:`RelevantSets.expected <sampled_metrics.RelevantSets.expected>`.
+
+    Returns
+    -------
+    ndarray of float, shape (n_rankings,)
+
+    Raises
+    ------
+    ValueError
+        If shapes do not match, a gain is negative or not finite, the sum of the relevant items
+        alone is not above 0, and as ``RelevantSets.expected``.
+
+    Examples
+    --------
+    >>> sets = RelevantSets([[3, 0]], [[1, 0]], [[1, 0]], [8])
+    >>> discounts = 1 / np.maximum(1, np.log2(np.arange(1, 11)))
+    >>> expected_gain(sets, [[5.0, 1.0]], discounts, 8).round(6)
+    array([0.507304])
+    """
+    gain = floats(gains, "gains")
+    relevant = sets.n_better.shape[1]
+    if gain.shape != sets.n_better.shape or not (np.isfinite(gain) & (gain >= 0)).all():
+        raise ValueError(
+            f"gains must hold numbers >= 0 in shape {sets.n_better.shape}, got {as_written(gains)}"
+        )
+    discount = floats(discounts, "discounts")
+    if discount.ndim != 1 or discount.size == 0 or not np.isfinite(discount).all():
+        raise ValueError(
+            f"discounts must be a non-empty list of numbers, got {as_written(discounts)}"
+        )
+    best = -np.sort(-gain, axis=1)[:, : discount.size] @ discount[:relevant]
+    if (best <= 0).any():
+        row = int(np.argmin(best))
+        raise ValueError(f"gains must have an ideal sum > 0, got {best[row]} in ranking {row}")
+    padded = np.append(discount, np.zeros(relevant))
+    values = np.stack([padded[j : j + discount.size] for j in range(relevant)])
+    pmf = sets.pmf(n_negatives, discount.size, replacement=replacement, weighted=weighted)
+    terms = np.einsum("ijx,jx->ij", pmf, values)
+    # Relevant items of one level come in random order: each has the mean of their terms.
+    order = np.argsort(sets.level, axis=1, kind="stable")
+    level = np.take_along_axis(sets.level, order, axis=1)
+    same = level[:, :, np.newaxis] == level[:, np.newaxis, :]
+    shared = (same * terms[:, np.newaxis, :]).sum(axis=2) / same.sum(axis=2)
+    by_rank = np.take_along_axis(gain, order, axis=1)
+    return np.asarray((by_rank * shared).sum(axis=1) / best)
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """Two recommenders that sampling orders wrongly in expectation.
+
+    Attributes
+    ----------
+    metric : Metric
+    protocol : Protocol
+    better, worse : tuple of int
+        True ranks of one relevant item for each instance.
+    exact : tuple of float
+        Mean of the metric for the better and for the worse: the first is larger.
+    expected : tuple of float
+        Mean of the expected sampled metric: the second is larger.
+    """
+
+    metric: Metric
+    protocol: Protocol
+    better: tuple[int, ...]
+    worse: tuple[int, ...]
+    exact: tuple[float, float]
+    expected: tuple[float, float]
+
+
+@one_thread
+def counterexample(
+    of: Metric | str,
+    *,
+    n_items: int = 12,
+    n_instances: int = 3,
+    replacement: bool = True,
+) -> Counterexample | None:
+    """Search for the smallest case in which sampling reverses an order in expectation.
+
+    Catalogues of 3, 4, ... items are tried in turn, each with 2, 3, ... instances, and each of
+    these with 1, 2, ... negatives. From the first case with a reversal, the pair with the widest
+    margin is returned.
+
+    Parameters
+    ----------
+    of : Metric or str
+    n_items : int
+        Largest catalogue to try, in [3, 60].
+    n_instances : int
+        Largest number of instances to try, in [2, 4].
+    replacement : bool
+
+    Returns
+    -------
+    Counterexample or None
+        None if there is none up to that size. AUC never has one.
+
+    Raises
+    ------
+    ValueError
+        If a size is outside its range.
+
+    See Also
+    --------
+    sampled_metrics.consistency.expected_differences : Whether sampling keeps a given order.
+
+    Examples
+    --------
+    >>> found = counterexample(metric("ap"))
+    >>> found.protocol.n_items, found.protocol.n_negatives, found.better, found.worse
+    (3, 1, (1, 3, 3), (2, 2, 2))
+    >>> counterexample(metric("auc"), n_items=6) is None
+    True
+    """
+    of = metric(of)
+    largest = integer(n_items, "n_items", 3, 60)
+    most = integer(n_instances, "n_instances", 2, 4)
+    for n in range(3, largest + 1):
+        for size in range(2, most + 1):
+            lists = np.array(list(combinations_with_replacement(range(1, n + 1), size)))
+            exact = of(lists, n).mean(axis=1)
+            for m in range(1, n):
+                protocol = Protocol(n, m, replacement=replacement)
+                expected = estimators.naive(of, protocol).expected(lists).mean(axis=1)
+                pair = _widest_reversal(exact, expected)
+                if pair is not None:
+                    i, j = pair
+                    return Counterexample(
+                        of,
+                        protocol,
+                        tuple(lists[i].tolist()),
+                        tuple(lists[j].tolist()),
+                        (float(exact[i]), float(exact[j])),
+                        (float(expected[i]), float(expected[j])),
+                    )
+    return None
+
+
+def _widest_reversal(exact: FloatArray, expected: FloatArray) -> tuple[int, int] | None:
+    """Indices (better, worse) of the reversed pair with the largest smaller margin, if any."""
+    by_exact = np.argsort(-exact, kind="stable")
+    exact, expected = exact[by_exact], expected[by_exact]
+    best, widest = None, 1e-9
+    for i in range(exact.size):
+        margin = np.minimum(exact[i] - exact, expected - expected[i])
+        j = int(np.argmax(margin))
+        if margin[j] > widest:
+            best, widest = (int(by_exact[i]), int(by_exact[j])), float(margin[j])
+    return best
