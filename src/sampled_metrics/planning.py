@@ -30,7 +30,7 @@ from .bounds.shortest import decidable
 from .consistency import sign
 from .differences import Differences
 from .estimators import Estimator
-from .log.compact import Log
+from .log.compact import Log, spread_ties
 from .metrics import Metric
 from .metrics import metric as parsed
 from .protocol import Protocol, by_negatives, one_size, thinned
@@ -417,20 +417,12 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
         counts = np.zeros(negatives + 1)
         own = rows[rows["recommender"] == name]
         for m in own["n_negatives"].unique().tolist():
-            counts += _counts(own[own["n_negatives"] == m], m) @ thinned(m, negatives)
+            some = own[own["n_negatives"] == m]
+            better, tied, users = (some[x].to_numpy() for x in ("n_better", "n_tied", "count"))
+            counts += spread_ties(better, tied, users, m) @ thinned(m, negatives)
         mass = np.asarray(priors.maximum_entropy(counts, protocol).mass)
         found[name] = dict(zip(grid.tolist(), _condensed(mass, grid).tolist(), strict=True))
     return found
-
-
-def _counts(rows: pd.DataFrame, m: int) -> FloatArray:
-    """Users with 0, 1, ..., m negatives above their item, averaged over the order of ties."""
-    above, tied = rows["n_better"].to_numpy(), rows["n_tied"].to_numpy()
-    each = rows["count"].to_numpy() / (tied + 1.0)
-    changes = np.zeros(m + 2)
-    np.add.at(changes, above, each)
-    np.add.at(changes, above + tied + 1, -each)
-    return np.asarray(np.maximum(np.cumsum(changes)[:-1], 0.0))
 
 
 def _grid(n_items: int) -> IntArray:

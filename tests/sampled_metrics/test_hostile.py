@@ -67,7 +67,7 @@ def test_intervals_of_hostile_populations_miss_in_at_most_5_percent(name):
 
 
 @pytest.mark.parametrize(
-    ("n", "m", "shape", "last", "share", "users", "replacement"),
+    ("n", "m", "assumption", "last", "share", "users", "replacement"),
     [
         # 10% are in the first ten, and all others at the first rank below those of the assumption.
         (60_000, 20, Assumption(), 10, 0.9, 1e6, True),

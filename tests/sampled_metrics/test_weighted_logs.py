@@ -7,7 +7,7 @@ from scipy import stats
 
 import sampled_metrics as sm
 from sampled_metrics import planning
-from sampled_metrics.weighting import counts_above
+from sampled_metrics.readers import counts_above
 
 
 def test_counts_by_hand():
@@ -147,7 +147,7 @@ def test_a_comparison_refuses_an_assumption_that_it_does_not_use():
         ValueError, match="assumption must be an Assumption, 'decreasing' or None, got 'odd'"
     ):
         sm.compare(log, "auc", assumption="odd")
-    found = [sm.compare(log, "auc", **given).frame for given in ({}, {"shape": None})]
+    found = [sm.compare(log, "auc", **given).frame for given in ({}, {"assumption": None})]
     pd.testing.assert_frame_equal(*found)
 
 
