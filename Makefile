@@ -1,33 +1,37 @@
-# The commands of the project; each installs what it needs into .venv first (lab, ranks,
-# test-lowest, test-peers and graphs into environments of their own: .venv-lab, .venv-study,
-# .venv-lowest, .venv-peers, .venv-graphs).
+# Each command installs what it needs into .venv first, or into an environment of its own.
 #
+# For users
 #   make book       execute the chapters and build the site into _build/html
+#   make chapter    run one chapter with other parameters   (CHAPTER=03 ARGS='-p n_negatives 500')
+#   make lab        open the chapters in JupyterLab; what is saved there changes text and notebook
+#   make serve      serve the site on this machine          (PORT=8000)
+#
+# For developers
 #   make test       run the tests and the doctests          (ARGS='-k protocol' for some;
 #                   KERNEL=Haswell for linear algebra as on other processors;
 #                   ROUNDING=3 for products whose terms are added in an order drawn from seed 3;
 #                   VENV=.venv-3.13 PYTHON=python3.13 for another Python)
-#   make test-rounding  the numerical tests in sixteen such orders on two kernels; resumes
-#                   (ARGS='--seeds 1-4 --kernels Haswell' for some)
+#   make lint       check format, types, and the pairs of text and notebook
+#   make sync       bring each chapter's text and notebook into step, the newer one leading
+#   make measure    words, code, tables and figures of each chapter, and where its first figure is
+#   make test-site  open every page of the site in a Chromium and check it
 #   make test-lowest  some tests on the lowest versions that the library takes, on Python 3.11
 #   make test-peers the readers on results of the libraries themselves, on Python 3.11 and Linux
 #   make test-graphs  those of PyKEEN and OGB, whose PyTorch is newer than RecBole's
-#   make chapter    run one chapter with other parameters   (CHAPTER=03 ARGS='-p n_negatives 500')
-#   make measure    words, code, tables and figures of each chapter, and where its first figure is
-#   make figure     write the README's figure anew
-#   make serve      serve the site on this machine          (PORT=8000)
-#   make lab        open the chapters in JupyterLab; what is saved there changes text and notebook
-#   make lint       check format, types, and the pairs of text and notebook
-#   make sync       bring each chapter's text and notebook into step, the newer one leading
-#   make ranks      recompute the ranks that come with the package  (ARGS=--check to compare only)
-#   make compare-ranks  compare all ranks that are kept and note in .ci/ranks.json what they are of
-#   make benchmark-ranks  recompute the ranks of the benchmark, an hour on two cores; resumes
-#                   (ARGS='--data FOLDER --output ranks' for data sets of your own)
-#   make graph-ranks  train the models of links in graphs anew and rank  (ARGS=--check to compare)
-#   make evidence   what each correction makes of the benchmark's ranks, anew; resumes
-#   make test-site  open every page of the site in a Chromium and check it
+#   make test-rounding  the numerical tests in sixteen orders of terms on two kernels; resumes
+#                   (ARGS='--seeds 1-4 --kernels Haswell' for some)
 #   make benchmarks time and memory, beside the plain formulas: see benchmarks/README.md
 #   make clean      remove what was built, .venv excepted
+#
+# To recompute what is bundled
+#   make ranks      the ranks that come with the package    (ARGS=--check to compare only)
+#   make benchmark-ranks  the ranks of the benchmark, an hour on two cores; resumes
+#                   (ARGS='--data FOLDER --output ranks' for data sets of your own)
+#   make compare-ranks  compare all ranks that are kept and note in .ci/ranks.json what they are of
+#   make graph-ranks  train the models of links in graphs anew and rank  (ARGS=--check to compare)
+#   make evidence   what each correction makes of the benchmark's ranks; resumes
+#   make figure     the README's figure
+#   make constraints  the pins of all packages (needs uv)
 
 PYTHON ?= python3
 VENV = .venv
@@ -73,8 +77,8 @@ test-graphs: .venv-graphs/graphs.installed
 chapter: $(VENV)/book.installed
 	@$(RUN) book/build.py chapter $(CHAPTER) $(ARGS)
 
-lab: .venv-lab/lab.installed
-	.venv-lab/bin/python -m jupyterlab --LabApp.default_url=/lab/tree/book/notebooks/index.ipynb $(ARGS)
+lab: $(VENV)/lab.installed
+	$(RUN) -m jupyterlab --LabApp.default_url=/lab/tree/book/notebooks/index.ipynb $(ARGS)
 
 serve: book
 	@echo "The book is at http://127.0.0.1:$(PORT)/ (Ctrl-C stops it)"
@@ -138,24 +142,20 @@ clean:
 	@.venv-$(NAME)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-# What the book needs, and JupyterLab.
-.venv-lab/lab.installed: constraints-lab.txt constraints.txt pyproject.toml
-	@$(MAKE) .venv-lab/book.installed VENV=.venv-lab
-	@.venv-lab/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r constraints-lab.txt
-	@touch $@
-
 # Pin anew every package and its hashes; needs uv on the PATH.
 constraints:
 	$(PYTHON) .ci/pin.py
 
-# constraints.txt has four sections, each adding to those before it: install up to the one wanted.
+# constraints.txt has a section for each of these, each adding to those before it.
 $(VENV)/book.installed: UPTO := test
 $(VENV)/test.installed: UPTO := benchmarks
 $(VENV)/benchmarks.installed: UPTO := site
-$(VENV)/site.installed: UPTO := end
+$(VENV)/site.installed: UPTO := lab
+$(VENV)/lab.installed: UPTO := end
 $(VENV)/test.installed: WITH := book
 $(VENV)/benchmarks.installed: WITH := book test
 $(VENV)/site.installed: WITH := book test benchmarks
+$(VENV)/lab.installed: WITH := book test benchmarks site
 $(VENV)/%.installed: constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	@echo "Installing the pinned packages into $(VENV)"

@@ -1,15 +1,8 @@
 """Write the files of pins: every package the project needs, with hashes (needs uv).
 
-constraints.txt has a section for each thing a reader may want, each adding to those before it:
-what the book needs, what the tests need besides, then the benchmarks, then the browser test.  The
-Makefile installs up to the section it needs.  All sections come from one resolution, so that
-versions never conflict.  constraints-study.txt is for `make ranks` alone: LensKit brings several
-gigabytes and needs an older pandas, so it has an environment of its own.  constraints-lowest.txt is
-for `make test-lowest`: what the library asks for in the lowest versions that it takes.
-constraints-lab.txt is what `make lab` needs besides the first section of constraints.txt.
-constraints-peers.txt is for `make test-peers`: the libraries whose results are read.
-constraints-graphs.txt is for `make graph-ranks` and `make test-graphs`: PyKEEN, whose PyTorch is
-newer than the one that RecBole takes.
+constraints.txt is the lock that environments share.  Its sections come from one resolution, so that
+their versions never conflict; the Makefile installs the sections that it needs.  Four files stand
+alone, and their first lines say why.
 """
 
 import re
@@ -20,70 +13,62 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+HEADER = """\
+# Written by `make constraints`; do not edit.  Python {python}.
+# {purpose}
+"""
+#: Each section adds to those before it.
 SECTIONS = {
     "book": ["book"],
-    "test": ["book", "ranks", "parquet", "test"],
-    "benchmarks": ["book", "ranks", "parquet", "test", "benchmarks"],
-    "site": ["book", "ranks", "parquet", "test", "benchmarks", "site"],
+    "test": ["ranks", "parquet", "test"],
+    "benchmarks": ["benchmarks"],
+    "site": ["site"],
+    "lab": ["lab"],
 }
-HEADER = """\
-# Written by `make constraints`; do not edit.  Python 3.11 to 3.13 on Linux and macOS.
-# The Makefile installs the sections up to the one it needs, with pip's --require-hashes.
-"""
-STUDY = ["ranks", "study"]
-STUDY_HEADER = """\
-# Written by `make constraints`; do not edit.  Python 3.11 to 3.13 on Linux and macOS.
-# For `make ranks`, in an environment of its own, with pip's --require-hashes.
-
-"""
-LOWEST = ["parquet", "report"]
+ANY = "3.11 to 3.13 on Linux and macOS"
+PURPOSE = "The Makefile installs the sections that it needs, with pip's --require-hashes."
+#: RecBole takes a version of Ray, and a PyTorch, that exist for few systems.
+X86 = ("--no-universal", "--python-platform", "x86_64-manylinux_2_28")
 #: What the tests of the library need besides.
 TESTING = {"hypothesis", "mpmath", "pytest", "scikit-learn"}
-#: Matplotlib's lowest version uses names that pyparsing has deprecated since.
-BEFORE = ["pyparsing>=3.2,<3.3"]
-LOWEST_HEADER = """\
-# Written by `make constraints`; do not edit.  Python 3.11 on Linux and macOS.
-# For `make test-lowest`, in an environment of its own, with pip's --require-hashes.
-
-"""
-LAB = ["book", "lab"]
-LAB_HEADER = """\
-# Written by `make constraints`; do not edit.  Python 3.11 to 3.13 on Linux and macOS.
-# For `make lab`, after the first section of constraints.txt, with pip's --require-hashes.
-
-"""
-PEERS = ["parquet", "peers"]
-PEERS_HEADER = """\
-# Written by `make constraints`; do not edit.  Python 3.11 on Linux (x86-64).
-# For `make test-peers`, in an environment of its own, with pip's --require-hashes.
-
-"""
-#: RecBole takes a version of Ray, and a PyTorch, that exist for few systems.
-PEERS_SYSTEM = ("--no-universal", "--python-platform", "x86_64-manylinux_2_28")
-#: What the Ray and the PyTorch that RecBole takes import without asking for it.
-PEERS_BEFORE = ["setuptools<82", "six"]
-GRAPHS = ["parquet", "graphs"]
-GRAPHS_HEADER = """\
-# Written by `make constraints`; do not edit.  Python 3.11 on Linux (x86-64).
-# For `make graph-ranks` and `make test-graphs`, in an environment of its own, with pip's
-# --require-hashes.
-
-"""
+#: For each file that stands alone: what it installs, for which systems, and why it stands alone.
+ALONE = {
+    "study": (
+        ["ranks", "study"], [], (), ANY,
+        "For `make ranks`: LensKit needs an older pandas, and brings gigabytes.",
+    ),
+    "lowest": (
+        ["parquet", "report"],
+        # Matplotlib's lowest version uses names that pyparsing has deprecated since.
+        [*TESTING, "pyparsing>=3.2,<3.3"],
+        ("--resolution", "lowest-direct"), "3.11 on Linux and macOS",
+        "For `make test-lowest`: the lowest versions that the library takes.",
+    ),
+    "peers": (
+        ["parquet", "peers"],
+        # What the Ray and the PyTorch that RecBole takes import without asking for it.
+        [*TESTING, "setuptools<82", "six"], X86, "3.11 on Linux (x86-64)",
+        "For `make test-peers`: RecBole needs a PyTorch and a Ray of 2023.",
+    ),
+    "graphs": (
+        ["parquet", "graphs"], [*TESTING], X86, "3.11 on Linux (x86-64)",
+        "For `make graph-ranks` and `test-graphs`: PyKEEN needs a newer PyTorch than RecBole.",
+    ),
+}  # fmt: skip
 # One line for a release: its name, version and marker; hashes follow on continuation lines.
 RELEASE = re.compile(r"(?m)^(?=[a-z0-9])")
 
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-
-
-def resolve(extras: list[str], *options: str, besides: Sequence[str] = ()) -> list[str]:
-    """Return the releases that the package with these extras needs, each with its hashes."""
+def resolve(sets: Sequence[str], *options: str, besides: Sequence[str] = ()) -> list[str]:
+    """Return the releases that extras and groups of the project need, each with its hashes."""
+    groups = PROJECT["dependency-groups"]
     needed = [*PROJECT["build-system"]["requires"], *besides]
     command = [
         *("uv", "pip", "compile", "--quiet", "--universal", "--python-version", "3.11"),
         *("--generate-hashes", "--no-emit-index-url", "--no-annotate", "--no-header"),
         *("--only-binary", ":all:", *options, "pyproject.toml", "-"),
-        *(f"--extra={extra}" for extra in extras),
+        *(f"--{'group' if name in groups else 'extra'}={name}" for name in sets),
     ]
     done = subprocess.run(
         command, cwd=ROOT, input="\n".join(needed), stdout=subprocess.PIPE, text=True, check=True
@@ -96,53 +81,39 @@ def version(release: str) -> str:
     return release.split(maxsplit=1)[0]
 
 
-def testing() -> list[str]:
-    """Return what the tests of the library need besides, as pyproject.toml asks for it."""
-    extras = PROJECT["project"]["optional-dependencies"]
-    lines = {line for extra in ("book", "test") for line in extras[extra]}
-    return sorted(line for line in lines if re.split(r"[<>=!~]", line)[0] in TESTING)
+def bounded(name: str) -> str:
+    """Return a package of the tests with the bound that pyproject.toml gives it."""
+    asked = [*PROJECT["project"]["optional-dependencies"]["book"]]
+    asked += PROJECT["dependency-groups"]["test"]
+    return next((line for line in asked if re.split(r"[<>=!~]", line)[0] == name), name)
 
 
-def lowest() -> list[str]:
-    """Return the lowest releases that the library takes, and what tests them."""
-    return resolve(LOWEST, "--resolution", "lowest-direct", besides=[*testing(), *BEFORE])
-
-
-def peers() -> list[str]:
-    """Return the libraries whose results are read, and what tests the readers."""
-    return resolve(PEERS, *PEERS_SYSTEM, besides=[*testing(), *PEERS_BEFORE])
-
-
-def graphs() -> list[str]:
-    """Return PyKEEN and OGB, and what tests their readers."""
-    return resolve(GRAPHS, *PEERS_SYSTEM, besides=testing())
-
-
-def lab(pins: Path) -> list[str]:
-    """Return what JupyterLab needs beside the book, in the versions that are pinned already."""
-    book, both = (resolve(extras, "--constraint", str(pins)) for extras in (["book"], LAB))
-    return [release for release in both if release not in book]
-
-
-def main() -> None:
-    everything = resolve(SECTIONS["site"])
+def shared() -> str:
+    """Return the sections of constraints.txt."""
+    everything = resolve([name for sets in SECTIONS.values() for name in sets])
     pins = ROOT / "_build" / "pins.txt"
     pins.parent.mkdir(exist_ok=True)
     pins.write_text("\n".join(everything))
-    text, left = HEADER, {version(release): release for release in everything}
-    for section, extras in SECTIONS.items():
+    text, left = "", {version(release): release for release in everything}
+    asked: list[str] = []
+    for section, sets in SECTIONS.items():
+        asked += sets
         # As all sections together need it: one alone may need a release on fewer systems.
-        found = map(version, resolve(extras, "--constraint", str(pins)))
-        releases = [left.pop(name) for name in found if name in left]
+        needed = map(version, resolve(asked, "--constraint", str(pins)))
+        releases = [left.pop(name) for name in needed if name in left]
         text += f"\n# --- {section} ---\n" + "\n".join(releases) + "\n"
     if left:
         sys.exit(f"no section has {', '.join(left)}")
-    (ROOT / "constraints.txt").write_text(text)
-    (ROOT / "constraints-study.txt").write_text(STUDY_HEADER + "\n".join(resolve(STUDY)) + "\n")
-    (ROOT / "constraints-lowest.txt").write_text(LOWEST_HEADER + "\n".join(lowest()) + "\n")
-    (ROOT / "constraints-peers.txt").write_text(PEERS_HEADER + "\n".join(peers()) + "\n")
-    (ROOT / "constraints-graphs.txt").write_text(GRAPHS_HEADER + "\n".join(graphs()) + "\n")
-    (ROOT / "constraints-lab.txt").write_text(LAB_HEADER + "\n".join(lab(pins)) + "\n")
+    return text
+
+
+def main() -> None:
+    header = HEADER.format(python=ANY, purpose=PURPOSE)
+    (ROOT / "constraints.txt").write_text(header + shared())
+    for name, (sets, besides, options, python, purpose) in ALONE.items():
+        found = resolve(sets, *options, besides=sorted(map(bounded, besides)))
+        header = HEADER.format(python=python, purpose=purpose)
+        (ROOT / f"constraints-{name}.txt").write_text(header + "\n" + "\n".join(found) + "\n")
 
 
 if __name__ == "__main__":

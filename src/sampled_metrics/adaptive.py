@@ -679,7 +679,7 @@ def bias_variance(
     --------
     Fifty negatives for most users and 800 for few leave less bias at the top than 150 for each:
 
-    >>> from .estimators import bias_variance as fixed
+    >>> from sampled_metrics.estimators import bias_variance as fixed
     >>> design = Adaptive(n_items=10_000, first=50, most=800)
     >>> design.cost([1, 20, 100, 1_000]).round()
     array([801., 503., 153.,  51.])

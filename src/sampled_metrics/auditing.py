@@ -61,7 +61,7 @@ def audit(
     negatives : array_like of int, shape (n_users, m), or DataFrame, or CSV or Parquet file
         The negatives of each user, a row each; or columns user and item, a row for each draw.
         Items are numbered from 0. Other names of columns are understood as by
-        :func:`~.logs.read_log`.
+        :func:`sampled_metrics.read_log`.
     n_items : int
         Size of the catalogue, in [2, 2**40].
     positives : sparse matrix (n_users, n_items), DataFrame, or CSV or Parquet file, optional

@@ -419,7 +419,7 @@ def _example(arguments: argparse.Namespace, files: _Files) -> None:
     rest = [rng.permutation(np.setdiff1d(np.arange(n_items), row[:21]))[:m] for row in order]
     users = np.arange(n_users)
     seen = sp.csr_array((np.ones(train.size), (np.repeat(users, 20), train.ravel())),
-                        assumption=(n_users, n_items))  # fmt: skip
+                        shape=(n_users, n_items))  # fmt: skip
     rows = []
     for name, noise in (("A", 0.5), ("B", 1.5)):
         scores = (taste + noise * rng.normal(size=taste.shape)) @ items.T

@@ -505,7 +505,7 @@ def counterexample(
 
     Examples
     --------
-    >>> from . import metric
+    >>> from sampled_metrics import metric
     >>> found = counterexample(metric("ap"))
     >>> found.protocol.n_items, found.protocol.n_negatives, found.better, found.worse
     (3, 1, (1, 3, 3), (2, 2, 2))

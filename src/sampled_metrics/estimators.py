@@ -59,7 +59,7 @@ class Estimator:
 
     Examples
     --------
-    >>> from . import metric
+    >>> from sampled_metrics import metric
     >>> Estimator(metric("ap"), Protocol(n_items=1_000, n_negatives=2), [1.0, 0.3, 0.0], "my own")
     Estimator('my own', ap, Protocol(n_items=1000, n_negatives=2))
     """
@@ -101,7 +101,7 @@ class Estimator:
 
         Examples
         --------
-        >>> from . import metric
+        >>> from sampled_metrics import metric
         >>> naive(metric("ap"), Protocol(n_items=100, n_negatives=4))([1, 2, 5])
         array([1. , 0.5, 0.2])
         """
@@ -132,7 +132,7 @@ class Estimator:
 
         Examples
         --------
-        >>> from . import metric
+        >>> from sampled_metrics import metric
         >>> est = naive(metric("recall@10"), Protocol(n_items=10_000, n_negatives=99))
         >>> est.expected([1, 100, 1_000, 10_000]).round(3)
         array([1.   , 1.   , 0.466, 0.   ])
@@ -149,7 +149,7 @@ class Estimator:
 
         Examples
         --------
-        >>> from . import metric
+        >>> from sampled_metrics import metric
         >>> est = naive(metric("recall@10"), Protocol(n_items=10_000, n_negatives=99))
         >>> est.variance([1, 1_000]).round(3)
         array([0.   , 0.249])
@@ -166,7 +166,7 @@ class Estimator:
 
         Examples
         --------
-        >>> from . import metric
+        >>> from sampled_metrics import metric
         >>> est = naive(metric("recall@10"), Protocol(n_items=10_000, n_negatives=99))
         >>> est.bias([1, 100]).round(6)
         array([0., 1.])
@@ -179,7 +179,7 @@ class Estimator:
 
         Examples
         --------
-        >>> from . import metric
+        >>> from sampled_metrics import metric
         >>> est = naive(metric("recall@10"), Protocol(n_items=10_000, n_negatives=99))
         >>> est.mse([1, 100]).round(6)
         array([0., 1.])
@@ -204,7 +204,7 @@ class Estimator:
 
         Examples
         --------
-        >>> from . import metric
+        >>> from sampled_metrics import metric
         >>> est = naive(metric("auc"), Protocol(n_items=10, n_negatives=3, n_relevant=2))
         >>> est.expected_of_set([3, 5]), metric("auc").of_set([3, 5], n_items=10)
         (0.6875, 0.6875)
@@ -235,7 +235,7 @@ class Estimator:
         Two neighbours have the same negatives above them. The standard deviation of their sum is
         twice that of one of them, and its variance twice the sum of the variances:
 
-        >>> from . import metric
+        >>> from sampled_metrics import metric
         >>> pair = naive(metric("auc"), Protocol(n_items=12, n_negatives=4, n_relevant=2))
         >>> pair.variance_of_set([6, 7]), float(pair.variance(6) + pair.variance(7, position=2))
         (0.0625, 0.03125)
@@ -344,7 +344,7 @@ def naive(metric: Metric | str, protocol: Protocol) -> Estimator:
 
     Examples
     --------
-    >>> from . import metric
+    >>> from sampled_metrics import metric
     >>> est = naive(metric("ap"), Protocol(n_items=10_000, n_negatives=99))
     >>> est.values[:3]
     array([1.        , 0.5       , 0.33333333])
@@ -454,7 +454,7 @@ def rank_estimate(metric: Metric | str, protocol: Protocol, rounding: str = "flo
 
     Examples
     --------
-    >>> from . import metric
+    >>> from sampled_metrics import metric
     >>> rank_estimate(metric("ap"), Protocol(n_items=101, n_negatives=4)).values[:3].round(4)
     array([1.    , 0.0385, 0.0196])
     """
@@ -508,7 +508,7 @@ def least_bias(metric: Metric | str, protocol: Protocol, prior: Prior = None) ->
 
     Examples
     --------
-    >>> from . import metric
+    >>> from sampled_metrics import metric
     >>> est = least_bias(metric("auc"), Protocol(n_items=1_000, n_negatives=5))
     >>> est.values.round(6) + 0.0
     array([1. , 0.8, 0.6, 0.4, 0.2, 0. ])
@@ -556,7 +556,7 @@ def bias_variance(
 
     Examples
     --------
-    >>> from . import metric
+    >>> from sampled_metrics import metric
     >>> est = bias_variance(metric("recall@10"), Protocol(1_000, 20), gamma=0.1)
     >>> est.values[:3].round(3)
     array([ 0.44 , -0.243, -0.047])
@@ -600,7 +600,7 @@ def monotone(
 
     Examples
     --------
-    >>> from . import metric
+    >>> from sampled_metrics import metric
     >>> est = monotone(metric("recall@10"), Protocol(1_000, 20), nonnegative=True)
     >>> bool((np.diff(est.values) <= 0).all()), float(est.values[-1])
     (True, 0.0)
@@ -761,7 +761,7 @@ def choose_gamma(
 
     Examples
     --------
-    >>> from . import metric
+    >>> from sampled_metrics import metric
     >>> protocol = Protocol(n_items=1_000, n_negatives=20)
     >>> choose_gamma(metric("ap"), protocol, n_users=100)
     0.1

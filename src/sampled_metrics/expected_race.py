@@ -93,7 +93,7 @@ def scores(metric: Metric, above: ArrayLike, n_items: int) -> FloatArray:
 
     Examples
     --------
-    >>> from .metrics import metric
+    >>> from sampled_metrics.metrics import metric
     >>> scores(metric("ndcg@10"), [9, 100, 900], 1_000).round()
     array([1004.,  145.,   20.])
     """

@@ -393,7 +393,7 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
 
     Examples
     --------
-    >>> from .io.logs import read_log
+    >>> from sampled_metrics.log.read import read_log
     >>> rows = pd.DataFrame({"user": [1, 2, 3, 4], "rank": [1, 1, 1, 5]})
     >>> found = fitted(read_log(rows, n_items=50, n_negatives=4, replacement=True), 101)
     >>> len(found["recommender"]), round(sum(found["recommender"].values()), 9)

@@ -454,7 +454,7 @@ def plug_in(
 
     Examples
     --------
-    >>> from . import metric
+    >>> from sampled_metrics import metric
     >>> plug_in({1: 0.5, 4: 0.5}, metric("ap"), n_items=10)
     0.625
     """

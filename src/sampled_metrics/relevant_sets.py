@@ -77,7 +77,7 @@ class RelevantSets:
 
     Examples
     --------
-    >>> from . import metric
+    >>> from sampled_metrics import metric
     >>> sets = RelevantSets([[0, 3]], [[0, 1]], [[0, 1]], [8])
     >>> sets.evaluate(metric("ap")), sets.expected(metric("ap"), 2).round(6)
     (array([0.68333333]), array([0.86756]))
@@ -172,7 +172,7 @@ class RelevantSets:
 
         Examples
         --------
-        >>> from . import metric
+        >>> from sampled_metrics import metric
         >>> RelevantSets([[0, 0]], [[1, 1]], [[0, 0]], [9]).evaluate(metric("rr")).round(6)
         array([0.833333])
         """
@@ -263,7 +263,7 @@ class RelevantSets:
 
         Examples
         --------
-        >>> from . import metric
+        >>> from sampled_metrics import metric
         >>> sets = RelevantSets([[0, 3]], [[0, 1]], [[0, 1]], [8])
         >>> sets.expected([metric("auc"), metric("precision@2")], 4).round(6)
         array([[0.78125 ],
@@ -315,7 +315,7 @@ class RelevantSets:
 
         Examples
         --------
-        >>> from . import metric
+        >>> from sampled_metrics import metric
         >>> sets = RelevantSets([[3, 0]], [[1, 0]], [[1, 0]], [8])
         >>> sets.contributions(metric("ap"), 2).round(6), sets.contributions(metric("ap")).round(6)
         (array([[0.36756, 0.5    ]]), array([[0.183333, 0.5     ]]))
@@ -443,7 +443,7 @@ class RelevantSets:
 
         Examples
         --------
-        >>> from . import metric
+        >>> from sampled_metrics import metric
         >>> sets = RelevantSets([[0, 3]], [[0, 1]], [[0, 1]], [8])
         >>> sets.variance(metric("ap"), 2).round(6)
         array([0.007881])

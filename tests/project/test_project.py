@@ -30,10 +30,11 @@ CONDA_NAMES = {
 }
 
 
-def requirements(*extras):
-    """What the package needs, with some of its extras and with what builds it."""
+def requirements(*names):
+    """What the package needs, with some extras and groups of its, and with what builds it."""
     project = PROJECT["project"]
-    lists = [project["dependencies"], *(project["optional-dependencies"][e] for e in extras)]
+    more = project["optional-dependencies"] | PROJECT["dependency-groups"]
+    lists = [project["dependencies"], *(more[name] for name in names)]
     return [*PROJECT["build-system"]["requires"], *(line for lines in lists for line in lines)]
 
 
@@ -51,7 +52,7 @@ def pins(name="constraints.txt"):
     return {heading: releases for heading, releases in sections.items() if releases}
 
 
-@pytest.mark.parametrize("name", ["", "-study", "-lowest", "-lab", "-peers", "-graphs"])
+@pytest.mark.parametrize("name", ["", "-study", "-lowest", "-peers", "-graphs"])
 def test_every_release_is_pinned_and_hashed_and_names_no_host(name):
     name = f"constraints{name}.txt"
     text = (ROOT / name).read_text()
@@ -80,11 +81,12 @@ def holds(pinned, line):
         ("test", ["book", "ranks", "test"]),
         ("benchmarks", ["book", "test", "benchmarks"]),
         ("site", ["book", "test", "site"]),
+        ("lab", ["book", "lab"]),
     ],
 )
 def test_the_sections_hold_what_pyproject_asks_for(section, extras):
     sections = pins()
-    assert list(sections) == ["book", "test", "benchmarks", "site"]
+    assert list(sections) == ["book", "test", "benchmarks", "site", "lab"]
     upto = list(sections)[: list(sections).index(section) + 1]
     pinned = [release for name in upto for release, _ in sections[name]]
     for line in requirements(*extras):
@@ -124,13 +126,16 @@ def test_the_peers_have_pins_of_their_own():
     assert "peers" not in (ROOT / ".ci/run").read_text()
 
 
-def test_jupyterlab_adds_to_the_pins_of_the_book():
-    added, book = pins("constraints-lab.txt")[""], pins()["book"]
-    for line in requirements("book", "lab"):
-        holds([release for release, _ in [*book, *added]], line)
-    kept = {release.name: str(release.specifier) for part in pins().values() for release, _ in part}
-    for release, _ in added:
-        assert kept.get(release.name, str(release.specifier)) == str(release.specifier)
+def test_one_lock_holds_each_package_once():
+    """What environments share comes from one resolution, so that versions never conflict."""
+    names = [f"{one.name} {one.marker}" for part in pins().values() for one, _ in part]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("name", ["study", "lowest", "peers", "graphs"])
+def test_a_lock_that_stands_alone_says_why(name):
+    second = (ROOT / f"constraints-{name}.txt").read_text().splitlines()[1]
+    assert re.fullmatch(r"# For `make [\w-]+`(?: and `[\w-]+`)?: \w.{20,}\.", second)
 
 
 def test_the_conda_environment_is_that_of_pyproject():
@@ -223,13 +228,13 @@ def test_the_citation_names_this_version_and_the_papers():
 #: The modules that solve, integrate or sum; the commands and the page only show what these find.
 #: (A plan takes a Protocol, whose numbers no linear algebra goes into.)
 NUMERICAL = {
-    "consistency", "estimators", "evidence", "identification", "printed", "priors", "protocol",
-    "recommenders", "relevant_sets", "study", "verdicts",
+    "consistency", "estimators", "evidence", "identification", "priors", "protocol",
+    "published_tables", "recommenders", "relevant_sets", "study", "verdicts",
 }  # fmt: skip
 
 
-#: Private modules that read text and solve nothing.
-READING = {"_columns", "_sources"}
+#: Modules that read text and solve nothing.
+READING = {"columns", "sources"}
 
 
 def imported(path):

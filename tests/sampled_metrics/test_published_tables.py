@@ -282,7 +282,7 @@ def test_digits_say_how_far_a_number_was_rounded(cell, value, half):
         ({"HR_10": ["0.5"]}, {"n_items": 50, "replacement": False}, "n_negatives must be <= 49"),
         ({"HR_10": ["0.5"]}, {"replacement": None}, "replacement must be True or False"),
         ({"HR_10": ["0.5"]}, {"confidence": 1}, "confidence must be a number in (0, 1)"),
-        ({"HR_10": ["0.5"]}, {"shape": "flat"}, "assumption must be"),
+        ({"HR_10": ["0.5"]}, {"assumption": "flat"}, "assumption must be"),
         ({"HR_10": ["0.5"]}, {"metrics": ["nddg@10"]}, "did you mean 'ndcg'"),
     ],
 )

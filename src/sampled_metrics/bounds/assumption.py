@@ -38,6 +38,8 @@ class Assumption:
 
     Examples
     --------
+    >>> from sampled_metrics import Assumption, Protocol
+    >>> from sampled_metrics.bounds.identification import interval
     >>> print(Assumption())
     deeper ranks have fewer users, down to the rank with 10 negatives above it on average
 

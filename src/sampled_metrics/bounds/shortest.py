@@ -97,8 +97,8 @@ def least_width(
     --------
     Of 1,000 users 300 are above all of 9 negatives; the others are below half of them or more:
 
-    >>> from ..metrics import metric
-    >>> from . import bets
+    >>> from sampled_metrics.metrics import metric
+    >>> from sampled_metrics.bounds import bets
     >>> kinds = np.array([[9, 1, 1, 101]])
     >>> parts = bets.partition(kinds, np.array([1_000.0]), metric("recall@10"), True)
     >>> rows = bets.Rows(np.zeros(6, dtype=int), np.array([0, 5, 6, 7, 8, 9]))
@@ -160,8 +160,8 @@ def decidable(
     Of one recommender every tenth item is at rank 5, of the other at rank 30. Ten negatives tell
     these ranks apart if there are a million users:
 
-    >>> from ..metrics import metric
-    >>> from . import bets
+    >>> from sampled_metrics.metrics import metric
+    >>> from sampled_metrics.bounds import bets
     >>> parts = bets.partition(np.array([[10, 1, 1, 1_000]]), np.ones(1), metric("ndcg@10"), True)
     >>> better, worse = np.zeros((2, 1_000))
     >>> better[[4, 499]] = worse[[29, 499]] = 0.1, 0.9

@@ -127,7 +127,7 @@ def ends(
     Of five items, one is drawn as often as all others together. If half of the users have neither
     negative above their item, how many of them may have it at rank 1?
 
-    >>> from .metrics import metric
+    >>> from sampled_metrics.metrics import metric
     >>> protocol = Protocol(5, 2, weights=[4, 1, 1, 1, 1])
     >>> half = np.array([0.5])
     >>> found = ends(protocol, metric("recall@1"), np.array([1]), half, half)

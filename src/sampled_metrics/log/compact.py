@@ -179,7 +179,7 @@ class Log:
 
     Examples
     --------
-    >>> from .logs import read_log
+    >>> from sampled_metrics.log.read import read_log
     >>> log = read_log("bundled")
     >>> log.recommenders, len(log.frame), log.replacement
     (('X', 'Y', 'Z'), 18120, False)

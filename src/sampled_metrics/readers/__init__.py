@@ -9,8 +9,8 @@ items is refused unless every relevant item is among them.
 
 from .links import link_prediction, pykeen, pykeen_metrics
 from .recommenders import recbole, recbole_scores, rectools
+from .runs import ranx, trec
 from .scores import from_scores
-from .trec import ranx, trec
 from .weighted import counts_above
 
 __all__ = [

@@ -55,15 +55,15 @@ def link_prediction(
         True for negatives that are edges, too, and therefore no candidates.
     n_items : int or array_like of int, shape (n_edges,), optional
         Candidates that an edge's negatives were drawn from, and the true one: those of all nodes
-        that are left after filtering. If omitted tell :func:`~.logs.read_log`.
+        that are left after filtering. If omitted tell :func:`sampled_metrics.read_log`.
     recommender : str
 
     Returns
     -------
     DataFrame
-        What :func:`~.logs.read_log` takes: columns recommender, user (the number of the edge, from
-        0), n_better, n_tied, n_negatives and, where it is given, n_items. Whether negatives may
-        repeat is not in their scores: tell `read_log` (TGB's are distinct).
+        What :func:`~sampled_metrics.read_log` takes: columns recommender, user (the number of the
+        edge, from 0), n_better, n_tied, n_negatives and, where it is given, n_items. Whether
+        negatives may repeat is not in their scores: tell `read_log` (TGB's are distinct).
 
     Raises
     ------
@@ -137,11 +137,11 @@ def pykeen(evaluator: Any, *, known: Any = None, recommender: str = "recommender
     Returns
     -------
     DataFrame
-        What :func:`~.logs.read_log` takes: columns recommender, user (the number of the triple,
-        from 0), instance (head, tail or relation: which part was predicted), n_better, n_tied,
-        n_negatives and, where they are known, n_items: the entities left after filtering, the true
-        one included. Ranks among all of them have as many negatives, less one. Negatives are
-        distinct: `read_log` finds that in ``attrs["replacement"]``.
+        What :func:`~sampled_metrics.read_log` takes: columns recommender, user (the number of the
+        triple, from 0), instance (head, tail or relation: which part was predicted), n_better,
+        n_tied, n_negatives and, where they are known, n_items: the entities left after filtering,
+        the true one included. Ranks among all of them have as many negatives, less one. Negatives
+        are distinct: `read_log` finds that in ``attrs["replacement"]``.
 
     Raises
     ------

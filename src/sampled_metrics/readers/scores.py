@@ -27,10 +27,10 @@ def from_scores(rows: pd.DataFrame, *, duplicates: Duplicates = "refuse") -> pd.
     Returns
     -------
     DataFrame
-        What :func:`~.logs.read_log` takes: columns recommender, user, item, n_better, n_tied and
-        n_negatives, a row for each relevant item; n_negatives is the user's number of negatives,
-        distinct ones after "collapse". Users without a relevant item are left out. The size of
-        the catalogue is not in a table of candidates: give it to `read_log`. Candidates are
+        What :func:`~sampled_metrics.read_log` takes: columns recommender, user, item, n_better,
+        n_tied and n_negatives, a row for each relevant item; n_negatives is the user's number of
+        negatives, distinct ones after "collapse". Users without a relevant item are left out. The
+        size of the catalogue is not in a table of candidates: give it to `read_log`. Candidates are
         distinct but after "keep": `read_log` finds that in ``attrs["replacement"]``, and in
         ``attrs["shared_negatives"]`` whether most users have a list of another user, which a CSV
         file does not hold.

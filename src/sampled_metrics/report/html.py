@@ -210,7 +210,7 @@ def of_plan(plan: Plan, curves: pd.DataFrame, facts: Mapping[str, object]) -> st
 
     Examples
     --------
-    >>> from . import Protocol, planning
+    >>> from sampled_metrics import Protocol, planning
     >>> ranks, samples = {"A": {1: 1.0}, "B": {9: 1.0}}, [Protocol(100, m) for m in (5, 10)]
     >>> found = planning.for_all(ranks, "ap", samples[-1], 5, estimators="naive")
     >>> by = planning.for_pairs(planning.curve, ranks, "ap", samples, 5, estimators="naive")
@@ -472,7 +472,7 @@ def plan_figure(plans: pd.DataFrame) -> Figure:
 
     Examples
     --------
-    >>> from . import Protocol, planning
+    >>> from sampled_metrics import Protocol, planning
     >>> found = planning.plan({1: 1.0}, {9: 1.0}, "ap", Protocol(100, 5), 5, estimators=["naive"])
     >>> [text.get_text() for text in plan_figure(found.frame).axes[0].texts]
     ['8 negatives', '8 users', 'users as planned', '1 user']

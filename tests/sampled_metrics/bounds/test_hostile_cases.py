@@ -28,7 +28,7 @@ def test_each_recommender_has_the_range_of_its_own_users():
     assert found.possible_low["B"] <= 1.0 - 1e-12 <= found.possible_high["B"]
 
 
-@pytest.mark.parametrize("shape", [Assumption(steepness=1.0), Assumption(geometric=True)])
+@pytest.mark.parametrize("assumption", [Assumption(steepness=1.0), Assumption(geometric=True)])
 def test_no_assumption_is_of_ranks_that_a_user_lacks(assumption):
     """Users spread evenly over their own 60 items, judged in a catalogue of 66."""
     protocols = [Protocol(60, 5), Protocol(66, 5)]

@@ -13,7 +13,7 @@ from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.bounds.identification import interval, need
 from sampled_metrics.published_tables import published
 
-from .bounds import populations
+from . import populations
 
 METRICS = ["recall@3", "ndcg@10", "ap", "auc"]
 
@@ -40,7 +40,7 @@ SHAPES = [None, Assumption(4.0), Assumption(4.0, 3.0), Assumption(3.0, geometric
 
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("name", METRICS)
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("assumption", SHAPES)
 def test_endless_users_leave_what_linear_programmes_find(assumption, name, replacement):
     n, m, rng = 20, 4, np.random.default_rng(5)
     protocol, top = Protocol(n, m, replacement=replacement), 0
@@ -331,7 +331,7 @@ def test_several_relevant_items(name, replacement):
         assert found.low - 1e-7 <= exact <= found.high + 1e-7
 
 
-@pytest.mark.parametrize("shape", [None, Assumption()])
+@pytest.mark.parametrize("assumption", [None, Assumption()])
 def test_a_metric_of_the_best_item_alone_is_nearly_as_if_there_were_no_other(assumption):
     protocol = Protocol(60, 5, n_relevant=2)
     counts = np.array([[70, 20, 6, 2, 1, 1], [10, 20, 30, 20, 10, 10]])
@@ -376,7 +376,7 @@ def test_intervals_of_the_best_of_several_hold_where_each_item_is_likeliest_at_t
         assert np.median(ends[:, 1] - ends[:, 0]) < widest
 
 
-@pytest.mark.parametrize("shape", [None, Assumption()])
+@pytest.mark.parametrize("assumption", [None, Assumption()])
 def test_intervals_by_chance_hold_the_exact_metric_of_many_users_with_few_negatives(assumption):
     # As benchmarks/intervals.py, which also tries 1,000 negatives, and populations that break more.
     rng, sizes, m, of = np.random.default_rng(6), (2_000, 6_000, 20_000), 10, metric("ndcg@10")

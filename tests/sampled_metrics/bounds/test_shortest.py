@@ -71,7 +71,7 @@ def test_lattices_are_not_larger_than_they_may_be() -> None:
     assert missed([pair], np.array([1e12]), 0.05) == 0.0
 
 
-@pytest.mark.parametrize("shape", [None, Assumption(), Assumption(geometric=True)])
+@pytest.mark.parametrize("assumption", [None, Assumption(), Assumption(geometric=True)])
 @pytest.mark.parametrize("replacement", [True, False])
 def test_the_mass_of_a_mixture_leads_to_its_sampled_ranks(
     assumption: Assumption | None, replacement: bool
@@ -98,7 +98,7 @@ def test_exact_ranks_leave_what_coins_leave() -> None:
     assert 0.9 * exact <= found <= exact
 
 
-@pytest.mark.parametrize("shape", [None, Assumption()])
+@pytest.mark.parametrize("assumption", [None, Assumption()])
 def test_intervals_are_not_shorter_on_average(assumption: Assumption | None) -> None:
     protocol, users = Protocol(500, 20), 800
     rng = np.random.default_rng(4)

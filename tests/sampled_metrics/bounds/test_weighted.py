@@ -250,7 +250,10 @@ def test_counts_that_no_ranks_lead_to_are_refused():
     [
         ({"counts": [1, 2]}, r"counts must have shape \(3,\), got \(2,\)"),
         ({"counts": [0, 0, 0]}, "counts must hold at least one user"),
-        ({"shape": Assumption(steepness=2)}, "shape must have no steepness, and not be geometric,"),
+        (
+            {"assumption": Assumption(steepness=2)},
+            "assumption must have no steepness, and not be geometric,",
+        ),
         ({"protocol": sm.Protocol(9, 2, n_relevant=2, collapsed=True)}, "one relevant item where"),
     ],
 )

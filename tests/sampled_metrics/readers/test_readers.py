@@ -23,7 +23,7 @@ from sampled_metrics.readers import (
     rectools,
     trec,
 )
-from sampled_metrics.readers.trec import _lines
+from sampled_metrics.readers.runs import _lines
 from sampled_metrics.relevant_sets import RelevantSets
 
 
