@@ -18,7 +18,6 @@ from sampled_metrics.bounds import identification
 from sampled_metrics.bounds.assumption import Assumption, assumption_name
 from sampled_metrics.evaluation import ESTIMATORS, FITTED, UNKNOWN, judging, ranges
 from sampled_metrics.evaluation import values as row_values
-from sampled_metrics.evaluation.interpolation import Dependence
 from sampled_metrics.evaluation.sample import Sample
 from sampled_metrics.evaluation.values import Values
 from sampled_metrics.log import compact
@@ -387,7 +386,7 @@ def test_ties_among_relevant_items_are_spread_as_their_order_is():
     rng, values_of = np.random.default_rng(3), Values(sample, 0.1)
     tables = {m: rng.normal(size=(5, m + 1)) for m in (6, 8)}
     build = row_values._of_places(metric("precision@5"), tables.__getitem__)
-    expected = sample.mean({"A": values_of.looked_up(build, Dependence.CONSTANT)}, 60).value
+    expected = sample.mean({"A": values_of.looked_up(build)}, 60).value
     found = sum(
         0.2 * table[j] @ sample.at_ranks("A", m, (sample.position == j + 1).astype(float))
         for m, table in tables.items()
@@ -698,9 +697,9 @@ def test_what_is_said_to_decide_on_average_decides_as_a_log(assumption):
     for m in (5, 20):
         protocol, log = as_expected(250, m)
         said = judging.decided(masses, protocol, of, [("A", "B")], assumption, 250.0, wanted)
-        assumption = evaluation.compare(log, of, assumption=assumption).frame["assumption"][0]
+        stands = evaluation.compare(log, of, assumption=assumption).frame["assumption"][0]
         found[m] = bool(said)
-        assert found[m] == (assumption in ("none", "decreasing at the top"))
+        assert found[m] == (stands in ("none", "decreasing at the top"))
     assert found == {5: False, 20: assumption is not None}
 
 
@@ -806,7 +805,7 @@ def test_reported_values_are_those_of_a_table_for_each_class(users):
     for name in ("ap", "ndcg@3", "recall@2", "auc", "rr", "precision@3"):
         of = metric(name)
         build = own._build(of, "naive")
-        expected = own.looked_up(build, Dependence.CONSTANT)
+        expected = own.looked_up(build)
         by_rank.append((sample.tied + 1).sum() <= entries)
         np.testing.assert_allclose(own.naive(of), expected, rtol=1e-12, atol=1e-15)
         tables = [build(sample.protocol(one, int(one.sizes[0]))) for one in sample.classes]

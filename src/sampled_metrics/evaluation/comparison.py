@@ -169,14 +169,10 @@ def compare(
         naive = values.means(of, "naive")
         means = naive if name == "naive" else values.means(of, name)
         bar.update()
-        differences = {
-            (a, b): sample.mean(
-                means[a].minus(means[b]),
-                means[a].users,
-                difference(means[a].value, means[b].value),
-            )
-            for a, b in both
-        }
+        differences = {}
+        for a, b in both:
+            gap = difference(means[a].value, means[b].value)
+            differences[a, b] = sample.mean(means[a].minus(means[b]), means[a].users, gap)
         if log.weighted:
             judged = judging.by_student(differences, level)
             notes = [
@@ -187,9 +183,7 @@ def compare(
         else:
             judged, said = judging.by_bets(sample, of, both, of_metric, level, bar)
             notes += said
-        needed = (
-            {} if log.weighted else judging.negatives_needed(values, of, judged, of_metric, level)
-        )
+        needed = judging.negatives_needed(values, of, judged, of_metric, level)
         bar.update(bar.total - bar.n)
     rows = []
     for (a, b), own in differences.items():

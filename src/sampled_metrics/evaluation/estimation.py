@@ -344,18 +344,17 @@ def _row_for_each(
                     )
                 for who, mean in means.items():
                     low, high, _ = mean.student(level)
-                    of_metric.append(
-                        EstimatorRow(
-                            recommender=who,
-                            metric=of.name,
-                            estimator=name,
-                            value=mean.value,
-                            standard_error=mean.error,
-                            low=low,
-                            high=high,
-                            users=mean.users,
-                        )
+                    row = EstimatorRow(
+                        recommender=who,
+                        metric=of.name,
+                        estimator=name,
+                        value=mean.value,
+                        standard_error=mean.error,
+                        low=low,
+                        high=high,
+                        users=mean.users,
                     )
+                    of_metric.append(row)
                 bar.update()
             rows += sorted(of_metric, key=lambda row: order(row.recommender))
     return pd.DataFrame(rows, columns=EstimatorRow._fields), tuple(dict.fromkeys(notes))

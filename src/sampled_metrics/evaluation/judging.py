@@ -297,6 +297,8 @@ def negatives_needed(
     """
     sample, fits = values.sample, values.fits
     pairs = [pair for pair, one in judged.items() if not one.sign]
+    if sample.log.weighted:
+        return {}
     if sample.whole:  # only users can be more
         return dict.fromkeys(pairs, "none")
     if not pairs or values.unbiased(of) or fits.most > 1 or fits.unfit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,17 +20,8 @@ from .sample import Sample, UserMean
 from .values import Values
 
 
-@dataclass(frozen=True)
-class Range:
-    """The exact metrics that a log leaves possible, and why.
-
-    Attributes
-    ----------
-    low, high : float
-    assumption, warrant : str
-    assumed : Assumption or None
-        What has the name `assumption`.
-    """
+class Range(NamedTuple):
+    """The exact metrics that a log leaves possible, and why; `assumption` names `assumed`."""
 
     low: float = np.nan
     high: float = np.nan

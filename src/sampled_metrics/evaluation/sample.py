@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln, stdtr, stdtrit
+from scipy.special import betaln, stdtr, stdtrit
 
 from .._validate import FloatArray, IntArray, shortened
 from ..bounds import bets
@@ -52,26 +52,17 @@ class UserMean:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class ProtocolClass:
-    """The kinds of row whose instances share everything of the protocol but the catalogue size.
-
-    Attributes
-    ----------
-    n_negatives, n_relevant : int
-    rows : ndarray of int, shape (k,)
-        The kinds, in order of their size.
-    sizes : ndarray of int
-        The different sizes, in order.
-    size : ndarray of int, shape (k,)
-        Which of them each kind has.
-    """
+class ProtocolClass(NamedTuple):
+    """The kinds of row whose instances share everything of the protocol but the catalogue size."""
 
     n_negatives: int
     n_relevant: int
     rows: IntArray
+    """The kinds, in order of their size."""
     sizes: IntArray
+    """The different sizes, in order."""
     size: IntArray
+    """Which of them each kind has."""
 
 
 class Sample:
@@ -131,23 +122,19 @@ class Sample:
         if doubled and expected >= _STOPPED and (self.better[stopped] > 0).all():
             raise ValueError(
                 "n_negatives must not depend on n_better for a range or a verdict, and here no "
-                f"user with fewer than {numbers[-1]:,} negatives has an item above all of them, as if "
-                f"samples were doubled until one was above: {instead}"
+                f"user with fewer than {numbers[-1]:,} negatives has an item above all of them, "
+                f"as if samples were doubled until one was above: {instead}"
             )
 
     @cached_property
     def classes(self) -> list[ProtocolClass]:
         """A class for each number of negatives and of relevant items."""
         of_kind, shared = equal_rows([self.negatives, self.relevant], self.better.size)
-        order = np.lexsort((self.items, of_kind))
-        found = []
-        for *numbers, rows in zip(
-            *(column.tolist() for column in shared),
-            np.split(order, np.cumsum(np.bincount(of_kind))[:-1]),
-            strict=True,
-        ):
+        found, order = [], np.lexsort((self.items, of_kind))
+        groups = np.split(order, np.cumsum(np.bincount(of_kind))[:-1])
+        for m, relevant, rows in zip(*(own.tolist() for own in shared), groups, strict=True):
             sizes, size = np.unique(self.items[rows], return_inverse=True)
-            found.append(ProtocolClass(*numbers, rows, sizes, size))
+            found.append(ProtocolClass(m, relevant, rows, sizes, size))
         return found
 
     @cached_property
@@ -287,15 +274,12 @@ def difference(first: float, second: float) -> float:
 
 @lru_cache(maxsize=1 << 12)
 def above_among_ties(tied: int, place: int, many: int) -> FloatArray:
-    """Distribution of tied negatives above the `place`-th best of `many` tied relevant items."""
-    above = np.arange(tied + 1)
+    """Distribution of tied negatives above the `place`-th best of `many` tied relevant items.
 
-    def log_choose(n: IntArray | int, k: IntArray | int) -> FloatArray:
-        rest = np.subtract(n, k)
-        return np.asarray(gammaln(np.add(n, 1)) - gammaln(np.add(k, 1)) - gammaln(rest + 1))
-
-    before = log_choose(above + place - 1, above)
-    after = log_choose(tied - above + many - place, tied - above)
-    found = np.asarray(np.exp(before + after - log_choose(tied + many, tied)))
+    It is beta-binomial.
+    """
+    above, after = np.arange(tied + 1), many - place + 1
+    found = betaln(above + place, tied - above + after) - betaln(place, after)
+    found = np.exp(found - betaln(tied - above + 1, above + 1)) / (tied + 1)
     found.setflags(write=False)  # the cache hands out this very array
-    return found
+    return np.asarray(found)

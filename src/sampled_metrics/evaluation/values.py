@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -12,8 +12,7 @@ from ..metrics import Metric
 from ..numerics.distributions import law
 from ..protocol import Protocol, thinned
 from .fits import Fits
-from .interpolation import BLOCK, Build, Dependence, tables
-from .sample import Sample, UserMean
+from .sample import ProtocolClass, Sample, UserMean
 
 #: The corrections that are fitted to the log itself.
 FITTED = ("bias-variance, fitted prior", "maximum entropy", "maximum likelihood")
@@ -24,7 +23,19 @@ WEIGHTED = "n_above"
 #: Biases of a metric below this are rounding errors.
 _UNBIASED = 1e-9
 
-_DEPENDENCE = {"rank estimate": Dependence.UNKNOWN, "monotone": Dependence.JUMPS}
+#: Nodes are added until values between them are right to this share of the largest value.
+_TOLERANCE = 1e-9
+#: Sizes for the monotone correction, whose values jump from size to size.
+_MONOTONE_SIZES = 32
+#: Entries of a table of values for several sizes, or of random orders, held at once.
+_BLOCK = 1 << 21
+
+#: From one protocol to the values of an estimator, a row for each position.
+Build = Callable[[Protocol], FloatArray]
+#: From sizes of the catalogue to values, (sizes, n_relevant, m + 1).
+AtSizes = Callable[[IntArray], FloatArray]
+#: From values at some sizes to those at any of the sizes.
+Between = Callable[[AtSizes, IntArray], AtSizes]
 
 
 class Values:
@@ -47,7 +58,7 @@ class Values:
     def means(self, of: Metric, name: str, leave_out: bool = False) -> dict[str, UserMean]:
         """Estimates of a metric for all recommenders by a named estimator.
 
-        None if `leave_out` and double precision cannot hold the estimator's values.
+        Empty if `leave_out` and double precision cannot hold the estimator's values.
         """
         if name == FITTED[0]:
             return self._by_fitted_prior(of)
@@ -79,7 +90,7 @@ class Values:
             sample = self.sample
             above = sample.log.kinds["n_above"] / (sample.items - sample.relevant)
             return np.asarray((1.0 - above) / sample.relevant)
-        return self.looked_up(self._build(of, name), _DEPENDENCE.get(name, Dependence.SMOOTH))
+        return self.looked_up(self._build(of, name), _BETWEEN.get(name, _by_polynomial))
 
     def _build(self, of: Metric, name: str) -> Build:
         """The values of an estimator for a protocol."""
@@ -111,7 +122,7 @@ class Values:
         """
         sample, found = self.sample, {}
         values, influences = self.fits.bias_variance(of, self.gamma)
-        each = self.looked_up(_of_places(of, values.__getitem__), Dependence.CONSTANT)
+        each = self.looked_up(_of_places(of, values.__getitem__))
         for recommender, users in sample.users.items():
             value = float(sample.counts[recommender] @ each) / users
             moves = self._of_thinned(of, influences[recommender] * users)
@@ -129,13 +140,13 @@ class Values:
         """Values of rows from those for the fewest negatives: expected of any so many of theirs."""
         fewest = places.shape[1] - 1
         build = _of_places(of, lambda m: places @ thinned(m, fewest).T)
-        return self.looked_up(build, Dependence.CONSTANT)
+        return self.looked_up(build)
 
-    def looked_up(self, build: Build, dependence: Dependence) -> FloatArray:
+    def looked_up(self, build: Build, between: Between | None = None) -> FloatArray:
         """The value of a row of each kind, from tables of values for its protocol."""
         out = np.empty(self.sample.better.size)
         for one in self.sample.classes:
-            for part, at, table in tables(build, dependence, one, self.sample):
+            for part, at, table in _tables(build, between, one, self.sample):
                 rows = one.rows[part]
                 out[rows] = self._from_table(table, at, rows)
         return out
@@ -176,7 +187,7 @@ class Values:
         for relevant in sample.relevant_numbers[0].tolist():
             of_number = np.flatnonzero(sample.relevant == relevant)
             ends = np.cumsum(sample.tied[of_number] + 1)
-            cuts = np.searchsorted(ends, np.arange(BLOCK, ends[-1], BLOCK), side="right")
+            cuts = np.searchsorted(ends, np.arange(_BLOCK, ends[-1], _BLOCK), side="right")
             for rows in filter(len, np.split(of_number, cuts)):
                 starts, row, above, shares = sample.broken_ties(rows)
                 j = sample.position[row]
@@ -193,7 +204,7 @@ class Values:
         for relevant in self.sample.relevant_numbers[0].tolist():
             negatives = np.unique(self.sample.negatives[self.sample.relevant == relevant])
             j = np.arange(1, relevant + 1)[:, np.newaxis]
-            for m in np.array_split(negatives, 1 + negatives.size * relevant // BLOCK):
+            for m in np.array_split(negatives, 1 + negatives.size * relevant // _BLOCK):
                 last = of.term(m + j, j, relevant, m + relevant).sum(axis=0)
                 first = of.term(j, j, relevant, m + relevant).sum(axis=0)
                 low, high = min(low, float(last.min())), max(high, float(first.max()))
@@ -247,3 +258,99 @@ def is_unbiased(of: Metric, protocol: Protocol) -> bool:
     j = np.arange(1, relevant + 1)[:, np.newaxis]
     exact = of.term(above + j, j, relevant, protocol.n_items)
     return bool(np.abs(expected - exact).max() < _UNBIASED)
+
+
+def _tables(
+    build: Build, between: Between | None, one: ProtocolClass, sample: Sample
+) -> Iterator[tuple[slice, IntArray, FloatArray]]:
+    """Values for all sizes of a class, block by block; None `between` if they do not depend on it.
+
+    Yields which of its rows have these sizes, which size each has, and the table of values,
+    (sizes, n_relevant, m + 1).
+    """
+
+    def exact(sizes: IntArray) -> FloatArray:
+        return np.stack([build(sample.protocol(one, size)) for size in sizes.tolist()])
+
+    if between is None:
+        yield slice(None), np.zeros(one.rows.size, dtype=np.int64), exact(one.sizes[:1])
+        return
+    at_sizes = between(exact, one.sizes)
+    length = max(1, _BLOCK // (one.n_relevant * (one.n_negatives + 1)))
+    for start in range(0, one.sizes.size, length):
+        part = slice(*np.searchsorted(one.size, [start, start + length]).tolist())
+        yield part, one.size[part] - start, at_sizes(one.sizes[start : start + length])
+
+
+def _by_size(exact: AtSizes, sizes: IntArray) -> AtSizes:
+    """Values computed at every size."""
+    return exact
+
+
+def _by_polynomial(exact: AtSizes, sizes: IntArray) -> AtSizes:
+    """Values at any of the sizes by a polynomial in the logarithm of the size.
+
+    Its nodes, Chebyshev's rounded to whole numbers, are doubled until it is right at three sizes
+    in between; where that takes as many nodes as there are sizes, nothing is interpolated.
+    """
+    count = 12
+    tests = sizes[np.linspace(0, sizes.size - 1, 5).round().astype(int)[1:4]]
+    expected: FloatArray | None = None
+    while 2 * count < sizes.size:
+        expected = exact(tests) if expected is None else expected
+        nodes = _nodes(sizes, 0.5 * (1.0 - np.cos(np.pi * (np.arange(count) + 0.5) / count)))
+        polynomial = _barycentric(np.log(nodes), exact(nodes))
+        error = np.abs(polynomial(np.log(tests)) - expected).max()
+        if error <= _TOLERANCE * np.abs(expected).max():
+            return lambda at: polynomial(np.log(at))
+        count *= 2
+    return exact
+
+
+def _nodes(sizes: IntArray, points: FloatArray) -> IntArray:
+    """Whole numbers near points of [0, 1], stretched over the logarithms of the sizes."""
+    low, high = np.log(sizes[[0, -1]])
+    return np.unique(np.round(np.exp(low + points * (high - low))).astype(np.int64))
+
+
+def _barycentric(nodes: FloatArray, values: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """The polynomial through values at nodes, by the barycentric formula (berrut2004).
+
+    `scipy.interpolate` has it, but takes longer to import than all of this takes to compute.
+    """
+    gaps = 4.0 * np.subtract.outer(nodes, nodes) / (nodes[-1] - nodes[0])
+    np.fill_diagonal(gaps, 1.0)
+    weights = 1.0 / gaps.prod(axis=1)
+
+    def at(points: FloatArray) -> FloatArray:
+        away = np.subtract.outer(points, nodes)
+        hit = away == 0
+        shares = np.where(hit, 1.0, weights / np.where(hit, 1.0, away))
+        shares[hit.any(axis=1)] = hit[hit.any(axis=1)]
+        return np.tensordot(shares / shares.sum(axis=1, keepdims=True), values, 1)
+
+    return at
+
+
+def _by_lines(exact: AtSizes, sizes: IntArray) -> AtSizes:
+    """Values at any of the sizes by straight lines in the logarithm of the size.
+
+    Of many nearly equal solutions the monotone correction is one or another, from size to size;
+    what lies between two of them is monotone too, and as nearly right.
+    """
+    if sizes.size <= _MONOTONE_SIZES:
+        return exact
+    nodes = _nodes(sizes, np.linspace(0.0, 1.0, _MONOTONE_SIZES))
+    values, logs = exact(nodes), np.log(nodes)
+
+    def at(points: IntArray) -> FloatArray:
+        x = np.log(points)
+        left = np.clip(np.searchsorted(logs, x, side="right") - 1, 0, nodes.size - 2)
+        share = ((x - logs[left]) / (logs[left + 1] - logs[left]))[:, np.newaxis, np.newaxis]
+        return np.asarray((1.0 - share) * values[left] + share * values[left + 1])
+
+    return at
+
+
+#: How values depend on the size of the catalogue, where that is not smooth.
+_BETWEEN: dict[str, Between] = {"rank estimate": _by_size, "monotone": _by_lines}
