@@ -61,6 +61,8 @@ def identified(
     notes: list[str] = []
     for assumed in dict.fromkeys((assumption, None)):
         names = [name for name in sample.names if name not in found]
+        if not names:
+            break
         for name, ends in under(sample, of, assumed, names, level, notes).items():
             found[name] = Range(*ends, assumption_name(assumed), _promises.PROVED, assumed)
     return found, notes

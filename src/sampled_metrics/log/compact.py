@@ -47,19 +47,9 @@ _TALLIED = 1 << 20
 def spread_ties(
     n_better: NDArray[Any], n_tied: NDArray[Any], users: NDArray[Any], n_negatives: int
 ) -> FloatArray:
-    """Users with 0, 1, ..., `n_negatives` negatives above; ties are broken at random.
+    """Users with 0, 1, ..., `n_negatives` negatives above, if ties are broken at random.
 
-    Parameters
-    ----------
-    n_better, n_tied : ndarray of int, shape (k,)
-        Negatives above, and level with the held-out item.
-    users : ndarray, shape (k,)
-        How many users have them.
-    n_negatives : int
-
-    Returns
-    -------
-    ndarray of float, shape (n_negatives + 1,)
+    Each of `users` has so many negatives above the held-out item, and level with it.
 
     Examples
     --------
