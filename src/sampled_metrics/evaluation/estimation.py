@@ -1,10 +1,4 @@
-"""Estimates of exact metrics from a log of sampled ranks, and the ranges that it leaves possible.
-
-A correction is a vector over the sampled ranks, so each row of a log has a number, and the
-users' spread of these numbers is the standard error: it holds the users that happened to be
-evaluated and the negatives that happened to be drawn. What no spread shows is the bias;
-:mod:`sampled_metrics.bounds.identification` bounds it.
-"""
+"""Estimates of exact metrics from a log of sampled ranks, and the ranges that it allows."""
 
 from __future__ import annotations
 
