@@ -12,7 +12,7 @@ from scipy.stats import binom, hypergeom
 
 from sampled_metrics import Protocol, metric
 from sampled_metrics.bounds.identification import interval
-from sampled_metrics.weighting import counts_above
+from sampled_metrics.readers import counts_above
 
 from . import benchmark
 from .study import bundled_study

@@ -417,16 +417,12 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
         counts = np.zeros(negatives + 1)
         own = rows[rows["recommender"] == name]
         for m in own["n_negatives"].unique().tolist():
-            counts += _counts(own[own["n_negatives"] == m], m) @ thinned(m, negatives)
+            some = own[own["n_negatives"] == m]
+            better, tied, users = (some[x].to_numpy() for x in ("n_better", "n_tied", "count"))
+            counts += spread_ties(better, tied, users, m + 1) @ thinned(m, negatives)
         mass = np.asarray(priors.maximum_entropy(counts, protocol).mass)
         found[name] = dict(zip(grid.tolist(), _condensed(mass, grid).tolist(), strict=True))
     return found
-
-
-def _counts(rows: pd.DataFrame, m: int) -> FloatArray:
-    """Users with 0, 1, ..., m negatives above their item, averaged over the order of ties."""
-    above, tied, count = (rows[of].to_numpy() for of in ("n_better", "n_tied", "count"))
-    return spread_ties(above, tied, count, m + 1)
 
 
 def _grid(n_items: int) -> IntArray:

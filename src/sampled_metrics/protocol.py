@@ -466,9 +466,9 @@ class Protocol(Design):
     def inclusion(self, rank: int) -> FloatArray:
         """How often each item is expected among the negatives, if the one at `rank` is relevant.
 
-        What :func:`~sampled_metrics.weighting.counts_above` divides by. With replacement that is a
-        number of times, ``n_negatives`` times the probability of a draw; otherwise the probability
-        to be among the negatives.
+        What :func:`~sampled_metrics.readers.weighted.counts_above` divides by. With replacement
+        that is a number of times, ``n_negatives`` times the probability of a draw; otherwise the
+        probability to be among the negatives.
 
         Parameters
         ----------

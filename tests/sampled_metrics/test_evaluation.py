@@ -16,8 +16,11 @@ from sampled_book.datasets import bundled_ranks
 from sampled_metrics import Protocol, _ranges, estimators, evaluation, metric
 from sampled_metrics.adaptive import Adaptive
 from sampled_metrics.bounds import identification
-from sampled_metrics.bounds.assumption import Assumption
-from sampled_metrics.evaluation import ESTIMATORS, FITTED, UNKNOWN
+from sampled_metrics.bounds.assumption import Assumption, assumption_name
+from sampled_metrics.evaluation import ESTIMATORS, FITTED, UNKNOWN, judging, ranges
+from sampled_metrics.evaluation import values as row_values
+from sampled_metrics.evaluation.sample import Sample
+from sampled_metrics.evaluation.values import Values
 from sampled_metrics.log import compact
 from sampled_metrics.log import sources as _sources
 from sampled_metrics.log.read import read_log
@@ -379,12 +382,12 @@ def test_items_of_many_and_of_few_weigh_as_in_the_metric():
 
 def test_ties_among_relevant_items_are_spread_as_their_order_is():
     # The mean of a value over the spread ranks is that over the users, looked up one by one.
-    sample = evaluation._Sample(read_log(sets_of(60, np.random.default_rng(2)), replacement=True))
+    sample = Sample(read_log(sets_of(60, np.random.default_rng(2)), replacement=True))
     assert (sample.many > 0).sum() > 20
-    rng, values_of = np.random.default_rng(3), evaluation._Values(sample, 0.1)
+    rng, values_of = np.random.default_rng(3), Values(sample, 0.1)
     tables = {m: rng.normal(size=(5, m + 1)) for m in (6, 8)}
-    build = values_of._of_rows(metric("precision@5"), tables.__getitem__)
-    expected = sample.mean({"A": values_of.worth(build, "constant")}, 60)
+    build = row_values._of_places(metric("precision@5"), tables.__getitem__)
+    expected = sample.mean({"A": values_of.looked_up(build)}, 60).value
     found = sum(
         0.2 * table[j] @ sample.at_ranks("A", m, (sample.position == j + 1).astype(float))
         for m, table in tables.items()
@@ -615,7 +618,7 @@ def test_a_metric_is_unbiased_if_it_is_so_by_the_definition_at_every_rank_and_si
     sizes = rng.integers(30, 46, users)
     table = pd.DataFrame({"user": range(users), "n_items": sizes, "rank": 1})
     log = read_log(table, n_negatives=28, replacement=False)
-    values = evaluation._Values(evaluation._Sample(log), 0.1)
+    values = Values(Sample(log), 0.1)
     ends = np.array([naive_bias(size, 28, metric(name)) for size in np.unique(sizes)])
     assert values.unbiased(metric(name)) == (np.abs(ends).max() < 1e-9)
 
@@ -690,14 +693,14 @@ def as_expected(users, m, replacement=True):
 def test_what_is_said_to_decide_on_average_decides_as_a_log(assumption):
     of, found, ranks = metric("recall@10"), {}, np.arange(1, 101)
     masses = {name: (ranks, mass / mass.sum()) for name, mass in FALLING.items()}
-    weight = evaluation._ways(assumption)[assumption]
+    weight = judging.bet_weights(assumption)[assumption]
     wanted = identification.need(0.95) - np.log(weight)
     for m in (5, 20):
         protocol, log = as_expected(250, m)
-        said = evaluation._decided(masses, protocol, of, [("A", "B")], assumption, 250.0, wanted)
-        assumption = evaluation.compare(log, of, assumption=assumption).frame["assumption"][0]
+        said = judging.decided(masses, protocol, of, [("A", "B")], assumption, 250.0, wanted)
+        stands = evaluation.compare(log, of, assumption=assumption).frame["assumption"][0]
         found[m] = bool(said)
-        assert found[m] == (assumption in ("none", "decreasing at the top"))
+        assert found[m] == (stands in ("none", "decreasing at the top"))
     assert found == {5: False, 20: assumption is not None}
 
 
@@ -733,7 +736,7 @@ def test_a_metric_of_several_items_is_unbiased_if_it_is_so_for_every_set(name):
     protocol, of = Protocol(14, 5, n_relevant=2), metric(name)
     table = pd.DataFrame({"user": [1, 1, 2, 2], "rank": [3, 4, 3, 4], "item": [3, 4, 3, 4]})
     log = read_log(table, n_items=14, n_negatives=5, replacement=True)
-    values = evaluation._Values(evaluation._Sample(log), 0.1)
+    values = Values(Sample(log), 0.1)
     naive = estimators.naive(of, protocol)
     sets = combinations(range(1, 15), 2)
     bias = [from_library.expected_of_set(naive, ranks) - of.of_set(ranks, 14) for ranks in sets]
@@ -760,10 +763,10 @@ def test_exact_ranks_are_read_as_they_are(monkeypatch):
         raise AssertionError("a table for each of 2,000 catalogues takes minutes")
 
     for module, name in (
-        (evaluation, "_is_exact"),
-        (evaluation, "law"),
-        (evaluation.corrections, "by_name"),
-        (evaluation._Sample, "possible"),
+        (row_values, "is_unbiased"),
+        (row_values, "law"),
+        (row_values.corrections, "by_name"),
+        (ranges, "identified"),
     ):
         monkeypatch.setattr(module, name, refused)
     names = ["recall@10", "ndcg@10", "ap", "auc"]
@@ -795,21 +798,21 @@ def test_reported_values_are_those_of_a_table_for_each_class(users):
         ]
     columns = ["user", "item", "n_better", "n_tied", "n_negatives", "n_items"]
     log = read_log(pd.DataFrame(rows, columns=columns), replacement=True)
-    sample = evaluation._Sample(log)
+    sample = Sample(log)
     assert (sample.many > 0).any()
-    values = evaluation._Values(sample, 0.1)
+    own = Values(sample, 0.1)
     entries = sum(one.n_relevant * (one.n_negatives + 1) for one in sample.classes)
     by_rank = []
     for name in ("ap", "ndcg@3", "recall@2", "auc", "rr", "precision@3"):
         of = metric(name)
-        build, way = values._build(of, "naive")
-        expected = values.worth(build, way)
+        build = own._build(of, "naive")
+        expected = own.looked_up(build)
         by_rank.append((sample.tied + 1).sum() <= entries)
-        np.testing.assert_allclose(values._reported(of), expected, rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(own.naive(of), expected, rtol=1e-12, atol=1e-15)
         tables = [build(sample.protocol(one, int(one.sizes[0]))) for one in sample.classes]
         low = min(table.min(axis=1).sum() for table in tables)
         high = max(table.max(axis=1).sum() for table in tables)
-        assert values.range(of) == pytest.approx((low, high), abs=1e-15)
+        assert own.span(of) == pytest.approx((low, high), abs=1e-15)
     assert all(by_rank) == (users == 3)
 
 
@@ -947,12 +950,12 @@ def test_steepness_is_the_largest_of_the_ladder_that_holds():
         found.add(row.steepness)
         # A fall of any steepness holds, and so nothing else is tried; or one holds, and none after.
         assert (row.assumption == "decreasing at the top") == np.isinf(row.steepness)
-        judge = evaluation._Judge(evaluation._Sample(log), of, pairs, 0.95)
+        judge = judging.Judge(Sample(log), of, pairs, 0.95)
         signs = {
             assumption: judge.under(
                 assumption, pairs, weight, keep=assumption in (None, Assumption())
             )[0][pairs[0]].sign
-            for assumption, weight in evaluation._ways(Assumption()).items()
+            for assumption, weight in judging.bet_weights(Assumption()).items()
         }
         assert signs[None] == 0
         assert signs[Assumption()] == np.isinf(row.steepness)
@@ -999,11 +1002,11 @@ def test_a_fall_too_gentle_for_the_sample_does_not_end_the_ladder(monkeypatch):
             sign = int(assumption is not None and assumption.steepness in (3.0, 4.0))
             if assumption is not None and assumption.steepness == 2.0:
                 return {}, ["contradicted"]
-            name, ends = evaluation.assumption_name(assumption), (0.0, 1.0)
-            judged = evaluation._Judged(sign, name, tried[-1], ends, 1.0, None)
+            name = assumption_name(assumption)
+            judged = judging.Judgement(sign, 0.0, 1.0, name, steepness=tried[-1])
             return dict.fromkeys(pairs, judged), []
 
-    monkeypatch.setattr(evaluation, "_Judge", Judge)
+    monkeypatch.setattr(judging, "Judge", Judge)
     (row,) = compare(two([1, 2, 5], [3, 1, 2]), "recall@3").itertuples()
     assert tried == [np.inf, np.inf, 2.0, 3.0, 4.0, 8.0]
     assert (row.assumption, row.steepness) == ("at most 4 times per doubling", 4.0)
@@ -1184,7 +1187,8 @@ def test_the_row_of_a_recommender_is_that_of_its_estimator():
     ],
 )
 def test_what_may_be_quoted_is_the_range_unless_the_error_says_as_much(given, quote):
-    assert evaluation._quote(*given, 0.95) == quote
+    value, error, *ends = given
+    assert ranges.quoted(value, error, ranges.Range(*ends), 0.95) == quote
 
 
 def test_a_quote_takes_the_confidence_that_was_asked_for():

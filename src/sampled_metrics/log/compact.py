@@ -9,7 +9,7 @@ sums over a user's rows of a value that depends on the kind.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,6 +19,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .._validate import FloatArray, IntArray, span
+from ..numerics.betting import tally
 from ..protocol import Protocol
 
 #: The columns of :attr:`Log.frame`, in their order.
@@ -39,9 +40,35 @@ KIND = COLUMNS[3:]
 _BLOCK = 1 << 18
 #: Combinations of kinds that are counted in a table; of more, users are looked at one by one.
 _TABLE = 1 << 22
+#: Different values that are kept before they are counted together.
+_TALLIED = 1 << 20
 
 
-def alike(columns: Sequence[NDArray[Any]], size: int) -> tuple[NDArray[Any], list[IntArray]]:
+def tallied(
+    parts: Iterable[tuple[NDArray[Any], FloatArray | None]],
+) -> tuple[FloatArray, FloatArray]:
+    """Different values in order, and how often each is there, from parts of them with counts.
+
+    Examples
+    --------
+    >>> parts = [(np.array([3.0, 1.0]), None), (np.array([3.0]), np.array([4.0]))]
+    >>> [column.tolist() for column in tallied(parts)]
+    [[1.0, 3.0], [1.0, 5.0]]
+    """
+
+    def merged() -> tuple[FloatArray, FloatArray]:
+        values, counts = zip(*found, strict=True)
+        return tally(np.concatenate(values), np.concatenate(counts))
+
+    found: list[tuple[FloatArray, FloatArray]] = []
+    for values, counts in parts:
+        found.append(tally(values, counts))
+        if sum(each.size for each, _ in found) > 4 * found[0][0].size + _TALLIED:
+            found = [merged()]
+    return merged()
+
+
+def equal_rows(columns: Sequence[NDArray[Any]], size: int) -> tuple[NDArray[Any], list[IntArray]]:
     """Find which rows of several columns agree in all of them.
 
     Parameters
@@ -59,7 +86,7 @@ def alike(columns: Sequence[NDArray[Any]], size: int) -> tuple[NDArray[Any], lis
 
     Examples
     --------
-    >>> kind, kinds = alike([np.array([7, 3, 7]), np.array([1])], 3)
+    >>> kind, kinds = equal_rows([np.array([7, 3, 7]), np.array([1])], 3)
     >>> kind.tolist(), [column.tolist() for column in kinds]
     ([1, 0, 1], [[3, 7], [1, 1]])
     """
@@ -160,8 +187,18 @@ class Log:
     @cached_property
     def users_of(self) -> dict[str, int]:
         """How many users each recommender has."""
-        found = self.kind_counts * (self.kinds["position"] == 1) / self.kinds["n_instances"]
-        return dict(zip(self.recommenders, found.sum(axis=1).round().astype(int), strict=True))
+        first = self.kinds["position"] == 1
+        return {name: round(float(own[first].sum())) for name, own in self.user_counts.items()}
+
+    @cached_property
+    def user_counts(self) -> dict[str, FloatArray]:
+        """Users of each recommender with a row of each kind, shared evenly by their instances."""
+        return dict(zip(self.recommenders, self.kind_counts * self._share, strict=True))
+
+    @cached_property
+    def _share(self) -> FloatArray:
+        """The share of its user that an instance has, for each kind."""
+        return np.asarray(1.0 / self.kinds["n_instances"])
 
     @cached_property
     def kind_counts(self) -> IntArray:
@@ -231,52 +268,65 @@ class Log:
             held["protocol"] = self.protocol
         return f"Log({', '.join(f'{name}={value}' for name, value in held.items())})"
 
-    def joint_counts(self, *of: int) -> tuple[list[IntArray], IntArray]:
+    def joint_counts(self, *names: str) -> tuple[list[IntArray], IntArray]:
         """Codes that users have under several recommenders, and how many users have each.
 
         Only where every user has one row, or none, whose code is 0.
         """
-        if of not in self._joint:
+        if names not in self._joint:
             many = self.kinds["position"].size + 1
-            table = np.zeros(many ** len(of))
-            for some, rows in self._rows(*of):
-                code = rows[0][0].astype(np.int32)
-                for other, _ in rows[1:]:
-                    code *= many
-                    code += other
-                each = None if self.weights is None else self.weights[some]
-                table += np.bincount(code, each, table.size)
-            table[0] = 0  # users of other recommenders
-            found = np.flatnonzero(table)
-            kinds = np.unravel_index(found, (many,) * len(of))
-            self._joint[of] = [*kinds], table[found].astype(np.int64)
-        return self._joint[of]
+            size = many ** len(names)
+            if size <= _TABLE:
+                table = sum(np.bincount(*each, size) for each in self._joint_codes(np.int32, names))
+                found = np.flatnonzero(table)
+                counts = np.asarray(table)[found]
+            else:
+                values, counts = tallied(self._joint_codes(np.int64, names))
+                found = values.astype(np.int64)
+            there = found > 0  # users of other recommenders have no code
+            kinds = np.unravel_index(found[there], (many,) * len(names))
+            self._joint[names] = [*kinds], counts[there].astype(np.int64)
+        return self._joint[names]
 
     @cached_property
-    def _joint(self) -> dict[tuple[int, ...], tuple[list[IntArray], IntArray]]:
+    def _joint(self) -> dict[tuple[str, ...], tuple[list[IntArray], IntArray]]:
         return {}
 
-    def sums(self, values: Mapping[int, FloatArray]) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Users' sums of the values of their rows, and how many users have each sum.
+    def _joint_codes(
+        self, dtype: Any, names: Sequence[str]
+    ) -> Iterator[tuple[IntArray, FloatArray | None]]:
+        """Stretches of users, each with one code for all recommenders, and users' weights."""
+        for some, rows in self._rows(*map(self.recommenders.index, names)):
+            code = np.zeros(rows[0][0].size, dtype=dtype)
+            for own, _ in rows:
+                code *= self.kinds["position"].size + 1
+                code += own
+            yield code, None if self.weights is None else self.weights[some]
+
+    def sums(self, values: Mapping[str, FloatArray]) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Values of users, and how many users have each.
+
+        A user's value is a sum over recommenders of the mean over the user's instances of the sum
+        of the rows' values.
 
         Parameters
         ----------
-        values : dict of int to ndarray of float, each of shape (kinds,)
-            Under some of the recommenders, by their number, the value of a row of each kind.
+        values : dict of str to ndarray of float, each of shape (kinds,)
+            Under names of recommenders, the value of a row of each kind.
 
         Yields
         ------
         sums, users : ndarray of float
             Of some users after the other, without those who have no row.
         """
-        of_code = [np.append(0.0, own) for own in values.values()]
+        of_code = [np.append(0.0, own * self._share) for own in values.values()]
         if self.sizes is None and of_code[0].size ** len(values) <= _TABLE:
             kinds, counts = self.joint_counts(*values)
             found = sum(own[kind] for own, kind in zip(of_code, kinds, strict=True))
             yield np.asarray(found), counts.astype(float)
             return
-        blocks = zip(self._rows(*values), self._presence(*values), strict=True)
-        for (some, rows), (_, presence) in blocks:
+        of = [self.recommenders.index(name) for name in values]
+        for (some, rows), (_, presence) in zip(self._rows(*of), self._presence(*of), strict=True):
             sums = np.zeros(presence[0].size)
             for own, (code, user) in zip(of_code, rows, strict=True):
                 each = own[code]
@@ -285,6 +335,29 @@ class Log:
             if there.any():
                 each = np.ones(sums.size) if self.weights is None else self.weights[some]
                 yield sums[there], each[there]
+
+    @cached_property
+    def same_users(self) -> bool:
+        """Whether every recommender has all users."""
+        return self.paired and set(self.users_of.values()) == {self.n_users}
+
+    def check_same_users(self) -> None:
+        """Raise ValueError unless recommenders can be compared user by user."""
+        first, *others = self.recommenders
+        if not others:
+            raise ValueError(f"recommenders must be 2 or more to be compared, got {first} only")
+        if not self.paired:
+            raise ValueError(
+                "recommenders of a log with a column count are compared if the same users can be "
+                "told: add a column user, one value for all rows of the users that a count is of"
+            )
+        for number, name in enumerate(others, start=1):
+            users, label = self.difference(0, number)
+            if users:
+                raise ValueError(
+                    f"recommenders must have the same users to be compared, but {first} and {name} "
+                    f"differ in {users}, such as {label}"
+                )
 
     def difference(self, one: int, other: int) -> tuple[int, object]:
         """How many users only one of two recommenders has, and the first of them, or None."""
@@ -420,11 +493,11 @@ class Builder:
         wanted = {name: columns[name] for name in KIND} | more
         if "n_above" in columns:
             wanted["n_above"] = columns["n_above"]
-        kind, found = alike(list(wanted.values()), size)
+        kind, found = equal_rows(list(wanted.values()), size)
         known = self._kinds[0].size if self._kinds else 0
         if known:
             both = [np.append(old, new) for old, new in zip(self._kinds, found, strict=True)]
-            merged, found = alike(both, both[0].size)
+            merged, found = equal_rows(both, both[0].size)
         else:
             self._kinds = [new[:0] for new in found]
             merged = np.arange(found[0].size)

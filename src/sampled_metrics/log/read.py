@@ -84,7 +84,7 @@ def read_log(
           own, number them here;
         - n_above, optional, >= 0: an estimate of how many irrelevant items of the catalogue are
           above the item, from negatives that are not drawn alike, as
-          :func:`~sampled_metrics.weighting.counts_above` makes it;
+          :func:`~sampled_metrics.readers.weighted.counts_above` makes it;
         - n_items, n_negatives, optional: as below, where they differ from user to user;
         - count, optional: how many users have this row. All rows of one `user` have the same count
           then, so that `user` is a kind of users who are alike under every recommender. If there

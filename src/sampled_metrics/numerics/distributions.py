@@ -170,10 +170,11 @@ def spread_ties(better: IntArray, tied: IntArray, weight: ArrayLike, places: int
     >>> spread_ties(np.array([0, 1]), np.array([0, 1]), np.array([1.0, 1.0]), 4)
     array([1. , 0.5, 0.5, 0. ])
     """
-    each, changes = np.asarray(weight) / (tied + 1.0), np.zeros(places + 1)
-    np.add.at(changes, better, each)
-    np.add.at(changes, better + tied + 1, -each)
-    return np.asarray(np.maximum(np.cumsum(changes)[:places], 0.0))
+    each = np.broadcast_to(np.asarray(weight) / (tied + 1.0), better.shape)
+    changes = np.bincount(better, each, places + 1)
+    changes -= np.bincount(better + tied + 1, each, places + 1)
+    # Sums of what was added and taken away again may end below 0 by rounding.
+    return np.asarray(np.maximum(np.cumsum(changes)[:-1], 0.0))
 
 
 def polynomials(

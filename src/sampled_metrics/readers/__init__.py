@@ -11,8 +11,10 @@ from .links import link_prediction, pykeen, pykeen_metrics
 from .recommenders import recbole, recbole_scores, rectools
 from .runs import ranx, trec
 from .scores import from_scores
+from .weighted import counts_above
 
 __all__ = [
+    "counts_above",
     "from_scores",
     "link_prediction",
     "pykeen",

@@ -8,10 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_metrics import Protocol, evaluation, metric, read_log
+from sampled_metrics import Protocol, metric, read_log
 from sampled_metrics.bounds import bets, identification
 from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.bounds.generators import knots
+from sampled_metrics.evaluation import judging
+from sampled_metrics.evaluation.sample import Sample
 
 from . import populations
 
@@ -172,7 +174,7 @@ def tied_rows(draws, replacement):
     assert rows.kind.tolist() == [0] * len(draws)
     frame = pd.DataFrame({"user": range(len(draws)), "n_better": above, "n_tied": tied})
     log = read_log(frame, n_items=10, n_negatives=4, replacement=replacement)
-    return rows, evaluation._Sample(log)
+    return rows, Sample(log)
 
 
 def test_ties_are_broken_at_random():
@@ -185,7 +187,7 @@ def test_ties_are_broken_at_random():
     law = populations.law(m, n, False)[3:8].mean(axis=0)  # ranks 4 to 8 alike
     np.testing.assert_allclose(expected, values_of(made, m) @ law, rtol=0, atol=1e-12)
     counts = sample.counts[sample.names[0]]
-    assert made.values(sample.betted) @ counts == pytest.approx(expected * len(draws), abs=1e-9)
+    assert made.values(sample.bet_rows) @ counts == pytest.approx(expected * len(draws), abs=1e-9)
 
 
 @pytest.mark.parametrize("items", ["=--------", "+==------", "====-----", "++======="])
@@ -201,7 +203,7 @@ def test_tied_negatives_that_may_be_one_item_drawn_twice_win_nothing_more(items)
     most = made.certificates[:, 0] + made.sign * made.slope * truth
     assert (expected <= most + 1e-12).all()
     counts = sample.counts[sample.names[0]]
-    assert made.values(sample.betted) @ counts == pytest.approx(expected * len(draws), abs=1e-9)
+    assert made.values(sample.bet_rows) @ counts == pytest.approx(expected * len(draws), abs=1e-9)
     # One tied draw, or none, loses nothing.
     few = ["+--+", "=---", "++=-"]
     rows, _ = tied_rows(few, True)
@@ -291,7 +293,7 @@ def test_users_with_catalogues_of_their_own_are_expected_to_win_nothing(replacem
 def of_log(frame, of, assumption=None, **protocol):
     """What the package makes of a log: its sample, and bets as `estimate` has them."""
     log = read_log(frame, **protocol)
-    sample = evaluation._Sample(log)
+    sample = Sample(log)
     parts = sample.partition(metric(of))
     users = max(sample.users.values())
     return sample, bets.build(parts, assumption, np.log(4.0), users)
@@ -321,7 +323,7 @@ def test_users_with_several_relevant_items_are_expected_to_win_nothing(name):
             ]
             sample, made = of_log(pd.DataFrame(rows), name, n_items=n, n_negatives=m,
                                   replacement=True)  # fmt: skip
-            evidence = sample.evidence(made, made.values(sample.betted), sample.names[0])
+            evidence = sample.evidence(made, made.values(sample.bet_rows), sample.names[0])
             expected += chance * np.exp([evidence.against(sign, truth) for sign in (1, -1)])
         assert (expected <= 1.0 + 1e-9).all()
         most = max(most, expected.max())
@@ -393,8 +395,8 @@ def test_pairs_are_expected_to_win_nothing_however_they_depend(kind, name, how):
                      "rank": [1 + at[0][0], 1 + at[1][0], 1 + at[0][1], 1 + at[1][1]]}
                 )  # fmt: skip
                 log = read_log(frame, n_items=n, n_negatives=m, replacement=True)
-                judge = evaluation._Judge(evaluation._Sample(log), metric(name), [("A", "B")], 0.5)
-                won = judge._won(assumption, [("A", "B")], 1.0)
+                judge = judging.Judge(Sample(log), metric(name), [("A", "B")], 0.5)
+                won = judge.evidence(assumption, [("A", "B")], 1.0)
                 cached[key] = won["A", "B"], won["B", "A"]
             one, two = cached[key]
             expected += chance * np.exp([one.against(1, truth), two.against(1, -truth)])
@@ -412,16 +414,16 @@ def three_recommenders(users=60):
     )  # fmt: skip
     log = read_log(frame, n_items=30, n_negatives=5, replacement=True)
     pairs = [("A", "B"), ("A", "C"), ("B", "C")]
-    return evaluation._Judge(evaluation._Sample(log), metric("recall@5"), pairs, 0.95), pairs
+    return judging.Judge(Sample(log), metric("recall@5"), pairs, 0.95), pairs
 
 
 def test_what_all_ranges_of_pairs_need_together():
     judge, pairs = three_recommenders()
     found, _ = judge.under(None, pairs, 0.25)
-    won = judge._won(None, pairs, 1.0)
+    won = judge.evidence(None, pairs, 1.0)
     inside = 0
     for pair, one in found.items():
-        for way, end in ((pair, one.ends[0]), (pair[::-1], -one.ends[1])):
+        for way, end in ((pair, one.low), (pair[::-1], -one.high)):
             if abs(end) < 1:
                 # Six sides share the error, and these bets have a quarter of what is staked.
                 e = np.exp(won[way].against(1, end))
@@ -432,18 +434,18 @@ def test_what_all_ranges_of_pairs_need_together():
 
 def test_bets_under_several_assumptions_are_added_up():
     judge, pairs = three_recommenders(300)
-    ways = evaluation._ways(Assumption())
+    ways = judging.bet_weights(Assumption())
     assert list(ways)[:2] == [None, Assumption()]
-    assert {assumption.steepness for assumption in list(ways)[2:]} == set(evaluation._STEEPNESS)
+    assert {assumption.steepness for assumption in list(ways)[2:]} == set(judging.STEEPNESS)
     # One of the falls is the gentlest that is true: its bets count beside those of the first two.
     assert all(ways[None] + ways[Assumption()] + ways[k] <= 1.0 + 1e-12 for k in list(ways)[2:])
     gentle = list(ways)[2]
     stages = [None, Assumption(), gentle]
-    won = [judge._won(assumption, pairs, 1.0) for assumption in stages]
+    won = [judge.evidence(assumption, pairs, 1.0) for assumption in stages]
     for upto, assumption in enumerate(stages):
         judged, _ = judge.under(assumption, pairs, ways[assumption], keep=upto < 2)
         for pair, one in judged.items():
-            for way, end in ((pair, one.ends[0]), (pair[::-1], -one.ends[1])):
+            for way, end in ((pair, one.low), (pair[::-1], -one.high)):
                 if abs(end) < 1:
                     staked = zip(stages[: upto + 1], won, strict=False)
                     logs = [np.log(ways[s]) + w[way].against(1, end) for s, w in staked]

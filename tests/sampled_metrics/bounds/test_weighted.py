@@ -13,6 +13,7 @@ from sampled_metrics import _ranges
 from sampled_metrics.bounds import weighted as unequal
 from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.bounds.identification import IncompatibleError, interval
+from sampled_metrics.numerics.distributions import spread_ties
 
 WEIGHTS = {
     "spread": [9.0, 4.0, 2.0, 1.0, 1.0, 0.5],
@@ -311,7 +312,8 @@ def test_an_assumption_that_a_log_contradicts_is_dropped_with_a_note():
     rows = {"user": range(2_000), "rank": protocol.draw(np.full(2_000, 40), 1)}
     found = sm.estimate(sm.read_log(pd.DataFrame(rows), protocol=protocol), ["recall@10"])
     assert (
-        "nothing is assumed of recommender: the ranks of recommender contradict" in found.notes[0]
+        "the ranks of recommender contradict the assumption that deeper ranks have fewer"
+        in found.notes[0]
     )
     assert found.frame["possible_low"].notna().all()
 
@@ -341,10 +343,10 @@ def test_ties_are_spread_over_their_places():
     protocol = sm.Protocol(50, 4, weights=np.arange(1.0, 51))
     rows = {"user": [1, 2, 3], "n_better": [0, 1, 4], "n_tied": [1, 2, 0]}
     log = sm.read_log(pd.DataFrame(rows), protocol=protocol)
-    from sampled_metrics.weighting import _counts
-
     expected = np.array([1 / 2, 1 / 2 + 1 / 3, 1 / 3, 1 / 3, 1])
-    np.testing.assert_allclose(_counts(log, "recommender"), expected)
+    kinds, users = log.kinds, log.user_counts["recommender"]
+    found = spread_ties(kinds["n_better"], kinds["n_tied"], users, 4)
+    np.testing.assert_allclose(found, expected)
 
 
 def test_all_metrics_fall_with_the_rank():

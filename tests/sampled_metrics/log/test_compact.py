@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from sampled_metrics.log import compact
-from sampled_metrics.log.compact import KIND, alike
+from sampled_metrics.log.compact import KIND, equal_rows
 from sampled_metrics.log.read import read_log
 
 
@@ -56,7 +56,8 @@ def test_counts_and_sums_are_those_of_the_rows(monkeypatch, items, weighted, tab
         sums = each[inside].groupby(frame["user"][inside]).sum()
         users = weight[inside].groupby(frame["user"][inside]).first()
         expected = users.groupby(sums).sum()
-        parts = list(log.sums({number: worth[number].astype(float) for number in of}))
+        given = {log.recommenders[number]: worth[number].astype(float) for number in of}
+        parts = list(log.sums(given))
         found = pd.Series(np.concatenate([many for _, many in parts]))
         found = found.groupby(np.concatenate([value for value, _ in parts])).sum()
         assert found.to_dict() == expected.to_dict()
@@ -71,7 +72,7 @@ def test_joint_counts_are_those_of_users_with_both_rows():
     log = read_log(rows(1), n_negatives=9, replacement=True)
     wide = log.frame.pivot(index="user", columns="recommender", values=list(KIND))
     one_name, _, other_name = log.recommenders
-    (first, second), counts = log.joint_counts(0, 2)
+    (first, second), counts = log.joint_counts(one_name, other_name)
     assert counts.sum() == wide["n_better"][[one_name, other_name]].notna().any(axis=1).sum()
     for one, other, count in zip(first, second, counts, strict=True):
         there = np.ones(len(wide), dtype=bool)
@@ -103,7 +104,7 @@ def test_rows_are_of_one_kind_if_they_agree_in_all_columns(most):
     rng = np.random.default_rng(3)
     kinds = [*rng.integers(0, 5, (2, 6)), *rng.integers(0, most, (3, 6)), np.full(6, 7)]
     columns = np.array(kinds)[:, rng.integers(0, 6, 500)]
-    kind, found = alike([*columns, np.array([4])], 500)
+    kind, found = equal_rows([*columns, np.array([4])], 500)
     assert (np.array(found)[:-1, kind] == columns).all()
     assert np.array(found)[:-1].T.tolist() == np.unique(columns, axis=1).T.tolist()
     assert (found[-1] == 4).all()

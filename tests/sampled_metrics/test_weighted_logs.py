@@ -7,7 +7,7 @@ from scipy import stats
 
 import sampled_metrics as sm
 from sampled_metrics import planning
-from sampled_metrics.weighting import counts_above
+from sampled_metrics.readers import counts_above
 
 
 def test_counts_by_hand():
@@ -159,3 +159,37 @@ def test_what_is_for_negatives_drawn_alike_refuses_the_log():
         planning.fitted(log, 401)
     with pytest.raises(ValueError, match="n_above must hold numbers >= 0, got -1"):
         sm.read_log(log_of(4).assign(n_above=-1.0), n_items=401, n_negatives=10, replacement=True)
+
+
+def test_estimates_and_verdicts_by_hand():
+    rows = {"recommender": [*"AAABBB"], "user": [1, 2, 3] * 2, "rank": [3, 1, 2, 4, 2, 4]}
+    rows |= {"n_above": [30.0, 0.0, 9.0, 50.0, 22.0, 30.0]}
+    log = sm.read_log(pd.DataFrame(rows), n_items=101, n_negatives=5, replacement=True)
+    found = sm.estimate(log, ["auc"]).frame
+    assert found["reported"].tolist() == pytest.approx([0.8, 8 / 15])  # 3 and 7 of 15 above
+    assert found["estimate"].tolist() == pytest.approx([0.87, 0.66])
+    assert found["standard_error"].tolist() == pytest.approx(
+        [stats.sem([0.7, 1.0, 0.91]), stats.sem([0.5, 0.78, 0.7])]
+    )
+    compared = sm.compare(log, "auc")
+    differences = np.array([0.2, 0.22, 0.21])
+    expected = stats.ttest_1samp(differences, 0.0).confidence_interval(0.95)
+    (row,) = compared.frame.itertuples()
+    assert (row.possible_low, row.possible_high) == pytest.approx(tuple(expected))
+    assert (row.verdict, row.likely, row.negatives_needed) == ("A beats B", "", "")
+    assert pd.isna(row.users_needed)
+
+
+def test_the_shortest_width_is_left_out_with_a_note():
+    log = sm.read_log(log_of(4), n_items=401, n_negatives=10, replacement=True)
+    found = sm.estimate(log, ["auc"], efficiency=True)
+    assert found.frame["shortest"].isna().all()
+    assert found.notes == ("the shortest width is left out: it needs unweighted negatives",)
+
+
+def test_recommenders_of_other_users_are_not_compared():
+    rows = log_of(4)
+    rows = rows[(rows["recommender"] == "A") | (rows["user"] != 7)]
+    log = sm.read_log(rows, n_items=401, n_negatives=10, replacement=True)
+    with pytest.raises(ValueError, match="A and B differ in 1, such as 7"):
+        sm.compare(log, "auc")

@@ -1,0 +1,235 @@
+"""Distributions of true ranks fitted to the log itself, and how they move with its users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from .. import estimators, priors
+from .._validate import FloatArray, IntArray
+from ..metrics import Metric
+from ..numerics.all_ranks import MOST_ITEMS
+from ..numerics.distributions import law
+from ..protocol import Protocol, thinned
+from .sample import Sample
+
+_FITS: dict[str, Callable[..., priors.FittedPrior]] = {
+    "maximum likelihood": priors.maximum_likelihood,
+    "maximum entropy": priors.maximum_entropy,
+}
+
+
+@dataclass(frozen=True)
+class Band:
+    """Places among the relevant items that share a fitted prior, and the weight of their items.
+
+    Attributes
+    ----------
+    first, last : int
+        The places.
+    weights : tuple of float
+        What the metric weights the items of a ranking with, for each number of relevant items.
+    """
+
+    first: int
+    last: int
+    weights: tuple[float, ...]
+
+    @property
+    def places(self) -> range:
+        return range(self.first, self.last + 1)
+
+    @property
+    def rows(self) -> slice:
+        """The rows of a table that has one for each place."""
+        return slice(self.first - 1, self.last)
+
+
+class Fits:
+    """Priors fitted to the sampled ranks of a sample, thinned to the fewest negatives of a user."""
+
+    def __init__(self, sample: Sample) -> None:
+        self.sample = sample
+        self.fewest, self.most = int(sample.negatives.min()), int(sample.relevant.max())
+        self.prior = cache(self._prior)
+        self.expansion = cache(self._expansion)
+
+    @property
+    def unfit(self) -> str:
+        """Why no distribution of true ranks can be fitted to the log, or nothing."""
+        sample, mean = self.sample, self.sample.mean_items
+        items, negatives = int(sample.items.max()), int(sample.negatives.max())
+        if items > MOST_ITEMS:
+            return f"a user has {items:,} items, and a fit is of {MOST_ITEMS:,} at most"
+        if not sample.replacement and negatives >= mean:
+            told = "and a fit is for the mean of n_items"
+            return f"a user has {negatives:,} negatives, {told}, {mean:,}"
+        return ""
+
+    def bands(self, of: Metric) -> list[Band]:
+        """Places that a metric looks at: each of the first nine alone, then more and more together.
+
+        The metric's term of an item is a weight, for how many relevant items its ranking has,
+        times a function of its place and rank. An average over rankings with few and with many
+        relevant items is therefore one over weighted items, place by place, and all that it needs
+        of the items of a place is the distribution of their ranks.
+        """
+        numbers = self.sample.relevant_numbers[0].tolist()
+        reach = min(1 if of.best_only else of.k or numbers[-1], numbers[-1])
+        weights = tuple(float(of.term(1, 1, many, many + 1)) for many in numbers)
+        bands, first = [], 1
+        while first <= reach:
+            last = min(first + max(first // 5, 1) - 1, reach)
+            bands.append(Band(first, last, weights))
+            first = last + 1
+        return bands
+
+    def weights(self, band: Band) -> FloatArray:
+        """The weight of the items of each kind of row in a band; 0 outside."""
+        position = self.sample.position
+        weights = np.array(band.weights)[self.sample.relevant_numbers[1]]
+        inside = (position >= band.first) & (position <= band.last)
+        return np.asarray(np.where(inside, weights, 0.0))
+
+    def terms(self, of: Metric, band: Band, above: IntArray) -> FloatArray:
+        """A metric's terms without weights, for the places of a band, and so many items above."""
+        j, n_items = np.array(band.places)[:, np.newaxis], self.sample.mean_items + band.last - 1
+        terms = of.term(above + j, j, band.last, n_items)
+        return np.asarray(terms / of.term(1, 1, band.last, n_items))
+
+    def mean_protocol(self, n_negatives: int, n_relevant: int = 1) -> Protocol:
+        """The protocol of a user with a catalogue of the mean size."""
+        return Protocol(
+            self.sample.mean_items + n_relevant - 1,
+            n_negatives,
+            replacement=self.sample.replacement,
+            n_relevant=n_relevant,
+        )
+
+    def _prior(self, name: str, band: Band, *recommenders: str) -> priors.FittedPrior:
+        """The distribution of true ranks fitted to the sampled ranks of some recommenders."""
+        return _FITS[name](self._counts(band, *recommenders), self.mean_protocol(self.fewest))
+
+    def _expansion(self, band: Band, *recommenders: str) -> priors.Expansion:
+        """How the maximum entropy fit to the sampled ranks of some recommenders moves."""
+        fit = self.prior("maximum entropy", band, *recommenders)
+        counts = self._counts(band, *recommenders)
+        return priors.Expansion(fit, counts, self.mean_protocol(self.fewest))
+
+    def _counts(self, band: Band, *recommenders: str) -> FloatArray:
+        """Users at each sampled rank, all thinned to the fewest negatives that a user has.
+
+        Weighted items of a band are as many as that many users whose items weigh the same, with
+        one item each.
+        """
+        sample, weights = self.sample, self.weights(band)
+        found = np.zeros(self.fewest + 1)
+        for m in np.unique(sample.negatives).tolist():
+            counts = np.sum([sample.at_ranks(r, m, weights) for r in recommenders], axis=0)
+            found += counts @ thinned(m, self.fewest)
+        squares = sum(float(sample.counts[r] @ weights**2) for r in recommenders)
+        return np.asarray(found * (found.sum() / squares / len(band.places)))
+
+    def plugged_in(self, of: Metric, name: str, recommender: str) -> FloatArray:
+        """Values of a recommender's sampled ranks whose mean is the metric of its fitted priors.
+
+        For maximum entropy they also move as the priors move with the users, to first order.
+        Shape (n_relevant, m + 1), for items of weight 1 and the fewest negatives.
+        """
+        sample = self.sample
+        rows = np.zeros((self.most, self.fewest + 1))
+        for band in self.bands(of):
+            weights = self.weights(band) * sample.counts[recommender]
+            places = np.bincount(sample.position, weights, band.last + 1)[
+                band.first : band.last + 1
+            ]
+            shares = places / sample.users[recommender]
+            if not shares.any():
+                continue
+            ranks, mass = priors.listed(self.prior(name, band, recommender).mass)
+            rows[band.rows] += (self.terms(of, band, ranks - 1) @ mass)[:, np.newaxis]
+            if name == "maximum entropy":
+                moves = self.expansion(band, recommender)
+                target = shares @ self.terms(of, band, moves.ranks - 1) / shares.sum()
+                rows[band.rows] += moves.influence(target)
+        return rows
+
+    def bias_variance(
+        self, of: Metric, gamma: float
+    ) -> tuple[dict[int, FloatArray], dict[str, FloatArray]]:
+        """Bias-variance with the maximum entropy fit to all recommenders together as its prior.
+
+        Returns
+        -------
+        tables : dict of int to ndarray of float, shape (n_relevant, m + 1)
+            Values of the sampled ranks for each number of negatives.
+        influences : dict of str to ndarray of float, shape (n_relevant, m + 1)
+            How a recommender's mean moves with the sampled ranks of any user, by way of the prior;
+            for the fewest negatives.
+        """
+        sample, names = self.sample, self.sample.names
+        tables = {m: np.zeros((self.most, m + 1)) for m in np.unique(sample.negatives).tolist()}
+        influences = np.zeros((len(names), self.most, self.fewest + 1))
+        for band in self.bands(of):
+            moves = self.expansion(band, *names)
+            prior = dict(zip(moves.ranks.tolist(), moves.mass.tolist(), strict=True))
+            exact = self.terms(of, band, moves.ranks - 1)
+            slopes = np.zeros((moves.ranks.size, len(names)))
+            for m, table in tables.items():
+                protocol = self.mean_protocol(m, band.last)
+                made = estimators.bias_variance(of, protocol, gamma, prior).values
+                scale = float(of.term(1, 1, band.last, protocol.n_items))
+                rows = moves.rows
+                if m + 1 > rows.shape[1]:
+                    rows = law(m, moves.ranks - 1, protocol.pool, protocol.replacement)
+                for j, own in zip(band.places, exact, strict=True):
+                    table[j - 1] = np.atleast_2d(made)[j - 1] / scale
+                    weights = self.weights(replace(band, first=j, last=j))
+                    shares = [sample.at_ranks(r, m, weights) / sample.users[r] for r in names]
+                    slopes += _slopes(
+                        table[j - 1], np.column_stack(shares), rows, moves.mass, own, gamma
+                    )
+            weights = self.weights(band)
+            total = sum(float(counts @ weights) for counts in sample.counts.values())
+            influences[:, band.rows] = (moves.influence(slopes) / total).T[:, None]
+        return tables, dict(zip(names, influences, strict=True))
+
+
+def _slopes(
+    values: FloatArray,
+    shares: FloatArray,
+    rows: FloatArray,
+    mass: FloatArray,
+    exact: FloatArray,
+    gamma: float,
+) -> FloatArray:
+    """How means of bias-variance's values move with the mass that its prior gives each rank.
+
+    The values v solve (1 - gamma) P'DPv + gamma diag(q) v = P'DM, with D = diag(p) and q = pP.
+
+    Parameters
+    ----------
+    values : ndarray of float, shape (m + 1,)
+    shares : ndarray of float, shape (m + 1, several)
+        Of the sampled ranks, for each mean.
+    rows : ndarray of float, shape (k, m + 1)
+        P, at the ranks that the prior has.
+    mass, exact : ndarray of float, shape (k,)
+        The prior p, and the metric M there.
+    gamma : float
+
+    Returns
+    -------
+    ndarray of float, shape (k, several)
+    """
+    q = mass @ rows
+    root = np.where(q > 0, np.sqrt(q), np.inf)  # a sampled rank of no probability has no users
+    scaled = np.sqrt(mass)[:, np.newaxis] * rows / root
+    system = (1.0 - gamma) * scaled.T @ scaled + gamma * np.eye(q.size)
+    back = np.linalg.solve(system, shares / root[:, np.newaxis]) / root[:, np.newaxis]
+    remaining = exact - (1.0 - gamma) * (rows @ values)
+    spread = gamma * (rows @ (back * values[:, np.newaxis]))
+    return np.asarray((rows @ back) * remaining[:, np.newaxis] - spread)

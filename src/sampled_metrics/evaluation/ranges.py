@@ -1,0 +1,177 @@
+"""Ranges of one recommender's exact metric, each with the assumption and warrant it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+
+from .. import _promises, _ranges
+from .._validate import shortened
+from ..bounds import bets, identification
+from ..bounds.assumption import Assumption, assumption_name
+from ..bounds.shortest import least_width
+from ..metrics import Metric
+from ..numerics import betting
+from ..numerics.distributions import spread_ties
+from .sample import Sample, UserMean
+from .values import Values
+
+
+class Range(NamedTuple):
+    """The exact metrics that a log leaves possible, and why; `assumption` names `assumed`."""
+
+    low: float = np.nan
+    high: float = np.nan
+    assumption: str = ""
+    warrant: str = ""
+    assumed: Assumption | None = None
+
+
+def by_student(mean: UserMean, level: float) -> Range:
+    """By the central limit theorem, of a metric that is a share."""
+    low, high = np.clip(mean.student(level)[:2], 0.0, 1.0).tolist()
+    return Range(low, high, _promises.NONE, _promises.LARGE_SAMPLE)
+
+
+def of_means(
+    values: Values, of: Metric, naive: dict[str, UserMean], level: float
+) -> dict[str, Range]:
+    """By bets on the naive values, where these have no bias."""
+    low, high = values.span(of)
+    found = {}
+    for name, mean in naive.items():
+        each, counts = values.sample.tally(mean.parts)
+        ends = betting.interval(each, low, high, 1.0 - level, counts=counts)
+        found[name] = Range(*ends, _promises.NONE, _promises.PROVED)
+    return found
+
+
+def identified(
+    sample: Sample, of: Metric, assumption: Assumption | None, level: float
+) -> tuple[dict[str, Range], list[str]]:
+    """By identification under an assumption, or under none where the sample contradicts it.
+
+    Returns the range of each recommender, and notes on contradicted assumptions.
+    """
+    under = _by_bets if sample.log.protocol is None else _by_weights
+    found: dict[str, Range] = {}
+    notes: list[str] = []
+    for assumed in dict.fromkeys((assumption, None)):
+        names = [name for name in sample.names if name not in found]
+        if not names:
+            break
+        for name, ends in under(sample, of, assumed, names, level, notes).items():
+            found[name] = Range(*ends, assumption_name(assumed), _promises.PROVED, assumed)
+    return found, notes
+
+
+def _by_weights(
+    sample: Sample,
+    of: Metric,
+    assumption: Assumption | None,
+    names: Sequence[str],
+    level: float,
+    notes: list[str],
+) -> dict[str, tuple[float, float]]:
+    """Of weighted negatives, whichever items are above."""
+    protocol, found = sample.log.protocol, {}
+    assert protocol is not None
+    if not sample.alone:
+        raise ValueError("each user must have one held-out item where negatives are weighted")
+    for name in names:
+        users = spread_ties(sample.better, sample.tied, sample.counts[name], protocol.n_outcomes)
+        with contradiction_noted(name, assumption, notes):
+            interval = identification.interval(users, protocol, of, level, assumption=assumption)
+            found[name] = interval.low, interval.high
+    return found
+
+
+def _by_bets(
+    sample: Sample,
+    of: Metric,
+    assumption: Assumption | None,
+    names: Sequence[str],
+    level: float,
+    notes: list[str],
+) -> dict[str, tuple[float, float]]:
+    """By bets on the sampled ranks."""
+    found: dict[str, tuple[float, float]] = {}
+    parts, needed = sample.partition(of), identification.need(level)
+    names = compatible(sample, parts, assumption, names, level, notes)
+    if not names:
+        return found
+    made = bets.build(parts, assumption, needed, max(sample.users.values()))
+    each = made.values(sample.bet_rows)
+    for name in names:
+        with contradiction_noted(name, assumption, notes):
+            evidence = sample.evidence(made, each, name)
+            if sample.alone:
+                counts = sample.counts[name]
+                learnt = bets.learnt(parts, assumption, needed, sample.bet_rows, counts)
+                evidence = evidence.with_(learnt, 0.5)
+            span = parts.span(sample.share(name))
+            found[name] = identification.left(evidence, level, span, assumption)
+    return found
+
+
+def compatible(
+    sample: Sample,
+    parts: bets.Partition,
+    assumption: Assumption | None,
+    names: Sequence[str],
+    level: float,
+    notes: list[str],
+    many: int = 1,
+) -> list[str]:
+    """The recommenders that do not contradict an assumption; notes on the others are added."""
+    if not sample.alone or not names:
+        return list(names)
+    counts = [sample.counts[name] for name in names]
+    against = bets.refutations(parts, assumption, sample.bet_rows, counts)
+    found = []
+    for name, own in zip(names, against, strict=True):
+        with contradiction_noted(name, assumption, notes):
+            identification.check(own, assumption, level, many=many)
+            found.append(name)
+    return found
+
+
+@contextmanager
+def contradiction_noted(
+    name: str, assumption: Assumption | None, notes: list[str]
+) -> Iterator[None]:
+    """Note that a recommender's ranks contradict an assumption.
+
+    Raises
+    ------
+    ValueError
+        If nothing is assumed, so that it is the protocol that is contradicted.
+    """
+    try:
+        yield
+    except identification.IncompatibleError as problem:
+        said = f"the ranks of {shortened(name)}{str(problem).removeprefix('counts')}"
+        if assumption is None:
+            raise ValueError(f"{said}: check n_items, n_negatives and replacement") from None
+        notes.append(said)
+
+
+def shortest(sample: Sample, of: Metric, found: Range, level: float, name: str) -> float:
+    """The least mean width that any range of the metric of a recommender can have."""
+    counts = sample.counts[name].astype(float)
+    return least_width(sample.partition(of), found.assumed, level, sample.bet_rows, counts)
+
+
+def quoted(value: float, error: float, found: Range, level: float) -> str:
+    """What a sentence may quote: the range, unless the estimate's own error says as much."""
+    if np.isnan(found.low):
+        return ""
+    digits = int(np.clip(1 - np.floor(np.log10(max(error, 1e-9))), 3, 6))
+    # Half as far again as bets on a normal mean leave.
+    reach = 1.5 * np.sqrt(2.0 * identification.need(level)) * error
+    if value - reach <= found.low <= value <= found.high <= value + reach:
+        return f"{value:.{digits}f} \u00b1 {error:.{digits}f}"
+    return _ranges.written(found.low, found.high)

@@ -1,0 +1,286 @@
+"""Statistics of a log: means over users with standard errors, and its rows as bets take them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import betaln, stdtr, stdtrit
+
+from .._validate import FloatArray, IntArray, shortened
+from ..bounds import bets
+from ..log.compact import KIND, Log, equal_rows, tallied
+from ..metrics import Metric
+from ..numerics.distributions import spread_ties
+from ..protocol import Protocol
+
+#: Differences below this share of the largest value are rounding errors, and count as 0.
+_ROUNDING = 1e-13
+#: If so many of the users with fewer negatives than others are expected to have an item above all
+#: of these, but none has one, the numbers of negatives were not fixed in advance.
+_STOPPED = 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class UserMean:
+    """A mean over users, its standard error, and what users' values are made of.
+
+    A user's value is the sum over recommenders of its rows' values, which `parts` has by kind.
+    """
+
+    value: float
+    users: int
+    error: float
+    parts: Mapping[str, FloatArray]
+
+    def student(self, level: float) -> tuple[float, float, float]:
+        """Student's interval, and the two-sided p-value against 0."""
+        if self.error == 0:
+            return self.value, self.value, float(self.value == 0)
+        reach = float(stdtrit(self.users - 1, 0.5 + level / 2)) * self.error
+        p_value = 2.0 * float(stdtr(self.users - 1, -abs(self.value) / self.error))
+        return self.value - reach, self.value + reach, p_value
+
+    def minus(self, other: UserMean) -> dict[str, FloatArray]:
+        """The parts of the users' differences."""
+        own, its = self.parts, other.parts
+        names = dict.fromkeys([*own, *its])
+        return {
+            name: np.asarray(own.get(name, 0.0) - its.get(name, np.zeros(()))) for name in names
+        }
+
+
+class ProtocolClass(NamedTuple):
+    """The kinds of row whose instances share everything of the protocol but the catalogue size."""
+
+    n_negatives: int
+    n_relevant: int
+    rows: IntArray
+    """The kinds, in order of their size."""
+    sizes: IntArray
+    """The different sizes, in order."""
+    size: IntArray
+    """Which of them each kind has."""
+
+
+class Sample:
+    """The statistics of a log, all of which are sums over kinds of row.
+
+    Attributes
+    ----------
+    better, tied, position, relevant, items, negatives : ndarray of int, shape (kinds,)
+        What the rows of a kind share.
+    place, many : ndarray of int, shape (kinds,)
+        Where several relevant items are tied with negatives and each other: the row's place among
+        these, and how many they are; else 0.
+    counts : dict of str to ndarray of float, shape (kinds,)
+        Users of each recommender; a user's instances have a share of the user each.
+    users : dict of str to int
+        How many users each recommender has.
+    mean_items : int
+        Size of the catalogue, without the user's other relevant items, over the rows.
+    alone : bool
+        Whether every user of a recommender has one row.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self.log, self.names, self.replacement = log, log.recommenders, log.replacement
+        self.counts, self.users, self.alone = log.user_counts, log.users_of, log.sizes is None
+        for name, users in self.users.items():
+            if users < 2:
+                raise ValueError(
+                    f"users must be 2 or more for a standard error, got 1 of {shortened(name)}"
+                )
+        self.better, self.tied, self.position, self.relevant, self.items, self.negatives = (
+            log.kinds[name] for name in KIND
+        )
+        self.place, self.many = log.kinds["tied_position"], log.kinds["tied_relevant"]
+        rows = log.kind_counts.sum(axis=0)
+        self.mean_items = round(float(rows @ (self.items - self.relevant + 1)) / float(rows.sum()))
+
+    def check_independent(self, instead: str) -> None:
+        """Refuse samples that the proof of ranges and verdicts does not hold for.
+
+        Those are samples that users share, and samples that were made larger because of what they
+        showed. The second are recognised by doubled numbers of negatives: only users with the
+        largest have no negative above their item.
+        """
+        if self.log.shared_negatives and (self.negatives < self.items - self.relevant).any():
+            raise ValueError(
+                "shared_negatives must be False for a range or a verdict, whose proof needs "
+                f"negatives of its own for each user, got True: {instead}"
+            )
+        numbers = np.unique(self.negatives)
+        stopped = self.negatives < numbers[-1]
+        # Even of a random order so many users would have none above their item.
+        rows = self.log.kind_counts.sum(axis=0)
+        expected = float((rows / (self.negatives + 1.0))[stopped].sum())
+        doubled = numbers.size > 1 and (np.diff(numbers[:-1]) == numbers[:-2]).all()
+        doubled &= numbers[-1] <= 2 * numbers[:-1].max(initial=0)
+        if doubled and expected >= _STOPPED and (self.better[stopped] > 0).all():
+            raise ValueError(
+                "n_negatives must not depend on n_better for a range or a verdict, and here no "
+                f"user with fewer than {numbers[-1]:,} negatives has an item above all of them, "
+                f"as if samples were doubled until one was above: {instead}"
+            )
+
+    @cached_property
+    def classes(self) -> list[ProtocolClass]:
+        """A class for each number of negatives and of relevant items."""
+        of_kind, shared = equal_rows([self.negatives, self.relevant], self.better.size)
+        found, order = [], np.lexsort((self.items, of_kind))
+        groups = np.split(order, np.cumsum(np.bincount(of_kind))[:-1])
+        for m, relevant, rows in zip(*(own.tolist() for own in shared), groups, strict=True):
+            sizes, size = np.unique(self.items[rows], return_inverse=True)
+            found.append(ProtocolClass(m, relevant, rows, sizes, size))
+        return found
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether every user has all negatives, so that the sampled ranks are the true ones."""
+        return all(map(self.is_whole, self.classes))
+
+    def is_whole(self, one: ProtocolClass) -> bool:
+        """Whether all negatives are drawn for the users of a class, each once."""
+        return not self.replacement and int(one.sizes[-1]) == one.n_negatives + one.n_relevant
+
+    def protocol(self, of: ProtocolClass, size: int) -> Protocol:
+        """The protocol of the instances of a class that have a size of the catalogue."""
+        return Protocol(
+            size, of.n_negatives, replacement=self.replacement, n_relevant=of.n_relevant
+        )
+
+    def mean(
+        self, parts: Mapping[str, FloatArray], users: int, value: float | None = None
+    ) -> UserMean:
+        """The mean of users' values, or a given value whose users' values vary as these do."""
+        mean = sum(float(self.counts[name] @ part) for name, part in parts.items()) / users
+        error = self.error(parts, users, mean)
+        return UserMean(mean if value is None else value, users, error, parts)
+
+    def error(self, parts: Mapping[str, FloatArray], users: int, mean: float) -> float:
+        """Standard error of the mean of users' values; 0 if it is a rounding error."""
+        scale, squares, largest = _largest(parts), 0.0, 0.0
+        for values, counts in self.log.sums(parts):
+            values = without_rounding(values, scale)
+            squares += float(counts @ (values - mean) ** 2)
+            largest = max(largest, float(np.abs(values).max()))
+        error = float(np.sqrt(squares / (users - 1) / users))
+        return 0.0 if error <= _ROUNDING * largest else error
+
+    def tally(self, parts: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Different values of users, in order, and how many users have each."""
+        scale = _largest(parts)
+        return tallied((without_rounding(v, scale), users) for v, users in self.log.sums(parts))
+
+    @cached_property
+    def relevant_numbers(self) -> tuple[IntArray, IntArray]:
+        """The numbers of relevant items that rankings have, and which of them each kind has."""
+        numbers, of_kind = np.unique(self.relevant, return_inverse=True)
+        return numbers, of_kind
+
+    def at_ranks(self, recommender: str, m: int, weights: FloatArray) -> FloatArray:
+        """Users with m negatives at each sampled rank, times a weight for each kind; (m + 1,)."""
+        counts = self.counts[recommender] * weights
+        here = (self.negatives == m) & (counts > 0)
+        alone = here & (self.many == 0)
+        found = spread_ties(self.better[alone], self.tied[alone], counts[alone], m + 1)
+        for kinds, chances in self.tied_relevant(np.flatnonzero(here)):
+            first = np.bincount(self.better[kinds], counts[kinds], m + 1)
+            found += np.convolve(first[: m + 2 - chances.size], chances)
+        return found
+
+    def tied_relevant(self, kinds: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
+        """Those of some kinds that tie with other relevant items, by how they do.
+
+        With the probability of each number of tied negatives above.
+        """
+        kinds = kinds[self.many[kinds] > 0]
+        ways = np.stack([self.tied, self.place, self.many])[:, kinds]
+        ways, way = np.unique(ways, axis=1, return_inverse=True)
+        for number, order in enumerate(ways.T.tolist()):
+            yield kinds[way.ravel() == number], above_among_ties(*order)
+
+    @cached_property
+    def bet_kinds(self) -> tuple[IntArray, IntArray]:
+        """What kinds share but their ranks, (k, 4), as a partition takes them; and of each kind."""
+        columns = [self.negatives, self.relevant, self.position, self.items]
+        of_kind, shared = equal_rows(columns, self.better.size)
+        return np.column_stack(shared), of_kind
+
+    def partition(self, of: Metric) -> bets.Partition:
+        """The parts of the sample that share bets on a metric."""
+        shared, of_kind = self.bet_kinds
+        weights = np.zeros(len(shared))
+        for counts in self.counts.values():
+            weights += np.bincount(of_kind, counts, len(shared))
+        return bets.partition(shared, weights, of, self.replacement)
+
+    @cached_property
+    def bet_rows(self) -> bets.Rows:
+        """The kinds of row as bets take them: ties with negatives are broken at random."""
+        of_kind = self.bet_kinds[1]
+        if not self.tied.any():
+            return bets.Rows(of_kind, self.better)
+        starts, kind, above, share = self.broken_ties(np.arange(self.tied.size))
+        return bets.Rows(of_kind[kind], above, starts, share)
+
+    def broken_ties(self, kinds: IntArray) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
+        """Every way in which the ties of some kinds may be broken, one after the other.
+
+        Returns the first way of each kind, and of each way its kind, the negatives above, and its
+        probability. `kinds` are in ascending order.
+        """
+        many = self.tied[kinds] + 1
+        starts = np.cumsum(many) - many
+        kind, share = np.repeat(kinds, many), np.repeat(1.0 / many, many)
+        above = self.better[kind] + np.arange(kind.size) - np.repeat(starts, many)
+        for some, chances in self.tied_relevant(kinds):
+            at = starts[np.searchsorted(kinds, some)]
+            share[at[:, np.newaxis] + np.arange(chances.size)] = chances
+        return starts, kind, above, share
+
+    def evidence(self, made: bets.Bets, each: FloatArray, recommender: str) -> bets.Evidence:
+        """What bets have won on a recommender's users, each with the sum of its rows' bets."""
+        logs = np.empty(made.sign.size)
+        for bet, values in enumerate(each):
+            sums = self.log.sums({recommender: values})
+            logs[bet] = sum(float(counts @ np.log(own)) for own, counts in sums)
+        mean = made.certificates @ self.share(recommender)
+        return bets.Evidence.of(made.sign, made.slope, mean, logs, self.users[recommender])
+
+    def share(self, recommender: str) -> FloatArray:
+        """The share of a recommender's users that have a row of each kind of `bet_kinds`."""
+        shared, of_kind = self.bet_kinds
+        weights = self.counts[recommender] / self.users[recommender]
+        return np.asarray(np.bincount(of_kind, weights, len(shared)), dtype=float)
+
+
+def _largest(parts: Mapping[str, FloatArray]) -> float:
+    return max(float(np.abs(part).max()) for part in parts.values())
+
+
+def without_rounding(values: Any, scale: float) -> Any:
+    """The values, and exactly 0 where they are rounding errors of values so large."""
+    return np.where(np.abs(values) <= _ROUNDING * scale, 0.0, values)
+
+
+def difference(first: float, second: float) -> float:
+    """First less second, and exactly 0 where they differ by rounding."""
+    return float(without_rounding(np.subtract(first, second), max(abs(first), abs(second))))
+
+
+@lru_cache(maxsize=1 << 12)
+def above_among_ties(tied: int, place: int, many: int) -> FloatArray:
+    """Distribution of tied negatives above the `place`-th best of `many` tied relevant items.
+
+    It is beta-binomial.
+    """
+    above, after = np.arange(tied + 1), many - place + 1
+    found = betaln(above + place, tied - above + after) - betaln(place, after)
+    found = np.exp(found - betaln(tied - above + 1, above + 1)) / (tied + 1)
+    found.setflags(write=False)  # the cache hands out this very array
+    return np.asarray(found)
