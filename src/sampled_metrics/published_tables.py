@@ -29,13 +29,13 @@ from scipy.optimize import linprog
 
 from ._promises import PROVED
 from ._threads import one_thread
-from ._validate import FloatArray, IntArray, as_written, integer
+from ._validate import FloatArray, IntArray, as_written, integer, printable
 from .bounds.assumption import Assumption, assumption_name
 from .metrics import CUTOFF, Metric
 from .metrics import metric as parsed
 from .numerics.all_ranks import AllRanks, all_ranks, local_maxima
 from .protocol import Protocol
-from .results import Published, printable
+from .results import Published
 
 #: Steepness of the third assumption, where the second allows any.
 STEEPNESS = 4.0

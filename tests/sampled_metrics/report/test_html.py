@@ -17,12 +17,12 @@ from sampled_metrics import Protocol, auditing, metric, planning
 from sampled_metrics.ranking.exact import RankIntervals
 from sampled_metrics.report.html import (
     DEFINITIONS,
-    comparison_figure,
     of_comparison,
     of_estimates,
     of_plan,
 )
-from sampled_metrics.results import Audit, Comparison, Estimates, Result, printable, text
+from sampled_metrics.report.text import printable, text
+from sampled_metrics.results import Audit, Comparison, Estimates, Result
 
 NASTY = '<script>alert("x")</script> $\\frac{1}{0}$ & \x1b\x00 "quoted"'
 COLUMNS = [
@@ -216,7 +216,7 @@ def test_long_names_stay_apart_in_a_figure() -> None:
 def test_pairs_whose_names_are_shortened_alike_stay_apart() -> None:
     long = ["a" * 40, "a" * 40 + "b", "B"]
     pairs = [pair_of(first, second) for first, second in combinations(long, 2)]
-    ax = comparison_figure(pd.concat(pairs), "auc").axes[0]
+    ax = Comparison(pd.concat(pairs), {"metric": "auc"}).plot().axes[0]
     labels = [tick.get_text() for tick in ax.get_yticklabels()]
     assert len(set(labels)) == 3
     assert ax.lines[0].get_xydata().tolist() == [[-0.01, place] for place in range(3)]
