@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -519,244 +520,167 @@ def _parser() -> _Parser:
             epilog=f"{log}example:\n{shown}", formatter_class=argparse.RawDescriptionHelpFormatter,
         )  # fmt: skip
         made[name].set_defaults(run=globals()[f"_{name}"])
-    _add_estimation(made["estimate"], made["compare"], made["plan"])
-    _add_estimate_options(made["estimate"], made["compare"])
-    _add_published_options(made["published"])
-    _add_plan_options(made["plan"])
-    _add_rank_options(made["rank"])
-    _add_audit_options(made["audit"])
-    made["example"].add_argument("folder", metavar="FOLDER", help="folder to make")
-    made["example"].add_argument("--seed", type=_whole, default=1, help="default: 1")
-    for name in ("estimate", "compare", "published", "plan", "rank", "audit"):
-        made[name].add_argument("--quiet", action="store_true", help="show no progress")
+        add = partial(_add, made[name])
+        globals()[f"_{name}_options"](add)
+        if name != "example":
+            add("--quiet", "show no progress")
     return parser
 
 
-def _add_estimation(*parsers: argparse.ArgumentParser) -> None:
-    """What every command that reads a log takes."""
-    for parser in parsers:
-        if parser.prog.endswith(" plan"):
-            parser.add_argument("--from", dest="log", metavar="LOG", required=True, help=LOG)
-            parser.add_argument(
-                "--n-items", type=_whole, metavar="N",
-                help="candidates of each user in the planned evaluation, the relevant item "
-                "included; also of the log, if it has no column of this name",
-            )  # fmt: skip
-        else:
-            parser.add_argument("log", metavar="LOG", help=LOG)
-            parser.add_argument(
-                "--n-items", type=_whole, metavar="N",
-                help="candidates of each user, the relevant items included, if the log has no "
-                "column of this name",
-            )  # fmt: skip
-        parser.add_argument(
-            "--n-negatives", type=_whole, metavar="M",
-            help="sampled negatives of each user, if the log has no column of this name",
-        )  # fmt: skip
-        parser.add_argument(
-            "--replacement", action=argparse.BooleanOptionalAction,
-            help="whether one user's negatives may repeat; --no-replacement also where duplicates "
-            "were removed; needed unless LOG says it, as bundled and exact ranks do",
-        )  # fmt: skip
-        parser.add_argument(
-            "--shared-negatives", action="store_true",
-            help="users share their negatives, such as one list for all: no range or verdict is "
-            "proved then",
-        )  # fmt: skip
-        parser.add_argument(
-            "--confidence", type=_number, default=0.95, metavar="P",
-            help="probability of the right verdict to reach; default: 0.95"
-            if parser.prog.endswith(" plan")
-            else "of intervals and verdicts; default: 0.95",
-        )  # fmt: skip
-        _add_output_options(parser)
-        parser.add_argument(
-            "--report", metavar="HTML", help="also write a page with tables, figures and verdicts"
-        )
+def _add(parser: argparse._ActionsContainer, name: str, what: str, **options: Any) -> None:
+    """Add an option, given as in its help: ``--users U``, ``--metrics NAME...``, ``--quiet``.
+
+    What one letter stands for is a number, whole but for a level (P) and a tolerance (T).
+    """
+    flag, _, metavar = name.partition(" ")
+    if metavar.endswith("..."):
+        options |= {"nargs": "+"}
+    if metavar:
+        options |= {"metavar": metavar.removesuffix("...")}
+    elif flag.startswith("-") and not {"choices", "action"} & set(options):
+        options |= {"action": "store_true"}
+    elif not flag.startswith("-"):
+        options |= {"metavar": flag}
+        flag = flag.lower()
+    if len(metavar) == 1:
+        options |= {"type": _number if metavar in "PT" else _whole}
+    flags = flag.split(",")
+    parser.add_argument(*flags, help=what, **options)
 
 
-def _add_estimate_options(
-    estimate: argparse.ArgumentParser, compare: argparse.ArgumentParser
-) -> None:
-    estimate.add_argument(
-        "--metrics", nargs="+", metavar="NAME", default=["recall@10", "ndcg@10", "ap", "auc"],
-        help="such as recall@10 ndcg@10 ap auc, which is the default",
-    )  # fmt: skip
-    estimate.add_argument(
-        "--estimators", nargs="+", metavar="NAME",
-        help="a row for each of these, such as naive monotone bias-variance, instead of one row "
-        "for each recommender and metric",
-    )  # fmt: skip
-    estimate.add_argument(
-        "--all", action="store_true",
-        help="a row for every estimator that the log allows and that has an interval",
-    )  # fmt: skip
-    for parser in (estimate, compare):
-        _add_assume(parser, "geometric")
-    estimate.add_argument(
-        "--no-identification", action="store_true",
-        help="leave out what is possible, which takes the longest",
-    )  # fmt: skip
-    estimate.add_argument(
-        "--efficiency", action="store_true",
-        help="say how many times as wide each range is as a lower bound for every method",
-    )  # fmt: skip
-    compare.add_argument("--metric", required=True, metavar="NAME", help="such as ndcg@10")
-    compare.add_argument(
-        "--estimator", metavar="NAME", help="what the corrected difference is computed with"
-    )
+# fmt: off
+def _estimate_options(add: partial[None]) -> None:
+    _log_options(add)
+    add("--metrics NAME...", "such as recall@10 ndcg@10 ap auc, which is the default",
+        default=["recall@10", "ndcg@10", "ap", "auc"])
+    add("--estimators NAME...", "a row for each of these, such as naive monotone bias-variance, "
+        "instead of one row for each recommender and metric")
+    add("--all", "a row for every estimator that the log allows and that has an interval")
+    _assume_option(add, "geometric")
+    add("--no-identification", "leave out what is possible, which takes the longest")
+    add("--efficiency",
+        "say how many times as wide each range is as a lower bound for every method")
 
 
-def _add_assume(parser: argparse.ArgumentParser, *more: str) -> None:
-    moreover = ", or moreover that they are a mixture of geometric distributions" if more else ""
-    parser.add_argument(
-        "--assume", choices=("decreasing", *more, "nothing"), default="decreasing",
-        help="what may be assumed of the true ranks near the top: that deeper ranks have fewer "
-        f"users, which is the default{moreover}, or nothing",
-    )  # fmt: skip
+def _compare_options(add: partial[None]) -> None:
+    _log_options(add)
+    _assume_option(add, "geometric")
+    add("--metric NAME", "such as ndcg@10", required=True)
+    add("--estimator NAME", "what the corrected difference is computed with")
 
 
-def _add_published_options(published: argparse.ArgumentParser) -> None:
-    published.add_argument("table", metavar="TABLE", help="a CSV file")
-    for name, metavar, what in (
-        ("--n-items", "N", "candidates of each user, the held-out item included"),
-        ("--n-negatives", "M", "sampled negatives of each user"),
-        ("--users", "U", "users that are averaged over"),
-    ):
-        said = f"{what}, if the table has no column of this name"
-        published.add_argument(name, type=_whole, metavar=metavar, help=said)
-    drawn = published.add_mutually_exclusive_group(required=True)
-    drawn.add_argument(
-        "--replacement", action="store_true", help="negatives were drawn with replacement"
-    )
-    drawn.add_argument(
-        "--no-replacement", dest="replacement", action="store_false",
-        help="negatives were drawn without replacement, or duplicates were removed",
-    )  # fmt: skip
-    published.add_argument(
-        "--metrics", nargs="+", metavar="NAME",
-        help="exact metrics to bound; default: those of the table",
-    )  # fmt: skip
-    published.add_argument(
-        "--orders", action="store_true",
-        help="show instead, for each two methods, whether the table tells which is better",
-    )  # fmt: skip
-    _add_assume(published)
-    published.add_argument(
-        "--confidence", type=_number, default=0.95, metavar="P",
-        help="how often, at least, all that is said of a data set is right; default: 0.95",
-    )  # fmt: skip
-    _add_output_options(published)
+def _published_options(add: partial[None]) -> None:
+    missing = "if the table has no column of this name"
+    add("TABLE", "a CSV file")
+    add("--n-items N", f"candidates of each user, the held-out item included, {missing}")
+    add("--n-negatives M", f"sampled negatives of each user, {missing}")
+    add("--users U", f"users that are averaged over, {missing}")
+    drawn = partial(_add, add.args[0].add_mutually_exclusive_group(required=True))
+    drawn("--replacement", "negatives were drawn with replacement")
+    drawn("--no-replacement",
+          "negatives were drawn without replacement, or duplicates were removed",
+          dest="replacement", action="store_false")
+    add("--metrics NAME...", "exact metrics to bound; default: those of the table")
+    add("--orders",
+        "show instead, for each two methods, whether the table tells which is better")
+    _assume_option(add)
+    add("--confidence P", "how often, at least, all that is said of a data set is right; "
+        "default: 0.95", default=0.95)
+    _output_options(add)
 
 
-def _add_plan_options(plan: argparse.ArgumentParser) -> None:
-    plan.add_argument("--metric", required=True, metavar="NAME", help="such as ndcg@10")
-    plan.add_argument(
-        "--users", type=_whole, metavar="U",
-        help="users of the planned evaluation; default: those of the log",
-    )  # fmt: skip
-    plan.add_argument(
-        "--estimators", nargs="+", metavar="NAME",
-        help="some of naive, rank estimate, monotone, bias-variance; default: all of them",
-    )  # fmt: skip
-    plan.add_argument(
-        "--max-negatives", type=_whole, metavar="M",
-        help="most negatives to consider; default: 1000",
-    )  # fmt: skip
-    plan.add_argument(
-        "--budget", type=_whole, metavar="S",
-        help="scores that may be computed for each recommender: also show how they are best "
-        "divided into users and negatives",
-    )  # fmt: skip
-    plan.add_argument(
-        "--sequential", action="store_true",
-        help="also show what a race is expected to take: sampled_metrics.race in Python, which "
-        "ranks all items for users in random order until the verdict is proved",
-    )  # fmt: skip
-    plan.add_argument(
-        "--curve", action="store_true",
-        help="show the probability of the right verdict by negatives and by users instead",
-    )  # fmt: skip
+def _plan_options(add: partial[None]) -> None:
+    _log_options(add, plan=True)
+    add("--metric NAME", "such as ndcg@10", required=True)
+    add("--users U", "users of the planned evaluation; default: those of the log")
+    add("--estimators NAME...",
+        "some of naive, rank estimate, monotone, bias-variance; default: all of them")
+    add("--max-negatives M", "most negatives to consider; default: 1000")
+    add("--budget S", "scores that may be computed for each recommender: also show how they are "
+        "best divided into users and negatives")
+    add("--sequential", "also show what a race is expected to take: sampled_metrics.race in "
+        "Python, which ranks all items for users in random order until the verdict is proved")
+    add("--curve", "show the probability of the right verdict by negatives and by users instead")
 
 
-def _add_rank_options(rank: argparse.ArgumentParser) -> None:
-    scores = ("dot", "cosine", "euclidean")
+def _rank_options(add: partial[None]) -> None:
     rows = "(.npy, .npz, .parquet, .zarr or .csv: users and items are the numbers of rows, from 0)"
-    rank.add_argument("--users", required=True, metavar="FILE", help=f"factors of users {rows}")
-    rank.add_argument("--items", required=True, metavar="FILE", help=f"factors of items {rows}")
-    rank.add_argument(
-        "--train", metavar="FILE",
-        help="items that are no candidates: a CSV or Parquet file with columns user and item, or "
-        "users by items, non-zero (.npz of SciPy's save_npz)",
-    )  # fmt: skip
-    rank.add_argument(
-        "--test", required=True, metavar="FILE",
-        help="held-out items: a CSV or Parquet file with columns user and item",
-    )  # fmt: skip
-    rank.add_argument(
-        "--score", choices=scores, default="dot",
-        help="the product of factors, the cosine of their angle, or their distance, the smallest "
-        "of which is the best; default: dot",
-    )  # fmt: skip
-    rank.add_argument(
-        "--item-bias", metavar="FILE", help="what is added to each item's score, one number a row"
-    )
-    rank.add_argument(
-        "--tolerance", type=_number, default=0.0, metavar="T",
-        help="scores that differ by less than this part of the held-out item's are tied; default: "
-        "0, products then being compared without rounding",
-    )  # fmt: skip
-    rank.add_argument(
-        "--cluster", metavar="ADDRESS",
-        help="count on a Dask cluster: the address of its scheduler, or local:N for N processes; "
-        "a command that was killed goes on where it was when it is given again",
-    )  # fmt: skip
-    rank.add_argument(
-        "--among", choices=("all", "irrelevant"), default="all",
-        help="whether a user's other held-out items are candidates, as they are by default, or "
-        "each item is ranked among the irrelevant ones alone",
-    )  # fmt: skip
-    rank.add_argument(
-        "--metrics", nargs="+", metavar="NAME",
-        help="print these metrics of the ranks, with standard errors, instead of the ranks",
-    )  # fmt: skip
-    rank.add_argument("--format", choices=FORMATS, help="default: table, if there is no OUTPUT")
-    rank.add_argument(
-        "-o", "--output", metavar="OUTPUT",
-        help="write the ranks to a .csv or .parquet file, or to a folder of Parquet files",
-    )  # fmt: skip
+    add("--users FILE", f"factors of users {rows}", required=True)
+    add("--items FILE", f"factors of items {rows}", required=True)
+    add("--train FILE", "items that are no candidates: a CSV or Parquet file with columns user and "
+        "item, or users by items, non-zero (.npz of SciPy's save_npz)")
+    add("--test FILE", "held-out items: a CSV or Parquet file with columns user and item",
+        required=True)
+    add("--score", "the product of factors, the cosine of their angle, or their distance, the "
+        "smallest of which is the best; default: dot",
+        choices=("dot", "cosine", "euclidean"), default="dot")
+    add("--item-bias FILE", "what is added to each item's score, one number a row")
+    add("--tolerance T", "scores that differ by less than this part of the held-out item's are "
+        "tied; default: 0, products then being compared without rounding", default=0.0)
+    add("--cluster ADDRESS", "count on a Dask cluster: the address of its scheduler, or local:N "
+        "for N processes; a command that was killed goes on where it was when it is given again")
+    add("--among", "whether a user's other held-out items are candidates, as they are by default, "
+        "or each item is ranked among the irrelevant ones alone",
+        choices=("all", "irrelevant"), default="all")
+    add("--metrics NAME...",
+        "print these metrics of the ranks, with standard errors, instead of the ranks")
+    add("--format", "default: table, if there is no OUTPUT", choices=FORMATS)
+    add("-o,--output OUTPUT",
+        "write the ranks to a .csv or .parquet file, or to a folder of Parquet files")
 
 
-def _add_audit_options(audit: argparse.ArgumentParser) -> None:
-    audit.add_argument("negatives", metavar="NEGATIVES", help="a file with columns user and item")
-    audit.add_argument(
-        "--n-items", type=_whole, required=True, metavar="N",
-        help="size of the catalogue, whose items are 0 to N - 1",
-    )  # fmt: skip
-    audit.add_argument(
-        "--positives", metavar="FILE",
-        help="items of a user that must not be among the negatives: columns user and item",
-    )  # fmt: skip
-    audit.add_argument(
-        "--n-negatives", type=_whole, metavar="M",
-        help="how many each user is said to have; default: as many as one another",
-    )  # fmt: skip
-    audit.add_argument(
-        "--replacement", action=argparse.BooleanOptionalAction,
-        help="whether one user's negatives may repeat; default: what the negatives show",
-    )  # fmt: skip
-    audit.add_argument(
-        "--level", type=_number, default=0.05, metavar="P",
-        help="probability of a false alarm among all checks; default: 0.05",
-    )  # fmt: skip
-    _add_output_options(audit)
+def _audit_options(add: partial[None]) -> None:
+    add("NEGATIVES", "a file with columns user and item")
+    add("--n-items N", "size of the catalogue, whose items are 0 to N - 1", required=True)
+    add("--positives FILE",
+        "items of a user that must not be among the negatives: columns user and item")
+    add("--n-negatives M",
+        "how many each user is said to have; default: as many as one another")
+    add("--replacement", "whether one user's negatives may repeat; default: what the negatives "
+        "show", action=argparse.BooleanOptionalAction)
+    add("--level P", "probability of a false alarm among all checks; default: 0.05", default=0.05)
+    _output_options(add)
 
 
-def _add_output_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--format", choices=FORMATS, help="default: table, or what the name of OUTPUT ends in"
-    )
-    parser.add_argument("-o", "--output", metavar="OUTPUT", help="write the table to a file")
+def _example_options(add: partial[None]) -> None:
+    add("FOLDER", "folder to make")
+    add("--seed", "default: 1", type=_whole, default=1, action="store")
+
+
+def _log_options(add: partial[None], *, plan: bool = False) -> None:
+    """What every command that reads a log takes."""
+    if plan:
+        add("--from LOG", LOG, dest="log", required=True)
+        add("--n-items N", "candidates of each user in the planned evaluation, the relevant item "
+            "included; also of the log, if it has no column of this name")
+    else:
+        add("LOG", LOG)
+        add("--n-items N", "candidates of each user, the relevant items included, if the log has "
+            "no column of this name")
+    add("--n-negatives M",
+        "sampled negatives of each user, if the log has no column of this name")
+    add("--replacement", "whether one user's negatives may repeat; --no-replacement also where "
+        "duplicates were removed; needed unless LOG says it, as bundled and exact ranks do",
+        action=argparse.BooleanOptionalAction)
+    add("--shared-negatives", "users share their negatives, such as one list for all: no range or "
+        "verdict is proved then")
+    of = "probability of the right verdict to reach" if plan else "of intervals and verdicts"
+    add("--confidence P", f"{of}; default: 0.95", default=0.95)
+    _output_options(add)
+    add("--report HTML", "also write a page with tables, figures and verdicts")
+
+
+def _assume_option(add: partial[None], *more: str) -> None:
+    moreover = ", or moreover that they are a mixture of geometric distributions" if more else ""
+    add("--assume", "what may be assumed of the true ranks near the top: that deeper ranks have "
+        f"fewer users, which is the default{moreover}, or nothing",
+        choices=("decreasing", *more, "nothing"), default="decreasing")
+
+
+def _output_options(add: partial[None]) -> None:
+    add("--format", "default: table, or what the name of OUTPUT ends in", choices=FORMATS)
+    add("-o,--output OUTPUT", "write the table to a file")
+# fmt: on
 
 
 def _whole(text: str) -> int:

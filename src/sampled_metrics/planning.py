@@ -45,9 +45,6 @@ Population = Ranks | ExactRanks
 #: :func:`~sampled_metrics.evaluation.estimate`.
 ESTIMATORS = ("naive", "rank estimate", "monotone", "bias-variance")
 
-#: The estimators that depend on the number of users.
-_BY_USERS = {"bias-variance"}
-
 #: Users of a plan, and counts that its tables show, at most.
 _MOST_USERS, _MOST_COUNT = 10**12, 2**62
 
@@ -261,10 +258,10 @@ def plan(
     grid = steps(integer(last, "max_negatives", 1, most))
     verdicts = [_Verdicts(pair, name, protocol) for name in _checked_names(estimators)]
     paid = None if budget is None else integer(budget, "budget", 1, _MOST_USERS)
-    n_races = (
+    races = (
         int(sequential) if isinstance(sequential, bool) else integer(sequential, "sequential", 1)
     )
-    if n_races and pair.difference == 0:
+    if races and pair.difference == 0:
         raise ValueError("sequential must be False for two equal averages: they have no order")
     rows, splits = [], []
     each = protocol.n_negatives + pair.n_relevant
@@ -274,13 +271,13 @@ def plan(
         scores = None if fewest is None else round(users * (fewest + pair.n_relevant))
         needed = at.users_needed(now, protocol.n_negatives, confidence)
         rows.append(_row(at.name, now, each, fewest, scores, needed))
-        splits.append(_best_split(at, grid, paid))
-    if n_races:
-        rows.append(_race_row(pair, users, (1.0 - confidence) / (2.0 * n_races)))
+        splits.append(_BudgetRow() if paid is None else _best_split(at, grid, paid))
+    if races:
+        rows.append(_race_row(pair, users, (1.0 - confidence) / (2.0 * races)))
         splits.append(_BudgetRow())
     full = pair.exact(users)
-    scores = users * pair.n_items
-    rows.append(_row(EXACT, full, pair.n_items, None, scores, full.users(confidence)))
+    needed = full.users(confidence)
+    rows.append(_row(EXACT, full, pair.n_items, None, users * pair.n_items, needed))
     frame = table_of(_PlanRow, rows)
     if paid is not None:
         ranked = min(paid // pair.n_items, _MOST_USERS)
@@ -320,9 +317,9 @@ def _limits(pair: _Pair | ExactPair, protocol: Protocol, n_users: int) -> pd.Dat
         kinds = np.array([[protocol.n_negatives, 1, 1, pair.n_items]])
         parts = bets.partition(kinds, np.ones(1), pair.metric, protocol.replacement)
         for assumption in (None, Assumption()) if parts.parts else ():
-            share = decidable(parts, assumption, _PROVED, better, worse, float(n_users))
+            most = decidable(parts, assumption, _PROVED, better, worse, float(n_users))
             name = assumption_name(assumption)
-            rows.append(_LimitRow(name, protocol.n_negatives, n_users, share))
+            rows.append(_LimitRow(name, protocol.n_negatives, n_users, most))
     return table_of(_LimitRow, rows)
 
 
@@ -376,12 +373,11 @@ def curve(
     protocols = by_negatives(protocol)
     pair = _pair(first, second, metric, protocols[0])
     users = np.unique(integers(n_users, "n_users", 1, _MOST_USERS)).tolist()
-    negatives = [each.n_negatives for each in protocols]
     names = _checked_names(estimators)
     rows = []
     for name in _progress.bar(names, desc="curve", unit="estimator", show=progress):
         at = _Verdicts(pair, name, protocols[0])
-        for u, m in product(users, negatives):
+        for u, m in product(users, (each.n_negatives for each in protocols)):
             made = at(m, u)
             scores = round(u * (m + pair.n_relevant))
             rows.append(_CurveRow(name, m, u, made.probability, made.ties, scores))
@@ -442,10 +438,8 @@ def for_pairs(
     1     A      B     exact              <NA>
     2     A      C     naive                 2
     """
-    pairs = _by_pair(of, ranks, metric, protocol, *arguments, **options)
-    return _stacked(
-        {pair: made.frame if isinstance(made, Plan) else made for pair, made in pairs.items()}
-    )
+    made = _by_pair(of, ranks, metric, protocol, *arguments, **options)
+    return _stacked({pair: getattr(each, "frame", each) for pair, each in made.items()})
 
 
 @one_thread
@@ -576,8 +570,8 @@ class _Verdicts:
         return self.pair.verdict(estimator(1), n_users)
 
     def users_needed(self, now: Verdict, n_negatives: int, confidence: float) -> int | None:
-        """Fewest users for the confidence, where the estimator may depend on their number."""
-        if self.name not in _BY_USERS:
+        """Fewest users for the confidence; gamma of bias-variance depends on their number."""
+        if self.name != "bias-variance":
             return now.users(confidence)
         return _fewest_reaching(partial(self, n_negatives), steps(_MOST_USERS), confidence)
 
@@ -595,18 +589,14 @@ def _fewest_reaching(
     return kept
 
 
-def _best_split(at: _Verdicts, grid: list[int], budget: int | None) -> _BudgetRow:
+def _best_split(at: _Verdicts, grid: list[int], budget: int) -> _BudgetRow:
     """Negatives and users that cost a budget and make the verdict the surest."""
-    best, surest = _BudgetRow(), (-np.inf, -np.inf)
-    for m in grid if budget is not None else []:
-        assert budget is not None
-        users = int(budget / (m + at.pair.n_relevant))
-        if users:
-            made = at(m, users)
-            if (round(made.probability, 9), made.z) > surest:
-                surest = round(made.probability, 9), made.z
-                best = _BudgetRow(m, users, made.probability)
-    return best
+    tried = ((m, int(budget / (m + at.pair.n_relevant))) for m in grid)
+    made = [(m, users, at(m, users)) for m, users in tried if users]
+    if not made:
+        return _BudgetRow()
+    m, users, best = max(made, key=lambda row: (round(row[2].probability, 9), row[2].z))
+    return _BudgetRow(m, users, best.probability)
 
 
 def _designs(
@@ -669,26 +659,24 @@ def _race_row(pair: _Pair | ExactPair, n_users: int, error: float) -> _PlanRow:
     grid = rank_grid(pair.n_items)
     each = sequential.expected_scores(pair.metric, grid - 1, pair.n_items)
     if isinstance(pair, ExactPair):
-        best = [sets.n_better.min(axis=1) + 1 for both in pair.classes for sets in both]
-        cost = np.interp(np.concatenate(best), grid, each).mean()
+        best = np.concatenate([sets.n_better.min(axis=1) for both in pair.classes for sets in both])
+        cost, differences = np.interp(best + 1, grid, each).mean(), pair.differences
     else:
         parts = zip(pair.masses, pair.ranks, strict=True)
         cost = np.mean([mass @ np.interp(ranks, grid, each) for mass, ranks in parts])
+        if pair.users is not None:
+            differences = pair.values[0][pair.users[0]] - pair.values[1][pair.users[1]]
     if isinstance(pair, _Pair) and pair.users is None:
         marginals = zip(pair.masses, pair.values, strict=True)
         one, two = (sequential.on_grid(mass, values) for mass, values in marginals)
         pmf = np.convolve(one, two[::-1])
     else:
-        difference = (
-            pair.differences
-            if isinstance(pair, ExactPair)
-            else pair.values[0][pair.users[0]] - pair.values[1][pair.users[1]]  # type: ignore[index]
-        )
-        pmf = sequential.on_grid(np.full(difference.size, 1 / difference.size), difference, -1.0)
+        share = np.full(differences.size, 1 / differences.size)
+        pmf = sequential.on_grid(share, differences, -1.0)
     users = sequential.expected_users(pmf, n_users, error)
     scores = round(users * float(cost))
-    shown = scores if scores <= _MOST_COUNT else None
-    return _PlanRow(RACE, np.nan, np.nan, None, None, users, shown)
+    counted = scores if scores <= _MOST_COUNT else None
+    return _PlanRow(RACE, np.nan, np.nan, None, None, users, counted)
 
 
 def rank_grid(n_items: int) -> IntArray:

@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -49,7 +49,7 @@ from .ranking.cluster import Job
 from .ranking.exact import _as_csr
 from .ranking.inputs import load_train, users_and_items
 from .relevant_sets import RelevantSets
-from .results import Race
+from .results import Race, table_of
 
 #: Items in the first round.
 _FIRST = 16
@@ -65,6 +65,17 @@ _BLOCK = 1 << 22
 #: What a race is expected to take is computed on grids of so many steps: for a metric from 0 to 1,
 #: for the mean difference of the remaining users from -1 to 0, and for the number of users.
 _STEPS, _MEANS, _TIMES = 500, 64, 400
+
+
+class _PairRow(NamedTuple):
+    first: str
+    second: str
+    verdict: str
+    difference: float
+    users: int
+    wealth: float
+    assumption: str
+    warrant: str
 
 
 def race(
@@ -220,7 +231,7 @@ def race(
     field = _Field.of(user, item, seen, jobs[0].shape, rng)
     spent = _Spent(np.inf if budget is None else integer(budget, "budget", 1))
     scorers = [_Scorer(name, job, field, of, spent) for name, job in zip(names, jobs, strict=True)]
-    kept = _Kept.of(state, names, field, of, float(confidence), spent)
+    state_file = _State.of(state, names, field, of, float(confidence), spent)
     pairs = [_Pair(*pair, field.users.size) for pair in combinations(range(len(names)), 2)]
     values = np.full((field.users.size, len(names)), np.nan)
     done = 0
@@ -231,14 +242,14 @@ def race(
                 break
             batch = np.arange(start, stop)
             needed = sorted({one for pair in pairs if pair.open for one in pair.both})
-            if not kept.read(values, batch, scorers):
+            if not state_file.read(values, batch, scorers):
                 try:
                     for one in needed:
                         values[batch, one] = scorers[one].values(batch)
                 except _SpentError:
                     break
                 field.reorder()
-                kept.write(values, stop, scorers)
+                state_file.write(values, stop, scorers)
             for pair in pairs:
                 pair.bet(values, batch)
             _decide(pairs, 1.0 - confidence)
@@ -369,9 +380,9 @@ class _Scorer:
             of_user = place[owner[entries]]
             size = max(1, min(size, _BLOCK // entries.size))
             at = field.order[start : start + size]
-            found = self._scored(_arrays.rows(rows, active), at, field.users[batch[active]])
+            scores = self._scored(_arrays.rows(rows, active), at, field.users[batch[active]])
             usable = field.seen[batch[active]][:, at].toarray() == 0
-            each, rank = found[of_user], own[entries, np.newaxis]
+            each, rank = scores[of_user], own[entries, np.newaxis]
             above = (each > rank) & usable[of_user]
             better[entries] += above.sum(axis=1)
             tied[entries] += ((each == rank) & usable[of_user]).sum(axis=1)
@@ -390,7 +401,7 @@ class _Scorer:
         scores each of them on the test items of the others. If they have at most `_OWN` test items
         together, these few extra scores are worth the calls saved.
         """
-        found, start = [], 0
+        own, start = [], 0
         while start < batch.size:
             stop, total = start + 1, held[start].size
             while stop < batch.size and total + held[stop].size <= _OWN:
@@ -402,9 +413,9 @@ class _Scorer:
             )
             ends = np.cumsum([each.size for each in held[start:stop]])
             for row, end, items in zip(scores, ends, held[start:stop], strict=True):
-                found.append(np.sort(row[end - items.size : end])[::-1])
+                own.append(np.sort(row[end - items.size : end])[::-1])
             start = stop
-        return np.concatenate(found)
+        return np.concatenate(own)
 
     def _try(self, rows: Any, items: IntArray) -> None:
         """Score the first users twice; refuse random scores, which have no exact metric."""
@@ -426,12 +437,12 @@ class _Scorer:
         given = _arrays.fetched(score(rows, self._job.items.rows(items)))
         self.scores += shape[0] * shape[1]
         try:
-            found = real_scores(given, users)
+            scores = real_scores(given, users)
         except ValueError as problem:
             raise ValueError(f"{self.name}: {problem}") from None
-        if found.shape != shape:
-            raise ValueError(f"{self.name}: scores must have shape {shape}, got {found.shape}")
-        return found
+        if scores.shape != shape:
+            raise ValueError(f"{self.name}: scores must have shape {shape}, got {scores.shape}")
+        return scores
 
     def _of_counts(
         self,
@@ -542,10 +553,10 @@ def _decide(pairs: Sequence[_Pair], error: float) -> None:
     while True:
         still = [pair for pair in pairs if pair.open]
         need = np.log((len(pairs) + len(still)) / error)
-        found = [pair for pair in still if pair.won.max() >= need]
-        for pair in found:
+        decided = [pair for pair in still if pair.won.max() >= need]
+        for pair in decided:
             pair.sign = 1 if pair.won[0] > pair.won[1] else -1
-        if not found:
+        if not decided:
             return
 
 
@@ -561,24 +572,12 @@ def _result(
     rows = []
     for pair in pairs:
         first, second = (names[at] for at in pair.both)
-        verdict = {
-            1: f"{first} beats {second}",
-            -1: f"{second} beats {first}",
-            0: f"{first} and {second} are equal",
-            None: "unknown",
-        }[pair.sign]
-        rows.append(
-            {
-                "first": first,
-                "second": second,
-                "verdict": verdict,
-                "difference": pair.sum / pair.users if pair.users else np.nan,
-                "users": pair.users,
-                "wealth": float(np.exp(pair.won.max())),
-                "assumption": _promises.NONE,
-                "warrant": _promises.PROVED,
-            }
-        )
+        verdicts = {1: f"{first} beats {second}", -1: f"{second} beats {first}"}
+        verdicts[0] = f"{first} and {second} are equal"
+        verdict = "unknown" if pair.sign is None else verdicts[pair.sign]
+        mean = pair.sum / pair.users if pair.users else np.nan
+        wealth, warrant = float(np.exp(pair.won.max())), (_promises.NONE, _promises.PROVED)
+        rows.append(_PairRow(first, second, verdict, mean, pair.users, wealth, *warrant))
     full, costs = field.users.size * field.order.size, []
     for at, one in enumerate(scorers):
         known = values[~np.isnan(values[:, at]), at]
@@ -591,10 +590,10 @@ def _result(
         "n_users": field.users.size,
         "n_items": field.order.size,
     }
-    return Race(pd.DataFrame(rows), settings, costs=pd.DataFrame(costs))
+    return Race(table_of(_PairRow, rows), settings, costs=pd.DataFrame(costs))
 
 
-class _Kept:
+class _State:
     """The state file, from which an interrupted race resumes."""
 
     def __init__(self, path: Path | None, mark: str) -> None:
@@ -610,25 +609,25 @@ class _Kept:
         of: Metric,
         confidence: float,
         spent: _Spent,
-    ) -> _Kept:
-        said = list(names), of.name, confidence, field.seen.shape, [at.size for at in field.test]
-        mark = hashlib.sha256(repr(said).encode())
+    ) -> _State:
+        inputs = list(names), of.name, confidence, field.seen.shape, [at.size for at in field.test]
+        mark = hashlib.sha256(repr(inputs).encode())
         seen = field.seen.indptr, field.seen.indices
         for part in (field.users, *field.test, field.order, *seen):
             mark.update(np.ascontiguousarray(part, dtype=np.int64).tobytes())
-        kept = cls(None if path is None else Path(path), mark.hexdigest())
-        kept._load(field, spent)
-        return kept
+        made = cls(None if path is None else Path(path), mark.hexdigest())
+        made._load(field, spent)
+        return made
 
     def _load(self, field: _Field, spent: _Spent) -> None:
         if self._path is None or not self._path.exists():
             return
         try:
             content = io.BytesIO(self._path.read_bytes())
-            with np.load(content, allow_pickle=False) as found:
-                mark, self._values = str(found["mark"]), found["values"]
-                self._scores = found["scores"]
-                order, above, scored = found["order"], found["above"], found["scored"]
+            with np.load(content, allow_pickle=False) as arrays:
+                mark, self._values = str(arrays["mark"]), arrays["values"]
+                self._scores = arrays["scores"]
+                order, above, scored = arrays["order"], arrays["above"], arrays["scored"]
         except Exception:  # whatever the reader of a damaged archive says
             raise ValueError(f"{self._path} must be the state of a race, and is not") from None
         if mark != self._mark:

@@ -312,7 +312,16 @@ def test_the_suffix_of_the_output_is_its_format(
             "the extension of out.parquet does not say",
         ),
         (["compare", "log.csv", *SIZES, "--metric", "ap", "-o", "out.html"], "--format is missing"),
-        (["example", "toy", "--seed", "-1"], "seed must be a whole number >= 0, got -1"),
+        (
+            ["estimate", "log.csv", *SIZES, "--shared-negatives"],
+            "--no-identification leaves the ranges out",
+        ),
+        (
+            ["compare", "log.csv", *SIZES, "--metric", "ap", "--shared-negatives"],
+            "estimate with --no-identification says",
+        ),
+        (["plan", "--from", "log.csv", *SIZES, "--metric", "ap", "--budget", "0"], "--budget must"),
+        (["example", "toy", "--seed", "-1"], "--seed must be a whole number >= 0, got -1"),
         (
             ["rank", *("--users", "u", "--items", "v", "--test", "t", "-o", "r", "--format=csv")],
             "--format must be left out beside --output",
@@ -568,6 +577,24 @@ def test_plan_shows_a_curve(log: Path, capsys: pytest.CaptureFixture[str]) -> No
     rows = [row for row in json.loads(capsys.readouterr().out) if row["estimator"] == "naive"]
     assert [row["n_negatives"] for row in rows if row["n_users"] == 30] == [1, 2, 5, 10, 20, 50]
     assert {row["n_users"] for row in rows if row["n_negatives"] == 20} == set(log_plans.around(30))
+
+
+def test_the_plan_of_the_command_is_one_of_the_library(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = ["--metric", "ap", "--estimators", "naive", "--users", "30", "--max-negatives", "50"]
+    rows = read_log(log, n_items=200, n_negatives=20, replacement=True)
+    options = {"estimators": ["naive"], "n_users": 30, "max_negatives": 50}
+    made = log_plans.plan_log(rows, "ap", curves=True, **options)
+    curves = log_plans.curve_log(rows, "ap", **options)
+    pd.testing.assert_frame_equal(made.curves, curves.frame)
+    for result, more in ((made, []), (curves, ["--curve"])):
+        assert main(["plan", "--from", "log.csv", *SIZES, *few, *more]) == 0
+        assert capsys.readouterr().out == result.to_text()
+    assert main(["plan", "--from", "log.csv", *SIZES, *few, "--report", "page.html"]) == 0
+    made.write("own.html")
+    page, own = (Path(name).read_text(encoding="utf-8") for name in ("page.html", "own.html"))
+    assert page.replace("<li>log: log.csv</li>\n", "") == own
 
 
 def test_rank_agrees_with_sorting(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -104,19 +104,19 @@ def marks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """
     known = ESTIMATORS | {"exact": EXACT}
     others, free = cycle(MARKS), list(range(len(_LESS_AND_LESS)))
-    found = {}
+    looks = {}
     for name in names:
         if _ALIASES.get(name, name) in known:
-            found[name] = known[_ALIASES.get(name, name)]
+            looks[name] = known[_ALIASES.get(name, name)]
         elif weighted := re.fullmatch(r"BV ([\d.e-]+)", name):
             weight = float(weighted[1])
             at = min(free or range(4), key=lambda i: abs(i + np.log10(weight)))
             free = [i for i in free if i != at]
             colour, line = _LESS_AND_LESS[at]
-            found[name] = {"color": colour, "linestyle": line, "marker": "o"}
+            looks[name] = {"color": colour, "linestyle": line, "marker": "o"}
         else:
-            found[name] = next(others)
-    return found
+            looks[name] = next(others)
+    return looks
 
 
 def curves(ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike]) -> Axes:
@@ -147,7 +147,7 @@ def curves(ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike]) -> Axes:
 
 def intervals(
     ax: Axes,
-    found: Mapping[str, Mapping[str, tuple[float, float, float]]],
+    estimates: Mapping[str, Mapping[str, tuple[float, float, float]]],
     *possible: Mapping[str, tuple[float, float]],
 ) -> Axes:
     """Draw values with their intervals line by line, and behind them what is possible at all.
@@ -155,7 +155,7 @@ def intervals(
     Parameters
     ----------
     ax : matplotlib.axes.Axes
-    found : mapping of str to mapping of str to three of float
+    estimates : mapping of str to mapping of str to three of float
         For each recommender, from top to bottom, and below its name for each estimator the value
         (a marker) and the ends of its interval (a line), NaN where there is none.
     possible : mapping of str to two of float
@@ -175,10 +175,10 @@ def intervals(
     >>> [float(line.get_xdata()[0]) for line in ax.lines], float(ax.patches[0].get_width())
     ([0.3], 0.5)
     """
-    names = dict.fromkeys(name for values in found.values() for name in values)
+    names = dict.fromkeys(name for values in estimates.values() for name in values)
     styles = marks(names)
     lines: list[tuple[str, str]] = []  # from top to bottom, what stands beside each
-    for recommender, values in found.items():
+    for recommender, values in estimates.items():
         top = len(lines)
         lines.append((recommender, "bold"))
         for place, (name, (value, low, high)) in enumerate(values.items(), start=top + 1):

@@ -273,6 +273,20 @@ def test_a_plan_draws_what_each_estimator_needs_and_what_it_costs() -> None:
     ]  # fmt: skip
 
 
+def test_a_result_is_written_as_the_name_of_the_file_says(tmp_path) -> None:
+    found = Result(pd.DataFrame({"check": ["items"], "p_value": [0.25]}), notes=("a note",))
+    texts = {
+        ".html": found.to_html(), ".tex": found.to_latex(), ".json": found.to_text("json"),
+        ".txt": "check  p_value\nitems   0.2500\n", ".csv": "check,p_value\nitems,0.25\n",
+        ".md": found.to_text("markdown"),
+    }  # fmt: skip
+    for suffix, text_ in texts.items():
+        path = found.write(tmp_path / f"result{suffix}")
+        assert path.read_text(encoding="utf-8") == text_
+    with pytest.raises(ValueError, match=r"must end in one of \.html, \.tex, .*, got out\.xml"):
+        found.write("out.xml")
+
+
 def test_what_holds_arrays_prints_in_one_line() -> None:
     ranks = RankIntervals([0, 3, 1], [0, 2, 0], [9, 9, 8])
     assert repr(ranks) == "RankIntervals(instances=3, tied=1, n_candidates=<8 to 9>)"
