@@ -235,7 +235,7 @@ def _estimate(arguments: argparse.Namespace, files: _Files) -> None:
             f"--all must be left out beside --estimators, got {' '.join(arguments.estimators)}"
         )
     log, table, page = _opened(arguments, files)
-    options = _levels(arguments)
+    options = _given(arguments, "confidence progress") | {"assumption": _assumption(arguments)}
     result: Any = evaluation.estimate(
         log,
         arguments.metrics,
@@ -256,7 +256,7 @@ def _compare(arguments: argparse.Namespace, files: _Files) -> None:
     from . import evaluation
 
     log, table, page = _opened(arguments, files)
-    options = _levels(arguments)
+    options = _given(arguments, "confidence progress") | {"assumption": _assumption(arguments)}
     chosen = {} if arguments.estimator is None else {"estimator": arguments.estimator}
     result = evaluation.compare(log, arguments.metric, **options, **chosen)
     if page is not None:
@@ -273,13 +273,8 @@ def _published(arguments: argparse.Namespace, files: _Files) -> None:
     table = _table(arguments, files, [arguments.table])
     tables = published(
         arguments.table,
-        n_items=arguments.n_items,
-        n_negatives=arguments.n_negatives,
-        users=arguments.users,
-        replacement=arguments.replacement,
-        metrics=arguments.metrics,
         assumption=_assumption(arguments),
-        confidence=arguments.confidence,
+        **_given(arguments, "n_items n_negatives users replacement metrics confidence"),
     )
     result = Orders(tables.orders, notes=tables.notes) if arguments.orders else tables
     _show(result, table, arguments)
@@ -290,26 +285,14 @@ def _plan(arguments: argparse.Namespace, files: _Files) -> None:
     from .results import Result
 
     log, table, page = _opened(arguments, files)
-    options: dict[str, Any] = {
-        "n_items": arguments.n_items,
-        "n_users": arguments.users,
-        "max_negatives": arguments.max_negatives,
-        "progress": arguments.progress,
-    }
+    options = _given(arguments, "n_items max_negatives progress") | {"n_users": arguments.users}
     if arguments.estimators:
         options["estimators"] = arguments.estimators
     if arguments.curve and page is None:
         _show(curve_log(log, arguments.metric, **options), table, arguments)
         return
-    result = plan_log(
-        log,
-        arguments.metric,
-        confidence=arguments.confidence,
-        budget=arguments.budget,
-        sequential=arguments.sequential,
-        curves=page is not None,
-        **options,
-    )
+    options |= _given(arguments, "confidence budget sequential")
+    result = plan_log(log, arguments.metric, curves=page is not None, **options)
     if page is not None:
         _write_page(page, result, arguments)
     shown = Result(result.curves, notes=result.notes) if arguments.curve else result
@@ -332,13 +315,8 @@ def _rank(arguments: argparse.Namespace, files: _Files) -> None:
         arguments.items,
         arguments.test,
         arguments.train,
-        score=arguments.score,
-        item_bias=arguments.item_bias,
         relative_tolerance=arguments.tolerance,
-        among=arguments.among,
-        output=arguments.output,
-        cluster=arguments.cluster,
-        progress=arguments.progress,
+        **_given(arguments, "score item_bias among output cluster progress"),
     )
     several = int((result.frame["n_relevant"] > 1).sum())
     counted = "are counted as candidates" if arguments.among == "all" else "are no candidates"
@@ -362,9 +340,7 @@ def _audit(arguments: argparse.Namespace, files: _Files) -> None:
         arguments.negatives,
         arguments.n_items,
         arguments.positives,
-        n_negatives=arguments.n_negatives,
-        replacement=arguments.replacement,
-        level=arguments.level,
+        **_given(arguments, "n_negatives replacement level"),
     )
     _show(result, table, arguments)
 
@@ -376,13 +352,9 @@ def _example(arguments: argparse.Namespace, files: _Files) -> None:
     print(f"{arguments.folder}: {', '.join(path.name for path in written)}")
 
 
-def _levels(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What estimates and verdicts on one log have in common."""
-    return {
-        "assumption": _assumption(arguments),
-        "confidence": arguments.confidence,
-        "progress": arguments.progress,
-    }
+def _given(arguments: argparse.Namespace, names: str) -> dict[str, Any]:
+    """The options that a function of the library calls by the same names."""
+    return {name: getattr(arguments, name) for name in names.split()}
 
 
 def _assumption(arguments: argparse.Namespace) -> Assumption | str | None:
@@ -414,11 +386,8 @@ def _opened(arguments: argparse.Namespace, files: _Files) -> tuple[Log, Path | N
 def _log(arguments: argparse.Namespace) -> Log:
     from .log.read import read_log
 
-    options = {
-        "n_negatives": arguments.n_negatives,
-        "replacement": arguments.replacement,
-        "shared_negatives": arguments.shared_negatives or None,
-    }
+    options = _given(arguments, "n_negatives replacement")
+    options["shared_negatives"] = arguments.shared_negatives or None
     if arguments.command == "plan":
         # A plan may be for another catalogue than that of the log, if the log has its own.
         try:

@@ -10,13 +10,14 @@ import pandas as pd
 
 from . import _progress
 from ._threads import one_thread
-from ._validate import FloatArray, IntArray, integer
+from ._validate import FloatArray, integer
 from .log.compact import Log
 from .metrics import Metric
 from .metrics import metric as parsed
 from .planning import ESTIMATORS, curve, for_all, for_pairs, rank_grid
 from .protocol import Protocol, steps, thinned
 from .results import Plan, Result, source_of
+from .sequential import rebinned
 
 
 @one_thread
@@ -251,7 +252,7 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
         for m in own["n_negatives"].unique().tolist():
             counts += _counts(own[own["n_negatives"] == m], m) @ thinned(m, negatives)
         mass = np.asarray(priors.maximum_entropy(counts, protocol).mass)
-        few = _condensed(mass, grid)
+        few = rebinned(mass, np.arange(1, mass.size + 1), grid)
         distributions[name] = dict(zip(grid.tolist(), few.tolist(), strict=True))
     return distributions
 
@@ -264,12 +265,3 @@ def _counts(rows: pd.DataFrame, m: int) -> FloatArray:
     np.add.at(changes, above, each)
     np.add.at(changes, above + tied + 1, -each)
     return np.asarray(np.maximum(np.cumsum(changes)[:-1], 0.0))
-
-
-def _condensed(mass: FloatArray, grid: IntArray) -> FloatArray:
-    """Masses of the ranks 1, 2, ... moved to those of the grid; sum and mean stay as they are."""
-    ranks = np.arange(1, mass.size + 1)
-    left = np.minimum(np.searchsorted(grid, ranks, side="right") - 1, grid.size - 2)
-    share = (ranks - grid[left]) / (grid[left + 1] - grid[left])
-    lower = np.bincount(left, mass * (1 - share), minlength=grid.size)
-    return np.asarray(lower + np.bincount(left + 1, mass * share, minlength=grid.size))

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from . import _progress, sequential
+from . import _progress
 from . import estimators as corrections
 from ._threads import one_thread
 from ._validate import IntArray, integer, integers
@@ -35,6 +35,7 @@ from .metrics import metric as parsed
 from .protocol import Protocol, by_negatives
 from .protocol import steps as steps
 from .results import Plan, table_of
+from .sequential import DIFFERENCES, METRICS, expected_scores, expected_users, rebinned
 from .verdicts import Ranks, Verdict, _Pair, negatives_needed
 
 #: What is known of a recommender: a distribution of true ranks, or the same users' exact ranks.
@@ -657,7 +658,7 @@ def _adaptive_verdict(pair: _Pair, design: Adaptive, n_users: int) -> tuple[Verd
 def _race_row(pair: _Pair | ExactPair, n_users: int, error: float) -> _PlanRow:
     """Users until a race is expected to end, and mean scores until then for one recommender."""
     grid = rank_grid(pair.n_items)
-    each = sequential.expected_scores(pair.metric, grid - 1, pair.n_items)
+    each = expected_scores(pair.metric, grid - 1, pair.n_items)
     if isinstance(pair, ExactPair):
         best = np.concatenate([sets.n_better.min(axis=1) for both in pair.classes for sets in both])
         cost, differences = np.interp(best + 1, grid, each).mean(), pair.differences
@@ -668,15 +669,15 @@ def _race_row(pair: _Pair | ExactPair, n_users: int, error: float) -> _PlanRow:
             differences = pair.values[0][pair.users[0]] - pair.values[1][pair.users[1]]
     if isinstance(pair, _Pair) and pair.users is None:
         marginals = zip(pair.masses, pair.values, strict=True)
-        one, two = (sequential.on_grid(mass, values) for mass, values in marginals)
+        one, two = (rebinned(mass, values, METRICS) for mass, values in marginals)
         pmf = np.convolve(one, two[::-1])
     else:
         share = np.full(differences.size, 1 / differences.size)
-        pmf = sequential.on_grid(share, differences, -1.0)
-    users = sequential.expected_users(pmf, n_users, error)
+        pmf = rebinned(share, differences, DIFFERENCES)
+    users = expected_users(pmf, n_users, error)
     scores = round(users * float(cost))
-    counted = scores if scores <= _MOST_COUNT else None
-    return _PlanRow(RACE, np.nan, np.nan, None, None, users, counted)
+    scores_shown = scores if scores <= _MOST_COUNT else None
+    return _PlanRow(RACE, np.nan, np.nan, None, None, users, scores_shown)
 
 
 def rank_grid(n_items: int) -> IntArray:

@@ -62,9 +62,10 @@ _MOST = 0.8
 _OWN = 4
 #: Most comparisons (test items times scored items) held in memory at once.
 _BLOCK = 1 << 22
-#: What a race is expected to take is computed on grids of so many steps: for a metric from 0 to 1,
-#: for the mean difference of the remaining users from -1 to 0, and for the number of users.
-_STEPS, _MEANS, _TIMES = 500, 64, 400
+#: What a race is expected to take is computed on grids: for a metric, for a difference, and with so
+#: many points for the remaining users' mean difference from -1 to 0, and for the number of users.
+METRICS, DIFFERENCES = np.arange(501) / 500, np.arange(-500, 501) / 500
+_MEANS, _TIMES = 64, 400
 
 
 class _PairRow(NamedTuple):
@@ -231,7 +232,7 @@ def race(
     field = _Field.of(user, item, seen, jobs[0].shape, rng)
     spent = _Spent(np.inf if budget is None else integer(budget, "budget", 1))
     scorers = [_Scorer(name, job, field, of, spent) for name, job in zip(names, jobs, strict=True)]
-    state_file = _State.of(state, names, field, of, float(confidence), spent)
+    state_file = _State(state, names, field, of, float(confidence), spent)
     pairs = [_Pair(*pair, field.users.size) for pair in combinations(range(len(names)), 2)]
     values = np.full((field.users.size, len(names)), np.nan)
     done = 0
@@ -593,48 +594,43 @@ def _result(
     return Race(table_of(_PairRow, rows), settings, costs=pd.DataFrame(costs))
 
 
+#: The arrays of a state file.
+_STATE = ("mark", "values", "scores", "order", "above", "scored")
+
+
 class _State:
     """The state file, from which an interrupted race resumes."""
 
-    def __init__(self, path: Path | None, mark: str) -> None:
-        self._path, self._mark = path, mark
-        self._values, self._scores = np.empty((0, 0)), np.empty(0)
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         path: str | Path | None,
         names: Sequence[str],
         field: _Field,
         of: Metric,
         confidence: float,
         spent: _Spent,
-    ) -> _State:
+    ) -> None:
+        self._path, self._field = None if path is None else Path(path), field
+        self._values, self._scores = np.empty((0, 0)), np.empty(0)
         inputs = list(names), of.name, confidence, field.seen.shape, [at.size for at in field.test]
         mark = hashlib.sha256(repr(inputs).encode())
         seen = field.seen.indptr, field.seen.indices
         for part in (field.users, *field.test, field.order, *seen):
             mark.update(np.ascontiguousarray(part, dtype=np.int64).tobytes())
-        made = cls(None if path is None else Path(path), mark.hexdigest())
-        made._load(field, spent)
-        return made
-
-    def _load(self, field: _Field, spent: _Spent) -> None:
+        self._mark = mark.hexdigest()
         if self._path is None or not self._path.exists():
             return
         try:
-            content = io.BytesIO(self._path.read_bytes())
-            with np.load(content, allow_pickle=False) as arrays:
-                mark, self._values = str(arrays["mark"]), arrays["values"]
-                self._scores = arrays["scores"]
-                order, above, scored = arrays["order"], arrays["above"], arrays["scored"]
+            with np.load(io.BytesIO(self._path.read_bytes()), allow_pickle=False) as file:
+                known = {name: file[name] for name in _STATE}
         except Exception:  # whatever the reader of a damaged archive says
             raise ValueError(f"{self._path} must be the state of a race, and is not") from None
-        if mark != self._mark:
+        if str(known["mark"]) != self._mark:
             raise ValueError(
                 f"{self._path} is the state of another race: name another file, or remove it"
             )
-        field.order, field.above, field.scored = order, above, scored
+        self._values, self._scores = known["values"], known["scores"]
+        field.order, field.above, field.scored = (known[name] for name in _STATE[3:])
         spent.left -= float(self._scores.sum())
 
     def read(self, values: FloatArray, batch: IntArray, scorers: Sequence[_Scorer]) -> bool:
@@ -649,36 +645,30 @@ class _State:
     def write(self, values: FloatArray, done: int, scorers: Sequence[_Scorer]) -> None:
         if self._path is None:
             return
-        field, content = scorers[0]._field, io.BytesIO()
-        np.savez(
-            content,
-            mark=np.array(self._mark),
-            values=values[:done],
-            scores=np.array([one.scores for one in scorers]),
-            order=field.order,
-            above=field.above,
-            scored=field.scored,
-        )
+        field, content = self._field, io.BytesIO()
+        scores = np.array([one.scores for one in scorers])
+        state = np.array(self._mark), values[:done], scores, field.order, field.above, field.scored
+        arrays: dict[str, Any] = dict(zip(_STATE, state, strict=True))
+        np.savez(content, **arrays)
         try:
             put(self._path, content.getvalue())
         except OSError as problem:
             raise ValueError(f"{self._path} cannot be written: {problem.strerror}") from None
 
 
-def on_grid(masses: FloatArray, values: FloatArray, low: float = 0.0) -> FloatArray:
-    """Move a distribution on `low` to 1 to an even grid, without changing its mean.
+def rebinned(masses: FloatArray, values: ArrayLike, grid: ArrayLike) -> FloatArray:
+    """Move a distribution to a grid that covers it, without changing its mean (linear binning).
 
     Examples
     --------
-    >>> on_grid(np.array([0.5, 0.5]), np.array([0.0, 0.251]))[[0, 125, 126]]
-    array([0.5 , 0.25, 0.25])
+    >>> rebinned(np.array([0.5, 0.5]), [0.0, 0.25], [0.0, 0.2, 0.4, 0.6])
+    array([0.5  , 0.375, 0.125, 0.   ])
     """
-    place = np.clip((values - low) * _STEPS, 0.0, (1.0 - low) * _STEPS)
-    last = round((1.0 - low) * _STEPS)
-    left = np.minimum(place.astype(np.int64), last - 1)
-    share = place - left
-    lower = np.bincount(left, masses * (1.0 - share), minlength=last + 1)
-    return np.asarray(lower + np.bincount(left + 1, masses * share, minlength=last + 1))
+    points, at = np.asarray(grid), np.asarray(values)
+    left = np.clip(np.searchsorted(points, at, side="right") - 1, 0, points.size - 2)
+    share = np.clip((at - points[left]) / (points[left + 1] - points[left]), 0.0, 1.0)
+    lower = np.bincount(left, masses * (1.0 - share), minlength=points.size)
+    return np.asarray(lower + np.bincount(left + 1, masses * share, minlength=points.size))
 
 
 def expected_users(pmf: FloatArray, n_users: int, error: float) -> int:
@@ -692,7 +682,7 @@ def expected_users(pmf: FloatArray, n_users: int, error: float) -> int:
     Parameters
     ----------
     pmf : ndarray of float, shape (2 * 500 + 1,)
-        Distribution of a user's difference on an even grid from -1 to 1, from :func:`on_grid`.
+        Probabilities of a user's differences -1, -0.998, ..., 1, as from :func:`rebinned`.
     n_users : int
         All users of the race.
     error : float
@@ -705,13 +695,13 @@ def expected_users(pmf: FloatArray, n_users: int, error: float) -> int:
 
     Examples
     --------
-    >>> pmf = on_grid(np.array([0.3, 0.2, 0.5]), np.array([1.0, -1.0, 0.0]), -1.0)
+    >>> pmf = np.zeros(1_001)
+    >>> pmf[[0, 500, 1_000]] = 0.2, 0.5, 0.3
     >>> expected_users(pmf, 10_000, 0.025)
     500
     """
-    values = np.arange(-_STEPS, _STEPS + 1) / _STEPS
-    pmf = pmf if pmf @ values > 0 else pmf[::-1]
-    mean, (values, pmf) = float(pmf @ values), (values[pmf > 0], pmf[pmf > 0])
+    pmf = pmf if pmf @ DIFFERENCES > 0 else pmf[::-1]
+    mean, (values, pmf) = float(pmf @ DIFFERENCES), (DIFFERENCES[pmf > 0], pmf[pmf > 0])
     shares, left = _stakes(n_users), np.linspace(-1.0, 0.0, _MEANS + 1)
     growth = [[pmf @ np.log1p(share * (values - at)) for at in left] for share in shares]
     last = n_users / (1.0 + mean)  # from here on the remaining users cannot reverse the order

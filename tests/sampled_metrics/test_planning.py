@@ -14,7 +14,7 @@ import pytest
 from scipy.special import gammaln, xlogy
 
 from sampled_book.enumeration import exact_law
-from sampled_metrics import Protocol, RelevantSets, estimators, log_plans, metric, planning
+from sampled_metrics import Protocol, RelevantSets, estimators, metric, planning
 from sampled_metrics.adaptive import Adaptive, bias_variance
 from sampled_metrics.consistency import sign
 from sampled_metrics.differences import Differences
@@ -23,6 +23,7 @@ from sampled_metrics.log_plans import fitted
 from sampled_metrics.planning import ESTIMATORS, EXACT, curve, for_pairs
 from sampled_metrics.protocol import thinned
 from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.sequential import rebinned
 from sampled_metrics.verdicts import Verdict, _Pair, verdict
 
 
@@ -91,7 +92,7 @@ def test_fewer_ranks_have_the_same_moments() -> None:
     mass = np.arange(1, n + 1) ** -0.7
     mass /= mass.sum()
     grid = planning.rank_grid(n)
-    few = log_plans._condensed(mass, grid)
+    few = rebinned(mass, np.arange(1, n + 1), grid)
     assert grid.size < 500
     assert few.sum() == pytest.approx(1, abs=1e-12)
     assert few @ grid == pytest.approx(mass @ np.arange(1, n + 1), rel=1e-12)
