@@ -11,6 +11,8 @@ from ._validate import shortened
 
 #: Ways to write a table as text.
 FORMATS = ("table", "json", "csv", "markdown")
+#: The format of a file by how its name ends.
+SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".txt": "table"}
 
 
 @contextmanager

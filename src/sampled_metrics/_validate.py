@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -118,6 +119,19 @@ def as_written(value: object) -> str:
     except ValueError:  # Python writes no whole number of more than 4,300 digits
         text = f"a value of type {type(value).__name__} with too many digits to show"
     return shortened(" ".join(text.split()))
+
+
+def printable(name: str) -> str:
+    """Put a name on one line and replace what no page or terminal should be sent.
+
+    Examples
+    --------
+    >>> printable("SVD \\x1b[31m\\n50")
+    'SVD �[31m 50'
+    """
+    return re.sub(
+        r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", "\ufffd", " ".join(name.split())
+    )
 
 
 def span(values: NDArray[Any]) -> str:

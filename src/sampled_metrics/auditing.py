@@ -1,8 +1,8 @@
 """Whether logged negatives are what they claim to be: uniform, as many as said, no duplicates.
 
-Everything else in this package rests on the law of the negatives. A sampler that draws from part
-of the catalogue, prefers popular items, gives every user the same negatives or lets positives in
-has another law, and the corrections then correct for what did not happen.
+Everything else in this package rests on the distribution of the negatives. A sampler that draws
+from part of the catalogue, prefers popular items, gives every user the same negatives or lets
+positives in has another distribution, and the corrections then correct for what did not happen.
 
 The candidates of a user are all items of the catalogue outside the user's positives. A draw's
 *place*, the number of candidates that come before it in some order plus a uniform number, divided
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -30,16 +30,16 @@ from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, generator, integer, integers
 from .log.columns import labelled, name_ignored, need, understood, whole_numbers
 from .log.sources import loaded
-from .results import Audit
+from .results import Audit, table_of
 
 #: Seed of the numbers that spread each place, where no generator is given.
 SEED = 20_260
 _DRAWS_PER_BIN = 10
-#: Lists of fewer negatives may well be alike.
+#: Lists of fewer negatives may well be nearly equal by chance.
 _LONG = 5
-#: What share of a list another one must hold to be nearly the same.
-_ALIKE = 0.8
-#: Random orders of the items by which lists that are alike are found.
+#: Lists are nearly equal if one holds this share of the other.
+_OVERLAP = 0.8
+#: Random orders of the items by which lists that are nearly equal are found (minwise hashing).
 _ORDERS = 8
 
 
@@ -89,7 +89,7 @@ def audit(
         - *positives*, where these are given: draws that are positives of their user. One raises
           the alarm.
         - *duplicates*: draws of an item that the user had already; with replacement the pairs of
-          equal draws of one user, by their Poisson law.
+          equal draws of one user, by their Poisson distribution.
         - *lists*: users whose negatives are those of another user, but for what is left out of
           one of them: shared or recycled lists, and negatives from the same batch. From five
           negatives on; by the probability of so large an overlap (Chernoff).
@@ -152,8 +152,8 @@ def audit(
     if replacement is None:
         replacement = _distinct(keys).size < keys.size
     checks.append(_duplicates(user, keys, n_candidates, replacement))
-    shared = _lists(user, item, n_items)
-    checks += [shared.check, _number(user, n_candidates, n_negatives, replacement)]
+    lists, sharing = _lists(user, item, n_items)
+    checks += [lists, _number(user, n_candidates, n_negatives, replacement)]
     drawn = keys[~is_positive]
     power, median = None, 0.5
     if drawn.size:
@@ -164,20 +164,24 @@ def audit(
         if known.size:
             by_popularity = _by_popularity(known % n_items)
             place = _places(drawn, known, n_items, n_candidates, by_popularity, rng)
-            check, distance, p_value, finding = _order(
-                "popularity", place, "with popular ones first"
-            )
+            check = _order("popularity", place, "with popular ones first")
             power = _power(drawn, known, n_items, n_candidates.size, replacement)
-            finding += "" if power is None else f"; {power}"
-            checks.append((check, distance, p_value, finding))
-    frame = pd.DataFrame(checks, columns=["check", "statistic", "p_value", "finding"])
+            more = "" if power is None else f"; {power}"
+            checks.append(check._replace(finding=check.finding + more))
+    frame = table_of(Check, checks)
     frame.insert(3, "alarm", frame["p_value"] <= level / len(frame))
-    sampler = _named(frame.set_index("check"), user, replacement, shared.kind, power, median)
+    sampler = _sampler(frame.set_index("check"), user, replacement, sharing, power, median)
     settings = {"n_items": n_items, "replacement": replacement, "level": level}
     return Audit(frame, settings | {"sampler": sampler})
 
 
-Check = tuple[str, float, float, str]
+class Check(NamedTuple):
+    """A row of the table, but for the alarm."""
+
+    check: str
+    statistic: float
+    p_value: float
+    finding: str
 
 
 def _distinct(values: IntArray) -> IntArray:
@@ -194,7 +198,7 @@ def _positives(user: IntArray, is_positive: NDArray[np.bool_]) -> Check:
         if count
         else "no positive is among the negatives of its user"
     )
-    return "positives", float(count), float(not count), finding
+    return Check("positives", float(count), float(not count), finding)
 
 
 def _duplicates(user: IntArray, keys: IntArray, n_candidates: IntArray, replacement: bool) -> Check:
@@ -208,26 +212,22 @@ def _duplicates(user: IntArray, keys: IntArray, n_candidates: IntArray, replacem
             f"{extra:,} of {keys.size:,} draws repeat a negative of their user, where "
             f"{expected:,.0f} pairs of draws would be equal with replacement"
         )
-        return "duplicates", float(extra), float(not extra), finding
+        return Check("duplicates", float(extra), float(not extra), finding)
     pairs = int((times * (times - 1) // 2).sum())
-    law = stats.poisson(expected)
-    p_value = min(1.0, 2 * float(min(law.cdf(pairs), law.sf(pairs - 1))))
+    p_value = _two_sided(stats.poisson(expected), pairs, pairs - 1)
     finding = (
         f"{pairs:,} pairs of equal draws of one user, {expected:,.0f} expected with replacement"
     )
-    return "duplicates", float(pairs), p_value, finding
+    return Check("duplicates", float(pairs), p_value, finding)
 
 
-@dataclass(frozen=True)
-class _Shared:
-    """What the check of the lists found, and in words how users share them, if they do."""
-
-    check: Check
-    kind: str
+def _two_sided(of: Any, value: float, below: float) -> float:
+    """Two-sided p-value of a value, `below` being the next possible one below it."""
+    return min(1.0, 2 * float(min(of.cdf(value), of.sf(below))))
 
 
-def _lists(user: IntArray, item: IntArray, n_items: int) -> _Shared:
-    """Whether users have the lists of others.
+def _lists(user: IntArray, item: IntArray, n_items: int) -> tuple[Check, str]:
+    """Whether users have the lists of others, and in words how they share them, if they do.
 
     Each is held against the first user that has the same items at the head of two random orders,
     which lists with much in common have for some of several orders.
@@ -246,42 +246,41 @@ def _lists(user: IntArray, item: IntArray, n_items: int) -> _Shared:
         other = first[group]
         rows = np.flatnonzero(other[own] != own)
         wanted = other[own[rows]] * many + code[rows]
-        found = have[np.minimum(np.searchsorted(have, wanted), have.size - 1)] == wanted
-        overlap = np.bincount(own[rows], found, minlength=sizes.size).astype(np.int64)
+        held = have[np.minimum(np.searchsorted(have, wanted), have.size - 1)] == wanted
+        overlap = np.bincount(own[rows], held, minlength=sizes.size).astype(np.int64)
         better = overlap > most
         most[better], partner[better] = overlap[better], other[better]
-    alike = (most >= _ALIKE * sizes) & (sizes >= _LONG)
-    # How often items are in lists, but for those that are nearly the same.
-    apart = ~alike[own]
-    share = np.bincount(code[apart], minlength=many) / max(sizes.size, 1)
+    equal = (most >= _OVERLAP * sizes) & (sizes >= _LONG)
+    # How often items are in lists, but for those that are nearly equal to another.
+    share = np.bincount(code[~equal[own]], minlength=many) / max(sizes.size, 1)
     share = np.maximum(share, sizes.mean() / n_items)
     mean = np.bincount(own, share[code], minlength=sizes.size)
     with np.errstate(divide="ignore", invalid="ignore"):
         bound = np.where(most > mean, most * np.log(most / mean) - most + mean, 0.0)
-    bound[~alike] = 0.0
+    bound[~equal] = 0.0
     pairs = sizes.size * (sizes.size - 1) / 2
     p_value = float(min(1.0, pairs * np.exp(-bound.max())))
-    count = int(alike.sum())
+    count = int(equal.sum())
     if not count:
-        finding = f"no user has {_ALIKE:.0%} of the negatives of another"
-        return _Shared(("lists", 0.0, p_value, finding), "")
+        finding = f"no user has {_OVERLAP:.0%} of the negatives of another"
+        return Check("lists", 0.0, p_value, finding), ""
     finding = (
-        f"{count:,} of {sizes.size:,} users have {_ALIKE:.0%} or more of the negatives of another, "
-        "who comes before"
+        f"{count:,} of {sizes.size:,} users have {_OVERLAP:.0%} or more of the negatives of "
+        "another, who comes before"
     )
-    root = np.where(alike, partner, np.arange(sizes.size))
+    root = np.where(equal, partner, np.arange(sizes.size))
     while (root[root] != root).any():
         root = root[root]
     members = np.bincount(root, minlength=sizes.size)
     items = np.bincount(_distinct(root[own] * many + code) // many, minlength=sizes.size)
     groups = np.flatnonzero(members > 1)
     if groups.size == 1 and members.max() >= 0.95 * sizes.size:
-        kind = "one list for all users"
+        sharing = "one list for all users"
     elif np.median(np.abs(items[groups] / members[groups] - 1)) < 0.25:
-        kind = f"in-batch, {groups.size:,} batches of {np.median(members[groups]):,.0f}"
+        sharing = f"in-batch, {groups.size:,} batches of {np.median(members[groups]):,.0f}"
     else:
-        kind = f"lists shared by {count + groups.size:,} users in {groups.size:,} groups"
-    return _Shared(("lists", float(count), p_value, finding), kind)
+        sharing = f"lists shared by {count + groups.size:,} users in {groups.size:,} groups"
+    return Check("lists", float(count), p_value, finding), sharing
 
 
 @dataclass(frozen=True)
@@ -294,8 +293,8 @@ class _Power:
 
     def __str__(self) -> str:
         value = f"{round(self.value, 2) + 0.0:.2f}"  # there is no negative zero
-        said = f"{value} ({_ranges.written(self.low, self.high, 2)})".replace("-", "\u2212")
-        return f"as by popularity to the power {said}"
+        fit = f"{value} ({_ranges.written(self.low, self.high, 2)})".replace("-", "\u2212")
+        return f"as by popularity to the power {fit}"
 
 
 def _power(
@@ -364,11 +363,11 @@ def _power(
     return _Power(value, value - reach, value + reach)
 
 
-def _named(
+def _sampler(
     checks: pd.DataFrame,
     user: IntArray,
     replacement: bool,
-    shared: str,
+    sharing: str,
     power: _Power | None,
     median: float,
 ) -> str:
@@ -376,41 +375,43 @@ def _named(
     alarm, statistic = checks["alarm"], checks["statistic"]
     draws = np.bincount(user)
     sizes = np.unique(draws[draws > 0])
-    said = ["negatives with replacement" if replacement else "distinct negatives"]
+    words = ["negatives with replacement" if replacement else "distinct negatives"]
     if sizes.size > 1:
         base = int(np.gcd.reduce(sizes))
         if base >= _LONG:
-            said.append(f"pooled, {base:,} for each of several positives")
+            words.append(f"pooled, {base:,} for each of several positives")
         elif not replacement and not alarm["lists"]:
-            said.append("of differing numbers, as where duplicates are collapsed")
+            words.append("of differing numbers, as where duplicates are collapsed")
     if alarm.get("positives", False):
-        said.append("positives among them")
+        words.append("positives among them")
     if alarm["lists"]:
-        said.append(shared)
+        words.append(sharing)
     elif alarm.get("popularity", False) and statistic["popularity"] >= statistic["order"]:
-        said.append("popular items preferred" if power is None else str(power))
+        words.append("popular items preferred" if power is None else str(power))
     elif alarm.get("order", False):
-        said.append(f"{'low' if median < 0.5 else 'high'} item numbers preferred")
+        words.append(f"{'low' if median < 0.5 else 'high'} item numbers preferred")
     elif alarm.get("items", False):
         more = statistic["items"] > 1
-        said.append("some items preferred" if more else "more even than by chance")
+        words.append("some items preferred" if more else "more even than by chance")
     elif "items" in alarm:
-        said.append("uniform")
-    return ", ".join(said)
+        words.append("uniform")
+    return ", ".join(words)
 
 
-def _number(user: IntArray, n_candidates: IntArray, said: int | None, replacement: bool) -> Check:
-    """Of users with a draw: whether they have as many as said, or as one another."""
+def _number(
+    user: IntArray, n_candidates: IntArray, claimed: int | None, replacement: bool
+) -> Check:
+    """Of users with a draw: whether they have as many as claimed, or as one another."""
     draws = np.bincount(user, minlength=n_candidates.size)
     draws, n = draws[draws > 0], n_candidates[draws > 0]
     sizes, times = np.unique(draws, return_counts=True)
     usual = int(sizes[np.argmax(times)])
-    wanted = np.full(draws.size, usual if said is None else said)
+    wanted = np.full(draws.size, usual if claimed is None else claimed)
     if not replacement:  # nobody can have more than there are
         wanted = np.where(draws >= n, draws, wanted)
     others = int((draws != wanted).sum())
     p_value = float(not others)
-    if others and said is None and not replacement:
+    if others and claimed is None and not replacement:
         # Draw i repeats one of those before it with probability (i - 1) / n at most, so that the
         # number dropped is below a sum of such trials, and that below a binomial's tail beyond
         # its mean + 1 (Hoeffding 1956).
@@ -425,9 +426,9 @@ def _number(user: IntArray, n_candidates: IntArray, said: int | None, replacemen
         else f"users have {sizes[0]:,} to {sizes[-1]:,} negatives, {times.max():,} of "
         f"{draws.size:,} users {usual:,}"
     )
-    if said is not None and others:
-        finding += f", where {said:,} are said"
-    return "numbers", float(others), p_value, finding
+    if claimed is not None and others:
+        finding += f", where {claimed:,} are said"
+    return Check("numbers", float(others), p_value, finding)
 
 
 def _items(
@@ -436,7 +437,7 @@ def _items(
     """Chi-square over its expectation: sums over users of exact means and variances by bin."""
     n_bins = min(n_items, max(2, drawn.size // _DRAWS_PER_BIN))
     size = np.diff(-(-np.arange(n_bins + 1) * n_items // n_bins))
-    found = np.bincount(drawn % n_items * n_bins // n_items, minlength=n_bins)
+    counts = np.bincount(drawn % n_items * n_bins // n_items, minlength=n_bins)
     draws = np.bincount(drawn // n_items, minlength=n_candidates.size).astype(np.float64)
     # What a user's positives take from each bin, and the user and bin of that.
     place, taken = np.unique(
@@ -459,16 +460,15 @@ def _items(
     squares = size**2 * share.sum() + taken_in(share[owner] * (taken - 2.0 * size[bin_]) * taken)
     expected, variance = mean(draws), mean(spread) - squares
     open_ = expected > 1e-9
-    ratio = float(((found - expected)[open_] ** 2 / expected[open_]).sum())
+    ratio = float(((counts - expected)[open_] ** 2 / expected[open_]).sum())
     ratio /= max(float((variance[open_] / expected[open_]).sum()), 1e-300)
     freedom = max(int(open_.sum()) - 1, 1)
-    law = stats.chi2(freedom)
-    p_value = min(1.0, 2 * float(min(law.cdf(ratio * freedom), law.sf(ratio * freedom))))
+    p_value = _two_sided(stats.chi2(freedom), ratio * freedom, ratio * freedom)
     finding = (
         f"counts of {int(open_.sum()):,} {'items' if n_bins == n_items else 'stretches of items'} "
         f"vary {ratio:.3g} times as much as those of uniform draws"
     )
-    return "items", ratio, p_value, finding
+    return Check("items", ratio, p_value, finding)
 
 
 def _places(
@@ -502,11 +502,11 @@ def _by_popularity(positives: IntArray) -> Callable[[IntArray], IntArray]:
 
 
 def _order(check: str, places: FloatArray, order: str) -> Check:
-    found = stats.kstest(places, "uniform")
+    test = stats.kstest(places, "uniform")
     finding = (
         f"half of the draws are among the first {np.median(places):.1%} of the candidates {order}"
     )
-    return check, float(found.statistic), float(found.pvalue), finding
+    return Check(check, float(test.statistic), float(test.pvalue), finding)
 
 
 def _draws(

@@ -9,11 +9,11 @@ evaluation of a few users can be wrong as well, so it has a row of its own.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import combinations, product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,34 +22,28 @@ from numpy.typing import ArrayLike
 from . import _progress
 from . import estimators as corrections
 from ._threads import one_thread
-from ._validate import FloatArray, IntArray, integer, integers
+from ._validate import IntArray, integer, integers
 from .adaptive import Adaptive
 from .bounds import bets
 from .bounds.assumption import Assumption, assumption_name
 from .bounds.shortest import decidable
-from .consistency import sign
 from .estimators import Estimator
-from .log.compact import Log
+from .exact_pairs import ExactPair, ExactRanks, are_exact
 from .metrics import Metric
 from .metrics import metric as parsed
-from .numerics.distributions import spread_ties
-from .protocol import Protocol, by_negatives, one_size, thinned
+from .protocol import Protocol, by_negatives
 from .protocol import steps as steps
-from .ranking.exact import RankIntervals
-from .relevant_sets import RelevantSets
-from .results import Plan
+from .results import Plan, table_of
+from .sequential import DIFFERENCES, METRICS, expected_scores, expected_users, rebinned
 from .verdicts import Ranks, Verdict, _Pair, negatives_needed
 
 #: What is known of a recommender: a distribution of true ranks, or the same users' exact ranks.
-Known = Ranks | RankIntervals | RelevantSets | Sequence[RelevantSets]
+Population = Ranks | ExactRanks
 
 #: What a plan compares if nothing is named. Gamma of bias-variance is that of
 #: :func:`~sampled_metrics.estimators.default_gamma`, as in
 #: :func:`~sampled_metrics.evaluation.estimate`.
 ESTIMATORS = ("naive", "rank estimate", "monotone", "bias-variance")
-
-#: The estimators that depend on the number of users.
-_BY_USERS = {"bias-variance"}
 
 #: Users of a plan, and counts that its tables show, at most.
 _MOST_USERS, _MOST_COUNT = 10**12, 2**62
@@ -65,10 +59,51 @@ RACE, EXACT = "race", "exact"
 _FIRST, _TIMES = (10, 20, 50), 16
 
 
+class _PlanRow(NamedTuple):
+    estimator: str
+    probability: float
+    ties: float
+    negatives_needed: int | None
+    scores_by_negatives: int | None
+    users_needed: int | None
+    scores_by_users: int | None
+
+
+class _BudgetRow(NamedTuple):
+    best_negatives: int | None = None
+    best_users: int | None = None
+    best_probability: float | None = None
+
+
+class _DesignRow(NamedTuple):
+    design: str
+    estimator: str | None = None
+    negatives: int | None = None
+    most: int | None = None
+    users: int | None = None
+    scores: int | None = None
+
+
+class _LimitRow(NamedTuple):
+    assumption: str
+    negatives: int
+    users: int
+    most_decided: float
+
+
+class _CurveRow(NamedTuple):
+    estimator: str
+    n_negatives: int | None
+    n_users: int
+    probability: float
+    ties: float
+    scores: int
+
+
 @one_thread
 def plan(
-    first: Known,
-    second: Known,
+    first: Population,
+    second: Population,
     metric: Metric | str,
     protocol: Protocol,
     n_users: int,
@@ -182,7 +217,7 @@ def plan(
     --------
     curve : The probabilities at several numbers of negatives and users.
     for_all, for_pairs : A plan for each pair of several recommenders.
-    fitted : Distributions of true ranks from a log.
+    sampled_metrics.log_plans.plan_log : A plan from a log.
     sampled_metrics.verdicts.verdict : The verdict of one evaluation.
 
     Examples
@@ -215,47 +250,62 @@ def plan(
     2  full ranking          exact        999   999      9    9000
     """
     metric = parsed(metric)
-    pair = _known(first, second, metric, protocol)
+    pair = _pair(first, second, metric, protocol)
     users = integer(n_users, "n_users", 1, _MOST_USERS)
-    several = isinstance(pair, _Sets) and pair.n_relevant > 1
+    several = isinstance(pair, ExactPair) and pair.n_relevant > 1
     most = None if protocol.replacement else pair.pool
-    drawn = protocol.n_negatives
     last = min(100 if several else 1_000, pair.pool) if max_negatives is None else max_negatives
     grid = steps(integer(last, "max_negatives", 1, most))
-    names = _names(estimators)
+    verdicts = [_Verdicts(pair, name, protocol) for name in _checked_names(estimators)]
     paid = None if budget is None else integer(budget, "budget", 1, _MOST_USERS)
-    raced = (
+    races = (
         int(sequential) if isinstance(sequential, bool) else integer(sequential, "sequential", 1)
     )
-    if raced and pair.difference == 0:
+    if races and pair.difference == 0:
         raise ValueError("sequential must be False for two equal averages: they have no order")
     rows, splits = [], []
-    judged = {name: _Judged(pair, name, protocol) for name in names}
-    for name in _progress.bar(names, desc="plan", unit="estimator", show=progress):
-        at = judged[name]
-        now = at(drawn, users)
-        fewest = _kept_from(partial(at, n_users=users), grid, confidence)
-        rows.append((name, now, fewest, at.users_needed(now, drawn, confidence)))
-        splits.append(_best_split(at, grid, paid, pair.n_relevant))
+    each = protocol.n_negatives + pair.n_relevant
+    for at in _progress.bar(verdicts, desc="plan", unit="estimator", show=progress):
+        now = at(protocol.n_negatives, users)
+        fewest = _fewest_reaching(partial(at, n_users=users), grid, confidence)
+        scores = None if fewest is None else round(users * (fewest + pair.n_relevant))
+        needed = at.users_needed(now, protocol.n_negatives, confidence)
+        rows.append(_row(at.name, now, each, fewest, scores, needed))
+        splits.append(_BudgetRow() if paid is None else _best_split(at, grid, paid))
+    if races:
+        rows.append(_race_row(pair, users, (1.0 - confidence) / (2.0 * races)))
+        splits.append(_BudgetRow())
     full = pair.exact(users)
-    rows.append((EXACT, full, None, full.users(confidence)))
-    frame = _frame(rows, users, drawn, pair.n_items, pair.n_relevant)
-    if raced:
-        frame = _with_race(frame, *_raced(pair, users, (1.0 - confidence) / (2.0 * raced)))
-        splits.append((None, None, None))
+    needed = full.users(confidence)
+    rows.append(_row(EXACT, full, pair.n_items, None, users * pair.n_items, needed))
+    frame = table_of(_PlanRow, rows)
     if paid is not None:
-        each = min(paid // pair.n_items, _MOST_USERS)
-        splits.append((None, each or None, pair.exact(each).probability if each else None))
-        counts = dict.fromkeys(("best_negatives", "best_users"), "Int64")
-        best = pd.DataFrame(splits, columns=[*counts, "best_probability"])
-        frame = frame.join(best.astype(counts | {"best_probability": "Float64"}))
+        ranked = min(paid // pair.n_items, _MOST_USERS)
+        exact = pair.exact(ranked).probability if ranked else None
+        splits.append(_BudgetRow(None, ranked or None, exact))
+        frame = frame.join(table_of(_BudgetRow, splits))
     settings = {"metric": metric.name, "n_items": pair.n_items, "n_users": users}
     settings |= {"max_negatives": grid[-1], "confidence": confidence}
-    cheapest = _cheapest(judged, grid, full, users, confidence)
-    return Plan(frame, settings, designs=cheapest, limits=_limits(pair, protocol, users))
+    designs = _designs(verdicts, grid, full, users, confidence)
+    return Plan(frame, settings, designs=designs, limits=_limits(pair, protocol, users))
 
 
-def _limits(pair: _Pair | _Sets, protocol: Protocol, n_users: int) -> pd.DataFrame:
+def _row(
+    name: str,
+    now: Verdict,
+    each: float,
+    negatives: int | None = None,
+    scores: int | None = None,
+    users: int | None = None,
+) -> _PlanRow:
+    """A row of a plan, where a user takes `each` scores; counts that are too large are missing."""
+    users = None if users is None or users > _MOST_USERS else users
+    counts = (negatives, scores, users, None if users is None else round(users * each))
+    shown = (None if count is None or count > _MOST_COUNT else count for count in counts)
+    return _PlanRow(name, now.probability, now.ties, *shown)
+
+
+def _limits(pair: _Pair | ExactPair, protocol: Protocol, n_users: int) -> pd.DataFrame:
     """How often any proved verdict can decide a pair, by what is assumed of the ranks."""
     rows = []
     if isinstance(pair, _Pair) and pair.n_items <= _MOST_RANKS and pair.difference != 0:
@@ -267,14 +317,15 @@ def _limits(pair: _Pair | _Sets, protocol: Protocol, n_users: int) -> pd.DataFra
         kinds = np.array([[protocol.n_negatives, 1, 1, pair.n_items]])
         parts = bets.partition(kinds, np.ones(1), pair.metric, protocol.replacement)
         for assumption in (None, Assumption()) if parts.parts else ():
-            found = decidable(parts, assumption, _PROVED, better, worse, float(n_users))
-            rows.append((assumption_name(assumption), protocol.n_negatives, n_users, found))
-    return pd.DataFrame(rows, columns=["assumption", "negatives", "users", "most_decided"])
+            most = decidable(parts, assumption, _PROVED, better, worse, float(n_users))
+            name = assumption_name(assumption)
+            rows.append(_LimitRow(name, protocol.n_negatives, n_users, most))
+    return table_of(_LimitRow, rows)
 
 
 def curve(
-    first: Known,
-    second: Known,
+    first: Population,
+    second: Population,
     metric: Metric | str,
     protocol: Protocol | Sequence[Protocol],
     n_users: ArrayLike,
@@ -320,132 +371,28 @@ def curve(
     """
     metric = parsed(metric)
     protocols = by_negatives(protocol)
-    pair = _known(first, second, metric, protocols[0])
+    pair = _pair(first, second, metric, protocols[0])
     users = np.unique(integers(n_users, "n_users", 1, _MOST_USERS)).tolist()
-    negatives = [each.n_negatives for each in protocols]
-    rows: list[tuple[str, int | None, int, float, float, int]] = []
-    for name in _progress.bar(_names(estimators), desc="curve", unit="estimator", show=progress):
-        at = _Judged(pair, name, protocols[0])
-        for u, m in product(users, negatives):
-            found = at(m, u)
+    names = _checked_names(estimators)
+    rows = []
+    for name in _progress.bar(names, desc="curve", unit="estimator", show=progress):
+        at = _Verdicts(pair, name, protocols[0])
+        for u, m in product(users, (each.n_negatives for each in protocols)):
+            made = at(m, u)
             scores = round(u * (m + pair.n_relevant))
-            rows.append((name, m, u, found.probability, found.ties, scores))
+            rows.append(_CurveRow(name, m, u, made.probability, made.ties, scores))
     for u in users:
-        found = pair.exact(u)
-        rows.append((EXACT, None, u, found.probability, found.ties, u * pair.n_items))
-    if max(row[-1] for row in rows) > _MOST_COUNT:
+        made = pair.exact(u)
+        rows.append(_CurveRow(EXACT, None, u, made.probability, made.ties, u * pair.n_items))
+    if max(row.scores for row in rows) > _MOST_COUNT:
         raise ValueError(f"n_users * n_items and n_users * n_negatives must be <= {_MOST_COUNT}")
-    columns = ["estimator", "n_negatives", "n_users", "probability", "ties", "scores"]
-    return pd.DataFrame(rows, columns=columns).astype({"n_negatives": "Int64"})
-
-
-def around(n_users: int) -> list[int]:
-    """Numbers of users from a tenth to ten times as many, at least 1.
-
-    See Also
-    --------
-    steps : Numbers of negatives.
-
-    Examples
-    --------
-    >>> around(30)
-    [3, 6, 15, 30, 60, 150, 300]
-    """
-    factors = (0.1, 0.2, 0.5, 1, 2, 5, 10)
-    return sorted({max(1, round(factor * n_users)) for factor in factors})
-
-
-def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[int, float]]:
-    """Fit to each recommender of a log the most even distribution of true ranks.
-
-    This is the fit of :func:`~sampled_metrics.priors.maximum_entropy`, moved to fewer ranks: all
-    of 1 to 100, and further on ranks 2% apart. The probability of a rank in between is divided
-    between its two neighbours so that the mean rank stays. In a catalogue of another size, the
-    share of candidates above each user's item stays as it is in the log. A log cannot tell true
-    ranks apart that lead to nearly the same sampled ranks: see
-    :mod:`sampled_metrics.bounds.identification`.
-
-    Parameters
-    ----------
-    log : Log
-        From :func:`~sampled_metrics.log.read.read_log`; one relevant item for each user. Where
-        users differ in the number of negatives, the fit is for the smallest such number: a random
-        subset of a user's negatives is a sample, too.
-    n_items : int
-        Candidates in the planned catalogue; more than the log's negatives.
-    progress : bool
-        Show a progress bar on the error stream.
-
-    Returns
-    -------
-    dict of str to dict of int to float
-        For each recommender the probabilities of ranks in 1..n_items.
-
-    Raises
-    ------
-    ValueError
-        If a user has several relevant items, or there are not enough items.
-
-    See Also
-    --------
-    sampled_metrics.priors.maximum_entropy : The fit itself.
-    plan : What to do with the distributions.
-
-    Examples
-    --------
-    >>> from sampled_metrics.log.read import read_log
-    >>> rows = pd.DataFrame({"user": [1, 2, 3, 4], "rank": [1, 1, 1, 5]})
-    >>> found = fitted(read_log(rows, n_items=50, n_negatives=4, replacement=True), 101)
-    >>> len(found["recommender"]), round(sum(found["recommender"].values()), 9)
-    (101, 1.0)
-    """
-    from . import priors  # no other function here needs its solvers
-
-    if log.weighted:
-        raise ValueError(f"the log must have negatives that are drawn alike here, got {log!r}")
-    rows = log.counts
-    if (rows["n_relevant"] > 1).any():
-        raise ValueError(
-            "a fit needs one relevant item for each user, and this log has users with "
-            f"{int(rows['n_relevant'].max())}: give plan the RelevantSets of an exact evaluation"
-        )
-    negatives = int(rows["n_negatives"].min())
-    least = 2 if log.replacement else negatives + 1
-    protocol = Protocol(integer(n_items, "n_items", least), negatives, replacement=log.replacement)
-    found, grid = {}, _grid(n_items)
-    for name in _progress.bar(log.recommenders, desc="fit", unit="recommender", show=progress):
-        counts = np.zeros(negatives + 1)
-        own = rows[rows["recommender"] == name]
-        for m in own["n_negatives"].unique().tolist():
-            some = own[own["n_negatives"] == m]
-            better, tied, users = (some[x].to_numpy() for x in ("n_better", "n_tied", "count"))
-            counts += spread_ties(better, tied, users, m + 1) @ thinned(m, negatives)
-        mass = np.asarray(priors.maximum_entropy(counts, protocol).mass)
-        found[name] = dict(zip(grid.tolist(), _condensed(mass, grid).tolist(), strict=True))
-    return found
-
-
-def _grid(n_items: int) -> IntArray:
-    """Ranks that are enough for a smooth distribution: all of the first, then fewer and fewer."""
-    far = max(n_items, 101)
-    points = np.geomspace(100, far, 2 + int(50 * np.log(far / 100)))
-    near = np.concatenate([np.arange(1, 101), points.round().astype(np.int64), [n_items]])
-    return np.unique(near[near <= n_items])
-
-
-def _condensed(mass: FloatArray, grid: IntArray) -> FloatArray:
-    """Masses of the ranks 1, 2, ... moved to those of the grid; sum and mean stay as they are."""
-    ranks = np.arange(1, mass.size + 1)
-    left = np.minimum(np.searchsorted(grid, ranks, side="right") - 1, grid.size - 2)
-    share = (ranks - grid[left]) / (grid[left + 1] - grid[left])
-    lower = np.bincount(left, mass * (1 - share), minlength=grid.size)
-    return np.asarray(lower + np.bincount(left + 1, mass * share, minlength=grid.size))
+    return table_of(_CurveRow, rows)
 
 
 @one_thread
 def for_pairs(
     of: Callable[..., pd.DataFrame | Plan],
-    ranks: Mapping[str, Known],
+    ranks: Mapping[str, Population],
     metric: Metric | str,
     protocol: Protocol | Sequence[Protocol],
     *arguments: Any,
@@ -458,7 +405,7 @@ def for_pairs(
     of : callable
         One of the two.
     ranks : mapping of str to array_like of int, mapping of int to float, RankIntervals or sets
-        Of each recommender, such as from :func:`fitted`.
+        Of each recommender, such as from :func:`~sampled_metrics.log_plans.fitted`.
     metric, protocol, *arguments, **options
         As for `of`.
 
@@ -491,27 +438,24 @@ def for_pairs(
     1     A      B     exact              <NA>
     2     A      C     naive                 2
     """
-    tables = []
-    for one, two, made in _of_pairs(of, ranks, metric, protocol, *arguments, **options):
-        found = made.frame if isinstance(made, Plan) else made
-        tables.append(_named(found, one, two))
-    return pd.concat(tables, ignore_index=True)
+    made = _by_pair(of, ranks, metric, protocol, *arguments, **options)
+    return _stacked({pair: getattr(each, "frame", each) for pair, each in made.items()})
 
 
 @one_thread
 def for_all(
-    ranks: Mapping[str, Known],
+    ranks: Mapping[str, Population],
     metric: Metric | str,
     protocol: Protocol,
     n_users: int,
     **options: Any,
 ) -> Plan:
-    """A plan for each pair of recommenders, as one: tables and designs alike.
+    """Plan for each pair of recommenders, and join the tables.
 
     Parameters
     ----------
     ranks : mapping of str to array_like of int, mapping of int to float, RankIntervals or sets
-        Of each recommender, such as from :func:`fitted`.
+        Of each recommender, such as from :func:`~sampled_metrics.log_plans.fitted`.
     metric, protocol, n_users, **options
         As for :func:`plan`.
 
@@ -544,351 +488,211 @@ def for_all(
     1     A      B      adaptive      1      61
     2     A      B  full ranking      1     100
     """
-    frames, designs, limits = [], [], []
     if options.get("sequential") is True:
         options["sequential"] = len(ranks) * (len(ranks) - 1) // 2
-    for one, two, made in _of_pairs(plan, ranks, metric, protocol, n_users, **options):
-        frames.append(_named(made.frame, one, two))
-        designs.append(_named(made.designs, one, two))
-        limits.append(_named(made.limits, one, two))
-    frame, cheapest, most = (
-        pd.concat(each, ignore_index=True) for each in (frames, designs, limits)
+    plans = _by_pair(plan, ranks, metric, protocol, n_users, **options)
+    settings = next(iter(plans.values())).settings
+    frame, designs, limits = (
+        _stacked({pair: getattr(made, name) for pair, made in plans.items()})
+        for name in ("frame", "designs", "limits")
     )
-    return Plan(frame, made.settings, designs=cheapest, limits=most)
+    return Plan(frame, settings, designs=designs, limits=limits)
 
 
-def _named(frame: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
-    """The table of one pair, with its names in front."""
-    frame.insert(0, "first", first)
-    frame.insert(1, "second", second)
-    return frame
-
-
-def _of_pairs(
+def _by_pair(
     of: Callable[..., Any],
-    ranks: Mapping[str, Known],
+    ranks: Mapping[str, Population],
     metric: Metric | str,
     protocol: Protocol | Sequence[Protocol],
     *arguments: Any,
     **options: Any,
-) -> list[tuple[str, str, Any]]:
-    """What is found for each pair that has an order."""
+) -> dict[tuple[str, str], Any]:
+    """What `of` returns for each pair that has an order."""
     metric = parsed(metric)
     sample = by_negatives(protocol)[0]
     if len(ranks) < 2:
         raise ValueError(f"a plan needs two recommenders or more, got {len(ranks)}")
-    found = []
+    made = {}
     for one, two in combinations(ranks, 2):
-        if _known(ranks[one], ranks[two], metric, sample).difference == 0:
+        if _pair(ranks[one], ranks[two], metric, sample).difference == 0:
             warnings.warn(
                 f"{one} and {two} have the same {metric.label} in the distributions given: there "
                 "is no order to plan for",
                 stacklevel=3,
             )
             continue
-        made = of(ranks[one], ranks[two], metric, protocol, *arguments, **options)
-        found.append((one, two, made))
-    if not found:
+        made[one, two] = of(ranks[one], ranks[two], metric, protocol, *arguments, **options)
+    if not made:
         raise ValueError(f"all recommenders have the same {metric.label}: there is no order")
-    return found
+    return made
 
 
-@dataclass(frozen=True, eq=False)
-class _Judged:
-    """The verdict of one estimator by the numbers of negatives and of users."""
-
-    pair: _Pair | _Sets
-    name: str
-    protocol: Protocol
-    _known: dict[tuple[int, int], Verdict] = field(default_factory=dict)
-
-    def __call__(self, n_negatives: int, n_users: int) -> Verdict:
-        if (n_negatives, n_users) not in self._known:
-            self._known[n_negatives, n_users] = self._found(n_negatives, n_users)
-        return self._known[n_negatives, n_users]
-
-    def _found(self, n_negatives: int, n_users: int) -> Verdict:
-        protocol = replace(self.protocol, n_negatives=n_negatives)
-        gamma = corrections.default_gamma(n_users)
-
-        def made(n_relevant: int) -> Estimator:
-            of = replace(protocol, n_relevant=n_relevant)
-            return corrections.by_name(self.name, self.pair.metric, of, gamma=gamma)
-
-        if isinstance(self.pair, _Sets):
-            return self.pair.verdict(made, n_users)
-        return self.pair.verdict(made(1), n_users)
-
-    def users_needed(self, now: Verdict, n_negatives: int, confidence: float) -> int | None:
-        """Fewest users for the confidence, where the estimator may depend on their number."""
-        if self.name not in _BY_USERS:
-            return now.users(confidence)
-        return _kept_from(partial(self, n_negatives), steps(_MOST_USERS), confidence)
+def _stacked(tables: Mapping[tuple[str, str], pd.DataFrame]) -> pd.DataFrame:
+    """The tables of all pairs, one below the other, with the pair in front."""
+    for (first, second), table in tables.items():
+        table.insert(0, "first", first)
+        table.insert(1, "second", second)
+    return pd.concat(list(tables.values()), ignore_index=True)
 
 
-@dataclass(frozen=True, eq=False)
-class _Sets:
-    """The exact ranks of the same users under two recommenders, in classes of as many items."""
-
-    metric: Metric
-    n_items: int
-    classes: list[tuple[RelevantSets, RelevantSets]]
-
-    @classmethod
-    def of(cls, first: Known, second: Known, metric: Metric, protocol: Protocol) -> _Sets:
-        n_items = one_size(protocol)
-        if protocol.n_relevant != 1:
-            raise ValueError(
-                f"protocol must be for n_relevant = 1, which gives way to that of the sets, got "
-                f"{protocol.n_relevant}"
-            )
-        one, two = _listed(first, "first"), _listed(second, "second")
-        shapes = [[each.n_better.shape for each in given] for given in (one, two)]
-        if shapes[0] != shapes[1] or any(
-            (a.n_irrelevant != b.n_irrelevant).any() for a, b in zip(one, two, strict=True)
-        ):
-            raise ValueError(
-                "first and second must hold the same users, with as many items and candidates, "
-                f"got shapes {shapes[0]} and {shapes[1]}"
-            )
-        return cls(metric, n_items, list(zip(one, two, strict=True)))
-
-    @property
-    def pool(self) -> int:
-        """The most negatives that every user has."""
-        return min(int(one.n_irrelevant.min()) for one, _ in self.classes)
-
-    @cached_property
-    def n_relevant(self) -> float:
-        """Relevant items of a user, on average."""
-        users, items = np.sum(
-            [(len(one.n_better), one.n_better.size) for one, _ in self.classes], axis=0
-        )
-        return float(items / users)
-
-    @cached_property
-    def _exact(self) -> FloatArray:
-        """Each user's difference of the exact metric."""
-        return np.concatenate(
-            [one.evaluate(self.metric) - two.evaluate(self.metric) for one, two in self.classes]
-        )
-
-    @property
-    def difference(self) -> float:
-        """Difference of the averages of the exact metric; 0 where it is only rounding."""
-        found = float(self._exact.mean())
-        return found if sign(found, 0.0) else 0.0
-
-    def verdict(self, made: Callable[[int], Estimator], n_users: int) -> Verdict:
-        """The verdict by estimators, made for a number of relevant items, of users drawn."""
-        means, variances = [], []
-        for pair in self.classes:
-            estimator = made(pair[0].n_better.shape[1])
-            moments = [_moments(each, estimator) for each in pair]
-            means.append(moments[0][0] - moments[1][0])
-            variances.append(moments[0][1] + moments[1][1])
-        mean = np.concatenate(means)
-        variance = float(mean.var() + np.concatenate(variances).mean())
-        return self._judged(float(mean.mean()), variance, n_users)
-
-    def exact(self, n_users: int) -> Verdict:
-        """The verdict by the exact metric, of users drawn."""
-        return self._judged(float(self._exact.mean()), float(self._exact.var()), n_users)
-
-    def _judged(self, mean: float, variance: float, n_users: int) -> Verdict:
-        return Verdict(self.difference, mean, float(np.sqrt(variance / n_users)), n_users)
-
-
-def _moments(sets: RelevantSets, estimator: Estimator) -> tuple[FloatArray, FloatArray]:
-    """Expectation and variance of each user's value."""
-    of = estimator.protocol
-    mean = sets.expected(estimator, of.n_negatives, replacement=of.replacement)
-    if sets.n_better.shape[1] > 1:
-        return mean, sets.variance(estimator, of.n_negatives, replacement=of.replacement)
-    # Of one item the square is a value of the sampled rank like any other.
-    squared = replace(estimator, values=estimator.values**2)
-    square = sets.expected(squared, of.n_negatives, replacement=of.replacement)
-    return mean, np.maximum(square - mean**2, 0.0)
-
-
-def _known(first: Known, second: Known, metric: Metric, protocol: Protocol) -> _Pair | _Sets:
+def _pair(
+    first: Population, second: Population, metric: Metric, protocol: Protocol
+) -> _Pair | ExactPair:
     """Two recommenders by their distributions of ranks, or by the ranks of their users."""
-    if _are_sets(first) or _are_sets(second):
-        return _Sets.of(first, second, metric, protocol)
+    if are_exact(first) or are_exact(second):
+        return ExactPair.of(first, second, metric, protocol)
     return _Pair.of(first, second, metric, protocol)  # type: ignore[arg-type]
 
 
-def _are_sets(given: Known) -> bool:
-    listed = isinstance(given, Sequence) and len(given) and isinstance(given[0], RelevantSets)
-    return bool(listed) or isinstance(given, (RankIntervals, RelevantSets))
+@dataclass(frozen=True, eq=False)
+class _Verdicts:
+    """The verdict of one estimator by the numbers of negatives and of users."""
+
+    pair: _Pair | ExactPair
+    name: str
+    protocol: Protocol
+    _cache: dict[tuple[int, int], Verdict] = field(default_factory=dict)
+
+    def __call__(self, n_negatives: int, n_users: int) -> Verdict:
+        if (n_negatives, n_users) not in self._cache:
+            self._cache[n_negatives, n_users] = self._verdict(n_negatives, n_users)
+        return self._cache[n_negatives, n_users]
+
+    def _verdict(self, n_negatives: int, n_users: int) -> Verdict:
+        gamma = corrections.default_gamma(n_users)
+
+        def estimator(n_relevant: int) -> Estimator:
+            of = replace(self.protocol, n_negatives=n_negatives, n_relevant=n_relevant)
+            return corrections.by_name(self.name, self.pair.metric, of, gamma=gamma)
+
+        if isinstance(self.pair, ExactPair):
+            return self.pair.verdict(estimator, n_users)
+        return self.pair.verdict(estimator(1), n_users)
+
+    def users_needed(self, now: Verdict, n_negatives: int, confidence: float) -> int | None:
+        """Fewest users for the confidence; gamma of bias-variance depends on their number."""
+        if self.name != "bias-variance":
+            return now.users(confidence)
+        return _fewest_reaching(partial(self, n_negatives), steps(_MOST_USERS), confidence)
 
 
-def _listed(given: Known, name: str) -> list[RelevantSets]:
-    """The classes of users of one recommender."""
-    if isinstance(given, RankIntervals):
-        above, tied = given.n_better[:, np.newaxis], given.n_tied[:, np.newaxis]
-        return [RelevantSets(above, tied, np.zeros_like(above), given.n_candidates - 1)]
-    if isinstance(given, RelevantSets):
-        return [given]
-    if isinstance(given, Sequence) and all(isinstance(each, RelevantSets) for each in given):
-        return list(given)
-    raise ValueError(
-        f"{name} must be RankIntervals or RelevantSets as the other one, got {given!r:.60}"
-    )
-
-
-def _cheapest(
-    judged: Mapping[str, _Judged], grid: list[int], full: Verdict, n_users: int, confidence: float
-) -> pd.DataFrame:
-    """The cheapest design of each kind with which the verdict is right often enough."""
-    at = next(iter(judged.values()))
-    pair, protocol = at.pair, at.protocol
-    found: list[tuple[str, str, int, int, int, int]] = []
-    for name, verdict_at in judged.items():
-        for m in grid:
-            if found and m + pair.n_relevant >= min(each[-1] for each in found):
-                break  # one user alone would cost as much
-            users = _fewest(verdict_at(m, n_users), n_users, confidence)
-            if users is not None:
-                scores = round(users * (m + pair.n_relevant))
-                found.append(("fixed", name, m, m, users, scores))
-    if isinstance(pair, _Pair):
-        for first, most in dict.fromkeys(
-            (min(first, grid[-1]), min(_TIMES * first, grid[-1])) for first in _FIRST
-        ):
-            design = Adaptive(pair.n_items, first, most, replacement=protocol.replacement)
-            verdict, each = _adaptive(pair, design, n_users)
-            users = _fewest(verdict, n_users, confidence)
-            if users is not None:
-                scores = int(np.ceil(users * each))
-                found.append(("adaptive", "bias-variance", first, most, users, scores))
-    users = _fewest(full, n_users, confidence)
-    if users is not None:
-        all_negatives = pair.n_items - 1
-        scores = users * pair.n_items
-        found.append(("full ranking", EXACT, all_negatives, all_negatives, users, scores))
-    kinds = ["fixed", *(["adaptive"] if isinstance(pair, _Pair) else []), "full ranking"]
-    best = [min((row for row in found if row[0] == kind), key=lambda row: row[-1], default=None)
-            for kind in kinds]  # fmt: skip
-    rows = [row or (kind, *[None] * 5) for kind, row in zip(kinds, best, strict=True)]
-    rows.sort(key=lambda row: np.inf if row[-1] is None else row[-1])
-    counts = ["negatives", "most", "users", "scores"]
-    frame = pd.DataFrame(rows, columns=["design", "estimator", *counts])
-    return frame.astype(dict.fromkeys(counts, "Int64"))
-
-
-def _fewest(verdict: Verdict, n_users: int, confidence: float) -> int | None:
-    """Users that are enough, if there are as many."""
-    users = verdict.users(confidence)
-    return users if users is not None and users <= n_users else None
-
-
-def _adaptive(pair: _Pair, design: Adaptive, n_users: int) -> tuple[Verdict, float]:
-    """The verdict by an adaptive design, and the scores of a user.
-
-    Of users whose two ranks are drawn together the average is taken to be normal.
-    """
-    made = corrections.bias_variance(pair.metric, design, corrections.default_gamma(n_users))
-    cost = sum(m @ design.cost(ranks) for m, ranks in zip(pair.masses, pair.ranks, strict=True))
-    if pair.users is None:
-        return pair.verdict(made, n_users), float(cost / 2)
-    (one, first), (two, second) = ((made.expected(at), made.variance(at)) for at in pair.ranks)
-    mean = (one[pair.users[0]] - two[pair.users[1]]).astype(float)
-    variance = mean.var() + pair.masses[0] @ first + pair.masses[1] @ second
-    sd = float(np.sqrt(variance / n_users))
-    return Verdict(pair.difference, float(mean.mean()), sd, n_users), float(cost / 2)
-
-
-def _raced(pair: _Pair | _Sets, n_users: int, error: float) -> tuple[int, int | None]:
-    """Users until a race is expected to end, and mean scores until then for one recommender."""
-    from . import expected_race as expected  # imported here: only a plan with a race needs it
-
-    grid = _grid(pair.n_items)
-    each = expected.scores(pair.metric, grid - 1, pair.n_items)
-    if isinstance(pair, _Sets):
-        difference = pair._exact
-        best = [sets.n_better.min(axis=1) + 1 for both in pair.classes for sets in both]
-        cost = np.interp(np.concatenate(best), grid, each).mean()
-    else:
-        parts = list(zip(pair.masses, pair.ranks, strict=True))
-        cost = np.mean([mass @ np.interp(ranks, grid, each) for mass, ranks in parts])
-        if pair.users is None:
-            marginals = zip(pair.masses, pair.values, strict=True)
-            one, two = (expected.on_grid(mass, values) for mass, values in marginals)
-            law = np.convolve(one, two[::-1])
-        else:
-            difference = pair.values[0][pair.users[0]] - pair.values[1][pair.users[1]]
-    if isinstance(pair, _Sets) or pair.users is not None:
-        law = expected.on_grid(np.full(difference.size, 1 / difference.size), difference, -1.0)
-    users = expected.users(law, n_users, error)
-    scores = round(users * float(cost))
-    return users, scores if scores <= _MOST_COUNT else None
-
-
-def _with_race(frame: pd.DataFrame, users: int, scores: int | None) -> pd.DataFrame:
-    """The table of a plan, with a row for the race before the last row, ``exact``."""
-    row = frame.iloc[-1:].copy()
-    row.loc[:, ["probability", "ties"]] = np.nan
-    row.loc[:, ["negatives_needed", "scores_by_negatives"]] = pd.NA
-    row = row.assign(estimator=RACE, users_needed=users, scores_by_users=scores)
-    return pd.concat(
-        [frame.iloc[:-1], row.astype(frame.dtypes), frame.iloc[-1:]], ignore_index=True
-    )
-
-
-def _best_split(
-    at: _Judged, grid: list[int], budget: int | None, n_relevant: float
-) -> tuple[int | None, int | None, float | None]:
-    """Negatives and users that cost a budget and make the verdict the surest."""
-    best: tuple[int | None, int | None, float | None] = (None, None, None)
-    surest = (-np.inf, -np.inf)
-    for m in grid if budget is not None else []:
-        assert budget is not None
-        users = int(budget / (m + n_relevant))
-        if users:
-            found = at(m, users)
-            if (round(found.probability, 9), found.z) > surest:
-                surest = round(found.probability, 9), found.z
-                best = m, users, found.probability
-    return best
-
-
-def _kept_from(at: Callable[[int], Verdict], grid: list[int], confidence: float) -> int | None:
+def _fewest_reaching(
+    at: Callable[[int], Verdict], grid: list[int], confidence: float
+) -> int | None:
     """Fewest negatives, or users, from which on the confidence is kept at every later step."""
     kept = grid[-1] + 1
     for step in reversed(grid):
-        found = at(step)
-        if found.z <= 0 or found.probability < confidence:
+        made = at(step)
+        if made.z <= 0 or made.probability < confidence:
             return negatives_needed(at, step, kept, confidence) if kept <= grid[-1] else None
         kept = step
     return kept
 
 
-def _frame(
-    rows: Iterable[tuple[str, Verdict, int | None, int | None]],
-    users: int,
-    negatives: int,
-    n_items: int,
-    n_relevant: float = 1,
+def _best_split(at: _Verdicts, grid: list[int], budget: int) -> _BudgetRow:
+    """Negatives and users that cost a budget and make the verdict the surest."""
+    tried = ((m, int(budget / (m + at.pair.n_relevant))) for m in grid)
+    made = [(m, users, at(m, users)) for m, users in tried if users]
+    if not made:
+        return _BudgetRow()
+    m, users, best = max(made, key=lambda row: (round(row[2].probability, 9), row[2].z))
+    return _BudgetRow(m, users, best.probability)
+
+
+def _designs(
+    verdicts: Sequence[_Verdicts], grid: list[int], full: Verdict, n_users: int, confidence: float
 ) -> pd.DataFrame:
-    """The table of a plan; `rows` hold the negatives and the users that are needed last."""
-    table = []
-    for name, now, needed, more in rows:
-        more = None if more is None or more > _MOST_USERS else more
-        each = n_items if name == EXACT else negatives + n_relevant
-        by_negatives = None if needed is None else round(users * (needed + n_relevant))
-        if name == EXACT:
-            by_negatives = users * n_items
-        by_users = None if more is None else round(more * each)
-        found = (needed, by_negatives, more, by_users)
-        shown = (None if c is None or c > _MOST_COUNT else c for c in found)
-        table.append((name, now.probability, now.ties, *shown))
-    counts = ["negatives_needed", "scores_by_negatives", "users_needed", "scores_by_users"]
-    frame = pd.DataFrame(table, columns=["estimator", "probability", "ties", *counts])
-    return frame.astype(dict.fromkeys(counts, "Int64"))
+    """The cheapest design of each kind with which the verdict is right often enough."""
+    pair, protocol = verdicts[0].pair, verdicts[0].protocol
+    best: dict[str, _DesignRow] = {"fixed": _DesignRow("fixed")}
+
+    def cost(kind: str) -> float:
+        scores = best[kind].scores
+        return np.inf if scores is None else scores
+
+    def consider(kind: str, name: str, first: int, most: int, made: Verdict, each: float) -> None:
+        users = made.users(confidence)
+        if users is not None and users <= n_users:
+            # An adaptive design's cost is an expectation: rounded upwards.
+            scores = int(np.ceil(users * each)) if kind == "adaptive" else round(users * each)
+            if scores < cost(kind):
+                best[kind] = _DesignRow(kind, name, first, most, users, scores)
+
+    for at in verdicts:
+        for m in grid:
+            if m + pair.n_relevant >= cost("fixed"):
+                break  # one user alone would cost as much
+            consider("fixed", at.name, m, m, at(m, n_users), m + pair.n_relevant)
+    if isinstance(pair, _Pair):
+        best["adaptive"] = _DesignRow("adaptive")
+        sizes = [(min(first, grid[-1]), min(_TIMES * first, grid[-1])) for first in _FIRST]
+        for first, most in dict.fromkeys(sizes):
+            design = Adaptive(pair.n_items, first, most, replacement=protocol.replacement)
+            made, each = _adaptive_verdict(pair, design, n_users)
+            consider("adaptive", "bias-variance", first, most, made, each)
+    best["full ranking"] = _DesignRow("full ranking")
+    everyone = pair.n_items - 1
+    consider("full ranking", EXACT, everyone, everyone, full, pair.n_items)
+    return table_of(_DesignRow, (best[kind] for kind in sorted(best, key=cost)))
 
 
-def _names(given: str | Sequence[str]) -> list[str]:
+def _adaptive_verdict(pair: _Pair, design: Adaptive, n_users: int) -> tuple[Verdict, float]:
+    """The verdict by an adaptive design, and the scores of a user.
+
+    Of users whose two ranks are drawn together the average is taken to be normal.
+    """
+    made = corrections.bias_variance(pair.metric, design, corrections.default_gamma(n_users))
+    marginals = list(zip(pair.masses, pair.ranks, strict=True))
+    cost = float(sum(mass @ design.cost(ranks) for mass, ranks in marginals) / 2)
+    if pair.users is None:
+        return pair.verdict(made, n_users), cost
+    (one, first), (two, second) = ((made.expected(at), made.variance(at)) for at in pair.ranks)
+    mean = (one[pair.users[0]] - two[pair.users[1]]).astype(float)
+    variance = mean.var() + pair.masses[0] @ first + pair.masses[1] @ second
+    sd = float(np.sqrt(variance / n_users))
+    return Verdict(pair.difference, float(mean.mean()), sd, n_users), cost
+
+
+def _race_row(pair: _Pair | ExactPair, n_users: int, error: float) -> _PlanRow:
+    """Users until a race is expected to end, and mean scores until then for one recommender."""
+    grid = rank_grid(pair.n_items)
+    each = expected_scores(pair.metric, grid - 1, pair.n_items)
+    if isinstance(pair, ExactPair):
+        best = np.concatenate([sets.n_better.min(axis=1) for both in pair.classes for sets in both])
+        cost, differences = np.interp(best + 1, grid, each).mean(), pair.differences
+    else:
+        parts = zip(pair.masses, pair.ranks, strict=True)
+        cost = np.mean([mass @ np.interp(ranks, grid, each) for mass, ranks in parts])
+        if pair.users is not None:
+            differences = pair.values[0][pair.users[0]] - pair.values[1][pair.users[1]]
+    if isinstance(pair, _Pair) and pair.users is None:
+        marginals = zip(pair.masses, pair.values, strict=True)
+        one, two = (rebinned(mass, values, METRICS) for mass, values in marginals)
+        pmf = np.convolve(one, two[::-1])
+    else:
+        share = np.full(differences.size, 1 / differences.size)
+        pmf = rebinned(share, differences, DIFFERENCES)
+    users = expected_users(pmf, n_users, error)
+    scores = round(users * float(cost))
+    scores_shown = scores if scores <= _MOST_COUNT else None
+    return _PlanRow(RACE, np.nan, np.nan, None, None, users, scores_shown)
+
+
+def rank_grid(n_items: int) -> IntArray:
+    """Ranks that are enough for a smooth distribution: all of the first, then fewer and fewer.
+
+    Examples
+    --------
+    >>> rank_grid(110)[[0, 98, 99, 100, -1]]
+    array([  1,  99, 100, 102, 110])
+    """
+    far = max(n_items, 101)
+    points = np.geomspace(100, far, 2 + int(50 * np.log(far / 100)))
+    near = np.concatenate([np.arange(1, 101), points.round().astype(np.int64), [n_items]])
+    return np.unique(near[near <= n_items])
+
+
+def _checked_names(given: str | Sequence[str]) -> list[str]:
     names = [given] if isinstance(given, str) else list(given)
     if not names:
         raise ValueError("estimators must hold one name or more, got none")

@@ -19,13 +19,13 @@ import pandas as pd
 
 from ._promises import PROVED
 from ._threads import one_thread
-from ._validate import FloatArray, as_written, integer
+from ._validate import FloatArray, as_written, integer, printable
 from .bounds.assumption import Assumption, assumption_name
 from .bounds.averages import Averages, averages, contrasts
 from .metrics import CUTOFF, Metric
 from .metrics import metric as parsed
 from .protocol import Protocol
-from .results import Published, printable
+from .results import Published
 
 #: Steepness of the third assumption, where the second allows any.
 STEEPNESS = 4.0

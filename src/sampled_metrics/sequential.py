@@ -30,12 +30,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import hypergeom
 
 from . import _arrays, _progress, _promises
 from ._files import put
@@ -48,7 +49,7 @@ from .ranking.cluster import Job
 from .ranking.exact import _as_csr
 from .ranking.inputs import load_train, users_and_items
 from .relevant_sets import RelevantSets
-from .results import Race
+from .results import Race, table_of
 
 #: Items in the first round.
 _FIRST = 16
@@ -61,6 +62,21 @@ _MOST = 0.8
 _OWN = 4
 #: Most comparisons (test items times scored items) held in memory at once.
 _BLOCK = 1 << 22
+#: What a race is expected to take is computed on grids: for a metric, for a difference, and with so
+#: many points for the remaining users' mean difference from -1 to 0, and for the number of users.
+METRICS, DIFFERENCES = np.arange(501) / 500, np.arange(-500, 501) / 500
+_MEANS, _TIMES = 64, 400
+
+
+class _PairRow(NamedTuple):
+    first: str
+    second: str
+    verdict: str
+    difference: float
+    users: int
+    wealth: float
+    assumption: str
+    warrant: str
 
 
 def race(
@@ -216,7 +232,7 @@ def race(
     field = _Field.of(user, item, seen, jobs[0].shape, rng)
     spent = _Spent(np.inf if budget is None else integer(budget, "budget", 1))
     scorers = [_Scorer(name, job, field, of, spent) for name, job in zip(names, jobs, strict=True)]
-    kept = _Kept.of(state, names, field, of, float(confidence), spent)
+    state_file = _State(state, names, field, of, float(confidence), spent)
     pairs = [_Pair(*pair, field.users.size) for pair in combinations(range(len(names)), 2)]
     values = np.full((field.users.size, len(names)), np.nan)
     done = 0
@@ -227,14 +243,14 @@ def race(
                 break
             batch = np.arange(start, stop)
             needed = sorted({one for pair in pairs if pair.open for one in pair.both})
-            if not kept.read(values, batch, scorers):
+            if not state_file.read(values, batch, scorers):
                 try:
                     for one in needed:
                         values[batch, one] = scorers[one].values(batch)
                 except _SpentError:
                     break
                 field.reorder()
-                kept.write(values, stop, scorers)
+                state_file.write(values, stop, scorers)
             for pair in pairs:
                 pair.bet(values, batch)
             _decide(pairs, 1.0 - confidence)
@@ -365,9 +381,9 @@ class _Scorer:
             of_user = place[owner[entries]]
             size = max(1, min(size, _BLOCK // entries.size))
             at = field.order[start : start + size]
-            found = self._scored(_arrays.rows(rows, active), at, field.users[batch[active]])
+            scores = self._scored(_arrays.rows(rows, active), at, field.users[batch[active]])
             usable = field.seen[batch[active]][:, at].toarray() == 0
-            each, rank = found[of_user], own[entries, np.newaxis]
+            each, rank = scores[of_user], own[entries, np.newaxis]
             above = (each > rank) & usable[of_user]
             better[entries] += above.sum(axis=1)
             tied[entries] += ((each == rank) & usable[of_user]).sum(axis=1)
@@ -386,7 +402,7 @@ class _Scorer:
         scores each of them on the test items of the others. If they have at most `_OWN` test items
         together, these few extra scores are worth the calls saved.
         """
-        found, start = [], 0
+        own, start = [], 0
         while start < batch.size:
             stop, total = start + 1, held[start].size
             while stop < batch.size and total + held[stop].size <= _OWN:
@@ -398,9 +414,9 @@ class _Scorer:
             )
             ends = np.cumsum([each.size for each in held[start:stop]])
             for row, end, items in zip(scores, ends, held[start:stop], strict=True):
-                found.append(np.sort(row[end - items.size : end])[::-1])
+                own.append(np.sort(row[end - items.size : end])[::-1])
             start = stop
-        return np.concatenate(found)
+        return np.concatenate(own)
 
     def _try(self, rows: Any, items: IntArray) -> None:
         """Score the first users twice; refuse random scores, which have no exact metric."""
@@ -422,12 +438,12 @@ class _Scorer:
         given = _arrays.fetched(score(rows, self._job.items.rows(items)))
         self.scores += shape[0] * shape[1]
         try:
-            found = real_scores(given, users)
+            scores = real_scores(given, users)
         except ValueError as problem:
             raise ValueError(f"{self.name}: {problem}") from None
-        if found.shape != shape:
-            raise ValueError(f"{self.name}: scores must have shape {shape}, got {found.shape}")
-        return found
+        if scores.shape != shape:
+            raise ValueError(f"{self.name}: scores must have shape {shape}, got {scores.shape}")
+        return scores
 
     def _of_counts(
         self,
@@ -538,10 +554,10 @@ def _decide(pairs: Sequence[_Pair], error: float) -> None:
     while True:
         still = [pair for pair in pairs if pair.open]
         need = np.log((len(pairs) + len(still)) / error)
-        found = [pair for pair in still if pair.won.max() >= need]
-        for pair in found:
+        decided = [pair for pair in still if pair.won.max() >= need]
+        for pair in decided:
             pair.sign = 1 if pair.won[0] > pair.won[1] else -1
-        if not found:
+        if not decided:
             return
 
 
@@ -557,24 +573,12 @@ def _result(
     rows = []
     for pair in pairs:
         first, second = (names[at] for at in pair.both)
-        verdict = {
-            1: f"{first} beats {second}",
-            -1: f"{second} beats {first}",
-            0: f"{first} and {second} are equal",
-            None: "unknown",
-        }[pair.sign]
-        rows.append(
-            {
-                "first": first,
-                "second": second,
-                "verdict": verdict,
-                "difference": pair.sum / pair.users if pair.users else np.nan,
-                "users": pair.users,
-                "wealth": float(np.exp(pair.won.max())),
-                "assumption": _promises.NONE,
-                "warrant": _promises.PROVED,
-            }
-        )
+        verdicts = {1: f"{first} beats {second}", -1: f"{second} beats {first}"}
+        verdicts[0] = f"{first} and {second} are equal"
+        verdict = "unknown" if pair.sign is None else verdicts[pair.sign]
+        mean = pair.sum / pair.users if pair.users else np.nan
+        wealth, warrant = float(np.exp(pair.won.max())), (_promises.NONE, _promises.PROVED)
+        rows.append(_PairRow(first, second, verdict, mean, pair.users, wealth, *warrant))
     full, costs = field.users.size * field.order.size, []
     for at, one in enumerate(scorers):
         known = values[~np.isnan(values[:, at]), at]
@@ -587,51 +591,46 @@ def _result(
         "n_users": field.users.size,
         "n_items": field.order.size,
     }
-    return Race(pd.DataFrame(rows), settings, costs=pd.DataFrame(costs))
+    return Race(table_of(_PairRow, rows), settings, costs=pd.DataFrame(costs))
 
 
-class _Kept:
+#: The arrays of a state file.
+_STATE = ("mark", "values", "scores", "order", "above", "scored")
+
+
+class _State:
     """The state file, from which an interrupted race resumes."""
 
-    def __init__(self, path: Path | None, mark: str) -> None:
-        self._path, self._mark = path, mark
-        self._values, self._scores = np.empty((0, 0)), np.empty(0)
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         path: str | Path | None,
         names: Sequence[str],
         field: _Field,
         of: Metric,
         confidence: float,
         spent: _Spent,
-    ) -> _Kept:
-        said = list(names), of.name, confidence, field.seen.shape, [at.size for at in field.test]
-        mark = hashlib.sha256(repr(said).encode())
+    ) -> None:
+        self._path, self._field = None if path is None else Path(path), field
+        self._values, self._scores = np.empty((0, 0)), np.empty(0)
+        inputs = list(names), of.name, confidence, field.seen.shape, [at.size for at in field.test]
+        mark = hashlib.sha256(repr(inputs).encode())
         seen = field.seen.indptr, field.seen.indices
         for part in (field.users, *field.test, field.order, *seen):
             mark.update(np.ascontiguousarray(part, dtype=np.int64).tobytes())
-        kept = cls(None if path is None else Path(path), mark.hexdigest())
-        kept._load(field, spent)
-        return kept
-
-    def _load(self, field: _Field, spent: _Spent) -> None:
+        self._mark = mark.hexdigest()
         if self._path is None or not self._path.exists():
             return
         try:
-            content = io.BytesIO(self._path.read_bytes())
-            with np.load(content, allow_pickle=False) as found:
-                mark, self._values = str(found["mark"]), found["values"]
-                self._scores = found["scores"]
-                order, above, scored = found["order"], found["above"], found["scored"]
+            with np.load(io.BytesIO(self._path.read_bytes()), allow_pickle=False) as file:
+                known = {name: file[name] for name in _STATE}
         except Exception:  # whatever the reader of a damaged archive says
             raise ValueError(f"{self._path} must be the state of a race, and is not") from None
-        if mark != self._mark:
+        if str(known["mark"]) != self._mark:
             raise ValueError(
                 f"{self._path} is the state of another race: name another file, or remove it"
             )
-        field.order, field.above, field.scored = order, above, scored
+        self._values, self._scores = known["values"], known["scores"]
+        field.order, field.above, field.scored = (known[name] for name in _STATE[3:])
         spent.left -= float(self._scores.sum())
 
     def read(self, values: FloatArray, batch: IntArray, scorers: Sequence[_Scorer]) -> bool:
@@ -646,17 +645,103 @@ class _Kept:
     def write(self, values: FloatArray, done: int, scorers: Sequence[_Scorer]) -> None:
         if self._path is None:
             return
-        field, content = scorers[0]._field, io.BytesIO()
-        np.savez(
-            content,
-            mark=np.array(self._mark),
-            values=values[:done],
-            scores=np.array([one.scores for one in scorers]),
-            order=field.order,
-            above=field.above,
-            scored=field.scored,
-        )
+        field, content = self._field, io.BytesIO()
+        scores = np.array([one.scores for one in scorers])
+        state = np.array(self._mark), values[:done], scores, field.order, field.above, field.scored
+        arrays: dict[str, Any] = dict(zip(_STATE, state, strict=True))
+        np.savez(content, **arrays)
         try:
             put(self._path, content.getvalue())
         except OSError as problem:
             raise ValueError(f"{self._path} cannot be written: {problem.strerror}") from None
+
+
+def rebinned(masses: FloatArray, values: ArrayLike, grid: ArrayLike) -> FloatArray:
+    """Move a distribution to a grid that covers it, without changing its mean (linear binning).
+
+    Examples
+    --------
+    >>> rebinned(np.array([0.5, 0.5]), [0.0, 0.25], [0.0, 0.2, 0.4, 0.6])
+    array([0.5  , 0.375, 0.125, 0.   ])
+    """
+    points, at = np.asarray(grid), np.asarray(values)
+    left = np.clip(np.searchsorted(points, at, side="right") - 1, 0, points.size - 2)
+    share = np.clip((at - points[left]) / (points[left + 1] - points[left]), 0.0, 1.0)
+    lower = np.bincount(left, masses * (1.0 - share), minlength=points.size)
+    return np.asarray(lower + np.bincount(left + 1, masses * share, minlength=points.size))
+
+
+def expected_users(pmf: FloatArray, n_users: int, error: float) -> int:
+    """Users until a race of two recommenders is expected to end, at most all of them.
+
+    The log wealth of each stake is assumed to grow at its expected rate. Let D be the mean
+    difference of the two metrics over all N users, in favour of the better recommender. After t
+    users the sum is about D t. If the better recommender were not better over all users, the
+    remaining users would have a mean difference of at most -D t / (N - t), which is mu.
+
+    Parameters
+    ----------
+    pmf : ndarray of float, shape (2 * 500 + 1,)
+        Probabilities of a user's differences -1, -0.998, ..., 1, as from :func:`rebinned`.
+    n_users : int
+        All users of the race.
+    error : float
+        The type I error of one of the pair's two null hypotheses.
+
+    Returns
+    -------
+    int
+        The number of users at the end of the batch in which the wealth reaches 1 / `error`.
+
+    Examples
+    --------
+    >>> pmf = np.zeros(1_001)
+    >>> pmf[[0, 500, 1_000]] = 0.2, 0.5, 0.3
+    >>> expected_users(pmf, 10_000, 0.025)
+    500
+    """
+    pmf = pmf if pmf @ DIFFERENCES > 0 else pmf[::-1]
+    mean, (values, pmf) = float(pmf @ DIFFERENCES), (DIFFERENCES[pmf > 0], pmf[pmf > 0])
+    shares, left = _stakes(n_users), np.linspace(-1.0, 0.0, _MEANS + 1)
+    growth = [[pmf @ np.log1p(share * (values - at)) for at in left] for share in shares]
+    last = n_users / (1.0 + mean)  # from here on the remaining users cannot reverse the order
+    times = np.unique(np.append(np.geomspace(1.0, last, _TIMES), np.arange(1.0, min(last, _TIMES))))
+    reached = -mean * times / (n_users - times)
+    rates = np.stack([np.interp(reached, left, each) for each in growth])
+    wealth = np.logaddexp.reduce(np.cumsum(rates * np.diff(times, prepend=0.0), axis=1), axis=0)
+    enough = wealth - np.log(shares.size) >= -np.log(error)
+    until = times[np.argmax(enough)] if enough.any() else last
+    return next(stop for _, stop in _batches(n_users) if stop >= min(until, n_users))
+
+
+def expected_scores(metric: Metric, above: ArrayLike, n_items: int) -> FloatArray:
+    """Expected scores for a user, by the number of items that outscore the best test item.
+
+    The items come in random order, in rounds as large as all earlier rounds together. With a
+    cut-off k, a round is scored unless k items that outscore the test item came before it.
+
+    Parameters
+    ----------
+    metric : Metric
+    above : array_like of int
+    n_items : int
+
+    Returns
+    -------
+    ndarray of float
+
+    Examples
+    --------
+    >>> expected_scores(parsed("ndcg@10"), [9, 100, 900], 1_000).round()
+    array([1004.,  145.,   20.])
+    """
+    higher: IntArray = np.asarray(above)
+    k = metric.cutoff
+    total, start, size = np.full(higher.shape, float(_OWN)), 0, _FIRST
+    while start < n_items:
+        size = min(size, n_items - start)
+        drawn = hypergeom.cdf(k - 1, n_items - 1, higher, start) if k is not None and start else 1.0
+        total += size * drawn
+        start += size
+        size = start
+    return total

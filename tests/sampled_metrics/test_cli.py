@@ -19,13 +19,14 @@ import pytest
 
 from sampled_book import bundled_log
 from sampled_book.datasets import bundled_ranks
-from sampled_metrics import cli, evaluation, planning
+from sampled_metrics import cli, evaluation, log_plans
 from sampled_metrics.cli import COMMANDS, FORMATS, main
 from sampled_metrics.log import read as logs
 from sampled_metrics.log.read import read_log
 from sampled_metrics.ranking.exact import RankIntervals
 from sampled_metrics.report import html as report
-from sampled_metrics.results import Result, formatted
+from sampled_metrics.report.text import formatted
+from sampled_metrics.results import Result
 
 FEW = ["--metrics", "auc", "--estimators", "naive", "rank estimate", "--no-identification"]
 
@@ -301,17 +302,26 @@ def test_the_suffix_of_the_output_is_its_format(
         (["published", "none.csv", *SIZES, "--replacement"], "none.csv cannot be read"),
         (["published", "log.csv", "--replacement", "-o", "log.csv"], "would be overwritten"),
         (["plan", "--metric", "ap"], "--from is missing"),
-        (["plan", "--from", "log.csv", *SIZES, "--metric", "ap", "--users", "0"], "n_users must"),
+        (["plan", "--from", "log.csv", *SIZES, "--metric", "ap", "--users", "0"], "--users must"),
         (
             ["plan", "--from", "log.csv", *SIZES, "--metric", "ap", "--users", "9" * 20],
-            "n_users must",
+            "--users must",
         ),
         (
             ["estimate", "log.csv", *SIZES, "-o", "out.parquet"],
             "the extension of out.parquet does not say",
         ),
         (["compare", "log.csv", *SIZES, "--metric", "ap", "-o", "out.html"], "--format is missing"),
-        (["example", "toy", "--seed", "-1"], "seed must be a whole number >= 0, got -1"),
+        (
+            ["estimate", "log.csv", *SIZES, "--shared-negatives"],
+            "--no-identification leaves the ranges out",
+        ),
+        (
+            ["compare", "log.csv", *SIZES, "--metric", "ap", "--shared-negatives"],
+            "estimate with --no-identification says",
+        ),
+        (["plan", "--from", "log.csv", *SIZES, "--metric", "ap", "--budget", "0"], "--budget must"),
+        (["example", "toy", "--seed", "-1"], "--seed must be a whole number >= 0, got -1"),
         (
             ["rank", *("--users", "u", "--items", "v", "--test", "t", "-o", "r", "--format=csv")],
             "--format must be left out beside --output",
@@ -566,7 +576,25 @@ def test_plan_shows_a_curve(log: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["plan", "--from", "log.csv", *SIZES, *few, "--curve", "--format", "json"]) == 0
     rows = [row for row in json.loads(capsys.readouterr().out) if row["estimator"] == "naive"]
     assert [row["n_negatives"] for row in rows if row["n_users"] == 30] == [1, 2, 5, 10, 20, 50]
-    assert {row["n_users"] for row in rows if row["n_negatives"] == 20} == set(planning.around(30))
+    assert {row["n_users"] for row in rows if row["n_negatives"] == 20} == set(log_plans.around(30))
+
+
+def test_the_plan_of_the_command_is_one_of_the_library(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = ["--metric", "ap", "--estimators", "naive", "--users", "30", "--max-negatives", "50"]
+    rows = read_log(log, n_items=200, n_negatives=20, replacement=True)
+    options = {"estimators": ["naive"], "n_users": 30, "max_negatives": 50}
+    made = log_plans.plan_log(rows, "ap", curves=True, **options)
+    curves = log_plans.curve_log(rows, "ap", **options)
+    pd.testing.assert_frame_equal(made.curves, curves.frame)
+    for result, more in ((made, []), (curves, ["--curve"])):
+        assert main(["plan", "--from", "log.csv", *SIZES, *few, *more]) == 0
+        assert capsys.readouterr().out == result.to_text()
+    assert main(["plan", "--from", "log.csv", *SIZES, *few, "--report", "page.html"]) == 0
+    made.write("own.html")
+    page, own = (Path(name).read_text(encoding="utf-8") for name in ("page.html", "own.html"))
+    assert page.replace("<li>log: log.csv</li>\n", "") == own
 
 
 def test_rank_agrees_with_sorting(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

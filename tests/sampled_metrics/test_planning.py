@@ -20,9 +20,11 @@ from sampled_metrics.adaptive import Adaptive
 from sampled_metrics.consistency import sign
 from sampled_metrics.differences import Differences
 from sampled_metrics.log.read import read_log
-from sampled_metrics.planning import ESTIMATORS, EXACT, curve, fitted, for_pairs
+from sampled_metrics.log_plans import fitted
+from sampled_metrics.planning import ESTIMATORS, EXACT, curve, for_pairs
 from sampled_metrics.protocol import thinned
 from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.sequential import rebinned
 from sampled_metrics.verdicts import Verdict, _Pair, verdict
 
 
@@ -90,8 +92,8 @@ def test_fewer_ranks_have_the_same_moments() -> None:
     n = 20_000
     mass = np.arange(1, n + 1) ** -0.7
     mass /= mass.sum()
-    grid = planning._grid(n)
-    few = planning._condensed(mass, grid)
+    grid = planning.rank_grid(n)
+    few = rebinned(mass, np.arange(1, n + 1), grid)
     assert grid.size < 500
     assert few.sum() == pytest.approx(1, abs=1e-12)
     assert few @ grid == pytest.approx(mass @ np.arange(1, n + 1), rel=1e-12)
@@ -431,8 +433,8 @@ def test_sets_have_the_mean_and_variance_of_all_their_samples(name: str) -> None
     mean = np.mean([np.mean(values) for values in each])
     square = np.mean([np.mean(np.square(values)) for values in each])
     sets = [[of_sets(ranks, n) for ranks in one] for one in (first, second)]
-    pair = planning._known(*sets, of, Protocol(n, m, replacement=False))
-    at = planning._Judged(pair, "naive", Protocol(n, m, replacement=False))
+    pair = planning._pair(*sets, of, Protocol(n, m, replacement=False))
+    at = planning._Verdicts(pair, "naive", Protocol(n, m, replacement=False))
     found = at(m, 7)
     assert found.expected == pytest.approx(mean, abs=1e-12)
     assert found.sd == pytest.approx(np.sqrt((square - mean**2) / 7))
@@ -450,11 +452,11 @@ def test_intervals_of_ranks_are_planned_for_as_their_ranks() -> None:
     first, second = rng.integers(1, 40, 60), rng.integers(1, 80, 60)
     intervals = [RankIntervals(r - 1, 0 * r, np.full(60, 100)) for r in (first, second)]
     given = metric("ndcg@10"), Protocol(100, 20, replacement=False)
-    of_arrays = planning._known(first, second, *given)
-    of_intervals = planning._known(*intervals, *given)
+    of_arrays = planning._pair(first, second, *given)
+    of_intervals = planning._pair(*intervals, *given)
     assert of_intervals.difference == pytest.approx(of_arrays.difference)
     for name in ESTIMATORS:
-        one, two = (planning._Judged(pair, name, given[1])(20, 50)
+        one, two = (planning._Verdicts(pair, name, given[1])(20, 50)
                     for pair in (of_arrays, of_intervals))  # fmt: skip
         assert (two.expected, two.sd) == pytest.approx((one.expected, one.sd), rel=1e-9)
         assert two.probability == pytest.approx(one.probability, abs=0.01)
@@ -462,7 +464,7 @@ def test_intervals_of_ranks_are_planned_for_as_their_ranks() -> None:
     tied = RankIntervals(np.zeros(2, int), np.ones(2, int), np.full(2, 9))
     both = RankIntervals(np.array([0, 1]), np.zeros(2, int), np.full(2, 9))
     other = RankIntervals(np.full(2, 5), np.zeros(2, int), np.full(2, 9))
-    spread = [planning._known(one, other, metric("ap"), Protocol(9, 4)).difference
+    spread = [planning._pair(one, other, metric("ap"), Protocol(9, 4)).difference
               for one in (tied, both)]  # fmt: skip
     assert spread[0] == pytest.approx(spread[1])
 
@@ -570,9 +572,9 @@ def test_counts_beyond_all_numbers_are_missing_or_refused() -> None:
     # More than there can be: 2.7 / (8 / 9 * 1e-8)**2 times a variance of 0.4.
     assert _Pair.of(*near, metric("ap"), Protocol(10**6, 5)).exact(10).users() > 10**15
     assert found[["users_needed", "scores_by_users"]].iloc[-1].isna().all()
-    many = planning._frame([("naive", found_by(10), None, 10**12)], 10, 2**40, 100)
-    assert many["users_needed"][0] == 10**12
-    assert many["scores_by_users"].isna()[0]
+    many = planning._row("naive", found_by(10), 2**40 + 1, users=10**12)
+    assert many.users_needed == 10**12
+    assert many.scores_by_users is None
     with pytest.raises(ValueError, match="n_users must be a whole number in"):
         plan(*near, metric("ap"), Protocol(100, 5), 10**20)
     with pytest.raises(ValueError, match="n_users"):

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import sampled_metrics as sm
 from sampled_metrics import _ranges
-from sampled_metrics.results import Comparison, Estimates, Published, formatted
+from sampled_metrics.report.text import formatted
+from sampled_metrics.results import Comparison, Estimates, Published
 
 NUMBER = re.compile(r"[-\N{MINUS SIGN}+]?\d*\.\d+(?:e-?\d+)?")
 

@@ -11,9 +11,8 @@ from scipy.stats import binom
 
 import sampled_metrics as sm
 from sampled_metrics import planning
-from sampled_metrics.expected_race import scores
 from sampled_metrics.ranking.exact import RankIntervals
-from sampled_metrics.sequential import _decide, _Pair, race
+from sampled_metrics.sequential import _decide, _Pair, expected_scores, race
 
 
 def by_table(scores):
@@ -568,7 +567,7 @@ def test_scores_are_foreseen_exactly_for_random_order():
     for rank in (1, 12, 60):
         table = with_ranks(np.full(n_users, rank), n_items, rng)
         found = race({"A": by_table(table), "B": by_table(table)}, n_users, n_items, test)
-        expected = scores(sm.metric("ndcg@10"), [rank - 1], n_items)[0]
+        expected = expected_scores(sm.metric("ndcg@10"), [rank - 1], n_items)[0]
         assert found.costs["scores"][0] / n_users == pytest.approx(expected, rel=0.05)
 
 

@@ -1,4 +1,4 @@
-"""The look of all figures, and those that a report draws.
+"""The look of all figures, and the figures of results.
 
 Every mark is told apart three ways (colour, line style, marker), so that figures survive
 greyscale, and text is large enough to be read at the width of a phone.
@@ -6,14 +6,29 @@ greyscale, and text is large enough to be read at the width of a phone.
 
 from __future__ import annotations
 
+import base64
+import io
 import re
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from functools import singledispatch
 from itertools import cycle
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.axes import Axes
+import pandas as pd
 from numpy.typing import ArrayLike
+
+from .._validate import as_written, printable
+from ..metrics import metric
+from ..results import Audit, Comparison, Estimates, Plan, Published, Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    #: What draws a panel of a figure, and its height in inches.
+    Panel = tuple[Callable[[Axes], Any], float]
 
 #: Width of every figure in inches: at 12 points, text is still 9 pixels high on a phone.
 WIDTH = 6.0
@@ -89,19 +104,19 @@ def marks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """
     known = ESTIMATORS | {"exact": EXACT}
     others, free = cycle(MARKS), list(range(len(_LESS_AND_LESS)))
-    found = {}
+    looks = {}
     for name in names:
         if _ALIASES.get(name, name) in known:
-            found[name] = known[_ALIASES.get(name, name)]
+            looks[name] = known[_ALIASES.get(name, name)]
         elif weighted := re.fullmatch(r"BV ([\d.e-]+)", name):
             weight = float(weighted[1])
             at = min(free or range(4), key=lambda i: abs(i + np.log10(weight)))
             free = [i for i in free if i != at]
             colour, line = _LESS_AND_LESS[at]
-            found[name] = {"color": colour, "linestyle": line, "marker": "o"}
+            looks[name] = {"color": colour, "linestyle": line, "marker": "o"}
         else:
-            found[name] = next(others)
-    return found
+            looks[name] = next(others)
+    return looks
 
 
 def curves(ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike]) -> Axes:
@@ -132,7 +147,7 @@ def curves(ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike]) -> Axes:
 
 def intervals(
     ax: Axes,
-    found: Mapping[str, Mapping[str, tuple[float, float, float]]],
+    estimates: Mapping[str, Mapping[str, tuple[float, float, float]]],
     *possible: Mapping[str, tuple[float, float]],
 ) -> Axes:
     """Draw values with their intervals line by line, and behind them what is possible at all.
@@ -140,7 +155,7 @@ def intervals(
     Parameters
     ----------
     ax : matplotlib.axes.Axes
-    found : mapping of str to mapping of str to three of float
+    estimates : mapping of str to mapping of str to three of float
         For each recommender, from top to bottom, and below its name for each estimator the value
         (a marker) and the ends of its interval (a line), NaN where there is none.
     possible : mapping of str to two of float
@@ -160,10 +175,10 @@ def intervals(
     >>> [float(line.get_xdata()[0]) for line in ax.lines], float(ax.patches[0].get_width())
     ([0.3], 0.5)
     """
-    names = dict.fromkeys(name for values in found.values() for name in values)
+    names = dict.fromkeys(name for values in estimates.values() for name in values)
     styles = marks(names)
     lines: list[tuple[str, str]] = []  # from top to bottom, what stands beside each
-    for recommender, values in found.items():
+    for recommender, values in estimates.items():
         top = len(lines)
         lines.append((recommender, "bold"))
         for place, (name, (value, low, high)) in enumerate(values.items(), start=top + 1):
@@ -189,3 +204,301 @@ def intervals(
     ax.set_xlim(max(lowest, -0.1), min(highest, 1.1))
     ax.grid(False, axis="y")
     return ax
+
+
+@singledispatch
+def figure(result: Result) -> Figure:
+    """The figure of a result, with a panel for each metric or pair.
+
+    An estimation shows its estimates, a comparison the corrected differences; both before all
+    that is possible. A plan shows what each estimator needs, in negatives or in users, and what
+    that costs in scores. An audit shows how odd each check found the negatives, and from where on
+    it raises an alarm.
+
+    Examples
+    --------
+    >>> row = {"first": "A", "second": "B", "estimate": 0.2}
+    >>> row |= {"possible_low": 0.1, "possible_high": 0.3}
+    >>> found = Comparison(pd.DataFrame([row]), {"metric": "auc"})
+    >>> figure(found).axes[0].get_xlabel()
+    'difference in AUC'
+    """
+    raise TypeError(f"{type(result).__name__} has no figure")
+
+
+@figure.register(Estimates)
+def _(result: Estimates) -> Figure:
+    groups = result.frame.groupby("metric", sort=False)
+    return _drawn(*(estimates_panel(rows, metric(str(name)).label) for name, rows in groups))
+
+
+@figure.register(Comparison)
+def _(result: Comparison) -> Figure:
+    return _drawn(comparison_panel(result))
+
+
+@figure.register(Plan)
+def _(result: Plan) -> Figure:
+    plans = result.frame
+    if "first" not in plans:
+        return _drawn(_needs_panel(plans, ""))
+    groups = plans.groupby(["first", "second"], sort=False)
+    return _drawn(*(
+        _needs_panel(rows, " and ".join(_figure_names(map(str, pair)).values()))
+        for pair, rows in groups
+    ))  # fmt: skip
+
+
+def estimates_panel(rows: pd.DataFrame, label: str) -> Panel:
+    """The estimates of one metric."""
+    labels = _figure_names(rows["recommender"])
+    values: dict[str, dict[str, tuple[float, float, float]]] = {n: {} for n in labels.values()}
+    possible: dict[str, tuple[float, float]] = {}
+    for row in rows.to_dict("records"):
+        name = labels[row["recommender"]]
+        if "estimator" in row:
+            values[name][row["estimator"]] = row["value"], row["low"], row["high"]
+            continue
+        value, error = row["estimate"], row["standard_error"]
+        values[name]["reported"] = row["reported"], np.nan, np.nan
+        values[name]["estimate"] = value, value - error, value + error
+        if not np.isnan(row["possible_low"]):
+            possible[name] = row["possible_low"], row["possible_high"]
+
+    def draw(ax: Axes) -> None:
+        intervals(ax, values, possible)
+        ax.set_xlabel(label)
+
+    return draw, 1.0 + 0.24 * (len(values) + sum(map(len, values.values())))
+
+
+def published_figure(result: Published, name: str | None = None) -> Figure:
+    """What is printed and guessed in each row for one metric, before all that is possible."""
+    of = result.frame["metric"].iloc[0] if name is None else metric(name).name
+    rows = result.frame[result.frame["metric"] == of]
+    if rows.empty:
+        raise ValueError(f"metric must be one of the table, got {as_written(name)}")
+    methods = rows["dataset"] + ": " + rows["method"] if "dataset" in rows else rows["method"]
+    names = list(_figure_names(methods).values())
+
+    def draw(ax: Axes) -> None:
+        pairs = rows[["printed", "guess"]].to_numpy(dtype=float)
+        values = {
+            name: {"printed": (a, np.nan, np.nan), "guess": (b, np.nan, np.nan)}
+            for name, (a, b) in zip(names, pairs, strict=True)
+        }
+        bars = [
+            dict(zip(names, zip(rows[f"low{end}"], rows[f"high{end}"], strict=True), strict=True))
+            for end in ("", "_decreasing")
+            if f"low{end}" in rows
+        ]
+        intervals(ax, values, *bars)
+        ax.set_xlabel(metric(of).label)
+
+    return _drawn((draw, 1.0 + 0.75 * len(names)))
+
+
+def comparison_panel(result: Comparison) -> Panel:
+    """The corrected difference of each pair, and all that the sample leaves possible."""
+    rows, of = result.frame, metric(str(result.settings["metric"]))
+    names = _figure_names(rows[["first", "second"]].to_numpy().ravel())
+    pairs = rows[["first", "second"]].itertuples(index=False, name=None)
+    labels = [f"{names[first]} and {names[second]}" for first, second in pairs]
+
+    def draw(ax: Axes) -> None:
+        color, marker = MARKS[0]["color"], MARKS[0]["marker"]
+        places = range(len(labels))
+        ax.hlines(places, rows["possible_low"], rows["possible_high"], color=color)
+        ax.plot(rows["estimate"], places, marker, color=color)
+        ax.axvline(0.0, color="black", linewidth=1)
+        ax.set_yticks(places, labels)
+        ax.set_ylim(len(labels) - 0.4, -0.6)
+        ax.set_xlabel(f"difference in {of.label}")
+
+    return draw, 1.2 + 0.35 * len(labels)
+
+
+#: What a plan's curves may be drawn over, and the columns of that and of what is as planned.
+VARIED = {"negatives per user": ("n_negatives", "n_users"), "users": ("n_users", "n_negatives")}
+
+
+def plan_panel(rows: pd.DataFrame, what: str) -> Panel:
+    """The probability of the right verdict by negatives or users, the other as planned."""
+    by, other = VARIED[what]
+    sampled = rows[rows["n_negatives"].notna()]
+    planned = sampled.groupby(other)[by].nunique().idxmax()
+    lines = {
+        str(name): part.set_index(by)["probability"].sort_index().astype(float)
+        for name, part in sampled[sampled[other] == planned].groupby("estimator", sort=False)
+    }
+    at = next(iter(lines.values())).index.to_numpy(dtype=float)
+    exact = rows[rows["n_negatives"].isna()].set_index("n_users")["probability"]
+    if by == "n_users":
+        lines["exact"] = exact.reindex(at).astype(float)
+
+    def draw(ax: Axes) -> None:
+        if by == "n_negatives":
+            ax.axhline(float(exact[exact.index == planned].iloc[0]), color="#5b5b5b", linewidth=1)
+        curves(ax, at, lines)
+        ax.set(xscale="log", ylim=(-0.02, 1.04), xlabel=what)
+        ax.set_ylabel("probability of the right verdict")
+        ax.legend()
+
+    return draw, 3.6
+
+
+#: How a plan may reach its probability: the word, and the columns of counts and scores.
+_WAYS = {
+    "negatives": ("negatives_needed", "scores_by_negatives"),
+    "users": ("users_needed", "scores_by_users"),
+}
+
+
+def _needs_panel(rows: pd.DataFrame, title: str) -> Panel:
+    """What each estimator of a plan needs, by the scores that it takes."""
+    records: list[dict[str, Any]] = [dict(row) for _, row in rows.astype(object).iterrows()]
+    exact = records[-1]
+    names = [*(str(row["estimator"]) for row in records[:-1]), "all items"]
+    shares = [f"{p:.0%}" if (p := row["probability"]) < 0.995 else "over 99%" for row in records]
+    labels = [
+        name if name == "race" else f"{name}\nright in {share}"
+        for name, share in zip(names, shares, strict=True)
+    ]
+    scores = [
+        float(row[at]) for row in records for _, at in _WAYS.values() if not pd.isna(row[at])
+    ] or [1.0]
+    low, high = min(scores), max(scores)
+
+    def draw(ax: Axes) -> None:
+        from matplotlib.ticker import NullFormatter
+
+        ax.set(xscale="log", title=title, xlabel="scores to compute for one recommender")
+        ax.set_xlim(low / 2, high * 2)
+        ax.xaxis.set_minor_formatter(NullFormatter())
+        if not pd.isna(exact["scores_by_negatives"]):
+            ax.axvline(exact["scores_by_negatives"], color="black", linewidth=1)
+        for place, row in enumerate(records):
+            for (way, (needed, at)), mark, up in zip(
+                _WAYS.items(), MARKS, (-0.2, 0.2), strict=False
+            ):
+                count, x, color = row[needed], row[at], mark["color"]
+                if row is exact and way == "negatives":
+                    label, color = "users as planned", "black"
+                elif row["estimator"] == "race" and way == "negatives":
+                    continue
+                elif pd.isna(count):
+                    label = f"not reached with more {way}"
+                else:
+                    label = f"{count:,} {way if count != 1 else way[:-1]}"
+                right = True
+                if pd.isna(x):  # beyond all counts, too
+                    x = low / 2
+                else:
+                    ax.plot(x, place + up, mark["marker"], color=color, ms=6)
+                    right = float(x) ** 2 < low * high
+                ax.annotate(
+                    label,
+                    (x, place + up),
+                    (7 if right else -7, 0),
+                    textcoords="offset points",
+                    ha="left" if right else "right",
+                    va="center",
+                    fontsize=10,
+                    color=color,
+                    bbox={"facecolor": "white", "linewidth": 0, "pad": 0.5},
+                )
+        ax.set_yticks(range(len(labels)), labels)
+        ax.set_ylim(len(labels) - 0.4, -0.6)
+        ax.grid(False, axis="y")
+
+    return draw, 1.1 + 0.55 * len(records)
+
+
+#: Smaller p-values are drawn here, as arrowheads.
+_LEAST_P = 1e-12
+
+
+@figure.register(Audit)
+def _(result: Audit) -> Figure:
+    checks, level = result.frame, float(str(result.settings["level"]))
+
+    def draw(ax: Axes) -> None:
+        alarms = ", ".join(result.alarms)
+        ax.set(xscale="log", xlim=(1.6, _LEAST_P / 2), title=f"alarm: {alarms or 'none'}")
+        ax.axvspan(level / len(checks), _LEAST_P / 2, color="#e6e6e6", linewidth=0)
+        for place, (alarm, p_value) in enumerate(
+            zip(checks["alarm"], checks["p_value"], strict=True)
+        ):
+            mark, p = MARKS[int(alarm)], max(float(p_value), _LEAST_P)
+            shape = ">" if p_value < _LEAST_P else mark["marker"]
+            ax.hlines(place, 1.0, p, color=mark["color"], linewidth=1.6)
+            ax.plot(p, place, shape, color=mark["color"], ms=7)
+        ax.set_yticks(range(len(checks)), list(checks["check"]))
+        for label, alarm in zip(ax.get_yticklabels(), checks["alarm"], strict=True):
+            label.set_fontweight("bold" if alarm else "normal")
+        ax.set_ylim(len(checks) - 0.4, -0.6)
+        ax.grid(False, axis="y")
+        ax.set_xlabel(
+            "p-value: how often negatives drawn as claimed look\n"
+            "as odd as these, or odder; grey raises an alarm"
+        )
+
+    return _drawn((draw, 1.5 + 0.3 * len(checks)))
+
+
+def image(panel: Panel) -> str:
+    """A panel as an image to put inside a page: in vector form, its text as outlines."""
+    figure, buffer = _drawn(panel), io.StringIO()
+    from matplotlib.style import context
+
+    with context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # it is drawn as a box
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return base64.b64encode(buffer.getvalue().encode()).decode()
+
+
+def _drawn(*panels: Panel) -> Figure:
+    """A figure with a row for each panel."""
+    import_figures()
+    from matplotlib.figure import Figure
+    from matplotlib.style import context
+
+    heights = [height for _, height in panels]
+    with context(STYLE):
+        made = Figure((WIDTH, sum(heights)))  # not by pyplot: no window is involved
+        rows = made.subplots(len(panels), squeeze=False, height_ratios=heights)
+        for ax, (draw, _) in zip(rows[:, 0], panels, strict=True):
+            draw(ax)
+    return made
+
+
+def import_figures() -> None:
+    """Find out whether figures can be drawn, before work is done that would be lost.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import_figures()
+    """
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise ImportError(
+            "a report needs matplotlib: pip install 'sampled-metrics[report]'"
+        ) from None
+
+
+def _figure_names(names: Iterable[str], longest: int = 24) -> dict[str, str]:
+    """Names as a figure can draw them: no mathematics, not too long, and all different."""
+    labels: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        label = printable(name)
+        label = label if len(label) <= longest else label[: longest - 1] + "…"
+        label = label.replace("$", r"\$") or "–"
+        equal = sum(other.split("\u2009#")[0] == label for other in labels.values())
+        labels[name] = f"{label}\u2009#{equal + 1}" if equal else label
+    return labels

@@ -345,7 +345,7 @@ def test_ties_are_spread_over_their_places():
     log = sm.read_log(pd.DataFrame(rows), protocol=protocol)
     expected = np.array([1 / 2, 1 / 2 + 1 / 3, 1 / 3, 1 / 3, 1])
     kinds, users = log.kinds, log.user_counts["recommender"]
-    found = spread_ties(kinds["n_better"], kinds["n_tied"], users, 4)
+    found = spread_ties(kinds["n_better"], kinds["n_tied"], users, 5)
     np.testing.assert_allclose(found, expected)
 
 

@@ -17,12 +17,12 @@ from sampled_metrics import Protocol, auditing, metric, planning
 from sampled_metrics.ranking.exact import RankIntervals
 from sampled_metrics.report.html import (
     DEFINITIONS,
-    comparison_figure,
     of_comparison,
     of_estimates,
     of_plan,
 )
-from sampled_metrics.results import Audit, Comparison, Estimates, Result, printable, text
+from sampled_metrics.report.text import printable, text
+from sampled_metrics.results import Audit, Comparison, Estimates, Result
 
 NASTY = '<script>alert("x")</script> $\\frac{1}{0}$ & \x1b\x00 "quoted"'
 COLUMNS = [
@@ -216,7 +216,7 @@ def test_long_names_stay_apart_in_a_figure() -> None:
 def test_pairs_whose_names_are_shortened_alike_stay_apart() -> None:
     long = ["a" * 40, "a" * 40 + "b", "B"]
     pairs = [pair_of(first, second) for first, second in combinations(long, 2)]
-    ax = comparison_figure(pd.concat(pairs), "auc").axes[0]
+    ax = Comparison(pd.concat(pairs), {"metric": "auc"}).plot().axes[0]
     labels = [tick.get_text() for tick in ax.get_yticklabels()]
     assert len(set(labels)) == 3
     assert ax.lines[0].get_xydata().tolist() == [[-0.01, place] for place in range(3)]
@@ -271,6 +271,20 @@ def test_a_plan_draws_what_each_estimator_needs_and_what_it_costs() -> None:
         naive["scores_by_negatives"], corrected["scores_by_negatives"],
         corrected["scores_by_users"], 50_000, exact["scores_by_users"],
     ]  # fmt: skip
+
+
+def test_a_result_is_written_as_the_name_of_the_file_says(tmp_path) -> None:
+    found = Result(pd.DataFrame({"check": ["items"], "p_value": [0.25]}), notes=("a note",))
+    texts = {
+        ".html": found.to_html(), ".tex": found.to_latex(), ".json": found.to_text("json"),
+        ".txt": "check  p_value\nitems   0.2500\n", ".csv": "check,p_value\nitems,0.25\n",
+        ".md": found.to_text("markdown"),
+    }  # fmt: skip
+    for suffix, text_ in texts.items():
+        path = found.write(tmp_path / f"result{suffix}")
+        assert path.read_text(encoding="utf-8") == text_
+    with pytest.raises(ValueError, match=r"must end in one of \.html, \.tex, .*, got out\.xml"):
+        found.write("out.xml")
 
 
 def test_what_holds_arrays_prints_in_one_line() -> None:

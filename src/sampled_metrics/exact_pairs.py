@@ -1,0 +1,132 @@
+"""Two recommenders whose exact ranks are known for the same users, and verdicts on users like them.
+
+Users are drawn from these at random, each with its own candidates. Expectations and variances are
+exact, and the average is taken to be normal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ._validate import FloatArray
+from .consistency import sign
+from .estimators import Estimator
+from .metrics import Metric
+from .protocol import Protocol, one_size
+from .ranking.exact import RankIntervals
+from .relevant_sets import RelevantSets
+from .verdicts import Verdict
+
+#: What an exact evaluation of users finds; a list for users with different numbers of items.
+ExactRanks = RankIntervals | RelevantSets | Sequence[RelevantSets]
+
+
+@dataclass(frozen=True, eq=False)
+class ExactPair:
+    """The exact ranks of the same users under two recommenders, in classes of as many items."""
+
+    metric: Metric
+    n_items: int
+    classes: list[tuple[RelevantSets, RelevantSets]]
+
+    @classmethod
+    def of(cls, first: Any, second: Any, metric: Metric, protocol: Protocol) -> ExactPair:
+        n_items = one_size(protocol)
+        if protocol.n_relevant != 1:
+            raise ValueError(
+                f"protocol must be for n_relevant = 1, which gives way to that of the sets, got "
+                f"{protocol.n_relevant}"
+            )
+        one, two = _classes(first, "first"), _classes(second, "second")
+        shapes = [[each.n_better.shape for each in given] for given in (one, two)]
+        if shapes[0] != shapes[1] or any(
+            (a.n_irrelevant != b.n_irrelevant).any() for a, b in zip(one, two, strict=True)
+        ):
+            raise ValueError(
+                "first and second must hold the same users, with as many items and candidates, "
+                f"got shapes {shapes[0]} and {shapes[1]}"
+            )
+        return cls(metric, n_items, list(zip(one, two, strict=True)))
+
+    @property
+    def pool(self) -> int:
+        """The most negatives that every user has."""
+        return min(int(one.n_irrelevant.min()) for one, _ in self.classes)
+
+    @cached_property
+    def n_relevant(self) -> float:
+        """Relevant items of a user, on average."""
+        users, items = np.sum(
+            [(len(one.n_better), one.n_better.size) for one, _ in self.classes], axis=0
+        )
+        return float(items / users)
+
+    @cached_property
+    def differences(self) -> FloatArray:
+        """Each user's difference of the exact metric."""
+        return np.concatenate(
+            [one.evaluate(self.metric) - two.evaluate(self.metric) for one, two in self.classes]
+        )
+
+    @property
+    def difference(self) -> float:
+        """Difference of the averages of the exact metric; 0 where it is only rounding."""
+        mean = float(self.differences.mean())
+        return mean if sign(mean, 0.0) else 0.0
+
+    def verdict(self, made: Callable[[int], Estimator], n_users: int) -> Verdict:
+        """The verdict by estimators, made for a number of relevant items, of users drawn."""
+        means, variances = [], []
+        for pair in self.classes:
+            estimator = made(pair[0].n_better.shape[1])
+            moments = [_moments(each, estimator) for each in pair]
+            means.append(moments[0][0] - moments[1][0])
+            variances.append(moments[0][1] + moments[1][1])
+        mean = np.concatenate(means)
+        variance = float(mean.var() + np.concatenate(variances).mean())
+        return self._judged(float(mean.mean()), variance, n_users)
+
+    def exact(self, n_users: int) -> Verdict:
+        """The verdict by the exact metric, of users drawn."""
+        return self._judged(float(self.differences.mean()), float(self.differences.var()), n_users)
+
+    def _judged(self, mean: float, variance: float, n_users: int) -> Verdict:
+        return Verdict(self.difference, mean, float(np.sqrt(variance / n_users)), n_users)
+
+
+def _moments(sets: RelevantSets, estimator: Estimator) -> tuple[FloatArray, FloatArray]:
+    """Expectation and variance of each user's value."""
+    of = estimator.protocol
+    mean = sets.expected(estimator, of.n_negatives, replacement=of.replacement)
+    if sets.n_better.shape[1] > 1:
+        return mean, sets.variance(estimator, of.n_negatives, replacement=of.replacement)
+    # Of one item the square is a value of the sampled rank like any other.
+    squared = replace(estimator, values=estimator.values**2)
+    square = sets.expected(squared, of.n_negatives, replacement=of.replacement)
+    return mean, np.maximum(square - mean**2, 0.0)
+
+
+def are_exact(given: Any) -> bool:
+    """Whether ranks are those of an exact evaluation of users, not a distribution."""
+    if isinstance(given, Sequence) and len(given):
+        return isinstance(given[0], RelevantSets)
+    return isinstance(given, (RankIntervals, RelevantSets))
+
+
+def _classes(given: Any, name: str) -> list[RelevantSets]:
+    """The classes of users of one recommender."""
+    if isinstance(given, RankIntervals):
+        above, tied = given.n_better[:, np.newaxis], given.n_tied[:, np.newaxis]
+        return [RelevantSets(above, tied, np.zeros_like(above), given.n_candidates - 1)]
+    if isinstance(given, RelevantSets):
+        return [given]
+    if isinstance(given, Sequence) and all(isinstance(each, RelevantSets) for each in given):
+        return list(given)
+    raise ValueError(
+        f"{name} must be RankIntervals or RelevantSets as the other one, got {given!r:.60}"
+    )

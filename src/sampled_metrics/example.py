@@ -1,0 +1,95 @@
+"""A folder of small files that fit together, to try the commands and functions on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+
+from ._validate import integer
+from .metrics import metric
+from .ranking.exact import exact_ranks
+
+
+def write_example(folder: str | Path, seed: int = 1) -> list[Path]:
+    """Write factors, a training set, held-out items, negatives, a log and a published table.
+
+    The evaluation has 300 users, 500 items, 20 training items and one held-out item for each user,
+    and 50 distinct negatives. Recommender A is better than B.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder to make, which appears when it is complete.
+    seed : int
+
+    Returns
+    -------
+    list of Path
+        The files, by name: ``U.npy`` and ``V.npy``, the factors of users and items; ``train.npz``;
+        ``test.csv``; ``negatives.csv``; ``positives.csv``; ``log.csv``; and ``table.csv``.
+
+    Raises
+    ------
+    ValueError
+        If the folder exists, or the seed is below 0.
+
+    Examples
+    --------
+    >>> with TemporaryDirectory() as scratch:
+    ...     [path.name for path in write_example(f"{scratch}/toy")][:3]
+    ['U.npy', 'V.npy', 'log.csv']
+    """
+    folder, n_users, n_items, m = Path(folder), 300, 500, 50
+    target = folder.resolve()
+    if os.path.lexists(folder):
+        raise ValueError(f"{folder} exists already: name a folder to make")
+    rng = np.random.default_rng(integer(seed, "seed", 0))
+    taste, items = rng.normal(size=(n_users, 8)), rng.normal(size=(n_items, 8))
+    order = np.argsort(-(taste @ items.T + rng.gumbel(size=(n_users, n_items))), axis=1)
+    test, train = order[:, 0], order[:, 1:21]
+    rest = [rng.permutation(np.setdiff1d(np.arange(n_items), row[:21]))[:m] for row in order]
+    users = np.arange(n_users)
+    seen = sp.csr_array((np.ones(train.size), (np.repeat(users, 20), train.ravel())),
+                        shape=(n_users, n_items))  # fmt: skip
+    rows = []
+    for name, noise in (("A", 0.5), ("B", 1.5)):
+        scores = (taste + noise * rng.normal(size=taste.shape)) @ items.T
+        lists = np.take_along_axis(scores, np.column_stack([test, np.stack(rest)]), axis=1)
+        ranks = exact_ranks(lists, np.zeros(n_users, dtype=int), None)
+        table = {"recommender": name, "user": users, "n_better": ranks.n_better}
+        rows.append(pd.DataFrame(table | {"n_tied": ranks.n_tied}))
+    known = np.column_stack([test, train])
+    log = pd.concat(rows)
+    tables = {
+        "log.csv": log,
+        "table.csv": _published_table(log),
+        "test.csv": pd.DataFrame({"user": users, "item": test}),
+        "negatives.csv": pd.DataFrame({"user": np.repeat(users, m), "item": np.concatenate(rest)}),
+        "positives.csv": pd.DataFrame({"user": np.repeat(users, 21), "item": known.ravel()}),
+    }
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=target.parent, prefix=".") as scratch:
+        part = Path(scratch) / "whole"  # with the permissions of any new folder
+        part.mkdir()
+        for file, frame in tables.items():
+            frame.to_csv(part / file, index=False, lineterminator="\n")
+        np.save(part / "U.npy", taste)
+        np.save(part / "V.npy", items)
+        sp.save_npz(part / "train.npz", seen)
+        part.rename(target)
+    return sorted(folder.iterdir())
+
+
+def _published_table(log: pd.DataFrame) -> pd.DataFrame:
+    """The table that a paper would print of a log without ties to speak of."""
+    table = {"method": list(log["recommender"].unique())}
+    for name in ("HR@1", "HR@5", "HR@10", "NDCG@5", "NDCG@10", "MRR"):
+        values = metric(name)(log["n_better"] + 1)
+        means = pd.Series(values).groupby(log["recommender"].to_numpy(), sort=False).mean()
+        table[name] = [f"{value:.4f}" for value in means]
+    return pd.DataFrame(table)

@@ -1,0 +1,260 @@
+"""Plans that start from a log: how large an evaluation has to be for its recommenders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from . import _progress
+from ._threads import one_thread
+from ._validate import integer
+from .log.compact import Log
+from .metrics import Metric
+from .metrics import metric as parsed
+from .numerics.distributions import spread_ties
+from .planning import ESTIMATORS, curve, for_all, for_pairs, rank_grid
+from .protocol import Protocol, steps, thinned
+from .results import Plan, Result, source_of
+from .sequential import rebinned
+
+
+@one_thread
+def plan_log(
+    log: Log,
+    metric: Metric | str,
+    *,
+    n_items: int | None = None,
+    n_users: int | None = None,
+    max_negatives: int | None = None,
+    curves: bool = False,
+    progress: bool = False,
+    **options: Any,
+) -> Plan:
+    """Plan for each pair of recommenders of a log, as ``sampled-metrics plan`` does.
+
+    The distributions of true ranks are those of :func:`fitted`.
+
+    Parameters
+    ----------
+    log : Log
+        As for :func:`fitted`.
+    metric : Metric or str
+    n_items : int, optional
+        Candidates of each user in the planned evaluation; by default as in the log, on average.
+    n_users : int, optional
+        Users of the planned evaluation; by default those of the log.
+    max_negatives : int, optional
+        As for :func:`~sampled_metrics.planning.plan`.
+    curves : bool
+        Whether to add the curves that the plan's page draws, as from :func:`curve_log`.
+    progress : bool
+        Show progress bars on the error stream.
+    **options
+        As for :func:`~sampled_metrics.planning.plan`.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    ValueError
+        As :func:`fitted` and :func:`~sampled_metrics.planning.for_all`.
+
+    Warns
+    -----
+    UserWarning
+        As :func:`~sampled_metrics.planning.for_pairs`.
+
+    Examples
+    --------
+    >>> from .log.read import read_log
+    >>> found = plan_log(read_log("bundled"), "auc", estimators="naive", max_negatives=1)
+    >>> found.frame[["first", "second", "estimator", "users_needed"]].head(2)
+      first second estimator  users_needed
+    0     X      Y     naive            99
+    1     X      Y     exact            96
+    """
+    given = _Given.of(log, metric, n_items, n_users, max_negatives, progress)
+    options |= {"max_negatives": given.max_negatives, "progress": progress}
+    made = for_all(given.ranks, given.metric, given.protocol, given.n_users, **options)
+    source = source_of(log) | {
+        "metric": given.metric.label,
+        "planned": f"{given.n_users:,} users, {given.protocol.n_items:,} items, "
+        f"{given.protocol.n_negatives:,} negatives",
+        "confidence": f"{made.settings['confidence']:g}",
+    }
+    lines = pd.DataFrame()
+    if curves:
+        lines = given.curves(estimators=options.get("estimators", ESTIMATORS), progress=progress)
+    return replace(made, notes=given.notes, curves=lines, source=source)
+
+
+@one_thread
+def curve_log(
+    log: Log,
+    metric: Metric | str,
+    *,
+    n_items: int | None = None,
+    n_users: int | None = None,
+    max_negatives: int | None = None,
+    progress: bool = False,
+    **options: Any,
+) -> Result:
+    """Compute the curves of a plan, as ``sampled-metrics plan --curve`` does.
+
+    Parameters
+    ----------
+    log, metric, n_items, n_users, max_negatives, progress
+        As for :func:`plan_log`.
+    **options
+        As for :func:`~sampled_metrics.planning.curve`.
+
+    Returns
+    -------
+    Result
+        For each pair the probability of the right verdict with 1, 2, 5, ... negatives, and with a
+        tenth to ten times the users, the other number as planned.
+
+    Raises
+    ------
+    ValueError
+        As :func:`plan_log`.
+    """
+    given = _Given.of(log, metric, n_items, n_users, max_negatives, progress)
+    return Result(given.curves(progress=progress, **options), notes=given.notes)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What a plan starts from, out of a log."""
+
+    ranks: dict[str, dict[int, float]]
+    metric: Metric
+    protocol: Protocol
+    n_users: int
+    max_negatives: int
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        log: Log,
+        metric: Metric | str,
+        n_items: int | None,
+        n_users: int | None,
+        max_negatives: int | None,
+        progress: bool,
+    ) -> _Given:
+        of, rows = parsed(metric), log.counts
+        if n_items is None:
+            n_items = round(float((rows["n_items"] * rows["count"]).sum() / rows["count"].sum()))
+        most = max(1, min(1_000, n_items - 1)) if max_negatives is None else max_negatives
+        least, largest = int(rows["n_negatives"].min()), int(rows["n_negatives"].max())
+        notes: tuple[str, ...] = ()
+        if least < largest:
+            notes = (
+                f"users have {least:,} to {largest:,} negatives: true ranks are fitted to "
+                f"{least:,} of each, and the plan is for as many",
+            )
+        ranks = fitted(log, n_items, progress=progress)
+        protocol = Protocol(n_items, least, replacement=log.replacement)
+        users = log.n_users if n_users is None else n_users
+        return cls(ranks, of, protocol, users, most, notes)
+
+    def curves(self, **options: Any) -> pd.DataFrame:
+        protocols = [replace(self.protocol, n_negatives=m) for m in steps(self.max_negatives)]
+        grids: list[tuple[Any, Any]] = [(protocols, self.n_users)]
+        grids.append((self.protocol, around(self.n_users)))
+        parts = [for_pairs(curve, self.ranks, self.metric, *grid, **options) for grid in grids]
+        return pd.concat(parts).drop_duplicates(ignore_index=True)
+
+
+def around(n_users: int) -> list[int]:
+    """Numbers of users from a tenth to ten times as many, at least 1.
+
+    See Also
+    --------
+    sampled_metrics.protocol.steps : Numbers of negatives.
+
+    Examples
+    --------
+    >>> around(30)
+    [3, 6, 15, 30, 60, 150, 300]
+    """
+    factors = (0.1, 0.2, 0.5, 1, 2, 5, 10)
+    return sorted({max(1, round(factor * n_users)) for factor in factors})
+
+
+def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[int, float]]:
+    """Fit to each recommender of a log the most even distribution of true ranks.
+
+    This is the fit of :func:`~sampled_metrics.priors.maximum_entropy`, moved to fewer ranks: all
+    of 1 to 100, and further on ranks 2% apart. The probability of a rank in between is divided
+    between its two neighbours so that the mean rank stays. In a catalogue of another size, the
+    share of candidates above each user's item stays as it is in the log. A log cannot tell true
+    ranks apart that lead to nearly the same sampled ranks: see
+    :mod:`sampled_metrics.bounds.identification`.
+
+    Parameters
+    ----------
+    log : Log
+        From :func:`~sampled_metrics.log.read.read_log`; one relevant item for each user. Where
+        users differ in the number of negatives, the fit is for the smallest such number: a random
+        subset of a user's negatives is a sample, too.
+    n_items : int
+        Candidates in the planned catalogue; more than the log's negatives.
+    progress : bool
+        Show a progress bar on the error stream.
+
+    Returns
+    -------
+    dict of str to dict of int to float
+        For each recommender the probabilities of ranks in 1..n_items.
+
+    Raises
+    ------
+    ValueError
+        If a user has several relevant items, or there are not enough items.
+
+    See Also
+    --------
+    sampled_metrics.priors.maximum_entropy : The fit itself.
+    sampled_metrics.planning.plan : What to do with the distributions.
+
+    Examples
+    --------
+    >>> from .log.read import read_log
+    >>> rows = pd.DataFrame({"user": [1, 2, 3, 4], "rank": [1, 1, 1, 5]})
+    >>> found = fitted(read_log(rows, n_items=50, n_negatives=4, replacement=True), 101)
+    >>> len(found["recommender"]), round(sum(found["recommender"].values()), 9)
+    (101, 1.0)
+    """
+    from . import priors  # its solvers take long to import, and no other function needs them
+
+    if log.weighted:
+        raise ValueError(f"the log must have negatives that are drawn alike here, got {log!r}")
+    rows = log.counts
+    if (rows["n_relevant"] > 1).any():
+        raise ValueError(
+            "a fit needs one relevant item for each user, and this log has users with "
+            f"{int(rows['n_relevant'].max())}: give plan the RelevantSets of an exact evaluation"
+        )
+    negatives = int(rows["n_negatives"].min())
+    least = 2 if log.replacement else negatives + 1
+    protocol = Protocol(integer(n_items, "n_items", least), negatives, replacement=log.replacement)
+    distributions, grid = {}, rank_grid(n_items)
+    for name in _progress.bar(log.recommenders, desc="fit", unit="recommender", show=progress):
+        counts = np.zeros(negatives + 1)
+        own = rows[rows["recommender"] == name]
+        for m in own["n_negatives"].unique().tolist():
+            some = own[own["n_negatives"] == m]
+            better, tied, users = (some[x].to_numpy() for x in ("n_better", "n_tied", "count"))
+            counts += spread_ties(better, tied, users, m + 1) @ thinned(m, negatives)
+        mass = np.asarray(priors.maximum_entropy(counts, protocol).mass)
+        few = rebinned(mass, np.arange(1, mass.size + 1), grid)
+        distributions[name] = dict(zip(grid.tolist(), few.tolist(), strict=True))
+    return distributions

@@ -1,0 +1,526 @@
+"""How results read: values and tables as text, and what each kind of result says in sentences.
+
+A result is printed as sentences, a table, further sentences and its notes. A class for each kind of
+result says what these are, and :mod:`sampled_metrics.results` asks it.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .. import _ranges
+from .._files import FORMATS
+from .._promises import LARGE_SAMPLE, NONE, PROVED, promise
+from .._validate import as_written, printable
+from ..metrics import Metric, metric
+from ..results import Audit, Comparison, Estimates, Orders, Plan, Published, Race, Result
+
+#: Characters of a line of prose in a terminal.
+_WIDTH = 96
+
+
+def text(value: object) -> str:
+    """Write a value for the eye: four decimals, thousands marked, nothing for a missing one.
+
+    Examples
+    --------
+    >>> [text(v) for v in (0.25, -2e-6, 0.0, 12_000, True, None, float("nan"), "B beats A")]
+    ['0.2500', '-2.0e-06', '0.0000', '12,000', 'yes', '', '', 'B beats A']
+    """
+    if value is None or value is pd.NA or (isinstance(value, float) and np.isnan(value)):
+        return ""
+    if isinstance(value, (bool, np.bool_)):
+        return "yes" if value else "no"
+    if isinstance(value, (int, np.integer)):
+        return f"{value:,}"
+    if isinstance(value, float):  # NumPy's are too
+        small = value != 0 and abs(value) < 5e-4
+        return f"{value:.1e}" if small else f"{value + 0.0:.4f}"  # no negative zero
+    return printable(str(value))
+
+
+def formatted(frame: pd.DataFrame, kind: str = "table") -> str:
+    """Write a table as text.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+    kind : {"table", "json", "csv", "markdown"}
+        Columns in line for the eye; a list of objects, with null for what is missing; with every
+        digit; or a table of Markdown.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        If `kind` is none of these.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"estimator": ["naive", "monotone"], "value": [0.25, float("nan")]})
+    >>> print(formatted(frame), end="")
+    estimator   value
+    naive      0.2500
+    monotone
+    >>> print(formatted(frame, "json"), end="")
+    [
+    {"estimator": "naive", "value": 0.25},
+    {"estimator": "monotone", "value": null}
+    ]
+    """
+    if kind not in FORMATS:
+        raise ValueError(f"kind must be one of {', '.join(FORMATS)}, got {as_written(kind)}")
+    if kind == "csv":
+        return str(frame.to_csv(index=False, lineterminator="\n"))
+    if kind == "json":
+        plain = frame.astype(object).where(frame.notna(), None).to_dict("records")
+        rows = [json.dumps(row, default=lambda value: value.item()) for row in plain]
+        return "[\n" + ",\n".join(rows) + "\n]\n"
+    right = [_is_number(column) for _, column in frame.items()]
+    cells = [list(map(str, frame.columns)), *_cells(frame)]
+    if kind == "markdown":
+        cells = [[cell.replace("|", "\\|") for cell in row] for row in cells]
+        cells.insert(1, ["---:" if r else ":---" for r in right])
+        return "".join(f"| {' | '.join(row)} |\n" for row in cells)
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for row in cells:
+        padded = [c.rjust(w) if r else c.ljust(w)
+                  for c, w, r in zip(row, widths, right, strict=True)]  # fmt: skip
+        lines.append("  ".join(padded).rstrip() + "\n")
+    return "".join(lines)
+
+
+def latex(frame: pd.DataFrame, caption: str | None, label: str | None) -> str:
+    """Write a table as LaTeX, with the rules of the package booktabs."""
+    heads = [str(name).replace("_", " ") for name in frame]
+    sides = "".join("r" if _is_number(frame[name]) else "l" for name in frame)
+    return pd.DataFrame(_cells(frame), columns=heads).to_latex(
+        index=False, escape=True, column_format=sides, caption=caption, label=label
+    )
+
+
+def _cells(frame: pd.DataFrame) -> list[list[str]]:
+    return [[text(value) for value in row] for row in frame.itertuples(index=False, name=None)]
+
+
+def _is_number(column: pd.Series) -> bool:
+    return pd.api.types.is_numeric_dtype(column) and column.dtype != bool
+
+
+def _paragraphs(sentences: Iterable[str]) -> str:
+    return "".join("\n".join(textwrap.wrap(each, _WIDTH)) + "\n" for each in sentences)
+
+
+class Prose:
+    """What a result without words of its own prints: the table and the notes."""
+
+    def __init__(self, result: Result) -> None:
+        self.result = result
+        self.frame: pd.DataFrame = result.frame
+        self.settings: Mapping[str, Any] = result.settings
+
+    @property
+    def made_with(self) -> str:
+        """The settings on one line."""
+        return ", ".join(f"{name} {text(value)}" for name, value in self.settings.items())
+
+    @property
+    def metric(self) -> Metric:
+        return metric(text(self.settings["metric"]))
+
+    def shown(self) -> pd.DataFrame:
+        """The table as a page shows it."""
+        return self.frame
+
+    def sentences(self) -> list[str]:
+        """What the table says."""
+        return []
+
+    def promises(self, of: str | None = None) -> list[str]:
+        """What the ranges and the words of the table promise."""
+        return []
+
+    def opening(self) -> list[str]:
+        """The paragraphs before the table."""
+        return self.sentences()
+
+    def table(self) -> str:
+        """The table as a terminal shows it."""
+        return formatted(self.shown())
+
+    def closing(self) -> list[str]:
+        """The paragraphs between the table and the notes."""
+        return self.promises()
+
+    def summary(self, *, notes: bool = True) -> str:
+        """All of it."""
+        noted = [f"note: {note}" for note in self.result.notes] if notes else []
+        return _paragraphs(self.opening()) + self.table() + _paragraphs([*self.closing(), *noted])
+
+
+class EstimatesProse(Prose):
+    """The table with ends rounded outwards, and what its ranges promise."""
+
+    def shown(self) -> pd.DataFrame:
+        if "possible_low" not in self.frame:
+            table = self.frame.drop(columns="users", errors="ignore")
+            for name, way in (("low", _ranges.down), ("high", _ranges.up)):
+                if name in table:
+                    table[name] = [_rounded(end, way) for end in table[name]]
+            return table
+        table = self.frame.drop(columns=["possible_low", "possible_high", "users"])
+        if "shortest" in table:
+            least = table.pop("shortest")
+            width = self.frame["possible_high"] - self.frame["possible_low"]
+            table["times_shortest"] = [
+                "" if np.isnan(times) else f"{times:.1f}" for times in width / least
+            ]
+        table.insert(5, "possible", _ranges_of(self.frame))
+        return table
+
+    def table(self) -> str:
+        return formatted(self.shown().drop(columns=["assumption", "warrant"], errors="ignore"))
+
+    def promises(self, of: str | None = None) -> list[str]:
+        if "assumed" not in self.settings or "warrant" not in self.frame:
+            return []
+        rows = self.frame if of is None else self.frame[self.frame["metric"] == of]
+        rows = rows[rows["warrant"] != ""]
+        groups = rows.groupby(["assumption", "warrant"], sort=False)
+        lines = []
+        for (assumption, warrant), part in groups:
+            where = "" if groups.ngroups == 1 else f" for {_rows_named(part, rows)}"
+            lines.append(f"possible{where}: {promise(str(assumption), str(warrant))}")
+        assumed, _, free = str(self.settings["assumed"]).partition("; nothing for ")
+        if lines and assumed != "nothing" and of not in free.split(", "):
+            lines.append(f"assuming {assumed}")
+        return lines
+
+
+class ComparisonProse(Prose):
+    """The verdicts in sentences, and the differences with what is possible in one column."""
+
+    def sentences(self) -> list[str]:
+        return [self._sentence(row) for row in self.frame.to_dict("records")]
+
+    def _sentence(self, row: Mapping[Hashable, Any]) -> str:
+        on = f"on {self.metric.label}"
+        if row["verdict"] != "unknown":
+            return f"{_verdict(row, on)}."
+        users, negatives = row["users_needed"], row["negatives_needed"]
+        # AUC has no bias under sampling: only more users help.
+        unbiased = self.metric.linear
+        more = "more users" if unbiased and pd.isna(users) else "more negatives"
+        ways = {"": more, "none": "", "all": "ranking all items"}
+        if unbiased and not pd.isna(users):
+            ways[""] = ""
+        about = f"about {negatives} negatives".replace("about >", "more than ")
+        ways_out = [ways.get(negatives, about), "" if pd.isna(users) else f"about {users:,} users"]
+        settled = f"{' or '.join(filter(None, ways_out))} would settle it"
+        if not any(ways_out):
+            settled = "with these users no number of negatives would settle it"
+        favoured = f" The estimate favours {printable(row['likely'])}." if row["likely"] else ""
+        return (
+            f"{pair_name(row)} {on}: unknown; {settled}. The log can show a difference of about "
+            f"{row['shown']:.3f}.{favoured}"
+        )
+
+    def shown(self) -> pd.DataFrame:
+        rows = self.frame.to_dict("records")
+        return pd.DataFrame(
+            {
+                "pair": [f"{row['first']} and {row['second']}" for row in rows],
+                "reported": [_signed(row["reported"]) for row in rows],
+                "estimate": [
+                    f"{_signed(row['estimate'])} ± {row['standard_error']:.4f}" for row in rows
+                ],
+                "possible": _ranges_of(self.frame, signed=True),
+                "verdict": [_verdict(row) for row in rows],
+            }
+        )
+
+    def table(self) -> str:
+        return formatted(self.shown().drop(columns="verdict"))
+
+    def promises(self, of: str | None = None) -> list[str]:
+        if "assumed" not in self.settings:
+            return []
+        assumed, warrant = self.settings["assumed"], str(self.settings["warrant"])
+        if warrant == LARGE_SAMPLE:
+            return [f"possible: {promise(NONE, warrant)}", f"assuming {assumed}"]
+        if assumed == "nothing":
+            return [f"possible: {promise(NONE, warrant)}"]
+        given = self.frame["verdict"] != "unknown"
+        ways = ["under the assumption of the verdict"] if given.any() else []
+        if not given.all():
+            ways.append(f"without a verdict, assuming {assumed}" if ways else f"assuming {assumed}")
+        return [f"possible: {'; '.join(ways)}; {warrant}"]
+
+
+class PlanProse(Prose):
+    """The cheapest evaluation that is enough for each pair, and what ranking all items takes."""
+
+    result: Plan
+
+    def sentences(self) -> list[str]:
+        return [self._sentence(*pair) for pair in self._pairs()] + self._limits()
+
+    def _pairs(self) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame]]:
+        """Each pair with its rows and its designs."""
+        names, designs = ["first", "second"], self.result.designs
+        if "first" not in self.frame:
+            yield "", self.frame, designs
+            return
+        for pair, rows in self.frame.groupby(names, sort=False):
+            own = designs
+            if len(own):
+                own = own[(own[names] == list(pair)).all(axis=1)].drop(columns=names)
+            yield printable(" and ".join(map(str, pair))), rows.drop(columns=names), own
+
+    def _sentence(self, pair: str, rows: pd.DataFrame, designs: pd.DataFrame) -> str:
+        on, exact = self.metric.label, rows.iloc[-1]
+        sampled = designs[designs["design"] != "full ranking"].dropna()
+        if len(sampled):
+            best = sampled.iloc[0]
+            each = f"{best['negatives']:,}"
+            if best["most"] > best["negatives"]:
+                each += f" to {best['most']:,}"
+            enough = (
+                f"{best['users']:,} users with {each} negatives each are enough on {on} "
+                f"({best['estimator']}, {best['scores']:,} scores)"
+            )
+            if pd.isna(exact["users_needed"]) or best["users"] < exact["users_needed"]:
+                enough += ", but only as its bias favours the better one here"
+        else:
+            enough = (
+                f"no evaluation of up to {self.settings['n_users']:,} users with up to "
+                f"{self.settings['max_negatives']:,} negatives is enough on {on}"
+            )
+        ranked = f"takes {exact['users_needed']:,} users ({exact['scores_by_users']:,} scores)"
+        if pd.isna(exact["users_needed"]):
+            ranked = "would not be enough"
+        sentence = f"{pair}{': ' if pair else ''}{enough}; ranking all items {ranked}."
+        race = rows[rows["estimator"] == "race"].dropna(subset="scores_by_users")
+        if len(race):
+            users, scores = race[["users_needed", "scores_by_users"]].astype(float).iloc[0]
+            n_users, n_items = (float(self.settings[name]) for name in ("n_users", "n_items"))
+            sentence += (
+                f" A race is expected to rank about {users:,.0f} of {n_users:,.0f} users, with "
+                f"{100 * scores / n_users / n_items:.2g}% of the scores for ranking all items "
+                "for all of them."
+            )
+        return sentence
+
+    def _limits(self) -> list[str]:
+        """How often any method can decide each pair, under the assumption that helps most."""
+        limits = self.result.limits
+        if not len(limits):
+            return []
+        rows = limits.to_dict("records")
+        pairs = [pair_name(row) if "first" in row else "the two" for row in rows]
+        most = limits["most_decided"].groupby(pairs, sort=False).max()
+        # Rounded upwards, as bounds are.
+        shares = [f"{pair} in {np.ceil(100.0 * x - 1e-9):.0f}%" for pair, x in most.items()]
+        row = limits.iloc[0]
+        return [
+            f"With {row['negatives']:,} negatives, and {row['users']:,} users of its own for each "
+            "recommender, no method that errs in at most 5% of evaluations decides more often than "
+            f"this: {', '.join([f'{shares[0]} of evaluations', *shares[1:]])}. It may assume that "
+            "near the top deeper ranks have fewer users."
+        ]
+
+    def promises(self, of: str | None = None) -> list[str]:
+        enough = (
+            f"enough: the right order with probability {self.settings['confidence']:g}, if true "
+            "ranks are distributed as assumed"
+        )
+        if not (self.frame["estimator"] == "race").any():
+            return [enough]
+        race = (
+            f"race: proves the order of the exact metric over all {self.settings['n_users']:,} "
+            f"users with confidence {self.settings['confidence']:g}; expected for users whose "
+            "ranks by two recommenders are independent, and mostly shorter where they are not"
+        )
+        return [enough, race]
+
+    def opening(self) -> list[str]:
+        return [*self.sentences(), *self.promises()]
+
+    def table(self) -> str:
+        parts = []
+        for pair, rows, designs in self._pairs():
+            best = [name for name in rows if str(name).startswith("best_")]
+            parts.append(f"\n{pair}:\n" if pair else "\n")
+            # Ties are left out: they hardly ever happen.
+            parts.append(formatted(rows.drop(columns=["ties", *best])))
+            parts.append(formatted(rows[["estimator", *best]]) if best else "")
+            parts.append(f"cheapest:\n{formatted(designs)}" if len(designs) else "")
+        return "".join(parts)
+
+    def closing(self) -> list[str]:
+        return []
+
+
+class RaceProse(Prose):
+    """For each pair the verdict and the number of users compared, and the costs."""
+
+    result: Race
+
+    def sentences(self) -> list[str]:
+        rows, n_users = self.frame.to_dict("records"), self.settings["n_users"]
+        on = f"on {self.metric.label}"
+        verdicts = [_verdict(row, on, f"{pair_name(row, 'or')}: unknown {on}") for row in rows]
+        return [
+            f"{verdict}, by {row['users']:,} of {n_users:,} users."
+            for verdict, row in zip(verdicts, rows, strict=True)
+        ]
+
+    def table(self) -> str:
+        return f"\n{formatted(self.result.costs)}"
+
+
+class AuditProse(Prose):
+    """The alarms, and what each check found."""
+
+    result: Audit
+
+    def opening(self) -> list[str]:
+        alarms = self.result.alarms
+        raised = f"alarm: {', '.join(alarms)}" if alarms else "no alarm"
+        return [f"{raised}; the negatives look like: {self.result.sampler}"]
+
+    def table(self) -> str:
+        return formatted(self.frame.drop(columns="finding"))
+
+    def closing(self) -> list[str]:
+        findings = zip(self.frame["check"], self.frame["finding"], strict=True)
+        return [printable(f"{check}: {finding}") for check, finding in findings]
+
+
+class OrdersProse(Prose):
+    """Assumption and warrant beside the verdict."""
+
+    def shown(self) -> pd.DataFrame:
+        table = self.frame.drop(columns=["first", "second", "assumption", "warrant"])
+        rows = self.frame.to_dict("records")
+        return table.assign(
+            verdict=[_verdict(row, "", f"{pair_name(row, 'or')}: unknown") for row in rows]
+        )
+
+
+class PublishedProse(Prose):
+    """Both ends of what is possible in one column, and how many orders are settled."""
+
+    result: Published
+
+    def shown(self) -> pd.DataFrame:
+        table, at = self.frame.copy(), list(self.frame).index("low")
+        steeper = f"at most {self.settings.get('steepness'):g}x" if "low_steep" in table else ""
+        heads = {"": "no assumption", "_decreasing": "decreasing", "_steep": steeper}
+        for end, head in heads.items():
+            if f"low{end}" in table:
+                ends = zip(table.pop(f"low{end}"), table.pop(f"high{end}"), strict=True)
+                # Four digits without the zero in front, as papers print metrics.
+                written = [" to ".join(x.removeprefix("0") for x in _ranges.ends(low, high, 4))
+                           if low == low else "" for low, high in ends]  # fmt: skip
+                table.insert(at, head, written)
+                at += 1
+        return table
+
+    def sentences(self) -> list[str]:
+        orders = self.result.orders
+        if orders.empty:
+            return []
+        keys = [key for key in ("dataset", "metric") if key in orders]
+        sentences = []
+        for of, rows in orders.groupby(keys, sort=False):
+            where = ", ".join(printable(str(key)) for key in of)
+            settled = rows[rows["warrant"] != ""]
+            groups = settled.groupby(["assumption", "warrant"], sort=False)
+            counts = ", ".join(f"{len(part)} ({promise(*map(str, key))})" for key, part in groups)
+            many = f"{len(settled)} of {len(rows)} orders of two methods settled"
+            sentences.append(f"{where}: {many}" + (f": {counts}" if counts else ""))
+        return sentences
+
+    def promises(self, of: str | None = None) -> list[str]:
+        if "assumed" not in self.settings:
+            return []
+        words = [f"decreasing: assuming {self.settings['assumed']}"]
+        if "steepness" in self.settings:
+            fold = f"at most {self.settings['steepness']:g}"
+            words.append(f"{fold}x: moreover {fold} times fewer from one doubling to the next")
+        words.append(f"ranges: {PROVED}, each under the assumption of its column")
+        words.append("guess: if the true ranks are as even as the printed numbers allow")
+        return words
+
+    def opening(self) -> list[str]:
+        return []
+
+    def closing(self) -> list[str]:
+        return [*self.promises(), *self.sentences()]
+
+
+_PROSE: dict[type[Result], type[Prose]] = {
+    Estimates: EstimatesProse,
+    Comparison: ComparisonProse,
+    Plan: PlanProse,
+    Race: RaceProse,
+    Audit: AuditProse,
+    Orders: OrdersProse,
+    Published: PublishedProse,
+}
+
+
+def prose(result: Result) -> Prose:
+    """What there is to say of a result, by its type."""
+    return _PROSE.get(type(result), Prose)(result)
+
+
+def pair_name(row: Mapping[Hashable, Any], joint: str = "and") -> str:
+    """Two recommenders by their names, each on one line."""
+    return f"{printable(str(row['first']))} {joint} {printable(str(row['second']))}"
+
+
+def _verdict(row: Mapping[Hashable, Any], on: str = "", unknown: str = "unknown") -> str:
+    """A verdict with its assumption and its warrant."""
+    if row["verdict"] == "unknown":
+        return unknown
+    named = " ".join(filter(None, [printable(row["verdict"]), on]))
+    return f"{named} ({promise(row['assumption'], row['warrant'])})"
+
+
+def _ranges_of(frame: pd.DataFrame, signed: bool = False) -> list[str]:
+    ends = zip(frame["possible_low"], frame["possible_high"], strict=True)
+    return [_ranges.written(low, high, signed=signed) for low, high in ends]
+
+
+def _rows_named(part: pd.DataFrame, rows: pd.DataFrame) -> str:
+    """The metrics of some rows, with the recommenders where not all are among them."""
+    names = []
+    for of, some in part.groupby("metric", sort=False):
+        whole = len(some) == (rows["metric"] == of).sum()
+        recommenders = ", ".join(map(printable, some["recommender"]))
+        names.append(f"{of}" if whole else f"{of} of {recommenders}")
+    return ", ".join(names)
+
+
+def _rounded(end: float, way: Callable[[float, int], float]) -> float:
+    """An end of an interval such that `text` writes all its digits."""
+    small = 1e-300 < abs(end) < 5e-4
+    return end if np.isnan(end) else way(end, 1 - int(np.floor(np.log10(abs(end)))) if small else 4)
+
+
+def _signed(value: float, digits: int = 4) -> str:
+    """A difference with its sign, and zero without one."""
+    written = f"{value:+.{digits}f}"
+    return written.replace("-", "\u2212") if float(written) else f"{0:.{digits}f}"
