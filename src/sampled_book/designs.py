@@ -28,7 +28,7 @@ from sampled_metrics.adaptive import (
     bias_variance,
     maximum_entropy,
 )
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 
 from . import benchmark, datasets
 

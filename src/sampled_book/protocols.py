@@ -18,7 +18,7 @@ from sampled_metrics._validate import FloatArray
 from sampled_metrics.consistency import HANDFUL, users_behind
 from sampled_metrics.metrics import Metric, metric
 from sampled_metrics.protocol import Protocol
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 
 ALL, POPULAR, FLOOR = "all items", "Popular", "Random"
 #: Part of the users whose test items count as the most popular.

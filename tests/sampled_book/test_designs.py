@@ -9,7 +9,7 @@ import pytest
 from sampled_book import benchmark, designs
 from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics.adaptive import Adaptive, Stratified, bias_variance
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 from tests.data import needs_data
 
 SEED = 5

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from sampled_metrics import Protocol, estimators, metric, relevant_sets
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.relevant_sets import RelevantSets
 
 FIVE = ["precision@3", "recall@3", "rr", "ap", "ndcg"]

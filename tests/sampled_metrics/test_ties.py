@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sampled_book.enumeration import exact_law
 from sampled_metrics import Protocol, estimators, metric
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 
 
 @st.composite

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from .._validate import IntArray, as_written, shortened
 from ..log.columns import item_of_user, labelled, need, refuse_twice
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Duplicates = Literal["refuse", "keep", "collapse"]
 
@@ -22,6 +24,8 @@ Unscored = Literal["refuse", "tied last"]
 
 def checked_candidates(rows: pd.DataFrame, source: str) -> pd.DataFrame:
     """The rows, checked: recommender, user and item as codes, score, and relevant as bool."""
+    import pandas as pd
+
     need(rows, ["user", "item", "score", "relevant"], source)
     columns: dict[str, Any] = {
         key: _coded(rows, key, source) for key in ("recommender", "user", "item")
@@ -40,6 +44,8 @@ def checked_candidates(rows: pd.DataFrame, source: str) -> pd.DataFrame:
 
 def _coded(rows: pd.DataFrame, key: str, source: str) -> pd.Categorical[Any]:
     """A column of names or numbers, checked, as codes: they sort and match faster."""
+    import pandas as pd
+
     if key in rows and isinstance(rows[key].dtype, pd.CategoricalDtype):
         given = rows[key].cat
         text = all(isinstance(label, str) and label.strip() for label in given.categories)
@@ -67,6 +73,8 @@ def collapsed(table: pd.DataFrame) -> pd.DataFrame:
 
 def count_above(table: pd.DataFrame, source: str) -> pd.DataFrame:
     """Counts for the relevant rows, in the order of recommenders and users in the table."""
+    import pandas as pd
+
     if not table["relevant"].any():
         raise ValueError(f"{source} must hold a relevant item, got none")
     group = pd.factorize(_pairs_of(table, "recommender", "user"))[0]
@@ -112,6 +120,8 @@ def _pairs_of(table: pd.DataFrame, first: str, second: str) -> IntArray:
 
 def judged_run(rows: pd.DataFrame, relevant: pd.DataFrame, source: str) -> pd.DataFrame:
     """Counts of a run, once it is sure that every relevant item of its users is in it."""
+    import pandas as pd
+
     if relevant.empty:
         raise ValueError(f"there must be a relevant item to rank in {source}, got none")
     table = checked_candidates(rows.assign(relevant=False), source)
@@ -137,6 +147,8 @@ def scored_candidates(
     rows: pd.DataFrame, wanted: pd.DataFrame, source: str, unscored: str
 ) -> pd.DataFrame:
     """The scores of these candidates by each recommender, infinitely low where there is none."""
+    import pandas as pd
+
     table = checked_candidates(rows.assign(relevant=False), source)
     refuse_twice(table, KEY, source)
     found = []
@@ -162,6 +174,8 @@ def scored_candidates(
 
 def _refuse_cut(own: pd.DataFrame, lacking: pd.Series, source: str) -> None:
     """Refuse lists of a recommender that end at the same place, though not at the last item."""
+    import pandas as pd
+
     lengths = own["user"].value_counts()
     longest = int(lengths.max())
     of_lacking = lengths.reindex(pd.unique(lacking), fill_value=0)
@@ -177,6 +191,8 @@ _UNSCORED = "without its score its rank is unknown, so log all candidates"
 
 def _known(table: pd.DataFrame, pairs: pd.DataFrame) -> IntArray:
     """The numbers that pairs of user and item have in a coded table, -1 for those not in it."""
+    import pandas as pd
+
     user, item = (
         table[key].cat.categories.get_indexer(pd.Index(np.asarray(pairs[key])))
         for key in ("user", "item")
@@ -200,6 +216,8 @@ def _alike(table: pd.DataFrame, user: object, item: object) -> str:
 
 def real_column(frame: pd.DataFrame, key: str, source: str) -> NDArray[Any]:
     """A column of numbers, none of them NaN; whole ones are not rounded to floats."""
+    import pandas as pd
+
     column = frame[key]
     try:
         values = pd.to_numeric(column, errors="coerce")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from .._validate import as_written
 from ..log.columns import refuse_twice
 from .candidates import KEY, Duplicates, checked_candidates, collapsed, count_above
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def from_scores(rows: pd.DataFrame, *, duplicates: Duplicates = "refuse") -> pd.DataFrame:
@@ -44,6 +47,7 @@ def from_scores(rows: pd.DataFrame, *, duplicates: Duplicates = "refuse") -> pd.
 
     Examples
     --------
+    >>> import pandas as pd
     >>> rows = pd.DataFrame(
     ...     {"user": 7, "item": ["a", "b", "c", "c"], "score": [0.5, 0.9, 0.5, 0.5],
     ...      "relevant": [1, 0, 0, 0]}
@@ -52,6 +56,8 @@ def from_scores(rows: pd.DataFrame, *, duplicates: Duplicates = "refuse") -> pd.
       item  n_better  n_tied  n_negatives
     0    a         1       1            2
     """
+    import pandas as pd
+
     if duplicates not in ("refuse", "keep", "collapse"):
         raise ValueError(
             f"duplicates must be 'refuse', 'keep' or 'collapse', got {as_written(duplicates)}"

@@ -22,7 +22,7 @@ from sampled_metrics.log import read as logs
 from sampled_metrics.log import sources as _sources
 from sampled_metrics.log.compact import COLUMNS, Log
 from sampled_metrics.log.read import BUNDLED_NEGATIVES, read_log
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.readers import from_scores
 
 SIZES = {"n_items": 50, "n_negatives": 9, "replacement": True}
