@@ -12,6 +12,7 @@ import glob
 import gzip
 import io
 import re
+import sys
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,13 +22,17 @@ from functools import cached_property
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote
 
-import pandas as pd
+import numpy as np
+from numpy.typing import NDArray
 
 from .._validate import as_written, shortened
 from .columns import Place, listed, meaning
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Types of DuckDB that are whole numbers.
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
@@ -95,7 +100,7 @@ class _Part:
 
 
 #: A file or a data frame.
-Tabular = str | Path | pd.DataFrame
+Tabular: TypeAlias = "str | Path | pd.DataFrame"
 
 
 class Table:
@@ -157,6 +162,17 @@ class Table:
         """Make a table of the rows of a query."""
         made = f"CREATE TABLE {name} AS WITH log AS ({self._rows}) {sql}"
         self.connection.execute(made, self._paths)
+
+    def arrays(
+        self, sql: str, given: Sequence[Any], n_rows: int
+    ) -> Iterator[dict[str, NDArray[Any]]]:
+        """The columns of a query of so many rows, some rows at a time; without pandas if few."""
+        if n_rows <= _ROWS:
+            found = self.query(sql, given).fetchnumpy()
+            yield {name: np.asarray(column) for name, column in found.items()}
+            return
+        for part in self.chunks(sql, given):
+            yield {str(name): part[name].to_numpy() for name in part.columns}
 
     def chunks(self, sql: str, given: Sequence[Any] = ()) -> Iterator[pd.DataFrame]:
         """The rows of a query, some at a time."""
@@ -372,7 +388,7 @@ def opened_dask(frame: Any) -> Iterator[Table]:
 
 
 def _is_object(column: pd.Series) -> bool:
-    return isinstance(column.dtype, pd.CategoricalDtype) or column.dtype.kind == "O"
+    return bool(column.dtype.kind == "O")  # so is that of categories
 
 
 def has_engine() -> bool:
@@ -387,7 +403,7 @@ def is_dask(source: object) -> bool:
 
 def loaded(source: Any, name: str) -> tuple[pd.DataFrame, str]:
     """The rows of files or a data frame as they are, and what to call them: a file by its path."""
-    if isinstance(source, pd.DataFrame):
+    if "pandas" in sys.modules and isinstance(source, sys.modules["pandas"].DataFrame):
         return source, name
     if is_dask(source):
         return source.compute().reset_index(drop=True), name
@@ -411,6 +427,8 @@ def _of_spark(frame: Any) -> pd.DataFrame:
     Spark gathers each user's rows and counts equal ones, so that as many come as there are kinds of
     users. All rows come where items or instances are told apart, or something may be refused.
     """
+    import pandas as pd
+
     names = list(frame.columns)
     meanings = [meaning(name) for name in names]
     apart = {None, "item", "instance", "count", "n_above"} & set(meanings)
