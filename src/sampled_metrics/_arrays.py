@@ -14,18 +14,7 @@ from ._validate import IntArray
 
 
 def namespace(values: Any) -> Any:
-    """The functions for an array of another library, None for NumPy and whatever it takes.
-
-    Raises
-    ------
-    ImportError
-        If array-api-compat is not installed.
-
-    Examples
-    --------
-    >>> namespace(np.ones(3)) is None
-    True
-    """
+    """The functions for an array of another library, None for NumPy and whatever it takes."""
     if isinstance(values, (np.ndarray, np.generic)):
         return None
     known = type(values).__module__.split(".")[0] in ("torch", "cupy", "jax", "jaxlib")
@@ -42,13 +31,7 @@ def namespace(values: Any) -> Any:
 
 
 def fetched(values: Any) -> Any:
-    """An array of a device as one of NumPy, and all else as it is: lists of any lengths, too.
-
-    Examples
-    --------
-    >>> fetched([[1.5], [2.0, 3.0]])
-    [[1.5], [2.0, 3.0]]
-    """
+    """An array of a device as one of NumPy, and all else as it is: lists of any lengths, too."""
     if hasattr(values, "detach"):
         return values.detach().cpu().numpy()
     if hasattr(values, "get") and type(values).__module__.startswith("cupy"):
@@ -57,24 +40,12 @@ def fetched(values: Any) -> Any:
 
 
 def on_host(values: Any) -> NDArray[Any]:
-    """An array of any library as one of NumPy.
-
-    Examples
-    --------
-    >>> on_host([1.5, 2.0])
-    array([1.5, 2. ])
-    """
+    """An array of any library as one of NumPy."""
     return np.asarray(fetched(values))
 
 
 def like(values: Any, example: Any) -> Any:
-    """An array of NumPy as one of another's library, on its device.
-
-    Examples
-    --------
-    >>> like(np.ones(2), np.zeros(3))
-    array([1., 1.])
-    """
+    """An array of NumPy as one of another's library, on its device."""
     xp = namespace(example)
     if xp is None:
         return np.asarray(values)
@@ -84,14 +55,7 @@ def like(values: Any, example: Any) -> Any:
 
 
 def rows(values: Any, at: slice | IntArray) -> Any:
-    """Some rows of a matrix of any library, where it is.
-
-    Examples
-    --------
-    >>> rows(np.array([[1.0], [2.0]]), np.array([1, 1]))
-    array([[2.],
-           [2.]])
-    """
+    """Some rows of a matrix of any library, where it is."""
     xp = namespace(values)
     if xp is None:
         return values[at]

@@ -6,7 +6,7 @@ import difflib
 import numbers
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -91,7 +91,7 @@ def warn_ignored(names: Iterable[Any], source: str, known: Iterable[str]) -> Non
 
 
 def check_pooling(frame: pd.DataFrame, keys: Mapping[str, Key], source: str) -> None:
-    """Refuse rows of a user that a column without a meaning tells apart, as of two recommenders."""
+    """Refuse rows of a user that a column without a meaning separates, as of two recommenders."""
     import pandas as pd
 
     if set(frame.columns) <= set(INPUT):
@@ -151,7 +151,7 @@ def check_columns(names: list[Any], source: str) -> None:
 
 
 class Place(str):
-    """What files are called together, where the rows of each begin, and which rows are at hand."""
+    """The name of all files, where the rows of each begin, and which rows are at hand."""
 
     starts: list[tuple[str, int]]
     rows: Sequence[int] | None
@@ -159,9 +159,13 @@ class Place(str):
     def __new__(
         cls, name: str, starts: Sequence[tuple[str, int]], rows: Sequence[int] | None = None
     ) -> Place:
-        found = super().__new__(cls, name)
-        found.starts, found.rows = list(starts), rows
-        return found
+        place = super().__new__(cls, name)
+        place.starts, place.rows = list(starts), rows
+        return place
+
+
+#: From a mask of bad rows to the first of them and its name.
+Locator = Callable[[NDArray[np.bool_]], tuple[int, str]]
 
 
 def line(source: str, row: int) -> str:
@@ -171,6 +175,25 @@ def line(source: str, row: int) -> str:
         source, first = [(name, first) for name, first in source.starts if first <= row][-1]
         row -= first
     return f"row {row + 1} of {source}"
+
+
+def locator(source: str, order: NDArray[Any] | None = None) -> Locator:
+    """Names the first bad row of a source whose rows are sorted by `order`."""
+
+    def where(bad: NDArray[np.bool_]) -> tuple[int, str]:
+        at = int(np.argmax(bad))
+        return at, line(source, at if order is None else int(order[at]))
+
+    return where
+
+
+def refuse_first(
+    bad: Any, where: str | Locator, sentence: Callable[[int], str], hint: str = ""
+) -> None:
+    """Refuse the first row that is bad, if there is one, and say where it is."""
+    if np.any(bad):
+        at, place = (locator(where) if isinstance(where, str) else where)(bad)
+        raise ValueError(f"{sentence(at)} in {place}{hint}")
 
 
 def whole_numbers(frame: pd.DataFrame, key: str, low: int, source: str) -> IntArray:
@@ -186,17 +209,10 @@ def whole(frame: pd.DataFrame, key: str, low: int, source: str) -> NDArray[Any]:
     else:
         numeric = _floats(column)
         bad = ~np.isfinite(numeric) | (numeric != np.floor(numeric)) | (np.abs(numeric) > 2**53)
-        if bad.any():
-            row = int(np.argmax(bad))
-            raise ValueError(
-                f"{key} must be a whole number >= {low}, got {as_written(column.iloc[row])} in "
-                f"{line(source, row)}"
-            )
+        wanted = f"{key} must be a whole number >= {low}"
+        refuse_first(bad, source, lambda at: f"{wanted}, got {as_written(column.iloc[at])}")
         values = numeric.astype(np.int64)
-    bad = values < low
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(f"{key} must be >= {low}, got {values[row]} in {line(source, row)}")
+    refuse_first(values < low, source, lambda at: f"{key} must be >= {low}, got {values[at]}")
     if values.dtype.kind == "u" and values.max() > 2**62:
         raise ValueError(f"{key} must be <= 2**62, got {values.max()} in {source}")
     return values
@@ -234,12 +250,11 @@ def real(frame: pd.DataFrame, key: str, source: str) -> FloatArray:
 
     values = pd.to_numeric(frame[key], errors="coerce").to_numpy(dtype=float)
     bad = ~(np.isfinite(values) & (values >= 0))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(
-            f"{key} must hold numbers >= 0, got {as_written(frame[key].iloc[row])} in "
-            f"{line(source, row)}"
-        )
+    refuse_first(
+        bad,
+        source,
+        lambda at: f"{key} must hold numbers >= 0, got {as_written(frame[key].iloc[at])}",
+    )
     return values
 
 
@@ -269,12 +284,9 @@ def size_column(
     if option is not None:
         option = integer(option, key, low, 2**62)
     column = shrunk(whole(frame, key, low, source), small=False)
-    if option is not None and (column != option).any():
-        row = int(np.argmax(column != option))
-        raise ValueError(
-            f"{key} must be that of the column {key}, got {option} and {column[row]} in "
-            f"{line(source, row)}"
-        )
+    if option is not None:
+        wanted = f"{key} must be that of the column {key}, got {option}"
+        refuse_first(column != option, source, lambda at: f"{wanted} and {column[at]}")
     return column
 
 
@@ -303,18 +315,12 @@ def key_of(frame: pd.DataFrame, key: str, source: str) -> Key:
         nested = np.append(~_are_scalars(pd.Series(values)), False)[codes]  # -1: a gap
     except TypeError:  # of a list or the like nothing can be looked up
         nested = ~_are_scalars(column)
-    if nested.any():
-        row = int(np.argmax(nested))
-        raise ValueError(
-            f"{key} must be a number or text, got {as_written(column.iloc[row])} in "
-            f"{line(source, row)}"
-        )
+    wanted = f"{key} must be a number or text"
+    refuse_first(nested, source, lambda at: f"{wanted}, got {as_written(column.iloc[at])}")
     text = values.dtype.kind not in "iufb"
     blank = [text and isinstance(value, str) and not value.strip() for value in values]
     missing = np.append(np.array(blank, dtype=bool), True)[codes]
-    if missing.any():
-        row = int(np.argmax(missing))
-        raise ValueError(f"{key} must not be missing, as it is in {line(source, row)}")
+    refuse_first(missing, source, lambda _: f"{key} must not be missing, as it is")
     if key == "recommender":
         names, values = pd.factorize(np.array([str(value) for value in values], dtype=object))
         codes = names[codes]
@@ -325,8 +331,8 @@ def labelled(frame: pd.DataFrame, key: str, source: str) -> pd.Series:
     """A column of names or numbers without gaps."""
     import pandas as pd
 
-    found = key_of(frame, key, source)
-    return pd.Series(found.values[np.broadcast_to(found.codes, len(frame))])
+    of = key_of(frame, key, source)
+    return pd.Series(of.values[np.broadcast_to(of.codes, len(frame))])
 
 
 def _factorized(column: pd.Series, sort: bool) -> tuple[IntArray, NDArray[Any]]:

@@ -70,7 +70,7 @@ def read_log(
           :func:`~sampled_metrics.weighting.counts_above` makes it;
         - n_items, n_negatives, optional: as below, where they differ from user to user;
         - count, optional: how many users have this row. All rows of one `user` have the same count
-          then, so that `user` is a kind of users who are alike under every recommender. If there
+          then, so that `user` is a kind of users with equal rows under every recommender. If there
           is no user, each row is of users of its own, and recommenders cannot be compared.
 
         The names that other libraries give these columns are understood: RecTools' user_id and
@@ -214,7 +214,7 @@ def _of_frame(frame: pd.DataFrame, name: str, sizes: Sizes, replacement: bool | 
 
 
 def _checked_names(columns: Iterable[Any], name: str) -> list[Any]:
-    """The log's own names of columns, saying which others were taken for them and left out."""
+    """The log's own names of columns, warning of others that are read as these or left out."""
     names = log_names(columns, name, INPUT)
     check_columns(names, name)
     warn_ignored(names, name, {*INPUT, *COLUMNS})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from .columns import (
     Key,
+    Locator,
     check_pooling,
     key_of,
-    line,
+    locator,
     real,
+    refuse_first,
     shrunk,
     size_column,
     whole,
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
 
 #: For n_items and n_negatives, the option that was given and the least that is allowed.
 Sizes = Mapping[str, tuple[int | None, int]]
-#: From a mask of bad rows to the first of them and its name.
-Locator = Callable[[NDArray[np.bool_]], tuple[int, str]]
 
 
 def log_of_frame(frame: pd.DataFrame, name: str, sizes: Sizes, replacement: bool) -> Log:
@@ -88,16 +88,6 @@ def warn_of_instances(source: str, most: int) -> None:
     )
 
 
-def locator(source: str, order: NDArray[Any] | None = None) -> Locator:
-    """Names the first bad row of a source whose rows are sorted by `order`."""
-
-    def where(bad: NDArray[np.bool_]) -> tuple[int, str]:
-        at = int(np.argmax(bad))
-        return at, line(source, at if order is None else int(order[at]))
-
-    return where
-
-
 def _sorted_log(
     keys: Mapping[str, Key],
     columns: dict[str, NDArray[Any]],
@@ -125,13 +115,14 @@ def _sorted_log(
         count = np.broadcast_to(columns["count"], size)
         weights = np.ones(keys["user"].values.size)
         weights[of] = count
-        mixed = weights[of] != count
-        if mixed.any():
-            at, bad_line = where(mixed)
-            raise ValueError(
-                f"count must be the same for all rows of a user, got {count[at]} and "
-                f"{weights[of[at]]:.0f} in {bad_line}"
-            )
+        refuse_first(
+            weights[of] != count,
+            where,
+            lambda at: (
+                "count must be the same for all rows of a user, got "
+                f"{count[at]} and {weights[of[at]]:.0f}"
+            ),
+        )
     if "n_above" in columns:
         columns["n_above"], above = pd.factorize(columns["n_above"], sort=True)
     rows = instances_of({**columns, **codes, "user": of}, replacement, where)
@@ -179,14 +170,7 @@ def instances_of(
         all_rows = {key: np.broadcast_to(column, size) for key, column in columns.items()}
         _check_duplicates(rows.get("item"), all_rows, instance, where)
         for key in ("n_items", "n_negatives"):
-            first = all_rows[key][starts][instance]
-            mixed = all_rows[key] != first
-            if mixed.any():
-                at, bad_line = where(mixed)
-                raise ValueError(
-                    f"{key} must be the same for all rows of an instance, got "
-                    f"{all_rows[key][at]} and {first[at]} in {bad_line}"
-                )
+            _refuse_mixed(key, all_rows[key], all_rows[key][starts][instance], where)
     if "rank" in columns:
         columns["n_better"] = columns["rank"] - position
         columns["n_tied"] = np.zeros(1, dtype=np.int32)
@@ -197,6 +181,12 @@ def instances_of(
 def _permuted(column: NDArray[Any], order: NDArray[Any]) -> NDArray[Any]:
     """A column in another order, if it is not the same in every row."""
     return column if column.size == 1 else column[order]
+
+
+def _refuse_mixed(key: str, own: NDArray[Any], first: NDArray[Any], where: Locator) -> None:
+    """Refuse a column that is not the same in all rows of an instance as in its first."""
+    wanted = f"{key} must be the same for all rows of an instance"
+    refuse_first(own != first, where, lambda at: f"{wanted}, got {own[at]} and {first[at]}")
 
 
 def _check_duplicates(
@@ -212,28 +202,22 @@ def _check_duplicates(
         same = np.zeros(instance.size, dtype=bool)
         pairs = (np.diff(instance[by_item]) == 0) & (np.diff(item[by_item]) == 0)
         same[by_item[1:]] = pairs
-        if same.any():
-            line = where(same)[1]
-            raise ValueError(f"an item must stand once in an instance, not again in {line}")
+        refuse_first(same, where, lambda _: "an item must stand once in an instance, not again")
     names = [name for name in ("rank", "n_better", "n_tied") if name in columns]
-    same = np.zeros(instance.size, dtype=bool)
-    same[1:] = (np.diff(instance) == 0) & np.all(
-        [np.diff(columns[name]) == 0 for name in names], axis=0
-    )
-    if not same.any():
-        return
-    at, line = where(same)
+    equal = [np.diff(columns[name]) == 0 for name in names]
+    same = np.append(False, (np.diff(instance) == 0) & np.all(equal, axis=0))
     if "rank" in columns:
-        raise ValueError(
-            f"a user's relevant items must have different ranks, got {columns['rank'][at]} twice, "
-            f"again in {line}: remove a row that stands twice, or number what was ranked apart in "
-            "a column instance"
+        wanted = "a user's relevant items must have different ranks"
+        refuse_first(
+            same,
+            where,
+            lambda at: f"{wanted}, got {columns['rank'][at]} twice, again",
+            ": remove a row that stands twice, or number what was ranked apart in a column "
+            "instance",
         )
-    if item is None:
-        raise ValueError(
-            f"a row must not stand twice, as in {line}: if these are different items, add a "
-            "column item"
-        )
+    elif item is None:
+        hint = ": if these are different items, add a column item"
+        refuse_first(same, where, lambda _: "a row must not stand twice, as", hint)
 
 
 def check_ranges(
@@ -250,37 +234,34 @@ def check_ranges(
     def of(column: NDArray[Any], at: int) -> int:
         return int(np.broadcast_to(column, size)[at])
 
-    small = n <= n_relevant
-    if small.any():
-        at, line = where(small)
-        raise ValueError(
+    refuse_first(
+        n <= n_relevant,
+        where,
+        lambda at: (
             f"n_items must be above the number of relevant items, {of(n_relevant, at)}, got "
-            f"{of(n, at)} in {line}"
-        )
-    few = (m > n - n_relevant) & (not replacement)
-    if few.any():
-        at, line = where(few)
-        raise ValueError(
-            f"n_negatives must be <= {of(n - n_relevant, at)}, the irrelevant items there are, "
-            f"without replacement, got {of(m, at)} in {line}"
-        )
-    huge = n > 2**61 // m
-    if huge.any():
-        at, line = where(huge)
-        raise ValueError(
-            f"n_items * n_negatives must be < 2**61, got {of(n, at)} * {of(m, at)} in {line}"
-        )
-    beyond = columns["n_better"] + columns["n_tied"] > m
-    if not beyond.any():
-        return
-    at, line = where(beyond)
-    column = "; if users have different numbers of negatives, add a column n_negatives"
-    if "rank" in columns:
-        raise ValueError(
-            f"rank must be <= {of(m + position, at)}, with {of(m, at)} negatives, got "
-            f"{of(columns['rank'], at)} in {line}{column}"
-        )
-    raise ValueError(
-        f"n_better + n_tied must be <= n_negatives = {of(m, at)}, got "
-        f"{of(columns['n_better'], at)} + {of(columns['n_tied'], at)} in {line}{column}"
+            f"{of(n, at)}"
+        ),
     )
+    refuse_first(
+        (m > n - n_relevant) & (not replacement),
+        where,
+        lambda at: (
+            f"n_negatives must be <= {of(n - n_relevant, at)}, the irrelevant items there are, "
+            f"without replacement, got {of(m, at)}"
+        ),
+    )
+    refuse_first(
+        n > 2**61 // m,
+        where,
+        lambda at: f"n_items * n_negatives must be < 2**61, got {of(n, at)} * {of(m, at)}",
+    )
+
+    def beyond(at: int) -> str:
+        if "rank" in columns:
+            most = f"rank must be <= {of(m + position, at)}, with {of(m, at)} negatives"
+            return f"{most}, got {of(columns['rank'], at)}"
+        got = " + ".join(str(of(columns[name], at)) for name in ("n_better", "n_tied"))
+        return f"n_better + n_tied must be <= n_negatives = {of(m, at)}, got {got}"
+
+    hint = "; if users have different numbers of negatives, add a column n_negatives"
+    refuse_first(columns["n_better"] + columns["n_tied"] > m, where, beyond, hint)

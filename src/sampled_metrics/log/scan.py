@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .columns import INPUT, Place, check_pooling, key_of, size_option
+from .columns import INPUT, Place, check_pooling, key_of, locator, size_option
 from .compact import Builder, Log
 from .rows import (
     Sizes,
     check_ranges,
     checked_columns,
     instances_of,
-    locator,
     log_of_frame,
     says_instances,
 )
@@ -237,7 +236,7 @@ class Scan:
         log_of_frame(frame, place, self.sizes, self.replacement)
 
     def _check_pooling(self) -> None:
-        """Refuse a column that tells the rows of a user apart, as far as some users show."""
+        """Refuse a column that separates the rows of a user, as far as some users show."""
         own = self.at["user"]
         some = f"SELECT * FROM log WHERE {own} IN (SELECT DISTINCT {own} FROM log LIMIT ?)"
         frame = self.table.frame(some, [_SOME_USERS]).set_axis(self.names, axis=1)

@@ -73,7 +73,7 @@ def ranked(
     cluster: Any = None,
     progress: bool = False,
 ) -> pd.DataFrame:
-    """The table of :class:`~sampled_metrics.results.Ranks`.
+    """The table of :class:`~sampled_metrics.results.Ranks`, a row for each of `frame`.
 
     Parameters
     ----------
@@ -88,20 +88,6 @@ def ranked(
         Where finished blocks are, and are written to.
     cluster, progress
         As for :func:`~.ranking.files.rank`.
-
-    Returns
-    -------
-    DataFrame
-        A row for each of `frame`.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from sampled_metrics.ranking.job import Source
-    >>> items = Source("items", values=np.array([[1.0], [2.0], [3.0]]))
-    >>> job = Job(Source("users", values=np.ones((2, 1))), items)
-    >>> ranked(job, pd.DataFrame({"user": [0, 1], "item": [0, 2]}), None)["n_better"].tolist()
-    [2, 0]
     """
     import pandas as pd
 

@@ -110,30 +110,9 @@ def score_counts(
 ) -> IntArray:
     """:func:`~.ranking.factors.shard_counts` for scores that come from elsewhere.
 
-    Parameters
-    ----------
-    scores : callable
-        Gets rows of users, as an array of k' numbers, and a slice of the shard's items, and returns
-        a matrix of k' rows in the array library and on the device of its choice.
-    own : array_like, shape (k,)
-        Scores of the held-out items, as `scores` gives them.
-    owners, places, seen, tolerance
-        As for :func:`~.ranking.factors.shard_counts`.
-    names : ndarray of int, shape (n_users,), optional
-        Numbers of the users in errors.
-
-    Returns
-    -------
-    ndarray of int, shape (2, k)
-        Above, and the same.
-
-    Examples
-    --------
-    >>> matrix = np.array([[0.9, 0.5, 0.5, 0.1]])
-    >>> zero, none = np.array([0]), sp.csr_array((1, 4))
-    >>> score_counts(lambda rows, items: matrix[rows, items], [0.5], zero, zero + 1, none)
-    array([[1],
-           [1]])
+    `scores` gets rows of users, as an array of k' numbers, and a slice of the shard's items, and
+    returns a matrix of k' rows in the array library and on the device of its choice. `own` are the
+    scores of the held-out items, as `scores` gives them, and `names` the users' numbers in errors.
     """
     names = np.arange(seen.shape[0]) if names is None else names
     own = real_scores(np.asarray(own)[:, np.newaxis], names[owners])[:, 0]

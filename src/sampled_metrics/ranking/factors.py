@@ -105,29 +105,10 @@ def shard_counts(
     users, shard, own : ndarray of float32, or of float64, shapes (n_users, d), (n_items, d), (k, d)
         Factors of some users, of the part of the catalogue, and of the k held-out items. The
         part may be in an array of another library: it is multiplied and counted on its device.
-    owners : ndarray of int, shape (k,)
-        The row of `users` that each held-out item belongs to.
-    places : ndarray of int, shape (k,)
-        The row of `shard` that is the held-out item itself, -1 if it is in another part.
-    seen : scipy.sparse.csr_array, shape (n_users, n_items)
-        Items of the part that are no candidates.
+    owners, places, seen
+        As for :func:`~.ranking.counting.count_blocks`, the rows of `seen` being those of `users`.
     tolerance, progress
         As `relative_tolerance` and `progress` of :func:`exact_ranks_from_factors`.
-
-    Returns
-    -------
-    ndarray of int, shape (2, k)
-        Above, and the same.
-
-    Examples
-    --------
-    One user and one held-out item, of factor 2, against three items of which it is the last:
-
-    >>> users, shard = np.array([[1.0]]), np.array([[3.0], [2.0], [2.0]])
-    >>> none = sp.csr_array((1, 3))
-    >>> shard_counts(users, shard, np.array([0]), shard[2:], np.array([2]), none)
-    array([[1],
-           [1]])
     """
     bounds = Bounds.of(users, shard)
     xp = namespace(shard)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from .._files import named, replacing
 from .._validate import as_written
 from ..log.columns import refuse_twice
 from ..log.sources import Tabular, loaded, need_pyarrow
-from ..readers.candidates import Among
 from ..results import Ranks
 from .blocks import ranked
 from .inputs import ItemSets, load_train, users_and_items
@@ -32,7 +31,7 @@ def rank(
     score: Score = "dot",
     item_bias: Any = None,
     relative_tolerance: float = 0.0,
-    among: Among = "all",
+    among: Literal["all", "irrelevant"] = "all",
     output: str | Path | None = None,
     cluster: Any = None,
     progress: bool = False,
@@ -94,7 +93,7 @@ def rank(
         Its frame has a row for each row of `test`, in its order: user, item, n_better, n_tied,
         n_candidates, n_relevant, relevant_better and relevant_tied. The last three are the user's
         test items, those that score above this one and the others that score the same. Among "all",
-        as in :func:`~.ranking.exact_ranks`, they are counted in n_better and n_tied too, and
+        as in :func:`~.ranking.exact.exact_ranks`, they are counted in n_better and n_tied too, and
         n_better + 1 is the item's rank. Among "irrelevant" they are not, and n_better is that of a
         log and of :class:`~sampled_metrics.relevant_sets.RelevantSets`. n_candidates includes the
         item itself.

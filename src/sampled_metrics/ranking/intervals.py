@@ -211,7 +211,7 @@ class RankIntervals:
                [0.3333, 0.6667, 0.    ]])
         """
         first, last = self.ranks("optimistic"), self.ranks("pessimistic")
-        law = Protocol(self.n_candidates, n_negatives, replacement=replacement).pmf(first)
+        pmf = Protocol(self.n_candidates, n_negatives, replacement=replacement).pmf(first)
         tied = self.n_tied > 0
         if tied.any():
             # Without replacement one more candidate, the item itself, and one more place to be in.
@@ -220,5 +220,5 @@ class RankIntervals:
             tails = wider.sf(last[tied] + more) - wider.sf(first[tied])
             places = (n_negatives + 1.0) * (self.n_tied[tied] + more)
             scale = (candidates - 1 + more) / places
-            law[tied] = np.maximum(scale[:, np.newaxis] * tails[:, :-1], 0.0)
-        return law
+            pmf[tied] = np.maximum(scale[:, np.newaxis] * tails[:, :-1], 0.0)
+        return pmf

@@ -41,14 +41,7 @@ _OWN_SCORES = 16
 class Source:
     """Rows of a matrix that any process can read: of a file by its path, or values that travel.
 
-    Parameters
-    ----------
-    name : str
-        What it is called in errors.
-    path : str, optional
-        A file; each process opens it anew.
-    values : array, optional
-        The rows themselves, or an array of Dask, which is computed by some rows at a time.
+    `values` may be an array of Dask, which is computed by some rows at a time.
 
     Examples
     --------
@@ -123,16 +116,8 @@ def _opened(path: str, state: tuple[int, ...]) -> Any:
 class Job:
     """What scores are made of, wherever they are counted.
 
-    Parameters
-    ----------
-    users, items : Source
-        A row for each user and item. `items` is None if `users` are the scores themselves.
-    score : {"dot", "cosine", "euclidean"} or callable
-        See :func:`~.ranking.files.rank`.
-    bias : ndarray of float, shape (n_items,), optional
-        What is added to each item's score.
-    tolerance : float
-        As `relative_tolerance` of :func:`~.ranking.exact.exact_ranks`.
+    `items` is None if `users` are the scores themselves. For `score`, the `bias` of each item and
+    `tolerance` see :func:`~.ranking.files.rank`.
 
     Examples
     --------
@@ -140,8 +125,7 @@ class Job:
 
     >>> users, items = np.ones((1, 1)), np.array([[1.0], [2.0], [0.5]])
     >>> job = Job(Source("users", values=users), Source("items", values=items))
-    >>> seen = np.zeros((2, 0), int)
-    >>> job.counts(np.array([0]), np.array([0]), slice(0, 3), seen)
+    >>> job.counts(np.array([0]), np.array([0]), slice(0, 3), np.zeros((2, 0), int))
     array([[1],
            [0]])
     """
@@ -241,7 +225,7 @@ class Job:
         seen: IntArray,
         computed: tuple[Any, Any, Any] = (None, None, None),
     ) -> IntArray:
-        """Candidates of a shard above each held-out item, and level with it.
+        """Candidates of a shard above each held-out item, and level with it, shape (2, k).
 
         Parameters
         ----------
@@ -255,10 +239,6 @@ class Job:
         computed : tuple
             Rows of the distinct users, of the shard and of the held-out items, where a cluster
             computed them from an array of Dask.
-
-        Returns
-        -------
-        ndarray of int, shape (2, k)
         """
         distinct, owners = np.unique(users, return_inverse=True)
         inside = (held_out >= shard.start) & (held_out < shard.stop)
@@ -299,21 +279,10 @@ def as_products(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Factors whose inner products put each user's items in the order of a score.
 
-    Parameters
-    ----------
-    users, items : ndarray, shapes (n_users, d) and (n_items, d)
-    score : {"dot", "cosine", "euclidean"}
-        The inner product, the cosine of the angle (0 with a vector of zeros), or the Euclidean
-        distance, of which the smaller is the better. By :math:`-|u - v|^2 / 2 = u v - |v|^2 / 2 -
-        |u|^2 / 2` the last is a product with one factor more, but for what a user's items share;
-        it is computed in float64.
-    bias : ndarray, shape (n_items,), optional
-        What is added to the product, cosine, or minus half the squared distance. A user's own bias
-        changes no order, and is not asked for.
-
-    Returns
-    -------
-    users, items : ndarray of float32 where all is, of float64 otherwise
+    In float32 where all is, in float64 otherwise. The cosine with a vector of zeros is 0. By
+    :math:`-|u - v|^2 / 2 = u v - |v|^2 / 2 - |u|^2 / 2` the order of Euclidean distances is that of
+    a product with one factor more, since a user's items share the last term; it is computed in
+    float64. `bias` is added to the product, the cosine, or minus half the squared distance.
 
     Examples
     --------
@@ -342,13 +311,6 @@ def as_products(
 
 
 def sum_of(*counts: IntArray) -> IntArray:
-    """The sum of the shards' counts.
-
-    Examples
-    --------
-    >>> sum_of(np.array([[1], [0]]), np.array([[2], [1]]))
-    array([[3],
-           [1]])
-    """
+    """The sum of the shards' counts."""
     total: IntArray = np.sum(counts, axis=0, dtype=np.int64)
     return total

@@ -20,14 +20,10 @@ if TYPE_CHECKING:
 
 
 class Parts:
-    """Finished blocks in a folder, a Parquet file each, which says what it was made of.
+    """Finished blocks in a folder, a Parquet file each.
 
-    Parameters
-    ----------
-    folder : Path
-        Made if need be, in a folder that exists.
-    mark : str
-        A fingerprint of all inputs and options; a folder with blocks of another is refused.
+    Each says which inputs and options it was made of: `mark` is their :func:`fingerprint`. A folder
+    with blocks of others is refused.
     """
 
     def __init__(self, folder: Path, mark: str) -> None:
@@ -117,17 +113,7 @@ def fingerprint(
     *options: object,
     cluster: Any = None,
 ) -> str:
-    """A digest of all that the ranks are a function of; a scoring function counts by its name.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from sampled_metrics.ranking.job import SCORES, Source
-    >>> one = Source("users", values=np.ones((1, 1)))
-    >>> frame = pd.DataFrame({"user": [0], "item": [0]})
-    >>> len({fingerprint(Job(one, one, score), frame, None) for score in SCORES})
-    3
-    """
+    """A digest of all that the ranks are a function of; a scoring function counts by its name."""
     digest = hashlib.sha256(b"ranks 1")
     score: Any = job.score
     name = getattr(score, "__qualname__", type(score).__name__) if callable(score) else score

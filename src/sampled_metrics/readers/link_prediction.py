@@ -43,13 +43,13 @@ def link_prediction(
         True for negatives that are edges, too, and therefore no candidates.
     n_items : int or array_like of int, shape (n_edges,), optional
         Candidates that an edge's negatives were drawn from, and the true one: those of all nodes
-        that are left after filtering. If omitted tell :func:`~.logs.read_log`.
+        that are left after filtering. If omitted tell :func:`~.read_log`.
     recommender : str
 
     Returns
     -------
     DataFrame
-        What :func:`~.logs.read_log` takes: columns recommender, user (the number of the edge, from
+        What :func:`~.read_log` takes: columns recommender, user (the number of the edge, from
         0), n_better, n_tied, n_negatives and, where it is given, n_items. Whether negatives may
         repeat is not in their scores: tell `read_log` (TGB's are distinct).
 

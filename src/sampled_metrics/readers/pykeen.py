@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 RankType = Literal["optimistic", "realistic", "pessimistic"]
 #: Metrics of PyKEEN whose averages bound exact ones, and what papers call them.
-_PRINTED = {
+_PUBLISHED = {
     "hits_at_": "HR@",
     "inverse_harmonic_mean_rank": "MRR",
     "adjusted_arithmetic_mean_rank_index": "AUC",
@@ -40,7 +40,7 @@ def pykeen(evaluator: Any, *, known: Any = None, recommender: str = "recommender
     Returns
     -------
     DataFrame
-        What :func:`~.logs.read_log` takes: columns recommender, user (the number of the triple,
+        What :func:`~.read_log` takes: columns recommender, user (the number of the triple,
         from 0), instance (head, tail or relation: which part was predicted), n_better, n_tied,
         n_negatives and, where they are known, n_items: the entities left after filtering, the true
         one included. Ranks among all of them have as many negatives, less one. Negatives are
@@ -103,7 +103,7 @@ def pykeen(evaluator: Any, *, known: Any = None, recommender: str = "recommender
         if sampled:
             _refuse_repeated(on_host(evaluator.negative_samples[target]), target)
             if known is not None:
-                part["n_items"] = _left(evaluator, target, known, first.size)
+                part["n_items"] = _candidates(evaluator, target, known, first.size)
         else:
             part["n_items"] = size
         parts.append(part)
@@ -166,7 +166,7 @@ def pykeen_metrics(
         policy, _, name = rest.partition(".")
         if (of_side, policy) != (side, ties):
             continue
-        for begins, shown in _PRINTED.items():
+        for begins, shown in _PUBLISHED.items():
             cutoff = name.removeprefix(begins)
             if name == begins or (begins.endswith("_") and re.fullmatch("[0-9]+", cutoff)):
                 column = shown + (cutoff if name != begins else "")
@@ -191,7 +191,7 @@ def _refuse_repeated(negatives: NDArray[Any], target: str) -> None:
         )
 
 
-def _left(evaluator: Any, target: str, known: Any, size: int) -> IntArray:
+def _candidates(evaluator: Any, target: str, known: Any, size: int) -> IntArray:
     """Entities that are left to a sampled evaluator's triples, the true one included."""
     asked = np.array(list(evaluator.triple_to_index), dtype=np.int64)
     if len(asked) != size:

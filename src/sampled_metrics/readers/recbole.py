@@ -62,11 +62,11 @@ def recbole(
     """
     import pandas as pd
 
-    drawn = getattr(data, "neg_sample_args", None) or {}
-    if drawn.get("distribution", "uniform") not in ("none", "uniform"):
+    sampling = getattr(data, "neg_sample_args", None) or {}
+    if sampling.get("distribution", "uniform") not in ("none", "uniform"):
         raise ValueError(
             f"data must have uniform negatives, got the distribution "
-            f"{as_written(drawn['distribution'])}: set mode to uni100 or the like"
+            f"{as_written(sampling['distribution'])}: set mode to uni100 or the like"
         )
     collector, dataset = trainer.eval_collector, data._dataset
     collect, batches, before = collector.eval_batch_collect, [], 0

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from .._validate import as_written
 from ..log.columns import listed, need
 from ..log.sources import Tabular, loaded
-from .candidates import Unscored, judged_run, real_column, scored_candidates
+from .candidates import judged_run, real_column, scored_candidates
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +20,7 @@ def rectools(
     interactions: Tabular,
     candidates: Tabular | None = None,
     *,
-    unscored: Unscored = "refuse",
+    unscored: Literal["refuse", "tied last"] = "refuse",
 ) -> pd.DataFrame:
     """Recommendations and test interactions as the library RecTools has them.
 
@@ -63,28 +63,29 @@ def rectools(
     """
     import pandas as pd
 
-    names = {"user_id": "user", "item_id": "item", "model": "recommender"}
     given, source = loaded(reco, "reco")
-    rows = given.rename(columns=names)
-    need(rows, ["user", "item"], source, names)
+    rows = _renamed(given, source)
     if "score" not in rows:
         if "rank" not in rows:
             raise ValueError(
                 f"{source} must have a column score or rank, got {listed(given.columns)}"
             )
         rows["score"] = -real_column(rows, "rank", source).astype(np.float64)
-    tested, test_source = loaded(interactions, "interactions")
-    tested = tested.rename(columns=names)
-    need(tested, ["user", "item"], test_source, names)
-    tested = tested[["user", "item"]].drop_duplicates()
+    tested = _renamed(*loaded(interactions, "interactions"))[["user", "item"]].drop_duplicates()
     if unscored not in ("refuse", "tied last"):
         raise ValueError(f"unscored must be 'refuse' or 'tied last', got {as_written(unscored)}")
     if candidates is not None:
-        drawn, drawn_source = loaded(candidates, "candidates")
-        drawn = drawn.rename(columns=names)
-        need(drawn, ["user", "item"], drawn_source, names)
-        wanted = pd.concat([tested, drawn[["user", "item"]]]).drop_duplicates()
+        negatives = _renamed(*loaded(candidates, "candidates"))[["user", "item"]]
+        wanted = pd.concat([tested, negatives]).drop_duplicates()
         rows = scored_candidates(rows, wanted, source, unscored)
     elif unscored == "tied last":
         raise ValueError("unscored must be 'refuse' without candidates: nobody knows how many tie")
     return judged_run(rows, tested, source)
+
+
+def _renamed(frame: pd.DataFrame, source: str) -> pd.DataFrame:
+    """A table of RecTools under a log's own names of columns."""
+    names = {"user_id": "user", "item_id": "item", "model": "recommender"}
+    renamed = frame.rename(columns=names)
+    need(renamed, ["user", "item"], source, names)
+    return renamed

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from .._validate import as_written
 from ..log.columns import refuse_twice
-from .candidates import KEY, Duplicates, checked_candidates, collapsed, count_above
+from .candidates import KEY, checked_candidates, collapsed, count_above
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def from_scores(rows: pd.DataFrame, *, duplicates: Duplicates = "refuse") -> pd.DataFrame:
+def from_scores(
+    rows: pd.DataFrame, *, duplicates: Literal["refuse", "keep", "collapse"] = "refuse"
+) -> pd.DataFrame:
     """Count how many negatives scored above each relevant item, from the scores of all candidates.
 
     Parameters
@@ -25,12 +27,12 @@ def from_scores(rows: pd.DataFrame, *, duplicates: Duplicates = "refuse") -> pd.
         What to do where an item stands twice among a user's candidates, as it may after negatives
         were drawn with replacement. "keep" counts each time; "collapse" counts it once, and a
         relevant item never as a negative. Software that keeps scores by item (NCF's, RecBole's)
-        collapses; the law given how many negatives are left is then that without replacement.
+        collapses; given how many negatives are left, they are then a sample without replacement.
 
     Returns
     -------
     DataFrame
-        What :func:`~.logs.read_log` takes: columns recommender, user, item, n_better, n_tied and
+        What :func:`~.read_log` takes: columns recommender, user, item, n_better, n_tied and
         n_negatives, a row for each relevant item; n_negatives is the user's number of negatives,
         distinct ones after "collapse". Users without a relevant item are left out. The size of
         the catalogue is not in a table of candidates: give it to `read_log`. Candidates are
@@ -69,7 +71,7 @@ def from_scores(rows: pd.DataFrame, *, duplicates: Duplicates = "refuse") -> pd.
         table = collapsed(table)
     if duplicates == "refuse":
         refuse_twice(table, KEY, "the table", ": say whether to keep or collapse duplicates")
-    found = count_above(table, "the table")
+    counts = count_above(table, "the table")
     if duplicates == "keep":
-        del found.attrs["replacement"]
-    return found
+        del counts.attrs["replacement"]
+    return counts
