@@ -60,7 +60,8 @@ test-rounding: $(VENV)/test.installed
 	$(RUN) -m tests.rounding.loop $(ARGS)
 
 # Where versions matter, without what conftest.py says to run once.
-LOWEST := $(patsubst %,tests/sampled_metrics/%.py,log/test_logs readers/test_readers test_evaluation \
+LOWEST := $(patsubst %,tests/sampled_metrics/%.py,log/test_logs readers/test_scores readers/test_trec \
+	readers/test_rectools ranking/test_files test_evaluation \
 	ranking/test_exact test_metrics test_estimators bounds/test_identification test_auditing \
 	numerics/test_betting) src/sampled_metrics
 test-lowest: .venv-lowest/lowest.installed

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sampled_metrics.ranking.exact import exact_ranks_from_factors
+from sampled_metrics.ranking.factors import exact_ranks_from_factors
 
 USERS, FACTORS, SEEN = 512, 64, 100
 

@@ -70,7 +70,7 @@ def choose(compiled: bool) -> None:
 def ours(
     users: Any, items: Any, test: Any, train: Any, compiled: bool, masked: bool
 ) -> Callable[[], object]:
-    from sampled_metrics.ranking.exact import exact_ranks_from_factors
+    from sampled_metrics.ranking.factors import exact_ranks_from_factors
 
     choose(compiled)
     train = train if masked else None
@@ -262,7 +262,7 @@ def workers(folder: Path, count: int, compiled: bool) -> tuple[float, float]:
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
-        client.run(__import__, "sampled_metrics.ranking.cluster")
+        client.run(__import__, "sampled_metrics.ranking.blocks")
         client.run(choose, compiled)
         before = client.run(time.process_time)
         sm.rank(*files, cluster=client)

@@ -20,7 +20,7 @@ import pandas as pd
 
 import sampled_metrics as sm
 from sampled_book import benchmark
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 
 
 class Recommender:

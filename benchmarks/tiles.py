@@ -22,9 +22,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is importe
 
 import numpy as np
 
-from sampled_metrics.ranking import exact as ranking
 from sampled_metrics.ranking import kernels as _compiled
-from sampled_metrics.ranking.exact import exact_ranks_from_factors
+from sampled_metrics.ranking.counting import FAST_TILE, TILE
+from sampled_metrics.ranking.factors import exact_ranks_from_factors
 
 #: Scores of a turn, about, and users at most.
 SCORES, MOST_USERS = 10**8, 10_240
@@ -57,10 +57,7 @@ def measured(n_factors: int, n_items: int, precision: str, turns: int) -> str:
 
         return call
 
-    sizes = [
-        (ranking._TILE_ROWS, ranking._TILE_COLUMNS), (ranking._FAST_ROWS, ranking._FAST_COLUMNS)
-    ]  # fmt: skip
-    ways = [lambda size=size: product_in_tiles(users, items, size) for size in sizes]
+    ways = [lambda size=size: product_in_tiles(users, items, size) for size in (TILE, FAST_TILE)]
     ways += [ranks(NEVER), ranks(0)]
     for way in ways:
         way()  # compiles, and touches the memory

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.stats import beta
 
 from sampled_metrics import metric
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 
 from . import benchmark, evidence
 from .tables import spelled

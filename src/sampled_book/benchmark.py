@@ -36,7 +36,8 @@ from scipy.sparse.linalg import svds
 
 from sampled_metrics._files import put
 from sampled_metrics._validate import IntArray, as_written
-from sampled_metrics.ranking.exact import RankIntervals, exact_ranks
+from sampled_metrics.ranking.exact import exact_ranks
+from sampled_metrics.ranking.intervals import RankIntervals
 
 from . import datasets
 

@@ -13,7 +13,7 @@ import pandas as pd
 from sampled_metrics._files import put
 from sampled_metrics._validate import generator, integer
 from sampled_metrics.log.read import BUNDLE, BUNDLED_NEGATIVES
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 
 BUNDLED_SEED = 20_200
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sampled_metrics import Metric, Protocol, estimators, metric
 from sampled_metrics.consistency import sign
 from sampled_metrics.estimators import Estimator
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.verdicts import Verdict
 
 from . import figures

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from sampled_metrics._files import put
 from sampled_metrics._validate import IntArray, as_written, integers
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 
 FOLDER_VARIABLE = "SAMPLED_METRICS_DATA"
 #: Users of MovieLens 1M, from the first, whose times the facts of `bundled_counts` rest on.

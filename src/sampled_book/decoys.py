@@ -19,7 +19,7 @@ from scipy.stats import binom
 from sampled_metrics._validate import FloatArray, as_written, floats, integer, integers
 from sampled_metrics.metrics import Metric
 from sampled_metrics.numerics.distributions import log_hypergeometric
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 
 PLACEMENTS = ("random", "above")
 

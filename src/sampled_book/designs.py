@@ -24,7 +24,7 @@ from sampled_metrics._validate import FloatArray, IntArray
 from sampled_metrics.adaptive import Adaptive, Stratified
 from sampled_metrics.estimators import Estimator, bias_variance
 from sampled_metrics.numerics.distributions import spread_ties
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 
 from . import benchmark, datasets
 

@@ -34,7 +34,7 @@ from sampled_metrics.log.compact import Log
 from sampled_metrics.log.read import read_log
 from sampled_metrics.metrics import metric
 from sampled_metrics.protocol import Protocol
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 
 from . import benchmark, protocols
 from .bundled_log import simulate

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from scipy.optimize import brentq
 
 from sampled_metrics import metric
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 
 from . import benchmark, decoys, evidence, figures, protocols
 from .tables import scientific

@@ -30,8 +30,8 @@ from sampled_metrics._validate import FloatArray, IntArray, integer
 from sampled_metrics.log.compact import Log
 from sampled_metrics.log.read import read_log
 from sampled_metrics.metrics import metric as parsed
-from sampled_metrics.ranking.exact import RankIntervals
-from sampled_metrics.readers.links import pykeen
+from sampled_metrics.ranking.intervals import RankIntervals
+from sampled_metrics.readers import pykeen
 
 from . import benchmark, datasets, evidence
 

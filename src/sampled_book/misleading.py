@@ -20,7 +20,7 @@ from sampled_metrics.consistency import (
     sign,
 )
 from sampled_metrics.estimators import naive
-from sampled_metrics.ranking.exact import RankIntervals, RankTies
+from sampled_metrics.ranking.intervals import RankIntervals, RankTies
 
 from . import datasets, figures
 

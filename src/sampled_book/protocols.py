@@ -17,7 +17,7 @@ from scipy.special import ndtr
 from sampled_metrics._validate import FloatArray
 from sampled_metrics.metrics import Metric, metric
 from sampled_metrics.protocol import Protocol
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 
 from .from_library import HANDFUL, users_behind
 

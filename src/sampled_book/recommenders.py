@@ -21,7 +21,8 @@ from tqdm import tqdm
 
 from sampled_metrics._validate import FloatArray, as_written, integer
 from sampled_metrics.metrics import metric
-from sampled_metrics.ranking.exact import RankIntervals, ScoreBlocks, exact_ranks
+from sampled_metrics.ranking.exact import ScoreBlocks, exact_ranks
+from sampled_metrics.ranking.intervals import RankIntervals
 
 from . import bundled_log, datasets
 

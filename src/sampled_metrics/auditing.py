@@ -28,7 +28,7 @@ from scipy.optimize import brentq
 from . import _ranges
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, generator, integer, integers
-from .log.columns import labelled, name_ignored, need, understood, whole_numbers
+from .log.columns import labelled, log_names, need, warn_ignored, whole_numbers
 from .log.sources import loaded
 from .results import Audit, table_of
 
@@ -535,9 +535,9 @@ def _draws(
 def _columns(given: Any, name: str, n_items: int) -> tuple[pd.Series, IntArray]:
     """Columns user and item of a table, checked."""
     frame, source = loaded(given, name)
-    frame = understood(frame, source, ("user", "item"))
+    frame = frame.set_axis(log_names(frame.columns, source, ("user", "item")), axis=1)
     need(frame, ("user", "item"), source)
-    name_ignored(frame, source, ("user", "item"))
+    warn_ignored(frame.columns, source, ("user", "item"))
     item = whole_numbers(frame, "item", 0, source)
     if item.max() >= n_items:
         raise ValueError(f"item must be < n_items = {n_items}, got {item.max()} in {source}")

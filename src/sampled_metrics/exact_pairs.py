@@ -18,7 +18,7 @@ from .consistency import sign
 from .estimators import Estimator
 from .metrics import Metric
 from .protocol import Protocol, one_size
-from .ranking.exact import RankIntervals
+from .ranking.intervals import RankIntervals
 from .relevant_sets import RelevantSets
 from .verdicts import Verdict
 

@@ -122,7 +122,7 @@ def plan(
     first, second : array_like of int, or mapping of int to float
         Distributions of true ranks in 1..n_items, as for
         :func:`~sampled_metrics.verdicts.verdict`. Or what an exact evaluation of the same users
-        found for both: :class:`~sampled_metrics.ranking.exact.RankIntervals`, or for several
+        found for both: :class:`~sampled_metrics.ranking.intervals.RankIntervals`, or for several
         relevant items :class:`~sampled_metrics.relevant_sets.RelevantSets`, one or a list of them
         for users with different numbers of items. Users are then drawn from these at random, each
         with its own candidates; expectations and variances are exact, and the average is taken to

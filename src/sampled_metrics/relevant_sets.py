@@ -9,7 +9,7 @@ drawn.
 Ties are broken at random. The k-th of c relevant items that are tied with t candidates has a
 negative hypergeometric number of these above it (`_places`). Where only one of the tied items is
 relevant, the distribution of the decoys above it is a difference of two tails, as in
-:meth:`RankIntervals.sampled_pmf <sampled_metrics.ranking.exact.RankIntervals.sampled_pmf>`.
+:meth:`RankIntervals.sampled_pmf <sampled_metrics.ranking.intervals.RankIntervals.sampled_pmf>`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class RelevantSets:
     See Also
     --------
     sampled_metrics.Protocol : One relevant item, or several whose true ranks differ.
-    sampled_metrics.ranking.exact.RankIntervals : One relevant item with ties.
+    sampled_metrics.ranking.intervals.RankIntervals : One relevant item with ties.
 
     Examples
     --------

@@ -45,9 +45,8 @@ from .log.columns import refuse_twice
 from .log.sources import Tabular, loaded
 from .metrics import Metric
 from .metrics import metric as parsed
-from .ranking.cluster import Job
-from .ranking.exact import _as_csr
-from .ranking.inputs import load_train, users_and_items
+from .ranking.inputs import as_csr, load_train, users_and_items
+from .ranking.job import Job
 from .relevant_sets import RelevantSets
 from .results import Race, table_of
 
@@ -315,7 +314,7 @@ class _Field:
         entries = np.ones(item.size), (owner, item[by_user])
         seen = sp.csr_array(entries, shape=(distinct.size, shape[1]))
         if train is not None:
-            before = _as_csr(train, *shape)[distinct]
+            before = as_csr(train, *shape)[distinct]
             both = before.multiply(seen).tocoo()
             if both.nnz:
                 at = int(both.coords[0][0]), int(both.coords[1][0])

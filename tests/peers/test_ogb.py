@@ -9,7 +9,7 @@ pytest.importorskip("ogb", reason="make test-graphs has it")
 from ogb.linkproppred import Evaluator  # noqa: E402
 
 from sampled_metrics import readers  # noqa: E402
-from sampled_metrics.ranking.exact import RankIntervals  # noqa: E402
+from sampled_metrics.ranking.intervals import RankIntervals  # noqa: E402
 
 
 def places(rows):

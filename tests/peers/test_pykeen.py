@@ -15,7 +15,8 @@ from pykeen.models import DistMult, MarginalDistributionBaseline  # noqa: E402
 import sampled_metrics as sm  # noqa: E402
 from sampled_book import graphs  # noqa: E402
 from sampled_metrics import readers  # noqa: E402
-from sampled_metrics.ranking.exact import RankIntervals, exact_ranks  # noqa: E402
+from sampled_metrics.ranking.exact import exact_ranks  # noqa: E402
+from sampled_metrics.ranking.intervals import RankIntervals  # noqa: E402
 
 logging.getLogger("pykeen").setLevel(logging.ERROR)
 

@@ -10,7 +10,7 @@ import pytest
 
 from sampled_book import benchmark
 from sampled_book.benchmark import DATA, RECOMMENDERS, Entry, Sequences
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 
 USERS = [[4, 2, 7, 1], [2, 7, 9, 4, 1], [7, 2, 1], [9, 4, 2, 1], [1, 9, 7]]
 

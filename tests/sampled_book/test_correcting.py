@@ -6,7 +6,7 @@ import pytest
 
 from sampled_book import correcting
 from sampled_metrics import Protocol, estimators, metric
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 
 TOY = {
     "A": RankIntervals(n_better=[0, 4, 20], n_tied=[0, 3, 0], n_candidates=[30, 40, 35]),

@@ -18,7 +18,7 @@ import pytest
 import scipy.sparse as sp
 
 from sampled_book import datasets
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 from tests.data import needs_data
 
 LINES = [(1, 10, 5, 100), (1, 20, 3, 300), (1, 30, 4, 300), (2, 10, 1, 50), (2, 30, 2, 60)]

@@ -17,7 +17,7 @@ from scipy import stats
 from sampled_book import decoys
 from sampled_metrics import metric
 from sampled_metrics.protocol import Protocol
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 
 
 def beta_binomial(n: int, g: Fraction, rho: Fraction) -> list[Fraction]:

@@ -9,7 +9,7 @@ import pytest
 from sampled_book import benchmark, designs
 from sampled_metrics import Adaptive, Protocol, Stratified, estimators, metric
 from sampled_metrics.estimators import bias_variance
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 from tests.data import needs_data
 
 SEED = 5

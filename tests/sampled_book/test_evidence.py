@@ -10,7 +10,7 @@ from sampled_book import benchmark, evidence
 from sampled_book.evidence import KINDS
 from sampled_book.tables import Lookup
 from sampled_metrics import Protocol
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from sampled_book import benchmark, graphs
 from sampled_book.graphs import GRAPHS, MODELS
 from sampled_metrics.metrics import metric
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 
 
 def enumerated(better, tied, items, m, name):

@@ -9,7 +9,7 @@ import pytest
 from sampled_book import correcting, misleading, several, two_halves, your_log
 from sampled_book.enumeration import every_sample, exact_law
 from sampled_metrics import Protocol, estimators, evaluation, metric
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.results import Comparison
 
 

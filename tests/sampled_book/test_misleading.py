@@ -11,7 +11,7 @@ from scipy import stats
 from sampled_book.enumeration import by_items, chi_square, exact_law, ndcg_by_integral
 from sampled_book.misleading import averaged, course, not_linear, opening, under_ties
 from sampled_metrics import Protocol, metric
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 
 TOY = {"A": [4, 4, 4], "B": [2, 11, 12], "C": [1, 9, 8]}
 

@@ -9,7 +9,7 @@ import pytest
 
 from sampled_book import benchmark, evidence, protocols
 from sampled_book.benchmark import RECOMMENDERS, Sequences
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,8 @@ from sampled_book.recommenders import (
 )
 from sampled_metrics import metric
 from sampled_metrics.log import read as logs
-from sampled_metrics.ranking.exact import RankIntervals, exact_ranks
+from sampled_metrics.ranking.exact import exact_ranks
+from sampled_metrics.ranking.intervals import RankIntervals
 from tests.data import needs_data
 
 

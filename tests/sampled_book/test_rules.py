@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from sampled_book import benchmark, evidence, protocols, rules
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 
 
 @pytest.fixture(scope="module")

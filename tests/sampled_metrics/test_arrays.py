@@ -7,7 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 from sampled_metrics import _arrays
-from sampled_metrics.ranking.exact import exact_ranks, exact_ranks_from_factors
+from sampled_metrics.ranking import counting, factors
+from sampled_metrics.ranking.exact import exact_ranks
+from sampled_metrics.ranking.factors import exact_ranks_from_factors
 
 LIBRARIES = ["array_api_strict", "torch"]
 
@@ -41,7 +43,7 @@ def same(found, expected):
 def test_factors_of_another_library(monkeypatch, xp, dtype, entries):
     users, items, owners, held_out, seen = cases(dtype)
     expected = exact_ranks_from_factors(users, items, held_out, seen, users=owners)
-    monkeypatch.setattr(_arrays, "_ENTRIES", entries)
+    monkeypatch.setattr(counting, "_DEVICE_ENTRIES", entries)
     given = xp.asarray(users), xp.asarray(items)
     same(exact_ranks_from_factors(*given, held_out, seen, users=owners), expected)
     assert expected.n_tied.sum() > 40
@@ -92,7 +94,7 @@ def test_a_device_that_rounds_the_factors_is_refused(monkeypatch, xp):
             return real.matmul(rounded(left), rounded(right))
 
     monkeypatch.setattr(
-        _arrays, "namespace", lambda x: None if isinstance(x, np.ndarray) else Coarse()
+        factors, "namespace", lambda x: None if isinstance(x, np.ndarray) else Coarse()
     )
     with pytest.raises(ValueError, match=r"multiplied in the precision of float32.*TF32"):
         exact_ranks_from_factors(*given, held_out, seen, users=owners)

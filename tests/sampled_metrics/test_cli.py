@@ -23,7 +23,7 @@ from sampled_metrics import cli, evaluation, log_plans
 from sampled_metrics.cli import COMMANDS, FORMATS, main
 from sampled_metrics.log import read as logs
 from sampled_metrics.log.read import read_log
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.report import html as report
 from sampled_metrics.report.text import formatted
 from sampled_metrics.results import Result

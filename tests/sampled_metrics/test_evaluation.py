@@ -25,7 +25,7 @@ from sampled_metrics.log import compact
 from sampled_metrics.log import sources as _sources
 from sampled_metrics.log.read import read_log
 from sampled_metrics.numerics import betting
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.readers import from_scores
 
 

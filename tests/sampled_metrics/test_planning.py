@@ -23,7 +23,7 @@ from sampled_metrics.log.read import read_log
 from sampled_metrics.log_plans import fitted
 from sampled_metrics.planning import ESTIMATORS, EXACT, curve, for_pairs
 from sampled_metrics.protocol import thinned
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.sequential import rebinned
 from sampled_metrics.verdicts import Verdict, _Pair, verdict
 

@@ -17,7 +17,7 @@ from scipy.stats import chisquare
 
 from sampled_book.from_library import expected_gain, expected_of_set, variance_of_set
 from sampled_metrics import Protocol, estimators, metric, relevant_sets
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.relevant_sets import RelevantSets
 
 FIVE = ["precision@3", "recall@3", "rr", "ap", "ndcg"]

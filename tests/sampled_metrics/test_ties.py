@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sampled_book.enumeration import exact_law
 from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics.numerics.distributions import spread_ties
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 
 
 @st.composite

@@ -16,7 +16,7 @@ from scipy import special, stats
 
 from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics.estimators import Estimator
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 
 from ..datasets import bundled_variants
 from .finding import Z_LIMIT, Distance, Printed

@@ -6,17 +6,19 @@ import difflib
 import numbers
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from .._validate import FloatArray, IntArray, as_written, integer, shortened
 from .compact import COLUMNS
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: The columns that a log may have in a file or a frame.
 INPUT = (*COLUMNS[:5], "n_items", "n_negatives", "rank", "item", "count", "n_above")
@@ -63,35 +65,35 @@ def need(
         raise ValueError(f"{source} must hold one row or more, got none")
 
 
-def understood(frame: pd.DataFrame, source: str, wanted: Iterable[str]) -> pd.DataFrame:
-    """The table with the names of a log for its columns, saying what was taken for what."""
-    taken = {}
+def log_names(columns: Iterable[Any], source: str, wanted: Iterable[str]) -> list[Any]:
+    """Names of columns, those of a log for the ones that mean it, with a warning of which."""
+    given, renamed = list(columns), {}
     for key in wanted:
-        found = [name for name in frame.columns if name == key or meaning(name) == key]
-        if len(found) > 1 and len({str(n).removesuffix(".1") for n in found}) > 1:
+        same = [name for name in given if name == key or meaning(name) == key]
+        if len(same) > 1 and len({str(n).removesuffix(".1") for n in same}) > 1:
             raise ValueError(
-                f"{source} has the columns {listed(found)}, which may each be the {key}: rename "
+                f"{source} has the columns {listed(same)}, which may each be the {key}: rename "
                 "or remove those that are not"
             )
-        if found and found[0] != key:
-            taken[found[0]] = key
-    if taken:
-        said = ", ".join(f"{listed([name])} as {key}" for name, key in taken.items())
-        warnings.warn(f"{source}: read column {said}", UserWarning, stacklevel=3)
-    found_all = frame.copy(deep=False)
-    found_all.columns = pd.Index([taken.get(name, name) for name in frame.columns])
-    return found_all
+        if same and same[0] != key:
+            renamed[same[0]] = key
+    if renamed:
+        pairs = ", ".join(f"{listed([name])} as {key}" for name, key in renamed.items())
+        warnings.warn(f"{source}: read column {pairs}", UserWarning, stacklevel=3)
+    return [renamed.get(name, name) for name in given]
 
 
-def name_ignored(frame: pd.DataFrame, source: str, known: Iterable[str]) -> None:
-    ignored = [name for name in frame.columns if name not in known]
+def warn_ignored(names: Iterable[Any], source: str, known: Iterable[str]) -> None:
+    ignored = [name for name in names if name not in known]
     if ignored:
         columns = "column" if len(ignored) == 1 else "columns"
         warnings.warn(f"{source}: {columns} {listed(ignored)} left out", UserWarning, stacklevel=3)
 
 
 def check_pooling(frame: pd.DataFrame, keys: Mapping[str, Key], source: str) -> None:
-    """Refuse rows of a user that a column without a meaning tells apart, as of two recommenders."""
+    """Refuse rows of a user that a column without a meaning separates, as of two recommenders."""
+    import pandas as pd
+
     if set(frame.columns) <= set(INPUT):
         return
     recommender, user = keys["recommender"], keys["user"]
@@ -149,7 +151,7 @@ def check_columns(names: list[Any], source: str) -> None:
 
 
 class Place(str):
-    """What files are called together, where the rows of each begin, and which rows are at hand."""
+    """The name of all files, where the rows of each begin, and which rows are at hand."""
 
     starts: list[tuple[str, int]]
     rows: Sequence[int] | None
@@ -157,9 +159,13 @@ class Place(str):
     def __new__(
         cls, name: str, starts: Sequence[tuple[str, int]], rows: Sequence[int] | None = None
     ) -> Place:
-        found = super().__new__(cls, name)
-        found.starts, found.rows = list(starts), rows
-        return found
+        place = super().__new__(cls, name)
+        place.starts, place.rows = list(starts), rows
+        return place
+
+
+#: From a mask of bad rows to the first of them and its name.
+Locator = Callable[[NDArray[np.bool_]], tuple[int, str]]
 
 
 def line(source: str, row: int) -> str:
@@ -169,6 +175,25 @@ def line(source: str, row: int) -> str:
         source, first = [(name, first) for name, first in source.starts if first <= row][-1]
         row -= first
     return f"row {row + 1} of {source}"
+
+
+def locator(source: str, order: NDArray[Any] | None = None) -> Locator:
+    """Names the first bad row of a source whose rows are sorted by `order`."""
+
+    def where(bad: NDArray[np.bool_]) -> tuple[int, str]:
+        at = int(np.argmax(bad))
+        return at, line(source, at if order is None else int(order[at]))
+
+    return where
+
+
+def refuse_first(
+    bad: Any, where: str | Locator, sentence: Callable[[int], str], hint: str = ""
+) -> None:
+    """Refuse the first row that is bad, if there is one, and say where it is."""
+    if np.any(bad):
+        at, place = (locator(where) if isinstance(where, str) else where)(bad)
+        raise ValueError(f"{sentence(at)} in {place}{hint}")
 
 
 def whole_numbers(frame: pd.DataFrame, key: str, low: int, source: str) -> IntArray:
@@ -184,23 +209,16 @@ def whole(frame: pd.DataFrame, key: str, low: int, source: str) -> NDArray[Any]:
     else:
         numeric = _floats(column)
         bad = ~np.isfinite(numeric) | (numeric != np.floor(numeric)) | (np.abs(numeric) > 2**53)
-        if bad.any():
-            row = int(np.argmax(bad))
-            raise ValueError(
-                f"{key} must be a whole number >= {low}, got {as_written(column.iloc[row])} in "
-                f"{line(source, row)}"
-            )
+        wanted = f"{key} must be a whole number >= {low}"
+        refuse_first(bad, source, lambda at: f"{wanted}, got {as_written(column.iloc[at])}")
         values = numeric.astype(np.int64)
-    bad = values < low
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(f"{key} must be >= {low}, got {values[row]} in {line(source, row)}")
+    refuse_first(values < low, source, lambda at: f"{key} must be >= {low}, got {values[at]}")
     if values.dtype.kind == "u" and values.max() > 2**62:
         raise ValueError(f"{key} must be <= 2**62, got {values.max()} in {source}")
     return values
 
 
-def lean(values: NDArray[Any], small: bool = True) -> NDArray[Any]:
+def shrunk(values: NDArray[Any], small: bool = True) -> NDArray[Any]:
     """A copy in a small type; one number if they are all the same."""
     low, high = int(values.min()), int(values.max())
     if low == high:
@@ -228,43 +246,47 @@ def _float(value: object) -> float:
 
 def real(frame: pd.DataFrame, key: str, source: str) -> FloatArray:
     """A column of finite numbers >= 0."""
+    import pandas as pd
+
     values = pd.to_numeric(frame[key], errors="coerce").to_numpy(dtype=float)
     bad = ~(np.isfinite(values) & (values >= 0))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(
-            f"{key} must hold numbers >= 0, got {as_written(frame[key].iloc[row])} in "
-            f"{line(source, row)}"
-        )
+    refuse_first(
+        bad,
+        source,
+        lambda at: f"{key} must hold numbers >= 0, got {as_written(frame[key].iloc[at])}",
+    )
     return values
 
 
 def _are_scalars(column: pd.Series) -> NDArray[np.bool_]:
+    import pandas as pd
+
     if column.dtype.kind != "O":
         return np.ones(len(column), dtype=bool)
     return np.fromiter(map(pd.api.types.is_scalar, column), dtype=bool, count=len(column))
 
 
+def size_option(key: str, option: int | None, low: int, source: str) -> IntArray:
+    """n_items or n_negatives of all rows, where there is no such column."""
+    if option is None:
+        raise ValueError(
+            f"{key} is needed: give it (--{key.replace('_', '-')}), or a column {key} in {source}"
+        )
+    return np.array([integer(option, key, low, 2**62)])
+
+
 def size_column(
     frame: pd.DataFrame, key: str, option: int | None, low: int, source: str
 ) -> IntArray:
-    """n_items or n_negatives of every row, from the column or the option; one if all are alike."""
+    """n_items or n_negatives of every row, from the column or the option; one if all are equal."""
+    if key not in frame:
+        return size_option(key, option, low, source)
     if option is not None:
         option = integer(option, key, low, 2**62)
-    if key not in frame:
-        if option is None:
-            raise ValueError(
-                f"{key} is needed: give it (--{key.replace('_', '-')}), or a column {key} in "
-                f"{source}"
-            )
-        return np.array([option])
-    column = lean(whole(frame, key, low, source), small=False)
-    if option is not None and (column != option).any():
-        row = int(np.argmax(column != option))
-        raise ValueError(
-            f"{key} must be that of the column {key}, got {option} and {column[row]} in "
-            f"{line(source, row)}"
-        )
+    column = shrunk(whole(frame, key, low, source), small=False)
+    if option is not None:
+        wanted = f"{key} must be that of the column {key}, got {option}"
+        refuse_first(column != option, source, lambda at: f"{wanted} and {column[at]}")
     return column
 
 
@@ -281,6 +303,8 @@ class Key:
 
 def key_of(frame: pd.DataFrame, key: str, source: str) -> Key:
     """A column of names or numbers without gaps, by numbers; zeros if there is none."""
+    import pandas as pd
+
     if key not in frame and key == "user":
         return Key(np.arange(len(frame)), np.arange(len(frame)))
     if key not in frame:
@@ -291,18 +315,12 @@ def key_of(frame: pd.DataFrame, key: str, source: str) -> Key:
         nested = np.append(~_are_scalars(pd.Series(values)), False)[codes]  # -1: a gap
     except TypeError:  # of a list or the like nothing can be looked up
         nested = ~_are_scalars(column)
-    if nested.any():
-        row = int(np.argmax(nested))
-        raise ValueError(
-            f"{key} must be a number or text, got {as_written(column.iloc[row])} in "
-            f"{line(source, row)}"
-        )
+    wanted = f"{key} must be a number or text"
+    refuse_first(nested, source, lambda at: f"{wanted}, got {as_written(column.iloc[at])}")
     text = values.dtype.kind not in "iufb"
     blank = [text and isinstance(value, str) and not value.strip() for value in values]
     missing = np.append(np.array(blank, dtype=bool), True)[codes]
-    if missing.any():
-        row = int(np.argmax(missing))
-        raise ValueError(f"{key} must not be missing, as it is in {line(source, row)}")
+    refuse_first(missing, source, lambda _: f"{key} must not be missing, as it is")
     if key == "recommender":
         names, values = pd.factorize(np.array([str(value) for value in values], dtype=object))
         codes = names[codes]
@@ -311,12 +329,16 @@ def key_of(frame: pd.DataFrame, key: str, source: str) -> Key:
 
 def labelled(frame: pd.DataFrame, key: str, source: str) -> pd.Series:
     """A column of names or numbers without gaps."""
-    found = key_of(frame, key, source)
-    return pd.Series(found.values[np.broadcast_to(found.codes, len(frame))])
+    import pandas as pd
+
+    of = key_of(frame, key, source)
+    return pd.Series(of.values[np.broadcast_to(of.codes, len(frame))])
 
 
 def _factorized(column: pd.Series, sort: bool) -> tuple[IntArray, NDArray[Any]]:
     """Numbers for the values of a column, -1 for none, and the values, sorted if they can be."""
+    import pandas as pd
+
     try:
         codes, values = pd.factorize(column, sort=sort)
     except TypeError:  # numbers and text together have no order

@@ -12,15 +12,17 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from .._validate import FloatArray, IntArray, span
 from ..numerics.betting import tally
 from ..protocol import Protocol
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: The columns of :attr:`Log.frame`, in their order.
 COLUMNS = (
@@ -99,7 +101,7 @@ def equal_rows(columns: Sequence[NDArray[Any]], size: int) -> tuple[NDArray[Any]
     for at in wide:
         places = columns[at] - lows[at]
         if kinds * spans[at] >= 2**62:
-            (code, some), (places, others) = (pd.factorize(x, sort=True) for x in (code, places))
+            (code, some), (places, others) = map(_factorized, (code, places))
             kinds, spans[at] = some.size, others.size
         places = places.astype(np.int32 if small else np.int64, copy=False)
         code = places if kinds == 1 else code * places.dtype.type(spans[at]) + places
@@ -109,11 +111,19 @@ def equal_rows(columns: Sequence[NDArray[Any]], size: int) -> tuple[NDArray[Any]
         found = np.unravel_index(np.flatnonzero(there), spans)
         different = [place.astype(np.int64) + low for place, low in zip(found, lows, strict=True)]
         return code if there.all() else (np.cumsum(there, dtype=np.int32) - 1)[code], different
-    code, values = pd.factorize(code, sort=True)
+    code, values = _factorized(code)
     first = np.empty(values.size, dtype=np.int64)
     first[code] = np.arange(code.size)
     rows = (np.broadcast_to(column, size)[first] for column in columns)
     return code, [column.astype(np.int64) for column in rows]
+
+
+def _factorized(values: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
+    """Places of numbers among the different ones, and these in order: by hashing, not sorting."""
+    import pandas as pd
+
+    codes, different = pd.factorize(values, sort=True)
+    return codes, np.asarray(different)
 
 
 @dataclass(eq=False)
@@ -216,6 +226,8 @@ class Log:
     @cached_property
     def counts(self) -> pd.DataFrame:
         """How many rows are alike: recommender, the columns of `KIND`, and count (all int)."""
+        import pandas as pd
+
         kinds = pd.DataFrame({name: self.kinds[name] for name in KIND})
         tables = [
             kinds.assign(count=count).groupby(list(KIND), as_index=False)["count"].sum()
@@ -237,6 +249,8 @@ class Log:
         ones included) and n_negatives (int; how many were sampled). If the log has them, there is
         count (int; how many users have this row) or n_above (float).
         """
+        import pandas as pd
+
         user, code = [], []
         for own, size in zip(self.codes, self.sizes or self.codes, strict=True):
             there = np.flatnonzero(size)

@@ -12,6 +12,7 @@ import glob
 import gzip
 import io
 import re
+import sys
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,13 +22,17 @@ from functools import cached_property
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote
 
-import pandas as pd
+import numpy as np
+from numpy.typing import NDArray
 
 from .._validate import as_written, shortened
 from .columns import Place, listed, meaning
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Types of DuckDB that are whole numbers.
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
@@ -95,7 +100,7 @@ class _Part:
 
 
 #: A file or a data frame.
-Tabular = str | Path | pd.DataFrame
+Tabular: TypeAlias = "str | Path | pd.DataFrame"
 
 
 class Table:
@@ -139,8 +144,8 @@ class Table:
             ]
             alias = ", ".join(f"k{at}" for at in range(len(own)))
             queries.append(f"SELECT {', '.join(values)} FROM {reader} AS t({alias})")
-            told = dict(zip(names[len(own) :], keys, strict=True))
-            paths += [told[column] for column in columns if column in told]
+            constants = dict(zip(names[len(own) :], keys, strict=True))
+            paths += [constants[column] for column in columns if column in constants]
             paths.append([str(part.path) for part in group])
         table._rows, table._paths = " UNION ALL ".join(queries), paths
         table._parts = list(parts)
@@ -157,6 +162,17 @@ class Table:
         """Make a table of the rows of a query."""
         made = f"CREATE TABLE {name} AS WITH log AS ({self._rows}) {sql}"
         self.connection.execute(made, self._paths)
+
+    def arrays(
+        self, sql: str, given: Sequence[Any], n_rows: int
+    ) -> Iterator[dict[str, NDArray[Any]]]:
+        """The columns of a query of so many rows, some rows at a time; without pandas if few."""
+        if n_rows <= _ROWS:
+            found = self.query(sql, given).fetchnumpy()
+            yield {name: np.asarray(column) for name, column in found.items()}
+            return
+        for part in self.chunks(sql, given):
+            yield {str(name): part[name].to_numpy() for name in part.columns}
 
     def chunks(self, sql: str, given: Sequence[Any] = ()) -> Iterator[pd.DataFrame]:
         """The rows of a query, some at a time."""
@@ -220,10 +236,10 @@ def _duckdb(name: str) -> Iterator[Any]:
         except duckdb.OutOfMemoryException as problem:
             raise ValueError(
                 "a log must have room for its rows in the temporary folder "
-                f"{tempfile.gettempdir()} (TMPDIR names another), got: {_first(problem)}"
+                f"{tempfile.gettempdir()} (TMPDIR names another), got: {_reason(problem)}"
             ) from None
         except duckdb.Error as problem:
-            raise ValueError(f"{name} must be whole files, got: {_first(problem)}") from None
+            raise ValueError(f"{name} must be whole files, got: {_reason(problem)}") from None
         finally:
             connection.close()
 
@@ -244,8 +260,8 @@ def _part(connection: Any, path: Path, keys: Mapping[str, str], looked_at: int) 
     try:
         if parquet:
             reader = "read_parquet(?, hive_partitioning = false)"
-            found = connection.execute(f"DESCRIBE SELECT * FROM {reader}", [[str(path)]]).fetchall()
-            names, types = [row[0] for row in found], [row[1] for row in found]
+            columns = connection.execute(f"DESCRIBE SELECT * FROM {reader}", [[str(path)]])
+            names, types, *_ = map(list, zip(*columns.fetchall(), strict=True))
             schema = connection.execute("SELECT name FROM parquet_schema(?)", [str(path)])
             own = [name for (name,) in schema.fetchall()][1:]
             names = own if len(own) == len(names) else names  # else some are nested
@@ -255,13 +271,13 @@ def _part(connection: Any, path: Path, keys: Mapping[str, str], looked_at: int) 
         raise
     except (duckdb.Error, ValueError, EOFError, OSError, zlib.error) as problem:
         wanted = "whole Parquet" if parquet else "CSV"
-        raise ValueError(f"{path} must be a {wanted} file, got: {_first(problem)}") from None
-    columns = *(name for name in names if name not in keys), *keys
-    if len(columns) < len(names) + len(keys):
+        raise ValueError(f"{path} must be a {wanted} file, got: {_reason(problem)}") from None
+    all_names = *(name for name in names if name not in keys), *keys
+    if len(all_names) < len(names) + len(keys):
         raise ValueError(
             f"{path} must not have a column that its folders name, got {listed(names)}"
         )
-    return _Part(path, reader, columns, (*types, *["VARCHAR"] * len(keys)), tuple(keys.values()))
+    return _Part(path, reader, all_names, (*types, *["VARCHAR"] * len(keys)), tuple(keys.values()))
 
 
 def _csv_reader(connection: Any, path: Path, looked_at: int) -> tuple[str, list[str], list[str]]:
@@ -275,9 +291,9 @@ def _csv_reader(connection: Any, path: Path, looked_at: int) -> tuple[str, list[
     with suppress(_import_duckdb().Error):
         sample = looked_at if plain else -1
         sniff = f"SELECT columns FROM sniff_csv(?, {options}, {_TYPES}, sample_size = {sample})"
-        ((found,),) = connection.execute(sniff, [str(path)]).fetchall()
-        if len(found) == len(names) and looked_at:
-            types, padded = [column["type"] for column in found], ""
+        ((sniffed,),) = connection.execute(sniff, [str(path)]).fetchall()
+        if len(sniffed) == len(names) and looked_at:
+            types, padded = [column["type"] for column in sniffed], ""
     for at, name in enumerate(names):
         if meaning(name) == "recommender" or (
             types[at] == "DOUBLE" and meaning(name) in ("user", "item", "instance")
@@ -337,12 +353,12 @@ def _csv_names(path: Path, opened: Any) -> tuple[list[str], int, bool]:
     return names, skipped, marks == sum(name.count(".") + name.count("_") for name in names)
 
 
-def _first(problem: BaseException) -> str:
+def _reason(problem: BaseException) -> str:
     """An error in one line, without what DuckDB suggests."""
     text = str(problem).strip()
-    found = re.search(r"CSV Error on Line: (\d+)\s*\n(?:Original Line: (.*)\n)?\s*(.*)", text)
-    if found is not None:
-        number, line, reason = found.groups()
+    of_csv = re.search(r"CSV Error on Line: (\d+)\s*\n(?:Original Line: (.*)\n)?\s*(.*)", text)
+    if of_csv is not None:
+        number, line, reason = of_csv.groups()
         fields = re.fullmatch(r"Expected Number of Columns: (\d+) Found: (\d+)", reason.strip())
         if fields is not None:
             reason = f"{fields[2]} fields for {fields[1]} names"
@@ -362,17 +378,14 @@ def opened_dask(frame: Any) -> Iterator[Table]:
             part = frame.partitions[number].compute()
             part = part.set_axis([f"c{at}" for at in range(part.shape[1])], axis=1)
             chosen = [
-                f"{name}::VARCHAR AS {name}" if _is_object(part[name]) else name for name in part
+                f"{name}::VARCHAR AS {name}" if part[name].dtype.kind == "O" else name
+                for name in part
             ]
             connection.register("part", part)
             connection.execute(f"{made} SELECT {', '.join(chosen)} FROM part")
             made = "INSERT INTO log"
-        found = connection.execute("DESCRIBE log").fetchall()
-        yield Table(connection, "the log", list(frame.columns), [row[1] for row in found])
-
-
-def _is_object(column: pd.Series) -> bool:
-    return isinstance(column.dtype, pd.CategoricalDtype) or column.dtype.kind == "O"
+        types = [row[1] for row in connection.execute("DESCRIBE log").fetchall()]
+        yield Table(connection, "the log", list(frame.columns), types)
 
 
 def has_engine() -> bool:
@@ -387,7 +400,7 @@ def is_dask(source: object) -> bool:
 
 def loaded(source: Any, name: str) -> tuple[pd.DataFrame, str]:
     """The rows of files or a data frame as they are, and what to call them: a file by its path."""
-    if isinstance(source, pd.DataFrame):
+    if "pandas" in sys.modules and isinstance(source, sys.modules["pandas"].DataFrame):
         return source, name
     if is_dask(source):
         return source.compute().reset_index(drop=True), name
@@ -397,24 +410,29 @@ def loaded(source: Any, name: str) -> tuple[pd.DataFrame, str]:
         source = source.collect()
     if hasattr(source, "to_pandas"):  # a frame of Polars or Arrow
         return source.to_pandas(), name
-    found = files(source)
-    if found is None:
+    paths = files(source)
+    if paths is None:
         argument = name.removeprefix("the ")
         raise ValueError(f"{argument} must be a file or a data frame, got {type(source).__name__}")
-    with found.opened() as table:
-        return table.frame(), table.place if len(found.paths) > 1 else found.name
+    with paths.opened() as table:
+        return table.frame(), table.place if len(paths.paths) > 1 else paths.name
 
 
 def _of_spark(frame: Any) -> pd.DataFrame:
-    """The rows of a log in Spark: of users who are alike only once, with their count.
+    """The rows of a log in Spark: equal users only once, with their count.
 
     Spark gathers each user's rows and counts equal ones, so that as many come as there are kinds of
-    users. All rows come where items or instances are told apart, or something may be refused.
+    users. All rows come where items or instances are numbered, or something may be refused.
     """
+    import pandas as pd
+
     names = list(frame.columns)
     meanings = [meaning(name) for name in names]
-    apart = {None, "item", "instance", "count", "n_above"} & set(meanings)
-    if apart or len(set(meanings)) < len(names) or "user" not in meanings:
+    if (
+        {None, "item", "instance", "count", "n_above"} & set(meanings)
+        or len(set(meanings)) < len(names)
+        or "user" not in meanings
+    ):
         return pd.DataFrame(frame.toPandas())
     user = names.pop(meanings.index("user"))
     if frame.schema[user].dataType.typeName() not in ("byte", "short", "integer", "long", "string"):
@@ -445,17 +463,17 @@ def files(source: object) -> Files | None:
         return None
     paths: list[Path] = []
     for one in given:
-        path, found = Path(one), [Path(one)]
+        path = Path(one)
+        some = [path]
         if "\0" in str(one) or path.is_file():
             pass
         elif path.is_dir():
-            found = sorted(p for p in path.rglob("*") if p.is_file() and _is_part(p, path))
+            some = sorted(p for p in path.rglob("*") if p.is_file() and _is_part(p, path))
         elif _PATTERN.search(str(one)):
-            found = sorted(Path(p) for p in glob.glob(str(one), recursive=True))
-            found = [p for p in found if p.is_file()]
-        if not found:
+            some = sorted(p for p in map(Path, glob.glob(str(one), recursive=True)) if p.is_file())
+        if not some:
             raise ValueError(f"{path} must hold files .parquet, .csv or .csv.gz, got none")
-        paths += found
+        paths += some
     roots = [Path(one) for one in given]
     return Files(name, paths, [_keys(path, roots) for path in paths])
 

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pandas as pd
 
 from .._files import named, replacing
 from .._validate import as_written
 from ..log.columns import refuse_twice
 from ..log.sources import Tabular, loaded, need_pyarrow
-from ..readers.candidates import Among
 from ..results import Ranks
-from .cluster import Job, Parts, Score, fingerprint, ranked
-from .exact import _as_csr
-from .inputs import load_train, users_and_items
+from .blocks import ranked
+from .inputs import ItemSets, load_train, users_and_items
+from .job import Job, Score
+from .parts import Parts, fingerprint
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def rank(
     users: Any,
     items: Any,
     test: Tabular,
-    train: Tabular | None = None,
+    train: Tabular | ItemSets | None = None,
     *,
     score: Score = "dot",
     item_bias: Any = None,
     relative_tolerance: float = 0.0,
-    among: Among = "all",
+    among: Literal["all", "irrelevant"] = "all",
     output: str | Path | None = None,
     cluster: Any = None,
     progress: bool = False,
@@ -51,10 +53,10 @@ def rank(
     test : DataFrame, or CSV or Parquet file
         Columns user and item: rows of the two matrices, counted from 0. A user may have several
         test items; other columns are left out.
-    train : DataFrame, or file, optional
+    train : DataFrame, file, sparse matrix or sequence of item lists, optional
         Items that are no candidates: a CSV or Parquet file or a data frame with columns user and
-        item, others being left out, or a sparse matrix of SciPy (``.npz``), shape
-        (n_users, n_items), by its non-zero entries.
+        item, others being left out; a sparse matrix of SciPy or a file of one (``.npz``), shape
+        (n_users, n_items), by its non-zero entries; or a list of items for each user.
     score : {"dot", "cosine", "euclidean"} or callable
         The inner product, the cosine of the angle, or the distance, whose smallest is the best. A
         function gets some rows of `users` and some of `items` and returns a matrix of all their
@@ -91,7 +93,7 @@ def rank(
         Its frame has a row for each row of `test`, in its order: user, item, n_better, n_tied,
         n_candidates, n_relevant, relevant_better and relevant_tied. The last three are the user's
         test items, those that score above this one and the others that score the same. Among "all",
-        as in :func:`~.ranking.exact_ranks`, they are counted in n_better and n_tied too, and
+        as in :func:`~.ranking.exact.exact_ranks`, they are counted in n_better and n_tied too, and
         n_better + 1 is the item's rank. Among "irrelevant" they are not, and n_better is that of a
         log and of :class:`~sampled_metrics.relevant_sets.RelevantSets`. n_candidates includes the
         item itself.
@@ -109,13 +111,14 @@ def rank(
 
     Examples
     --------
+    >>> import pandas as pd
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     paths = Path(folder, "U.npy"), Path(folder, "V.npy")
     ...     np.save(paths[0], np.ones((2, 1)))
     ...     np.save(paths[1], np.array([[3.0], [2.0], [2.0], [1.0]]))
-    ...     found = rank(*paths, pd.DataFrame({"user": [1, 1], "item": [3, 1]}))
-    >>> found.frame.iloc[:, 1:5]
+    ...     ranks = rank(*paths, pd.DataFrame({"user": [1, 1], "item": [3, 1]}))
+    >>> ranks.frame.iloc[:, 1:5]
        item  n_better  n_tied  n_candidates
     0     3         3       0             4
     1     1         1       1             4
@@ -128,6 +131,8 @@ def rank(
     0    3
     Name: n_better, dtype: int64
     """
+    import pandas as pd
+
     if among not in ("all", "irrelevant"):
         raise ValueError(f"among must be 'all' or 'irrelevant', got {as_written(among)}")
     write = _writer(output, [users, items, test, train, item_bias])
@@ -138,16 +143,16 @@ def rank(
     frame = pd.DataFrame({"user": user, "item": item})
     refuse_twice(frame, ["user", "item"], source)
     order = np.argsort(user, kind="stable")  # a user's scores are needed once
-    given = load_train(train, shape)
-    seen = None if given is None else _as_csr(given, *shape)
+    seen = load_train(train, shape)
     by_user = frame.iloc[order].reset_index(drop=True)
     parts = None
     if output is not None and (cluster is not None or not Path(output).suffix):
         folder = Path(output) if not Path(output).suffix else Path(f"{output}.parts")
         parts = Parts(folder, fingerprint(job, by_user, seen, among, cluster=cluster))
     result = ranked(
-        job, by_user, seen, together=among == "all", parts=parts, cluster=cluster, progress=progress
-    )
+        job, by_user, seen, all_candidates=among == "all", parts=parts, cluster=cluster,
+        progress=progress,
+    )  # fmt: skip
     result = result.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
     write(result)
     if parts is not None and Path(str(output)).suffix:

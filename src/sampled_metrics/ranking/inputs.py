@@ -1,21 +1,45 @@
-"""Factors, test items and training items, from files or frames, checked."""
+"""Factors, test items and training items, from files, frames or arrays, checked."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from .._files import named
-from .._validate import IntArray, shortened
+from .._validate import IntArray, checked_tolerance, integers, shortened
 from ..log.columns import need, whole_numbers
-from ..log.sources import Tabular, loaded, need_pyarrow
+from ..log.sources import loaded, need_pyarrow
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Items of each instance: a sparse matrix whose non-zero entries they are, or lists of items.
+ItemSets = Any
+#: What a file of factors must be, by its suffix.
+_WANTED = {
+    ".csv": "hold rows of numbers",
+    ".npz": "hold one array, a matrix of numbers",
+    ".parquet": "hold rows of numbers",
+    ".zarr": "be an array of Zarr, a matrix of numbers",
+}
+
+
+def checked_held_out(held_out: ArrayLike, n_items: int | None, tolerance: float) -> IntArray:
+    """The items to rank, checked; n_items is None as long as it is not known."""
+    items = integers(held_out, "held_out", 0)
+    if items.ndim != 1 or not items.size:
+        raise ValueError(f"held_out must be a list of one item or more, got shape {items.shape}")
+    checked_tolerance(tolerance)
+    if n_items is not None and items.max() >= n_items:
+        raise ValueError(f"held_out must be < n_items = {n_items}, got {items.max()}")
+    return items
 
 
 def users_and_items(
@@ -34,87 +58,73 @@ def users_and_items(
 
 
 def load_factors(path: str | Path) -> Any:
-    """A matrix of real numbers in a file of NumPy, mapped."""
-    shown = named(path)
-    suffix = Path(path).suffix.lower()
-    if suffix in (".csv", ".npz", ".parquet"):
-        return _read_factors(path, suffix, shown)
-    if suffix == ".zarr":
-        return _open_zarr(path, shown)
+    """A matrix of real numbers in a file: mapped if it is NumPy's, read by rows if it is Zarr's."""
+    suffix, shown = Path(path).suffix.lower(), named(path)
+    wanted = _WANTED.get(suffix, "be a .npy file with a matrix")
     try:
-        matrix = np.lib.format.open_memmap(path, mode="r")
-    except FileNotFoundError:
-        raise ValueError(f"{shown} is missing: it must be a .npy file with a matrix") from None
-    except Exception as problem:  # the parser of a damaged header raises whatever it stumbles on
-        found = _found(path, problem)
-        raise ValueError(f"{shown} must be a .npy file with a matrix, got: {found}") from None
-    if matrix.ndim != 2 or matrix.dtype.kind not in "iuf":
-        found = f"shape {matrix.shape} of {matrix.dtype}"
-        raise ValueError(f"{shown} must be a .npy file with a matrix of numbers, got {found}")
-    return matrix
-
-
-def _read_factors(path: str | Path, suffix: str, shown: str) -> NDArray[Any]:
-    """A matrix of real numbers in a CSV file without names of columns, or alone in an archive."""
-    wanted = "one array, a matrix of numbers" if suffix == ".npz" else "rows of numbers"
-    try:
-        if suffix == ".csv":
-            matrix = np.loadtxt(path, delimiter=",", ndmin=2)
-        elif suffix == ".parquet":
-            need_pyarrow()
-            matrix = np.ascontiguousarray(pd.read_parquet(path).to_numpy())
-        else:
-            with np.load(path) as archive:
-                (matrix,) = archive.values()
-    except FileNotFoundError:
-        raise ValueError(f"{shown} is missing: it must hold {wanted}") from None
-    except Exception as problem:
-        found = shortened(str(problem).split("\n")[0], 100)
-        raise ValueError(f"{shown} must hold {wanted}, got: {found}") from None
-    if matrix.ndim != 2 or matrix.dtype.kind not in "iuf" or not matrix.size:
-        raise ValueError(f"{shown} must hold {wanted}, got shape {matrix.shape}")
-    return np.asarray(matrix)
-
-
-def _open_zarr(path: str | Path, shown: str) -> Any:
-    """An array of Zarr, whose rows are read when they are asked for."""
-    try:
-        import zarr
+        matrix = _open_factors(path, suffix)
+        empty = suffix in _WANTED and 0 in matrix.shape
+        if matrix.ndim != 2 or matrix.dtype.kind not in "iuf" or empty:
+            raise ValueError(f"shape {matrix.shape} of {matrix.dtype}")
     except ImportError:
-        raise ImportError(f"{shown} needs Zarr: install zarr, or save an .npy file") from None
-    try:
-        matrix = zarr.open_array(str(path), mode="r")
-    except Exception as problem:
-        found = shortened(str(problem).split("\n")[0], 100)
-        raise ValueError(f"{shown} must be an array of Zarr, got: {found}") from None
-    if matrix.ndim != 2 or matrix.dtype.kind not in "iuf":
-        found = f"shape {matrix.shape} of {matrix.dtype}"
-        raise ValueError(f"{shown} must be an array of Zarr, a matrix of numbers, got {found}")
+        raise
+    except FileNotFoundError:
+        raise ValueError(f"{shown} is missing: it must {wanted}") from None
+    except Exception as problem:  # the parser of a damaged file raises whatever it stumbles on
+        kind = "" if suffix in _WANTED else _file_kind(path)
+        reason = kind or shortened(str(problem).split("\n")[0], 100)
+        raise ValueError(f"{shown} must {wanted}, got: {reason}") from None
     return matrix
 
 
-def _found(path: str | Path, problem: Exception) -> str:
-    """What a file is that should be one of NumPy's."""
-    with suppress(OSError):
-        with Path(path).open("rb") as file:
-            begins = file.read(6)
+def _open_factors(path: str | Path, suffix: str) -> Any:
+    if suffix == ".csv":
+        return np.loadtxt(path, delimiter=",", ndmin=2)
+    if suffix == ".parquet":
+        need_pyarrow()
+        import pandas as pd
+
+        return np.ascontiguousarray(pd.read_parquet(path).to_numpy())
+    if suffix == ".npz":
+        with np.load(path) as archive:
+            (matrix,) = archive.values()
+        return np.asarray(matrix)
+    if suffix == ".zarr":
+        try:
+            import zarr
+        except ImportError:
+            raise ImportError(
+                f"{named(path)} needs Zarr: install zarr, or save an .npy file"
+            ) from None
+        return zarr.open_array(str(path), mode="r")
+    return np.lib.format.open_memmap(path, mode="r")
+
+
+def _file_kind(path: str | Path) -> str:
+    """What a file is that should be one of NumPy's, or nothing if it is."""
+    with suppress(OSError), Path(path).open("rb") as file:
+        begins = file.read(6)
         if not begins:
             return "an empty file"
         if begins.startswith(b"PK"):
             return "a .npz or another archive"
         if begins != b"\x93NUMPY":
             return "a file of another format"
-    return shortened(str(problem).split("\n")[0], 100)
+    return ""
 
 
-def load_train(train: Tabular | None, shape: tuple[int, int]) -> sp.csr_array | None:
-    """Training items as a matrix of users and items."""
+def load_train(train: Any, shape: tuple[int, int]) -> sp.csr_array | None:
+    """Training items as a matrix of users and items: of a file, a frame, a matrix or item lists."""
     if train is None:
         return None
-    if isinstance(train, pd.DataFrame) or Path(train).suffix.lower() not in (".npz", ".npy"):
+    is_path = isinstance(train, (str, Path))
+    lists = isinstance(train, (Sequence, np.ndarray)) and not is_path
+    if sp.issparse(train) or lists:
+        return as_csr(train, *shape)
+    if not is_path or Path(train).suffix.lower() not in (".npz", ".npy"):
         rows, source = loaded(train, "train")
         pairs = users_and_items(rows, source, shape)
-        return sp.csr_array((np.ones(pairs[0].size), pairs), shape=shape)
+        return as_csr(sp.csr_array((np.ones(pairs[0].size), pairs), shape=shape), *shape)
     try:
         matrix = sp.csr_array(sp.load_npz(io.BytesIO(Path(train).read_bytes())))
         matrix.check_format(full_check=True)
@@ -125,4 +135,35 @@ def load_train(train: Tabular | None, shape: tuple[int, int]) -> sp.csr_array | 
             f"{train} must be a sparse matrix of SciPy (.npz), as scipy.sparse.save_npz writes it, "
             "or a CSV or Parquet file with columns user and item"
         ) from None
+    return as_csr(matrix, *shape)
+
+
+def as_csr(train: ItemSets | None, n_instances: int, n_items: int) -> sp.csr_array:
+    """Training items as a matrix without duplicates or stored zeros; the input stays as it is."""
+    if train is None:
+        return sp.csr_array((n_instances, n_items))
+    if isinstance(train, np.ndarray) and train.ndim > 1:  # zeros and ones, or lists of items?
+        raise ValueError(
+            "train must be a sparse matrix or a sequence of item lists, got an array of shape "
+            f"{train.shape}"
+        )
+    given: Any = train if sp.issparse(train) else _csr_of_lists(train, n_items)
+    matrix: sp.csr_array = sp.csr_array(given, copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    if matrix.shape != (n_instances, n_items):
+        raise ValueError(
+            f"train must have shape ({n_instances}, {n_items}) to match scores and held_out, got "
+            f"{matrix.shape}"
+        )
     return matrix
+
+
+def _csr_of_lists(lists: Sequence[ArrayLike], n_items: int) -> sp.csr_array:
+    # An empty list has no dtype of its own.
+    rows = [integers(row if np.size(row) else np.zeros(0, int), "train", 0) for row in lists]
+    indptr = np.concatenate(([0], np.cumsum([row.size for row in rows], dtype=np.int64)))
+    indices = np.concatenate([np.zeros(0, dtype=np.int64), *rows])
+    if indices.size and indices.max() >= n_items:
+        raise ValueError(f"train must hold items < n_items = {n_items}, got {indices.max()}")
+    return sp.csr_array((np.ones(indices.size), indices, indptr), shape=(len(rows), n_items))

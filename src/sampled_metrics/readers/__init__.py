@@ -7,10 +7,13 @@ An item that a run does not hold has no score, so its rank is unknown: a run cut
 items is refused unless every relevant item is among them.
 """
 
-from .links import link_prediction, pykeen, pykeen_metrics
-from .recommenders import recbole, recbole_scores, rectools
-from .runs import ranx, trec
+from .link_prediction import link_prediction
+from .pykeen import pykeen, pykeen_metrics
+from .ranx import ranx
+from .recbole import recbole, recbole_scores
+from .rectools import rectools
 from .scores import from_scores
+from .trec import trec
 from .weighted import counts_above
 
 __all__ = [

@@ -2,44 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from .._validate import IntArray, as_written, shortened
-from ..log.columns import item_of_user, labelled, need, refuse_twice
+from ..log.columns import item_of_user, labelled, need, refuse_first, refuse_twice
 
-Duplicates = Literal["refuse", "keep", "collapse"]
+if TYPE_CHECKING:
+    import pandas as pd
 
-
-Among = Literal["all", "irrelevant"]
-
-
-Unscored = Literal["refuse", "tied last"]
+KEY = ["recommender", "user", "item"]
+_LOG_ALL = "without its score its rank is unknown, so log all candidates"
 
 
 def checked_candidates(rows: pd.DataFrame, source: str) -> pd.DataFrame:
     """The rows, checked: recommender, user and item as codes, score, and relevant as bool."""
+    import pandas as pd
+
     need(rows, ["user", "item", "score", "relevant"], source)
     columns: dict[str, Any] = {
         key: _coded(rows, key, source) for key in ("recommender", "user", "item")
     }
     columns["score"] = real_column(rows, "score", source)
     relevant = real_column(rows, "relevant", source)
-    if not np.isin(relevant, (0, 1)).all():
-        at = int(np.argmax(~np.isin(relevant, (0, 1))))
-        raise ValueError(
-            f"relevant must be 0 or 1, got {as_written(rows['relevant'].iloc[at])} in row "
-            f"{at + 1} of {source}"
-        )
+    refuse_first(
+        ~np.isin(relevant, (0, 1)),
+        source,
+        lambda at: f"relevant must be 0 or 1, got {as_written(rows['relevant'].iloc[at])}",
+    )
     columns["relevant"] = relevant == 1
     return pd.DataFrame(columns)
 
 
 def _coded(rows: pd.DataFrame, key: str, source: str) -> pd.Categorical[Any]:
     """A column of names or numbers, checked, as codes: they sort and match faster."""
+    import pandas as pd
+
     if key in rows and isinstance(rows[key].dtype, pd.CategoricalDtype):
         given = rows[key].cat
         text = all(isinstance(label, str) and label.strip() for label in given.categories)
@@ -48,9 +48,6 @@ def _coded(rows: pd.DataFrame, key: str, source: str) -> pd.Categorical[Any]:
         rows = rows[[key]].astype(object)
     codes, labels = pd.factorize(np.asarray(labelled(rows, key, source)))
     return pd.Categorical.from_codes(codes, pd.Index(labels))
-
-
-KEY = ["recommender", "user", "item"]
 
 
 def collapsed(table: pd.DataFrame) -> pd.DataFrame:
@@ -67,6 +64,8 @@ def collapsed(table: pd.DataFrame) -> pd.DataFrame:
 
 def count_above(table: pd.DataFrame, source: str) -> pd.DataFrame:
     """Counts for the relevant rows, in the order of recommenders and users in the table."""
+    import pandas as pd
+
     if not table["relevant"].any():
         raise ValueError(f"{source} must hold a relevant item, got none")
     group = pd.factorize(_pairs_of(table, "recommender", "user"))[0]
@@ -92,15 +91,15 @@ def count_above(table: pd.DataFrame, source: str) -> pd.DataFrame:
         "n_negatives": before[group_ends][groups] - before[first][groups],
     }
     keys = {key: np.asarray(table[key].array[order[own]]) for key in KEY}
-    found = pd.DataFrame(keys | counts)
-    found.attrs["replacement"] = False  # what is drawn twice stands twice, see `from_scores`
+    result = pd.DataFrame(keys | counts)
+    result.attrs["replacement"] = False  # what is drawn twice stands twice, see `from_scores`
     # One number for each list of negatives: a sum of hashes does not depend on their order.
     hashes = pd.util.hash_array(table["item"].cat.codes.to_numpy()[order].astype(np.int64))
     lists = np.add.reduceat(np.where(negative, hashes, 0), first)
     recommender = table["recommender"].cat.codes.to_numpy()[order][first]
     again = pd.DataFrame({"recommender": recommender, "list": lists}).duplicated(keep=False)
-    found.attrs["shared_negatives"] = bool(again.mean() > 0.5)
-    return found
+    result.attrs["shared_negatives"] = bool(again.mean() > 0.5)
+    return result
 
 
 def _pairs_of(table: pd.DataFrame, first: str, second: str) -> IntArray:
@@ -112,10 +111,12 @@ def _pairs_of(table: pd.DataFrame, first: str, second: str) -> IntArray:
 
 def judged_run(rows: pd.DataFrame, relevant: pd.DataFrame, source: str) -> pd.DataFrame:
     """Counts of a run, once it is sure that every relevant item of its users is in it."""
+    import pandas as pd
+
     if relevant.empty:
         raise ValueError(f"there must be a relevant item to rank in {source}, got none")
     table = checked_candidates(rows.assign(relevant=False), source)
-    pairs, judged = _pairs_of(table, "user", "item"), _known(table, relevant)
+    pairs, judged = _pairs_of(table, "user", "item"), _pairs_in(table, relevant)
     table["relevant"] = pd.Series(pairs).isin(judged).to_numpy()
     run = table["recommender"].cat
     for code, name in enumerate(run.categories):
@@ -126,7 +127,7 @@ def judged_run(rows: pd.DataFrame, relevant: pd.DataFrame, source: str) -> pd.Da
             raise ValueError(
                 f"{source} must hold every relevant item, got none of {item_of_user(user, item)} "
                 f"({missing.sum()} of {len(judged)} are missing for {shortened(str(name))}): "
-                + (_alike(table, user, item) or _UNSCORED)
+                + (_other_type(table, user, item) or _LOG_ALL)
             )
     if len(run.categories) > 1 or not pd.Index(pairs).is_unique:
         refuse_twice(table, KEY, source)
@@ -137,17 +138,19 @@ def scored_candidates(
     rows: pd.DataFrame, wanted: pd.DataFrame, source: str, unscored: str
 ) -> pd.DataFrame:
     """The scores of these candidates by each recommender, infinitely low where there is none."""
+    import pandas as pd
+
     table = checked_candidates(rows.assign(relevant=False), source)
     refuse_twice(table, KEY, source)
     found = []
     for name, own in table.groupby("recommender", sort=False, observed=True):
-        pairs, known = _pairs_of(own, "user", "item"), _known(own, wanted)
+        pairs, known = _pairs_of(own, "user", "item"), _pairs_in(own, wanted)
         score = pd.Series(own["score"].to_numpy(), pairs).reindex(known)
         without = ~pd.Series(known).isin(pairs).to_numpy()
         if without.any():
             user, item = wanted.iloc[int(np.argmax(without))]
             lacks = f"got none of {item_of_user(user, item)} by {shortened(str(name))}"
-            other = _alike(own, user, item)
+            other = _other_type(own, user, item)
             if other or unscored == "refuse":
                 raise ValueError(
                     f"{source} must hold every candidate, {lacks} ({without.sum()} of "
@@ -162,6 +165,8 @@ def scored_candidates(
 
 def _refuse_cut(own: pd.DataFrame, lacking: pd.Series, source: str) -> None:
     """Refuse lists of a recommender that end at the same place, though not at the last item."""
+    import pandas as pd
+
     lengths = own["user"].value_counts()
     longest = int(lengths.max())
     of_lacking = lengths.reindex(pd.unique(lacking), fill_value=0)
@@ -172,11 +177,10 @@ def _refuse_cut(own: pd.DataFrame, lacking: pd.Series, source: str) -> None:
         )
 
 
-_UNSCORED = "without its score its rank is unknown, so log all candidates"
-
-
-def _known(table: pd.DataFrame, pairs: pd.DataFrame) -> IntArray:
+def _pairs_in(table: pd.DataFrame, pairs: pd.DataFrame) -> IntArray:
     """The numbers that pairs of user and item have in a coded table, -1 for those not in it."""
+    import pandas as pd
+
     user, item = (
         table[key].cat.categories.get_indexer(pd.Index(np.asarray(pairs[key])))
         for key in ("user", "item")
@@ -185,7 +189,7 @@ def _known(table: pd.DataFrame, pairs: pd.DataFrame) -> IntArray:
     return np.where((user < 0) | (item < 0), -1, numbers)
 
 
-def _alike(table: pd.DataFrame, user: object, item: object) -> str:
+def _other_type(table: pd.DataFrame, user: object, item: object) -> str:
     """What to do where an id is there as another kind: 1 is not "1"."""
     for key, value in (("user", user), ("item", item)):
         labels = table[key].cat.categories
@@ -200,6 +204,8 @@ def _alike(table: pd.DataFrame, user: object, item: object) -> str:
 
 def real_column(frame: pd.DataFrame, key: str, source: str) -> NDArray[Any]:
     """A column of numbers, none of them NaN; whole ones are not rounded to floats."""
+    import pandas as pd
+
     column = frame[key]
     try:
         values = pd.to_numeric(column, errors="coerce")
@@ -211,13 +217,11 @@ def real_column(frame: pd.DataFrame, key: str, source: str) -> NDArray[Any]:
     if values.dtype.kind == "c":
         raise ValueError(f"{key} must be a number, got {as_written(column.iloc[0])} in {source}")
     numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    bad = np.isnan(numbers)
-    if bad.any():
-        at = int(np.argmax(bad))
-        raise ValueError(
-            f"{key} must be a number, got {as_written(frame[key].iloc[at])} in row {at + 1} of "
-            f"{source}"
-        )
+    refuse_first(
+        np.isnan(numbers),
+        source,
+        lambda at: f"{key} must be a number, got {as_written(column.iloc[at])}",
+    )
     return numbers
 
 

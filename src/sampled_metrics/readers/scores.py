@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import pandas as pd
+from typing import TYPE_CHECKING, Literal
 
 from .._validate import as_written
 from ..log.columns import refuse_twice
-from .candidates import KEY, Duplicates, checked_candidates, collapsed, count_above
+from .candidates import KEY, checked_candidates, collapsed, count_above
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-def from_scores(rows: pd.DataFrame, *, duplicates: Duplicates = "refuse") -> pd.DataFrame:
+def from_scores(
+    rows: pd.DataFrame, *, duplicates: Literal["refuse", "keep", "collapse"] = "refuse"
+) -> pd.DataFrame:
     """Count how many negatives scored above each relevant item, from the scores of all candidates.
 
     Parameters
@@ -22,7 +27,7 @@ def from_scores(rows: pd.DataFrame, *, duplicates: Duplicates = "refuse") -> pd.
         What to do where an item stands twice among a user's candidates, as it may after negatives
         were drawn with replacement. "keep" counts each time; "collapse" counts it once, and a
         relevant item never as a negative. Software that keeps scores by item (NCF's, RecBole's)
-        collapses; the law given how many negatives are left is then that without replacement.
+        collapses; given how many negatives are left, they are then a sample without replacement.
 
     Returns
     -------
@@ -44,6 +49,7 @@ def from_scores(rows: pd.DataFrame, *, duplicates: Duplicates = "refuse") -> pd.
 
     Examples
     --------
+    >>> import pandas as pd
     >>> rows = pd.DataFrame(
     ...     {"user": 7, "item": ["a", "b", "c", "c"], "score": [0.5, 0.9, 0.5, 0.5],
     ...      "relevant": [1, 0, 0, 0]}
@@ -52,6 +58,8 @@ def from_scores(rows: pd.DataFrame, *, duplicates: Duplicates = "refuse") -> pd.
       item  n_better  n_tied  n_negatives
     0    a         1       1            2
     """
+    import pandas as pd
+
     if duplicates not in ("refuse", "keep", "collapse"):
         raise ValueError(
             f"duplicates must be 'refuse', 'keep' or 'collapse', got {as_written(duplicates)}"
@@ -63,7 +71,7 @@ def from_scores(rows: pd.DataFrame, *, duplicates: Duplicates = "refuse") -> pd.
         table = collapsed(table)
     if duplicates == "refuse":
         refuse_twice(table, KEY, "the table", ": say whether to keep or collapse duplicates")
-    found = count_above(table, "the table")
+    counts = count_above(table, "the table")
     if duplicates == "keep":
-        del found.attrs["replacement"]
-    return found
+        del counts.attrs["replacement"]
+    return counts

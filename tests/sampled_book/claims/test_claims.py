@@ -33,7 +33,7 @@ from sampled_book.claims.page import LABELS, Shown, by_section, by_setting, card
 from sampled_book.claims.study import COLUMNS, CORRECTED, METRICS, N_NEGATIVES, law_of_counts
 from sampled_book.study import Study
 from sampled_metrics import Protocol
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.relevant_sets import RelevantSets
 
 CLAIMS = {claim.id: claim for claim in load()}

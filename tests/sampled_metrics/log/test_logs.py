@@ -3,6 +3,7 @@
 import base64
 import gzip
 import io
+import subprocess
 import sys
 import warnings
 from decimal import Decimal
@@ -22,7 +23,7 @@ from sampled_metrics.log import read as logs
 from sampled_metrics.log import sources as _sources
 from sampled_metrics.log.compact import COLUMNS, Log
 from sampled_metrics.log.read import BUNDLED_NEGATIVES, read_log
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.readers import from_scores
 
 SIZES = {"n_items": 50, "n_negatives": 9, "replacement": True}
@@ -762,3 +763,22 @@ def test_a_frame_of_dask_is_read_as_one_of_pandas(monkeypatch, case, rows_at_onc
     if expected is not None:
         pd.testing.assert_frame_equal(found.frame, expected.frame)
         pd.testing.assert_frame_equal(found.counts, expected.counts)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
+def test_pandas_is_imported_when_a_frame_is_asked_for_and_not_before(tmp_path, suffix):
+    if suffix == "parquet":
+        pytest.importorskip("pyarrow")
+    path = tmp_path / f"log.{suffix}"
+    table = pd.DataFrame({"recommender": [*"BABA"], "user": [1, 1, 2, 2], "rank": [3, 1, 2, 7]})
+    table.to_parquet(path) if suffix == "parquet" else table.to_csv(path, index=False)
+    code = (
+        "import sys, sampled_metrics as sm\n"
+        "log = sm.read_log(sys.argv[1], n_items=50, n_negatives=9, replacement=True)\n"
+        "print(log.recommenders, log.n_users, 'pandas' in sys.modules)\n"
+        "print(len(log.frame), 'pandas' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "('B', 'A') 2 False\n4 True\n"

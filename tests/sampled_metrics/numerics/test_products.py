@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampled_metrics.numerics.products import Bounds, radius, signs
-from sampled_metrics.ranking import exact as ranking
+from sampled_metrics.ranking import counting
 from sampled_metrics.ranking import kernels as _compiled
-from sampled_metrics.ranking.exact import exact_ranks_from_factors
+from sampled_metrics.ranking.factors import exact_ranks_from_factors
 
 number = st.floats(-1e100, 1e100, allow_subnormal=True)
 
@@ -68,7 +68,7 @@ def test_ranks_are_those_of_exact_arithmetic(monkeypatch, dtype, most, compiled)
     items[40:50, 2] = np.nextafter(items[40:50, 2], dtype(9))
     items[50:60, :2] = items[50:60, 1::-1]  # level, since the user's factors are
     held_out = rng.integers(0, 60, 12)
-    monkeypatch.setattr(ranking, "_MOST_PAIRS", most)
+    monkeypatch.setattr(counting, "_MOST_PAIRS", most)
     found = exact_ranks_from_factors(users, items, held_out, None)
     expected = slow_ranks(users, items, held_out)
     assert list(zip(found.n_better, found.n_tied, strict=True)) == expected

@@ -20,26 +20,28 @@ from distributed.comm import CommClosedError
 
 import sampled_metrics as sm
 from sampled_metrics.cli import main
-from sampled_metrics.ranking import cluster as _sharded
-from sampled_metrics.ranking.cluster import Job, Layout, Source, as_products
+from sampled_metrics.ranking import blocks as _blocks
+from sampled_metrics.ranking import cluster as _cluster
+from sampled_metrics.ranking.blocks import Layout
 from sampled_metrics.ranking.exact import exact_ranks
+from sampled_metrics.ranking.job import Job, Source, as_products
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 N_USERS, N_ITEMS, WIDTH = 40, 230, 4
 
 
 @pytest.fixture
 def small_tasks(monkeypatch):
     """Ten blocks or so and four shards of what one task would do."""
-    monkeypatch.setattr(_sharded, "_SHARD_BYTES", 60 * 5 * 8)
-    monkeypatch.setattr(_sharded, "_BLOCK_ROWS", (8, 8))
+    monkeypatch.setattr(_blocks, "_SHARD_BYTES", 60 * 5 * 8)
+    monkeypatch.setattr(_blocks, "_BLOCK_ROWS", (8, 8))
 
 
 @pytest.fixture
 def small_calls(monkeypatch):
     """The same for functions, which are taken to cost as much as 64 factors."""
-    monkeypatch.setattr(_sharded, "_SHARD_BYTES", 60 * 64 * 8)
-    monkeypatch.setattr(_sharded, "_BLOCK_ROWS", (3, 3))
+    monkeypatch.setattr(_blocks, "_SHARD_BYTES", 60 * 64 * 8)
+    monkeypatch.setattr(_blocks, "_BLOCK_ROWS", (3, 3))
 
 
 @pytest.fixture
@@ -152,7 +154,7 @@ def test_blocks_hold_whole_users_and_shards_all_items():
         assert [s.stop for s in layout.shards[:-1]] == [s.start for s in layout.shards[1:]]
         assert (layout.shards[0].start, layout.shards[-1].stop) == (0, n_items)
         size = max(s.stop - s.start for s in layout.shards)
-        assert size * width * 8 <= _sharded._SHARD_BYTES + width * 8
+        assert size * width * 8 <= _blocks._SHARD_BYTES + width * 8
     assert len(Layout.of(np.zeros(900, int), 100, 8).blocks) == 1  # one user cannot be split
 
 
@@ -431,7 +433,7 @@ def test_a_killed_scheduler_is_said_and_the_next_run_goes_on(small_calls, files,
 
 
 def test_a_cluster_whose_last_worker_died_is_given_up(monkeypatch, small_calls, files, tmp_path):
-    monkeypatch.setattr(_sharded, "_PATIENCE", 2.0)
+    monkeypatch.setattr(_cluster, "_PATIENCE", 2.0)
     folder, given = tmp_path / "ranks", (N_USERS, N_ITEMS, *files[2:])
     score = partial(slowly, 0.1)
     cluster = without_workers()
@@ -469,7 +471,7 @@ def test_a_cluster_whose_last_worker_died_is_given_up(monkeypatch, small_calls, 
 def test_a_worker_that_dies_with_what_it_has_computed_is_not_waited_for(
     monkeypatch, small_calls, files
 ):
-    monkeypatch.setattr(_sharded, "_PATIENCE", 2.0)
+    monkeypatch.setattr(_cluster, "_PATIENCE", 2.0)
     whole, fetched = Future.result, []
     cluster = without_workers()
     options = "--nthreads", "1", "--no-nanny", "--death-timeout", "60"
@@ -519,9 +521,10 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(files, tmp_path):
     # A limit on the size of files, of which the first parts keep below.
     code = (
         "import resource, sys\n"
-        "from sampled_metrics import _sharded, cli\n"
+        "from sampled_metrics import cli\n"
+        "from sampled_metrics.ranking import blocks\n"
         "import pyarrow.parquet as pq\n"
-        "_sharded._BLOCK_ROWS = (3, 3)\n"
+        "blocks._BLOCK_ROWS = (3, 3)\n"
         "whole, written = pq.write_table, []\n"
         "def write(table, path):\n"
         "    written.append(path)\n"
@@ -541,8 +544,13 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(files, tmp_path):
     assert len(kept) == 5
     at = [each.stat().st_mtime_ns for each in kept]
     expected = sm.rank(*files).frame.sort_values("user", kind="stable").reset_index(drop=True)
-    code = "from sampled_metrics import _sharded, cli; import sys; _sharded._BLOCK_ROWS = (3, 3)\n"
-    code += "sys.exit(cli.main(sys.argv[1:]))"
+    code = (
+        "import sys\n"
+        "from sampled_metrics import cli\n"
+        "from sampled_metrics.ranking import blocks\n"
+        "blocks._BLOCK_ROWS = (3, 3)\n"
+        "sys.exit(cli.main(sys.argv[1:]))\n"
+    )
     subprocess.run([sys.executable, "-c", code, *words], check=True, capture_output=True)
     assert [each.stat().st_mtime_ns for each in kept] == at
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "ranks"), expected)

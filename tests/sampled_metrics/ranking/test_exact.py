@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from sampled_metrics import metric
 from sampled_metrics.numerics.products import doubt
-from sampled_metrics.ranking import exact as ranking
+from sampled_metrics.ranking import counting, exact, factors
 from sampled_metrics.ranking import kernels as _compiled
-from sampled_metrics.ranking.exact import RankIntervals, exact_ranks, exact_ranks_from_factors
+from sampled_metrics.ranking.exact import exact_ranks
+from sampled_metrics.ranking.factors import exact_ranks_from_factors
+from sampled_metrics.ranking.intervals import RankIntervals
 
 METRICS = ["auc", "recall@3", "precision@3", "hit@2", "ap", "ap@4", "ndcg", "ndcg@4", "rr"]
 
@@ -61,9 +63,8 @@ def as_rows(intervals):
 
 
 def small_tiles(patch, rows, columns):
-    for name in ("TILE", "FAST"):
-        patch.setattr(ranking, f"_{name}_ROWS", rows)
-        patch.setattr(ranking, f"_{name}_COLUMNS", columns)
+    for module, name in ((exact, "TILE"), (factors, "TILE"), (factors, "FAST_TILE")):
+        patch.setattr(module, name, (rows, columns))
 
 
 @pytest.fixture(params=["NumPy", "Numba"])
@@ -80,7 +81,7 @@ def test_exact_ranks_equal_the_slow_count(case, block_entries, columns):
     scores, held_out, train = case
     expected = [slow_interval(*row) for row in zip(scores, held_out, train, strict=True)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranking, "_BLOCK_ENTRIES", block_entries)
+        patch.setattr(exact, "_BLOCK_ENTRIES", block_entries)
         small_tiles(patch, 256, columns)
         assert as_rows(exact_ranks(scores, held_out, train)) == expected
         matrix = as_matrix(train, scores.shape)
@@ -179,7 +180,7 @@ def test_a_block_holds_no_more_instances_than_the_bound_allows():
         return np.zeros((block.stop - block.start, 1000))
 
     exact_ranks(blocks, np.zeros(5000, dtype=int), None)
-    assert max(sizes) == ranking._BLOCK_ENTRIES // 1000
+    assert max(sizes) == exact._BLOCK_ENTRIES // 1000
     assert sum(sizes) == 1 + 5000  # the first row is asked for twice, to learn the catalogue
 
 
@@ -281,13 +282,13 @@ def test_the_compiled_pass_ranks_as_numpy_does(monkeypatch):
     seen[:, :700] = False
     given = users, items, held_out, sp.csr_array(seen)
     settled = []
-    exactly = ranking.signs
-    monkeypatch.setattr(ranking, "signs", lambda *of: settled.append(len(of[0])) or exactly(*of))
+    exactly = factors.signs
+    monkeypatch.setattr(factors, "signs", lambda *of: settled.append(len(of[0])) or exactly(*of))
     by_numpy = exact_ranks_from_factors(*given, users=owners)
     of_numpy = sum(settled)
     pytest.importorskip("numba")
     monkeypatch.setattr(_compiled, "WORTH", 0)
-    monkeypatch.setattr(ranking, "_count_tile", None)  # NumPy's pass is not needed
+    monkeypatch.setattr(counting, "_count_tile", None)  # NumPy's pass is not needed
     assert as_rows(exact_ranks_from_factors(*given, users=owners)) == as_rows(by_numpy)
     assert by_numpy.n_tied.min() == 1
     assert sum(settled) - of_numpy == of_numpy > 400  # more than the twins
@@ -420,71 +421,7 @@ def test_no_matrix_of_all_scores_is_made_from_factors():
     assert intervals.n_better.tolist() == [999_999, 0, 999_994]
 
 
-interval = st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(1, 30)).map(
-    lambda t: (t[0], t[1], t[0] + t[1] + 1 + t[2])
-)
-
-
-@given(st.lists(interval, min_size=1, max_size=8), st.sampled_from(METRICS))
-def test_mean_is_the_average_over_every_place(rows, name):
-    intervals = RankIntervals(*np.array(rows).T)
-    expected = [
-        np.mean([metric(name)(b + 1 + place, n_items=n) for place in range(t + 1)])
-        for b, t, n in rows
-    ]
-    got = intervals.evaluate(metric(name), "mean")
-    np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-14)
-
-
-@given(st.lists(interval, min_size=1, max_size=8), st.sampled_from(METRICS))
-def test_policies_are_ordered_and_meet_without_ties(rows, name):
-    b, t, n = np.array(rows).T
-    intervals = RankIntervals(b, t, n)
-    best, mean, worst = (
-        intervals.evaluate(metric(name), ties) for ties in ("optimistic", "mean", "pessimistic")
-    )
-    drawn = intervals.evaluate(metric(name), "random", np.random.default_rng(3))
-    for value in (mean, drawn):
-        assert (value <= best + 1e-12).all()
-        assert (value >= worst - 1e-12).all()
-    untied = t == 0
-    np.testing.assert_allclose(mean[untied], best[untied], rtol=1e-12, atol=1e-14)
-    assert (best[untied] == worst[untied]).all()
-
-
-def test_random_places_are_uniform():
-    draws = RankIntervals(*np.full((3, 60_000), [[4], [5], [20]])).ranks(
-        "random", np.random.default_rng(2020)
-    )
-    places, counts = np.unique(draws, return_counts=True)
-    assert places.tolist() == [5, 6, 7, 8, 9, 10]
-    chi_square = ((counts - 10_000) ** 2 / 10_000).sum()
-    assert chi_square < 20.5  # the 0.999 quantile with 5 degrees of freedom
-
-
-def test_mean_of_the_metric_is_not_the_metric_of_the_mean_rank():
-    tied = RankIntervals([0], [2], [10])
-    assert tied.evaluate(metric("rr"), "mean")[0] == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
-    assert tied.evaluate(metric("rr"), "mean")[0] > metric("rr")(2)
-
-
-def test_metrics_are_means_over_ties_and_ranks_need_a_policy():
-    tied = RankIntervals([0], [3], [5])
-    assert tied.evaluate("rr") == tied.evaluate("rr", "mean") == (1 + 1 / 2 + 1 / 3 + 1 / 4) / 4
-    with pytest.raises(TypeError, match="ties"):
-        RankIntervals([0], [0], [5]).ranks()
-
-
 TIED = RankIntervals([1], [2], [9])
-
-
-def test_a_seed_stands_for_its_generator():
-    many = RankIntervals([1] * 50, [7] * 50, [20] * 50)
-    seeded = many.ranks("random", 3)
-    assert seeded.tolist() == many.ranks("random", np.random.default_rng(3)).tolist()
-    assert seeded.tolist() == many.ranks("random", np.int64(3)).tolist()
-    assert seeded.tolist() != many.ranks("random", 4).tolist()
-    assert many.evaluate("rr", "random", 3).tolist() == (1 / seeded).tolist()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from sampled_metrics import Protocol, auditing, metric, planning
-from sampled_metrics.ranking.exact import RankIntervals
+from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.report.html import (
     DEFINITIONS,
     of_comparison,

@@ -1,20 +1,21 @@
-"""Runs and judgements in the format of TREC, from files or from ranx."""
+"""Runs and relevance judgements in the text formats of TREC."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from .._files import named
 from ..log.columns import refuse_twice
 from .candidates import KEY, judged_run, real_column
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def trec(run: str | Path, qrels: str | Path) -> pd.DataFrame:
@@ -59,44 +60,10 @@ def trec(run: str | Path, qrels: str | Path) -> pd.DataFrame:
     return judged_run(rows, judged.loc[judged["rel"] > 0, ["user", "item"]], str(run))
 
 
-def ranx(run: Any, qrels: Any, *, recommender: str | None = None) -> pd.DataFrame:
-    """A ``Run`` and ``Qrels`` of the library ranx.
-
-    Parameters
-    ----------
-    run : ranx.Run, or mapping of query to mapping of document to score
-        The form that ``Run.to_dict()`` and ranx's JSON files have.
-    qrels : ranx.Qrels, or mapping of query to mapping of document to relevance
-        A document is relevant where its relevance is at least 1, ranx's own threshold.
-    recommender : str, optional
-        By default the run's name.
-
-    Returns
-    -------
-    DataFrame
-        As from :func:`from_scores`; user is the query and item the document.
-
-    Raises
-    ------
-    ValueError
-        If an argument is of another kind, a score is no number, or a relevant document is not in
-        the run.
-
-    Examples
-    --------
-    >>> ranx({"q1": {"d1": 0.1, "d2": 0.9}}, {"q1": {"d1": 1}}, recommender="bm25")
-      recommender user item  n_better  n_tied  n_negatives
-    0        bm25   q1   d1         1       0            1
-    """
-    rows = _nested(run, "run", "score")
-    rows["recommender"] = recommender or getattr(run, "name", None) or "recommender"
-    judged = _nested(qrels, "qrels", "relevance")
-    judged["relevance"] = real_column(judged, "relevance", "qrels")
-    return judged_run(rows, judged.loc[judged["relevance"] >= 1, ["user", "item"]], "run")
-
-
 def _lines(path: str | Path, names: list[str]) -> pd.DataFrame:
     """Fields of each line of a text file, separated by white space; all but numbers as codes."""
+    import pandas as pd
+
     try:
         data = Path(path).read_bytes()
         data.decode()
@@ -139,18 +106,3 @@ def _lines(path: str | Path, names: list[str]) -> pd.DataFrame:
             if (np.abs(numbers) < 2**53).all() and not any("_" in text for text in texts):
                 frame["score"] = numbers
     return frame
-
-
-def _nested(given: Any, name: str, value: str) -> pd.DataFrame:
-    """Rows of a mapping of user to mapping of item to value, or of what has `to_dict`."""
-    table = given.to_dict() if hasattr(given, "to_dict") else given
-    if not isinstance(table, Mapping) or not all(isinstance(v, Mapping) for v in table.values()):
-        raise ValueError(
-            f"{name} must map each query to a mapping of documents, got {type(given).__name__}"
-        )
-    rows = pd.DataFrame(
-        [(user, item) for user, own in table.items() for item in own], columns=["user", "item"]
-    )
-    numbers = [number for own in table.values() for number in own.values()]
-    rows[value] = pd.Series(numbers, dtype=object)  # pandas 2 takes no number beyond all floats
-    return rows

@@ -1,89 +1,17 @@
-"""What RecTools and RecBole return, as logs."""
+"""Evaluations of the library RecBole: by its trainer, or by the scores of a batch."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from .._arrays import fetched, on_host
 from .._validate import as_written, real_scores
-from ..log.columns import listed, need
-from ..log.sources import Tabular, loaded
-from .candidates import Unscored, judged_run, real_column, scored_candidates
+from .candidates import judged_run
 
-
-def rectools(
-    reco: Tabular,
-    interactions: Tabular,
-    candidates: Tabular | None = None,
-    *,
-    unscored: Unscored = "refuse",
-) -> pd.DataFrame:
-    """Recommendations and test interactions as the library RecTools has them.
-
-    Parameters
-    ----------
-    reco : DataFrame, or CSV or Parquet file
-        Columns user_id, item_id and score, or rank (1 the best) where there is no score; with
-        several models a column model, too. It must hold all candidates, not the first k alone:
-        ask the model for as many items as there are.
-    interactions : DataFrame, or CSV or Parquet file
-        The test interactions: columns user_id and item_id, others being left out. An item that
-        stands twice counts once. Ids are numbers or text, of one kind in all tables.
-    candidates : DataFrame, or CSV or Parquet file, optional
-        The negatives that were drawn: columns user_id and item_id, with or without the test items.
-        The other items of `reco` are left out then. By default its items are the candidates.
-    unscored : {"refuse", "tied last"}
-        What to do with candidates that a model did not score. "tied last" puts them below the
-        others and level with each other, as with models that recommend only what is similar to
-        what the user knows; it needs `candidates`.
-
-    Returns
-    -------
-    DataFrame
-        As from :func:`from_scores`.
-
-    Raises
-    ------
-    ValueError
-        If a column is missing, a row of `reco` stands twice, a candidate has no score under
-        "refuse", or `reco` was cut at its best k items: under "tied last" that is where half of
-        the lists that lack a candidate, or more, are as long as the longest, and differ.
-
-    Examples
-    --------
-    >>> reco = pd.DataFrame({"user_id": 1, "item_id": [7, 8, 9], "rank": [1, 2, 3]})
-    >>> rectools(reco, pd.DataFrame({"user_id": [1], "item_id": [8]}))
-       recommender  user  item  n_better  n_tied  n_negatives
-    0  recommender     1     8         1       0            2
-    """
-    names = {"user_id": "user", "item_id": "item", "model": "recommender"}
-    given, source = loaded(reco, "reco")
-    rows = given.rename(columns=names)
-    need(rows, ["user", "item"], source, names)
-    if "score" not in rows:
-        if "rank" not in rows:
-            raise ValueError(
-                f"{source} must have a column score or rank, got {listed(given.columns)}"
-            )
-        rows["score"] = -real_column(rows, "rank", source).astype(np.float64)
-    tested, test_source = loaded(interactions, "interactions")
-    tested = tested.rename(columns=names)
-    need(tested, ["user", "item"], test_source, names)
-    tested = tested[["user", "item"]].drop_duplicates()
-    if unscored not in ("refuse", "tied last"):
-        raise ValueError(f"unscored must be 'refuse' or 'tied last', got {as_written(unscored)}")
-    if candidates is not None:
-        drawn, drawn_source = loaded(candidates, "candidates")
-        drawn = drawn.rename(columns=names)
-        need(drawn, ["user", "item"], drawn_source, names)
-        wanted = pd.concat([tested, drawn[["user", "item"]]]).drop_duplicates()
-        rows = scored_candidates(rows, wanted, source, unscored)
-    elif unscored == "tied last":
-        raise ValueError("unscored must be 'refuse' without candidates: nobody knows how many tie")
-    return judged_run(rows, tested, source)
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def recbole(
@@ -132,11 +60,13 @@ def recbole(
     >>> rows = recbole(trainer, test_data)  # doctest: +SKIP
     >>> log = read_log(rows)  # doctest: +SKIP
     """
-    drawn = getattr(data, "neg_sample_args", None) or {}
-    if drawn.get("distribution", "uniform") not in ("none", "uniform"):
+    import pandas as pd
+
+    sampling = getattr(data, "neg_sample_args", None) or {}
+    if sampling.get("distribution", "uniform") not in ("none", "uniform"):
         raise ValueError(
             f"data must have uniform negatives, got the distribution "
-            f"{as_written(drawn['distribution'])}: set mode to uni100 or the like"
+            f"{as_written(sampling['distribution'])}: set mode to uni100 or the like"
         )
     collector, dataset = trainer.eval_collector, data._dataset
     collect, batches, before = collector.eval_batch_collect, [], 0
@@ -203,6 +133,8 @@ def recbole_scores(
       recommender  user  item  n_better  n_tied  n_negatives
     0     recbole     0     1         1       1            2
     """
+    import pandas as pd
+
     table = real_scores(fetched(scores))
     given = [on_host(p) for p in (positive_u, positive_i)]
     whole = all(p.ndim == 1 and p.dtype.kind in "iu" for p in given)

@@ -1,0 +1,250 @@
+"""The log in a table of DuckDB, of which a code for each row comes to memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .columns import INPUT, Place, check_pooling, key_of, locator, size_option
+from .compact import Builder, Log
+from .rows import (
+    Sizes,
+    check_ranges,
+    checked_columns,
+    instances_of,
+    log_of_frame,
+    says_instances,
+)
+from .sources import WHOLE, Table
+
+#: Users whose rows say whether a column that nobody knows separates recommenders.
+_SOME_USERS = 10_000
+#: Users without a row that are given a place beside each row, and those besides.
+_SPARE, _FREE = 4, 1 << 26
+
+
+class Scan:
+    """The columns of a log in a table of DuckDB, and what is known of them."""
+
+    def __init__(
+        self,
+        table: Table,
+        names: list[str],
+        sizes: Sizes,
+        replacement: bool,
+    ) -> None:
+        self.table, self.names, self.sizes, self.replacement = table, names, sizes, replacement
+        self.at = {name: f"c{names.index(name)}" for name in INPUT if name in names}
+        self.type = {name: table.types[names.index(name)] for name in self.at}
+        self.ranks = {"rank": 1} if "rank" in self.at else {"n_better": 0, "n_tied": 0}
+        #: Numbers that all rows have.
+        self.same = {
+            key: size_option(key, option, low, table.name)
+            for key, (option, low) in sizes.items()
+            if key not in self.at
+        }
+        self.numbers = [*self.ranks, *(key for key in sizes if key in self.at)]
+
+    def log(self) -> Log | None:
+        """The log, or None if it has to be checked in memory."""
+        types = {name: WHOLE if name in self.numbers else (*WHOLE, "VARCHAR") for name in self.at}
+        plain = all(self.type[name] in types[name] for name in self.at)
+        if not plain or {"count", "n_above"} & set(self.at) or "user" not in self.at:
+            return None
+        if not self._are_allowed() or not self._take_recommenders() or not self._take_users():
+            self._refuse_row(alone=False)
+            return None
+        log = self._placed()
+        return self._appended() if log is None else log
+
+    def _are_allowed(self) -> bool:
+        """Whether nothing is missing, and all numbers are in their range."""
+        asked = ["count(*)"]
+        for name, column in self.at.items():
+            asked.append(f"count({column})")
+            if self.type[name] in WHOLE:
+                asked += [f"min({column})", f"max({column})"]
+            else:
+                blank = f"count_if(trim({column}) = '')" if name in ("item", "instance") else "0"
+                asked += [blank, "0"]
+        (self.rows, *facts) = self.table.query(f"SELECT {', '.join(asked)} FROM log").fetchone()
+        there, low, high = (dict(zip(self.at, facts[i::3], strict=True)) for i in range(3))
+        if not self.rows or set(there.values()) != {self.rows}:
+            return False
+        least = {**self.ranks, **{key: least for key, (_, least) in self.sizes.items()}}
+        given = {key: option for key, (option, _) in self.sizes.items() if option is not None}
+        self.first, self.last = low["user"], high["user"]
+        self.cast = {
+            name: "INTEGER" if name in self.ranks and high[name] < 2**30 else "BIGINT"
+            for name in self.numbers
+        }
+        return not any(low[name] for name in self.at if self.type[name] == "VARCHAR") and all(
+            low[name] >= least[name]
+            and high[name] <= 2**62
+            and (name not in given or low[name] == high[name] == given[name])
+            for name in self.numbers
+        )
+
+    def _refuse_row(self, alone: bool) -> None:
+        """Name the first row whose own values are not allowed, without holding the others.
+
+        If rows are `alone` with their users, what counts they may have is known, too.
+        """
+        begun, one, starts = 0, np.ones(1, dtype=np.int64), self.table.place.starts
+        for part in self.table.chunks("SELECT * FROM log"):
+            frame = self.table.named(part.reset_index(drop=True)).set_axis(self.names, axis=1)
+            rows = range(begun, begun + len(frame))
+            place = Place(self.table.name, starts, rows)
+            columns, _ = checked_columns(frame, place, self.sizes)
+            if alone:
+                if "rank" in columns:
+                    columns |= {"n_better": columns["rank"] - 1, "n_tied": one - 1}
+                check_ranges(columns, one, one, self.replacement, len(frame), locator(place))
+            begun += len(frame)
+
+    def _take_recommenders(self) -> bool:
+        """Find the recommenders in order of their first rows; False if one has no name."""
+        self.recommenders, self.recommender, self.given = ["recommender"], "0::USMALLINT", []
+        if "recommender" not in self.at:
+            return True
+        column = f"{self.at['recommender']}::VARCHAR"
+        rows = self.table.query(f"SELECT DISTINCT {column} FROM log").fetchall()
+        names = sorted(name for (name,) in rows)
+        order: dict[int, None] = {}
+        place = f"SELECT list_position(?, {column})::USMALLINT AS k FROM log"
+        for part in self.table.arrays(place, [names], self.rows):
+            numbers, first = np.unique(part["k"], return_index=True)
+            order |= dict.fromkeys(numbers[np.argsort(first)].tolist())
+            if len(order) == len(names):
+                break
+        self.recommenders = [names[number - 1] for number in order]
+        self.recommender = f"(list_position(?, {column}) - 1)::USMALLINT"
+        self.given = [self.recommenders]
+        return all(name.strip() for name in names)
+
+    def _take_users(self) -> bool:
+        """Find a place for each user; False if one has no name."""
+        own, self.joined = self.at["user"], ""
+        if self.type["user"] != "VARCHAR":
+            span = self.last - self.first + 1
+            if len(self.recommenders) * span <= _SPARE * self.rows + _FREE and self.last < 2**62:
+                self.users: range | NDArray[Any] = range(self.first, self.last + 1)
+                self.user = f"({own}::BIGINT - {self.first})"
+                return True
+        self.table.keep(
+            "users",
+            "SELECT label, row_number() OVER (ORDER BY label) - 1 AS place "
+            f"FROM (SELECT DISTINCT {own} AS label FROM log)",
+        )
+        labels = self.table.query("SELECT label FROM users ORDER BY place").fetchnumpy()["label"]
+        self.users = np.asarray(labels)
+        self.user, self.joined = "users.place", f"JOIN users ON {own} = users.label"
+        return self.type["user"] != "VARCHAR" or all(name.strip() for name in self.users)
+
+    def _select(self, more: str = "", order: str = "") -> Any:
+        """Rows with a recommender r, a user u and numbers, some at a time."""
+        numbers = ", ".join(
+            f"{self.at[name]}::{self.cast[name]} AS {name}" for name in self.numbers
+        )
+        query = f"SELECT {self.recommender} AS r, {self.user} AS u, {numbers}{more} FROM log"
+        for columns in self.table.arrays(f"{query} {self.joined} {order}", self.given, self.rows):
+            yield columns.pop("r"), columns.pop("u"), {**columns, **self.same}
+
+    def _placed(self) -> Log | None:
+        """The log, if every user has one row with each recommender; else None."""
+        builder = Builder(self.recommenders, self.users)
+        rows = checked = 0
+        for recommender, user, columns in self._select():
+            if "rank" in columns:
+                columns["n_better"] = columns.pop("rank") - 1
+                columns["n_tied"] = np.zeros(1, dtype=np.int64)
+            builder.place(
+                recommender, user, {name: _without_repeats(own) for name, own in columns.items()}
+            )
+            rows += user.size
+            if rows >= 2 * checked:  # most logs with several rows of a user show it soon
+                checked = rows
+                if builder.placed < rows:
+                    return None
+        if builder.placed < self.rows:
+            return None
+        kinds, one = builder.kinds, np.ones(1, dtype=np.int64)
+        size = kinds["n_items"].size
+        try:
+            check_ranges(kinds, one, one, self.replacement, size, lambda _: (0, ""))
+        except ValueError:
+            self._refuse_row(alone=True)
+            raise
+        return builder.log(self.replacement)
+
+    def _appended(self) -> Log:
+        """The log, whose rows DuckDB sorts."""
+        if not says_instances(self.names) and not set(self.names) <= set(INPUT):
+            self._check_pooling()
+        counts = f"SELECT {self.recommender} AS r, count(*) FROM log GROUP BY r"
+        rows = dict(self.table.query(counts, self.given).fetchall())
+        many = [rows[number] for number in range(len(self.recommenders))]
+        builder = Builder(self.recommenders, self.users, many)
+        more, keys = "", ["r", "u"]
+        for name in ("instance", "item"):
+            if name in self.at:
+                column = self.at[name]
+                value = f"hash({column})" if self.type[name] == "VARCHAR" else column
+                more += f", {value} AS {name}"
+                keys += [column] if name == "instance" else []
+        order = f"ORDER BY {', '.join([*keys, *(self.at[name] for name in self.ranks)])}"
+        rest: dict[str, NDArray[Any]] = {}
+        for recommender, user, columns in self._select(more, order):
+            columns = {"recommender": recommender, "user": user, **columns}
+            whole = {name: c for name, c in columns.items() if name not in self.same}
+            if rest:
+                whole = {name: np.append(rest[name], c) for name, c in whole.items()}
+            of, user = whole["recommender"], whole["user"]
+            # The last user may have more rows to come.
+            cut = int(np.flatnonzero((of != of[-1]) | (user != user[-1]))[-1:].sum()) + 1
+            cut = cut if of[0] != of[-1] or user[0] != user[-1] else 0
+            rest = {name: column[cut:] for name, column in whole.items()}
+            if cut:
+                self._append(builder, {name: column[:cut] for name, column in whole.items()})
+        self._append(builder, rest)
+        return builder.log(self.replacement)
+
+    def _append(self, builder: Builder, rows: Mapping[str, NDArray[Any]]) -> None:
+        def where(bad: NDArray[np.bool_]) -> tuple[int, str]:
+            at = int(np.argmax(bad))
+            self._refuse_user(
+                self.recommenders[rows["recommender"][at]], self.users[rows["user"][at]]
+            )
+            return at, self.table.name
+
+        builder.append(instances_of({**rows, **self.same}, self.replacement, where))
+
+    def _refuse_user(self, recommender: str, user: object) -> None:
+        """Refuse the rows of a user, and say which one is wrong."""
+        sql = "FROM (SELECT *, row_number() OVER () - 1 AS row FROM log) WHERE"
+        sql += f" {self.at['user']} = ?"
+        given = [user.item() if isinstance(user, np.generic) else user]
+        if "recommender" in self.at:
+            sql += f" AND {self.at['recommender']}::VARCHAR = ?"
+            given.append(recommender)
+        rows = self.table.query(f"SELECT * {sql} ORDER BY row", given).df()
+        place = Place(self.table.name, self.table.place.starts, rows.pop("row").tolist())
+        frame = self.table.named(rows).set_axis(self.names, axis=1)
+        log_of_frame(frame, place, self.sizes, self.replacement)
+
+    def _check_pooling(self) -> None:
+        """Refuse a column that separates the rows of a user, as far as some users show."""
+        own = self.at["user"]
+        some = f"SELECT * FROM log WHERE {own} IN (SELECT DISTINCT {own} FROM log LIMIT ?)"
+        frame = self.table.frame(some, [_SOME_USERS]).set_axis(self.names, axis=1)
+        name = self.table.name
+        keys = {key: key_of(frame, key, name) for key in ("recommender", "user")}
+        check_pooling(frame, keys, name)
+
+
+def _without_repeats(column: NDArray[Any]) -> NDArray[Any]:
+    """A column, or the one number that all rows have."""
+    return column[:1] if (column == column[0]).all() else column

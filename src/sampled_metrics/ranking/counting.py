@@ -1,0 +1,276 @@
+"""Scores compared with those of the held-out items, a tile of instances and items at a time.
+
+Whatever gives scores, the ranks of a block of instances are counts of the candidates above the
+held-out item, and level with it. Scores stay in the array library and on the device where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .. import _progress
+from .._arrays import like, namespace, on_host
+from .._validate import IntArray, real_scores
+from . import kernels
+
+#: Scores of a block of instances for a slice of the items.
+Tile = Callable[[slice], Any]
+#: Row and column of scores.
+Entries = tuple[IntArray, IntArray]
+
+#: Instances and items whose scores are compared at a time: small enough to be in the cache still
+#: when they have been multiplied, large enough for the product. 255 * 8 items: see `_row_sums`.
+TILE = 256, 255 * 8
+#: The same for the compiled pass, to which short rows are as good. No power of two: rows that are
+#: a page apart share their places in the cache, and the product took a quarter longer.
+FAST_TILE = 1024, 520
+#: Pairs whose order the rounding leaves open that are kept before they are settled.
+_MOST_PAIRS = 2**20
+#: Scores that are on another device at a time.
+_DEVICE_ENTRIES = 2**25
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """The lowest and the highest score that may count as tied with each instance's own.
+
+    A score within it is tied, unless `settle` is given: it then says of the pairs of these
+    instances (rows of `unclear`) and columns whether they are above (1), tied (0) or below (-1).
+    """
+
+    low: NDArray[Any]
+    high: NDArray[Any]
+    unclear: NDArray[np.bool_] | None = None
+    settle: Callable[[IntArray, IntArray], NDArray[np.int8]] | None = None
+
+    @classmethod
+    def of(cls, own: NDArray[Any], tolerance: float) -> Band:
+        """Scores within a relative tolerance.
+
+        In the type of the scores, since mixed comparisons are slow, and rounded inwards.
+        """
+        if not tolerance:
+            return cls(own, own)
+        if own.dtype.kind != "f":  # as Python's whole numbers, which have no largest
+            parts, whole = tolerance.as_integer_ratio()
+            exact, limits = own.astype(object), np.iinfo(own.dtype)
+            margin = abs(exact) * parts // whole
+            ends = np.maximum(exact - margin, limits.min), np.minimum(exact + margin, limits.max)
+            return cls(ends[0].astype(own.dtype), ends[1].astype(own.dtype))
+        centre = own.astype(np.result_type(own, np.float64))
+        with np.errstate(all="ignore"):
+            margin = tolerance * np.where(np.isfinite(centre), np.abs(centre), 0)
+            low, high = (centre - margin).astype(own.dtype), (centre + margin).astype(own.dtype)
+            low = np.where(centre - low > margin, np.nextafter(low, own), low)
+            high = np.where(high - centre > margin, np.nextafter(high, own), high)
+        return cls(low, high)
+
+    def corrections(self, rows: IntArray, columns: IntArray) -> IntArray:
+        """What settled pairs add to the counts above, and at least level, of each instance."""
+        if self.settle is None or not rows.size:
+            return np.zeros((2, len(self.low)), dtype=np.int64)
+        sign, n = self.settle(rows, columns), len(self.low)
+        above, below = (np.bincount(rows[sign == at], minlength=n) for at in (1, -1))
+        return np.stack([above, -below])
+
+
+def checked_scores(values: Any, rows: Any) -> Any:
+    """A matrix of scores, checked as :func:`real_scores` does, in any array library."""
+    xp = namespace(values)
+    if xp is None:
+        return real_scores(values, rows)
+    if not xp.isdtype(values.dtype, ("real floating", "integral")):
+        raise ValueError(f"scores must be real numbers, got dtype {values.dtype}")
+    if xp.isdtype(values.dtype, "real floating"):
+        bad = xp.any(xp.isnan(values), axis=1)
+        if bool(xp.any(bad)):
+            row = rows[int(np.argmax(on_host(bad)))]
+            raise ValueError(f"scores must not be NaN, got one in row {row}")
+    return values
+
+
+def count_blocks(
+    tiles: Callable[[slice], tuple[Band, Tile]],
+    places: IntArray,
+    owners: IntArray,
+    seen: sp.csr_array,
+    size: tuple[int, int],
+    *,
+    example: Any,
+    fast: kernels.Pass | None = None,
+    progress: bool = False,
+) -> IntArray:
+    """How many candidates score above each held-out item, and how many the same.
+
+    Parameters
+    ----------
+    tiles : callable
+        For a slice of instances, what counts as tied with them, and their scores.
+    places : ndarray of int, shape (k,)
+        The column of each held-out item, -1 if it is elsewhere.
+    owners : ndarray of int, shape (k,)
+        The row of `seen` that each instance belongs to.
+    seen : scipy.sparse.csr_array, shape (n_users, n_items)
+        Items that are no candidates.
+    size : tuple of int
+        Instances and items at a time.
+    example : array
+        An array of the library that scores are in.
+    fast : callable, optional
+        The compiled pass, for scores that are in C order.
+    progress : bool
+
+    Returns
+    -------
+    ndarray of int, shape (2, k)
+    """
+    n_items = seen.shape[1]
+    count: Callable[..., IntArray] = _count_on_device
+    if namespace(example) is None:
+        width = min(size[1], -(-n_items // 8) * 8)
+        if fast is None:
+            hits = np.zeros((2, min(size[0], places.size), width), dtype=bool)
+            fast = partial(_count_tile, hits=hits)
+        count = partial(_count, width=width, count_tile=fast)
+    counts = [np.zeros((2, 0), dtype=np.int64)]
+    starts = range(0, places.size, size[0])
+    for start in _progress.bar(starts, desc="ranks", unit="block", show=progress):
+        block = slice(start, min(start + size[0], places.size))
+        band, tile = tiles(block)
+        counts.append(count(tile, band, _excluded(places[block], owners[block], seen), n_items))
+    return np.concatenate(counts, axis=1)
+
+
+def _excluded(places: IntArray, owners: IntArray, seen: sp.csr_array) -> Entries:
+    """The scores of a block that are not counted: of training items and of the item itself."""
+    starts, ends = seen.indptr[owners], seen.indptr[owners + 1]
+    row = np.repeat(np.arange(len(owners)), ends - starts)
+    before = np.cumsum(ends - starts, dtype=np.int64) - ends
+    column = seen.indices[np.arange(row.size) - before[row]].astype(np.int64)
+    if (column == places[row]).any():
+        item = column[column == places[row]][0]
+        raise ValueError(f"held_out must not be a training item of its own user, got item {item}")
+    rows = np.flatnonzero(places >= 0)
+    return np.concatenate((row, rows)), np.concatenate((column, places[rows]))
+
+
+def _count(
+    tile: Tile,
+    band: Band,
+    excluded: Entries,
+    n_items: int,
+    *,
+    width: int,
+    count_tile: kernels.Pass,
+) -> IntArray:
+    """Both counts of a block: comparisons with both ends of what counts as tied."""
+    bounds = np.stack([band.low, band.high])
+    unclear = np.zeros(len(band.low), dtype=bool) if band.unclear is None else band.unclear
+    counts = np.zeros((2, len(band.low)), dtype=np.int64)
+    pairs: list[Entries] = []
+    waiting = 0
+    starts = range(0, n_items, width)
+    for start, out in zip(starts, _by_tile(excluded, len(starts), width), strict=True):
+        scores = tile(slice(start, min(start + width, n_items)))
+        row, column = count_tile(scores, bounds, unclear, *out, counts)
+        pairs.append((row, start + column))
+        waiting += len(row)
+        if waiting > _MOST_PAIRS or start == starts[-1]:
+            counts += band.corrections(*(np.concatenate(each) for each in zip(*pairs, strict=True)))
+            pairs.clear()
+            waiting = 0
+    counts[1] -= counts[0]
+    return counts
+
+
+def _count_tile(
+    scores: NDArray[Any],
+    bounds: NDArray[Any],
+    unclear: NDArray[np.bool_],
+    out_row: IntArray,
+    out_column: IntArray,
+    counts: IntArray,
+    *,
+    hits: NDArray[np.bool_],
+) -> Entries:
+    """What :func:`.kernels.counting` does in one pass, in several of NumPy.
+
+    `hits` are two tiles to work in, of as many rows or more.
+    """
+    n_rows, n_columns = scores.shape
+    hits = hits[:, :n_rows]
+    hits[:, :, n_columns:] = False
+    sums = []
+    # NumPy copies the operand that is broadcast, at a third of the speed, while rows are shorter
+    # than its buffer.
+    buffer = np.setbufsize(max(16, n_columns // 16 * 16))  # must be a multiple of 16
+    try:
+        ends = (np.greater, bounds[1]), (np.greater_equal, bounds[0])
+        for above, (compare, bound) in zip(hits, ends, strict=True):
+            compare(scores, bound[:, np.newaxis], out=above[:, :n_columns])
+            above[out_row, out_column] = False
+            sums.append(_row_sums(above))
+    finally:
+        np.setbufsize(buffer)
+    counts += sums
+    rows = np.flatnonzero(unclear & (sums[0] != sums[1]))
+    words = hits.view(np.uint64)  # above the one end and not above the other: eight at a time
+    within = (words[0, rows] ^ words[1, rows]).view(np.bool_)
+    row, column = np.divmod(np.flatnonzero(within), hits.shape[2])
+    return rows[row], column
+
+
+def _row_sums(hits: NDArray[np.bool_]) -> IntArray:
+    """How many are true in each row: words of eight counters are added, none beyond 255."""
+    words: NDArray[np.uint64] = np.add.reduce(hits.view(np.uint64), axis=1)
+    sums: IntArray = words.view(np.uint8).reshape(len(hits), 8).sum(axis=1, dtype=np.int64)
+    return sums
+
+
+def _by_tile(entries: Entries, n_tiles: int, width: int) -> list[Entries]:
+    """Row and column, within the tile, of the entries of each tile."""
+    # A stable sort of numbers with few bits takes one pass or two.
+    tile = (entries[1] // width).astype(np.min_scalar_type(n_tiles))
+    order = np.argsort(tile, kind="stable")
+    row, column = entries[0][order], entries[1][order] % width
+    edges = np.searchsorted(tile[order], np.arange(n_tiles + 1)).tolist()
+    return [(row[a:b], column[a:b]) for a, b in pairwise(edges)]
+
+
+def _count_on_device(tile: Tile, band: Band, excluded: Entries, n_items: int) -> IntArray:
+    """Both counts of a block whose scores are in another array library: only counts come back."""
+    n_rows = len(band.low)
+    width = max(1, _DEVICE_ENTRIES // n_rows)
+    counts = np.zeros((2, n_rows), dtype=np.int64)
+    for start in range(0, n_items, width):
+        columns = slice(start, min(start + width, n_items))
+        scores = tile(columns)
+        xp = namespace(scores) or np
+        high, low = (like(end, scores)[:, None] for end in (band.high, band.low))
+        hits = scores > high, scores >= low
+        units = like(np.ones(1, np.int64), scores), like(np.zeros(1, np.int64), scores)
+        counts += [on_host(xp.sum(xp.where(each, *units), axis=1)) for each in hits]
+        within = (excluded[1] >= columns.start) & (excluded[1] < columns.stop)
+        row, column = excluded[0][within], excluded[1][within] - start
+        flat = row * (columns.stop - start) + column
+        if flat.size:
+            at = like(flat, scores)
+            for each, total in zip(hits, counts, strict=True):
+                masked = on_host(xp.take(xp.reshape(each, (-1,)), at))
+                total -= np.bincount(row[masked], minlength=n_rows)
+        if band.unclear is not None and band.unclear.any():
+            open_ = xp.logical_and(hits[1], xp.logical_not(hits[0]))
+            inside = on_host(xp.nonzero(xp.reshape(open_, (-1,)))[0])
+            row, column = np.divmod(inside[~np.isin(inside, flat)], columns.stop - start)
+            wanted = band.unclear[row]
+            counts += band.corrections(row[wanted], start + column[wanted])
+    counts[1] -= counts[0]
+    return counts

@@ -1,0 +1,316 @@
+"""What scores are made of, and the counts of some users over a shard of the items.
+
+A task needs the factors of some users and of one shard, and returns two whole numbers for each
+held-out item. It is a function of its inputs, so one that is lost with its worker is run again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .. import _arrays
+from .._arrays import namespace, on_host
+from .._validate import IntArray, as_written, checked_tolerance, integer
+from .exact import score_counts
+from .factors import shard_counts
+from .inputs import load_factors
+
+#: How users and items are scored: by their factors in one of three ways, or by a function of some
+#: rows of each that returns a matrix.
+Score = Literal["dot", "cosine", "euclidean"] | Callable[[Any, Any], Any]
+
+#: Users and shards that a function is tried with before the run.
+Trial = tuple[IntArray, list[slice]]
+
+SCORES = ("dot", "cosine", "euclidean")
+#: Held-out items whose scores are asked of a function at a time: it scores all their pairs.
+_OWN_SCORES = 16
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows of a matrix that any process can read: of a file by its path, or values that travel.
+
+    `values` may be an array of Dask, which is computed by some rows at a time.
+
+    Examples
+    --------
+    >>> Source("users", values=np.arange(6.0).reshape(3, 2)).rows(slice(1, 3))
+    array([[2., 3.],
+           [4., 5.]])
+    """
+
+    name: str
+    path: str | None = None
+    values: Any = None
+
+    @classmethod
+    def of(cls, given: Any, name: str) -> Source:
+        """A source of a file, of an array, or of the numbers below a number."""
+        if isinstance(given, (str, Path)):
+            source = cls(name, path=str(given))
+            source.matrix  # noqa: B018 - a file that is none is refused now
+            return source
+        if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
+            return cls(name, values=np.arange(integer(given, name, 1)))
+        lazy = type(given).__module__.split(".")[0] == "dask" and hasattr(given, "chunks")
+        values = np.asarray(given) if namespace(given) is None and not lazy else given
+        if namespace(given) is None and values.dtype.kind not in "iuf":
+            raise ValueError(f"{name} must be real numbers, got dtype {values.dtype}")
+        if lazy and np.isnan(values.shape).any():
+            raise ValueError(
+                f"{name} must have rows of known number, got chunks of unknown size: call "
+                "compute_chunk_sizes() of the array"
+            )
+        return cls(name, values=values)
+
+    @property
+    def lazy(self) -> bool:
+        """Whether it is an array of Dask."""
+        return hasattr(self.values, "to_delayed")
+
+    @property
+    def matrix(self) -> Any:
+        """The whole, mapped where its file is one of NumPy's."""
+        if self.path is None:
+            return self.values
+        state: tuple[int, ...] = ()
+        with suppress(OSError):  # `load_factors` says what is missing
+            status = os.stat(self.path)
+            state = status.st_mtime_ns, status.st_size
+        return _opened(self.path, state)
+
+    def rows(self, at: slice | IntArray, computed: Any = None) -> Any:
+        """Some rows, checked for NaN; `computed` has them where a cluster computed them before."""
+        rows = _arrays.rows(self.matrix, at) if computed is None else computed
+        if self.lazy and computed is None:
+            rows = rows.compute()
+        if isinstance(rows, np.ndarray) and rows.dtype.kind == "f" and np.isnan(rows.sum()):
+            bad = np.flatnonzero(np.isnan(rows).reshape(len(rows), -1).any(axis=1))
+            if bad.size:  # infinite numbers of both signs have no sum, either
+                row = int(at.start + bad[0] if isinstance(at, slice) else at[bad[0]])
+                of = "" if self.path is None else f" of {self.path}"
+                if isinstance(at, slice):
+                    of += f", in the shard of rows {at.start} to {at.stop - 1}"
+                raise ValueError(f"{self.name} must hold no NaN, got one in row {row}{of}")
+        return rows
+
+
+@lru_cache(maxsize=4)
+def _opened(path: str, state: tuple[int, ...]) -> Any:
+    """A file of factors, opened once as long as its time and size are the same."""
+    return load_factors(path)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What scores are made of, wherever they are counted.
+
+    `items` is None if `users` are the scores themselves. For `score`, the `bias` of each item and
+    `tolerance` see :func:`~.ranking.files.rank`.
+
+    Examples
+    --------
+    Two items of three; the second is the better one, and the one to rank is the first:
+
+    >>> users, items = np.ones((1, 1)), np.array([[1.0], [2.0], [0.5]])
+    >>> job = Job(Source("users", values=users), Source("items", values=items))
+    >>> job.counts(np.array([0]), np.array([0]), slice(0, 3), np.zeros((2, 0), int))
+    array([[1],
+           [0]])
+    """
+
+    users: Source
+    items: Source | None
+    score: Score = "dot"
+    bias: Any = None
+    tolerance: float = 0.0
+
+    @classmethod
+    def of(cls, users: Any, items: Any, score: Score, bias: Any, tolerance: Any) -> Job:
+        """Check what :func:`~.ranking.files.rank` is given."""
+        if not (callable(score) or (isinstance(score, str) and score in SCORES)):
+            raise ValueError(
+                f"score must be 'dot', 'cosine', 'euclidean' or a function, got {as_written(score)}"
+            )
+        known = checked_tolerance(tolerance)
+        of_users = Source.of(users, "users")
+        if items is None:
+            if score != "dot" or bias is not None:
+                raise ValueError("items must be given for a score or an item_bias of its own")
+            return cls(of_users, None, "dot", None, known).checked()
+        of_items = Source.of(items, "items")
+        if bias is not None:
+            bias = np.asarray(on_host(Source.of(bias, "item_bias").matrix[:]))
+            if bias.size != len(bias) or bias.dtype.kind not in "iuf" or np.isnan(bias.sum()):
+                raise ValueError(
+                    "item_bias must be a number for each item, got shape "
+                    f"{bias.shape} of {bias.dtype}"
+                    + (" with NaN" if bias.dtype.kind == "f" else "")
+                )
+            bias = bias.reshape(-1).astype(np.float64)
+            if callable(score):
+                raise ValueError(
+                    "item_bias must be left out if score is a function that can add it"
+                )
+        return cls(of_users, of_items, score, bias, known).checked()
+
+    def checked(self) -> Job:
+        """The job itself, or ValueError unless its parts fit together."""
+        shapes = [tuple(s.matrix.shape) for s in (self.users, self.items) if s is not None]
+        unequal = any(len(shape) != 2 for shape in shapes) or len({s[1] for s in shapes}) > 1
+        if unequal and (self.items is None or not callable(self.score)):
+            raise ValueError(
+                "user_factors and item_factors must be matrices of one width, got shapes "
+                + " and ".join(map(str, shapes))
+            )
+        if self.bias is not None and len(self.bias) != self.shape[1]:
+            raise ValueError(
+                f"item_bias must have a number for each of {self.shape[1]} items, got "
+                f"{len(self.bias)}"
+            )
+        return self
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Users and items."""
+        if self.items is None:
+            n_users, n_items = self.users.matrix.shape
+            return int(n_users), int(n_items)
+        return int(self.users.matrix.shape[0]), int(self.items.matrix.shape[0])
+
+    @property
+    def width(self) -> int:
+        """Multiplications of a score, about."""
+        if self.items is None or callable(self.score):
+            return 64
+        return int(self.users.matrix.shape[1]) + 1
+
+    def tried(self, users: IntArray, shards: list[slice], computed: list[Any] | None = None) -> Job:
+        """The job itself, or ValueError if its function is random.
+
+        Some users and some items of each shard are scored twice in turn, in the same arrays, since
+        sums may differ in the last digits between calls of other shapes. `computed` has the rows
+        of users and of each shard where a cluster computed them.
+        """
+        if callable(self.score) and self.items is not None:
+            given = computed or [None] * (1 + len(shards))
+            rows = self.users.rows(users, given[0])
+            parts = [self.items.rows(at, of) for at, of in zip(shards, given[1:], strict=True)]
+            once, again = (
+                [on_host(self.score(rows, part)).tobytes() for part in parts] for _ in range(2)
+            )
+            if once != again:
+                raise ValueError(
+                    "score must give the same scores at each call, got others for the same users "
+                    "and items: switch off dropout, or whatever it draws"
+                )
+        return self
+
+    def counts(
+        self,
+        users: IntArray,
+        held_out: IntArray,
+        shard: slice,
+        seen: IntArray,
+        computed: tuple[Any, Any, Any] = (None, None, None),
+    ) -> IntArray:
+        """Candidates of a shard above each held-out item, and level with it, shape (2, k).
+
+        Parameters
+        ----------
+        users, held_out : ndarray of int, shape (k,)
+            Users, in ascending order, and their items.
+        shard : slice
+            Rows of the items.
+        seen : ndarray of int, shape (2, nnz)
+            Items of the shard that are no candidates: number of the user among the distinct ones,
+            and row within the shard.
+        computed : tuple
+            Rows of the distinct users, of the shard and of the held-out items, where a cluster
+            computed them from an array of Dask.
+        """
+        distinct, owners = np.unique(users, return_inverse=True)
+        inside = (held_out >= shard.start) & (held_out < shard.stop)
+        places = np.where(inside, held_out - shard.start, -1)
+        shape = len(distinct), shard.stop - shard.start
+        masked = sp.csr_array((np.ones(seen.shape[1], bool), tuple(seen)), shape=shape)
+        rows = self.users.rows(as_index(distinct), computed[0])
+        given = owners, places, masked, self.tolerance
+        if self.items is None:
+            own, rows = rows[owners, held_out], rows[:, shard]
+            return score_counts(lambda at, columns: rows[at, columns], own, *given, distinct)
+        part = self.items.rows(shard, computed[1])
+        own = self.items.rows(held_out, computed[2])
+        if callable(self.score):
+            score, step = self.score, _OWN_SCORES
+            diagonals = [
+                np.diagonal(on_host(score(rows[owners[a : a + step]], own[a : a + step])))
+                for a in range(0, len(owners), step)
+            ]
+            own = np.concatenate(diagonals)
+            return score_counts(
+                lambda at, columns: score(rows[at], part[columns]), own, *given, distinct
+            )
+        biases = (None, None) if self.bias is None else (self.bias[shard], self.bias[held_out])
+        left, right = as_products(rows, part, self.score, biases[0])
+        right_own = as_products(rows[:0], own, self.score, biases[1])[1]
+        return shard_counts(left, right, owners, right_own, places, masked, self.tolerance)
+
+
+def as_index(distinct: IntArray) -> slice | IntArray:
+    """Numbers in ascending order as a slice, which is read in one go, if they are one."""
+    at = slice(int(distinct[0]), int(distinct[-1]) + 1)
+    return at if at.stop - at.start == len(distinct) else distinct
+
+
+def as_products(
+    users: NDArray[Any], items: NDArray[Any], score: str, bias: NDArray[Any] | None = None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Factors whose inner products put each user's items in the order of a score.
+
+    In float32 where all is, in float64 otherwise. The cosine with a vector of zeros is 0. By
+    :math:`-|u - v|^2 / 2 = u v - |v|^2 / 2 - |u|^2 / 2` the order of Euclidean distances is that of
+    a product with one factor more, since a user's items share the last term; it is computed in
+    float64. `bias` is added to the product, the cosine, or minus half the squared distance.
+
+    Examples
+    --------
+    >>> users, items = np.array([[1.0]]), np.array([[0.0], [2.0], [5.0]])
+    >>> left, right = as_products(users, items, "euclidean")
+    >>> left @ right.T
+    array([[ 0. ,  0. , -7.5]])
+    """
+    single = users.dtype == items.dtype == np.float32 and score != "euclidean"
+    kind = np.float32 if single else np.float64
+    left, right = users.astype(kind, copy=False), items.astype(kind, copy=False)
+    added = None if bias is None else np.asarray(bias, dtype=np.float64)
+    if score != "dot":
+        squares = np.square(right, dtype=np.float64).sum(axis=1)
+    if score == "cosine":
+        length = np.sqrt(np.where(squares > 0, squares, 1.0))
+        right = (right / length[:, np.newaxis]).astype(kind)
+    if score == "euclidean":
+        added = -squares / 2 + (0.0 if added is None else added)
+    if added is None:
+        return left, right
+    return (
+        np.column_stack([left, np.ones(len(left), kind)]),
+        np.column_stack([right, added.astype(kind)]),
+    )
+
+
+def sum_of(*counts: IntArray) -> IntArray:
+    """The sum of the shards' counts."""
+    total: IntArray = np.sum(counts, axis=0, dtype=np.int64)
+    return total

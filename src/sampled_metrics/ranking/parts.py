@@ -1,0 +1,152 @@
+"""Finished blocks of ranks on disk, so that a run that was killed goes on after them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._arrays import on_host
+from .._files import replacing
+from .job import Job
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Parts:
+    """Finished blocks in a folder, a Parquet file each.
+
+    Each says which inputs and options it was made of: `mark` is their :func:`fingerprint`. A folder
+    with blocks of others is refused.
+    """
+
+    def __init__(self, folder: Path, mark: str) -> None:
+        self.folder, self._mark = folder, mark.encode()
+        try:
+            folder.mkdir(exist_ok=True)
+            for stale in folder.glob(".*.part"):  # what was being written when a run was killed
+                stale.unlink()
+            names = sorted(each.name for each in folder.iterdir())
+        except OSError as problem:
+            raise self._unwritable(problem) from None
+        others = [name for name in names if not re.fullmatch(r"part-\d{6,}\.parquet", name)]
+        if others:
+            raise ValueError(f"{folder} must hold nothing but ranks, got {others[0]}")
+        if names and self._mark_of(folder / names[0]) not in (self._mark, None):
+            raise ValueError(
+                f"{folder} holds ranks of other inputs or options: remove it to begin anew, or "
+                "name another output"
+            )
+
+    def read(self, number: int, expected: pd.DataFrame) -> pd.DataFrame | None:
+        """A finished block, or None if there is none, or it is damaged."""
+        import pyarrow.parquet as pq
+
+        try:
+            table = pq.read_table(self._path(number))
+        except (OSError, ValueError):
+            return None
+        metadata, frame = table.schema.metadata or {}, table.to_pandas()
+        if metadata.get(b"inputs") != self._mark or metadata.get(b"digest") != _digest(frame):
+            return None
+        return frame if frame[["user", "item"]].equals(expected) else None
+
+    def write(self, number: int, frame: pd.DataFrame) -> None:
+        """Keep a block: its file appears when it is whole."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        marks = {b"inputs": self._mark, b"digest": _digest(frame)}
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), **marks})
+        try:
+            with replacing(self._path(number)) as beside:
+                pq.write_table(table, beside)
+        except OSError as problem:
+            raise self._unwritable(problem) from None
+
+    def remove(self) -> None:
+        """Remove the folder, once all is in one file."""
+        with suppress(OSError):
+            for part in self.folder.glob("part-*.parquet"):
+                part.unlink()
+            self.folder.rmdir()
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"part-{number:06}.parquet"
+
+    def _mark_of(self, path: Path) -> bytes | None:
+        """The fingerprint in a file, None if it is damaged."""
+        import pyarrow.parquet as pq
+
+        with suppress(OSError, ValueError):
+            mark: bytes = (pq.read_schema(path).metadata or {}).get(b"inputs", b"")
+            return mark
+        return None
+
+    def _unwritable(self, problem: OSError) -> ValueError:
+        reason = problem.strerror or str(problem).split("\n")[0]
+        with suppress(OSError):
+            kept = len(list(self.folder.glob("part-*.parquet")))
+            if kept:
+                reason += f"; {kept} finished blocks are kept there, and the next run goes on"
+        return ValueError(f"{self.folder} cannot be written: {reason}")
+
+
+def _digest(frame: pd.DataFrame) -> bytes:
+    digest = hashlib.sha256()
+    for name in frame:
+        digest.update(str(name).encode() + np.ascontiguousarray(frame[name], np.int64).tobytes())
+    return digest.hexdigest().encode()
+
+
+def fingerprint(
+    job: Job,
+    frame: pd.DataFrame,
+    seen: sp.csr_array | None,
+    *options: object,
+    cluster: Any = None,
+) -> str:
+    """A digest of all that the ranks are a function of; a scoring function counts by its name."""
+    digest = hashlib.sha256(b"ranks 1")
+    score: Any = job.score
+    name = getattr(score, "__qualname__", type(score).__name__) if callable(score) else score
+    digest.update(repr((name, job.tolerance, job.shape, options)).encode())
+    for source in (job.users, job.items):
+        if source is not None:
+            matrix = source.matrix
+            digest.update(repr((matrix.shape, str(matrix.dtype))).encode())
+            if source.lazy:
+                digest.update("".join(_chunk_digests(matrix, cluster)).encode())
+                continue
+            for start in range(0, matrix.shape[0], 2**14):
+                rows = on_host(matrix[start : start + 2**14, ...])
+                digest.update(np.ascontiguousarray(rows).data)
+    if job.bias is not None:
+        digest.update(np.ascontiguousarray(job.bias).data)
+    digest.update(_digest(frame))
+    if seen is not None:
+        digest.update(seen.indptr.astype(np.int64).data)
+        digest.update(seen.indices.astype(np.int64).data)
+    return digest.hexdigest()
+
+
+def _chunk_digests(matrix: Any, cluster: Any) -> list[str]:
+    """A digest of each chunk of an array of Dask, made where the chunk is computed."""
+    from dask.base import compute
+    from dask.delayed import delayed
+
+    digests = [delayed(_digest_of_chunk)(chunk) for chunk in matrix.to_delayed().ravel()]
+    if hasattr(cluster, "gather"):  # a client, which may hold the chunks
+        return list(cluster.gather(cluster.compute(digests)))
+    return list(compute(*digests))
+
+
+def _digest_of_chunk(chunk: Any) -> str:
+    return hashlib.sha256(np.ascontiguousarray(on_host(chunk)).data).hexdigest()

@@ -1,0 +1,201 @@
+"""Scores of true edges among false ones, in the arrays that the evaluators of OGB and TGB take.
+
+Each prediction is a row of a log with one relevant item. Other true edges are no candidates, so the
+number of candidates differs from row to row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._arrays import fetched, on_host
+from .._validate import IntArray, as_written, integers
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Scores that are compared at a time.
+_BLOCK = 1 << 22
+
+
+def link_prediction(
+    y_pred_pos: Any,
+    y_pred_neg: Any,
+    *,
+    filtered: Any = None,
+    n_items: ArrayLike | None = None,
+    recommender: str = "recommender",
+) -> pd.DataFrame:
+    """Scores of true edges and of the false ones that each is ranked among, as OGB and TGB do.
+
+    Parameters
+    ----------
+    y_pred_pos : array_like or tensor, shape (n_edges,)
+        Score of each true edge, higher is better.
+    y_pred_neg : array_like or tensor, shape (n_edges, m) or (m,), or list of n_edges lists
+        Scores of the negatives of each edge, as OGB's evaluators of MRR and TGB's take them. One
+        row of them is shared by all edges, as in OGB's Hits@k. Lists may differ in length.
+    filtered : array_like or tensor of bool, shape (n_edges, m), optional
+        True for negatives that are edges, too, and therefore no candidates.
+    n_items : int or array_like of int, shape (n_edges,), optional
+        Candidates that an edge's negatives were drawn from, and the true one: those of all nodes
+        that are left after filtering. If omitted tell :func:`~.read_log`.
+    recommender : str
+
+    Returns
+    -------
+    DataFrame
+        What :func:`~.read_log` takes: columns recommender, user (the number of the edge, from
+        0), n_better, n_tied, n_negatives and, where it is given, n_items. Whether negatives may
+        repeat is not in their scores: tell `read_log` (TGB's are distinct).
+
+    Raises
+    ------
+    ValueError
+        If shapes do not match, a score is no number or NaN, or an edge has no negative.
+
+    See Also
+    --------
+    pykeen : From an evaluator of PyKEEN.
+
+    Notes
+    -----
+    For equal scores OGB's MRR and TGB's metrics take the mean of the first and the last rank
+    ("realistic"), OGB's Hits@k the last one. A log keeps the tie, and estimates average over its
+    order. All edges being ranked among one list, its draw does not average out over edges, and a
+    standard error does not hold it.
+
+    Examples
+    --------
+    Two true edges with three negatives each; the second is level with one of its own:
+
+    >>> link_prediction([0.9, 0.4], [[0.1, 0.5, 0.3], [0.4, 0.8, 0.2]], n_items=[50, 48])
+       recommender  user  n_better  n_tied  n_negatives  n_items
+    0  recommender     0         0       0            3       50
+    1  recommender     1         1       1            3       48
+    """
+    import pandas as pd
+
+    own = _scores(y_pred_pos, "y_pred_pos")
+    if own.ndim != 1 or not own.size:
+        raise ValueError(f"y_pred_pos must have shape (n_edges,), got {own.shape}")
+    lists = _negatives(y_pred_neg)
+    if isinstance(lists, np.ndarray) and lists.ndim == 1:
+        if filtered is not None:
+            raise ValueError("filtered must be omitted where all edges share their negatives")
+        columns = _among_shared(own, lists)
+    else:
+        if len(lists) != own.size:
+            raise ValueError(
+                f"y_pred_neg must have a row for each of {own.size} edges, got {len(lists)}"
+            )
+        columns = _among_own(own, lists, _mask(filtered, lists))
+    frame = pd.DataFrame(
+        {"recommender": recommender, "user": np.arange(own.size)} | columns,
+    )
+    if (frame["n_negatives"] == 0).any():
+        at = int(np.argmax(frame["n_negatives"] == 0))
+        raise ValueError(f"y_pred_neg must hold a negative for each edge, got none for edge {at}")
+    if n_items is not None:
+        items = integers(n_items, "n_items", 2)
+        if items.shape not in ((), (own.size,)):
+            raise ValueError(
+                f"n_items must be one number or one for each of {own.size} edges, got shape "
+                f"{items.shape}"
+            )
+        frame["n_items"] = items
+    return frame
+
+
+def _scores(values: Any, name: str) -> NDArray[Any]:
+    """Scores as an array of real numbers, none of them NaN."""
+    try:
+        given = on_host(values)
+    except ValueError:  # rows of unequal length
+        given = np.asarray(None)
+    if given.dtype.kind not in "iuf":
+        raise ValueError(f"{name} must hold real numbers, got {as_written(values)}")
+    if given.dtype.kind == "f" and np.isnan(given).any():
+        at = np.unravel_index(int(np.argmax(np.isnan(given))), given.shape)
+        raise ValueError(f"{name} must not be NaN, got one for edge {int(at[0])}")
+    return given
+
+
+def _negatives(values: Any) -> NDArray[Any] | list[NDArray[Any]]:
+    """Scores of negatives as an array, or as a list of lists of different lengths."""
+    given = fetched(values)
+    if isinstance(given, Sequence) and not isinstance(given, str) and len(given):
+        rows = [on_host(row) for row in given]
+        if all(row.ndim == 1 for row in rows) and len({row.size for row in rows}) > 1:
+            return [
+                row if row.dtype.kind in "iuf" or row.size else row.astype(float) for row in rows
+            ]
+        given = rows if rows[0].ndim else given
+    found = np.asarray(given)
+    if found.dtype.kind not in "iuf" or found.ndim not in (1, 2):
+        raise ValueError(
+            f"y_pred_neg must have shape (n_edges, m) or (m,), got {found.shape} of {found.dtype}"
+        )
+    return found
+
+
+def _mask(filtered: Any, lists: NDArray[Any] | list[NDArray[Any]]) -> NDArray[np.bool_] | None:
+    if filtered is None:
+        return None
+    mask = on_host(filtered)
+    shape = lists.shape if isinstance(lists, np.ndarray) else "lists of different lengths"
+    if mask.dtype != bool or mask.shape != shape:
+        raise ValueError(
+            f"filtered must be True or False for each of y_pred_neg, {shape}, got {mask.dtype} of "
+            f"shape {mask.shape}"
+        )
+    return mask
+
+
+def _among_shared(own: NDArray[Any], shared: NDArray[Any]) -> dict[str, IntArray]:
+    """Counts of one list of negatives for all edges."""
+    ordered = np.sort(_scores(shared, "y_pred_neg"))
+    above, level = (np.searchsorted(ordered, own, side=side) for side in ("right", "left"))
+    return {
+        "n_better": ordered.size - above,
+        "n_tied": above - level,
+        "n_negatives": np.full(own.size, ordered.size),
+    }
+
+
+def _among_own(
+    own: NDArray[Any],
+    lists: NDArray[Any] | list[NDArray[Any]],
+    mask: NDArray[np.bool_] | None,
+) -> dict[str, IntArray]:
+    """Counts of each edge's own negatives, some edges at a time."""
+    counts = np.zeros((3, own.size), dtype=np.int64)
+    if isinstance(lists, list):
+        for edge, row in enumerate(lists):
+            _refuse_nan(row, edge)
+            counts[:, edge] = (row > own[edge]).sum(), (row == own[edge]).sum(), row.size
+    else:
+        rows = max(1, _BLOCK // max(1, lists.shape[1]))
+        for at in range(0, own.size, rows):
+            some = slice(at, at + rows)
+            kept = np.ones(lists[some].shape, bool) if mask is None else ~mask[some]
+            negatives = lists[some]
+            _refuse_nan(np.where(kept, negatives, 0), at)
+            for count, compare in zip(counts, (np.greater, np.equal), strict=False):
+                count[some] = (compare(negatives, own[some, np.newaxis]) & kept).sum(axis=1)
+            counts[2, some] = kept.sum(axis=1)
+    return dict(zip(("n_better", "n_tied", "n_negatives"), counts, strict=True))
+
+
+def _refuse_nan(values: NDArray[Any], edge: int) -> None:
+    """Refuse scores of the edges from a number on that are no numbers."""
+    if values.dtype.kind not in "iuf":
+        raise ValueError(f"y_pred_neg must hold real numbers, got dtype {values.dtype}")
+    undefined = np.isnan(np.atleast_2d(values))
+    if undefined.any():
+        at = edge + int(np.argmax(undefined.any(axis=1)))
+        raise ValueError(f"y_pred_neg must not be NaN, got one for edge {at}")

@@ -1,0 +1,217 @@
+"""Ranks that an evaluator of PyKEEN holds, and the averages that it returns."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._arrays import fetched, on_host
+from .._validate import IntArray, as_written, integer, integers
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RankType = Literal["optimistic", "realistic", "pessimistic"]
+#: Metrics of PyKEEN whose averages bound exact ones, and what papers call them.
+_PUBLISHED = {
+    "hits_at_": "HR@",
+    "inverse_harmonic_mean_rank": "MRR",
+    "adjusted_arithmetic_mean_rank_index": "AUC",
+}
+
+
+def pykeen(evaluator: Any, *, known: Any = None, recommender: str = "recommender") -> pd.DataFrame:
+    """Ranks that an evaluator of PyKEEN holds, with their ties: among all entities or sampled.
+
+    Parameters
+    ----------
+    evaluator : pykeen.evaluation.RankBasedEvaluator or SampledRankBasedEvaluator
+        Made with ``clear_on_finalize=False``, so that its ranks are still there after
+        ``evaluator.evaluate(model, triples, ...)``.
+    known : array_like or tensor of int, shape (n, 3), or a list of such, optional
+        For sampled ranks: the triples that were filtered, heads first, such as the training and the
+        validation triples. From these and the evaluated ones comes the number of candidates.
+    recommender : str
+
+    Returns
+    -------
+    DataFrame
+        What :func:`~.read_log` takes: columns recommender, user (the number of the triple,
+        from 0), instance (head, tail or relation: which part was predicted), n_better, n_tied,
+        n_negatives and, where they are known, n_items: the entities left after filtering, the true
+        one included. Ranks among all of them have as many negatives, less one. Negatives are
+        distinct: `read_log` finds that in ``attrs["replacement"]``.
+
+    Raises
+    ------
+    ValueError
+        If `evaluator` holds no ranks; if a triple's negatives repeat, as PyKEEN lets them where
+        filtering leaves fewer entities than it draws; or if `known` is no list of triples, or is
+        given for ranks among all entities.
+
+    Warns
+    -----
+    UserWarning
+        Where filtering leaves the true entity alone: such predictions are left out. PyKEEN counts
+        them as ranked first.
+
+    See Also
+    --------
+    pykeen_metrics : From what ``evaluate`` returns, which is averages.
+
+    Notes
+    -----
+    A triple's two predictions are two instances of one user, so their mean counts, and standard
+    errors know that they belong together. PyKEEN's metrics of side "both" are these means; ties
+    get the mean of the first and the last rank ("realistic"), and here the mean of the metric.
+
+    Examples
+    --------
+    After ``evaluator.evaluate(model, test, additional_filter_triples=[train])``:
+
+    >>> rows = pykeen(evaluator, known=[train])  # doctest: +SKIP
+    >>> log = read_log(rows)  # doctest: +SKIP
+    """
+    import pandas as pd
+
+    ranks, sizes = getattr(evaluator, "ranks", None), getattr(evaluator, "num_candidates", None)
+    if not ranks or not sizes:
+        raise ValueError(
+            f"evaluator must hold ranks, got {type(evaluator).__name__} without: make it with "
+            "clear_on_finalize=False, and evaluate"
+        )
+    sampled = hasattr(evaluator, "negative_samples")
+    if known is not None and not sampled:
+        raise ValueError("known must be omitted for ranks among all entities")
+    parts = []
+    for target in sorted(sizes):
+        first, last, size = (
+            np.concatenate([on_host(some) for some in batches]).astype(np.int64)
+            for batches in (
+                ranks[target, "optimistic"],
+                ranks[target, "pessimistic"],
+                sizes[target],
+            )
+        )
+        part = pd.DataFrame({"recommender": recommender, "user": np.arange(first.size)})
+        part["instance"] = target
+        part["n_better"], part["n_tied"], part["n_negatives"] = first - 1, last - first, size - 1
+        if sampled:
+            _refuse_repeated(on_host(evaluator.negative_samples[target]), target)
+            if known is not None:
+                part["n_items"] = _candidates(evaluator, target, known, first.size)
+        else:
+            part["n_items"] = size
+        parts.append(part)
+    frame = pd.concat(parts, ignore_index=True)
+    alone = frame["n_negatives"] == 0
+    if alone.any():
+        warnings.warn(
+            f"{alone.sum()} of {len(frame)} predictions are left out: filtering leaves them no "
+            "negative",
+            UserWarning,
+            stacklevel=2,
+        )
+        frame = frame[~alone].reset_index(drop=True)
+    frame.attrs["replacement"] = False
+    return frame
+
+
+def pykeen_metrics(
+    results: Any, *, side: str = "both", ties: RankType = "realistic", method: str = "method"
+) -> pd.DataFrame:
+    """Averages that an evaluation of PyKEEN returned, as a row of a published table.
+
+    Parameters
+    ----------
+    results : pykeen.evaluation.RankBasedMetricResults, or mapping of str to float
+        What ``evaluate`` returned for sampled negatives, all edges having as many, or its
+        ``to_flat_dict()``.
+    side : {"both", "head", "tail"}
+    ties : {"realistic", "optimistic", "pessimistic"}
+    method : str
+        The row's name.
+
+    Returns
+    -------
+    DataFrame
+        What :func:`~sampled_metrics.published_tables.published` takes: columns method and those of
+        HR@k, MRR and AUC that there are, as text to six digits. AUC is half of one more than the
+        adjusted mean rank index. Tell `published` as `users` how many ranks were averaged over: for
+        "both" two for each triple.
+
+    Raises
+    ------
+    ValueError
+        If there is no such metric of this side and tie policy.
+
+    Examples
+    --------
+    >>> results = {"both.realistic.hits_at_10": 0.75, "both.realistic.count": 402.0,
+    ...            "both.realistic.adjusted_arithmetic_mean_rank_index": 0.5}
+    >>> pykeen_metrics(results, method="TransE")
+       method     HR@10       AUC
+    0  TransE  0.750000  0.750000
+    """
+    import pandas as pd
+
+    flat = results.to_flat_dict() if hasattr(results, "to_flat_dict") else dict(results)
+    row: dict[str, str] = {"method": method}
+    for key, value in flat.items():
+        of_side, _, rest = str(key).partition(".")
+        policy, _, name = rest.partition(".")
+        if (of_side, policy) != (side, ties):
+            continue
+        for begins, shown in _PUBLISHED.items():
+            cutoff = name.removeprefix(begins)
+            if name == begins or (begins.endswith("_") and re.fullmatch("[0-9]+", cutoff)):
+                column = shown + (cutoff if name != begins else "")
+                row[column] = f"{(1 + value) / 2 if shown == 'AUC' else value:.6f}"
+    if len(row) == 1:
+        raise ValueError(
+            f"results must hold a metric of side {as_written(side)} with ties {as_written(ties)}, "
+            f"got {', '.join(list(flat)[:3]) or 'none'}"
+        )
+    return pd.DataFrame([row])
+
+
+def _refuse_repeated(negatives: NDArray[Any], target: str) -> None:
+    """Refuse negatives that PyKEEN repeated for want of others."""
+    ordered = np.sort(negatives, axis=1)
+    twice = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+    if twice.any():
+        raise ValueError(
+            f"evaluator must have distinct negatives, got one twice for {twice.sum()} of "
+            f"{len(twice)} triples ({target}): filtering left fewer entities than num_negatives = "
+            f"{negatives.shape[1]}, and PyKEEN repeats them then"
+        )
+
+
+def _candidates(evaluator: Any, target: str, known: Any, size: int) -> IntArray:
+    """Entities that are left to a sampled evaluator's triples, the true one included."""
+    asked = np.array(list(evaluator.triple_to_index), dtype=np.int64)
+    if len(asked) != size:
+        raise ValueError(
+            f"evaluator must have ranked each triple of its factory once, got {size} ranks of "
+            f"{len(asked)} triples"
+        )
+    given = known if isinstance(known, (list, tuple)) else [known]
+    tables = [integers(fetched(some), "known", 0) for some in given]
+    if any(table.ndim != 2 or table.shape[1] != 3 for table in tables):
+        raise ValueError(
+            f"known must be triples, of shape (n, 3), got shapes {[t.shape for t in tables]}"
+        )
+    true = np.unique(np.concatenate([*tables, asked]), axis=0)
+    column = {"head": 0, "relation": 1, "tail": 2}[target]
+    rest = [at for at in range(3) if at != column]
+    _, group = np.unique(
+        np.concatenate([true[:, rest], asked[:, rest]]), axis=0, return_inverse=True
+    )
+    group = group.ravel()
+    answers = np.bincount(group[: len(true)], minlength=group.max() + 1)
+    entities = integer(evaluator.num_entities, "num_entities", 1)
+    return entities - answers[group[len(true) :]] + 1

@@ -1,0 +1,64 @@
+"""Runs and relevance judgements of the library ranx, or mappings in their form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from .candidates import judged_run, real_column
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def ranx(run: Any, qrels: Any, *, recommender: str | None = None) -> pd.DataFrame:
+    """A ``Run`` and ``Qrels`` of the library ranx.
+
+    Parameters
+    ----------
+    run : ranx.Run, or mapping of query to mapping of document to score
+        The form that ``Run.to_dict()`` and ranx's JSON files have.
+    qrels : ranx.Qrels, or mapping of query to mapping of document to relevance
+        A document is relevant where its relevance is at least 1, ranx's own threshold.
+    recommender : str, optional
+        By default the run's name.
+
+    Returns
+    -------
+    DataFrame
+        As from :func:`from_scores`; user is the query and item the document.
+
+    Raises
+    ------
+    ValueError
+        If an argument is of another kind, a score is no number, or a relevant document is not in
+        the run.
+
+    Examples
+    --------
+    >>> ranx({"q1": {"d1": 0.1, "d2": 0.9}}, {"q1": {"d1": 1}}, recommender="bm25")
+      recommender user item  n_better  n_tied  n_negatives
+    0        bm25   q1   d1         1       0            1
+    """
+    rows = _nested(run, "run", "score")
+    rows["recommender"] = recommender or getattr(run, "name", None) or "recommender"
+    judged = _nested(qrels, "qrels", "relevance")
+    judged["relevance"] = real_column(judged, "relevance", "qrels")
+    return judged_run(rows, judged.loc[judged["relevance"] >= 1, ["user", "item"]], "run")
+
+
+def _nested(given: Any, name: str, value: str) -> pd.DataFrame:
+    """Rows of a mapping of user to mapping of item to value, or of what has `to_dict`."""
+    import pandas as pd
+
+    table = given.to_dict() if hasattr(given, "to_dict") else given
+    if not isinstance(table, Mapping) or not all(isinstance(v, Mapping) for v in table.values()):
+        raise ValueError(
+            f"{name} must map each query to a mapping of documents, got {type(given).__name__}"
+        )
+    rows = pd.DataFrame(
+        [(user, item) for user, own in table.items() for item in own], columns=["user", "item"]
+    )
+    numbers = [number for own in table.values() for number in own.values()]
+    rows[value] = pd.Series(numbers, dtype=object)  # pandas 2 takes no number beyond all floats
+    return rows

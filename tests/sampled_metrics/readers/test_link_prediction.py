@@ -1,0 +1,102 @@
+"""Scores of edges against counting by hand, and their log."""
+
+from importlib import import_module
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampled_metrics.evaluation import estimate
+from sampled_metrics.log.read import read_log
+from sampled_metrics.readers import link_prediction
+
+from .counts import COUNTS, Tensor, rows_of
+
+scores = st.sampled_from([-np.inf, -1.0, 0.0, 0.5, np.inf])
+
+
+def by_hand(own, lists):
+    """One edge at a time: negatives above, level and in all."""
+    return [
+        [sum(s > mine for s in row), sum(s == mine for s in row), len(row)]
+        for mine, row in zip(own, lists, strict=True)
+    ]
+
+
+@given(st.data(), st.integers(1, 6), st.integers(1, 5))
+def test_counts_equal_those_by_hand(data, n_edges, m):
+    own = data.draw(st.lists(scores, min_size=n_edges, max_size=n_edges))
+    table = [data.draw(st.lists(scores, min_size=m, max_size=m)) for _ in own]
+    wanted = by_hand(own, table)
+    assert rows_of(link_prediction(own, table)) == wanted
+    assert rows_of(link_prediction(Tensor(np.array(own)), Tensor(np.array(table)))) == wanted
+    shared = by_hand(own, [table[0]] * n_edges)
+    assert rows_of(link_prediction(own, np.array(table[0]))) == shared
+    mask = np.array(data.draw(st.lists(st.booleans(), min_size=n_edges * m, max_size=n_edges * m)))
+    mask = mask.reshape(n_edges, m)
+    mask[:, 0] = False
+    left = [[s for s, out in zip(row, gone, strict=True) if not out]
+            for row, gone in zip(table, mask, strict=True)]  # fmt: skip
+    noise = np.where(mask, np.nan, table)  # what is filtered may be anything, as NaN in PyKEEN
+    assert rows_of(link_prediction(own, noise, filtered=mask)) == by_hand(own, left)
+    assert rows_of(link_prediction(own, left)) == by_hand(own, left)
+
+
+def test_many_edges_are_counted_some_at_a_time(monkeypatch):
+    rng = np.random.default_rng(4)
+    own, table = rng.integers(0, 9, 50), rng.integers(0, 9, (50, 7))
+    whole = rows_of(link_prediction(own, table))
+    monkeypatch.setattr(import_module("sampled_metrics.readers.link_prediction"), "_BLOCK", 20)
+    assert rows_of(link_prediction(own, table)) == whole == by_hand(own, table)
+
+
+def test_a_log_of_filtered_candidates_has_sizes_of_its_own():
+    rng = np.random.default_rng(5)
+    own, table = rng.random(40), rng.random((40, 12))
+    sizes = rng.integers(30, 60, 40)
+    rows = link_prediction(own, table, n_items=sizes, recommender="TransE")
+    log = read_log(rows, replacement=False)
+    assert log.frame["n_items"].tolist() == sizes.tolist()
+    assert log.recommenders == ("TransE",)
+    found = estimate(log, ["rr"], identification=False).frame["reported"].item()
+    assert found == pytest.approx(np.mean(1 / (1 + (table > own[:, None]).sum(axis=1))), abs=1e-12)
+    with pytest.raises(ValueError, match="replacement is missing"):
+        read_log(rows)
+
+
+@pytest.mark.parametrize(
+    ("own", "negatives", "options", "said"),
+    [
+        ([], [[1]], {}, r"y_pred_pos must have shape \(n_edges,\), got \(0,\)"),
+        ([[1.0]], [[1]], {}, r"y_pred_pos must have shape \(n_edges,\), got \(1, 1\)"),
+        (["a"], [[1]], {}, "y_pred_pos must hold real numbers"),
+        ([[1], [1, 2]], [[1]], {}, "y_pred_pos must hold real numbers"),
+        ([1.0, np.nan], [[1], [2]], {}, "y_pred_pos must not be NaN, got one for edge 1"),
+        ([1.0, 2.0], [[1.0], [np.nan]], {}, "y_pred_neg must not be NaN, got one for edge 1"),
+        ([1.0, 2.0], [[1.0, 3.0], [np.nan]], {}, "y_pred_neg must not be NaN, got one for edge 1"),
+        ([1.0], [1.0, np.nan], {}, "y_pred_neg must not be NaN"),
+        ([1.0, 2.0], [[1.0]], {}, "a row for each of 2 edges, got 1"),
+        ([1.0], [["a"]], {}, r"y_pred_neg must have shape \(n_edges, m\)"),
+        ([1.0, 2.0], [["a"], ["b", "c"]], {}, "y_pred_neg must hold real numbers"),
+        ([1.0], [[[1.0]]], {}, r"y_pred_neg must have shape \(n_edges, m\) or \(m,\), got \(1, 1"),
+        ([1.0, 2.0], [[1.0], []], {}, "a negative for each edge, got none for edge 1"),
+        ([1.0], [[1.0]], {"filtered": [[True]]}, "got none for edge 0"),
+        ([1.0], [[1.0]], {"filtered": [[1]]}, "filtered must be True or False for each"),
+        ([1.0], [1.0], {"filtered": [True]}, "filtered must be omitted where all edges share"),
+        ([1.0], [[1.0]], {"n_items": [5, 6]}, "one number or one for each of 1 edges"),
+        ([1.0], [[1.0]], {"n_items": 1}, "n_items must be >= 2, got 1"),
+    ],
+)
+def test_what_is_no_prediction_of_links_is_refused(own, negatives, options, said):
+    with pytest.raises(ValueError, match=said):
+        link_prediction(own, negatives, **options)
+
+
+#: Triples of a graph with 5 nodes: two that are evaluated, and two that are known.
+def test_a_frame_of_links_survives_a_file(tmp_path):
+    rows = link_prediction([0.5, 0.1], [[0.2, 0.7], [0.1, 0.0]], n_items=20)
+    rows.to_csv(tmp_path / "links.csv", index=False)
+    log = read_log(tmp_path / "links.csv", replacement=True)
+    pd.testing.assert_frame_equal(log.frame[COUNTS], rows[COUNTS], check_dtype=False)

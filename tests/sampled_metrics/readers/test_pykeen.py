@@ -1,0 +1,111 @@
+"""What an evaluator of PyKEEN holds, against its triples."""
+
+from collections import defaultdict
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from sampled_metrics.evaluation import estimate
+from sampled_metrics.log.read import read_log
+from sampled_metrics.published_tables import published
+from sampled_metrics.readers import pykeen, pykeen_metrics
+
+from .counts import Tensor, rows_of
+
+ASKED, KNOWN = [(0, 0, 1), (2, 0, 1)], np.array([[0, 0, 3], [4, 0, 1]])
+
+
+def evaluator(sampled=True, **changes):
+    """What PyKEEN's evaluators hold after two batches of one triple; ranks as floats and whole."""
+    held = defaultdict(list)
+    ranks = {"head": ([2, 1], [2, 3]), "tail": ([1, 3], [1, 3])}
+    for target, (first, last) in ranks.items():
+        for a, b in zip(first, last, strict=True):
+            held[target, "optimistic"].append(np.array([a]))
+            held[target, "pessimistic"].append(np.array([b]))
+            held[target, "realistic"].append(np.array([(a + b) / 2], np.float32))
+    sizes = {"head": [np.array([3])] * 2, "tail": [np.array([3])] * 2}
+    drawn = {"head": np.array([[1, 3], [3, 1]]), "tail": np.array([[0, 4], [0, 2]])}
+    more = {"negative_samples": drawn, "num_entities": 5} if sampled else {}
+    asked = {triple: i for i, triple in enumerate(ASKED)}
+    given = {"ranks": held, "num_candidates": sizes, "triple_to_index": asked, **more, **changes}
+    return SimpleNamespace(**given)
+
+
+def test_ranks_of_pykeen_are_two_instances_of_a_triple():
+    rows = pykeen(evaluator(), recommender="RotatE")
+    assert rows[["user", "instance"]].to_numpy().tolist() == [
+        [0, "head"], [1, "head"], [0, "tail"], [1, "tail"],
+    ]  # fmt: skip
+    assert rows_of(rows) == [[1, 0, 2], [0, 2, 2], [0, 0, 2], [2, 0, 2]]
+    log = read_log(rows, n_items=5)
+    assert not log.replacement
+    found = estimate(log, ["hit@1", "auc"], identification=False)
+    users = [np.mean([0, 1]), np.mean([1 / 3, 0])]
+    assert found.frame["reported"].tolist() == pytest.approx([np.mean(users), 0.5])
+    assert found.frame["users"].tolist() == [2, 2]
+
+
+def test_candidates_are_what_filtering_leaves():
+    # Heads of (?, 0, 1) are 0, 2 and 4: two others are filtered. Tails of (0, 0, ?) are 1 and 3.
+    wanted = [3, 3, 4, 5]
+    for known in (KNOWN, [KNOWN[:1], Tensor(KNOWN[1:])], (KNOWN, np.array(ASKED))):
+        assert pykeen(evaluator(), known=known)["n_items"].tolist() == wanted
+
+
+def test_ranks_among_all_entities_are_an_evaluation_that_drew_every_negative():
+    rows = pykeen(evaluator(sampled=False))
+    assert rows["n_items"].tolist() == [3] * 4
+    log = read_log(rows)
+    assert (log.frame["n_negatives"] == 2).all()
+
+
+def test_predictions_without_a_negative_are_left_out_and_named():
+    held = evaluator(sampled=False)
+    held.num_candidates["tail"] = [np.array([1]), np.array([3])]
+    with pytest.warns(UserWarning, match="1 of 4 predictions are left out: filtering leaves"):
+        rows = pykeen(held)
+    assert rows[["user", "instance"]].to_numpy().tolist() == [[0, "head"], [1, "head"], [1, "tail"]]
+
+
+def test_what_is_no_evaluator_with_ranks_is_refused():
+    with pytest.raises(ValueError, match="clear_on_finalize=False, and evaluate"):
+        pykeen(evaluator(ranks={}))
+    with pytest.raises(ValueError, match="got object without"):
+        pykeen(object())
+    with pytest.raises(ValueError, match="known must be omitted for ranks among all"):
+        pykeen(evaluator(sampled=False), known=KNOWN)
+    repeated = {"head": np.array([[1, 1], [3, 1]]), "tail": np.array([[0, 4], [0, 2]])}
+    with pytest.raises(ValueError, match=r"one twice for 1 of 2 triples \(head\).*negatives = 2"):
+        pykeen(evaluator(negative_samples=repeated))
+    with pytest.raises(ValueError, match=r"got 2 ranks of 1 triples"):
+        pykeen(evaluator(triple_to_index={ASKED[0]: 0}), known=KNOWN)
+    with pytest.raises(ValueError, match=r"of shape \(n, 3\), got shapes \[\(2,\)\]"):
+        pykeen(evaluator(), known=np.array([1, 2]))
+
+
+def test_averages_of_pykeen_are_a_row_of_a_published_table():
+    ranks, m = np.array([1, 3, 11, 2, 1, 7] * 50), 10  # sampled ranks
+    flat = {
+        "both.realistic.hits_at_1": (ranks == 1).mean(),
+        "both.realistic.hits_at_10": (ranks <= 10).mean(),
+        "both.realistic.adjusted_hits_at_10": 0.4,
+        "both.realistic.inverse_harmonic_mean_rank": (1 / ranks).mean(),
+        "both.realistic.adjusted_arithmetic_mean_rank_index": 1 - (ranks.mean() - 1) / (m / 2),
+        "head.realistic.hits_at_10": 0.25,
+        "both.optimistic.hits_at_10": 0.5,
+    }
+    row = pykeen_metrics(SimpleNamespace(to_flat_dict=lambda: flat), method="ComplEx")
+    assert row.columns.tolist() == ["method", "HR@1", "HR@10", "MRR", "AUC"]
+    assert row["AUC"].item() == f"{1 - (ranks - 1).mean() / m:.6f}"
+    found = published(row, n_items=100, n_negatives=m, users=ranks.size, replacement=False)
+    assert found.checks["together"].all()
+    low, high = found.frame.set_index("metric").loc["auc", ["low", "high"]]
+    assert low < float(row["AUC"].item()) < high
+    assert pykeen_metrics(flat, side="head").to_dict("list") == {
+        "method": ["method"], "HR@10": ["0.250000"],
+    }  # fmt: skip
+    assert pykeen_metrics(flat, ties="optimistic")["HR@10"].tolist() == ["0.500000"]
+    with pytest.raises(ValueError, match="metric of side 'tail' with ties 'realistic', got both"):
+        pykeen_metrics(flat, side="tail")

@@ -1,0 +1,110 @@
+"""Scores of candidates against counting row by row."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampled_metrics.log.read import read_log
+from sampled_metrics.readers import from_scores, recbole_scores
+
+from .counts import COUNTS, as_dict, slow_counts
+
+candidates = st.lists(
+    st.tuples(
+        st.sampled_from(["A", "B"]),
+        st.integers(1, 3),
+        st.integers(1, 6),
+        st.sampled_from([-np.inf, -1.0, 0.0, 0.5, np.inf]),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=30,
+    unique_by=lambda row: row[:3],
+).filter(lambda rows: any(row[4] for row in rows))
+
+
+@given(candidates)
+def test_counts_equal_the_slow_ones(rows):
+    frame = pd.DataFrame(rows, columns=["recommender", "user", "item", "score", "relevant"])
+    assert as_dict(from_scores(frame)) == slow_counts(rows)
+    assert as_dict(from_scores(frame.astype({"relevant": int}))) == slow_counts(rows)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64", "Int64", "UInt64"])
+def test_whole_scores_of_every_width_are_counted_as_they_are(dtype):
+    limits = np.iinfo(dtype.lower())
+    few = [limits.min, limits.min + 1, limits.max // 2, limits.max - 1, limits.max]
+    rng = np.random.default_rng(2)
+    score = [few[i] for i in rng.integers(5, size=120)]
+    rows = {"recommender": "A", "user": np.repeat(range(12), 10), "item": np.tile(range(10), 12)}
+    frame = pd.DataFrame({**rows, "relevant": rng.random(120) < 0.3})
+    frame["score"] = pd.array(np.array(score, dtype.lower()), dtype=dtype)
+    columns = [frame[key] for key in ("recommender", "user", "item")]
+    slow = list(zip(*columns, score, frame["relevant"], strict=True))
+    assert as_dict(from_scores(frame)) == slow_counts(slow)
+    if dtype in ("int64", "uint64"):
+        found = recbole_scores(np.array([few], dtype), [0], [3])
+        assert found[COUNTS].to_numpy().tolist() == [[1, 0, 4]]
+
+
+def test_duplicates_are_refused_kept_or_collapsed():
+    # By hand: item 2 drawn twice, level with the relevant item 1; and item 1 drawn as a negative.
+    rows = pd.DataFrame(
+        {"user": 5, "item": [1, 2, 2, 3, 1], "score": [4, 4, 4, 9, 4], "relevant": [1, 0, 0, 0, 0]}
+    )
+    with pytest.raises(ValueError, match="item 2 of user 5 twice in the table: say whether to"):
+        from_scores(rows)
+    kept = from_scores(rows, duplicates="keep")
+    assert kept[["item", *COUNTS]].to_numpy().tolist() == [[1, 1, 3, 4]]
+    collapsed = from_scores(rows, duplicates="collapse")
+    assert collapsed[["item", *COUNTS]].to_numpy().tolist() == [[1, 1, 1, 2]]
+    with pytest.raises(ValueError, match="one score, got 2 for item 2 of user 5"):
+        from_scores(rows.assign(score=[4, 4, 5, 9, 4]), duplicates="collapse")
+
+
+def test_a_log_is_what_read_log_takes():
+    rng = np.random.default_rng(3)
+    rows = pd.DataFrame(
+        {
+            "user": np.repeat(np.arange(20), 12),
+            "item": np.tile(np.arange(12), 20),
+            "score": rng.integers(0, 5, 240),
+            "relevant": np.tile(np.arange(12) < 2, 20),
+        }
+    )
+    log = read_log(from_scores(rows), n_items=50, replacement=False)
+    assert len(log.frame) == 40
+    assert (log.frame["n_negatives"] == 10).all()
+    assert (log.frame["n_relevant"] == 2).all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ({"user": [1], "item": [1], "score": [1]}, "must have one column relevant, got user, item"),
+        (
+            {"user": [1], "item": [1], "score": [1], "relevant": [2]},
+            "relevant must be 0 or 1, got 2",
+        ),
+        (
+            {"user": [1], "item": [1], "score": ["x"], "relevant": [1]},
+            "score must be a number, got",
+        ),
+        ({"user": [1], "item": [1], "score": [1], "relevant": [0]}, "must hold a relevant item"),
+        ({"user": [None], "item": [1], "score": [1], "relevant": [1]}, "user must not be missing"),
+        ({"user": [], "item": [], "score": [], "relevant": []}, "must hold one row or more"),
+    ],
+)
+def test_a_bad_table_of_scores_is_refused_in_one_sentence(rows, message):
+    with pytest.raises(ValueError, match=message) as refusal:
+        from_scores(pd.DataFrame(rows))
+    assert "\n" not in str(refusal.value)
+
+
+def test_what_duplicates_may_be_is_said():
+    with pytest.raises(ValueError, match="duplicates must be 'refuse', 'keep' or 'collapse', got"):
+        from_scores(pd.DataFrame(), duplicates="drop")
+    with pytest.raises(ValueError, match="rows must be a data frame, got list"):
+        from_scores([1, 2])

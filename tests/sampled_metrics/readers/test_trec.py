@@ -1,0 +1,126 @@
+"""Runs of TREC against counting row by row, and against splitting each line."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampled_metrics.readers import trec
+from sampled_metrics.readers.trec import _lines
+
+from .counts import as_dict
+
+RUN = """\
+q1 Q0 d1 1 3.5 bm25
+q1 Q0 d2 2 3.5 bm25
+q1 Q0 d3 9 1e1 bm25
+
+q2\tQ0\td1  1 -1 bm25
+q2 Q0 d7 2 -2 bm25\r
+"""
+
+
+def write(folder, **files):
+    for name, text in files.items():
+        (folder / name).write_text(text, newline="")
+    return [folder / name for name in files]
+
+
+def test_a_trec_run_is_ordered_by_its_scores(tmp_path):
+    paths = write(tmp_path, run=RUN, qrels="q1 0 d2 1\nq1 0 d3 0\nq2 0 d7 2\nq2 0 d1 -1\n")
+    assert as_dict(trec(*paths)) == {
+        ("bm25", "q1", "d2"): (1, 1, 2),
+        ("bm25", "q2", "d7"): (1, 0, 1),
+    }
+
+
+def test_each_tag_of_a_trec_run_is_a_recommender(tmp_path):
+    run = "q Q0 a 1 2 one\nq Q0 b 2 1 one\nq Q0 a 1 1 two\nq Q0 b 2 2 two\n"
+    assert as_dict(trec(*write(tmp_path, run=run, qrels="q 0 a 1"))) == {
+        ("one", "q", "a"): (0, 0, 1),
+        ("two", "q", "a"): (1, 0, 1),
+    }
+
+
+@pytest.mark.parametrize(
+    ("run", "qrels", "message"),
+    [
+        (RUN, "q1 0 d9 1\n", "run must hold every relevant item, got none of item d9 of user q1"),
+        (RUN, "q9 0 d1 1\n", r"item d1 of user q9 \(1 of 1 are missing for bm25\)"),
+        (RUN + "q2 Q0 d1 3 0 bm25\n", "q2 0 d7 1\n", "got item d1 of user q2 twice in .*run"),
+        (RUN, "q2 0 d7 1\nq2 0 d7 0", "got item d7 of user q2 twice in .*qrels"),
+        (RUN + "q2 Q0 d8 3 bm25\n", "q2 0 d7 1\n", "lines of 6 fields .* got 5 in line 7"),
+        (RUN, "q2 0 d7\n", "lines of 4 fields .* got 3 in line 1"),
+        (RUN + "q2 Q0 d8 3 high bm25\n", "q2 0 d7 1\n", "score must be a number, got 'high'"),
+        (RUN + "q2 Q0 d8 3 nan bm25\n", "q2 0 d7 1\n", "score must be a number, got 'nan'"),
+        (
+            RUN + "q2 Q0 d8 3 1_0 bm25\n",
+            "q2 0 d7 1\n",
+            "score must be a number, got '1_0' in row 6",
+        ),
+        (RUN, "q2 0 d7 yes\n", "rel must be a number, got 'yes' in row 1"),
+        (RUN, "q2 0 d7 0\n", "there must be a relevant item to rank in .*run, got none"),
+        ("\n", "q2 0 d7 0\n", "run must hold one line or more, got none"),
+        (RUN, "q2 0 d\0 1\n", "qrels cannot be read: it holds the character NUL"),
+    ],
+)
+def test_a_bad_trec_file_is_refused_in_one_sentence(tmp_path, run, qrels, message):
+    with pytest.raises(ValueError, match=message) as refusal:
+        trec(*write(tmp_path, run=run, qrels=qrels))
+    assert "\n" not in str(refusal.value)
+
+
+fields = st.text("ab1é_.\x1c\u2003-", min_size=1, max_size=20) | st.sampled_from(
+    ["x" * 32, "x" * 33, "x" * 63 + "é", "x" * 64, "x" * 65, "x" * 64 + "y" * 2, "7", "07", "7.0"]
+)
+
+
+blanks = st.text(" \t\r\v\f", min_size=1, max_size=3)
+
+
+@given(st.lists(st.tuples(*[fields] * 4, blanks, st.sampled_from(["\n", " \n\n", "\r\n"]))))
+def test_lines_are_those_that_splitting_them_one_by_one_finds(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("trec") / "lines"
+    names = ["user", "Q0", "item", "rel"]
+    text = "".join(blank.join(["", *row]) + end for *row, blank, end in rows)
+    path.write_bytes(text.encode())
+    if not rows:
+        with pytest.raises(ValueError, match="must hold one line or more"):
+            _lines(path, names)
+        return
+    found = _lines(path, names)
+    for at, name in enumerate(names):
+        if name in ("user", "item"):
+            assert found[name].tolist() == [row[at] for row in rows]
+    if found["rel"].dtype == float:
+        assert found["rel"].tolist() == [float(row[3]) for row in rows]
+    else:
+        assert found["rel"].tolist() == [row[3] for row in rows]
+    path.write_bytes(text.encode() + b"\n" + b" a b c")
+    line = text.count("\n") + 2
+    with pytest.raises(ValueError, match=f"lines of 4 fields .* got 3 in line {line}$"):
+        _lines(path, names)
+
+
+@pytest.mark.parametrize(
+    ("scores", "better"),
+    [
+        (["9007199254740993", "9007199254740992"], 1),  # alike as floats
+        (["1e308", "9e307"], 1),
+        (["0." + "3" * 40, "0." + "3" * 9], 1),
+        (["-0.0", "0"], 0),
+        (["-inf", "-1e308"], 0),
+    ],
+)
+def test_scores_of_trec_keep_their_order(tmp_path, scores, better):
+    run = "".join(f"q Q0 {name} 1 {score} t\n" for name, score in zip("ab", scores, strict=True))
+    frame = trec(*write(tmp_path, run=run, qrels="q 0 b 1\n"))
+    assert frame["n_better"].tolist() == [better]
+    assert frame["n_tied"].tolist() == [int(scores[0] == "-0.0")]
+
+
+def test_a_trec_file_that_cannot_be_read_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="absent cannot be read: No such file"):
+        trec(tmp_path / "absent", tmp_path / "absent")
+    (tmp_path / "run").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match="run cannot be read: it is not text in UTF-8"):
+        trec(tmp_path / "run", tmp_path / "absent")

@@ -1,0 +1,59 @@
+"""What errors show of a value."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sampled_metrics as sm
+from sampled_book import decoys, study
+from sampled_metrics._validate import integer, integers
+from sampled_metrics.ranking.exact import exact_ranks
+from sampled_metrics.readers import from_scores, ranx, recbole, rectools
+from sampled_metrics.relevant_sets import RelevantSets
+
+BIG, HUGE = "x" * 3_000_000, 10**400
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: from_scores(pd.DataFrame({BIG: [1], "item": [1]})),
+        lambda: from_scores(pd.DataFrame({"user": [BIG] * 2, "item": BIG, "score": 1,
+                                          "relevant": 1})),
+        lambda: from_scores(pd.DataFrame({"user": [BIG], "item": BIG, "score": BIG,
+                                          "relevant": 1})),
+        lambda: from_scores(pd.DataFrame({"user": [1, 2], "item": 1, "relevant": 1,
+                                          "score": pd.Series([HUGE, "b"], dtype=object)})),
+        lambda: from_scores(pd.DataFrame({"user": [1], "item": 1, "score": [1j], "relevant": 1})),
+        lambda: from_scores(pd.DataFrame(), duplicates=BIG),
+        lambda: ranx({BIG: {BIG: 0.1}}, {BIG: {"d": 1}}),
+        lambda: ranx({"q": {"d": 0.1}}, {"q": {"d": HUGE}}),
+        lambda: rectools(pd.DataFrame({BIG: [1]}), pd.DataFrame()),
+        lambda: recbole(None, SimpleNamespace(neg_sample_args={"distribution": BIG})),
+        lambda: sm.rank(BIG, "V.npy", "test.csv"),
+        lambda: sm.rank("U.npy", "V.npy", "test.csv", output=BIG),
+        lambda: sm.rank("U.npy", "V.npy", "test.csv", among=BIG),
+        lambda: exact_ranks([[1.0]], [HUGE], None),
+        lambda: exact_ranks([[1.0]], [0], [[HUGE]]),
+        lambda: exact_ranks([[1.0]], [0], None, relative_tolerance=BIG),
+        lambda: decoys.law(3, HUGE),
+        lambda: decoys.at_least([BIG], 1),
+        lambda: decoys.misclassified(HUGE, 0.1),
+        lambda: RelevantSets([[0] * 20_000], [[0] * 20_000], [range(0, 40_000, 2)], [9]),
+        lambda: RelevantSets([[1]], [[0]], [[0]], [2]).expected_gain([[BIG]], [1.0]),
+        lambda: study.split(pd.DataFrame({BIG: [1]}), np.random.default_rng(1)),
+        lambda: study.bundled_study(BIG),
+        lambda: integers(10**5_000, "n", 0),
+        lambda: integers([2**63], "n", 0),
+        lambda: integers([1e300], "n", 0),
+        lambda: integers([[1], [1, 2]], "n", 0),
+        lambda: integer(10**5_000, "n", 0, 9),
+    ],
+)  # fmt: skip
+def test_what_is_shown_of_a_value_fits_a_sentence(call):
+    with pytest.raises(ValueError, match=r" (must|cannot) ") as refusal:
+        call()
+    assert len(str(refusal.value)) < 500
+    assert "\n" not in str(refusal.value)
