@@ -7,8 +7,8 @@ torch = pytest.importorskip("torch", reason="make test-graphs has it")
 pytest.importorskip("ogb", reason="make test-graphs has it")
 
 from ogb.linkproppred import Evaluator  # noqa: E402
-
 from sampled_metrics.io import readers  # noqa: E402
+
 from sampled_metrics.ranking.exact import RankIntervals  # noqa: E402
 
 

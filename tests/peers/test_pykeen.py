@@ -11,10 +11,10 @@ pytest.importorskip("pykeen", reason="make test-graphs has it")
 from pykeen.datasets import Nations  # noqa: E402
 from pykeen.evaluation import RankBasedEvaluator, SampledRankBasedEvaluator  # noqa: E402
 from pykeen.models import DistMult, MarginalDistributionBaseline  # noqa: E402
+from sampled_metrics.io import readers  # noqa: E402
 
 import sampled_metrics as sm  # noqa: E402
-from sampled_book import graphs  # noqa: E402
-from sampled_metrics.io import readers  # noqa: E402
+from sampled_book.experiments import graphs  # noqa: E402
 from sampled_metrics.ranking.exact import RankIntervals, exact_ranks  # noqa: E402
 
 logging.getLogger("pykeen").setLevel(logging.ERROR)

@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 from scipy.optimize import linprog
 
-from sampled_book import candidates, datasets
+from sampled_book.data import datasets
+from sampled_book.experiments import candidates
 from sampled_metrics import metric, published
 from tests.data import needs_data
 

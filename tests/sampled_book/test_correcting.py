@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_book import correcting
+from sampled_book.chapters import correcting
 from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics.ranking.exact import RankIntervals
 

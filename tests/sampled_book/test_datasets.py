@@ -17,7 +17,7 @@ import pooch
 import pytest
 import scipy.sparse as sp
 
-from sampled_book import datasets
+from sampled_book.data import datasets
 from sampled_metrics.ranking.exact import RankIntervals
 from tests.data import needs_data
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sampled_book import decoys
+from sampled_book.experiments import decoys
 from sampled_metrics import metric
 from sampled_metrics.protocol import Protocol
 from sampled_metrics.ranking.exact import RankIntervals

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_book import benchmark, designs
+from sampled_book.data import benchmark
+from sampled_book.experiments import designs
 from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics.adaptive import Adaptive, Stratified, bias_variance
 from sampled_metrics.ranking.exact import RankIntervals

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_book import benchmark, evidence
-from sampled_book.evidence import KINDS
-from sampled_book.tables import Lookup
+from sampled_book.data import benchmark
+from sampled_book.display.tables import Lookup
+from sampled_book.experiments import evidence
+from sampled_book.experiments.evidence import KINDS
 from sampled_metrics import Protocol
 from sampled_metrics.ranking.exact import RankIntervals
 

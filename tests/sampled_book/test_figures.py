@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from sampled_book import figures
+from sampled_book.display import figures
 from sampled_metrics import Protocol
 
 

@@ -6,8 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_book import correcting, misleading, several, two_halves, your_log
-from sampled_book.enumeration import every_sample, exact_law
+from sampled_book.chapters import correcting, misleading, your_log
+from sampled_book.chapters import published as two_halves
+from sampled_book.chapters import several_items as several
+from sampled_book.reference.enumeration import every_sample, exact_law
 from sampled_metrics import Protocol, estimators, evaluation, metric
 from sampled_metrics.ranking.exact import RankIntervals
 from sampled_metrics.results import Comparison

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampled_book.enumeration import by_items, chi_square, exact_law, ndcg_by_integral
-from sampled_book.misleading import averaged, course, not_linear, opening, under_ties
+from sampled_book.chapters.misleading import averaged, course, not_linear, opening, under_ties
+from sampled_book.reference.enumeration import by_items, chi_square, exact_law, ndcg_by_integral
 from sampled_metrics import Protocol, metric
 from sampled_metrics.ranking.exact import RankIntervals
 

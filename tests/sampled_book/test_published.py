@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sampled_metrics as sm
-from sampled_book import published
+from sampled_book.data import published
 
 HALVES = ("sampled", "all")
 

@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_book import benchmark, evidence, protocols, rules
+from sampled_book.chapters import instead as rules
+from sampled_book.data import benchmark
+from sampled_book.experiments import evidence, protocols
 from sampled_metrics.ranking.exact import RankIntervals
 
 

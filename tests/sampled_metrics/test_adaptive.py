@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from sampled_book.enumeration import exact_law
+from sampled_book.reference.enumeration import exact_law
 from sampled_metrics import Protocol, estimators, metric, priors
 from sampled_metrics.adaptive import Adaptive, Stratified, bias_variance, maximum_entropy
 from sampled_metrics.evaluation import estimate

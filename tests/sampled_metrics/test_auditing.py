@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 from scipy import stats
 
-from sampled_book import datasets
+from sampled_book.data import datasets
 from sampled_metrics import auditing
 from tests.data import needs_data
 

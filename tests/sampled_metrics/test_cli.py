@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_book import bundled_log
-from sampled_book.datasets import bundled_ranks
+from sampled_book.data import bundled_log
+from sampled_book.data.datasets import bundled_ranks
 from sampled_metrics import cli, evaluation, planning
 from sampled_metrics.cli import COMMANDS, FORMATS, main
 from sampled_metrics.log import read as logs

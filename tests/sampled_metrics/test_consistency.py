@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from sampled_book.enumeration import exact_law
+from sampled_book.reference.enumeration import exact_law
 from sampled_metrics import Protocol, consistency, metric
 from sampled_metrics.consistency import (
     HANDFUL,

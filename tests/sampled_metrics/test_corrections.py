@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
-from sampled_book.enumeration import every_sample
+from sampled_book.reference.enumeration import every_sample
 from sampled_metrics import Metric, Protocol, estimators, evaluation, metric
 from sampled_metrics.estimators import (
     Estimator,

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampled_book import datasets
-from sampled_book.enumeration import DIGITS, digits_law, every_sample, exact_law
+from sampled_book.data import datasets
+from sampled_book.reference.enumeration import DIGITS, digits_law, every_sample, exact_law
 from sampled_metrics import Metric, Protocol, estimators, metric, priors
 from sampled_metrics.estimators import Estimator, expected_average_precision, naive
 

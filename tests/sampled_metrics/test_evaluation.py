@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from sampled_book.bundled_log import simulate
-from sampled_book.datasets import bundled_ranks
+from sampled_book.data.bundled_log import simulate
+from sampled_book.data.datasets import bundled_ranks
 from sampled_metrics import Protocol, _ranges, estimators, evaluation, metric
 from sampled_metrics.adaptive import Adaptive
 from sampled_metrics.bounds import identification

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from scipy.special import gammaln, xlogy
 
-from sampled_book.enumeration import exact_law
+from sampled_book.reference.enumeration import exact_law
 from sampled_metrics import Protocol, RelevantSets, estimators, metric, planning
 from sampled_metrics.adaptive import Adaptive, bias_variance
 from sampled_metrics.consistency import sign

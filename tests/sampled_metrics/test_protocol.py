@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sampled_book.enumeration import digits_law, every_sample, exact_law
+from sampled_book.reference.enumeration import digits_law, every_sample, exact_law
 from sampled_metrics import Protocol, consistency, estimators, planning, priors
 from sampled_metrics.numerics.distributions import deviance, log_binomial, stirling_error
 

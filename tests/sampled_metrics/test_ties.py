@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampled_book.enumeration import exact_law
+from sampled_book.reference.enumeration import exact_law
 from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics.ranking.exact import RankIntervals
 

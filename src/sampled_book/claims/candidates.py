@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ..candidates import bundled_lists, printed, ranked_of_printed
+from ..experiments.candidates import bundled_lists, printed, ranked_of_printed
 from .finding import Finding, Trial, judge, listed, read_list
 
 

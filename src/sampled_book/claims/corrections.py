@@ -21,7 +21,7 @@ from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics.estimators import Estimator
 from sampled_metrics.relevant_sets import RelevantSets
 
-from ..enumeration import DIGITS, exact_law
+from ..reference.enumeration import DIGITS, exact_law
 from .algebra import Cases, checked, compared, evaluate, exact_metric
 from .finding import Finding, Printed, Trial, by_metric, judge, listed, read_list
 

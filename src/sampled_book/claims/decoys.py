@@ -11,7 +11,7 @@ import numpy as np
 from sampled_metrics import metric
 from sampled_metrics.relevant_sets import RelevantSets
 
-from .. import decoys
+from ..experiments import decoys
 from .algebra import Cases, checked, evaluate
 from .finding import Finding, Printed, Trial, by_metric, judge, one_of, read_list
 

@@ -20,7 +20,7 @@ from sampled_metrics import Protocol, metric
 from sampled_metrics.consistency import expected_differences
 from sampled_metrics.estimators import naive
 
-from ..enumeration import DIGITS, digits_law, every_sample, exact_law
+from ..reference.enumeration import DIGITS, digits_law, every_sample, exact_law
 from .algebra import Cases, checked, compared, evaluate, exact_metric, same
 from .finding import Finding, Printed, Trial, judge, read_list
 

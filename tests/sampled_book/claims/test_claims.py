@@ -31,7 +31,7 @@ from sampled_book.claims.corrected import PAIRS, _counts
 from sampled_book.claims.finding import Finding, Printed, Trial, judge, printed_pair
 from sampled_book.claims.page import LABELS, Shown, by_section, by_setting, cards
 from sampled_book.claims.study import COLUMNS, CORRECTED, METRICS, N_NEGATIVES, law_of_counts
-from sampled_book.study import Study
+from sampled_book.data.study import Study
 from sampled_metrics import Protocol
 from sampled_metrics.ranking.exact import RankIntervals
 from sampled_metrics.relevant_sets import RelevantSets

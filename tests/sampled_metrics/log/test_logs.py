@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sampled_book import bundled_log
-from sampled_book.bundled_log import BUNDLED_SEED, simulate
-from sampled_book.datasets import bundled_ranks
+from sampled_book.data import bundled_log
+from sampled_book.data.bundled_log import BUNDLED_SEED, simulate
+from sampled_book.data.datasets import bundled_ranks
 from sampled_metrics.log import read as logs
 from sampled_metrics.log import sources as _sources
 from sampled_metrics.log.compact import COLUMNS, Log

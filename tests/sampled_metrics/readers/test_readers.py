@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sampled_metrics as sm
-from sampled_book import decoys, study
+from sampled_book.data import study
+from sampled_book.experiments import decoys
 from sampled_metrics._validate import integer, integers
 from sampled_metrics.log.read import read_log
 from sampled_metrics.ranking import files as ranking_files

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sampled_metrics._files import put
-from sampled_metrics._validate import generator, integer
 from sampled_metrics.log.read import BUNDLE, BUNDLED_NEGATIVES
 from sampled_metrics.ranking.exact import RankIntervals
+
+from ..checks import generator, integer
+from . import bundle
 
 BUNDLED_SEED = 20_200
 
@@ -28,7 +28,7 @@ def simulate(
     Parameters
     ----------
     ranks : mapping of str to RankIntervals
-        As from :func:`~sampled_book.datasets.bundled_ranks`.
+        As from :func:`~sampled_book.data.datasets.bundled_ranks`.
     n_negatives : int
         From 1 to the smallest n_candidates less 1.
     rng : int or numpy.random.Generator
@@ -80,8 +80,8 @@ def write_bundled_log(ranks: Mapping[str, RankIntervals], folder: Path = BUNDLE)
     Parameters
     ----------
     ranks : mapping of str to RankIntervals
-        As from :func:`~sampled_book.datasets.bundled_ranks`; each recommender has the same users
-        with the same numbers of candidates.
+        As from :func:`~sampled_book.data.datasets.bundled_ranks`; each recommender has the same
+        users with the same numbers of candidates.
     folder : Path
 
     Returns
@@ -103,6 +103,5 @@ def write_bundled_log(ranks: Mapping[str, RankIntervals], folder: Path = BUNDLE)
         for name in ("n_better", "n_tied", "n_items")
     }
     table["n_items"] = table["n_items"][0]
-    packed = io.BytesIO()
-    np.savez_compressed(packed, names=np.array(list(ranks)), seed=np.array(BUNDLED_SEED), **table)
-    return put(folder / "log.npz", packed.getvalue())
+    names, seed = np.array(list(ranks)), np.array(BUNDLED_SEED)
+    return bundle.write_arrays(folder / "log.npz", names=names, seed=seed, **table)

@@ -1,6 +1,6 @@
 """What the widgets of the book read: ranks, and what a sample leaves possible.
 
-``python -m sampled_book.widgets`` writes both beside the scripts, in book/_static/widgets.
+``python -m sampled_book.display.widgets`` writes both beside the scripts, in book/_static/widgets.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from sampled_metrics._files import put
 from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.bounds.identification import IncompatibleError, interval
 
-from .datasets import bundled_ranks
+from ..data.datasets import bundled_ranks
 
 #: Where the scripts of the widgets are.
-FOLDER = Path(__file__).parents[2] / "book/_static/widgets"
+FOLDER = Path(__file__).parents[3] / "book/_static/widgets"
 #: What one may assume of the users near the top of the list, the weakest first.
 SHAPES = (None, Assumption(), Assumption(steepness=4.0), Assumption(steepness=2.0))
 METRICS = ("recall@10", "ndcg@10")

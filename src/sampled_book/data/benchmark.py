@@ -1,7 +1,7 @@
 """Recommenders that people use, tuned and ranked exactly on data sets that people use.
 
-``python -m sampled_book.benchmark`` computes the rank intervals that :func:`ranks` reads. A data
-set is a line of `DATA`, or a file or folder of sequences given on the command line: one user a
+``python -m sampled_book.data.benchmark`` computes the rank intervals that :func:`ranks` reads. A
+data set is a line of `DATA`, or a file or folder of sequences given on the command line: one user a
 line, first the user, then the items in order of time, numbers or words. The last item of a user is
 the test item, the one before it the validation item; of an item that comes back only the first time
 counts, and a user with fewer than three items is left out. A recommender is a line of
@@ -12,9 +12,7 @@ user's own items are no candidates; every other item of the catalogue is.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import io
 import json
 import platform
 import sys
@@ -34,12 +32,12 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import svds
 
-from sampled_metrics._files import put
-from sampled_metrics._validate import IntArray, as_written
 from sampled_metrics.ranking.exact import RankIntervals, exact_ranks
 
-from . import datasets
+from ..checks import IntArray, as_written
+from . import bundle, datasets
 
+NAME = "sampled_book.data.benchmark"
 BUNDLE = datasets.BUNDLE / "benchmark"
 SEED = 12
 #: The metric that settings are chosen by, and of how many users at most.
@@ -583,7 +581,7 @@ def ranks(name: str, folder: str | Path | None = None) -> dict[str, RankInterval
     name : str
         One of `DATA`, or another data set that the folder holds.
     folder : str or Path, optional
-        Where ``python -m sampled_book.benchmark --output`` wrote; by default the package's own.
+        Where the command's ``--output`` wrote; by default the package's own.
 
     Returns
     -------
@@ -652,7 +650,7 @@ def shares_above(name: str, folder: str | Path | None = None) -> pd.DataFrame:
     """
     path = (BUNDLE if folder is None else Path(folder)) / f"{name}.shares.csv.gz"
     if not path.exists():
-        raise FileNotFoundError(f"{path} is missing: python -m sampled_book.benchmark writes it")
+        raise FileNotFoundError(f"{path} is missing: python -m {NAME} writes it")
     return pd.read_csv(path)
 
 
@@ -674,7 +672,7 @@ def every(folder: str | Path = "") -> dict[str, Path]:
         own = sorted(path.stem for path in Path(folder).glob("*.npz"))
         if not own:
             raise FileNotFoundError(
-                f"{folder} must hold ranks that python -m sampled_book.benchmark wrote, got none"
+                f"{folder} must hold ranks that python -m {NAME} wrote, got none"
             )
         found |= dict.fromkeys(own, Path(folder))
     return found
@@ -696,18 +694,12 @@ def write(
     small: dict[str, Any] = {
         key: counts.astype(np.min_scalar_type(counts.max())) for key, counts in held.items()
     }
-    packed = io.BytesIO()
-    np.savez_compressed(packed, **small)
-    put(folder / f"{name}.json", (json.dumps(told, indent=1) + "\n").encode())
-    put(folder / f"{name}.npz", packed.getvalue())
+    bundle.write_json(folder / f"{name}.json", told)
+    bundle.write_arrays(folder / f"{name}.npz", **small)
     if shares:
         table = pd.concat([part.assign(recommender=of) for of, part in shares.items()])
-        packing: Any = {"method": "gzip", "mtime": 0}
-        packed = io.BytesIO()
-        table[["recommender", "share", "users"]].to_csv(
-            packed, index=False, float_format="%.4g", compression=packing
-        )
-        put(folder / f"{name}.shares.csv.gz", packed.getvalue())
+        table = table[["recommender", "share", "users"]]
+        bundle.write_table(folder / f"{name}.shares.csv.gz", table, 4)
 
 
 def shape(data: Sequences) -> dict[str, int]:
@@ -816,46 +808,48 @@ def main(argv: Sequence[str] | None = None) -> int:
     The exit status is 2 if the data cannot be had, and 1 if the ranks differ.
     """
     given = sys.argv[1:] if argv is None else list(argv)
-    parser = argparse.ArgumentParser(prog="sampled_book.benchmark", description=main.__doc__)
+    parser = bundle.parser(NAME, main.__doc__, "compare a part with what is there")
     parser.add_argument(
         "--data",
         nargs="+",
         default=list(DATA),
         help=f"of {', '.join(DATA)}, or a file or folder of sequences; default: the six",
     )
-    parser.add_argument("--output", type=Path, help="folder to write to; default: the package's")
-    parser.add_argument("--check", action="store_true", help="compare a part with what is there")
     options = parser.parse_args(given)
     folder = options.output or BUNDLE
-    try:
-        readers: dict[str, Callable[[], Sequences]] = {}
+
+    def readers() -> dict[str, Callable[[], Sequences]]:
+        chosen: dict[str, Callable[[], Sequences]] = {}
         for each in options.data:
             if each in DATA:
-                readers[each] = DATA[each]
+                chosen[each] = DATA[each]
                 continue
             if options.output is None:
                 parser.error("give an --output folder for data sets other than the package's")
             files = sequence_files(Path(each))
-            readers |= {name: partial(read_sequences, path) for name, path in files.items()}
-        if options.check:
-            found = [
-                sentence
-                for name in CHECKED
-                if name in readers
-                for sentence in differences(name, readers[name](), CHECKED[name], folder)
-            ]
-            print("\n".join(found) or "The ranks of the benchmark came out as they are kept.")
-            return int(bool(found))
-        command = " ".join(["python -m sampled_book.benchmark", *given])
-        for name, read in readers.items():
+            chosen |= {name: partial(read_sequences, path) for name, path in files.items()}
+        return chosen
+
+    def write() -> None:
+        for name, read in readers().items():
+            command = " ".join([f"python -m {NAME}", *given])
             run(name, read(), folder, command, partial(print, flush=True))
-    except ImportError as problem:
-        print(f"error: install the extra study first ({problem})", file=sys.stderr)
-        return 2
-    except (OSError, ValueError) as problem:
-        print(f"error: {problem}", file=sys.stderr)
-        return 2
-    return 0
+
+    def compare() -> list[str]:
+        chosen = readers()
+        return [
+            sentence
+            for name in CHECKED
+            if name in chosen
+            for sentence in differences(name, chosen[name](), CHECKED[name], folder)
+        ]
+
+    return bundle.run(
+        write,
+        compare if options.check else None,
+        "The ranks of the benchmark came out as they are kept.",
+        "study",
+    )
 
 
 if __name__ == "__main__":

@@ -1,16 +1,15 @@
 """What a sampled evaluation of real recommenders would have said, and each correction of it.
 
-For recommenders whose true ranks are known (:mod:`sampled_book.benchmark`) the expectation and the
-variance of every correction that is a fixed vector are sums over users, so nothing is simulated:
-:func:`exact`. The verdicts of :func:`~sampled_metrics.evaluation.compare` and the corrections that
-are fitted to the sample are taken from drawn logs: :func:`drawn`, :func:`fitted`.
-``python -m sampled_book.evidence`` computes all of it for data sets that the benchmark has ranked.
+For recommenders whose true ranks are known (:mod:`sampled_book.data.benchmark`) the expectation and
+the variance of every correction that is a fixed vector are sums over users, so nothing is
+simulated: :func:`exact`. The verdicts of :func:`~sampled_metrics.evaluation.compare` and the
+corrections that are fitted to the sample are taken from drawn logs: :func:`drawn`, :func:`fitted`.
+``python -m sampled_book.experiments.evidence`` computes it all for data sets that the benchmark
+ranked.
 """
 
 from __future__ import annotations
 
-import argparse
-import io
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,8 +25,6 @@ import pandas as pd
 from scipy.special import ndtr
 
 from sampled_metrics import _promises, estimators, evaluation, priors
-from sampled_metrics._files import put
-from sampled_metrics._validate import FloatArray, as_written
 from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.consistency import HANDFUL, users_behind
 from sampled_metrics.estimators import Estimator
@@ -37,9 +34,11 @@ from sampled_metrics.metrics import metric
 from sampled_metrics.protocol import Protocol
 from sampled_metrics.ranking.exact import RankIntervals
 
-from . import benchmark, protocols
-from .bundled_log import simulate
-from .tables import Lookup, Table
+from ..checks import FloatArray, as_written
+from ..data import benchmark, bundle
+from ..data.bundled_log import simulate
+from ..display.tables import Lookup, Table
+from . import protocols
 
 BUNDLE = benchmark.BUNDLE / "evidence"
 METRICS = ("recall@10", "ndcg@10", "ap", "auc", "recall@50")
@@ -47,7 +46,7 @@ SIZES = (20, 100, 500)
 #: Metrics that verdicts are drawn for, and on how many logs for a number of negatives; else one.
 JUDGED = ("recall@10", "ndcg@10")
 DRAWS = {100: 5}
-#: With more negatives :func:`~sampled_book.protocols.effects` takes minutes and says little more.
+#: With more negatives `protocols.effects` takes minutes and says little more.
 MOST_EFFECTS = 100
 #: Least bias has no correct digits with more negatives.
 MOST_LEAST = 20
@@ -501,7 +500,7 @@ def run(
 
     What the folder has is not computed again. "errors" and "pairs" are those of :func:`exact`,
     "verdicts" and "possible" those of :func:`drawn`, on `DRAWS` logs, "fitted" that of
-    :func:`fitted`, on the first, "effects" and "fewer" those of :mod:`sampled_book.protocols`.
+    :func:`fitted`, on the first, "effects" and "fewer" those of `protocols`.
 
     Parameters
     ----------
@@ -562,10 +561,7 @@ def _kept(path: Path, cell: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
 
 def write(path: Path, table: pd.DataFrame) -> Path:
     """Write a table with numbers to five digits."""
-    packed = io.BytesIO()
-    packing: Any = {"method": "gzip", "mtime": 0}
-    table.to_csv(packed, index=False, float_format="%.5g", compression=packing)
-    return put(path, packed.getvalue())
+    return bundle.write_table(path, table, 5)
 
 
 def bundled(
@@ -577,11 +573,12 @@ def bundled(
     ----------
     kind : {"errors", "pairs", "verdicts", "possible", "fitted", "effects", "fewer"}
         The first two are of :func:`exact`, the next two of :func:`drawn`, the last two of
-        :func:`~sampled_book.protocols.effects` and :func:`~sampled_book.protocols.fewer_users`.
+        :func:`~sampled_book.experiments.protocols.effects` and
+        :func:`~sampled_book.experiments.protocols.fewer_users`.
     names : sequence of str, optional
         Data sets; by default all that the folder has.
     folder : str or Path, optional
-        Where ``python -m sampled_book.evidence --output`` wrote; by default the package's own.
+        Where the command's ``--output`` wrote; by default the package's own.
 
     Returns
     -------
@@ -626,7 +623,7 @@ def every(kind: str, folder: str | Path = "") -> pd.DataFrame:
     ----------
     kind : {"errors", "pairs", "verdicts", "possible", "fitted", "effects", "fewer"}
     folder : str or Path, optional
-        Where ``python -m sampled_book.benchmark --output`` wrote ranks, with their evidence in the
+        Where the benchmark's ``--output`` wrote ranks, with their evidence in the
         folder "evidence" within; none by default.
 
     Returns
@@ -898,19 +895,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     The exit status is 2 if there are no such ranks.
     """
-    parser = argparse.ArgumentParser(prog="sampled_book.evidence", description=main.__doc__)
+    parser = bundle.parser("sampled_book.experiments.evidence", main.__doc__)
     parser.add_argument("--data", nargs="+", help="names; default: all that have ranks")
     parser.add_argument("--ranks", type=Path, help="folder of the ranks; default: the package's")
-    parser.add_argument("--output", type=Path, help="folder to write to; default: the package's")
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), help="negatives")
     given = parser.parse_args(argv)
     where = given.ranks or benchmark.BUNDLE
     output = given.output or (BUNDLE if given.ranks is None else given.ranks / "evidence")
-    try:
+
+    def write() -> None:
         names = given.data or sorted(path.stem for path in where.glob("*.npz"))
         if not names:
             raise FileNotFoundError(
-                f"{where} must hold ranks that python -m sampled_book.benchmark wrote, got none"
+                f"{where} must hold ranks that python -m {benchmark.NAME} wrote, got none"
             )
         for name in names:
             start = time.process_time()
@@ -919,10 +916,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 print(f"{name}, {what}, {time.process_time() - start:.0f} s", flush=True)
 
             run(name, benchmark.ranks(name, where), output, given.sizes, tell)
-    except (OSError, ValueError) as problem:
-        print(f"error: {problem}", file=sys.stderr)
-        return 2
-    return 0
+
+    return bundle.run(write)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from . import figures
+from ..display import figures
 
 #: A frame or a series: pandas' stubs cannot tell what its columns hold.
 Frame = Any
@@ -80,7 +80,7 @@ def audit_table(lists: Mapping[str, Any], names: Mapping[str, str]) -> Frame:
     Parameters
     ----------
     lists : mapping
-        As :func:`~sampled_book.candidates.bundled_lists` returns it.
+        As :func:`~sampled_book.experiments.candidates.bundled_lists` returns it.
     names : mapping of str to str
         Its kinds of lists, and the heads of their columns.
     """
@@ -129,7 +129,8 @@ def draw_cost(found: Frame) -> Figure:
     Parameters
     ----------
     found : pandas.DataFrame
-        As :func:`~sampled_book.candidates.at_equal_cost` returns it; its last row is exact.
+        As :func:`~sampled_book.experiments.candidates.at_equal_cost` returns it; the last row is
+        exact.
     """
     by_size = found[found["estimator"] != "exact"].pivot(
         index="n_negatives", columns="estimator", values="probability"

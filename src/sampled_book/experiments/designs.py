@@ -1,16 +1,15 @@
 """How negatives should be drawn: designs at equal numbers of scores, on real recommenders.
 
-``python -m sampled_book.designs`` computes what :func:`bundled` and :func:`strata` read. Nothing is
-simulated: with the true ranks known, the bias and the variance of an average over the users are
-sums over the ranks.
+``python -m sampled_book.experiments.designs`` computes what :func:`bundled` and :func:`strata`
+read. Nothing is simulated: with the true ranks known, the bias and the variance of an average over
+the users are sums over the ranks.
 """
 
 from __future__ import annotations
 
-import argparse
-import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,6 @@ import pandas as pd
 from scipy.sparse.linalg import svds
 
 from sampled_metrics import Protocol, estimators, metric, priors
-from sampled_metrics._files import put
-from sampled_metrics._validate import FloatArray, IntArray
 from sampled_metrics.adaptive import (
     Adaptive,
     Correction,
@@ -30,7 +27,8 @@ from sampled_metrics.adaptive import (
 )
 from sampled_metrics.ranking.exact import RankIntervals
 
-from . import benchmark, datasets
+from ..checks import FloatArray, IntArray
+from ..data import benchmark, bundle, datasets
 
 BUNDLE = datasets.BUNDLE / "designs"
 METRICS = ("recall@10", "ndcg@10")
@@ -498,43 +496,48 @@ def by_design(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Compute the bundle again and write it."""
-    parser = argparse.ArgumentParser(prog="sampled_book.designs", description=main.__doc__)
-    parser.add_argument("--output", type=Path, default=BUNDLE, help="folder to write to")
-    parser.add_argument("--only", choices=("compared", "fitted", "strata"), help="one of the files")
-    options = parser.parse_args(sys.argv[1:] if argv is None else list(argv))
-    options.output.mkdir(parents=True, exist_ok=True)
-    if options.only in (None, "compared"):
-        tables = []
-        for first, most in DESIGNS:
-            for name in benchmark.DATA:
-                table = compared(benchmark.ranks(name), first, most)
-                for column, value in (("most", most), ("first", first), ("data", name)):
-                    table.insert(0, column, value)
-                tables.append(table)
-                print(f"{name}, {first} to {most}: done", flush=True)
-                text = pd.concat(tables).to_csv(index=False, float_format="%.6g")
-                put(options.output / "compared.csv", text.encode())
-    if options.only in (None, "fitted"):
-        tables = []
-        for name, logs in FITTED.items():
-            tables.append(fitted(benchmark.ranks(name), *DESIGNS[0], range(logs)))
-            tables[-1].insert(0, "data", name)
-            print(f"{name}, fitted: done", flush=True)
-            text = pd.concat(tables).to_csv(index=False, float_format="%.6g")
-            put(options.output / "fitted.csv", text.encode())
-    if options.only in (None, "strata"):
-        held: dict[str, Any] = {}
-        for name in STRATA:
-            data, told = benchmark.DATA[name](), benchmark.facts(name)
-            users = np.random.default_rng(benchmark.SEED).permutation(data.n_users)[:USERS]
-            factors = int(told["recommenders"]["PureSVD"]["settings"]["factors"])
-            found = split_ranks(data, factors, users, WHOLE, COARSE)
-            held[name] = found.to_numpy().astype(np.uint16)
-            print(f"{name}, strata: done", flush=True)
-        packed = io.BytesIO()
-        np.savez_compressed(packed, **held)
-        put(options.output / "strata.npz", packed.getvalue())
-    return 0
+    parser = bundle.parser("sampled_book.experiments.designs", main.__doc__)
+    kinds = {"compared": _all_compared, "fitted": _all_fitted, "strata": _all_strata}
+    parser.add_argument("--only", choices=list(kinds), help="one of the files")
+    given = parser.parse_args(argv)
+    folder = given.output or BUNDLE
+    chosen = [given.only] if given.only else kinds
+    return bundle.run(lambda: (line for kind in chosen for line in kinds[kind](folder)))
+
+
+def _all_compared(folder: Path) -> Iterator[str]:
+    """Write the errors of each design on each data set; what is done is kept."""
+    tables = []
+    for (first, most), name in product(DESIGNS, benchmark.DATA):
+        table = compared(benchmark.ranks(name), first, most)
+        for column, value in (("most", most), ("first", first), ("data", name)):
+            table.insert(0, column, value)
+        tables.append(table)
+        bundle.write_table(folder / "compared.csv", pd.concat(tables), 6)
+        yield f"{name}, {first} to {most}: done"
+
+
+def _all_fitted(folder: Path) -> Iterator[str]:
+    """Write the errors of fitted ranks on each data set; what is done is kept."""
+    tables = []
+    for name, logs in FITTED.items():
+        tables.append(fitted(benchmark.ranks(name), *DESIGNS[0], range(logs)))
+        tables[-1].insert(0, "data", name)
+        bundle.write_table(folder / "fitted.csv", pd.concat(tables), 6)
+        yield f"{name}, fitted: done"
+
+
+def _all_strata(folder: Path) -> Iterator[str]:
+    """Write how many items are above the test items in each stratum."""
+    strata: dict[str, Any] = {}
+    for name in STRATA:
+        data, facts = benchmark.DATA[name](), benchmark.facts(name)
+        users = np.random.default_rng(benchmark.SEED).permutation(data.n_users)[:USERS]
+        factors = int(facts["recommenders"]["PureSVD"]["settings"]["factors"])
+        ranks = split_ranks(data, factors, users, WHOLE, COARSE)
+        strata[name] = ranks.to_numpy().astype(np.uint16)
+        yield f"{name}, strata: done"
+    bundle.write_arrays(folder / "strata.npz", **strata)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from sampled_metrics.estimators import Estimator
 from sampled_metrics.ranking.exact import RankIntervals
 from sampled_metrics.verdicts import Verdict
 
-from . import figures
+from ..display import figures
 
 #: A frame or a series: pandas' stubs cannot tell what its columns hold.
 Frame = Any

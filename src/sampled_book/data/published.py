@@ -15,7 +15,7 @@ import pandas as pd
 import sampled_metrics as sm
 from sampled_metrics import metric
 
-DATA = Path(__file__).parent / "data" / "published"
+DATA = Path(__file__).parent / "published"
 #: The metrics that both halves of S3-Rec's tables have.
 BOTH = ("HR@5", "NDCG@5", "HR@10", "NDCG@10")
 #: Interactions in the data files of S3-Rec's repository; Meituan's are not public.

@@ -22,7 +22,8 @@ from sampled_metrics.consistency import (
 from sampled_metrics.estimators import naive
 from sampled_metrics.ranking.exact import RankIntervals, RankTies
 
-from . import datasets, figures
+from ..data import datasets
+from ..display import figures
 
 #: A frame or a series: pandas' stubs cannot tell what its columns hold.
 Frame = Any

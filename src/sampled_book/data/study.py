@@ -6,7 +6,7 @@ kept is where each test item stands among the items that its user has not rated,
 open (:class:`sampled_metrics.relevant_sets.RelevantSets`). From that the expectation of every
 metric among any number of random decoys follows, and no decoy is drawn.
 
-``python -m sampled_book.study`` computes it all from the ratings, by LensKit (the extra
+``python -m sampled_book.data.study`` computes it all from the ratings, by LensKit (the extra
 ``study``), and writes the files that :func:`bundled_study` reads; ``--check`` compares instead.
 MovieLens may not be redistributed: the files hold places, counts and means, no ratings, and no ids
 of users or items.
@@ -14,8 +14,6 @@ of users or items.
 
 from __future__ import annotations
 
-import argparse
-import io
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,22 +30,19 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
 from sampled_metrics._files import put
-from sampled_metrics._validate import (
-    FloatArray,
-    IntArray,
-    as_written,
-    checked_tolerance,
-    generator,
-    integer,
-    integers,
-    real_scores,
-    shortened,
-)
 from sampled_metrics.consistency import Standing
 from sampled_metrics.metrics import Metric
 from sampled_metrics.relevant_sets import RelevantSets
 
-from . import _lenskit, datasets
+from ..checks import (
+    FloatArray,
+    IntArray,
+    as_written,
+    generator,
+    integer,
+    integers,
+)
+from . import _lenskit, bundle, datasets
 
 RECOMMENDERS = tuple(_lenskit.SETTINGS)
 N_SETS, N_TEST = 5, 5
@@ -189,7 +184,7 @@ def _numbered(ratings: pd.DataFrame) -> tuple[pd.DataFrame, Any]:
     if missing:
         raise ValueError(
             f"ratings must have columns {', '.join(wanted)}, got "
-            f"{shortened(', '.join(map(str, ratings)), 200)}: {missing[0]} is missing"
+            f"{', '.join(map(str, ratings))[:200]}: {missing[0]} is missing"
         )
     values = pd.to_numeric(ratings["rating"], errors="coerce").to_numpy(np.float64)
     if not np.isfinite(values).all():
@@ -252,7 +247,10 @@ def place(
     >>> found.n_better.tolist(), found.n_tied.tolist(), found.weight_better.tolist()
     ([[1]], [[1]], [[5]])
     """
-    table = real_scores(scores)
+    if not 0 <= relative_tolerance < 1:
+        given = as_written(relative_tolerance)
+        raise ValueError(f"relative_tolerance must be in [0, 1), got {given}")
+    table = _scores(scores)
     items = integers(test_items, "test_items", 0, table.shape[1] - 1)
     taken, weights = np.asarray(rated, dtype=bool), integers(popularity, "popularity", 0)
     if taken.shape != table.shape or weights.shape != table.shape[1:]:
@@ -285,12 +283,24 @@ def place(
     )
 
 
+def _scores(values: ArrayLike) -> NDArray[Any]:
+    """A matrix of scores in its own type, infinite ones too, or ValueError."""
+    given = np.asarray(values)
+    if given.dtype.kind not in "iuf":
+        raise ValueError(f"scores must be real numbers, got dtype {given.dtype}")
+    if given.ndim != 2:
+        raise ValueError(f"scores must be a matrix of numbers, got shape {given.shape}")
+    if np.isnan(given).any():
+        raise ValueError("scores must not be NaN")
+    return given
+
+
 def _levels(scores: NDArray[Any], relative_tolerance: float = 0.0) -> IntArray:
     """Dense place of each score in its row: 0 the best, level scores alike."""
     order = np.argsort(scores, axis=1)[:, ::-1]
     ordered = np.take_along_axis(scores, order, axis=1)
     apart = ordered[:, :-1] > ordered[:, 1:]
-    if checked_tolerance(relative_tolerance):
+    if relative_tolerance:
         close = np.asarray(ordered, dtype=np.float64)
         high, low = close[:, :-1], close[:, 1:]
         with np.errstate(all="ignore"):  # what is infinite is level with its equals alone
@@ -777,7 +787,7 @@ def bundled_study(data: str = "ml-100k", folder: str | Path | None = None) -> St
         With the package come "ml-100k" (MovieLens 100K) and "ml-1m-2998" (the first 2,998 users of
         MovieLens 1M).
     folder : str or Path, optional
-        Where ``python -m sampled_book.study --output`` wrote; by default the package's own.
+        Where ``python -m sampled_book.data.study --output`` wrote; by default the package's own.
 
     Returns
     -------
@@ -843,19 +853,17 @@ def write_study(studies: Mapping[str, Study], folder: Path) -> list[Path]:
             for name in _PLACES:
                 part = "" if name in _SHARED else f"{recommender}/"
                 held[f"{data}/{part}{name}"] = getattr(sets, name)
-    packed = io.BytesIO()
     small: dict[str, Any] = {
         name: counts.astype(np.min_scalar_type(counts.max())) for name, counts in held.items()
     }
-    np.savez_compressed(packed, **small)
     facts = {
         "split_seed": SPLIT_SEED,
         "seeds": list(SEEDS),
         "settings": _lenskit.SETTINGS,
         "data": {data: _rounded(study.facts) for data, study in studies.items()},
     }
-    contents = {"decoys.npz": packed.getvalue(), "decoys.json": _lines(facts).encode()}
-    return [put(folder / name, content) for name, content in contents.items()]
+    written = bundle.write_arrays(folder / "decoys.npz", **small)
+    return [written, put(folder / "decoys.json", _lines(facts).encode())]
 
 
 def _rounded(facts: Any) -> Any:
@@ -925,7 +933,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     The exit status is 2 if it cannot be computed, and 1 if it differs.
     """
-    parser = argparse.ArgumentParser(prog="sampled_book.study", description=main.__doc__)
+    parser = bundle.parser("sampled_book.data.study", main.__doc__, "compare with what is there")
     parser.add_argument(
         "--data",
         nargs="+",
@@ -933,31 +941,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         default=list(BUNDLED),
         help="data sets to study; default: those that come with the package",
     )
-    parser.add_argument("--output", type=Path, help="folder to write to; default: the package's")
-    parser.add_argument("--check", action="store_true", help="compare with what is there")
     given = parser.parse_args(argv)
     folder = given.output or datasets.BUNDLE
     if not given.check and given.output is None and set(given.data) != set(BUNDLED):
         parser.error("give an --output folder for data sets other than those of the package")
-    try:
-        kept = {data: bundled_study(data, folder) for data in given.data} if given.check else {}
-        studies = _conduct_all(given.data, SEEDS[:1] if given.check else SEEDS)
-    except (ImportError, OSError, ValueError) as problem:
-        print(f"error: {problem}", file=sys.stderr)
-        return 2
-    if given.check:
+
+    def compare() -> list[str]:
+        kept = {data: bundled_study(data, folder) for data in given.data}
+        studies = _conduct_all(given.data, SEEDS[:1])
         with TemporaryDirectory() as temporary:  # as they would be read
             write_study(studies, Path(temporary))
-            found = [
+            return [
                 f"{data}: {difference}"
                 for data in given.data
                 for difference in differences(bundled_study(data, temporary), kept[data])
             ]
-        print("\n".join(found) or "The study came out as it is kept.")
-        return int(bool(found))
-    for path in write_study(studies, folder):
-        print(path)
-    return 0
+
+    return bundle.run(
+        lambda: write_study(_conduct_all(given.data, SEEDS), folder),
+        compare if given.check else None,
+        "The study came out as it is kept.",
+    )
 
 
 if __name__ == "__main__":

@@ -16,8 +16,9 @@ from sampled_metrics.bounds.assumption import Assumption, assumption_name
 from sampled_metrics.numerics.betting import against
 from sampled_metrics.results import Comparison, Estimates
 
-from . import datasets, figures
-from .tables import between
+from ..data import datasets
+from ..display import figures
+from ..display.tables import between
 
 #: A frame or a series: pandas' stubs cannot tell what its columns hold.
 Frame = Any

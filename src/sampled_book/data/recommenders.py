@@ -2,13 +2,12 @@
 
 The paper leaves settings open that move its Table 3; here each is a field, so that
 ``dataclasses.replace(Y, divide=True)`` is the same recommender under another reading.
-``python -m sampled_book.recommenders`` ranks the held-out items of the MovieLens 1M split by
-every recommender in `VARIANTS` and writes the files that :mod:`sampled_book.datasets` reads.
+``python -m sampled_book.data.recommenders`` ranks the held-out items of the MovieLens 1M split by
+every recommender in `VARIANTS` and writes the files that :mod:`sampled_book.data.datasets` reads.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,11 +18,11 @@ import numpy as np
 import scipy.sparse as sp
 from tqdm import tqdm
 
-from sampled_metrics._validate import FloatArray, as_written, integer
 from sampled_metrics.metrics import metric
 from sampled_metrics.ranking.exact import RankIntervals, ScoreBlocks, exact_ranks
 
-from . import bundled_log, datasets
+from ..checks import FloatArray, as_written, integer
+from . import bundle, bundled_log, datasets
 
 #: Equal scores of Y and Z may differ in float64 by their rounding, which is below 1e-12 of their
 #: size (a sum of at most 2,313 positive terms), and on MovieLens 1M no unequal ones are closer
@@ -290,7 +289,7 @@ def rank_variant(recommender: str, variant: str, split: datasets.Split) -> RankI
     recommender, variant : str
         A key of `VARIANTS`.
     split : Split
-        From :func:`sampled_book.datasets.ncf_split`.
+        From :func:`sampled_book.data.datasets.ncf_split`.
 
     Returns
     -------
@@ -332,7 +331,7 @@ def differences(
     ranks : mapping of (recommender, variant) to RankIntervals
         Some or all of `VARIANTS`.
     counts : mapping of str to (count, out of)
-        As :func:`sampled_book.datasets.count_facts`.
+        As :func:`sampled_book.data.datasets.count_facts`.
 
     Returns
     -------
@@ -388,30 +387,30 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     The exit status is 2 if the data cannot be had, and 1 if the ranks differ.
     """
-    parser = argparse.ArgumentParser(prog="sampled_book.recommenders", description=main.__doc__)
-    parser.add_argument("--output", type=Path, help="folder to write to; default: the package's")
-    parser.add_argument("--check", action="store_true", help="compare instead of writing")
+    parser = bundle.parser(
+        "sampled_book.data.recommenders", main.__doc__, "compare instead of writing"
+    )
     given = parser.parse_args(argv)
-    try:
+
+    def computed() -> tuple[dict[tuple[str, str], RankIntervals], dict[str, tuple[int, int]]]:
         split = datasets.ncf_split()
         counts = datasets.count_facts(split)
         wanted = [key for key in VARIANTS if key in COMPARED or not given.check]
-        variants = {
-            key: rank_variant(*key, split) for key in tqdm(wanted, desc="ranks", unit="variant")
-        }
-    except (ImportError, OSError, ValueError) as problem:
-        print(f"error: {problem}", file=sys.stderr)
-        return 2
-    if given.check:
-        found = differences(variants, counts)
-        print("\n".join(found) or "The ranks of X, Y and Z came out as they are bundled.")
-        return int(bool(found))
-    folder = given.output or datasets.BUNDLE
-    written = datasets.write_bundle(variants, counts, X.seed, folder)
-    reproduced = {name: r for (name, variant), r in variants.items() if variant == REPRODUCED}
-    written.append(bundled_log.write_bundled_log(reproduced, folder))
-    print("\n".join(map(str, written)))
-    return 0
+        shown = tqdm(wanted, desc="ranks", unit="variant")
+        return {key: rank_variant(*key, split) for key in shown}, counts
+
+    def write() -> list[Path]:
+        variants, counts = computed()
+        folder = given.output or datasets.BUNDLE
+        reproduced = {name: r for (name, variant), r in variants.items() if variant == REPRODUCED}
+        written = datasets.write_bundle(variants, counts, X.seed, folder)
+        return [*written, bundled_log.write_bundled_log(reproduced, folder)]
+
+    return bundle.run(
+        write,
+        (lambda: differences(*computed())) if given.check else None,
+        "The ranks of X, Y and Z came out as they are bundled.",
+    )
 
 
 if __name__ == "__main__":

@@ -1,15 +1,14 @@
 """Rankers that see few candidates, as language models do: what they cost, what their lists hold.
 
-``python -m sampled_book.candidates`` counts the bundled facts of LLMRank's candidate lists anew.
+``python -m sampled_book.experiments.candidates`` counts the bundled facts of LLMRank's lists anew.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,16 +16,15 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from sampled_metrics._files import put
-from sampled_metrics._validate import IntArray
 from sampled_metrics.auditing import audit
 from sampled_metrics.metrics import Metric, metric
 from sampled_metrics.planning import curve
 from sampled_metrics.protocol import Protocol
 from sampled_metrics.verdicts import verdict
 
-from . import datasets
-from .datasets import BUNDLE
+from ..checks import IntArray
+from ..data import bundle, datasets
+from ..data.datasets import BUNDLE
 
 #: Negatives in a list of twenty candidates.
 NEGATIVES = 19
@@ -322,13 +320,10 @@ def bundled_lists() -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Count the facts of LLMRank's candidate lists, and write them into the package."""
-    parser = argparse.ArgumentParser(prog="sampled_book.candidates", description=main.__doc__)
-    parser.add_argument("--output", type=Path, default=BUNDLE, help="folder to write to")
-    given = parser.parse_args(argv)
-    text = json.dumps(count_lists(), indent=1) + "\n"
-    print(put(given.output / "llmrank.json", text.encode()))
-    return 0
+    given = bundle.parser("sampled_book.experiments.candidates", main.__doc__).parse_args(argv)
+    path = (given.output or BUNDLE) / "llmrank.json"
+    return bundle.run(lambda: [bundle.write_json(path, count_lists())])
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())

@@ -31,14 +31,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sampled_metrics._files import put
-from sampled_metrics._validate import IntArray, as_written, integers
 from sampled_metrics.ranking.exact import RankIntervals
+
+from ..checks import IntArray, as_written, integers
+from . import bundle
 
 FOLDER_VARIABLE = "SAMPLED_METRICS_DATA"
 #: Users of MovieLens 1M, from the first, whose times the facts of `bundled_counts` rest on.
 TIMED_USERS = 2998
 #: Where the bundled files are.
-BUNDLE = Path(__file__).parent / "data"
+BUNDLE = Path(__file__).parent
 #: What makes a RankIntervals, in order.
 _COUNTS = ["n_better", "n_tied", "n_candidates"]
 
@@ -439,7 +441,7 @@ def bundled_variants() -> dict[tuple[str, str], RankIntervals]:
     Returns
     -------
     dict of (recommender, variant) to RankIntervals
-        The keys are those of :data:`sampled_book.recommenders.VARIANTS`, in their order.
+        The keys are those of :data:`sampled_book.data.recommenders.VARIANTS`, in their order.
 
     Examples
     --------
@@ -569,12 +571,11 @@ def write_bundle(
     table: dict[str, Any] = {
         name: np.array([getattr(r, name) for r in ranks.values()], np.uint16) for name in _COUNTS
     }
-    packed = io.BytesIO()
-    np.savez_compressed(packed, names=np.array(list(ranks)), seed=np.array(seed), **table)
+    names, seeds = np.array(list(ranks)), np.array(seed)
+    written = bundle.write_arrays(folder / "ranks.npz", names=names, seed=seeds, **table)
     lines = (f"  {json.dumps(name)}: {json.dumps(pair)}" for name, pair in counts.items())
     text = "{\n" + ",\n".join(lines) + "\n}\n"
-    contents = {"ranks.npz": packed.getvalue(), "counts.json": text.encode()}
-    return [put(folder / name, content) for name, content in contents.items()]
+    return [written, put(folder / "counts.json", text.encode())]
 
 
 def _local_folder() -> Path | None:

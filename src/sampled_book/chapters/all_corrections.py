@@ -11,8 +11,9 @@ from scipy.stats import beta
 from sampled_metrics import metric
 from sampled_metrics.ranking.exact import RankIntervals
 
-from . import benchmark, evidence
-from .tables import spelled
+from ..data import benchmark
+from ..display.tables import spelled
+from ..experiments import evidence
 
 #: A frame or a series: pandas' stubs cannot tell what its columns hold.
 Frame = Any

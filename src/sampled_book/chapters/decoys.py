@@ -13,8 +13,10 @@ from scipy.optimize import brentq
 from sampled_metrics import metric
 from sampled_metrics.ranking.exact import RankIntervals
 
-from . import benchmark, decoys, evidence, figures, protocols
-from .tables import scientific
+from ..data import benchmark
+from ..display import figures
+from ..display.tables import scientific
+from ..experiments import decoys, evidence, protocols
 
 #: A frame or a series: pandas' stubs cannot tell what its columns hold.
 Frame = Any

@@ -1,8 +1,8 @@
 """What a choice of candidates does to real recommenders, and rules tried on each data set.
 
-The recommenders are those of :mod:`sampled_book.benchmark`. Their exact ranks, and how much of the
-catalogue's popularity stands above each test item, give the expected report of every protocol, so
-nothing is drawn: all items, uniform negatives, negatives drawn by popularity, fewer users.
+The recommenders are those of :mod:`sampled_book.data.benchmark`. Their exact ranks, and how much of
+the catalogue's popularity stands above each test item, give the expected report of every protocol,
+so nothing is drawn: all items, uniform negatives, negatives drawn by popularity, fewer users.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
-from sampled_metrics._validate import FloatArray
 from sampled_metrics.consistency import HANDFUL, users_behind
 from sampled_metrics.metrics import Metric, metric
 from sampled_metrics.protocol import Protocol
 from sampled_metrics.ranking.exact import RankIntervals
+
+from ..checks import FloatArray
 
 ALL, POPULAR, FLOOR = "all items", "Popular", "Random"
 #: Part of the users whose test items count as the most popular.
@@ -39,7 +40,7 @@ def among_popular(shares: pd.DataFrame, of: str, n_negatives: int) -> dict[str, 
     Parameters
     ----------
     shares : DataFrame
-        Of :func:`~sampled_book.benchmark.shares_above`.
+        Of :func:`~sampled_book.data.benchmark.shares_above`.
     of : str
     n_negatives : int
 
@@ -71,9 +72,9 @@ def means(
     Parameters
     ----------
     errors : DataFrame
-        Of :func:`~sampled_book.evidence.bundled`, of one data set.
+        Of :func:`~sampled_book.experiments.evidence.bundled`, of one data set.
     shares : DataFrame
-        Of :func:`~sampled_book.benchmark.shares_above`, of the same.
+        Of :func:`~sampled_book.data.benchmark.shares_above`, of the same.
     of : str
     n_negatives : int
         Of those drawn by popularity; uniform ones are as many as `errors` knows.
@@ -110,14 +111,14 @@ def reversed_orders(of_each: pd.DataFrame, pairs: pd.DataFrame, of: str) -> pd.S
     of_each : DataFrame
         Of :func:`means`.
     pairs : DataFrame
-        Of :func:`~sampled_book.evidence.bundled`, of the same data set.
+        Of :func:`~sampled_book.experiments.evidence.bundled`, of the same data set.
     of : str
 
     Returns
     -------
     Series
         A number for each protocol, and "pairs", of how many: those that are
-        :func:`~sampled_book.evidence.told_apart`.
+        :func:`~sampled_book.experiments.evidence.told_apart`.
 
     Examples
     --------

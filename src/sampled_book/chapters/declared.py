@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, MutableMapping
 from typing import Any
 
-from . import figures
+from ..display import figures
 from .parameters import (
     Choice,
     File,
@@ -265,8 +265,8 @@ def begin(namespace: Values, chapter: str) -> ParameterTable:
     'HR@10'
     >>> begin(given | {"shown": "MAP"}, "published")
     Traceback (most recent call last):
-    sampled_book.parameters.ParameterError: shown is 'MAP', but must be one of 'HR@5', 'HR@10', \
-'NDCG@5', 'NDCG@10'
+    sampled_book.chapters.parameters.ParameterError: shown is 'MAP', but must be one of 'HR@5', \
+'HR@10', 'NDCG@5', 'NDCG@10'
     """
     table = check(namespace, **CHAPTERS[chapter](namespace))
     values = table.values

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sampled_metrics import _promises
 from sampled_metrics.published_tables import STEEPNESS
 
-from . import figures
+from ..display import figures
 
 #: A frame or a series: pandas' stubs cannot tell what its columns hold.
 Frame = Any

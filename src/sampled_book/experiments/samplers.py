@@ -14,8 +14,8 @@ from sampled_metrics import Protocol, metric
 from sampled_metrics.bounds.identification import interval
 from sampled_metrics.weighting import counts_above
 
-from . import benchmark
-from .study import bundled_study
+from ..data import benchmark
+from ..data.study import bundled_study
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

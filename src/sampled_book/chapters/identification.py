@@ -27,8 +27,8 @@ from sampled_metrics.bounds.identification import (
 )
 from sampled_metrics.bounds.shortest import decidable
 
-from . import figures
-from .tables import between
+from ..display import figures
+from ..display.tables import between
 
 #: A frame or a series: pandas' stubs cannot tell what its columns hold.
 Frame = Any

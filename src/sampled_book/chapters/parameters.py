@@ -296,7 +296,8 @@ def check(namespace: MutableMapping[str, object], /, **declared: Parameter) -> P
     {'seed': 1}
     >>> check({"seed": 100}, seed=Integer("seed of the simulation", 0, 99))
     Traceback (most recent call last):
-    sampled_book.parameters.ParameterError: seed is 100, but must be a whole number from 0 to 99
+    sampled_book.chapters.parameters.ParameterError: seed is 100, but must be a whole number \
+from 0 to 99
     """
     for name, parameter in declared.items():
         if name not in namespace:
@@ -316,8 +317,8 @@ def refuse_unknown(name: str, declared: Sequence[str]) -> None:
 
     >>> refuse_unknown("n_item", ["n_items", "seed"])
     Traceback (most recent call last):
-    sampled_book.parameters.ParameterError: unknown parameter n_item (did you mean n_items?), \
-this chapter takes n_items, seed
+    sampled_book.chapters.parameters.ParameterError: unknown parameter n_item (did you mean \
+n_items?), this chapter takes n_items, seed
     """
     if name in declared:
         return

@@ -14,7 +14,8 @@ import pandas as pd
 
 from sampled_metrics.metrics import metric
 
-from . import benchmark, evidence, protocols
+from ..data import benchmark
+from ..experiments import evidence, protocols
 
 #: What a rule says of each data set: words to show, and whether the rule holds there.
 Found = dict[str, tuple[str, bool]]
@@ -28,7 +29,7 @@ class Bench:
     Parameters
     ----------
     folder : str or Path, optional
-        Ranks of one's own, as for :func:`~sampled_book.evidence.every`.
+        Ranks of one's own, as for :func:`~sampled_book.experiments.evidence.every`.
     of : {"recall@10", "ndcg@10"}
         The metric that rules are tried with.
     n_negatives : {20, 100}
@@ -61,7 +62,7 @@ class Bench:
         return table[kept & ~table["replacement"]] if "replacement" in table else table[kept]
 
     def means(self, name: str) -> pd.DataFrame:
-        """:func:`sampled_book.protocols.means` of a data set."""
+        """:func:`sampled_book.experiments.protocols.means` of a data set."""
         errors = self.tables["errors"]
         shares = benchmark.shares_above(name, self.where[name])
         return protocols.means(errors[errors["data"] == name], shares, self.of, self.n_negatives)
@@ -132,7 +133,7 @@ def correction(bench: Bench) -> Found:
 
 def good_items(bench: Bench, goodness: float = 0.01) -> Found:
     """Fewer negatives than the evaluation has hold no good item with 95% probability."""
-    from .decoys import largest_in_pool
+    from ..experiments.decoys import largest_in_pool
 
     found = {}
     for name, items in bench.candidates.items():
@@ -272,6 +273,6 @@ def most_tied(bench: Bench) -> pd.DataFrame:
 
 
 def reversed_by(bench: Bench, name: str) -> pd.Series:
-    """:func:`sampled_book.protocols.reversed_orders` of a data set."""
+    """:func:`sampled_book.experiments.protocols.reversed_orders` of a data set."""
     pairs = bench.tables["pairs"]
     return protocols.reversed_orders(bench.means(name), pairs[pairs["data"] == name], bench.of)

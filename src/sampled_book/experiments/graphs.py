@@ -1,15 +1,14 @@
 """Link prediction on three small graphs: exact ranks of models trained by PyKEEN, and samples.
 
-``python -m sampled_book.graphs`` trains the models of `MODELS` on the graphs of `GRAPHS`, which
-come with PyKEEN, and writes the ranks that :func:`ranks` reads. Each test triple is predicted
-twice, its head and its tail, among all entities but those of which the triple is known to be true
-("filtered"): in training, validation or test. Settings are fixed beforehand and not tuned. It needs
-an environment of its own, with the extra ``graphs``; nothing else here does.
+``python -m sampled_book.experiments.graphs`` trains the models of `MODELS` on the graphs of
+`GRAPHS`, which come with PyKEEN, and writes the ranks that :func:`ranks` reads. Each test triple is
+predicted twice, its head and its tail, among all entities but those of which the triple is known to
+be true ("filtered"): in training, validation or test. Settings are fixed beforehand and not tuned.
+It needs an environment of its own, with the extra ``graphs``; nothing else here does.
 """
 
 from __future__ import annotations
 
-import argparse
 import platform
 import sys
 import time
@@ -26,14 +25,15 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from sampled_metrics import evaluation
-from sampled_metrics._validate import FloatArray, IntArray, integer
 from sampled_metrics.log.compact import Log
 from sampled_metrics.log.read import read_log
 from sampled_metrics.metrics import metric as parsed
 from sampled_metrics.ranking.exact import RankIntervals
 from sampled_metrics.readers.links import pykeen
 
-from . import benchmark, datasets, evidence
+from ..checks import FloatArray, IntArray, integer
+from ..data import benchmark, bundle, datasets
+from . import evidence
 
 BUNDLE = datasets.BUNDLE / "graphs"
 SEED = 12
@@ -181,7 +181,7 @@ def ranks(graph: str, folder: str | Path | None = None) -> dict[str, RankInterva
     graph : str
         One of `GRAPHS`.
     folder : str or Path, optional
-        Where ``python -m sampled_book.graphs --output`` wrote; by default the package's own.
+        Where the command's ``--output`` wrote; by default the package's own.
 
     Returns
     -------
@@ -413,7 +413,8 @@ def judged(graph: str, n_negatives: int, metric: str, seed: int = SEED) -> pd.Da
     -------
     DataFrame
         Columns graph, m, metric, first, second, exact and reported (differences), assumption (as of
-        :func:`sampled_book.evidence.stands_on`), and right (of a verdict; else missing).
+        :func:`~sampled_book.experiments.evidence.stands_on`), and right (of a verdict, else
+        missing).
 
     Examples
     --------
@@ -441,27 +442,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     The exit status is 2 if PyKEEN or a folder is missing, and 1 if the ranks differ.
     """
     given = sys.argv[1:] if argv is None else list(argv)
-    parser = argparse.ArgumentParser(prog="sampled_book.graphs", description=main.__doc__)
+    module = "sampled_book.experiments.graphs"
+    parser = bundle.parser(module, main.__doc__, "compare a part with what is there")
     parser.add_argument(
         "--graphs", nargs="+", choices=list(GRAPHS), default=list(GRAPHS), help="default: all three"
     )
-    parser.add_argument("--output", type=Path, help="folder to write to; default: the package's")
-    parser.add_argument("--check", action="store_true", help="compare a part with what is there")
     options = parser.parse_args(given)
     folder = options.output or BUNDLE
-    try:
-        if options.check:
-            found = [said for graph in options.graphs for said in differences(graph, folder)]
-            print("\n".join(found) or "The ranks in graphs came out as they are kept.")
-            return int(bool(found))
-        command = " ".join(["python -m sampled_book.graphs", *given])
+
+    def write() -> None:
+        command = " ".join([f"python -m {module}", *given])
         for graph in options.graphs:
             run(graph, folder, command, partial(print, flush=True))
-    except (ImportError, OSError) as problem:
-        hint = ": install the extra graphs" if isinstance(problem, ImportError) else ""
-        print(f"error: {problem}{hint}", file=sys.stderr)
-        return 2
-    return 0
+
+    def compare() -> list[str]:
+        return [each for graph in options.graphs for each in differences(graph, folder)]
+
+    return bundle.run(
+        write,
+        compare if options.check else None,
+        "The ranks in graphs came out as they are kept.",
+        "graphs",
+    )
 
 
 if __name__ == "__main__":
