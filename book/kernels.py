@@ -30,7 +30,7 @@ MODULES = [
     "scipy.optimize",
     "scipy.stats",
     "sampled_book.chapters.declared",
-    "sampled_book.chapters.misleading",
+    "sampled_book.chapters.inconsistency",
     "sampled_book.display.tables",
     "sampled_metrics.evaluation",
     "sampled_metrics.bounds.identification",

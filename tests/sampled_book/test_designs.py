@@ -103,12 +103,12 @@ def test_what_is_left_over_by_bayes() -> None:
         posterior = weights * rows[:, outcome] / (weights @ rows[:, outcome])
         mean = posterior @ values
         total += (weights @ rows[:, outcome]) * (posterior @ (values - mean) ** 2)
-    assert designs.left_over(rows, values, weights) == pytest.approx(total)
+    assert designs.unexplained_variance(rows, values, weights) == pytest.approx(total)
 
 
 def test_the_design_that_costs_as_much() -> None:
     above = np.array([0, 3, 20, 400, 900])
-    design = designs.spent(above, 2_000, 200.0)
+    design = designs.adaptive_of_cost(above, 2_000, 200.0)
     larger = Adaptive(2_000, design.first + 1, 16 * (design.first + 1), replacement=False)
     assert design.cost(above + 1).mean() <= 200.0 < larger.cost(above + 1).mean()
 
@@ -123,7 +123,7 @@ def test_designs_by_draws() -> None:
     found = designs.by_design(split, n, of, whole, rest).set_index("design")
     exact = metric(of)(above + 1, n).mean()
     gamma = estimators.default_gamma(60)
-    design = designs.spent(above, n, 33)
+    design = designs.adaptive_of_cost(above, n, 33)
     adaptive = bias_variance(of, design, gamma)
     stratified = bias_variance(of, Stratified(n, whole, rest, replacement=False), gamma)
     protocol = Protocol(n, whole + rest, replacement=False)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampled_book.data import datasets
-from sampled_book.reference.enumeration import DIGITS, digits_law, every_sample, exact_law
+from sampled_book.reference.enumeration import DIGITS, digits_pmf, every_sample, exact_pmf
 from sampled_metrics import Metric, Protocol, estimators, metric, priors
 from sampled_metrics.estimators import Estimator, expected_average_precision, naive
 
@@ -45,7 +45,7 @@ def test_moments_equal_the_rational_sum(name: str, replacement: bool) -> None:
     for rank, expected, variance in zip(
         ranks, estimator.expected(ranks), estimator.variance(ranks), strict=True
     ):
-        law = exact_law(n, m, int(rank), replacement)
+        law = exact_pmf(n, m, int(rank), replacement)
         mean = sum(p * v for p, v in zip(law, values, strict=True))
         second = sum(p * (v - mean) ** 2 for p, v in zip(law, values, strict=True))
         assert expected == pytest.approx(float(mean), rel=1e-13, abs=0)
@@ -60,7 +60,7 @@ def test_expectation_against_fifty_digits(name: str, n: int, m: int, replacement
     for rank in (1, 2, n // 2, n - 1, n):
         with mp.workdps(DIGITS):
             exact = mp.fsum(
-                digits_law(n, m, rank, replacement, x)
+                digits_pmf(n, m, rank, replacement, x)
                 * digits_metric(estimator.metric, x + 1, m + 1)
                 for x in range(m + 1)
             )

@@ -12,14 +12,11 @@ from sampled_metrics import metric
 from sampled_metrics.ranking.exact import RankIntervals
 
 from ..data import benchmark
-from ..display.tables import spelled
+from ..display.tables import Frame, Texts, spelled
 from ..experiments import evidence
 
-#: A frame or a series: pandas' stubs cannot tell what its columns hold.
-Frame = Any
 Ranks = Mapping[str, Mapping[str, RankIntervals]]  # by data set and recommender
 Facts = Mapping[str, Mapping[str, Any]]  # by data set, as from `benchmark.facts`
-Told = dict[str, Any]  # numbers for the text, by their names there
 
 #: Processor seconds of a batch of 128 users in SASRec, as measured on one core.
 BATCH = 0.16
@@ -42,35 +39,35 @@ def data_table(ranks: Ranks, facts: Facts) -> Frame:
     """
     rows = []
     for name, found in ranks.items():
-        values, told = _recall(found), facts[name]
+        values, texts = _recall(found), facts[name]
         best = max(values, key=lambda who: values[who])
         seconds = sum(
-            sum(each["processor seconds"].values()) for each in told["recommenders"].values()
+            sum(each["processor seconds"].values()) for each in texts["recommenders"].values()
         )
-        sizes = told["users"], told["items"], len(found)
+        sizes = texts["users"], texts["items"], len(found)
         rows.append((name, *sizes, values["Popular"], best, values[best], seconds))
     columns = ["Data", "Users $N$", "Items", "Methods", "Popular", "Best", "Recall@10", "Seconds"]
     return pd.DataFrame(rows, columns=columns)
 
 
-def printed_table(ranks: Ranks) -> Frame:
+def published_table(ranks: Ranks) -> Frame:
     """Recall@10 as printed elsewhere, and here.
 
     Examples
     --------
     >>> ranks = {name: benchmark.ranks(name) for name in benchmark.REPORTED}
-    >>> printed_table(ranks).columns.tolist()[2:5]
+    >>> published_table(ranks).columns.tolist()[2:5]
     ['Popular', 'Item cosine', 'EASE']
     """
     rows, shown = [], ("Popular", "Item cosine", "EASE")
     for name, printed in benchmark.REPORTED.items():
         found = _recall(ranks[name])
         best = max(found, key=lambda who: found[who])
-        told = "; ".join(
+        texts = "; ".join(
             f"{', '.join(f'{who} {value}' for who, value in values.items())} {{cite:p}}`{source}`"
             for source, values in printed.items()
         )
-        rows.append((name, told, *(found[who] for who in shown), best, found[best]))
+        rows.append((name, texts, *(found[who] for who in shown), best, found[best]))
     return pd.DataFrame(rows, columns=["Data", "Printed", *shown, "Best here", "Its value"])
 
 
@@ -120,12 +117,12 @@ def fitted_table(drawn: Frame) -> Frame:
     return table.rename_axis("Correction").reset_index()
 
 
-def errors_told(summary: Frame, orders: Frame, ranks: Ranks, facts: Facts) -> Told:
+def errors_texts(summary: Frame, orders: Frame, ranks: Ranks, facts: Facts) -> Texts:
     """What the text says of errors, coverage and orders."""
     one = summary[~summary["replacement"]]
     biased = one[one["metric"] != "auc"]
     best = biased.loc[biased.groupby(KEYS)["rmse"].idxmin()]
-    told: Told = {
+    texts: Texts = {
         "all-cells": len(best),
         "all-cells-fitted": int((best["estimator"] == evidence.FITTED_PRIOR).sum()),
         "all-recommenders": sum(map(len, ranks.values())),
@@ -135,23 +132,23 @@ def errors_told(summary: Frame, orders: Frame, ranks: Ranks, facts: Facts) -> To
     for short, way in (ways | {"bv": "bias-variance"}).items():
         part = hundred[hundred["estimator"] == way]
         for column in ("wrong", "said_right", "said_wrong", "covered"):
-            told[f"all-{column}-{short}"] = f"{100 * part[column].mean():.0f}%"
-        told[f"all-covered-{short}-low"] = f"{100 * part['covered'].min():.0f}%"
-        told[f"all-share-{short}-low"] = f"{100 * part['share'].min():.0f}%"
-        told[f"all-share-{short}-high"] = f"{100 * part['share'].max():.0f}%"
+            texts[f"all-{column}-{short}"] = f"{100 * part[column].mean():.0f}%"
+        texts[f"all-covered-{short}-low"] = f"{100 * part['covered'].min():.0f}%"
+        texts[f"all-share-{short}-low"] = f"{100 * part['share'].min():.0f}%"
+        texts[f"all-share-{short}-high"] = f"{100 * part['share'].max():.0f}%"
     both = orders.pivot(index=KEYS, columns="replacement", values="wrong")
-    told["all-replacement"] = f"{100 * (both[True] - both[False]).abs().max():.1f}"
+    texts["all-replacement"] = f"{100 * (both[True] - both[False]).abs().max():.1f}"
     batches = sum(-(-facts[name]["users"] // 128) for name in ranks if facts[name]["in order"])
-    told["all-batch"] = f"{BATCH:g}"
-    told["all-sasrec"] = f"{batches * 200 * BATCH / 3600:.0f}"
+    texts["all-batch"] = f"{BATCH:g}"
+    texts["all-sasrec"] = f"{batches * 200 * BATCH / 3600:.0f}"
     recall = _reversed(orders).loc[("recall@10", 100)]
-    return told | {
+    return texts | {
         "all-reversed": int(recall["reversed"]),
         "all-pairs": int(recall["pairs"]),
     }
 
 
-def verdicts_told(verdicts: Frame, possible: Frame, ranks: Ranks) -> Told:
+def verdicts_texts(verdicts: Frame, possible: Frame, ranks: Ranks) -> Texts:
     """What the text says of verdicts, of ranges, and of recommenders that rise with the rank."""
     said = verdicts[verdicts["right"].notna()]
     wrong = int((~said["right"].astype(bool)).sum())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,27 +14,21 @@ from sampled_metrics.ranking.exact import RankIntervals
 
 from ..data import benchmark
 from ..display import figures
-from ..display.tables import scientific
+from ..display.tables import Frame, Texts, scientific
 from ..experiments import decoys, evidence, protocols
-
-#: A frame or a series: pandas' stubs cannot tell what its columns hold.
-Frame = Any
-Told = dict[str, Any]  # numbers for the text, as tables.glued takes them
 
 #: What ekstrand2017 print for 95%: number of decoys, the printed rate, and the goodness it is.
 PRINTED = ((1_000, "g = 0.00001", 1e-5), (1_000, "1 in 10K", 1e-4), (100, "1 in 1000", 1e-3))
 
 
-def draw_clean(confidence: float) -> Figure:
+def plot_clean(confidence: float) -> Figure:
     """Draw the largest goodness at which a set is clean, and what is printed.
 
     Examples
     --------
-    >>> import matplotlib.pyplot as plt
-    >>> figure = draw_clean(0.95)
+    >>> figure = plot_clean(0.95)
     >>> [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
     ['90%', '95%']
-    >>> plt.close(figure)
     """
     figure, ax = figures.panels(height=4.2)
     sizes = np.unique(np.geomspace(1, 10_000, 60).round().astype(int))
@@ -47,12 +40,12 @@ def draw_clean(confidence: float) -> Figure:
     return figure
 
 
-def printed_table() -> Frame:
+def published_table() -> Frame:
     """The printed rates for sets that are clean with 95% probability beside the exact ones.
 
     Examples
     --------
-    >>> printed_table()["Exact rate"].tolist()
+    >>> published_table()["Exact rate"].tolist()
     ['1 in 19,496', '1 in 19,496', '1 in 1,950']
     """
     rows = []
@@ -77,7 +70,7 @@ def shares_table(sizes: Iterable[int], goodness: float) -> Frame:
     """
     rows = []
     for n in sizes:
-        law = decoys.law(n, goodness)
+        law = decoys.pmf(n, goodness)
         shares = [decoys.at_least_share(law, f) for f in (goodness / 2, 2 * goodness)]
         rows.append((n, *map(_chance, [float(law[0]), decoys.at_least(law, 3), *shares])))
     columns = ["N", "K = 0", "K ≥ 3", f"≥ {50 * goodness:g}%", f"≥ {200 * goodness:g}%"]
@@ -129,10 +122,10 @@ def users_table(
     """
     rows = []
     for rho in correlations:
-        law = decoys.law(n_decoys, goodness, rho)
+        law = decoys.pmf(n_decoys, goodness, rho)
 
         def short(g: float, rho: float = rho) -> float:
-            return float(decoys.law(n_decoys, g, rho)[0]) - confidence
+            return float(decoys.pmf(n_decoys, g, rho)[0]) - confidence
 
         limit = brentq(short, 1e-12, 0.999, xtol=1e-15)
         mean = float(law @ np.arange(n_decoys + 1))
@@ -141,20 +134,18 @@ def users_table(
     return pd.DataFrame(rows, columns=["Correlation", "Clean", "Mean K", "Nₑ", "Needed"])
 
 
-def draw_laws(n_decoys: int, goodness: float, correlations: Iterable[float]) -> Figure:
+def plot_pmfs(n_decoys: int, goodness: float, correlations: Iterable[float]) -> Figure:
     """Draw the probability of at least so many good decoys, a curve for each correlation.
 
     Examples
     --------
-    >>> import matplotlib.pyplot as plt
-    >>> figure = draw_laws(20, 0.1, [0.0, 0.2])
+    >>> figure = plot_pmfs(20, 0.1, [0.0, 0.2])
     >>> [line.get_label() for line in figure.axes[0].lines]
     ['ρ = 0', 'ρ = 0.2']
-    >>> plt.close(figure)
     """
     figure, ax = figures.panels(height=3.6)
     x = np.arange(0, min(n_decoys, int(3.5 * n_decoys * goodness) + 5) + 1)
-    laws = {f"ρ = {rho:g}": decoys.law(n_decoys, goodness, rho) for rho in correlations}
+    laws = {f"ρ = {rho:g}": decoys.pmf(n_decoys, goodness, rho) for rho in correlations}
     figures.curves(
         ax, x, {name: [decoys.at_least(law, int(k)) for k in x] for name, law in laws.items()}
     )
@@ -170,10 +161,6 @@ def losses_table(
 
     Parameters
     ----------
-    sizes : sequence of int
-    goodness : float
-    metrics : sequence of str
-    n_test : int
     all_good : int
         Good items among all that are unrated, for the rows "all"; AUC has none.
 
@@ -186,7 +173,7 @@ def losses_table(
     chosen = [metric(name) for name in metrics]
     for placement in decoys.PLACEMENTS:
         for n in sizes:
-            law = decoys.law(n, goodness)
+            law = decoys.pmf(n, goodness)
             values = [decoys.loss(law, decoys.perfect(m, n, n_test, placement)) for m in chosen]
             rows.append((placement, f"{n:,}", *values))
         if not any(m.kind == "auc" for m in chosen):
@@ -195,20 +182,18 @@ def losses_table(
     return pd.DataFrame(rows, columns=["Good decoys", "N", *(m.label for m in chosen)])
 
 
-def draw_losses(n_decoys: int, metrics: Sequence[str], n_test: int) -> Figure:
+def plot_losses(n_decoys: int, metrics: Sequence[str], n_test: int) -> Figure:
     """Draw the loss of a perfect recommender against the expected number of good decoys.
 
     Examples
     --------
-    >>> import matplotlib.pyplot as plt
-    >>> figure = draw_losses(20, ["rr"], 2)
+    >>> figure = plot_losses(20, ["rr"], 2)
     >>> [ax.get_title() for ax in figure.axes]
     ['random', 'above']
-    >>> plt.close(figure)
     """
     figure, axes = figures.panels(1, 2, height=3.6, sharey=True)
     shares = np.geomspace(0.01, 100, 41) / n_decoys
-    laws = [decoys.law(n_decoys, min(1.0, float(share))) for share in shares]
+    laws = [decoys.pmf(n_decoys, min(1.0, float(share))) for share in shares]
     for ax, placement in zip(axes, decoys.PLACEMENTS, strict=True):
         values = {
             metric(name).label: decoys.perfect(metric(name), n_decoys, n_test, placement)
@@ -254,13 +239,13 @@ def real_table(goodness: Sequence[float], name: str = "recall@10") -> Frame:
     return pd.DataFrame(rows, columns=["Data", "Best", of.label, *shares, "Turned", "Turned "])
 
 
-def printed_told() -> Told:
+def published_texts() -> Texts:
     """How rare good items must be for the printed numbers of decoys, and how few decoys for 1%.
 
     Examples
     --------
-    >>> told = printed_told()
-    >>> round(told["in_1000"][0]), told["largest"]
+    >>> texts = published_texts()
+    >>> round(texts["in_1000"][0]), texts["largest"]
     (19496, 5)
     """
 
@@ -268,7 +253,7 @@ def printed_told() -> Told:
         return 1 / float(decoys.largest_goodness(size, confidence)), ",.0f"
 
     def short(rho: float) -> float:
-        return float(decoys.law(1_000, 0.01, rho)[0]) - 0.5
+        return float(decoys.pmf(1_000, 0.01, rho)[0]) - 0.5
 
     half = float(brentq(short, 1e-6, 0.9))
     return {
@@ -287,7 +272,7 @@ def printed_told() -> Told:
     }
 
 
-def pools_told(pools: Frame, few: int, many: int, goodness: float) -> Told:
+def pools_texts(pools: Frame, few: int, many: int, goodness: float) -> Texts:
     """What the text says of :func:`pools_table`, and of items that differ in the first data set.
 
     There goodness falls as one over an item's place, up to 1, with the same mean.
@@ -309,29 +294,29 @@ def pools_told(pools: Frame, few: int, many: int, goodness: float) -> Told:
         "first_items": int(first["Items"]),
         "alike": (float(decoys.misclassified(size, mean)), ".4f"),
         "differ": (float(decoys.misclassified_among(size, taste)), ".4f"),
-        "fixed": (1 - float(decoys.law_in_pool(size, round(mean * unrated), unrated)[0]), ".4f"),
+        "fixed": (1 - float(decoys.pmf_in_pool(size, round(mean * unrated), unrated)[0]), ".4f"),
         "fixed_items": round(mean * unrated),
     }
 
 
-def losses_told(
+def losses_texts(
     losses: Frame, users: Frame, many: int, goodness: float, first: str, n_test: int
-) -> Told:
+) -> Texts:
     """What the text says of :func:`users_table` and, for the first metric, :func:`losses_table`."""
     top, of = users.iloc[-1], metric(first)
     by = losses.set_index(["Good decoys", "N"])[of.label]
-    law, rho = decoys.law(many, goodness), float(top["Correlation"])
+    law, rho = decoys.pmf(many, goodness), float(top["Correlation"])
     ones = [
-        decoys.loss(decoys.law(n, 1 / n), decoys.perfect(of, n, n_test)) for n in (10, 100, 1_000)
+        decoys.loss(decoys.pmf(n, 1 / n), decoys.perfect(of, n, n_test)) for n in (10, 100, 1_000)
     ]
-    apart = decoys.loss(decoys.law(many, goodness, rho), decoys.perfect(of, many, n_test))
+    apart = decoys.loss(decoys.pmf(many, goodness, rho), decoys.perfect(of, many, n_test))
     return {
         "mean": f"{many * goodness:g}",
         "independent_clean": f"{100 * law[0]:.2g}%",
         "top_rho": f"{rho:g}",
         "top_effective": (float(top["Nₑ"]), ".0f"),
         "top_needed": str(top["Needed"]),
-        "top_clean": (float(decoys.law(many, goodness, rho)[0]), ".0%"),
+        "top_clean": (float(decoys.pmf(many, goodness, rho)[0]), ".0%"),
         "loss_label": of.label,
         "loss_one": ", ".join(f"{value:.4f}" for value in ones),
         "loss_random": (float(by["random", f"{many:,}"]), ".2f"),

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,33 +27,27 @@ from sampled_metrics.bounds.identification import (
 from sampled_metrics.bounds.shortest import decidable
 
 from ..display import figures
-from ..display.tables import between
-
-#: A frame or a series: pandas' stubs cannot tell what its columns hold.
-Frame = Any
+from ..display.tables import Frame, Texts, between
 
 Counts = Mapping[str, NDArray[np.int64]]  # users of each recommender by negatives above their item
 Ends = Mapping[tuple[str, str], Interval]  # by recommender and label of the metric
 Values = Mapping[tuple[str, str, str], float]  # the same, and the correction
 #: From so many users on, bets are learnt from other users, too.
 MANY_USERS = bets._LEARN
-Told = dict[str, Any]  # numbers for the text, as tables.glued takes them
 
 
 def _range(ends: Interval | None) -> str:
     return between(100 * ends.low, 100 * ends.high, 1) if ends else "refused"
 
 
-def draw_inside(lines: Mapping[str, Mapping[str, float]], *bars: Mapping[str, Interval]) -> Figure:
+def plot_inside(lines: Mapping[str, Mapping[str, float]], *bars: Mapping[str, Interval]) -> Figure:
     """Draw values line by line below each recommender's name, over the ranges that are possible.
 
     Examples
     --------
-    >>> import matplotlib.pyplot as plt
-    >>> figure = draw_inside({"A": {"exact": 0.2}})
+    >>> figure = plot_inside({"A": {"exact": 0.2}})
     >>> [text.get_text() for text in figure.axes[0].get_yticklabels()]
     ['A', 'exact']
-    >>> plt.close(figure)
     """
     height = sum(len(values) + 1 for values in lines.values())
     nan = float("nan")
@@ -64,7 +57,7 @@ def draw_inside(lines: Mapping[str, Mapping[str, float]], *bars: Mapping[str, In
     return figure
 
 
-def draw_answer(
+def plot_answer(
     counts: Counts,
     ranks: Mapping[str, NDArray[np.int64]],
     protocol: Protocol,
@@ -78,13 +71,11 @@ def draw_answer(
 
     Examples
     --------
-    >>> import matplotlib.pyplot as plt
     >>> protocol = Protocol(50, 5)
     >>> counts = {"A": np.array([40, 20, 15, 10, 9, 6])}
-    >>> figure = draw_answer(counts, {"A": np.arange(1, 51)}, protocol, metric("recall@5"), 0.95)
+    >>> figure = plot_answer(counts, {"A": np.arange(1, 51)}, protocol, metric("recall@5"), 0.95)
     >>> figure.axes[0].get_xlabel()
     'Recall@5'
-    >>> plt.close(figure)
     """
     reported, n = estimators.naive(of, protocol).values, protocol.n_items
     bars: list[dict[str, Interval]] = [{}, {}]
@@ -99,7 +90,7 @@ def draw_answer(
         }
         for name, found in counts.items()
     }
-    figure = draw_inside(lines, *bars)
+    figure = plot_inside(lines, *bars)
     figure.axes[0].set_xlabel(of.label)
     return figure
 
@@ -188,16 +179,14 @@ def most_decided(
     return found
 
 
-def draw_decided(sizes: Sequence[int], shares: Mapping[str, Sequence[float]]) -> Figure:
+def plot_decided(sizes: Sequence[int], shares: Mapping[str, Sequence[float]]) -> Figure:
     """Draw how often any method can decide, in percent, against the negatives.
 
     Examples
     --------
-    >>> import matplotlib.pyplot as plt
-    >>> figure = draw_decided([20, 100], {"none": [5.0, 6.0]})
+    >>> figure = plot_decided([20, 100], {"none": [5.0, 6.0]})
     >>> len(figure.axes[0].lines)
     2
-    >>> plt.close(figure)
     """
     figure, ax = figures.panels(1, 1, height=3.4)
     for name, mark in figures.marks(shares).items():
@@ -227,20 +216,19 @@ def intervals_table(
     return pd.DataFrame(rows)
 
 
-def inside_told(
+def inside_texts(
     found: Ends,
     shaped: Ends,
     exact: Mapping[tuple[str, str], float],
     values: Values,
     chosen: Mapping[str, Metric],
-) -> Told:
+) -> Texts:
     """How wide the ranges are, and which corrections lie in them.
 
     Parameters
     ----------
     found, shaped : mapping of (str, str) to Interval
         With nothing assumed and with a shape; the latter may lack some.
-    exact : mapping of (str, str) to float
     values : mapping of (str, str, str) to float
         Of each correction, "uncorrected" among them.
     chosen : mapping of str to Metric
@@ -318,14 +306,10 @@ def bets_against(
 
     Parameters
     ----------
-    of : Metric
     protocol : Protocol
         With one catalogue size and one relevant item.
-    users : int
-    confidence : float
     sign : int
         1 for bets that the metric is larger, which give the lower end; else -1.
-    assumption : Assumption, optional
 
     Examples
     --------
@@ -347,7 +331,7 @@ def bets_against(
     return Bet(h, sign * made.slope[chosen], made.certificates[chosen, 0])
 
 
-def draw_wealth(
+def plot_wealth(
     bet: Bet,
     ranks: NDArray[np.int64],
     protocol: Protocol,
@@ -360,20 +344,15 @@ def draw_wealth(
 
     Parameters
     ----------
-    bet : Bet
     ranks : ndarray of int
         True ranks; each log has the users in another order.
-    protocol : Protocol
     values : mapping of str to float
         What is bet against, by the title of the panel.
     wanted : float
         Wealth that refutes a value.
-    logs : int
-    rng : Generator
 
     Returns
     -------
-    Figure
     dict of str to int
         How many logs refute each value.
     """
@@ -436,7 +415,7 @@ def missed_table(logs: int) -> Frame:
 
 def exercises(
     counts: NDArray[np.int64], ranks: NDArray[np.int64], protocol: Protocol, confidence: float
-) -> Told:
+) -> Texts:
     """One negative by hand, a million items, and AUC's interval over that of Student.
 
     Raises

@@ -72,7 +72,7 @@ def fewer_users(bench: Bench) -> Found:
     """All items for fewer users: fewer wrong verdicts than among negatives for as many scores."""
     few = bench.cell("fewer").set_index("data")["said_wrong"]
     naive = bench.cell("pairs").query("estimator == 'naive'")
-    all_users = evidence.told_apart(naive).groupby("data")["said_wrong"].mean()
+    all_users = evidence.settled_pairs(naive).groupby("data")["said_wrong"].mean()
     return {
         name: (f"{few[name]:.1%} / {all_users[name]:.0%}", bool(few[name] < all_users[name]))
         for name in bench.where
@@ -192,9 +192,9 @@ def tried(bench: Bench) -> pd.DataFrame:
     rows = []
     for rule, (shown, tries) in RULES.items():
         found = tries(bench)
-        told = {name: found[name][0] if name in found else "–" for name in bench.where}
+        row = {name: found[name][0] if name in found else "–" for name in bench.where}
         holds = sum(right for _, right in found.values())
-        rows.append({"Rule": rule, "Shown": shown} | told | {"Holds": f"{holds} of {len(found)}"})
+        rows.append({"Rule": rule, "Shown": shown} | row | {"Holds": f"{holds} of {len(found)}"})
     return pd.DataFrame(rows)
 
 
@@ -213,11 +213,11 @@ def seconds(bench: Bench) -> pd.DataFrame:
     """
     rows = []
     for name, at in bench.where.items():
-        told = benchmark.facts(name, at)
-        spent = [each["processor seconds"] for each in told["recommenders"].values()]
+        facts = benchmark.facts(name, at)
+        spent = [each["processor seconds"] for each in facts["recommenders"].values()]
         training = sum(each["tuning"] + each["training"] for each in spent)
         ranking = sum(each["ranking"] for each in spent)
-        sizes = told["users"], told["items"]
+        sizes = facts["users"], facts["items"]
         times = bench.candidates[name] / 101
         rows.append((name, *sizes, training, ranking, ranking / training, times))
     columns = ["Data", "Users", "Items", "Training", "Ranking", "Share", "Scores"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -13,9 +11,7 @@ from sampled_metrics import _promises
 from sampled_metrics.published_tables import STEEPNESS
 
 from ..display import figures
-
-#: A frame or a series: pandas' stubs cannot tell what its columns hold.
-Frame = Any
+from ..display.tables import Frame, Texts
 
 #: How the columns end that have the bounds under each assumption.
 ENDINGS = {
@@ -25,7 +21,7 @@ ENDINGS = {
 }
 
 
-def draw_bounds(rows: Frame, label: str) -> Figure:
+def plot_bounds(rows: Frame, label: str) -> Figure:
     """Draw what each method's printed averages leave possible, the guess, and what is exact.
 
     Parameters
@@ -37,12 +33,10 @@ def draw_bounds(rows: Frame, label: str) -> Figure:
 
     Examples
     --------
-    >>> import matplotlib.pyplot as plt
     >>> row = pd.DataFrame({"method": ["A"], "low": 0.0, "high": 0.4, "exact": 0.1, "guess": 0.2})
-    >>> figure = draw_bounds(row.assign(low_decreasing=0.05, high_decreasing=0.3), "HR@10")
+    >>> figure = plot_bounds(row.assign(low_decreasing=0.05, high_decreasing=0.3), "HR@10")
     >>> [round(float(bar.get_width()), 2) for bar in figure.axes[0].patches]
     [0.4, 0.25]
-    >>> plt.close(figure)
     """
     figure, ax = figures.panels(1, 1, height=3.1)
     for end, grey in (("", "#d9d9d9"), ("_decreasing", "#adadad")):
@@ -119,7 +113,7 @@ def turned_orders(values: NDArray[np.float64], exact: NDArray[np.float64]) -> in
     return int((np.triu(product, 1) < 0).sum())
 
 
-def told(rows: Frame, known: Frame, twins: Frame) -> dict[str, Any]:
+def texts(rows: Frame, known: Frame, twins: Frame) -> Texts:
     """What the chapter says of bounds and of the guess, against what was printed of all items.
 
     Parameters
@@ -163,16 +157,14 @@ def told(rows: Frame, known: Frame, twins: Frame) -> dict[str, Any]:
     }
 
 
-def draw_guesses(rows: Frame) -> Figure:
+def plot_guesses(rows: Frame) -> Figure:
     """Draw the guess of each value against what was printed of all items, by data set.
 
     Examples
     --------
-    >>> import matplotlib.pyplot as plt
-    >>> figure = draw_guesses(pd.DataFrame({"dataset": ["D"], "exact": [0.01], "guess": [0.02]}))
+    >>> figure = plot_guesses(pd.DataFrame({"dataset": ["D"], "exact": [0.01], "guess": [0.02]}))
     >>> len(figure.axes[0].lines)
     2
-    >>> plt.close(figure)
     """
     figure, ax = figures.panels(1, 1, height=3.6)
     for (name, part), marker in zip(rows.groupby("dataset", sort=False), "os^Dv", strict=False):

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from sampled_metrics import Metric, Protocol
 from sampled_metrics.estimators import Estimator
 
-#: A frame or a series: pandas' stubs cannot tell what its columns hold.
-Frame = Any
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
+from ..checks import FloatArray, IntArray
+from ..display.tables import Frame, Texts
 
 
 def drawn_users(
@@ -61,14 +56,14 @@ def spreads(estimator: Estimator, sets: IntArray) -> tuple[float, float]:
     return mean, sqrt(true / alone) if alone > 0 else float("nan")
 
 
-def joint_law(protocol: Protocol, pair: Sequence[int]) -> FloatArray:
+def joint_pmf(protocol: Protocol, pair: Sequence[int]) -> FloatArray:
     """Distribution of the negatives above each of two relevant items: rows for the better one.
 
     Given those above the worse item, those above the better one are a sample of them.
 
     Examples
     --------
-    >>> joint_law(Protocol(4, 1, replacement=True, n_relevant=2), [2, 4])
+    >>> joint_pmf(Protocol(4, 1, replacement=True, n_relevant=2), [2, 4])
     array([[0. , 0.5],
            [0. , 0.5]])
     """
@@ -81,7 +76,7 @@ def joint_law(protocol: Protocol, pair: Sequence[int]) -> FloatArray:
     return joint
 
 
-def biases_told(means: Frame) -> dict[str, Any]:
+def biases_texts(means: Frame) -> Texts:
     """The least and largest bias uncorrected and corrected, and how often the latter is smaller.
 
     Parameters
@@ -93,7 +88,7 @@ def biases_told(means: Frame) -> dict[str, Any]:
     --------
     >>> toy = pd.DataFrame({"exact": [0.1, 0.2], "uncorrected": [0.6, 0.3]})
     >>> toy["corrected"] = [0.2, 0.4]
-    >>> biases_told(toy)
+    >>> biases_texts(toy)
     {'naive_bias': '+0.10 to +0.50', 'bv_bias': '+0.10 to +0.20', 'smaller': 1, 'rows': 2}
     """
     from .correcting import spread

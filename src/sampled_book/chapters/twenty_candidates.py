@@ -11,14 +11,10 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
 from ..display import figures
-
-#: A frame or a series: pandas' stubs cannot tell what its columns hold.
-Frame = Any
-
-Told = dict[str, Any]  # numbers for the text, as tables.glued takes them
+from ..display.tables import Frame, Texts
 
 
-def draw_first(
+def plot_first(
     first: NDArray[np.float64],
     k: int,
     n_candidates: int,
@@ -38,12 +34,10 @@ def draw_first(
 
     Examples
     --------
-    >>> import matplotlib.pyplot as plt
     >>> shares = {"A": 0.1, "B": 0.2}, {"A": 0.4, "B": 0.3}
-    >>> figure = draw_first(np.linspace(1, 0, 100), 10, 20, *shares)
+    >>> figure = plot_first(np.linspace(1, 0, 100), 10, 20, *shares)
     >>> [text.get_text() for text in figure.axes[0].texts]
     ['Recall@10', 'Recall@5', 'first\\namong 20']
-    >>> plt.close(figure)
     """
     every, deep = np.arange(1, first.size + 1), round(first.size / n_candidates)
     figure, (left, right) = figures.panels(1, 2, height=3.6)
@@ -57,12 +51,12 @@ def draw_first(
     return figure
 
 
-def first_told(exact: Mapping[str, float], reported: Mapping[str, float]) -> Told:
+def first_texts(exact: Mapping[str, float], reported: Mapping[str, float]) -> Texts:
     """Which recommender most often comes first, and its place by the exact metric.
 
     Examples
     --------
-    >>> first_told({"A": 0.1, "B": 0.2}, {"A": 0.4, "B": 0.3})
+    >>> first_texts({"A": 0.1, "B": 0.2}, {"A": 0.4, "B": 0.3})
     {'twenty_several': 'two', 'twenty_best': 'A', 'twenty_best_place': 'last'}
     """
     by_exact, by_first = (sorted(d, key=lambda k: -d[k]) for d in (exact, reported))
@@ -105,7 +99,7 @@ def audit_table(lists: Mapping[str, Any], names: Mapping[str, str]) -> Frame:
     return pd.DataFrame({"": [*rows, *more], **columns})
 
 
-def audit_told(lists: Mapping[str, Any]) -> Told:
+def audit_texts(lists: Mapping[str, Any]) -> Texts:
     """What the text says of the three kinds of lists, beside their table."""
     random, popular, sasrec = lists["random"], lists["pop"], lists["sasrec"]
     users = random["users"]
@@ -123,7 +117,7 @@ def audit_told(lists: Mapping[str, Any]) -> Told:
     }
 
 
-def draw_cost(found: Frame) -> Figure:
+def plot_cost(found: Frame) -> Figure:
     """Draw how often the verdict is right by the candidates of each user, at equal cost.
 
     Parameters
@@ -148,7 +142,7 @@ def draw_cost(found: Frame) -> Figure:
     return figure
 
 
-def cost_told(found: Frame, sizes: Sequence[int]) -> Told:
+def cost_texts(found: Frame, sizes: Sequence[int]) -> Texts:
     """What the text says of few, of many and of all candidates at equal cost."""
     few, many = (min(sizes, key=lambda s: abs(s - of)) for of in (19, 99))
     of = found.set_index(["estimator", "n_negatives"])

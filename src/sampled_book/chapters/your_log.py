@@ -18,12 +18,8 @@ from sampled_metrics.results import Comparison, Estimates
 
 from ..data import datasets
 from ..display import figures
-from ..display.tables import between
+from ..display.tables import Frame, Texts, between
 
-#: A frame or a series: pandas' stubs cannot tell what its columns hold.
-Frame = Any
-
-Told = dict[str, Any]  # numbers for the text, as tables.glued takes them
 Exact = Mapping[tuple[str, str], float]  # the metric of the true ranks, if they are known
 _NAN = float("nan")
 
@@ -63,26 +59,24 @@ def shapes(steepness: float) -> dict[str, Assumption | None]:
     }
 
 
-def log_told(
+def log_texts(
     frame: Frame, confidence: float, *, label: str, steepness: float, compared: str
-) -> Told:
+) -> Texts:
     """What the chapter says of a log's size and of its own parameters.
 
     Parameters
     ----------
     frame : pandas.DataFrame
         Columns user, recommender and n_negatives.
-    confidence : float
     label, compared : str
         The metric of the figure, and the one that pairs are compared by.
-    steepness : float
 
     Examples
     --------
     >>> log = pd.DataFrame({"user": [1, 1, 2], "recommender": [*"ABA"]})
     >>> log["n_negatives"] = [99, 99, 50]
-    >>> told = log_told(log, 0.95, label="AP", steepness=2.0, compared="AUC")
-    >>> told["log_users"], told["log_names"], told["log_negatives"], told["log_error"]
+    >>> texts = log_texts(log, 0.95, label="AP", steepness=2.0, compared="AUC")
+    >>> texts["log_users"], texts["log_names"], texts["log_negatives"], texts["log_error"]
     (2, 'A, B', '50 to 99', '5%')
     """
     sizes = sorted({int(frame["n_negatives"].min()), int(frame["n_negatives"].max())})
@@ -102,7 +96,7 @@ def _by_name(ranges: Mapping[str, Estimates]) -> dict[str, Frame]:
     return {name: found.frame.set_index("recommender") for name, found in ranges.items()}
 
 
-def draw_ranges(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Figure:
+def plot_ranges(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Figure:
     """Draw for each recommender the reported metric, the exact one, and each range.
 
     Parameters
@@ -111,18 +105,15 @@ def draw_ranges(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Figur
         Of one metric, by the name of the assumption.
     exact : mapping of (str, str) to float
         Empty if the truth is unknown.
-    of : str
 
     Examples
     --------
-    >>> import matplotlib.pyplot as plt
     >>> frame = pd.DataFrame({"recommender": ["A"], "reported": [0.5]})
     >>> found = Estimates.__new__(Estimates)
     >>> object.__setattr__(found, "frame", frame.assign(possible_low=0.1, possible_high=0.4))
-    >>> figure = draw_ranges({"no assumption": found}, {}, "ap")
+    >>> figure = plot_ranges({"no assumption": found}, {}, "ap")
     >>> [text.get_text() for text in figure.axes[0].get_yticklabels()]
     ['A', 'reported', 'no assumption']
-    >>> plt.close(figure)
     """
     by, lines = _by_name(ranges), {}
     for name, row in next(iter(by.values())).iterrows():
@@ -152,7 +143,7 @@ def ranges_table(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Fram
     return shown
 
 
-def ranges_told(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Told:
+def ranges_texts(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Texts:
     """The ranges of the recommender that is least known, once it is sure that all hold the truth.
 
     Raises
@@ -166,11 +157,11 @@ def ranges_told(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Told:
         true = np.array([exact[name, metric(of).name] for name in frame.index])
         assert (frame["possible_low"] <= true).all()
         assert (true <= frame["possible_high"]).all()
-    told = {"log_first_name": str(widest)}
+    texts = {"log_first_name": str(widest)}
     for key, frame in zip(names, by.values(), strict=True):
         low, high = frame.loc[widest, ["possible_low", "possible_high"]]
-        told[f"log_{key}"] = between(low, high)
-    return told
+        texts[f"log_{key}"] = between(low, high)
+    return texts
 
 
 def compare_table(verdicts: Mapping[str, Comparison], exact: Exact) -> Frame:
@@ -196,12 +187,11 @@ def compare_table(verdicts: Mapping[str, Comparison], exact: Exact) -> Frame:
     return shown if exact else shown.drop(columns="Exact")
 
 
-def compare_told(verdicts: Mapping[str, Comparison], compared: str, exact: Exact) -> Told:
+def compare_texts(verdicts: Mapping[str, Comparison], compared: str, exact: Exact) -> Texts:
     """How many verdicts are given, unknown and right, and how often the reported order is right.
 
     Parameters
     ----------
-    verdicts : mapping of str to Comparison
     compared : str
         The metric of the first four numbers.
     exact : mapping of (str, str) to float
@@ -238,7 +228,7 @@ def compare_told(verdicts: Mapping[str, Comparison], compared: str, exact: Exact
     }
 
 
-def rare_told(trials: int = 400, seed: int = 15) -> Told:
+def rare_texts(trials: int = 400, seed: int = 15) -> Texts:
     """False alarms of Student's test and of a bet where a rare user turns the order around.
 
     A ranks 99 items of 100 at 2 and the rest last, of 1,002; B all of them at 12. Their means of
@@ -246,8 +236,8 @@ def rare_told(trials: int = 400, seed: int = 15) -> Told:
 
     Examples
     --------
-    >>> told = rare_told(trials=40)
-    >>> told["log_trials"], told["log_bet"] <= told["log_student"]
+    >>> texts = rare_texts(trials=40)
+    >>> texts["log_trials"], texts["log_bet"] <= texts["log_student"]
     (40, True)
     """
     rng, protocol = np.random.default_rng(seed), Protocol(1_002, 100)
@@ -279,7 +269,7 @@ def plan_table(plans: Frame, truly: Frame | None) -> Frame:
     return shown
 
 
-def plan_told(plans: Frame, truly: Frame | None, scored: int) -> Told:
+def plan_texts(plans: Frame, truly: Frame | None, scored: int) -> Texts:
     """What ranking all items would cost, and how far the plan is from that of the true ranks.
 
     Parameters
@@ -309,7 +299,7 @@ def plan_told(plans: Frame, truly: Frame | None, scored: int) -> Told:
     }
 
 
-def draw_plan(
+def plot_plan(
     first: Any, second: Any, of: str, protocol: Protocol, n_users: int, most: int
 ) -> Figure:
     """Draw how often each estimator's verdict on a pair is right, by the number of negatives.
@@ -318,9 +308,6 @@ def draw_plan(
     ----------
     first, second : array_like or mapping
         Ranks, or a distribution over ranks, as :func:`sampled_metrics.planning.curve` takes them.
-    of : str
-    protocol : Protocol
-    n_users : int
     most : int
         Negatives.
     """

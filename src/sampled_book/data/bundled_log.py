@@ -31,7 +31,6 @@ def simulate(
         As from :func:`~sampled_book.data.datasets.bundled_ranks`.
     n_negatives : int
         From 1 to the smallest n_candidates less 1.
-    rng : int or numpy.random.Generator
 
     Returns
     -------
@@ -82,7 +81,6 @@ def write_bundled_log(ranks: Mapping[str, RankIntervals], folder: Path = BUNDLE)
     ranks : mapping of str to RankIntervals
         As from :func:`~sampled_book.data.datasets.bundled_ranks`; each recommender has the same
         users with the same numbers of candidates.
-    folder : Path
 
     Returns
     -------

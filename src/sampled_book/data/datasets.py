@@ -248,7 +248,6 @@ def movielens(
 
     Parameters
     ----------
-    release : {"100k", "1m", "10m"}
     path : str or Path, optional
         A file in this release's format (``u.data`` with tabs for 100K, ``ratings.dat`` with
         ``::`` for the others) to read instead. It may hold a part of the release, so only its
@@ -549,11 +548,8 @@ def write_bundle(
 
     Parameters
     ----------
-    ranks : mapping of (recommender, variant) to RankIntervals
-    counts : mapping of str to (count, out of)
     seed : int
         Of recommender X.
-    folder : Path
 
     Returns
     -------
@@ -601,15 +597,10 @@ def published_file(folder_url: str, name: str, local: str, git_blob: str) -> byt
     ----------
     folder_url : str
         Where it is published, with a slash at the end.
-    name : str
     local : str
         Its place in the folder that `SAMPLED_METRICS_DATA` names.
     git_blob : str
         Its git blob id.
-
-    Returns
-    -------
-    bytes
 
     Raises
     ------

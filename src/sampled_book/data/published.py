@@ -105,12 +105,12 @@ def settings(dataset: str) -> dict[str, Any]:
     return {"n_items": int(row["n_catalogue"]) - own + 1, "n_negatives": 99, "users": users}
 
 
-def as_printed(dataset: str) -> pd.DataFrame:
+def as_published(dataset: str) -> pd.DataFrame:
     """The sampled half of S3-Rec's table of a data set, of the methods that are in both halves.
 
     Examples
     --------
-    >>> as_printed("Yelp").columns.tolist()
+    >>> as_published("Yelp").columns.tolist()
     ['method', 'HR@1', 'HR@10', 'HR@5', 'MRR', 'NDCG@10', 'NDCG@5']
     """
     rows = cells().query("dataset == @dataset")
@@ -129,7 +129,6 @@ def bounds(confidence: float = 0.95, **options: Any) -> tuple[pd.DataFrame, pd.D
 
     Parameters
     ----------
-    confidence : float
     **options
         Further ones of :func:`sampled_metrics.published_tables.published`.
 
@@ -142,7 +141,7 @@ def bounds(confidence: float = 0.95, **options: Any) -> tuple[pd.DataFrame, pd.D
     """
     frames, known = [], []
     for dataset in INTERACTIONS:
-        found = sm.published(as_printed(dataset).assign(dataset=dataset), **settings(dataset),
+        found = sm.published(as_published(dataset).assign(dataset=dataset), **settings(dataset),
                              replacement=False, metrics=BOTH, confidence=confidence,
                              **options)  # fmt: skip
         frames.append(found.frame)

@@ -96,10 +96,6 @@ class ItemBased:
     def weights(self, train: sp.csr_array) -> FloatArray:
         """Weight of each history item j (column) in the score of each item i (row).
 
-        Parameters
-        ----------
-        train : sparse matrix, shape (n_users, n_items), zeros and ones
-
         Returns
         -------
         ndarray of float, shape (n_items, n_items)
@@ -206,10 +202,6 @@ class MatrixFactorisation:
 
     def factors(self, train: sp.csr_array) -> tuple[FloatArray, FloatArray]:
         """User and item factors.
-
-        Parameters
-        ----------
-        train : sparse matrix, shape (n_users, n_items), zeros and ones
 
         Returns
         -------

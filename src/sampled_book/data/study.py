@@ -136,10 +136,6 @@ def split(
         Test users in each set, as many as these; by default all users are in one (the paper has
         5,000 for 10M and 20M).
 
-    Returns
-    -------
-    Division
-
     Raises
     ------
     ValueError
@@ -222,7 +218,6 @@ def place(
     scores : array_like of int or float, shape (n_users, n_items)
         Higher is better. Infinite scores are level with their equals alone; an item that is masked
         by minus infinity is a decoy all the same, unless `rated` says otherwise.
-    test_items : array_like of int, shape (n_users, n_test)
     rated : array_like of bool, shape (n_users, n_items)
         Whether the user has rated the item, in training or in test: no decoy.
     popularity : array_like of int, shape (n_items,)
@@ -230,10 +225,6 @@ def place(
     relative_tolerance : float
         In [0, 1). Two scores next to each other in a user's order are level if they differ by no
         more than this part of the larger; so are scores that a chain of such pairs connects.
-
-    Returns
-    -------
-    RelevantSets
 
     Raises
     ------
@@ -323,7 +314,6 @@ def place_all(
 
     Parameters
     ----------
-    sets : Division
     recommender : str
         One of `RECOMMENDERS`.
     seed : int
@@ -333,7 +323,6 @@ def place_all(
 
     Returns
     -------
-    RelevantSets
     ndarray of int, shape (n_users, n_test)
         Training ratings of each test item.
 
@@ -561,15 +550,10 @@ def standing(
     ----------
     sets : mapping of str to RelevantSets
         Of the same users.
-    metric : Metric
     n_decoys : int, optional
         Distinct decoys, or all of a user's unrated items where these are fewer; all if omitted.
     weighted : bool
         Draw them by their number of ratings instead, with replacement.
-
-    Returns
-    -------
-    Standing
 
     Raises
     ------
@@ -636,17 +620,12 @@ def conduct(
 
     Parameters
     ----------
-    sets : Division
     seeds : sequence of int
         Of the recommenders that have one; the places of the first are kept.
     scorer : callable
         As in :func:`place_all`.
     progress : callable
         Called with a word on what comes next.
-
-    Returns
-    -------
-    Study
 
     Raises
     ------
@@ -691,10 +670,6 @@ def conduct(
 def statistics(places: RelevantSets) -> dict[str, float]:
     """Two numbers by which two runs of a recommender are compared.
 
-    Parameters
-    ----------
-    places : RelevantSets
-
     Returns
     -------
     dict of str to float
@@ -719,10 +694,6 @@ def differences(fresh: Study, kept: Study) -> list[str]:
     Popular and PersMean must come out the same to the last place. Item-Item and FunkSVD must be
     as near to the kept ones as other seeds: each of `statistics` within four standard deviations
     of the kept seeds (each with its first seed).
-
-    Parameters
-    ----------
-    fresh, kept : Study
 
     Returns
     -------
@@ -789,10 +760,6 @@ def bundled_study(data: str = "ml-100k", folder: str | Path | None = None) -> St
     folder : str or Path, optional
         Where ``python -m sampled_book.data.study --output`` wrote; by default the package's own.
 
-    Returns
-    -------
-    Study
-
     Raises
     ------
     FileNotFoundError
@@ -826,11 +793,6 @@ def bundled_study(data: str = "ml-100k", folder: str | Path | None = None) -> St
 
 def write_study(studies: Mapping[str, Study], folder: Path) -> list[Path]:
     """Write what :func:`bundled_study` reads, each file beside the old one and then renamed.
-
-    Parameters
-    ----------
-    studies : mapping of data set to Study
-    folder : Path
 
     Returns
     -------

@@ -58,7 +58,6 @@ def panels(
     >>> figure, axes = panels(2, 2)
     >>> float(figure.get_figwidth()), axes.shape
     (6.0, (2, 2))
-    >>> plt.close(figure)
     """
     figure, axes = plt.subplots(rows, columns, figsize=(WIDTH, height * rows), **kwargs)
     return figure, axes
@@ -70,17 +69,11 @@ def law_matrix(ax: Axes, law: ArrayLike) -> Axes:
     The shade is the square root of the probability, so that rare outcomes can be seen; cells that
     cannot happen are left white. A line is where the sampled rank equals the true one.
 
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes
-    law : array_like, shape (n, m + 1)
-
     Examples
     --------
     >>> figure, ax = panels()
     >>> law_matrix(ax, [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]).images[0].get_array().mask.sum()
     np.int64(2)
-    >>> plt.close(figure)
     """
     mass = np.asarray(law, dtype=float)
     rows, columns = mass.shape
@@ -106,7 +99,6 @@ def expected_curves(
 
     Parameters
     ----------
-    ax : matplotlib.axes.Axes
     n_negatives : array_like of int, shape (p,)
         Drawn on a logarithmic axis.
     expected : mapping of str to array_like, shape (p,)
@@ -124,7 +116,6 @@ def expected_curves(
     >>> ax = expected_curves(ax, [1, 99], drawn, {"A": 0.0, "B": 0.3}, flips=[(10, 0.15)])
     >>> ax.get_xscale(), len(ax.lines)
     ('log', 6)
-    >>> plt.close(figure)
     """
     curves(ax, n_negatives, expected)
     for name in expected:
@@ -163,7 +154,6 @@ def beside(
     >>> ax = beside(ax, {"A": 0.50, "B": 0.51})
     >>> [(text.get_text(), round(text.get_position()[1], 2)) for text in ax.texts]
     [('A', 0.47), ('B', 0.54)]
-    >>> plt.close(figure)
     """
     to_axes = ax.transAxes.inverted()
     left = ax.get_xlim()[0]
@@ -187,11 +177,8 @@ def by_negatives(
 
     Parameters
     ----------
-    ax : matplotlib.axes.Axes
-    x : array_like, shape (p,)
     sampled : mapping of int to array_like, shape (p,)
         Ordinates for each number of negatives, in a colour the darker the more they are.
-    exact : array_like, shape (p,)
 
     Examples
     --------
@@ -199,7 +186,6 @@ def by_negatives(
     >>> ax = by_negatives(ax, [1, 2], {10: [1.0, 0.9], 1_000: [1.0, 0.6]}, [1.0, 0.5])
     >>> [line.get_label() for line in ax.lines], ax.lines[-1].get_color()
     (['m = 10', 'm = 1,000', 'exact'], 'black')
-    >>> plt.close(figure)
     """
     shades = plt.get_cmap("plasma")(np.linspace(0.85, 0.25, len(sampled)))
     styles = cycle(((0, (1, 1)), (0, (3, 1, 1, 1)), (0, (5, 1.5)), (0, (8, 2)), "-."))
@@ -225,7 +211,6 @@ def on_curves(ax: Axes, heights: Mapping[str, float]) -> Axes:
     >>> ax = on_curves(by_negatives(ax, [1, 2, 3], {9: [1, 0.4, 0]}, [1, 0, 0]), {"m = 9": 0.5})
     >>> [(text.get_text(), tuple(map(float, text.get_position()))) for text in ax.texts]
     [('m = 9', (2.0, 0.4))]
-    >>> plt.close(figure)
     """
     for line in ax.lines:
         name, points = str(line.get_label()), np.asarray(line.get_xydata())
@@ -249,11 +234,8 @@ def heat_map(
 
     Parameters
     ----------
-    ax : matplotlib.axes.Axes
     values : array_like of float, shape (p, q)
         Grey where NaN.
-    texts : array_like of str, shape (p, q)
-    rows, columns : iterable of str
     scale : tuple of two float
         Values of the first and the last colour.
     colours : str
@@ -265,7 +247,6 @@ def heat_map(
     >>> ax = heat_map(ax, [[0.1, 0.9]], [["10", "90"]], ["AP"], ["naive", "BV"])
     >>> [text.get_text() for text in ax.texts]
     ['10', '90']
-    >>> plt.close(figure)
     """
     table, said = np.asarray(values, dtype=float), np.asarray(texts)
     shades = plt.get_cmap(colours).with_extremes(bad="#e8e8e8")
@@ -296,7 +277,6 @@ def rank_buckets(ax: Axes, ranks: Mapping[str, ArrayLike], edges: ArrayLike) -> 
 
     Parameters
     ----------
-    ax : matplotlib.axes.Axes
     ranks : mapping of str to array_like of int
         Ranks under each name.
     edges : array_like of int, shape (b,), increasing
@@ -309,7 +289,6 @@ def rank_buckets(ax: Axes, ranks: Mapping[str, ArrayLike], edges: ArrayLike) -> 
     >>> ax = rank_buckets(ax, {"A": [1, 5, 6, 90], "B": [2, 3, 4, 5]}, [5, 50])
     >>> [[int(bar.get_height()) for bar in bars] for bars in ax.containers]
     [[2, 1, 1], [4, 0, 0]]
-    >>> plt.close(figure)
     """
     last = np.asarray(edges)
     places = np.arange(last.size + 1)
@@ -346,7 +325,6 @@ def errors_by_gamma(
 
     Parameters
     ----------
-    ax : matplotlib.axes.Axes
     gammas : array_like of float, shape (p,)
         Drawn on a logarithmic axis.
     errors : mapping of str to array_like, shape (p,)
@@ -361,7 +339,6 @@ def errors_by_gamma(
     >>> ax = errors_by_gamma(ax, [0.1, 1.0], {"N = 10": [0.2, 0.3]}, {"N = 10": (0.1, 0.2)})
     >>> [line.get_marker() for line in ax.lines]
     ['None', '*', 'o']
-    >>> plt.close(figure)
     """
     weights = np.asarray(gammas)
     for name, mark in marks(errors).items():
@@ -386,7 +363,6 @@ def estimates(
 
     Parameters
     ----------
-    ax : matplotlib.axes.Axes
     names : iterable of str
         The estimators, from left to right.
     found : mapping of str to three of array_like, shape (p,)
@@ -402,7 +378,6 @@ def estimates(
     >>> ax = estimates(ax, ["CLS"], {"A": ([4.0], [1.0], [4.2])}, {"A": 5.0})
     >>> [float(line.get_ydata()[0]) for line in ax.lines]
     [5.0, 4.0, 4.2, 4.2]
-    >>> plt.close(figure)
     """
     labels = list(names)
     places = np.arange(len(labels))
@@ -430,8 +405,6 @@ def clean_region(
 
     Parameters
     ----------
-    ax : matplotlib.axes.Axes
-    n_decoys : array_like of int, shape (p,)
     limits : mapping of str to array_like of float, shape (p,)
         Largest goodness for each size, under the name of each confidence; the region below the
         last curve is shaded.
@@ -446,7 +419,6 @@ def clean_region(
     >>> ax = clean_region(ax, [1, 10], {"95%": [0.05, 0.005]}, {"here": (10, 0.01)}, {})
     >>> ax.lines[-1].get_xydata().tolist()
     [[10.0, 0.01]]
-    >>> plt.close(figure)
     """
     curves(ax, n_decoys, limits)
     ax.set(xscale="log", yscale="log")
@@ -480,7 +452,6 @@ def decoy_curves(
 
     Parameters
     ----------
-    ax : matplotlib.axes.Axes
     n_decoys : array_like of int, shape (p,)
         Drawn on a logarithmic axis.
     expected : mapping of str to array_like, shape (p,)
@@ -496,7 +467,6 @@ def decoy_curves(
     >>> ax = decoy_curves(ax, [5, 50], {"A": [0.9, 0.4]}, {"A": 0.1}, {"A": [0.88, 0.41]})
     >>> [float(np.ravel(line.get_ydata())[0]) for line in ax.lines]
     [0.9, 0.1, 0.88]
-    >>> plt.close(figure)
     """
     expected_curves(ax, n_decoys, expected, full)
     if run is not None:
@@ -512,7 +482,6 @@ def rating_counts(ax: Axes, counts: Mapping[str, ArrayLike]) -> Axes:
 
     Parameters
     ----------
-    ax : matplotlib.axes.Axes
     counts : mapping of str to array_like of int, shape (n_items,)
         Ratings of each item under the name of each data set, at least 1; both axes are logarithmic.
 
@@ -522,7 +491,6 @@ def rating_counts(ax: Axes, counts: Mapping[str, ArrayLike]) -> Axes:
     >>> ax = rating_counts(ax, {"toy": [3, 1, 1, 9]})
     >>> ax.lines[0].get_xydata().tolist()
     [[1.0, 1.0], [3.0, 0.5], [9.0, 0.25]]
-    >>> plt.close(figure)
     """
     for name, mark in marks(counts).items():
         values, items = np.unique(np.asarray(counts[name]), return_counts=True)
@@ -538,13 +506,8 @@ def rows_of_dots(ax: Axes, rows: Mapping[str, Mapping[str, float]]) -> Axes:
 
     Parameters
     ----------
-    ax : matplotlib.axes.Axes
     rows : mapping of str to mapping of str to float
         Setting -> name -> value, drawn from the top down; every row has the same names.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
 
     Examples
     --------
@@ -552,7 +515,6 @@ def rows_of_dots(ax: Axes, rows: Mapping[str, Mapping[str, float]]) -> Axes:
     >>> _ = rows_of_dots(ax, {"all items": {"A": 1.0, "B": 0.2}, "sample": {"A": 0.9, "B": 1.0}})
     >>> [tick.get_text() for tick in ax.get_yticklabels()]
     ['all items', 'sample']
-    >>> plt.close(figure)
     """
     names = list(next(iter(rows.values())))
     places = np.arange(len(rows))
@@ -572,14 +534,9 @@ def slopes(ax: Axes, columns: Mapping[str, Mapping[str, float]]) -> Axes:
 
     Parameters
     ----------
-    ax : matplotlib.axes.Axes
     columns : mapping of str to mapping of str to float
         Two columns, the exact one left, with black marks; name -> value, the same names in both.
         Values stand beside the ends; at least two of them differ in each column.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
 
     Examples
     --------
@@ -587,7 +544,6 @@ def slopes(ax: Axes, columns: Mapping[str, Mapping[str, float]]) -> Axes:
     >>> ax = slopes(ax, {"exact": {"A": 0.1, "B": 0.3}, "sampled": {"A": 0.5, "B": 0.4}})
     >>> [line.get_ydata().tolist() for line in ax.lines[::2]]
     [[0.0, 1.0], [1.0, 0.0]]
-    >>> plt.close(figure)
     """
     ends = [(min(column.values()), max(column.values())) for column in columns.values()]
     for name, mark in marks(next(iter(columns.values()))).items():
@@ -615,7 +571,6 @@ def shrinking(
 
     Parameters
     ----------
-    ax : matplotlib.axes.Axes
     users : array_like of float, shape (p,)
         On a logarithmic axis.
     bands : mapping of str to two of array_like, shape (p,)
@@ -629,7 +584,6 @@ def shrinking(
     >>> ax = shrinking(ax, [10, 1_000], {"m = 1": ([0, 1], [9, 7])}, 3.0)
     >>> [len(line.get_xdata()) for line in ax.lines]
     [2, 2, 2]
-    >>> plt.close(figure)
     """
     for name, mark in marks(bands).items():
         for j, values in enumerate(reversed(bands[name])):

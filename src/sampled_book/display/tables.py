@@ -13,6 +13,11 @@ import pandas as pd
 
 from sampled_metrics import _ranges
 
+#: A frame or a series: pandas' stubs cannot tell what its columns hold.
+Frame = Any
+#: Text values by their names, as `glued` takes them.
+Texts = dict[str, Any]
+
 
 @dataclass(frozen=True)
 class Table:

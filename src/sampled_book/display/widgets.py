@@ -95,7 +95,6 @@ def fitted(
     ----------
     name : str
         Of the metric.
-    protocol : Protocol
     sampled : mapping of str to ndarray of int, shape (n_users,)
         Sampled ranks under the name of each recommender, users in the same order.
 

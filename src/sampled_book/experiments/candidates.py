@@ -59,7 +59,6 @@ def at_equal_cost(
     ----------
     first, second : array_like of int, shape (n_users,)
         True ranks of the same users under each recommender.
-    of : Metric or str
     n_items : int
         Candidates in the whole catalogue.
     budget : int
@@ -168,7 +167,7 @@ def share_ranked(
     return ends[0], ends[1]
 
 
-def printed() -> pd.DataFrame:
+def published_table() -> pd.DataFrame:
     """What hou2024 print: NDCG of rankers of 20 candidates, from the pictures of their repository.
 
     Returns
@@ -182,7 +181,7 @@ def printed() -> pd.DataFrame:
 
     Examples
     --------
-    >>> rows = printed().set_index(["picture", "dataset", "method"])
+    >>> rows = published_table().set_index(["picture", "dataset", "method"])
     >>> rows.loc[("tab-3", "ML-1M", "GPT-4"), ["NDCG@1", "NDCG@20"]].tolist()
     ['15.50%', '48.42%']
     """
@@ -190,13 +189,13 @@ def printed() -> pd.DataFrame:
     return pd.read_csv(path, dtype=str, keep_default_na=False)
 
 
-def ranked_of_printed(rows: pd.DataFrame, cutoffs: Sequence[int] = (1, 5, 10, 20)) -> pd.DataFrame:
-    """Add to rows of :func:`printed` the ends of :func:`share_ranked`, columns least and most.
+def add_share_ranked(rows: pd.DataFrame, cutoffs: Sequence[int] = (1, 5, 10, 20)) -> pd.DataFrame:
+    """Add to rows of :func:`published_table` the ends of :func:`share_ranked`: least and most.
 
     Examples
     --------
-    >>> rows = printed().query("picture == 'tab-3' and dataset == 'Games'")
-    >>> ranked_of_printed(rows)[["method", "least", "most"]].round(2).iloc[2:5]
+    >>> rows = published_table().query("picture == 'tab-3' and dataset == 'Games'")
+    >>> add_share_ranked(rows)[["method", "least", "most"]].round(2).iloc[2:5]
                   method  least  most
     27         Alpaca-7B   0.65  0.85
     28        Vicuna-13B   0.67  0.88

@@ -103,7 +103,7 @@ def misclassified_among(n_decoys: int, goodness: ArrayLike) -> float:
     return float(found[size])
 
 
-def law(n_decoys: int, goodness: float, correlation: float = 0.0) -> FloatArray:
+def pmf(n_decoys: int, goodness: float, correlation: float = 0.0) -> FloatArray:
     """Law of the number of good decoys among N, for a goodness that varies from user to user.
 
     Binomial for a correlation of 0 (ekstrand2017's assumption of independence), else
@@ -134,9 +134,9 @@ def law(n_decoys: int, goodness: float, correlation: float = 0.0) -> FloatArray:
 
     Examples
     --------
-    >>> law(2, 0.5).round(12)
+    >>> pmf(2, 0.5).round(12)
     array([0.25, 0.5 , 0.25])
-    >>> law(2, 0.5, correlation=1 / 3).round(4)
+    >>> pmf(2, 0.5, correlation=1 / 3).round(4)
     array([0.3333, 0.3333, 0.3333])
     """
     size = integer(n_decoys, "n_decoys", 0)
@@ -145,7 +145,7 @@ def law(n_decoys: int, goodness: float, correlation: float = 0.0) -> FloatArray:
     if not 0 <= rho < 1:
         raise ValueError(f"correlation must be a number in [0, 1), got {rho}")
     if g > 0.5:  # good and bad change places, so that nothing is divided by 1 - g = 0
-        return law(size, 1 - g, rho)[::-1]
+        return pmf(size, 1 - g, rho)[::-1]
     t, x = rho / (1 - rho), np.arange(size)
     none = np.log1p(-g / (1 + x * t)).sum()
     with np.errstate(divide="ignore"):
@@ -153,7 +153,7 @@ def law(n_decoys: int, goodness: float, correlation: float = 0.0) -> FloatArray:
     return np.asarray(np.exp(none + np.concatenate([[0.0], np.cumsum(up)])))
 
 
-def law_in_pool(n_decoys: int, n_good: int, pool: int) -> FloatArray:
+def pmf_in_pool(n_decoys: int, n_good: int, pool: int) -> FloatArray:
     """Law of the number of good decoys among N drawn from a pool that holds G good items.
 
     Hypergeometric: decoys are drawn without replacement, as in ekstrand2017's protocol.
@@ -178,7 +178,7 @@ def law_in_pool(n_decoys: int, n_good: int, pool: int) -> FloatArray:
 
     Examples
     --------
-    >>> law_in_pool(2, 2, 4).round(4)
+    >>> pmf_in_pool(2, 2, 4).round(4)
     array([0.1667, 0.6667, 0.1667])
     """
     items = integer(pool, "pool", 1)
@@ -202,14 +202,14 @@ def at_least(law: ArrayLike, count: int) -> float:
     Raises
     ------
     ValueError
-        If `law` is not a list of probabilities that add up to 1, or `count` is negative.
+        If `pmf` is not a list of probabilities that add up to 1, or `count` is negative.
 
     Examples
     --------
     >>> at_least([0.25, 0.5, 0.25], 1)
     0.75
     """
-    probability = _law(law)
+    probability = _pmf(law)
     least = integer(count, "count", 0)
     return float(min(probability[least:][::-1].sum(), 1.0))
 
@@ -234,7 +234,7 @@ def at_least_share(law: ArrayLike, share: float) -> float:
     >>> at_least_share([0.25, 0.5, 0.25], 0.5)
     0.75
     """
-    size = _law(law).size - 1
+    size = _pmf(law).size - 1
     if size == 0:
         raise ValueError("law must be that of at least 1 decoy to have a share, got that of 0")
     return at_least(law, ceil(Fraction(repr(_share(share, "share"))) * size))
@@ -357,7 +357,6 @@ def perfect(of: Metric, n_decoys: int, n_test: int = 1, placement: str = "random
 
     Parameters
     ----------
-    of : Metric
     n_decoys : int
         N, at least 0; AUC needs 1.
     n_test : int
@@ -420,7 +419,7 @@ def loss(law: ArrayLike, values: ArrayLike) -> float:
     Raises
     ------
     ValueError
-        If `law` is not a law, or `values` is not of its shape.
+        If `pmf` is not a law, or `values` is not of its shape.
 
     Examples
     --------
@@ -428,7 +427,7 @@ def loss(law: ArrayLike, values: ArrayLike) -> float:
     >>> loss([0.5, 0.25, 0.25], [1.0, 0.5, 0.25])
     0.3125
     """
-    probability, value = _law(law), floats(values, "values")
+    probability, value = _pmf(law), floats(values, "values")
     if value.shape != probability.shape:
         raise ValueError(f"values must have the law's shape {probability.shape}, got {value.shape}")
     return float(probability[1:] @ (value[0] - value[1:]))
@@ -510,7 +509,7 @@ def _confidence(values: ArrayLike) -> FloatArray:
     return given.astype(float, copy=False)
 
 
-def _law(values: ArrayLike) -> FloatArray:
+def _pmf(values: ArrayLike) -> FloatArray:
     """Return a law as an array, or raise ValueError unless it is one."""
     law = floats(values, "law")
     if law.ndim != 1 or law.size == 0:

@@ -80,8 +80,6 @@ def moments(rows: FloatArray, values: FloatArray, ranks: IntArray, mass: FloatAr
     ----------
     rows : ndarray of float, shape (k, outcomes)
         Distribution of the outcome at some ranks.
-    values : ndarray of float, shape (several, outcomes)
-    ranks : ndarray of int, shape (k,)
     mass : ndarray of float, shape (n,)
         Distribution of the true ranks.
 
@@ -117,8 +115,6 @@ def compared(
         Exact ranks of each recommender.
     first, most : int
         Of the adaptive design; `most` is at most half of the catalogue.
-    metrics : sequence of str
-    gammas : sequence of float
 
     Returns
     -------
@@ -235,7 +231,7 @@ def bundled_fits() -> pd.DataFrame:
     return pd.read_csv(BUNDLE / "fitted.csv")
 
 
-def of_fits() -> pd.DataFrame:
+def fits_table() -> pd.DataFrame:
     """Root mean squared errors of the bundled fits by data set and metric, and who errs less.
 
     Returns
@@ -247,7 +243,7 @@ def of_fits() -> pd.DataFrame:
 
     Examples
     --------
-    >>> list(of_fits())
+    >>> list(fits_table())
     ['data', 'metric', 'adaptive', 'fixed', 'better', 'all']
     """
     rows = bundled_fits()
@@ -329,7 +325,6 @@ def split_ranks(
 
     Parameters
     ----------
-    data : Sequences
     factors : int
         Of the recommender.
     users : ndarray of int
@@ -386,12 +381,12 @@ def strata(name: str) -> pd.DataFrame:
         return pd.DataFrame(held[name].astype(np.int64), columns=["above", "popular", "search"])
 
 
-def spent(above: IntArray, n_items: int, scores: float) -> Adaptive:
+def adaptive_of_cost(above: IntArray, n_items: int, scores: float) -> Adaptive:
     """The adaptive design with up to 16 times the first negatives that costs the most up to a sum.
 
     Examples
     --------
-    >>> spent(np.array([0, 10, 500, 900]), 1_000, 150.0)
+    >>> adaptive_of_cost(np.array([0, 10, 500, 900]), 1_000, 150.0)
     Adaptive(n_items=1000, first=25, most=400, replacement=False)
     """
     best = Adaptive(n_items, 1, 16, replacement=False)
@@ -404,7 +399,7 @@ def spent(above: IntArray, n_items: int, scores: float) -> Adaptive:
     return best
 
 
-def left_over(rows: FloatArray, values: FloatArray, weights: FloatArray) -> float:
+def unexplained_variance(rows: FloatArray, values: FloatArray, weights: FloatArray) -> float:
     """Mean squared error of the best guess of a user's value from what a design recorded.
 
     The best guess is the mean over the users with the same outcome: who knew the population could
@@ -421,7 +416,7 @@ def left_over(rows: FloatArray, values: FloatArray, weights: FloatArray) -> floa
     --------
     >>> told, alike = np.eye(2), np.ones((2, 1))
     >>> value, half = np.array([0.0, 1.0]), np.array([0.5, 0.5])
-    >>> left_over(told, value, half), left_over(alike, value, half)
+    >>> unexplained_variance(told, value, half), unexplained_variance(alike, value, half)
     (0.0, 0.25)
     """
     share = weights @ rows
@@ -439,7 +434,6 @@ def by_design(
     ----------
     split : pandas.DataFrame
         From :func:`split_ranks`.
-    n_items : int
     of : str
         Name of a metric.
     whole, rest : int
@@ -449,8 +443,8 @@ def by_design(
     -------
     pandas.DataFrame
         For each design *scores* of a user; *bias*, *sd* and *rmse* of the average; and *left*, the
-        part of the variance of the users' values that is :func:`left_over`. *search, trusted* takes
-        what the search does not find for below.
+        part of the variance of the users' values that is :func:`unexplained_variance`. *search,
+        trusted* takes what the search does not find for below.
     """
     users, total = len(split), 1 + whole + rest
     gamma = estimators.default_gamma(users)
@@ -466,11 +460,11 @@ def by_design(
 
     protocol = Protocol(n_items, whole + rest, replacement=False)
     fixed = estimators.bias_variance(of, protocol, gamma)
-    left = left_over(protocol.pmf(ranks), values, shares)
+    left = unexplained_variance(protocol.pmf(ranks), values, shares)
     add("fixed", total, fixed.expected(ranks)[back], float(shares @ fixed.variance(ranks)), left)
-    design = spent(above, n_items, total)
+    design = adaptive_of_cost(above, n_items, total)
     made = bias_variance(of, design, gamma)
-    left = left_over(design.pmf(ranks), values, shares)
+    left = unexplained_variance(design.pmf(ranks), values, shares)
     cost = float(shares @ design.cost(ranks))
     add("adaptive", cost, made.expected(ranks)[back], float(shares @ made.variance(ranks)), left)
     stratified = Stratified(n_items, whole, rest, replacement=False)
@@ -482,7 +476,7 @@ def by_design(
         for count in np.unique(inside):
             same = inside == count
             rows = stratified.rest.pmf(true[1][same] + 1)
-            left += left_over(rows, exact[same], one[same])
+            left += unexplained_variance(rows, exact[same], one[same])
         add(stratum, total, made_of.expected(*true), float(made_of.variance(*true).mean()), left)
     groups = pd.Series(exact).groupby(inside)
     left = float((groups.var(ddof=0) * groups.size()).sum() / users)

@@ -107,12 +107,6 @@ def moments(
         Of the same users.
     vectors : array_like of float, shape (n_negatives + 1, vectors)
         What a correction gives for each sampled rank.
-    n_negatives : int
-    replacement : bool
-
-    Returns
-    -------
-    Moments
 
     Examples
     --------
@@ -174,9 +168,6 @@ def exact(
     ----------
     ranks : mapping of str to RankIntervals
         Of the same users.
-    n_negatives : int
-    replacement : bool
-    metrics : sequence of str
 
     Returns
     -------
@@ -284,12 +275,8 @@ def _histogram(ranks: RankIntervals, items: int) -> FloatArray:
 # --- the shape of the true ranks ------------------------------------------------------------------
 
 
-def falls(ranks: Mapping[str, RankIntervals]) -> pd.DataFrame:
+def users_by_doubling(ranks: Mapping[str, RankIntervals]) -> pd.DataFrame:
     """How many users have their item at each doubling of the rank, and how steeply they fall.
-
-    Parameters
-    ----------
-    ranks : mapping of str to RankIntervals
 
     Returns
     -------
@@ -301,7 +288,7 @@ def falls(ranks: Mapping[str, RankIntervals]) -> pd.DataFrame:
     Examples
     --------
     >>> toy = {"A": RankIntervals([0, 0, 0, 1, 2], [0] * 5, [9] * 5)}
-    >>> falls(toy)[["first", "users", "ratio"]].values.tolist()[:2]
+    >>> users_by_doubling(toy)[["first", "users", "ratio"]].values.tolist()[:2]
     [[1.0, 3.0, nan], [2.0, 2.0, 3.0]]
     """
     rows = []
@@ -324,11 +311,6 @@ def falls(ranks: Mapping[str, RankIntervals]) -> pd.DataFrame:
 def shapes(ranks: Mapping[str, RankIntervals], n_negatives: int) -> pd.DataFrame:
     """Whether the true ranks have the shape that verdicts assume, and how steep they are.
 
-    Parameters
-    ----------
-    ranks : mapping of str to RankIntervals
-    n_negatives : int
-
     Returns
     -------
     DataFrame
@@ -345,7 +327,7 @@ def shapes(ranks: Mapping[str, RankIntervals], n_negatives: int) -> pd.DataFrame
     359
     """
     rows = []
-    for name, table in falls(ranks).groupby("recommender", sort=False):
+    for name, table in users_by_doubling(ranks).groupby("recommender", sort=False):
         items = float(ranks[str(name)].n_candidates.mean())
         head = Assumption().head * items / n_negatives
         inside = table[table["first"] <= head]
@@ -376,11 +358,8 @@ def drawn(
 
     Parameters
     ----------
-    ranks : mapping of str to RankIntervals
-    n_negatives : int
     of : str
         Name of a metric.
-    seed : int
     tell : callable
         Called with a word on what comes next.
 
@@ -410,7 +389,7 @@ def drawn(
         if row["verdict"] != evaluation.UNKNOWN:
             said = 1 if row["verdict"].startswith(f"{a} ") else -1
         right = bool(said * gap > 0) if said else None
-        stands = stands_on(row["assumption"])
+        stands = assumption_of(row["assumption"])
         verdicts.append((a, b, gap, row["reported"], stands, row["steepness"], right))
     possible = []
     for assumption in (None, "decreasing"):
@@ -427,12 +406,12 @@ def drawn(
     )
 
 
-def stands_on(assumption: str) -> str:
+def assumption_of(assumption: str) -> str:
     """The assumption of a verdict, a key of `ASSUMPTIONS`: any k is one, and an empty name another.
 
     Examples
     --------
-    >>> [stands_on(name) for name in ("none", "at most 3 times per doubling", "")]
+    >>> [assumption_of(name) for name in ("none", "at most 3 times per doubling", "")]
     ['none', 'at most k times per doubling', 'unknown']
     """
     return STEEP if "times per doubling" in assumption else assumption or UNDECIDED
@@ -445,13 +424,6 @@ def fitted(
     metrics: Sequence[str] = METRICS,
 ) -> pd.DataFrame:
     """The corrections that are fitted to a sample, on the log of :func:`drawn`.
-
-    Parameters
-    ----------
-    ranks : mapping of str to RankIntervals
-    n_negatives : int
-    seed : int
-    metrics : sequence of str
 
     Returns
     -------
@@ -504,9 +476,6 @@ def run(
 
     Parameters
     ----------
-    name : str
-    ranks : mapping of str to RankIntervals
-    folder : Path
     sizes : sequence of int
         Numbers of negatives; those that a user's candidates do not allow are left out.
     tell : callable
@@ -621,14 +590,9 @@ def every(kind: str, folder: str | Path = "") -> pd.DataFrame:
 
     Parameters
     ----------
-    kind : {"errors", "pairs", "verdicts", "possible", "fitted", "effects", "fewer"}
     folder : str or Path, optional
         Where the benchmark's ``--output`` wrote ranks, with their evidence in the
         folder "evidence" within; none by default.
-
-    Returns
-    -------
-    DataFrame
 
     Raises
     ------
@@ -646,7 +610,7 @@ def every(kind: str, folder: str | Path = "") -> pd.DataFrame:
 # --- what follows from it -------------------------------------------------------------------------
 
 
-def told_apart(pairs: pd.DataFrame) -> pd.DataFrame:
+def settled_pairs(pairs: pd.DataFrame) -> pd.DataFrame:
     """The pairs whose exact order rests on a handful of users at least."""
     return pairs[pairs["users"] >= HANDFUL]
 
@@ -665,7 +629,7 @@ def naive_orders(pairs: pd.DataFrame) -> pd.DataFrame:
         By data, metric, m and replacement: pairs; reversed, how many of them are in the wrong order
         in expectation; and wrong, the mean chance that one evaluation has them so.
     """
-    naive = told_apart(pairs[pairs["estimator"] == "naive"])
+    naive = settled_pairs(pairs[pairs["estimator"] == "naive"])
     opposite = naive["expected"] * naive["exact"] < 0
     groups = naive.assign(reversed=opposite).groupby(
         ["data", "metric", "m", "replacement"], sort=False
@@ -689,7 +653,7 @@ def by_correction(errors: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         By data, metric, m, replacement and estimator: bias, mean size over recommenders; rmse, the
         root of the mean square; share, rmse as a part of the mean exact metric; covered; wrong,
-        said_right and said_wrong, means over the pairs that are `told_apart`.
+        said_right and said_wrong, means over the pairs that are `settled_pairs`.
     """
     keys = ["data", "metric", "m", "replacement", "estimator"]
     squares = errors.assign(bias=errors["bias"].abs(), square=errors["rmse"] ** 2)
@@ -697,7 +661,7 @@ def by_correction(errors: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     found = groups[["bias", "square", "exact", "covered"]].mean()
     found["rmse"] = np.sqrt(found.pop("square"))
     found["share"] = found["rmse"] / found.pop("exact")
-    orders = told_apart(pairs).groupby(keys, sort=False)[["wrong", "said_right", "said_wrong"]]
+    orders = settled_pairs(pairs).groupby(keys, sort=False)[["wrong", "said_right", "said_wrong"]]
     return found.join(orders.mean()).reset_index()
 
 
@@ -747,15 +711,15 @@ def decided(verdicts: pd.DataFrame) -> pd.DataFrame:
         for part, pairs, wrong in zip(share, counts["pairs"], counts["wrong"], strict=True)
     ]
     spelled = pd.Series(words, counts.index).unstack("assumption")
-    return in_order(spelled, "0.0%")
+    return columns_by_assumption(spelled, "0.0%")
 
 
-def in_order(table: pd.DataFrame, missing: str) -> pd.DataFrame:
+def columns_by_assumption(table: pd.DataFrame, missing: str) -> pd.DataFrame:
     """A table whose columns are assumptions, in their order and with the words for them.
 
     Examples
     --------
-    >>> in_order(pd.DataFrame({"unknown": ["3"], "none": ["2"]}), "0").iloc[0].tolist()
+    >>> columns_by_assumption(pd.DataFrame({"unknown": ["3"], "none": ["2"]}), "0").iloc[0].tolist()
     ['2', '0', '0', '3']
     """
     ordered = table.fillna(missing).reindex(columns=list(ASSUMPTIONS), fill_value=missing)
@@ -772,7 +736,6 @@ def best_correction(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
     ----------
     summary : DataFrame
         Of :func:`by_correction`, of one kind of replacement.
-    measure : {"rmse", "wrong", "said_right", "said_wrong"}
 
     Returns
     -------
@@ -842,10 +805,6 @@ def lookup(name: str, data: Sequence[str] | None = None, folder: str | Path = ""
         Data sets; by default all.
     folder : str or Path, optional
         As for :func:`every`.
-
-    Returns
-    -------
-    Lookup
 
     Examples
     --------

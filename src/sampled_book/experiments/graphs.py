@@ -260,10 +260,8 @@ def expected(places: RankIntervals, n_negatives: int, metric: str) -> FloatArray
 
     Parameters
     ----------
-    places : RankIntervals
     n_negatives : int
         Distinct ones, or all where filtering leaves fewer.
-    metric : str
 
     Returns
     -------
@@ -406,19 +404,19 @@ def sampled_log(graph: str, n_negatives: int, seed: int = SEED) -> Log:
     return read_log(pd.concat(parts), replacement=False)
 
 
-def judged(graph: str, n_negatives: int, metric: str, seed: int = SEED) -> pd.DataFrame:
+def judged_pairs(graph: str, n_negatives: int, metric: str, seed: int = SEED) -> pd.DataFrame:
     """What `compare` says of each pair of models on one sampled log, beside the truth.
 
     Returns
     -------
     DataFrame
         Columns graph, m, metric, first, second, exact and reported (differences), assumption (as of
-        :func:`~sampled_book.experiments.evidence.stands_on`), and right (of a verdict, else
+        :func:`~sampled_book.experiments.evidence.assumption_of`), and right (of a verdict, else
         missing).
 
     Examples
     --------
-    >>> found = judged("nations", 5, "auc")
+    >>> found = judged_pairs("nations", 5, "auc")
     >>> len(found), found["right"].dropna().astype(bool).all()
     (10, np.True_)
     """
@@ -430,7 +428,7 @@ def judged(graph: str, n_negatives: int, metric: str, seed: int = SEED) -> pd.Da
         ahead = row["verdict"].startswith(f"{row['first']} ")
         right = None if row["verdict"] == evaluation.UNKNOWN else ahead == (gap > 0)
         pair = row["first"], row["second"], gap, row["reported"]
-        stands = evidence.stands_on(row["assumption"])
+        stands = evidence.assumption_of(row["assumption"])
         rows.append((graph, n_negatives, metric, *pair, stands, right))
     columns = ["graph", "m", "metric", "first", "second", "exact", "reported", "assumption"]
     return pd.DataFrame(rows, columns=[*columns, "right"])

@@ -41,12 +41,6 @@ def among_popular(shares: pd.DataFrame, of: str, n_negatives: int) -> dict[str, 
     ----------
     shares : DataFrame
         Of :func:`~sampled_book.data.benchmark.shares_above`.
-    of : str
-    n_negatives : int
-
-    Returns
-    -------
-    dict of str to float
 
     Examples
     --------
@@ -75,7 +69,6 @@ def means(
         Of :func:`~sampled_book.experiments.evidence.bundled`, of one data set.
     shares : DataFrame
         Of :func:`~sampled_book.data.benchmark.shares_above`, of the same.
-    of : str
     n_negatives : int
         Of those drawn by popularity; uniform ones are as many as `errors` knows.
 
@@ -112,13 +105,12 @@ def reversed_orders(of_each: pd.DataFrame, pairs: pd.DataFrame, of: str) -> pd.S
         Of :func:`means`.
     pairs : DataFrame
         Of :func:`~sampled_book.experiments.evidence.bundled`, of the same data set.
-    of : str
 
     Returns
     -------
     Series
         A number for each protocol, and "pairs", of how many: those that are
-        :func:`~sampled_book.experiments.evidence.told_apart`.
+        :func:`~sampled_book.experiments.evidence.settled_pairs`.
 
     Examples
     --------
@@ -148,7 +140,6 @@ def effects(
     ranks : mapping of str to RankIntervals
         Of the same users, with "Popular", whose ranks are the places of the test items by
         popularity.
-    n_negatives : int
     metrics : sequence of str
         With a cut-off.
     part : float
@@ -203,12 +194,6 @@ def fewer_users(
     metrics: Sequence[str] = ("recall@10", "ndcg@10"),
 ) -> pd.DataFrame:
     """All items for some users, as many as have the scores that negatives cost for all users.
-
-    Parameters
-    ----------
-    ranks : mapping of str to RankIntervals
-    n_negatives : int
-    metrics : sequence of str
 
     Returns
     -------

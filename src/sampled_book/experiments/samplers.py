@@ -14,11 +14,9 @@ from sampled_metrics import Protocol, metric
 from sampled_metrics.bounds.identification import interval
 from sampled_metrics.weighting import counts_above
 
+from ..checks import FloatArray, IntArray
 from ..data import benchmark
 from ..data.study import bundled_study
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 #: Ways to draw, each with what an audit should call it.
 WAYS = {
@@ -140,7 +138,6 @@ def lowest_law(above: NDArray[np.bool_], m: int) -> FloatArray:
     ----------
     above : ndarray of bool, shape (n,)
         Of each candidate by its number, the held-out item left out.
-    m : int
 
     Returns
     -------

@@ -13,7 +13,7 @@ from scipy import stats
 DIGITS = 50
 
 
-def exact_law(n: int, m: int, rank: int, replacement: bool) -> list[Fraction]:
+def exact_pmf(n: int, m: int, rank: int, replacement: bool) -> list[Fraction]:
     """P(x negatives above the item), x = 0..m, from krichene2020, section 4.3."""
     above, pool = rank - 1, n - 1
     if replacement:
@@ -24,8 +24,8 @@ def exact_law(n: int, m: int, rank: int, replacement: bool) -> list[Fraction]:
     ]
 
 
-def digits_law(n: int, m: int, rank: int, replacement: bool, x: int) -> mp.mpf:
-    """One probability of the law to 50 digits, for catalogues too large for `exact_law`."""
+def digits_pmf(n: int, m: int, rank: int, replacement: bool, x: int) -> mp.mpf:
+    """One probability of the law to 50 digits, for catalogues too large for `exact_pmf`."""
     with mp.workdps(DIGITS):
         above, below = rank - 1, n - rank
         if replacement:

@@ -663,7 +663,7 @@ BIG, HUGE = "x" * 3_000_000, 10**400
         lambda: exact_ranks([[1.0]], [HUGE], None),
         lambda: exact_ranks([[1.0]], [0], [[HUGE]]),
         lambda: exact_ranks([[1.0]], [0], None, relative_tolerance=BIG),
-        lambda: decoys.law(3, HUGE),
+        lambda: decoys.pmf(3, HUGE),
         lambda: decoys.at_least([BIG], 1),
         lambda: decoys.misclassified(HUGE, 0.1),
         lambda: RelevantSets([[0] * 20_000], [[0] * 20_000], [range(0, 40_000, 2)], [9]),
