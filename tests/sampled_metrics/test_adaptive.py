@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from sampled_book.reference.enumeration import exact_pmf
 from sampled_metrics import Protocol, estimators, metric, priors
 from sampled_metrics.adaptive import Adaptive, Stratified, bias_variance, maximum_entropy
 from sampled_metrics.evaluation import estimate
 from sampled_metrics.log.read import read_log
+from tests.reference import exact_pmf
 
 SEED = 11
 

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from sampled_book.reference.enumeration import exact_pmf
 from sampled_metrics import Protocol, consistency, metric
 from sampled_metrics.consistency import (
     HANDFUL,
@@ -29,6 +28,7 @@ from sampled_metrics.consistency import (
 )
 from sampled_metrics.estimators import Estimator, bias_variance, monotone, naive, rank_estimate
 from sampled_metrics.verdicts import Verdict, negatives_needed, verdict
+from tests.reference import exact_pmf
 
 TOY = {
     "A": [100, 100, 100, 100, 100],

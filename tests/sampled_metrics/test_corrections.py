@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
-from sampled_book.reference.enumeration import every_sample
 from sampled_metrics import Metric, Protocol, estimators, evaluation, metric
 from sampled_metrics.estimators import (
     Estimator,
@@ -27,6 +26,7 @@ from sampled_metrics.estimators import (
 )
 from sampled_metrics.numerics import least_squares, quadrature
 from sampled_metrics.numerics.distributions import log_law
+from tests.reference import every_sample
 
 LAWS = [True, False]
 

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampled_book.data import datasets
-from sampled_book.reference.enumeration import DIGITS, digits_pmf, every_sample, exact_pmf
 from sampled_metrics import Metric, Protocol, estimators, metric, priors
 from sampled_metrics.estimators import Estimator, expected_average_precision, naive
+from tests.reference import DIGITS, digits_pmf, every_sample, exact_pmf
 
 LAWS = [True, False]
 NAMES = ["auc", "precision@2", "recall@3", "ap", "ap@2", "ndcg", "ndcg@3", "rr@2", "accuracy"]
@@ -249,7 +248,6 @@ def test_any_vector_is_an_estimator() -> None:
         lambda value: estimators.rank_estimate("ap", Protocol(1_000, 2), value),
         lambda value: estimators.bias_variance("ap", Protocol(1_000, 2), value),
         lambda value: priors.maximum_entropy([1, 2, 3], Protocol(50, 2), value),
-        datasets.movielens,
     ],
 )
 def test_a_long_value_is_cut_in_an_error(call) -> None:

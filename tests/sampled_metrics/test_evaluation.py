@@ -10,8 +10,6 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from sampled_book.data.bundled_log import simulate
-from sampled_book.data.datasets import bundled_ranks
 from sampled_metrics import Protocol, _ranges, estimators, evaluation, metric
 from sampled_metrics.adaptive import Adaptive
 from sampled_metrics.bounds import identification
@@ -23,6 +21,7 @@ from sampled_metrics.log.read import read_log
 from sampled_metrics.numerics import betting
 from sampled_metrics.ranking.exact import RankIntervals
 from sampled_metrics.readers import from_scores
+from tests.reference import bundled_ranks, draw_log
 
 
 def estimate(*given, **options):
@@ -150,7 +149,7 @@ def test_many_sizes_of_the_catalogue_cost_no_accuracy(of, name, share):
     y = bundled_ranks()["Y"]
     few = np.sort(np.unique(y.n_candidates, return_index=True)[1])[::7]
     ranks = RankIntervals(y.n_better[few], y.n_tied[few], y.n_candidates[few])
-    some = simulate({"Y": ranks}, 30, np.random.default_rng(3))
+    some = draw_log({"Y": ranks}, 30, np.random.default_rng(3))
     assert some["n_items"].nunique() > 100
     log = read_log(some, replacement=False)
     table = estimate(log, [of], estimators=[name], gamma=1e-3)

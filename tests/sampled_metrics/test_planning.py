@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 from scipy.special import gammaln, xlogy
 
-from sampled_book.reference.enumeration import exact_pmf
 from sampled_metrics import Protocol, RelevantSets, estimators, metric, planning
 from sampled_metrics.adaptive import Adaptive, bias_variance
 from sampled_metrics.consistency import sign
@@ -23,6 +22,7 @@ from sampled_metrics.planning import ESTIMATORS, EXACT, curve, fitted, for_pairs
 from sampled_metrics.protocol import thinned
 from sampled_metrics.ranking.exact import RankIntervals
 from sampled_metrics.verdicts import Verdict, _Pair, verdict
+from tests.reference import exact_pmf
 
 
 def plan(*given, **options) -> pd.DataFrame:

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sampled_book.reference.enumeration import digits_pmf, every_sample, exact_pmf
 from sampled_metrics import Protocol, consistency, estimators, planning, priors
 from sampled_metrics.numerics.distributions import deviance, log_binomial, stirling_error
+from tests.reference import digits_pmf, every_sample, exact_pmf
 
 LAWS = [True, False]
 

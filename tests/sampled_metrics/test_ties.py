@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampled_book.reference.enumeration import exact_pmf
 from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics.ranking.exact import RankIntervals
+from tests.reference import exact_pmf
 
 
 @st.composite

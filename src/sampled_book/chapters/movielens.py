@@ -82,7 +82,7 @@ def verdicts_texts(
 
     Examples
     --------
-    >>> from sampled_book.chapters.inconsistency import TOY
+    >>> from sampled_book.chapters.inconsistency import TOY, course
     >>> toy = {name: TOY[name] for name in "AC"}
     >>> protocol = Protocol(10_000, 99)
     >>> found = {"NDCG": course(toy, "ndcg", Protocol(10_000, 9_999), points=5)}

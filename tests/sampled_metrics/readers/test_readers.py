@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sampled_metrics as sm
-from sampled_book.data import study
-from sampled_book.experiments import decoys
 from sampled_metrics._validate import integer, integers
 from sampled_metrics.log.read import read_log
 from sampled_metrics.ranking import files as ranking_files
@@ -663,13 +661,8 @@ BIG, HUGE = "x" * 3_000_000, 10**400
         lambda: exact_ranks([[1.0]], [HUGE], None),
         lambda: exact_ranks([[1.0]], [0], [[HUGE]]),
         lambda: exact_ranks([[1.0]], [0], None, relative_tolerance=BIG),
-        lambda: decoys.pmf(3, HUGE),
-        lambda: decoys.at_least([BIG], 1),
-        lambda: decoys.misclassified(HUGE, 0.1),
         lambda: RelevantSets([[0] * 20_000], [[0] * 20_000], [range(0, 40_000, 2)], [9]),
         lambda: RelevantSets([[1]], [[0]], [[0]], [2]).expected_gain([[BIG]], [1.0]),
-        lambda: study.split(pd.DataFrame({BIG: [1]}), np.random.default_rng(1)),
-        lambda: study.bundled_study(BIG),
         lambda: integers(10**5_000, "n", 0),
         lambda: integers([2**63], "n", 0),
         lambda: integers([1e300], "n", 0),
