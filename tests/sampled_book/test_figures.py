@@ -35,9 +35,9 @@ def test_a_curve_without_points_keeps_the_marks_of_the_others(ax):
     assert [line.get_marker() for line in ax.lines] == [m["marker"] for m in figures.MARKS[:3]]
 
 
-def test_law_matrix_leaves_out_what_cannot_happen(ax):
+def test_the_matrix_leaves_out_what_cannot_happen(ax):
     law = Protocol(n_items=6, n_negatives=3, replacement=False).pmf(np.arange(1, 7))
-    figures.law_matrix(ax, law)
+    figures.pmf_matrix(ax, law)
     shade = ax.images[0].get_array()
     assert np.array_equal(shade.mask, law == 0)
     assert np.allclose(shade.filled(0) ** 2, law)
@@ -104,7 +104,7 @@ def test_clean_region_draws_limits_and_marks_what_is_printed(ax):
     assert drawn[:2] == [([1, 10], values) for values in limits.values()]
     assert drawn[2][1] == [0.5, 0.5]
     assert drawn[3] == ([10], [0.01])
-    assert [text.get_text() for text in ax.told] == ["one good in two", "1 in 100"]
+    assert [text.get_text() for text in ax.texts] == ["one good in two", "1 in 100"]
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
     # The shaded region ends at the last curve: no point of it is above.
     (region,) = ax.collections
@@ -114,8 +114,8 @@ def test_clean_region_draws_limits_and_marks_what_is_printed(ax):
 def test_intervals_are_lines_under_their_names_before_what_is_possible(ax):
     first = {"naive": (0.3, 0.2, 0.4), "monotone": (0.5, np.nan, np.nan)}
     figures.intervals(ax, {"A": first, "B": {"monotone": (0.1, 0.0, 0.2)}}, {"B": (0.0, 0.7)})
-    told = [label.get_text() for label in ax.get_yticklabels()]
-    assert told == ["A", "naive", "monotone", "B", "monotone"]
+    texts = [label.get_text() for label in ax.get_yticklabels()]
+    assert texts == ["A", "naive", "monotone", "B", "monotone"]
     assert [line.get_xydata().tolist() for line in ax.lines] == [[[0.3, 1]], [[0.5, 2]], [[0.1, 4]]]
     assert ax.lines[1].get_marker() == ax.lines[2].get_marker() != ax.lines[0].get_marker()
     assert [line.get_color() for line in ax.lines] == [
@@ -192,7 +192,7 @@ def test_each_estimator_keeps_its_colour_and_exact_is_black(ax):
 
 def test_a_heat_map_writes_light_on_dark_and_leaves_gaps_grey(ax):
     figures.heat_map(ax, [[0.0, np.nan], [0.5, 1.0]], [["a", "b"], ["c", "d"]], "XY", ["P", "Q R"])
-    assert [text.get_text() for text in ax.told] == ["a", "b", "c", "d"]
-    assert [text.get_color() for text in ax.told] == ["white", "black", "black", "white"]
+    assert [text.get_text() for text in ax.texts] == ["a", "b", "c", "d"]
+    assert [text.get_color() for text in ax.texts] == ["white", "black", "black", "white"]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["P", "Q\nR"]
     assert ax.yaxis_inverted()

@@ -122,9 +122,8 @@ def plot_courses(found: Mapping[str, Course], n_negatives: int, relative: bool =
     >>> [text.get_text() for text in figure.axes[0].texts]
     ['A', 'C']
     """
-    shape = -(-len(found) // 2), min(2, len(found))
-    figure, axes = figures.panels(*shape, height=2.9, squeeze=False)
-    for ax, (label, each) in zip(axes.flat, found.items(), strict=False):
+    figure, axes = figures.grid(len(found), 2.9)
+    for ax, (label, each) in zip(axes, found.items(), strict=True):
         of = each.relative() if relative else each
         ax.axvline(n_negatives, color="#5b5b5b", linestyle=":", linewidth=1)
         curves = {str(name): of.expected[name] for name in of.expected}
@@ -135,8 +134,6 @@ def plot_courses(found: Mapping[str, Course], n_negatives: int, relative: bool =
         if not relative:
             ax.set_ylim(-0.06, 1.06)
         figures.beside(ax, of.exact, x=1.07, gap=0.12)
-    for ax in axes.flat[len(found) :]:
-        ax.remove()
     figure.supxlabel("negatives m", fontsize=12)
     if relative:
         figure.supylabel("multiple of the mean", fontsize=12)

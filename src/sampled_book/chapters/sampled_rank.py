@@ -63,18 +63,14 @@ def plot_expected(metrics: Sequence[str], n_items: int, sizes: Iterable[int], to
     ranks = np.arange(1, min(top, n_items) + 1)
     shown = np.unique(np.r_[ranks[:20], ranks[:: max(1, ranks.size // 300)]])
     drawn = {m: Protocol(n_items, m, replacement=True) for m in sizes}
-    figure, axes = figures.panels(
-        -(-len(metrics) // 2), 2, height=2.8, sharex=True, sharey=True, squeeze=False
-    )
-    for ax, name in zip(axes.flat, metrics, strict=False):
+    figure, axes = figures.grid(len(metrics), 2.8, sharex=True, sharey=True)
+    for i, (ax, name) in enumerate(zip(axes, metrics, strict=True)):
         curves = {m: naive(name, each).expected(shown) for m, each in drawn.items()}
         figures.by_negatives(ax, shown, curves, metric(name)(shown, n_items))
         ax.set(title=metric(name).label, ylim=(-0.03, 1.05), xticks=[1, shown[-1] // 2, shown[-1]])
         ends = {str(line.get_label()): float(line.get_ydata()[-1]) for line in ax.lines}
-        if metric(name).kind != "auc" and ax in axes[:, -1]:
+        if metric(name).kind != "auc" and i % 2:
             figures.beside(ax, ends, x=1.03, gap=0.09, color="black", fontsize=10)
-    for ax in axes.flat[len(metrics) :]:
-        ax.set_visible(False)
     figure.supxlabel("true rank", fontsize=12)
     return figure
 

@@ -63,7 +63,22 @@ def panels(
     return figure, axes
 
 
-def law_matrix(ax: Axes, law: ArrayLike) -> Axes:
+def grid(count: int, height: float, **kwargs: Any) -> tuple[Figure, list[Axes]]:
+    """A figure with so many panels, two in a row.
+
+    Examples
+    --------
+    >>> figure, axes = grid(3, 2.9)
+    >>> len(axes), len(figure.axes)
+    (3, 3)
+    """
+    figure, axes = panels(-(-count // 2), min(2, count), height, squeeze=False, **kwargs)
+    for ax in axes.flat[count:]:
+        ax.remove()
+    return figure, list(axes.flat[:count])
+
+
+def pmf_matrix(ax: Axes, pmf: ArrayLike) -> Axes:
     """Shade the matrix P: a row for each true rank, a column for each sampled rank.
 
     The shade is the square root of the probability, so that rare outcomes can be seen; cells that
@@ -72,10 +87,10 @@ def law_matrix(ax: Axes, law: ArrayLike) -> Axes:
     Examples
     --------
     >>> figure, ax = panels()
-    >>> law_matrix(ax, [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]).images[0].get_array().mask.sum()
+    >>> pmf_matrix(ax, [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]).images[0].get_array().mask.sum()
     np.int64(2)
     """
-    mass = np.asarray(law, dtype=float)
+    mass = np.asarray(pmf, dtype=float)
     rows, columns = mass.shape
     shade = np.ma.masked_where(mass == 0, np.sqrt(mass))
     extent = (0.5, columns + 0.5, rows + 0.5, 0.5)
