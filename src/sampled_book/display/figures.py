@@ -63,7 +63,7 @@ def panels(
     return figure, axes
 
 
-def grid(count: int, height: float, **kwargs: Any) -> tuple[Figure, list[Axes]]:
+def grid(count: int, height: float, **kwargs: Any) -> tuple[Figure, list[Any]]:
     """A figure with so many panels, two in a row.
 
     Examples
