@@ -79,7 +79,8 @@ def means(
 
     Examples
     --------
-    >>> from sampled_book import benchmark, evidence
+    >>> from sampled_book.data import benchmark
+    >>> from sampled_book.experiments import evidence
     >>> errors = evidence.bundled("errors", ["lastfm"])
     >>> found = means(errors, benchmark.shares_above("lastfm"), "recall@10")
     >>> found.loc["Popular", ["100 uniform", "100 by popularity", "all items"]].round(3).tolist()
@@ -156,7 +157,7 @@ def effects(
 
     Examples
     --------
-    >>> from sampled_book import benchmark
+    >>> from sampled_book.data import benchmark
     >>> found = effects(benchmark.ranks("lastfm"), 100, ["recall@10"]).set_index("recommender")
     >>> found.loc["Popular", ["sampled", "exact", "deep"]].astype(float).round(3).to_dict()
     {'sampled': 0.292, 'exact': 0.044, 'deep': 0.301}
@@ -205,7 +206,7 @@ def fewer_users(
 
     Examples
     --------
-    >>> from sampled_book import benchmark
+    >>> from sampled_book.data import benchmark
     >>> fewer_users(benchmark.ranks("lastfm"), 100, ["recall@10"]).round(3).values.tolist()
     [['recall@10', 31, 0.334, 0.07, 0.009]]
     """
