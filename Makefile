@@ -96,21 +96,21 @@ sync: $(VENV)/book.installed
 
 # In an environment of its own: LensKit takes several gigabytes and an older pandas.
 ranks: .venv-study/study.installed
-	.venv-study/bin/python -m sampled_book.recommenders $(ARGS)
-	.venv-study/bin/python -m sampled_book.study $(ARGS)
+	.venv-study/bin/python -m sampled_book.data.recommenders $(ARGS)
+	.venv-study/bin/python -m sampled_book.data.study $(ARGS)
 
 benchmark-ranks: .venv-study/study.installed
-	OPENBLAS_NUM_THREADS=2 .venv-study/bin/python -m sampled_book.benchmark $(ARGS)
+	OPENBLAS_NUM_THREADS=2 .venv-study/bin/python -m sampled_book.data.benchmark $(ARGS)
 
 # Commit the note: what it holds unchanged, .ci/run does not compute again.
 compare-ranks: .venv-study/study.installed
 	OPENBLAS_NUM_THREADS=2 .venv-study/bin/python .ci/ranks.py compare $(ARGS)
 
 graph-ranks: .venv-graphs/graphs.installed
-	.venv-graphs/bin/python -m sampled_book.graphs $(ARGS)
+	.venv-graphs/bin/python -m sampled_book.experiments.graphs $(ARGS)
 
 evidence: $(VENV)/book.installed
-	$(RUN) -m sampled_book.evidence $(ARGS)
+	$(RUN) -m sampled_book.experiments.evidence $(ARGS)
 
 test-site: $(VENV)/site.installed book
 	$(RUN) -m pytest tests/project/site -n logical --maxprocesses=4 $(ARGS)

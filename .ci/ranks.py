@@ -25,7 +25,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTE = Path(__file__).with_name("ranks.json")
-#: What computes ranks and compares them: modules of the laboratory that take --check.
+#: What computes ranks and compares them: modules of sampled_book.data that take --check.
 NAMES = ("recommenders", "study", "benchmark")
 PINS = "constraints-study.txt"
 FOLDER_VARIABLE = "SAMPLED_METRICS_DATA"
@@ -123,7 +123,7 @@ class Watch:
 def compare(name: str, data: Path) -> bool:
     """Compute one anew in this process; if it comes out as it is kept, note what was read."""
     watch = Watch()
-    if importlib.import_module(f"sampled_book.{name}").main(["--check"]):
+    if importlib.import_module(f"sampled_book.data.{name}").main(["--check"]):
         return False
     read = watch.read(ROOT, data)
     note = json.loads(NOTE.read_text(encoding="utf-8")) if NOTE.exists() else {}

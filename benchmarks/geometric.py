@@ -18,7 +18,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from sampled_book import benchmark
+from sampled_book.data import benchmark
 from sampled_metrics import Protocol, metric
 from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.bounds.identification import IncompatibleError, interval

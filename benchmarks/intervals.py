@@ -34,7 +34,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-from sampled_book import benchmark
+from sampled_book.data import benchmark
 from sampled_metrics import Protocol, compare, metric, read_log
 from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.bounds.identification import IncompatibleError, interval

@@ -16,7 +16,7 @@ import pandas as pd
 import scipy.sparse as sp
 
 import sampled_metrics as sm
-from sampled_book import samplers
+from sampled_book.experiments import samplers
 
 #: Users, items and negatives of the clean logs, in turn.
 SIZES = [(40, 3_000, 3), (150, 120, 12), (300, 1_000, 50), (60, 400, 100)]

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 import sampled_metrics as sm
-from sampled_book import benchmark
+from sampled_book.data import benchmark
 from sampled_metrics.ranking.intervals import RankIntervals
 
 

@@ -36,8 +36,8 @@ from scipy import sparse
 from scipy.optimize import linprog
 from scipy.stats import ncx2
 
-from sampled_book import benchmark
-from sampled_book.datasets import bundled_ranks
+from sampled_book.data import benchmark
+from sampled_book.data.datasets import bundled_ranks
 from sampled_metrics import Protocol, metric
 from sampled_metrics.bounds import bets
 from sampled_metrics.bounds.assumption import Assumption

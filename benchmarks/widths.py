@@ -23,7 +23,7 @@ from zlib import crc32
 import numpy as np
 import pandas as pd
 
-from sampled_book import benchmark
+from sampled_book.data import benchmark
 from sampled_metrics import Protocol, metric
 from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.bounds.identification import IncompatibleError, interval, shortest

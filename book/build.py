@@ -35,7 +35,7 @@ import yaml
 from tqdm import tqdm
 
 import pairs
-from sampled_book.parameters import ParameterError, refuse_unknown
+from sampled_book.chapters.parameters import ParameterError, refuse_unknown
 
 # What a chapter is made from besides its own cells, the package and the environment.
 INGREDIENTS = {"ledger": ["book/claims.yml"]}

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import nbformat
 
-from sampled_book import datasets, figures
+from sampled_book.data import datasets
+from sampled_book.display import figures
 from sampled_metrics._files import put
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -29,9 +29,9 @@ MODULES = [
     "pandas",
     "scipy.optimize",
     "scipy.stats",
-    "sampled_book.declared",
-    "sampled_book.misleading",
-    "sampled_book.tables",
+    "sampled_book.chapters.declared",
+    "sampled_book.chapters.inconsistency",
+    "sampled_book.display.tables",
     "sampled_metrics.evaluation",
     "sampled_metrics.bounds.identification",
 ]

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from sampled_book.datasets import FOLDER_VARIABLE
+from sampled_book.data.datasets import FOLDER_VARIABLE
 
 needs_data = pytest.mark.skipif(
     not os.environ.get(FOLDER_VARIABLE) and not os.environ.get("CI"),

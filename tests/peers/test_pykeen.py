@@ -13,7 +13,7 @@ from pykeen.evaluation import RankBasedEvaluator, SampledRankBasedEvaluator  # n
 from pykeen.models import DistMult, MarginalDistributionBaseline  # noqa: E402
 
 import sampled_metrics as sm  # noqa: E402
-from sampled_book import graphs  # noqa: E402
+from sampled_book.experiments import graphs  # noqa: E402
 from sampled_metrics import readers  # noqa: E402
 from sampled_metrics.ranking.exact import exact_ranks  # noqa: E402
 from sampled_metrics.ranking.intervals import RankIntervals  # noqa: E402

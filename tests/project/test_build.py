@@ -14,10 +14,10 @@ from tqdm import tqdm
 
 import build
 import pairs
-from sampled_book.parameters import ParameterError
+from sampled_book.chapters.parameters import ParameterError
 
 CHECKED = """
-from sampled_book.parameters import Integer, check
+from sampled_book.chapters.parameters import Integer, check
 check(globals(), n_items=Integer("items", 2, 100))
 """
 

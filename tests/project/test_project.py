@@ -250,6 +250,17 @@ def test_the_library_never_imports_the_laboratory():
         assert "sampled_book" not in path.read_text(encoding="utf-8"), path
 
 
+def test_the_library_is_tested_without_the_laboratory():
+    laboratory = re.compile(r"^\s*(from|import) (sampled_book|tests\.(data|sampled_book))\b", re.M)
+    for path in [*(ROOT / "tests/sampled_metrics").rglob("*.py"), ROOT / "tests/reference.py"]:
+        assert not laboratory.search(path.read_text(encoding="utf-8")), path
+
+
+def test_the_laboratory_has_its_own_checks_of_arguments():
+    for path in (ROOT / "src/sampled_book").rglob("*.py"):
+        assert "sampled_metrics._validate" not in path.read_text(encoding="utf-8"), path
+
+
 def test_the_package_names_what_it_offers_and_loads_nothing_before():
     code = (
         "import sys, sampled_metrics as sm; assert 'numpy' not in sys.modules; "
@@ -270,7 +281,8 @@ def test_what_is_not_numerical_imports_nothing_that_is():
 
 
 def test_what_is_run_once_is_there():
-    files = (ROOT / "tests" / "sampled_metrics").rglob("test_*.py")
+    packages = ("sampled_metrics", "sampled_book")
+    files = [f for package in packages for f in (ROOT / "tests" / package).rglob("test_*.py")]
     defined = {
         node.name
         for path in files

@@ -33,10 +33,11 @@ def main(arguments):
 ADDITION = "def total(text):\n    return sum(map(int, text.split()))\n"
 FILES = {
     "src/sampled_book/__init__.py": "",
-    "src/sampled_book/toy.py": TOY,
+    "src/sampled_book/data/__init__.py": "",
+    "src/sampled_book/data/toy.py": TOY,
     "src/sampled_book/addition.py": ADDITION,
     "src/sampled_book/unused.py": "raise ValueError",
-    "src/sampled_book/kept.txt": "6",
+    "src/sampled_book/data/kept.txt": "6",
     "data/toy/ratings.csv": "1 2 3",
     "data/toy/other.csv": "7",
     "constraints-study.txt": "numpy==2",
@@ -65,8 +66,11 @@ def compare(root):
 
 def test_the_note_has_what_was_read_and_nothing_else(compared):
     root, data, note = compared
-    kept = {"src/sampled_book/kept.txt", "data:toy/ratings.csv", "constraints-study.txt"}
-    code = {f"src/sampled_book/{name}.py" for name in ("__init__", "toy", "addition")}
+    kept = {"src/sampled_book/data/kept.txt", "data:toy/ratings.csv", "constraints-study.txt"}
+    code = {
+        f"src/sampled_book/{name}.py"
+        for name in ("__init__", "addition", "data/__init__", "data/toy")
+    }
     assert set(note["toy"]) == kept | code
     assert ranks.changed(note, root, data, ["toy"]) == {}
 
@@ -75,11 +79,11 @@ def test_the_note_has_what_was_read_and_nothing_else(compared):
     ("file", "text", "said"),
     [
         ("src/sampled_book/addition.py", ADDITION.replace("int,", "float,"), None),
-        ("src/sampled_book/toy.py", TOY.replace('"--check"', '"--check" '), ""),
-        ("src/sampled_book/toy.py", TOY.replace("Compare.", "Compare the sum."), ""),
-        ("src/sampled_book/toy.py", TOY + "\nmain.times = 1\n", None),
+        ("src/sampled_book/data/toy.py", TOY.replace('"--check"', '"--check" '), ""),
+        ("src/sampled_book/data/toy.py", TOY.replace("Compare.", "Compare the sum."), ""),
+        ("src/sampled_book/data/toy.py", TOY + "\nmain.times = 1\n", None),
         ("src/sampled_book/unused.py", "", ""),
-        ("src/sampled_book/kept.txt", "7", None),
+        ("src/sampled_book/data/kept.txt", "7", None),
         ("data/toy/ratings.csv", "1 2 3 ", "data:toy/ratings.csv"),
         ("data/toy/other.csv", "8", ""),
         ("constraints-study.txt", "numpy==3", None),
@@ -107,12 +111,12 @@ def test_ranks_that_come_out_otherwise_are_not_noted(compared):
     (root / "data/toy/ratings.csv").write_text("1 2 4")
     assert compare(root) == 1
     assert json.loads((root / ".ci" / "ranks.json").read_text()) == note
-    (root / "src/sampled_book/kept.txt").write_text("7")
+    (root / "src/sampled_book/data/kept.txt").write_text("7")
     assert compare(root) == 0
     again = json.loads((root / ".ci" / "ranks.json").read_text())
     assert {name for name in note["toy"] if again["toy"][name] != note["toy"][name]} == {
         "data:toy/ratings.csv",
-        "src/sampled_book/kept.txt",
+        "src/sampled_book/data/kept.txt",
     }
     assert ranks.changed(again, root, data, ["toy"]) == {}
 
@@ -128,6 +132,6 @@ def test_ranks_that_come_out_otherwise_are_not_noted(compared):
 def test_the_repositorys_note_has_the_ranks_the_data_and_the_code(name, read):
     note = json.loads((ROOT / ".ci" / "ranks.json").read_text())
     assert set(note) == set(ranks.NAMES)
-    assert note[name].keys() >= {*read, f"src/sampled_book/{name}.py", "constraints-study.txt"}
+    assert note[name].keys() >= {*read, f"src/sampled_book/data/{name}.py", "constraints-study.txt"}
     noted = {each for each in note[name] if each.endswith(".py")}
     assert {each for each in noted if each.startswith("src/sampled_metrics/")}

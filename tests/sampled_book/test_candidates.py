@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 from scipy.optimize import linprog
 
-from sampled_book import candidates, datasets
+from sampled_book.data import datasets
+from sampled_book.experiments import candidates
 from sampled_metrics import metric, published
 from tests.data import needs_data
 
@@ -80,22 +81,22 @@ def test_values_and_cutoffs_must_fit():
 
 
 def test_printed_averages_rise_with_the_cutoff_and_no_row_exceeds_all_users():
-    rows = candidates.printed()
+    rows = candidates.published_table()
     values = rows[[f"NDCG@{k}" for k in CUTOFFS]].map(lambda cell: float(cell.rstrip("%")))
     assert values.shape == (46, 4)
     assert (values.diff(axis=1).iloc[:, 1:] >= 0).all(axis=None)
-    assert (candidates.ranked_of_printed(rows)["least"] <= 1).all()
+    assert (candidates.add_share_ranked(rows)["least"] <= 1).all()
     # What stands in two pictures is printed alike in both.
     twice = rows[rows["method"].isin(["BM25", "UniSRec"]) & (rows["n_negatives"] == "19")]
     assert (twice.groupby(["dataset", "method"]).nunique()[list(values)] == 1).all(axis=None)
 
 
 def test_rows_with_items_that_have_no_rank_are_those_that_no_list_of_ranks_has():
-    rows = candidates.printed().query("picture == 'tab-3' and dataset == 'ML-1M'")
+    rows = candidates.published_table().query("picture == 'tab-3' and dataset == 'ML-1M'")
     columns = ["method", *(f"NDCG@{k}" for k in CUTOFFS)]
     sizes = {"n_items": 3_706, "n_negatives": 19, "users": 10**9, "replacement": False}
     together = published(rows[columns], **sizes, metrics=["auc"]).checks["together"]
-    most = candidates.ranked_of_printed(rows)["most"]
+    most = candidates.add_share_ranked(rows)["most"]
     assert together.tolist() == (most >= 1).tolist()
     assert not together.all()
 

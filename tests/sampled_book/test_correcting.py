@@ -4,7 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_book import correcting
+from sampled_book.chapters import correcting, verdicts
+from sampled_book.chapters.corrected_movielens import (
+    distances,
+    one_evaluation,
+    order_shares,
+    published_table_3,
+    simulated,
+)
 from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics.ranking.intervals import RankIntervals
 
@@ -57,8 +64,8 @@ def test_errors_are_those_of_drawn_averages():
 
 
 def test_one_evaluation_has_the_moments_of_simulated_ones():
-    found = correcting.one_evaluation(TOY, *ASKED)
-    runs = correcting.simulated(TOY, *ASKED, 20_000, np.random.default_rng(2))
+    found = one_evaluation(TOY, *ASKED)
+    runs = simulated(TOY, *ASKED, 20_000, np.random.default_rng(2))
     assert list(found.index[:2]) == [
         ("Recall@3", "uncorrected", "A"),
         ("Recall@3", "rank estimate", "A"),
@@ -71,17 +78,20 @@ def test_one_evaluation_has_the_moments_of_simulated_ones():
 
 
 def test_verdicts_are_of_the_differences():
-    found = correcting.one_evaluation(TOY, *ASKED)
-    judged = correcting.verdicts(found, 3)["A, B", "AP", "BV 0.1"]
+    found = one_evaluation(TOY, *ASKED)
+    judged = verdicts.verdicts(found, 3)["A, B", "AP", "BV 0.1"]
     a, b = (found.loc[("AP", "BV 0.1", name)] for name in "AB")
     assert judged.expected == a["mean"] - b["mean"]
     assert judged.sd**2 == pytest.approx(a["sd"] ** 2 + b["sd"] ** 2)
-    assert len(correcting.verdicts(found, 3)) == 2 * 4
+    assert len(verdicts.verdicts(found, 3)) == 2 * 4
 
 
 def test_printed_tables_have_every_cell():
     columns = set(correcting.methods([1, 0.1, 0.01, 0.001]))
-    for printed, level in ((correcting.printed_table_3(), 1), (correcting.printed_table_4(), 2)):
+    for printed, level in (
+        (published_table_3(), 1),
+        (verdicts.published_table_4(), 2),
+    ):
         assert len(printed) == 84
         assert not printed.index.duplicated().any()
         assert set(printed.index.get_level_values(level)) == columns
@@ -93,7 +103,7 @@ def test_the_printed_x_is_one_more_start():
     printed = pd.DataFrame({"mean": [5.0, 4.02], "sd": [0.1, 0.1]}, rows)
     names = pd.MultiIndex.from_tuples([("AP", "CLS", f"X {i}") for i in range(3)])
     starts = pd.DataFrame({"mean": [4.0, 5.0, 6.0], "sd": [0.1, 0.1, 0.1]}, names)
-    apart = correcting.distances(found, printed, starts)
+    apart = distances(found, printed, starts)
     assert apart.loc[("AP", "CLS", "X"), "mean"] == pytest.approx(0, abs=1e-12)
     assert apart.loc[("AP", "CLS", "Y"), "mean"] == pytest.approx(
         0.02 / np.hypot(0.01, 0.01 / 12**0.5)
@@ -105,5 +115,11 @@ def test_in_order_counts_the_starts():
     found = pd.DataFrame({"exact": [1.0, 2.0, 3.0], "mean": [1.0, 2.0, 3.0]}, rows)
     names = pd.MultiIndex.from_tuples([("AP", "CLS", f"X {i}") for i in range(4)])
     starts = pd.DataFrame({"exact": [1.0] * 4, "mean": [1.5, 2.5, 3.5, 0.0]}, names)
-    assert correcting.in_order(found, starts).loc[("AP", "CLS")].tolist() == [0.5, 0.75]
-    assert correcting.in_order(found, starts.iloc[:0]).loc[("AP", "CLS")].tolist() == [1.0, 1.0]
+    assert order_shares(found, starts).loc[("AP", "CLS")].tolist() == [
+        0.5,
+        0.75,
+    ]
+    assert order_shares(found, starts.iloc[:0]).loc[("AP", "CLS")].tolist() == [
+        1.0,
+        1.0,
+    ]

@@ -17,7 +17,8 @@ import pooch
 import pytest
 import scipy.sparse as sp
 
-from sampled_book import datasets
+from sampled_book.data import datasets
+from sampled_metrics import auditing
 from sampled_metrics.ranking.intervals import RankIntervals
 from tests.data import needs_data
 
@@ -434,3 +435,28 @@ def test_no_file_of_movielens_is_in_the_package():
     ours = (".npz", ".json", ".csv.gz")  # ranks, and what follows from them
     theirs = [name for name in names if not name.endswith(ours)]
     assert not any(name.startswith(("ml-", "u.", "ratings")) for name in theirs)
+
+
+@needs_data
+def test_the_split_of_he_et_al_has_156_users_whose_held_out_item_is_a_negative():
+    def by_check(found):
+        return {row.check: row for row in found.frame.itertuples()}
+
+    split = datasets.ncf_split()
+    held_out = sp.csr_array(
+        (np.ones(split.n_users), (np.arange(split.n_users), split.held_out)),
+        shape=split.train.shape,
+    )
+    found = by_check(auditing.audit(split.negatives, split.n_items, split.train + held_out))
+    assert found["positives"].alarm
+    assert found["positives"].finding.startswith("156 of 6,040 users have a positive")
+    assert [check for check in found if found[check].alarm] == ["positives"]
+    without = by_check(auditing.audit(split.negatives, split.n_items, split.train))
+    assert not any(row.alarm for row in without.values())
+    again = by_check(auditing.audit(split.negatives, split.n_items, split.train, replacement=True))
+    assert [check for check in again if again[check].alarm] == ["duplicates"]
+
+
+def test_a_long_value_is_cut_in_an_error():
+    with pytest.raises(ValueError, match=r"got '9{56}\.\.\.$"):
+        datasets.movielens("9" * 1_000)

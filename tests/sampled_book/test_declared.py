@@ -5,8 +5,8 @@ from pathlib import Path
 import jupytext
 import pytest
 
-from sampled_book.declared import CHAPTERS, begin
-from sampled_book.parameters import ParameterError
+from sampled_book.chapters.declared import CHAPTERS, begin
+from sampled_book.chapters.parameters import ParameterError
 
 TEXTS = Path(__file__).parents[2] / "book" / "chapters"
 

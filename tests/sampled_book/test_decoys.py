@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sampled_book import decoys
+from sampled_book.experiments import decoys
 from sampled_metrics import metric
 from sampled_metrics.protocol import Protocol
 from sampled_metrics.ranking.intervals import RankIntervals
@@ -45,14 +45,14 @@ def test_law_is_the_exact_one(n, g, rho):
         expected = [Fraction(1)] + [Fraction(0)] * n
     else:
         expected = beta_binomial(n, Fraction(g), Fraction(rho))
-    found = decoys.law(n, float(g), float(rho))
+    found = decoys.pmf(n, float(g), float(rho))
     assert found.shape == (n + 1,)
     np.testing.assert_allclose(found, [float(p) for p in expected], rtol=1e-12)
 
 
 def test_law_of_goodness_one_holds_good_decoys_only():
-    assert decoys.law(3, 1).tolist() == [0, 0, 0, 1]
-    assert decoys.law(3, 1, 0.5).tolist() == [0, 0, 0, 1]
+    assert decoys.pmf(3, 1).tolist() == [0, 0, 0, 1]
+    assert decoys.pmf(3, 1, 0.5).tolist() == [0, 0, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_law_of_goodness_one_holds_good_decoys_only():
     ],
 )
 def test_law_at_extremes_against_fifty_digits(n, g, rho):
-    found = decoys.law(n, g, rho)
+    found = decoys.pmf(n, g, rho)
     assert found.sum() == pytest.approx(1, abs=1e-10)
     with mp.workdps(60):
         size, share, r = mp.mpf(n), mp.mpf(g), mp.mpf(rho)
@@ -92,7 +92,7 @@ def test_law_at_extremes_against_fifty_digits(n, g, rho):
     rho=st.floats(0, 0.99),
 )
 def test_law_has_the_moments_of_correlated_decoys(n, g, rho):
-    law, x = decoys.law(n, g, rho), np.arange(n + 1)
+    law, x = decoys.pmf(n, g, rho), np.arange(n + 1)
     mean = law @ x
     assert mean == pytest.approx(n * g, rel=1e-9, abs=1e-12)
     variance = n * g * (1 - g) * (1 + (n - 1) * rho)
@@ -105,11 +105,11 @@ def test_law_of_users_who_differ_fits_a_simulation():
     own = rng.beta(g * (1 / rho - 1), (1 - g) * (1 / rho - 1), users)
     good = (rng.random((users, n)) < own[:, None]).sum(axis=1)
     counted = np.bincount(good, minlength=n + 1)
-    expected = users * decoys.law(n, g, rho)
+    expected = users * decoys.pmf(n, g, rho)
     assert expected.min() > 5
     assert stats.chisquare(counted, expected * users / expected.sum()).pvalue > 0.001
     # The test can tell the law from independence.
-    alone = users * decoys.law(n, g)
+    alone = users * decoys.pmf(n, g)
     kept = alone > 5
     assert ((counted[kept] - alone[kept]) ** 2 / alone[kept]).sum() > 1000
 
@@ -118,12 +118,12 @@ def test_law_of_users_who_differ_fits_a_simulation():
 def test_law_in_pool_lists_every_choice(n, good, pool):
     counts = [sum(item < good for item in drawn) for drawn in combinations(range(pool), n)]
     expected = np.bincount(counts, minlength=n + 1) / len(counts)
-    np.testing.assert_allclose(decoys.law_in_pool(n, good, pool), expected, rtol=1e-13, atol=1e-16)
+    np.testing.assert_allclose(decoys.pmf_in_pool(n, good, pool), expected, rtol=1e-13, atol=1e-16)
 
 
 def test_law_in_pool_is_that_of_a_protocol_without_replacement():
     law = Protocol(n_items=1577, n_negatives=100, replacement=False).pmf(17)
-    np.testing.assert_allclose(decoys.law_in_pool(100, 16, 1576), law, rtol=1e-12)
+    np.testing.assert_allclose(decoys.pmf_in_pool(100, 16, 1576), law, rtol=1e-12)
 
 
 def test_law_in_pool_fits_a_simulation():
@@ -131,7 +131,7 @@ def test_law_in_pool_fits_a_simulation():
     pool, good, n, runs = 30, 12, 8, 20_000
     drawn = rng.permuted(np.tile(np.arange(pool), (runs, 1)), axis=1)[:, :n]
     counted = np.bincount((drawn < good).sum(axis=1), minlength=n + 1)
-    expected = runs * decoys.law_in_pool(n, good, pool)
+    expected = runs * decoys.pmf_in_pool(n, good, pool)
     assert stats.chisquare(counted, expected * runs / expected.sum()).pvalue > 0.001
 
 
@@ -149,7 +149,7 @@ def test_misclassified_keeps_its_digits_where_it_is_tiny(n, g):
         exact = 1 - (1 - mp.mpf(g)) ** n
     assert float(decoys.misclassified(n, g)) == pytest.approx(float(exact), rel=1e-14)
     if n <= 10**4:
-        assert decoys.at_least(decoys.law(n, g), 1) == pytest.approx(float(exact), rel=1e-13)
+        assert decoys.at_least(decoys.pmf(n, g), 1) == pytest.approx(float(exact), rel=1e-13)
 
 
 def test_misclassified_broadcasts():
@@ -186,14 +186,14 @@ def test_items_that_differ_are_never_cleaner_than_items_alike(goodness, data):
 
 def test_misclassified_among_a_fixed_set_is_hypergeometric_and_keeps_small_values():
     fixed = [1.0] * 7 + [0.0] * 193
-    law = decoys.law_in_pool(40, 7, 200)
+    law = decoys.pmf_in_pool(40, 7, 200)
     assert decoys.misclassified_among(40, fixed) == pytest.approx(1 - law[0], rel=1e-12)
     tiny = decoys.misclassified_among(40, [1e-18] * 200)
     assert tiny == pytest.approx(4e-17, rel=1e-13)
 
 
 def test_at_least_and_share():
-    law = decoys.law(100, 0.07)
+    law = decoys.pmf(100, 0.07)
     assert decoys.at_least(law, 0) == pytest.approx(1)
     assert decoys.at_least(law, 101) == 0
     # 0.07 * 100 is 7.000000000000001 in floating point; the share of 7 decoys is meant.
@@ -206,7 +206,7 @@ def test_at_least_many_keeps_its_digits():
     with mp.workdps(60):
         g = mp.mpf(1e-9)
         exact = mp.nsum(lambda x: mp.binomial(1000, x) * g**x * (1 - g) ** (1000 - x), [5, 30])
-    assert decoys.at_least(decoys.law(1000, 1e-9), 5) == pytest.approx(float(exact), rel=1e-12)
+    assert decoys.at_least(decoys.pmf(1000, 1e-9), 5) == pytest.approx(float(exact), rel=1e-12)
 
 
 # --- limits ---------------------------------------------------------------------------------------
@@ -304,7 +304,7 @@ def test_the_place_of_a_test_item_is_beta_binomial():
     # Accuracy sees whether no good decoy is above the first of T test items.
     tests, good = 3, 6
     first = decoys.perfect(metric("accuracy"), good, tests)[good]
-    assert first == pytest.approx(decoys.law(good, 1 / (tests + 1), 1 / (tests + 2))[0])
+    assert first == pytest.approx(decoys.pmf(good, 1 / (tests + 1), 1 / (tests + 2))[0])
 
 
 @pytest.mark.parametrize("placement", decoys.PLACEMENTS)
@@ -321,7 +321,7 @@ def test_loss_is_that_of_a_simulated_perfect_recommender(placement):
             else np.arange(n_test + good)[::-1]
         )
         values[i] = at(tuple((np.flatnonzero(order < n_test) + 1).tolist()))
-    expected = decoys.loss(decoys.law(n, g), decoys.perfect(of, n, n_test, placement))
+    expected = decoys.loss(decoys.pmf(n, g), decoys.perfect(of, n, n_test, placement))
     error = values.std() / np.sqrt(runs)
     assert error < 0.003
     assert abs(1 - values.mean() - expected) < 4 * error
@@ -329,15 +329,15 @@ def test_loss_is_that_of_a_simulated_perfect_recommender(placement):
 
 def test_loss_without_good_decoys_is_nothing_and_keeps_small_values():
     values = decoys.perfect(metric("rr"), 50)
-    assert decoys.loss(decoys.law(50, 0), values) == 0
-    assert decoys.loss(decoys.law(50, 1e-20), values) == pytest.approx(50e-20 / 4, rel=1e-12)
+    assert decoys.loss(decoys.pmf(50, 0), values) == 0
+    assert decoys.loss(decoys.pmf(50, 1e-20), values) == pytest.approx(50e-20 / 4, rel=1e-12)
 
 
 def test_loss_is_counted_from_the_value_without_good_decoys():
     # One test item fills a fifth of the top five, and less the further down it is.
     values = decoys.perfect(metric("precision@5"), 9, placement="above")
     assert values.tolist() == [0.2] * 5 + [0.0] * 5
-    assert decoys.loss(decoys.law(9, 1), values) == pytest.approx(0.2)
+    assert decoys.loss(decoys.pmf(9, 1), values) == pytest.approx(0.2)
 
 
 @settings(max_examples=40, deadline=None)
@@ -352,10 +352,10 @@ def test_loss_grows_with_goodness_and_is_worst_above(name, n, n_test, g, rho):
     of = metric(name)
     values = decoys.perfect(of, n, n_test)
     assert (np.diff(values) <= 1e-12).all()
-    law = decoys.law(n, g, rho)
+    law = decoys.pmf(n, g, rho)
     cost = decoys.loss(law, values)
     assert -1e-12 <= cost <= decoys.loss(law, decoys.perfect(of, n, n_test, "above")) + 1e-12
-    assert decoys.loss(decoys.law(n, g / 2, rho), values) <= cost + 1e-12
+    assert decoys.loss(decoys.pmf(n, g / 2, rho), values) <= cost + 1e-12
 
 
 # --- bad input ------------------------------------------------------------------------------------
@@ -382,16 +382,16 @@ NDCG = metric("ndcg")
          "goodness must be a non-empty list of numbers, got shape (0,)"),
         (lambda: decoys.misclassified_among(1, [0.1, 2]),
          "goodness must be a number in [0, 1], got 2.0"),
-        (lambda: decoys.law(-1, 0.1), "n_decoys must be a whole number >= 0, got -1"),
-        (lambda: decoys.law(1, -0.1), "goodness must be a number in [0, 1], got -0.1"),
-        (lambda: decoys.law(1, [0.1]), "goodness must be a number, got [0.1]"),
-        (lambda: decoys.law(1, True), "goodness must be a number, got True"),
-        (lambda: decoys.law(1, 0.1, 1), "correlation must be a number in [0, 1), got 1.0"),
-        (lambda: decoys.law(1, 0.1, float("nan")),
+        (lambda: decoys.pmf(-1, 0.1), "n_decoys must be a whole number >= 0, got -1"),
+        (lambda: decoys.pmf(1, -0.1), "goodness must be a number in [0, 1], got -0.1"),
+        (lambda: decoys.pmf(1, [0.1]), "goodness must be a number, got [0.1]"),
+        (lambda: decoys.pmf(1, True), "goodness must be a number, got True"),
+        (lambda: decoys.pmf(1, 0.1, 1), "correlation must be a number in [0, 1), got 1.0"),
+        (lambda: decoys.pmf(1, 0.1, float("nan")),
          "correlation must be a number in [0, 1), got nan"),
-        (lambda: decoys.law_in_pool(6, 2, 5), "n_decoys must be a whole number in [0, 5], got 6"),
-        (lambda: decoys.law_in_pool(2, 6, 5), "n_good must be a whole number in [0, 5], got 6"),
-        (lambda: decoys.law_in_pool(0, 0, 0), "pool must be a whole number >= 1, got 0"),
+        (lambda: decoys.pmf_in_pool(6, 2, 5), "n_decoys must be a whole number in [0, 5], got 6"),
+        (lambda: decoys.pmf_in_pool(2, 6, 5), "n_good must be a whole number in [0, 5], got 6"),
+        (lambda: decoys.pmf_in_pool(0, 0, 0), "pool must be a whole number >= 1, got 0"),
         (lambda: decoys.at_least([0.5, 0.6], 1), "law must add up to 1, got 1.1"),
         (lambda: decoys.at_least([0.5, 0.51], 1), "law must add up to 1, got 1.01"),
         (lambda: decoys.at_least([1.5, -0.5], 1),

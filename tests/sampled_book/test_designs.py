@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_book import benchmark, designs
+from sampled_book.data import benchmark
+from sampled_book.experiments import designs
 from sampled_metrics import Adaptive, Protocol, Stratified, estimators, metric
 from sampled_metrics.estimators import bias_variance
 from sampled_metrics.ranking.intervals import RankIntervals
@@ -102,12 +103,12 @@ def test_what_is_left_over_by_bayes() -> None:
         posterior = weights * rows[:, outcome] / (weights @ rows[:, outcome])
         mean = posterior @ values
         total += (weights @ rows[:, outcome]) * (posterior @ (values - mean) ** 2)
-    assert designs.left_over(rows, values, weights) == pytest.approx(total)
+    assert designs.unexplained_variance(rows, values, weights) == pytest.approx(total)
 
 
 def test_the_design_that_costs_as_much() -> None:
     above = np.array([0, 3, 20, 400, 900])
-    design = designs.spent(above, 2_000, 200.0)
+    design = designs.adaptive_of_cost(above, 2_000, 200.0)
     larger = Adaptive(2_000, design.first + 1, 16 * (design.first + 1), replacement=False)
     assert design.cost(above + 1).mean() <= 200.0 < larger.cost(above + 1).mean()
 
@@ -122,7 +123,7 @@ def test_designs_by_draws() -> None:
     found = designs.by_design(split, n, of, whole, rest).set_index("design")
     exact = metric(of)(above + 1, n).mean()
     gamma = estimators.default_gamma(60)
-    design = designs.spent(above, n, 33)
+    design = designs.adaptive_of_cost(above, n, 33)
     adaptive = bias_variance(of, design, gamma)
     strata = Stratified(n, whole, rest, replacement=False)
     stratified = bias_variance(of, strata, gamma)

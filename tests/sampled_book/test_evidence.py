@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_book import benchmark, evidence
-from sampled_book.evidence import KINDS
-from sampled_book.tables import Lookup
+from sampled_book.data import benchmark
+from sampled_book.display.tables import Lookup
+from sampled_book.experiments import evidence
+from sampled_book.experiments.evidence import KINDS
 from sampled_metrics import Protocol
 from sampled_metrics.ranking.intervals import RankIntervals
 
@@ -119,7 +120,7 @@ def test_what_is_always_level_is_no_order(toy):
 
 def test_falls_spread_ties_and_miss_nobody():
     ranks = {"A": RankIntervals([0, 1, 3, 3], [0, 2, 0, 3], [9, 9, 9, 8])}
-    found = evidence.falls(ranks).set_index("first")["users"]
+    found = evidence.users_by_doubling(ranks).set_index("first")["users"]
     # The second user is at 2, 3 or 4; the last one at 4, 5, 6 or 7.
     assert found.to_dict() == pytest.approx({1: 1, 2: 2 / 3, 4: 1 / 3 + 2, 8: 0})
 

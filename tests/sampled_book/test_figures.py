@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from sampled_book import figures
+from sampled_book.display import figures
 from sampled_metrics import Protocol
 
 
@@ -35,9 +35,9 @@ def test_a_curve_without_points_keeps_the_marks_of_the_others(ax):
     assert [line.get_marker() for line in ax.lines] == [m["marker"] for m in figures.MARKS[:3]]
 
 
-def test_law_matrix_leaves_out_what_cannot_happen(ax):
+def test_the_matrix_leaves_out_what_cannot_happen(ax):
     law = Protocol(n_items=6, n_negatives=3, replacement=False).pmf(np.arange(1, 7))
-    figures.law_matrix(ax, law)
+    figures.pmf_matrix(ax, law)
     shade = ax.images[0].get_array()
     assert np.array_equal(shade.mask, law == 0)
     assert np.allclose(shade.filled(0) ** 2, law)

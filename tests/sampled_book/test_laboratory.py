@@ -6,8 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_book import correcting, misleading, several, two_halves, your_log
-from sampled_book.enumeration import every_sample, exact_law
+from sampled_book.chapters import (
+    corrected_movielens,
+    correcting,
+    movielens,
+    one_negative,
+    published,
+    several_items,
+    your_log,
+)
+from sampled_book.reference.enumeration import every_sample, exact_pmf
 from sampled_metrics import Protocol, estimators, evaluation, metric
 from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.results import Comparison
@@ -19,7 +27,7 @@ def test_errors_over_all_ranks_are_those_of_each_rank():
     for e, found in zip(made, correcting.root_mean_squares(made), strict=True):
         bias2, noise = [], []
         for r in range(1, 41):
-            law = np.array(exact_law(40, 6, r, False), dtype=float)
+            law = np.array(exact_pmf(40, 6, r, False), dtype=float)
             mean = law @ e.values
             bias2.append((mean - float(e.metric(r, 40))) ** 2)
             noise.append(law @ (e.values - mean) ** 2)
@@ -29,19 +37,19 @@ def test_errors_over_all_ranks_are_those_of_each_rank():
 @pytest.mark.parametrize("gamma", [None, 0.2])
 def test_expectations_by_negatives_and_the_first_right_order(gamma):
     ranks, n = {"A": [1, 14, 18], "B": [2, 3, 19]}, [20] * 3
-    found = correcting.expected_by_negatives("ndcg", ranks, n, range(1, 20), gamma)
+    found = corrected_movielens.expected_by_negatives("ndcg", ranks, n, range(1, 20), gamma)
     for m in (1, 7, 19):
         values = metric("ndcg")(np.arange(1, m + 2), m + 1)
         if gamma is not None:
             whole = Protocol(20, m, replacement=True)
             values = estimators.bias_variance("ndcg", whole, gamma).values
         for name, each in ranks.items():
-            laws = np.array([exact_law(20, m, r, False) for r in each], dtype=float)
+            laws = np.array([exact_pmf(20, m, r, False) for r in each], dtype=float)
             assert found.loc[m, name] == pytest.approx((laws @ values).mean(), rel=1e-12)
     if gamma is not None:
         exact = [metric("ndcg")(r).mean() for r in ranks.values()]
         right = np.sign(found["A"] - found["B"]) == np.sign(exact[0] - exact[1])
-        first = correcting.first_right("ndcg", ranks, n, found, gamma)
+        first = corrected_movielens.first_right("ndcg", ranks, n, found, gamma)
         after = right[::-1].cummin()[::-1]
         assert first == (int(after.idxmax()) if after.any() else None)
 
@@ -51,14 +59,14 @@ def test_two_negatives_leave_a_parabola():
     every = np.arange(1, 4_001)
     for name in ("ap", "ndcg", "recall@1"):
         curve = estimators.naive(name, Protocol(4_000, 2, replacement=True)).expected(every)
-        share = misleading.not_linear(curve)
-        assert misleading.limit_of_two(name) == pytest.approx(share, rel=2e-3)
+        share = one_negative.not_linear(curve)
+        assert one_negative.limit_of_two(name) == pytest.approx(share, rel=2e-3)
 
 
 def test_the_spread_of_ties_is_that_of_all_their_places():
     intervals = RankIntervals([0, 2], [2, 1], [6, 5])
     values = [(metric("auc")(a, 6) + metric("auc")(b, 5)) / 2 for a in (1, 2, 3) for b in (3, 4)]
-    assert misleading.tie_spread(intervals) == pytest.approx(np.std(values))
+    assert movielens.tie_spread(intervals) == pytest.approx(np.std(values))
 
 
 @pytest.mark.parametrize("replacement", [True, False])
@@ -66,15 +74,15 @@ def test_joint_laws_and_closed_variances_are_those_of_every_sample(replacement):
     n, m, ranks = 8, 3, [2, 5]
     protocol = Protocol(n, m, replacement=replacement, n_relevant=2)
     tally = Counter(every_sample(ranks, n, m, replacement))
-    joint = several.joint_law(protocol, ranks)
+    joint = several_items.joint_pmf(protocol, ranks)
     for (a, b), count in tally.items():
         assert joint[a - 1, b - 2] == pytest.approx(count / tally.total())
     assert joint.sum() == pytest.approx(1)
     for name, found in (
-        ("auc", several.auc_variance(np.array(ranks), protocol)),
+        ("auc", several_items.auc_variance(np.array(ranks), protocol)),
         (
             "recall@2",
-            several.within_variance(estimators.naive("recall@2", protocol), np.array(ranks)),
+            several_items.within_variance(estimators.naive("recall@2", protocol), np.array(ranks)),
         ),
     ):
         e = estimators.naive(name, protocol)
@@ -97,13 +105,13 @@ def test_verdicts_are_counted_as_they_are():
     found = Comparison.__new__(Comparison)
     object.__setattr__(found, "frame", frame)
     exact = {("A", "ap"): 0.1, ("B", "ap"): 0.3, ("C", "ap"): 0.2}
-    told = your_log.compare_told({"ap": found}, "ap", exact)
-    assert [told[f"log_{key}"] for key in ("pairs", "unknown", "given", "free")] == [3, 1, 2, 1]
-    assert told["log_opposite"] == 1
-    assert told["log_right"] == "1 of the 2 are right."  # B is the best, and C before A
-    assert told["log_wrong"].endswith("wrong for 3 of them.")
+    texts = your_log.compare_texts({"ap": found}, "ap", exact)
+    assert [texts[f"log_{key}"] for key in ("pairs", "unknown", "given", "free")] == [3, 1, 2, 1]
+    assert texts["log_opposite"] == 1
+    assert texts["log_right"] == "1 of the 2 are right."  # B is the best, and C before A
+    assert texts["log_wrong"].endswith("wrong for 3 of them.")
     assert (
-        your_log.compare_told({"ap": found}, "ap", {})["log_right"]
+        your_log.compare_texts({"ap": found}, "ap", {})["log_right"]
         == "The truth is not known here."
     )
     shown = your_log.compare_table({"ap": found}, exact)
@@ -113,15 +121,15 @@ def test_verdicts_are_counted_as_they_are():
 
 
 def test_the_halves_of_a_table_are_counted_as_they_are():
-    ends = {f"low{end}": 0.1 for end in two_halves.ENDINGS.values()}
-    ends |= {f"high{end}": 0.3 for end in two_halves.ENDINGS.values()}
+    ends = {f"low{end}": 0.1 for end in published.ENDINGS.values()}
+    ends |= {f"high{end}": 0.3 for end in published.ENDINGS.values()}
     rows = pd.DataFrame({"method": [*"ABC"], "exact": [0.2, 0.1, 0.4], "guess": [0.2, 0.2, 0.1]})
     rows = rows.assign(dataset="D", metric="hit@10", printed=[0.4, 0.5, 0.6], **ends)
     known = pd.DataFrame({"assumption": ["none", "", ""]})
-    told = two_halves.told(rows, known, rows.iloc[:2])
-    assert (told["pub_settled"], told["pub_known"], told["pub_total"]) == (1, 3, 3)
-    assert told["pub_outside"] == "C on D"
-    assert told["pub_wrong"] == 2  # A and B tie in the guess; both are before C there
-    assert told["pub_wrong_naive"] == 1
-    assert told["pub_factor"][0] == pytest.approx(2)
-    assert (told["pub_games"], told["pub_games_inside"]) == (2, 2)
+    texts = published.texts(rows, known, rows.iloc[:2])
+    assert (texts["pub_settled"], texts["pub_known"], texts["pub_total"]) == (1, 3, 3)
+    assert texts["pub_outside"] == "C on D"
+    assert texts["pub_wrong"] == 2  # A and B tie in the guess; both are before C there
+    assert texts["pub_wrong_naive"] == 1
+    assert texts["pub_factor"][0] == pytest.approx(2)
+    assert (texts["pub_games"], texts["pub_games_inside"]) == (2, 2)

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampled_book.enumeration import by_items, chi_square, exact_law, ndcg_by_integral
-from sampled_book.misleading import averaged, course, not_linear, opening, under_ties
+from sampled_book.chapters.inconsistency import averaged, course
+from sampled_book.chapters.index import opening
+from sampled_book.chapters.movielens import under_ties
+from sampled_book.chapters.one_negative import not_linear
+from sampled_book.reference.enumeration import by_items, chi_square, exact_pmf, ndcg_by_integral
 from sampled_metrics import Protocol, metric
 from sampled_metrics.ranking.intervals import RankIntervals
 
@@ -18,7 +21,7 @@ TOY = {"A": [4, 4, 4], "B": [2, 11, 12], "C": [1, 9, 8]}
 
 def mean_by_enumeration(name: str, ranks: list[int], n: int, m: int) -> float:
     values = metric(name)(np.arange(1, m + 2), m + 1)
-    return float(np.mean([np.array(exact_law(n, m, r, False), float) @ values for r in ranks]))
+    return float(np.mean([np.array(exact_pmf(n, m, r, False), float) @ values for r in ranks]))
 
 
 @pytest.mark.parametrize("name", ["ap", "recall@2"])
@@ -106,6 +109,6 @@ def test_without_pooling_chi_square_is_that_of_scipy() -> None:
 
 
 def test_the_integral_is_the_sum() -> None:
-    law = exact_law(9, 4, 5, False)
+    law = exact_pmf(9, 4, 5, False)
     summed = sum(float(q) / np.log2(x + 2) for x, q in enumerate(law))
     assert float(ndcg_by_integral(law)) == pytest.approx(summed, rel=1e-14)

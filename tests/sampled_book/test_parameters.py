@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from sampled_book.parameters import (
+from sampled_book.chapters.parameters import (
     Choice,
     File,
     Flag,

@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_book import benchmark, evidence, protocols
-from sampled_book.benchmark import RECOMMENDERS, Sequences
+from sampled_book.data import benchmark
+from sampled_book.data.benchmark import RECOMMENDERS, Sequences
+from sampled_book.experiments import evidence, protocols
 from sampled_metrics.ranking.intervals import RankIntervals
 
 

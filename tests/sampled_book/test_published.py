@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sampled_metrics as sm
-from sampled_book import published
+from sampled_book.data import published
 
 HALVES = ("sampled", "all")
 
@@ -48,14 +48,14 @@ def test_orders_and_baselines_agree_with_a_count_by_hand():
 
 @pytest.mark.parametrize("dataset", published.INTERACTIONS)
 def test_every_row_can_be_one_list_of_ranks(dataset):
-    found = sm.published(published.as_printed(dataset), **published.settings(dataset),
+    found = sm.published(published.as_published(dataset), **published.settings(dataset),
                          replacement=False, metrics=["hit@1"], assumption=None)  # fmt: skip
     assert len(found.checks) == 10
     assert found.checks["possible"].all()
 
 
 def test_the_row_that_is_two_models():
-    rows = published.as_printed("Yelp").query("method in ('BERT4Rec', 'SASRec')")
+    rows = published.as_published("Yelp").query("method in ('BERT4Rec', 'SASRec')")
     found = sm.published(rows, **published.settings("Yelp"), replacement=False,
                          metrics=["hit@10"]).frame.set_index("method")  # fmt: skip
     exact = by_hand()["Yelp", "HR@10", "all"]

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampled_book import datasets, recommenders
-from sampled_book.recommenders import (
+from sampled_book.data import datasets, recommenders
+from sampled_book.data.recommenders import (
     REPRODUCED,
     UNMASKED,
     VARIANTS,

@@ -4,20 +4,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_book import benchmark, evidence, protocols, rules
+from sampled_book.chapters import instead
+from sampled_book.data import benchmark
+from sampled_book.experiments import evidence, protocols
 from sampled_metrics.ranking.intervals import RankIntervals
 
 
 @pytest.fixture(scope="module")
 def bench():
-    return rules.Bench()
+    return instead.Bench()
 
 
 def test_every_rule_has_a_cell_for_every_data_set_and_holds_on_those_that_say_so(bench):
-    table = rules.tried(bench).set_index("Rule")
-    assert list(table.index) == list(rules.RULES)
+    table = instead.tried(bench).set_index("Rule")
+    assert list(table.index) == list(instead.RULES)
     assert [name for name in table if name in benchmark.DATA] == list(benchmark.DATA)
-    for rule, (_, tries) in rules.RULES.items():
+    for rule, (_, tries) in instead.RULES.items():
         found = tries(bench)
         holds = [right for _, right in found.values()]
         assert table.loc[rule, "Holds"] == f"{sum(holds)} of {len(holds)}"
@@ -40,12 +42,12 @@ def test_pairs_in_the_wrong_order_are_those_of_the_ranks(bench):
             )
         )
         wrong += (exact[0] - exact[1]) * (sampled[0] - sampled[1]) < 0
-    assert rules.order(bench)[name][0] == f"{wrong} of {len(pairs)}"
-    assert rules.reversed_by(bench, name)["100 uniform"] == wrong
+    assert instead.order(bench)[name][0] == f"{wrong} of {len(pairs)}"
+    assert instead.reversed_by(bench, name)["100 uniform"] == wrong
 
 
 def test_seconds_are_those_of_the_facts(bench):
-    row = rules.seconds(bench).set_index("Data").loc["beauty"]
+    row = instead.seconds(bench).set_index("Data").loc["beauty"]
     spent = [
         each["processor seconds"] for each in benchmark.facts("beauty")["recommenders"].values()
     ]
@@ -54,7 +56,7 @@ def test_seconds_are_those_of_the_facts(bench):
 
 
 def test_what_moves_a_report(bench):
-    row = rules.moved(bench).set_index("Data").loc["lastfm"]
+    row = instead.moved(bench).set_index("Data").loc["lastfm"]
     means = bench.means("lastfm").mean()
     assert np.isclose(means["100 uniform"] * (1 + row["by popularity"]), means["100 by popularity"])
     assert np.isclose(means["100 uniform"] * (1 + row["20 uniform"]), means["20 uniform"])
@@ -96,10 +98,10 @@ def test_a_data_set_of_ones_own_is_tried_and_too_small_a_one_left_out(tmp_path):
         for kind in ("verdicts", "possible", "fitted"):
             table = evidence.bundled(kind, ["lastfm"]).drop(columns="data").iloc[:0]
             evidence.write(tmp_path / "evidence" / f"{name}.{kind}.csv.gz", table)
-    bench = rules.Bench(tmp_path)
+    bench = instead.Bench(tmp_path)
     assert list(bench.where) == [*benchmark.DATA, "large"]
-    table = rules.tried(bench)
+    table = instead.tried(bench)
     assert table["large"].ne("–").sum() >= 5
-    assert rules.seconds(bench)["Data"].iloc[-1] == "large"
-    assert rules.Bench(tmp_path, n_negatives=20).where.keys() >= {"small", "large"}
+    assert instead.seconds(bench)["Data"].iloc[-1] == "large"
+    assert instead.Bench(tmp_path, n_negatives=20).where.keys() >= {"small", "large"}
     assert "small, Recall@10" in evidence.lookup("own", folder=tmp_path)._repr_html_()

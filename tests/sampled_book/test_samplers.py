@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import sampled_metrics as sm
-from sampled_book import samplers
+from sampled_book.experiments import samplers
 
 
 @pytest.mark.parametrize(("n", "m"), [(3, 1), (5, 2), (4, 2), (4, 3)])

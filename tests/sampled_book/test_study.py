@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampled_book import _lenskit, datasets, study
-from sampled_book.study import (
+from sampled_book.data import _lenskit, datasets, study
+from sampled_book.data.study import (
     RECOMMENDERS,
     bundled_study,
     conduct,

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from markdown_it import MarkdownIt
 
-from sampled_book.tables import Table, glued
+from sampled_book.display.tables import Table, glued
 
 FRAME = pd.DataFrame({"Name": ["A", "B|C"], "AP": [0.25, np.nan]})
 

@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from sampled_book.enumeration import exact_law
 from sampled_metrics import Adaptive, Protocol, Stratified, estimators, metric, priors
 from sampled_metrics.estimators import bias_variance
 from sampled_metrics.evaluation import estimate
 from sampled_metrics.log.read import read_log
+from tests.reference import exact_pmf
 
 SEED = 11
 
@@ -159,7 +159,7 @@ def _rational(design: Adaptive, rank: int) -> list[Fraction]:
     above, pool, before = rank - 1, design.n_items - 1, 0
     for now in design.stages:
         size = now - before
-        law = exact_law(pool - before + 1, size, above + 1, False) if left else [left] * (size + 1)
+        law = exact_pmf(pool - before + 1, size, above + 1, False) if left else [left] * (size + 1)
         for x, p in enumerate(law):
             out[now, x] = left * p
         left *= law[0]

@@ -6,9 +6,7 @@ import pytest
 import scipy.sparse as sp
 from scipy import stats
 
-from sampled_book import datasets
 from sampled_metrics import auditing
-from tests.data import needs_data
 
 
 def audit(*given, **options):
@@ -267,23 +265,6 @@ def test_nothing_is_left_to_test_when_all_draws_are_positives():
     found = audit(pd.DataFrame({"user": [1], "item": [0]}), 10, positives)
     assert found["check"].tolist() == CHECKS[:4]
     assert not found.isna().any(axis=None)
-
-
-@needs_data
-def test_the_split_of_he_et_al_has_156_users_whose_held_out_item_is_a_negative():
-    split = datasets.ncf_split()
-    held_out = sp.csr_array(
-        (np.ones(split.n_users), (np.arange(split.n_users), split.held_out)),
-        shape=split.train.shape,
-    )
-    found = by_check(audit(split.negatives, split.n_items, split.train + held_out))
-    assert found["positives"].alarm
-    assert found["positives"].finding.startswith("156 of 6,040 users have a positive")
-    assert [check for check in CHECKS if found[check].alarm] == ["positives"]
-    without = by_check(audit(split.negatives, split.n_items, split.train))
-    assert not any(row.alarm for row in without.values())
-    again = by_check(audit(split.negatives, split.n_items, split.train, replacement=True))
-    assert [check for check in CHECKS if again[check].alarm] == ["duplicates"]
 
 
 ROWS = pd.DataFrame({"user": [1, 1], "item": [0, 1]})

@@ -17,8 +17,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampled_book import bundled_log
-from sampled_book.datasets import bundled_ranks
 from sampled_metrics import cli, evaluation, log_plans
 from sampled_metrics.cli import COMMANDS, FORMATS, main
 from sampled_metrics.log import read as logs
@@ -27,6 +25,7 @@ from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.report import html as report
 from sampled_metrics.report.text import formatted
 from sampled_metrics.results import Result
+from tests.reference import bundled_ranks, write_log
 
 FEW = ["--metrics", "auc", "--estimators", "naive", "rank estimate", "--no-identification"]
 
@@ -105,9 +104,8 @@ def small_log(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPath
         )
         for name, ranks in bundled_ranks().items()
     }
-    for module in (logs, bundled_log):
-        monkeypatch.setattr(module, "BUNDLED_NEGATIVES", 10)
-    bundled_log.write_bundled_log(small, bundle)
+    monkeypatch.setattr(logs, "BUNDLED_NEGATIVES", 10)
+    write_log(small, 10, bundle)
     monkeypatch.setattr(logs, "BUNDLE", bundle)
 
 

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from sampled_book.enumeration import exact_law
 from sampled_metrics import Protocol, consistency, metric
 from sampled_metrics.consistency import (
     OrderByNegatives,
@@ -25,6 +24,7 @@ from sampled_metrics.consistency import (
 )
 from sampled_metrics.estimators import Estimator, bias_variance, monotone, naive, rank_estimate
 from sampled_metrics.verdicts import Verdict, negatives_needed, verdict
+from tests.reference import exact_pmf
 
 TOY = {
     "A": [100, 100, 100, 100, 100],
@@ -222,7 +222,7 @@ def slow_difference(first: list[int], second: list[int], estimator: Estimator) -
     protocol = estimator.protocol
     for way, ranks in ((1, first), (-1, second)):
         for rank in ranks:
-            own = exact_law(protocol.n_items, protocol.n_negatives, rank, protocol.replacement)
+            own = exact_pmf(protocol.n_items, protocol.n_negatives, rank, protocol.replacement)
             grown: dict[float, Any] = {}
             for total, p in law.items():
                 for value, q in zip(estimator.values, own, strict=True):
@@ -304,7 +304,7 @@ def test_where_nearly_all_evaluations_tie_hardly_any_is_right() -> None:
         [10] * 10 + [20] * 90, [11] * 10 + [20] * 90, naive(metric("recall@10"), protocol)
     )
     # A user's item leaves the sampled top ten with these probabilities: one such event in all.
-    lost = [float(sum(exact_law(500, 20, rank, True)[10:])) for rank in (10, 11, 20)]
+    lost = [float(sum(exact_pmf(500, 20, rank, True)[10:])) for rank in (10, 11, 20)]
     assert found.probability == pytest.approx(10 * lost[1] + 90 * lost[2], rel=1e-5)
     assert 1 - found.probability - found.ties == pytest.approx(
         10 * lost[0] + 90 * lost[2], abs=1e-13
@@ -420,7 +420,7 @@ def test_an_evaluation_that_sees_no_difference_is_not_right(replacement: bool) -
     assert negatives_needed(at, 1, 9, 0.5) is None
     # With ten the order is right in expectation, and one evaluation in eight finds it: in the
     # others the two are level. With twelve more than half of them find it.
-    miss = float(exact_law(1_000, 10, 700, replacement)[10])
+    miss = float(exact_pmf(1_000, 10, 700, replacement)[10])
     assert at(10).probability == pytest.approx(1 - (1 - miss) ** 5, rel=1e-9)
     assert at(10).ties == pytest.approx((1 - miss) ** 5, rel=1e-9)
     assert at(11).probability < 0.5 <= at(12).probability
@@ -490,7 +490,7 @@ def test_with_many_users_the_flips_are_those_of_whole_fractions(monkeypatch, nam
             who: sum(
                 float(q) * v
                 for r in each
-                for q, v in zip(exact_law(n, m, r, replacement), values, strict=True)
+                for q, v in zip(exact_pmf(n, m, r, replacement), values, strict=True)
             )
             for who, each in ranks.items()
         }

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampled_book import datasets
-from sampled_book.enumeration import DIGITS, digits_law, exact_law
 from sampled_metrics import Metric, Protocol, estimators, metric, priors
 from sampled_metrics import protocol as protocol_module
 from sampled_metrics.estimators import Estimator, expected_average_precision, naive
+from tests.reference import DIGITS, digits_pmf, exact_pmf
 
 LAWS = [True, False]
 NAMES = ["auc", "precision@2", "recall@3", "ap", "ap@2", "ndcg", "ndcg@3", "rr@2", "accuracy"]
@@ -46,7 +45,7 @@ def test_moments_equal_the_rational_sum(name: str, replacement: bool) -> None:
     for rank, expected, variance in zip(
         ranks, estimator.expected(ranks), estimator.variance(ranks), strict=True
     ):
-        law = exact_law(n, m, int(rank), replacement)
+        law = exact_pmf(n, m, int(rank), replacement)
         mean = sum(p * v for p, v in zip(law, values, strict=True))
         second = sum(p * (v - mean) ** 2 for p, v in zip(law, values, strict=True))
         assert expected == pytest.approx(float(mean), rel=1e-13, abs=0)
@@ -61,7 +60,7 @@ def test_expectation_against_fifty_digits(name: str, n: int, m: int, replacement
     for rank in (1, 2, n // 2, n - 1, n):
         with mp.workdps(DIGITS):
             exact = mp.fsum(
-                digits_law(n, m, rank, replacement, x)
+                digits_pmf(n, m, rank, replacement, x)
                 * digits_metric(estimator.metric, x + 1, m + 1)
                 for x in range(m + 1)
             )
@@ -214,7 +213,6 @@ def test_any_vector_is_an_estimator() -> None:
         lambda value: estimators.rank_estimate("ap", Protocol(1_000, 2), value),
         lambda value: estimators.bias_variance("ap", Protocol(1_000, 2), value),
         lambda value: priors.maximum_entropy([1, 2, 3], Protocol(50, 2), value),
-        datasets.movielens,
     ],
 )
 def test_a_long_value_is_cut_in_an_error(call) -> None:

@@ -10,9 +10,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from sampled_book import from_library
-from sampled_book.bundled_log import simulate
-from sampled_book.datasets import bundled_ranks
+from sampled_book.experiments import theory
 from sampled_metrics import Protocol, _ranges, estimators, evaluation, metric
 from sampled_metrics.adaptive import Adaptive
 from sampled_metrics.bounds import identification
@@ -27,6 +25,7 @@ from sampled_metrics.log.read import read_log
 from sampled_metrics.numerics import betting
 from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.readers import from_scores
+from tests.reference import bundled_ranks, draw_log
 
 
 def estimate(*given, **options):
@@ -154,7 +153,7 @@ def test_many_sizes_of_the_catalogue_cost_no_accuracy(of, name, share):
     y = bundled_ranks()["Y"]
     few = np.sort(np.unique(y.n_candidates, return_index=True)[1])[::7]
     ranks = RankIntervals(y.n_better[few], y.n_tied[few], y.n_candidates[few])
-    some = simulate({"Y": ranks}, 30, np.random.default_rng(3))
+    some = draw_log({"Y": ranks}, 30, np.random.default_rng(3))
     assert some["n_items"].nunique() > 100
     log = read_log(some, replacement=False)
     table = estimate(log, [of], estimators=[name], gamma=1e-3)
@@ -214,7 +213,7 @@ def test_every_gamma_has_the_plug_in_value_under_the_prior_of_maximum_likelihood
     counts, protocol = np.array([30, 12, 8, 9, 11, 30.0]), Protocol(200, 5)
     prior = priors.maximum_likelihood(counts, protocol)
     for name in ("recall@10", "ap"):
-        plug_in = from_library.plug_in(prior, metric(name), 200)
+        plug_in = theory.plug_in(prior, metric(name), 200)
         for gamma in (1e-3, 0.1, 1.0, 10.0):
             made = estimators.bias_variance(metric(name), protocol, gamma, prior.mass)
             assert made.values @ counts / counts.sum() == pytest.approx(plug_in, abs=1e-8)
@@ -235,7 +234,7 @@ def test_the_standard_error_of_maximum_entropy_is_that_of_its_linear_expansion()
         # The weight of entropy relative to the likelihood of one user stays as it was.
         weight = sqrt(400) * given.sum() / 400
         fit = priors.maximum_entropy(given, protocol, weight)
-        return from_library.plug_in(fit, metric("recall@10"), 500)
+        return theory.plug_in(fit, metric("recall@10"), 500)
 
     step = 0.01
     slopes = np.array([(refit(counts + step * unit) - refit(counts)) / step for unit in np.eye(21)])
@@ -354,7 +353,7 @@ def test_each_place_has_a_prior_of_its_own_by_hand():
     ]
     for of in ("recall@3", "ap", "ndcg"):
         plugged = [
-            from_library.plug_in(fit, of, 52, position=j, n_relevant=2)
+            theory.plug_in(fit, of, 52, position=j, n_relevant=2)
             for j, fit in enumerate(fits, start=1)
         ]
         assert values(log, of, "maximum entropy")[0] == pytest.approx(sum(plugged), abs=1e-9)
@@ -496,7 +495,7 @@ def test_priors_are_fitted_to_as_many_negatives_as_every_user_has():
     # By leaving out each one of the three: of 0 or 3 above, 0 or 2 of any two are.
     counts = [Fraction(1), Fraction(1), Fraction(1)]
     fit = priors.maximum_entropy([float(c) for c in counts], Protocol(50, 2))
-    plug_in = from_library.plug_in(fit, metric("ap"), 50)
+    plug_in = theory.plug_in(fit, metric("ap"), 50)
     assert values(log, "ap", "maximum entropy")[0] == pytest.approx(plug_in, abs=1e-9)
     # Bias-variance has for each user the values for its own number of negatives.
     means = []
@@ -739,7 +738,7 @@ def test_a_metric_of_several_items_is_unbiased_if_it_is_so_for_every_set(name):
     values = Values(Sample(log), 0.1)
     naive = estimators.naive(of, protocol)
     sets = combinations(range(1, 15), 2)
-    bias = [from_library.expected_of_set(naive, ranks) - of.of_set(ranks, 14) for ranks in sets]
+    bias = [theory.expected_of_set(naive, ranks) - of.of_set(ranks, 14) for ranks in sets]
     assert values.unbiased(of) == (np.abs(bias).max() < 1e-9)
 
 

@@ -13,8 +13,7 @@ import pandas as pd
 import pytest
 from scipy.special import gammaln, xlogy
 
-from sampled_book.enumeration import exact_law
-from sampled_book.from_library import observed
+from sampled_book.experiments.theory import observed
 from sampled_metrics import Protocol, RelevantSets, estimators, metric, planning
 from sampled_metrics.adaptive import Adaptive
 from sampled_metrics.consistency import sign
@@ -26,6 +25,7 @@ from sampled_metrics.protocol import thinned
 from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.sequential import rebinned
 from sampled_metrics.verdicts import Verdict, _Pair, verdict
+from tests.reference import exact_pmf
 
 
 def plan(*given, **options) -> pd.DataFrame:
@@ -298,7 +298,7 @@ def test_shares_of_users_drawn_at_random_by_enumeration() -> None:
     # Three users, each with a pair of ranks, and every pair of sampled ranks, in fractions.
     pairs = [(1, 3), (4, 2), (2, 5)]
     n, m = 6, 2
-    laws = {rank: exact_law(n, m, rank, True) for rank in range(1, n + 1)}
+    laws = {rank: exact_pmf(n, m, rank, True) for rank in range(1, n + 1)}
     for name in ("recall@1", "ap", "ndcg", "auc"):
         estimator = estimators.naive(metric(name), Protocol(n, m))
         one = metric(name)([a for a, _ in pairs], n).sum()
@@ -344,7 +344,7 @@ def test_a_plan_tells_ties_from_right_verdicts() -> None:
     first, second = {2: 0.999, 400: 0.001}, {2: 0.998, 400: 0.002}
     found = plan(first, second, metric("recall@10"), Protocol(1_000, 20), 30, estimators=["naive"])
     tied = curve(first, second, metric("recall@10"), Protocol(1_000, 20), 30, estimators=["naive"])
-    out = sum(exact_law(1_000, 20, 400, True)[10:])
+    out = sum(exact_pmf(1_000, 20, 400, True)[10:])
     one, two = (
         [comb(30, k) * p**k * (1 - p) ** (30 - k) for k in range(31)]
         for p in (out / 1_000, out / 500)

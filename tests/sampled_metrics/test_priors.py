@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from sampled_book.from_library import plug_in
+from sampled_book.experiments.theory import plug_in
 from sampled_metrics import Protocol, estimators, metric, priors
 from sampled_metrics.numerics import newton
 from sampled_metrics.priors import maximum_entropy, maximum_likelihood

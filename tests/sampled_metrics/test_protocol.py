@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sampled_book.enumeration import digits_law, every_sample, exact_law
 from sampled_metrics import Protocol, consistency, estimators, planning, priors
 from sampled_metrics.numerics.distributions import deviance, log_binomial, stirling_error
+from tests.reference import digits_pmf, every_sample, exact_pmf
 
 LAWS = [True, False]
 
@@ -29,7 +29,7 @@ def ranks_of(n: int) -> list[int]:
 def test_equals_exact_rational_law(n: int, m: int, replacement: bool) -> None:
     law = Protocol(n, m, replacement=replacement).pmf(np.arange(1, n + 1))
     for rank in range(1, n + 1):
-        exact = exact_law(n, m, rank, replacement)
+        exact = exact_pmf(n, m, rank, replacement)
         assert law[rank - 1] == pytest.approx([float(p) for p in exact], rel=1e-13, abs=0)
 
 
@@ -49,7 +49,7 @@ def test_relative_error_against_fifty_digits(n: int, m: int, replacement: bool) 
         law = protocol.pmf(rank, counts=counts)
         logs = protocol.logpmf(rank, counts=counts)
         for x, p, log_p in zip(counts, law, logs, strict=True):
-            exact = digits_law(n, m, rank, replacement, x)
+            exact = digits_pmf(n, m, rank, replacement, x)
             if exact == 0:
                 assert (p, log_p) == (0, -math.inf)
             elif exact < 1e-300:
@@ -72,7 +72,7 @@ def test_tails_mean_and_variance_against_fifty_digits(n: int, replacement: bool)
     m = 60
     protocol = Protocol(n, m, replacement=replacement)
     for rank in ranks_of(n):
-        exact = [digits_law(n, m, rank, replacement, x) for x in range(m + 1)]
+        exact = [digits_pmf(n, m, rank, replacement, x) for x in range(m + 1)]
         lower, upper = protocol.cdf(rank), protocol.sf(rank)
         for x in range(m + 1):
             below, above = sum(exact[: x + 1]), sum(exact[x + 1 :])

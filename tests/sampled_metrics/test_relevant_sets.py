@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from sampled_book.from_library import expected_gain, expected_of_set, variance_of_set
+from sampled_book.experiments.theory import expected_gain, expected_of_set, variance_of_set
 from sampled_metrics import Protocol, estimators, metric, relevant_sets
 from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.relevant_sets import RelevantSets

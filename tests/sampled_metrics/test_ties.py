@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sampled_book.enumeration import exact_law
 from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics.numerics.distributions import spread_ties
 from sampled_metrics.ranking.intervals import RankIntervals
+from tests.reference import exact_pmf
 
 
 @st.composite
@@ -24,7 +24,7 @@ def tied_instances(draw):
 @given(tied_instances())
 def test_law_is_the_mean_of_the_laws_over_the_interval(instance):
     n, better, tied, m = instance
-    laws = [exact_law(n, m, rank, False) for rank in range(better + 1, better + tied + 2)]
+    laws = [exact_pmf(n, m, rank, False) for rank in range(better + 1, better + tied + 2)]
     mean = [float(sum(column) / len(laws)) for column in zip(*laws, strict=True)]
     law = RankIntervals([better], [tied], [n]).sampled_pmf(m)
     assert law.shape == (1, m + 1)

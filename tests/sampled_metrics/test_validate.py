@@ -2,12 +2,10 @@
 
 from types import SimpleNamespace
 
-import numpy as np
 import pandas as pd
 import pytest
 
 import sampled_metrics as sm
-from sampled_book import decoys, study
 from sampled_metrics._validate import integer, integers
 from sampled_metrics.ranking.exact import exact_ranks
 from sampled_metrics.readers import from_scores, ranx, recbole, rectools
@@ -38,13 +36,7 @@ BIG, HUGE = "x" * 3_000_000, 10**400
         lambda: exact_ranks([[1.0]], [HUGE], None),
         lambda: exact_ranks([[1.0]], [0], [[HUGE]]),
         lambda: exact_ranks([[1.0]], [0], None, relative_tolerance=BIG),
-        lambda: decoys.law(3, HUGE),
-        lambda: decoys.at_least([BIG], 1),
-        lambda: decoys.misclassified(HUGE, 0.1),
         lambda: RelevantSets([[0] * 20_000], [[0] * 20_000], [range(0, 40_000, 2)], [9]),
-        lambda: RelevantSets([[1]], [[0]], [[0]], [2]).expected_gain([[BIG]], [1.0]),
-        lambda: study.split(pd.DataFrame({BIG: [1]}), np.random.default_rng(1)),
-        lambda: study.bundled_study(BIG),
         lambda: integers(10**5_000, "n", 0),
         lambda: integers([2**63], "n", 0),
         lambda: integers([1e300], "n", 0),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ..candidates import bundled_lists, printed, ranked_of_printed
+from ..experiments.candidates import add_share_ranked, bundled_lists, published_table
 from .finding import Finding, Trial, judge, listed, read_list
 
 
@@ -40,7 +40,7 @@ def ranked_among(published: str, picture: str) -> Finding:
 
     Otherwise some test items had no rank, and they can be if these count as 0.
     """
-    found = ranked_of_printed(printed().query("picture == @picture"))
+    found = add_share_ranked(published_table().query("picture == @picture"))
     found.index = pd.Index(found["method"] + " on " + found["dataset"])
     columns = {k: f"NDCG@{k}" for k in (1, 5, 10, 20)}
     last = max(k for k in columns if k <= _count(published))
@@ -62,7 +62,7 @@ def ranked_among(published: str, picture: str) -> Finding:
 
 def challenged(published: str, picture: str, method: str, others: list[str]) -> Finding:
     """Which of the others a method leads by some printed average on every data set."""
-    rows = printed().query("picture == @picture").set_index(["dataset", "method"])
+    rows = published_table().query("picture == @picture").set_index(["dataset", "method"])
     values = rows.filter(like="NDCG").apply(lambda column: column.str.rstrip("%").astype(float))
     own = values.xs(method, level="method")
     led = [other for other in others if (own > values.xs(other, level="method")).any(axis=1).all()]

@@ -21,7 +21,7 @@ from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics.estimators import Estimator
 from sampled_metrics.relevant_sets import RelevantSets
 
-from ..enumeration import DIGITS, exact_law
+from ..reference.enumeration import DIGITS, exact_pmf
 from .algebra import Cases, checked, compared, evaluate, exact_metric
 from .finding import Finding, Printed, Trial, by_metric, judge, listed, read_list
 
@@ -71,7 +71,7 @@ def unbiased_estimate(published: str, of: str) -> Finding:
     def cases() -> Cases:
         for n, m, replacement in _sizes(9):
             for r in range(1, n + 1):
-                law = exact_law(n, m, r, replacement)
+                law = exact_pmf(n, m, r, replacement)
                 mean = sum(
                     prob * evaluate(published, s=x + 1, n=n, m=Fraction(m))
                     for x, prob in enumerate(law)
@@ -195,7 +195,7 @@ def _each_problem() -> Iterator[Problem]:
     for n, m, replacement in _sizes(5):
         if m > 3:
             continue
-        law = [exact_law(n, m, r, replacement) for r in range(1, n + 1)]
+        law = [exact_pmf(n, m, r, replacement) for r in range(1, n + 1)]
         for weights in ([1] * n, list(range(n, 0, -1))):
             prior = [Fraction(w, sum(weights)) for w in weights]
             for kind in KINDS:
@@ -281,7 +281,7 @@ def determined(published: str, n_items: int = 12) -> Finding:
     """What eq. 21's problem is when m + 1 < n: "under-determined" or "over-determined"."""
     found = set()
     for m in range(1, n_items - 1):
-        law = [exact_law(n_items, m, r, True) for r in range(1, n_items + 1)]
+        law = [exact_pmf(n_items, m, r, True) for r in range(1, n_items + 1)]
         unknowns, equations = m + 1, n_items
         independent = _rank(law)
         if independent == unknowns < equations:
@@ -325,7 +325,7 @@ def unbiased_with(published: str, kinds: list[str], largest: int = 7) -> Finding
             target = [exact_metric(metric(kind), r, n) for r in range(1, n + 1)]
             for replacement in (True, False):
                 for m in range(1, n):
-                    law = [exact_law(n, m, r, replacement) for r in range(1, n + 1)]
+                    law = [exact_pmf(n, m, r, replacement) for r in range(1, n + 1)]
                     wider = [[*row, value] for row, value in zip(law, target, strict=True)]
                     if _rank(wider) == _rank(law):
                         needed.add(m - (n - 1) if published == "n - 1" else m)

@@ -9,7 +9,7 @@ import numpy as np
 from sampled_metrics import Protocol, metric
 from sampled_metrics.estimators import naive
 
-from ..from_library import counterexample
+from ..experiments.theory import counterexample
 from .finding import Finding, Trial, by_metric, judge, read_list
 
 N_ITEMS = 10_000  # of figures 1 to 3

@@ -11,7 +11,7 @@ import numpy as np
 from sampled_metrics import metric
 from sampled_metrics.relevant_sets import RelevantSets
 
-from .. import decoys
+from ..experiments import decoys
 from .algebra import Cases, checked, evaluate
 from .finding import Finding, Printed, Trial, by_metric, judge, one_of, read_list
 
@@ -109,7 +109,7 @@ def below_the_adage(published: str, sizes: list[int], confidence: float) -> Find
 
 def users_differ(published: str, n: int, correlation: float, confidence: float) -> Finding:
     """That users who differ change the probability of a clean set by less than this factor."""
-    alike, apart = (float(decoys.law(n, MILLER, rho)[0]) for rho in (0.0, correlation))
+    alike, apart = (float(decoys.pmf(n, MILLER, rho)[0]) for rho in (0.0, correlation))
     factor = float(Printed.parse(published).value)
     shown = (
         f"{100 * alike:.4f}% of the sets are clean if all users like {MILLER:.0%} of the items, "
@@ -180,7 +180,7 @@ def size_depends_on(published: str, confidence: float) -> Finding:
 def perfect_loses(published: str, n: int, goodness: float, n_test: int, placement: str) -> Finding:
     """The metrics on which good decoys make a perfect recommender lose to one without them."""
     names = read_list(published)
-    law = decoys.law(n, goodness)
+    law = decoys.pmf(n, goodness)
     lost = {
         name: decoys.loss(law, decoys.perfect(metric(name), n, n_test, placement)) for name in names
     }

@@ -20,7 +20,7 @@ from sampled_metrics import Protocol, metric
 from sampled_metrics.consistency import expected_differences
 from sampled_metrics.estimators import naive
 
-from ..enumeration import DIGITS, digits_law, every_sample, exact_law
+from ..reference.enumeration import DIGITS, digits_pmf, every_sample, exact_pmf
 from .algebra import Cases, checked, compared, evaluate, exact_metric, same
 from .finding import Finding, Printed, Trial, judge, read_list
 
@@ -133,7 +133,7 @@ def consistency_of_pairs(published: str, kind: str) -> Cases:
     lists = list(combinations_with_replacement(range(1, n + 1), 2))
     estimator = naive(metric(kind), Protocol(n, m))
     exact = {ranks: sum(exact_metric(metric(kind), r, n) for r in ranks) for ranks in lists}
-    laws = {r: exact_law(n, m, r, True) for r in range(1, n + 1)}
+    laws = {r: exact_pmf(n, m, r, True) for r in range(1, n + 1)}
     sampled = {
         ranks: sum(
             p * exact_metric(metric(kind), i + 1, m + 1)
@@ -229,7 +229,7 @@ def expectation(published: str, replacement: bool) -> Cases:
     for kind in ("auc", "ap", "ndcg", "recall@2", "precision@2"):
         for n, m, r in _small_cases(replacement):
             ranks = _samples(n, m, r, replacement)
-            law = exact_law(n, m, r, replacement)
+            law = exact_pmf(n, m, r, replacement)
 
             def value_of(i: int, kind: str = kind, m: int = m) -> Any:
                 return exact_metric(metric(kind), int(i), m + 1)
@@ -295,7 +295,7 @@ def expected_metric(
         for k in cutoffs:
             name = kind if k is None else f"{kind}@{k}"
             for n, m, r in _small_cases(replacement, first_rank):
-                law = exact_law(n, m, r, replacement)
+                law = exact_pmf(n, m, r, replacement)
                 names = _names(n, m, r, k)
                 value = evaluate(published, cdf=lambda i, law=law: sum(law[: int(i) + 1]), **names)
                 ranks = _samples(n, m, r, replacement)
@@ -339,7 +339,7 @@ def _digits_cases(published: str, replacement: bool) -> Cases:
     n, m = 10_000, 99
     with mp.workdps(DIGITS):
         for r in (2, 100, 5_000, 10_000):
-            terms = (digits_law(n, m, r, replacement, x) / (x + 1) for x in range(m + 1))
+            terms = (digits_pmf(n, m, r, replacement, x) / (x + 1) for x in range(m + 1))
             total = mp.fsum(terms)
             p, auc = mp.mpf(r - 1) / (n - 1), mp.mpf(n - r) / (n - 1)
             value = evaluate(published, n=mp.mpf(n), m=m, r=mp.mpf(r), p=p, auc=auc)
@@ -376,7 +376,7 @@ def unbiased_auc(published: str, law: str) -> Finding:
         if law == "two-point":
             p = Fraction(r - 1, n - 1)
             return [1 - p, *[Fraction(0)] * (m - 1), p]
-        return exact_law(n, m, r, {"binomial": True, "hypergeometric": False}[law])
+        return exact_pmf(n, m, r, {"binomial": True, "hypergeometric": False}[law])
 
     def cases() -> Cases:
         for n in range(2, 13):
@@ -436,7 +436,7 @@ def same_law_with_and_without(published: str) -> Finding:
     m = int(published)
     for n in range(m + 1, 31):
         for r in range(1, n + 1):
-            if exact_law(n, m, r, True) != exact_law(n, m, r, False):
+            if exact_pmf(n, m, r, True) != exact_pmf(n, m, r, False):
                 return judge(Trial(f"m = {m}: the laws differ at n = {n}, r = {r}", False))
     return judge(Trial("one law for every n up to 30 and every rank", True))
 
@@ -561,7 +561,7 @@ def cdf_argument(published: str, n: int = 8) -> Finding:
         for replacement, m in product((True, False), range(1, largest + 1)):
             for k in range(1, min(m + 1, n)):
                 values = [
-                    sum(exact_law(n, m, r, replacement)[:k], Fraction(0)) for r in range(1, n + 1)
+                    sum(exact_pmf(n, m, r, replacement)[:k], Fraction(0)) for r in range(1, n + 1)
                 ]
                 triples = zip(values, values[1:], values[2:], strict=False)
                 if any(a - 2 * b + c for a, b, c in triples):
@@ -583,7 +583,7 @@ def cdf_linear(published: str) -> Finding:
     n, linear = 12, []
     for m in range(1, n):
         for k in range(1, m + 2):
-            values = [sum(exact_law(n, m, r, True)[:k]) for r in range(1, n + 1)]
+            values = [sum(exact_pmf(n, m, r, True)[:k]) for r in range(1, n + 1)]
             triples = zip(values, values[1:], values[2:], strict=False)
             if all(a - 2 * b + c == 0 for a, b, c in triples):
                 linear.append((m, k))

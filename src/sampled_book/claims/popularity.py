@@ -18,8 +18,8 @@ from scipy.special import gammaln
 
 from sampled_metrics import metric
 
-from ..from_library import HANDFUL, Standing
-from ..study import BUNDLED, Study, bundled_study, standing
+from ..data.study import BUNDLED, Study, bundled_study, standing
+from ..experiments.theory import HANDFUL, Standing
 from .finding import OWN_RUNS, Finding, Printed, Trial, judge, listed, made_by, one_of, read_list
 
 Floats = NDArray[np.float64]

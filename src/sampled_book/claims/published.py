@@ -6,7 +6,7 @@ import pandas as pd
 
 import sampled_metrics as sm
 
-from ..published import OURS, cells, settings
+from ..data.published import OURS, cells, settings
 from .finding import Finding, Printed, Trial, judge, read_list
 
 

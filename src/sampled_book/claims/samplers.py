@@ -10,8 +10,8 @@ from itertools import combinations, pairwise, product
 
 from sampled_metrics import metric
 
-from ..from_library import Standing
-from ..study import bundled_study, standings
+from ..data.study import bundled_study, standings
+from ..experiments.theory import Standing
 from .finding import OWN_RUNS, Finding, Trial, judge, read_list
 
 DATA = ("ml-100k", "ml-1m-2998")

@@ -18,7 +18,7 @@ from sampled_metrics import Protocol, estimators, metric
 from sampled_metrics.estimators import Estimator
 from sampled_metrics.ranking.intervals import RankIntervals
 
-from ..datasets import bundled_variants
+from ..data.datasets import bundled_variants
 from .finding import Z_LIMIT, Distance, Printed
 
 METRICS = ("recall@10", "ndcg@10", "ap", "auc")

@@ -75,7 +75,6 @@ def average_and_spread(
         As in "0.990 ± 0.004".
     mean, variance, fourth : float
         Exact mean, variance and fourth central moment of one run.
-    runs : int
     """
     average, spread = printed_pair(published)
     sd = float(np.sqrt(variance))

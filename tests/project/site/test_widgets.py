@@ -13,8 +13,8 @@ from checks import faults, visit
 from scipy.optimize import brentq, linprog
 from scipy.special import xlogy
 
-from sampled_book import widgets
-from sampled_book.datasets import bundled_ranks
+from sampled_book.data.datasets import bundled_ranks
+from sampled_book.display import widgets
 from sampled_metrics import (
     Protocol,
     _ranges,

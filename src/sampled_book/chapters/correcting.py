@@ -1,0 +1,343 @@
+"""Chapter 6: what a sample keeps of a metric, and errors of corrections by their weight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from sampled_metrics import Metric, Protocol, estimators, metric
+from sampled_metrics.estimators import Estimator
+
+from ..checks import FloatArray
+from ..display import figures
+from ..display.tables import Frame, Texts
+from ..experiments.theory import observed
+
+Makers = Mapping[str, Callable[[Metric, Protocol], Estimator]]
+
+
+def methods(gammas: Iterable[float], nonnegative: bool = False) -> Makers:
+    """The columns of tables 3 and 4 of krichene2020: how each estimator is made.
+
+    Parameters
+    ----------
+    gammas : iterable of float
+        Weights of the variance, a column for each.
+    nonnegative : bool
+        Whether constrained least squares (CLS) must not report values below 0.
+
+    Examples
+    --------
+    >>> list(methods([1, 0.1]))
+    ['uncorrected', 'rank estimate', 'CLS', 'BV 1', 'BV 0.1']
+    """
+    made: dict[str, Callable[[Metric, Protocol], Estimator]] = {
+        "uncorrected": estimators.naive,
+        "rank estimate": estimators.rank_estimate,
+        "CLS": partial(estimators.monotone, nonnegative=nonnegative),
+    }
+    return made | {f"BV {g:g}": partial(estimators.bias_variance, gamma=g) for g in gammas}
+
+
+def visible(n_items: int, n_negatives: int) -> FloatArray:
+    """Share of a metric's component of each degree, 0 to m, that a sample shows.
+
+    The squares of the singular values of the distribution of the sampled rank, for a uniform prior
+    and negatives drawn without replacement.
+
+    Examples
+    --------
+    >>> visible(10_000, 3).round(3)
+    array([1.   , 0.6  , 0.2  , 0.029])
+    """
+    k, m, n = np.arange(1, n_negatives + 1), n_negatives, n_items
+    steps = (m + 1 - k) * (n + k) / ((m + 1 + k) * (n - k))
+    return np.cumprod(np.append(1.0, steps))
+
+
+def components(of: Metric | str, n_items: int, degree: int) -> FloatArray:
+    """Components of a metric along the Gram polynomials of degree 0 to `degree`.
+
+    The polynomials are orthogonal over the ranks 1 to n and have mean square 1.
+
+    Examples
+    --------
+    >>> components("auc", 10_000, 2).round(6)
+    array([0.5     , 0.288704, 0.      ])
+    """
+    ranks = np.arange(1, n_items + 1)
+    basis = np.polynomial.legendre.legvander(2 * (ranks - 1) / (n_items - 1) - 1, degree)
+    gram = np.linalg.qr(basis)[0] * np.sqrt(n_items)
+    found = gram.T @ metric(of)(ranks, n_items) / n_items
+    return np.asarray(np.abs(found))
+
+
+def passed(share: ArrayLike, gamma: float) -> FloatArray:
+    """Share of each component that is left in the expectation of a bias-variance correction.
+
+    Examples
+    --------
+    >>> passed([1.0, 0.5], 1.0), passed([1.0, 0.5], 0.0)
+    (array([1. , 0.5]), array([1., 1.]))
+    """
+    share = np.asarray(share, dtype=float)
+    return np.asarray(share / ((1 - gamma) * share + gamma))
+
+
+def root_mean_square(estimator: Estimator) -> tuple[float, float]:
+    """Bias and standard deviation for one user, root mean squares over all true ranks.
+
+    Examples
+    --------
+    >>> auc = estimators.naive(metric("auc"), Protocol(100, 5, replacement=True))
+    >>> tuple(round(each, 3) for each in root_mean_square(auc))
+    (0.0, 0.182)
+    """
+    (found,) = root_mean_squares([estimator])
+    return found
+
+
+def root_mean_squares(estimators: Iterable[Estimator]) -> list[tuple[float, float]]:
+    """The same of several estimators of one protocol, whose distributions are computed once.
+
+    Examples
+    --------
+    >>> protocol = Protocol(100, 5, replacement=True)
+    >>> both = [estimators.naive(name, protocol) for name in ("auc", "ap")]
+    >>> [tuple(round(each, 3) for each in found) for found in root_mean_squares(both)]
+    [(0.0, 0.182), (0.401, 0.175)]
+    """
+    several = list(estimators)
+    protocol = several[0].protocol
+    assert isinstance(protocol.n_items, int)
+    assert all(each.protocol == protocol for each in several)
+    ranks = np.arange(1, protocol.n_items + 1)
+    bias2, noise = np.zeros(len(several)), np.zeros(len(several))
+    for part in np.array_split(ranks, len(ranks) * (protocol.n_negatives + 1) // 2**20 + 1):
+        law = protocol.pmf(part)
+        for i, each in enumerate(several):
+            mean = law @ each.values
+            bias2[i] += ((mean - each.metric(part, protocol.n_items)) ** 2).sum()
+            noise[i] += (law * (each.values - mean[:, np.newaxis]) ** 2).sum()
+    pairs = zip(np.sqrt(bias2 / ranks.size), np.sqrt(noise / ranks.size), strict=True)
+    return [(float(bias), float(sd)) for bias, sd in pairs]
+
+
+def errors_by_gamma(
+    of: Metric | str,
+    protocol: Protocol,
+    ranks: Mapping[str, ArrayLike],
+    n_users: Iterable[int],
+    gammas: ArrayLike,
+) -> Frame:
+    """Root mean squared error of the average of N users with ranks like those given.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row for each gamma, a column for each (recommender, N).
+
+    Examples
+    --------
+    >>> protocol = Protocol(1_000, 20, replacement=True)
+    >>> found = errors_by_gamma("ap", protocol, {"A": [1, 5, 30]}, [10, 1_000], [0.01, 1])
+    >>> found["A", 1_000].round(3).to_dict()
+    {0.01: 0.23, 1.0: 0.34}
+    """
+    weights = np.asarray(gammas, dtype=float)
+    made = [estimators.bias_variance(metric(of), protocol, g) for g in weights]
+    vectors = np.stack([each.values for each in made])
+    columns = {}
+    for name, found in ranks.items():
+        at, count = np.unique(np.asarray(found), return_counts=True)
+        law, share = protocol.pmf(at), count / count.sum()
+        mean = law @ vectors.T
+        bias = share @ mean - share @ metric(of)(at, protocol.n_items)
+        noise = share @ (law @ vectors.T**2 - mean**2)
+        for users in n_users:
+            columns[name, users] = np.sqrt(bias**2 + noise / users)
+    frame = pd.DataFrame(columns, index=pd.Index(weights, name="gamma"))
+    frame.columns.names = ["recommender", "users"]
+    return frame
+
+
+def spread(values: Iterable[float], form: str) -> str:
+    """The least and the largest of some values, in words.
+
+    Examples
+    --------
+    >>> spread([0.25, -1.0, 2.0], "+.1f")
+    '−1.0 to +2.0'
+    """
+    found = list(values)
+    return f"{min(found):{form}} to {max(found):{form}}".replace("-", "\N{MINUS SIGN}")
+
+
+def gamma_texts(errors: Frame, biases: Mapping[str, float]) -> Texts:
+    """How far the rule for gamma, one over the root of the users, is from the best weight.
+
+    Parameters
+    ----------
+    errors : pandas.DataFrame
+        As from :func:`errors_by_gamma`; among its rows are the weights of the rule, and the last
+        of the others is the weight 1.
+    biases : mapping of str to float
+        Of the uncorrected metric, by recommender.
+
+    Examples
+    --------
+    >>> columns = pd.MultiIndex.from_product([["A"], [100, 10_000]])
+    >>> toy = pd.DataFrame([[0.3, 0.1], [0.2, 0.2], [0.4, 0.4]], [0.01, 0.1, 1.0], columns)
+    >>> texts = gamma_texts(toy, {"A": -0.5})
+    >>> texts["rule_errors"], texts["over_one"], round(texts["slope"][0], 2)
+    ('10.0 to 10.0', (4.0, '.0f'), -0.5)
+    """
+    users = sorted({k for _, k in errors})
+    rules = {k: estimators.default_gamma(k) for k in users}
+    at_rule = pd.Series({(u, k): errors.loc[rules[k], (u, k)].min() for u, k in errors})
+    best = np.log(errors.idxmin()).unstack(level=0).mean(axis=1)
+    most = [100 * at_rule[key] for key in at_rule.index if key[1] == users[-1]]
+    return {
+        "users": users[-1],
+        "naive_errors": spread((100 * abs(each) for each in biases.values()), ".0f"),
+        "rule_errors": spread(most, ".1f"),
+        "slope": (float(np.polyfit(np.log(users), best.loc[users], 1)[0]), ".2f"),
+        "over": (float((at_rule / errors.min()).max()), ".1f"),
+        "over_one": (float((errors.loc[1.0] / errors.min()).max()), ".0f"),
+    }
+
+
+def plot_correction(made: Mapping[str, Estimator], of: Metric, most: int = 15) -> Figure:
+    """Draw what estimators report at the first sampled ranks, and expect at each true rank.
+
+    Examples
+    --------
+    >>> ap = metric("ap")
+    >>> made = {"uncorrected": estimators.naive(ap, Protocol(1_000, 20, replacement=True))}
+    >>> [len(ax.lines) for ax in plot_correction(made, ap).axes]
+    [1, 2]
+    """
+    protocol = next(iter(made.values())).protocol
+    n = protocol.n_items
+    assert isinstance(n, int)
+    shown = np.arange(1, min(most, protocol.n_negatives) + 1)
+    grid = np.unique(np.geomspace(1, n, 150).round().astype(int))
+    figure, (above, below) = figures.panels(2, 1, height=2.9)
+    figures.curves(above, shown, {name: e(shown) for name, e in made.items()})
+    expected = {"exact": of(grid, n)} | {name: e.expected(grid) for name, e in made.items()}
+    seen = {k: np.where(v > 0, v, np.nan) for k, v in expected.items()}
+    figures.curves(below, grid, seen)
+    above.set(xlabel="sampled rank", ylabel="value reported", ylim=(-0.6, 1.1))
+    below.set(xscale="log", yscale="log", ylim=(0.5 / n, 1.5))
+    below.set(xlabel="true rank", ylabel="expected value")
+    handles = below.get_legend_handles_labels()
+    figure.legend(*handles, loc="outside upper center", ncols=4, fontsize=10)
+    return figure
+
+
+def plot_resolution(
+    n_items: int, n_negatives: int, sizes: Iterable[int], gammas: Iterable[float]
+) -> Figure:
+    """Draw what samples show of each degree, and what corrections leave of it.
+
+    Examples
+    --------
+    >>> figure = plot_resolution(1_000, 20, [10, 20], [1.0, 0.1])
+    >>> [text.get_text() for ax in figure.axes for text in ax.texts]
+    ['m = 10', 'm = 20', 'γ = 1', 'γ = 0.1']
+    """
+    figure, (left, right) = figures.panels(1, 2, height=3.2, sharey=True)
+    several = sorted(sizes)
+    most = int(3 * np.sqrt(several[-1]))
+    plain = {"fontsize": 10, "ha": "center", "bbox": {"fc": "w", "ec": "none", "pad": 0.5}}
+    shades, heights = plt.get_cmap("plasma")([0.8, 0.6, 0.4, 0.2]), (0.8, 0.6, 0.4, 0.2)
+    for m, shade, height in zip(several, shades, heights, strict=False):
+        share = visible(n_items, m)[: most + 1]
+        left.plot(np.arange(1, share.size), share[1:], color=shade)
+        left.text(max(int(np.searchsorted(-share, -height)), 1), height, f"m = {m}", **plain)
+    share = visible(n_items, n_negatives)[: int(4 * np.sqrt(n_negatives)) + 1]
+    kept = {f"BV {g:g}": passed(share, g) for g in gammas}
+    figures.curves(right, np.arange(share.size), kept)
+    for (name, values), height in zip(kept.items(), heights[::-1], strict=False):
+        at = int(np.searchsorted(-values, -height))
+        right.text(at, height, "γ = " + name[3:], **plain)
+    left.set(xlabel="degree", ylabel="share", title="seen in a sample", xscale="log")
+    right.set(xlabel="degree", title=f"kept, m = {n_negatives}")
+    return figure
+
+
+def plot_gammas(errors: Frame) -> Figure:
+    """Draw the error of an average against gamma, a panel for each recommender, the rule circled.
+
+    Parameters
+    ----------
+    errors : pandas.DataFrame
+        As from :func:`errors_by_gamma`, in percent; the weights of the rule are among its rows.
+
+    Examples
+    --------
+    >>> columns = pd.MultiIndex.from_product([["A"], [100, 10_000]])
+    >>> toy = pd.DataFrame([[0.3, 0.1], [0.2, 0.2], [0.4, 0.4]], [0.01, 0.1, 1.0], columns)
+    >>> plot_gammas(toy).axes[0].get_title()
+    'A'
+    """
+    users = list(dict.fromkeys(k for _, k in errors))
+    names = list(dict.fromkeys(name for name, _ in errors))
+    figure, axes = figures.panels(len(names), 1, height=2.4, sharex=True, squeeze=False)
+    shown = errors.sort_index()
+    for ax, name in zip(axes.flat, names, strict=True):
+        drawn = {f"N = {k:,}": shown[name, k].to_numpy() for k in users}
+        rules = {k: estimators.default_gamma(k) for k in users}
+        rule = {f"N = {k:,}": (g, shown.loc[g, (name, k)].min()) for k, g in rules.items()}
+        figures.errors_by_gamma(ax, shown.index, drawn, rule)
+        top = 3 * max(each[-1] for each in drawn.values())
+        ax.set(title=name, ylabel="error, points", ylim=(None, top), xlabel="")
+    axes[-1, 0].set_xlabel(r"$\gamma$")
+    handles = axes[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside upper center", ncols=2)
+    return figure
+
+
+def gamma_exercises(of: Metric, protocol: Protocol) -> Texts:
+    """Negatives that half resolve degree 10, and twice the negatives against a higher gamma.
+
+    Examples
+    --------
+    >>> texts = gamma_exercises(metric("ap"), Protocol(1_000, 20, replacement=True))
+    >>> texts["half"], texts["twice"], texts["noise_low"] > texts["noise_more"]
+    (158, 40, True)
+    """
+    n, m = protocol.n_items, protocol.n_negatives
+    half = next(size for size in range(10, 400) if visible(10**9, size)[10] >= 0.5)
+    texts: Texts = {"half": half, "half_rule": (100 / np.log(2), ".0f"), "twice": 2 * m}
+    for key, size, gamma in (("low", m, 1e-4), ("more", 2 * m, 1e-2)):
+        drawn = Protocol(n, size, replacement=protocol.replacement)
+        corrected = estimators.bias_variance(of, drawn, gamma)
+        texts[f"bias_{key}"], texts[f"noise_{key}"] = root_mean_square(corrected)
+    return texts
+
+
+def own_prior(of: Metric | str, protocol: Protocol, ranks: Mapping[str, ArrayLike]) -> Texts:
+    """For how many of the recommenders their own ranks, as a prior, put all into the exact order.
+
+    The weight of the variance is 1. The recommender itself is then estimated without bias.
+
+    Examples
+    --------
+    >>> own_prior("ap", Protocol(50, 5, replacement=True), {"A": [1, 2, 30], "B": [3, 40, 50]})
+    {'right': '2 of 2'}
+    """
+    level = {u: float(metric(of)(r, protocol.n_items).mean()) for u, r in ranks.items()}
+    order, right = sorted(level, key=lambda u: level[u]), 0
+    for prior, found in ranks.items():
+        e = estimators.bias_variance(of, protocol, 1.0, observed(found))
+        means = {u: float(e.expected(r).mean()) for u, r in ranks.items()}
+        assert np.isclose(means[prior], level[prior], rtol=1e-9)
+        right += sorted(means, key=lambda u: means[u]) == order
+    return {"right": f"{right} of {len(ranks)}"}

@@ -1,0 +1,325 @@
+"""What the chapter on misclassified decoys draws, tabulates and says in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy.optimize import brentq
+
+from sampled_metrics import metric
+from sampled_metrics.ranking.intervals import RankIntervals
+
+from ..data import benchmark
+from ..display import figures
+from ..display.tables import Frame, Texts, scientific
+from ..experiments import decoys, evidence, protocols
+
+#: What ekstrand2017 print for 95%: number of decoys, the printed rate, and the goodness it is.
+PRINTED = ((1_000, "g = 0.00001", 1e-5), (1_000, "1 in 10K", 1e-4), (100, "1 in 1000", 1e-3))
+
+
+def plot_clean(confidence: float) -> Figure:
+    """Draw the largest goodness at which a set is clean, and what is printed.
+
+    Examples
+    --------
+    >>> figure = plot_clean(0.95)
+    >>> [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    ['90%', '95%']
+    """
+    figure, ax = figures.panels(height=4.2)
+    sizes = np.unique(np.geomspace(1, 10_000, 60).round().astype(int))
+    levels = sorted({0.9, confidence})
+    limits = {f"{100 * c:g}%": decoys.largest_goodness(sizes, c) for c in levels}
+    points = {text.removeprefix("g = "): (n, g) for n, text, g in reversed(PRINTED)}
+    figures.clean_region(ax, sizes, limits, points, {"10% good": 0.1, "1% good": 0.01})
+    ax.set(xlabel="decoys N", ylabel="largest goodness g")
+    return figure
+
+
+def published_table() -> Frame:
+    """The printed rates for sets that are clean with 95% probability beside the exact ones.
+
+    Examples
+    --------
+    >>> published_table()["Exact rate"].tolist()
+    ['1 in 19,496', '1 in 19,496', '1 in 1,950']
+    """
+    rows = []
+    for n, text, goodness in PRINTED:
+        need = float(decoys.largest_goodness(n, 0.95))
+        clean = 1 - float(decoys.misclassified(n, goodness))
+        rows.append((n, text, f"{need:.7f}", f"1 in {1 / need:,.0f}", clean))
+    return pd.DataFrame(rows, columns=["N", "Printed", "Exact g", "Exact rate", "Clean"])
+
+
+def _chance(p: float) -> str:
+    return f"{p:.3f}" if p >= 5e-4 else scientific(p, 2)
+
+
+def shares_table(sizes: Iterable[int], goodness: float) -> Frame:
+    """Chances of no good decoy, of three, and of shares of half and twice the goodness.
+
+    Examples
+    --------
+    >>> shares_table([100], 0.01).iloc[0, 1:].tolist()
+    ['0.366', '0.079', '0.634', '0.264']
+    """
+    rows = []
+    for n in sizes:
+        law = decoys.pmf(n, goodness)
+        shares = [decoys.at_least_share(law, f) for f in (goodness / 2, 2 * goodness)]
+        rows.append((n, *map(_chance, [float(law[0]), decoys.at_least(law, 3), *shares])))
+    columns = ["N", "K = 0", "K ≥ 3", f"≥ {50 * goodness:g}%", f"≥ {200 * goodness:g}%"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def pools_table(sizes: Sequence[int], goodness: float, confidence: float) -> Frame:
+    """How many good items the data sets of the benchmark allow, and how many decoys.
+
+    Examples
+    --------
+    >>> pools_table([100, 1_000], 0.01, 0.95).columns.tolist()
+    ['Data', 'Items', 'Unrated', 'G, N=100', 'G, N=1000', '1% good', 'N']
+    """
+    rows = []
+    for name in benchmark.DATA:
+        pool = round(benchmark.ranks(name)["Popular"].n_candidates.mean()) - 1
+        most = [decoys.largest_in_pool(n, pool, confidence) if n <= pool else np.nan for n in sizes]
+        good = round(goodness * pool)
+        allowed = decoys.largest_in_pool(good, pool, confidence)
+        rows.append((name, benchmark.facts(name)["items"], pool, *most, good, allowed))
+    allow = [f"G, N={n}" for n in sizes]
+    columns = ["Data", "Items", "Unrated", *allow, f"{100 * goodness:g}% good", "N"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def independent(n_decoys: int, correlation: float) -> float:
+    """How many independent decoys are as likely to be clean, for a tiny goodness.
+
+    Examples
+    --------
+    >>> round(independent(2, 0.5), 2)
+    1.5
+    """
+    theta = correlation / (1 - correlation)
+    return float((1 / (1 + np.arange(n_decoys) * theta)).sum())
+
+
+def users_table(
+    n_decoys: int, goodness: float, correlations: Iterable[float], confidence: float
+) -> Frame:
+    """Clean sets where users differ, a row for each correlation.
+
+    Examples
+    --------
+    >>> found = users_table(100, 0.01, [0.0, 0.1], 0.95)
+    >>> found["Mean K"].round(6).tolist(), found["Needed"].tolist()
+    ([1.0, 1.0], ['1 in 1,950', '1 in 447'])
+    """
+    rows = []
+    for rho in correlations:
+        law = decoys.pmf(n_decoys, goodness, rho)
+
+        def short(g: float, rho: float = rho) -> float:
+            return float(decoys.pmf(n_decoys, g, rho)[0]) - confidence
+
+        limit = brentq(short, 1e-12, 0.999, xtol=1e-15)
+        mean = float(law @ np.arange(n_decoys + 1))
+        effective = independent(n_decoys, rho)
+        rows.append((rho, _chance(float(law[0])), mean, effective, f"1 in {1 / limit:,.0f}"))
+    return pd.DataFrame(rows, columns=["Correlation", "Clean", "Mean K", "Nₑ", "Needed"])
+
+
+def plot_pmfs(n_decoys: int, goodness: float, correlations: Iterable[float]) -> Figure:
+    """Draw the probability of at least so many good decoys, a curve for each correlation.
+
+    Examples
+    --------
+    >>> figure = plot_pmfs(20, 0.1, [0.0, 0.2])
+    >>> [line.get_label() for line in figure.axes[0].lines]
+    ['ρ = 0', 'ρ = 0.2']
+    """
+    figure, ax = figures.panels(height=3.6)
+    x = np.arange(0, min(n_decoys, int(3.5 * n_decoys * goodness) + 5) + 1)
+    laws = {f"ρ = {rho:g}": decoys.pmf(n_decoys, goodness, rho) for rho in correlations}
+    figures.curves(
+        ax, x, {name: [decoys.at_least(law, int(k)) for k in x] for name, law in laws.items()}
+    )
+    ax.set(xlabel="good decoys", ylabel="probability of at least so many", ylim=(0, 1.03))
+    ax.legend()
+    return figure
+
+
+def losses_table(
+    sizes: Sequence[int], goodness: float, metrics: Sequence[str], n_test: int, all_good: int
+) -> Frame:
+    """What misclassified decoys cost a perfect recommender, by placement and number.
+
+    Parameters
+    ----------
+    all_good : int
+        Good items among all that are unrated, for the rows "all"; AUC has none.
+
+    Examples
+    --------
+    >>> losses_table([100], 0.01, ["recall@10"], 5, 30).round(3).to_numpy().tolist()[0]
+    ['random', '100', 0.0]
+    """
+    rows = []
+    chosen = [metric(name) for name in metrics]
+    for placement in decoys.PLACEMENTS:
+        for n in sizes:
+            law = decoys.pmf(n, goodness)
+            values = [decoys.loss(law, decoys.perfect(m, n, n_test, placement)) for m in chosen]
+            rows.append((placement, f"{n:,}", *values))
+        if not any(m.kind == "auc" for m in chosen):
+            full = [decoys.perfect(m, all_good, n_test, placement) for m in chosen]
+            rows.append((placement, "all", *(float(v[0] - v[-1]) for v in full)))
+    return pd.DataFrame(rows, columns=["Good decoys", "N", *(m.label for m in chosen)])
+
+
+def plot_losses(n_decoys: int, metrics: Sequence[str], n_test: int) -> Figure:
+    """Draw the loss of a perfect recommender against the expected number of good decoys.
+
+    Examples
+    --------
+    >>> figure = plot_losses(20, ["rr"], 2)
+    >>> [ax.get_title() for ax in figure.axes]
+    ['random', 'above']
+    """
+    figure, axes = figures.panels(1, 2, height=3.6, sharey=True)
+    shares = np.geomspace(0.01, 100, 41) / n_decoys
+    laws = [decoys.pmf(n_decoys, min(1.0, float(share))) for share in shares]
+    for ax, placement in zip(axes, decoys.PLACEMENTS, strict=True):
+        values = {
+            metric(name).label: decoys.perfect(metric(name), n_decoys, n_test, placement)
+            for name in metrics
+        }
+        lines = {label: [decoys.loss(law, v) for law in laws] for label, v in values.items()}
+        figures.curves(ax, shares * n_decoys, lines)
+        ax.set(xscale="log", title=placement, xlabel="good decoys, gN", ylim=(-0.02, 1.02))
+    axes[0].set_ylabel("loss")
+    axes[0].legend(loc="upper left")
+    return figure
+
+
+def real_table(goodness: Sequence[float], name: str = "recall@10") -> Frame:
+    """What good items above the test item cost the best recommender of each data set.
+
+    Parameters
+    ----------
+    goodness : sequence of two float
+        Shares of good items; for each the gain of the best recommender if they did not count, and
+        the pairs of recommenders that would change places.
+
+    Examples
+    --------
+    >>> list(real_table([0.01, 0.1]).columns[-2:])
+    ['Turned', 'Turned ']
+    """
+    rows, of, columns = [], metric(name), [protocols.ALL, "few", "many"]
+    pairs = evidence.bundled("pairs").query("estimator == 'naive' and m == 100 and not replacement")
+    for data in benchmark.DATA:
+        ranks: Mapping[str, RankIntervals] = benchmark.ranks(data)
+        values = {
+            who: [float(decoys.uncounted(found, of, g).mean()) for g in (0.0, *goodness)]
+            for who, found in ranks.items()
+        }
+        frame = pd.DataFrame.from_dict(values, orient="index", columns=columns)
+        best = str(frame[protocols.ALL].idxmax())
+        turned = protocols.reversed_orders(frame, pairs[pairs["data"] == data], of.name)
+        exact = values[best][0]
+        gains = [value / exact - 1 for value in values[best][1:]]
+        rows.append((data, best, exact, *gains, int(turned["few"]), int(turned["many"])))
+    shares = [f"g = {100 * g:g}%" for g in goodness]
+    return pd.DataFrame(rows, columns=["Data", "Best", of.label, *shares, "Turned", "Turned "])
+
+
+def published_texts() -> Texts:
+    """How rare good items must be for the printed numbers of decoys, and how few decoys for 1%.
+
+    Examples
+    --------
+    >>> texts = published_texts()
+    >>> round(texts["in_1000"][0]), texts["largest"]
+    (19496, 5)
+    """
+
+    def one_in(size: int, confidence: float) -> tuple[float, str]:
+        return 1 / float(decoys.largest_goodness(size, confidence)), ",.0f"
+
+    def short(rho: float) -> float:
+        return float(decoys.pmf(1_000, 0.01, rho)[0]) - 0.5
+
+    half = float(brentq(short, 1e-6, 0.9))
+    return {
+        "in_1000": one_in(1_000, 0.95),
+        "in_100": one_in(100, 0.95),
+        "in_90": one_in(1_000, 0.90),
+        "in_90_100": one_in(100, 0.90),
+        "in_half": one_in(1_000, 0.5),
+        "goodness_99": (float(decoys.largest_goodness(1_000, 0.99)), ".8f"),
+        "largest": decoys.largest_sample(0.01, 0.95),
+        "largest_half": decoys.largest_sample(0.01, 0.5),
+        "largest_sturgeon": decoys.largest_sample(0.1, 0.95),
+        "half_rho": (half, ".3f"),
+        "half_ne": (independent(1_000, half), ".0f"),
+        "rr_10": (float(decoys.perfect(metric("rr"), 10)[10]), ".3f"),
+    }
+
+
+def pools_texts(pools: Frame, few: int, many: int, goodness: float) -> Texts:
+    """What the text says of :func:`pools_table`, and of items that differ in the first data set.
+
+    There goodness falls as one over an item's place, up to 1, with the same mean.
+    """
+    last, first = pools.sort_values("Items").iloc[-1], pools.iloc[0]
+    unrated = int(first["Unrated"])
+    taste = 1 / np.arange(1, unrated + 1)
+    taste = np.minimum(1, taste * goodness * unrated / taste.sum())
+    mean, size = float(taste.mean()), min(few, unrated)
+    most = pools[f"G, N={many}"]
+    good = last[f"G, N={many}"]
+    return {
+        "zero": int((most == 0).sum()),
+        "data_sets": len(pools),
+        "last_unrated": int(last["Unrated"]),
+        "last_rated": int(last["Items"] - last["Unrated"]),
+        "last_good": "none" if pd.isna(good) else int(good),
+        "one_item": (min(1.0, many / float(last["Unrated"])), ".1%"),
+        "first_items": int(first["Items"]),
+        "alike": (float(decoys.misclassified(size, mean)), ".4f"),
+        "differ": (float(decoys.misclassified_among(size, taste)), ".4f"),
+        "fixed": (1 - float(decoys.pmf_in_pool(size, round(mean * unrated), unrated)[0]), ".4f"),
+        "fixed_items": round(mean * unrated),
+    }
+
+
+def losses_texts(
+    losses: Frame, users: Frame, many: int, goodness: float, first: str, n_test: int
+) -> Texts:
+    """What the text says of :func:`users_table` and, for the first metric, :func:`losses_table`."""
+    top, of = users.iloc[-1], metric(first)
+    by = losses.set_index(["Good decoys", "N"])[of.label]
+    law, rho = decoys.pmf(many, goodness), float(top["Correlation"])
+    ones = [
+        decoys.loss(decoys.pmf(n, 1 / n), decoys.perfect(of, n, n_test)) for n in (10, 100, 1_000)
+    ]
+    apart = decoys.loss(decoys.pmf(many, goodness, rho), decoys.perfect(of, many, n_test))
+    return {
+        "mean": f"{many * goodness:g}",
+        "independent_clean": f"{100 * law[0]:.2g}%",
+        "top_rho": f"{rho:g}",
+        "top_effective": (float(top["Nₑ"]), ".0f"),
+        "top_needed": str(top["Needed"]),
+        "top_clean": (float(decoys.pmf(many, goodness, rho)[0]), ".0%"),
+        "loss_label": of.label,
+        "loss_one": ", ".join(f"{value:.4f}" for value in ones),
+        "loss_random": (float(by["random", f"{many:,}"]), ".2f"),
+        "loss_above": (float(by["above", f"{many:,}"]), ".2f"),
+        "loss_correlated": (float(apart), ".2f"),
+    }

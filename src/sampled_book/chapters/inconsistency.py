@@ -1,0 +1,240 @@
+"""Chapter 2: orders of recommenders by the number of negatives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from sampled_metrics import Metric, Protocol, metric
+from sampled_metrics.consistency import (
+    OrderByNegatives,
+    order_by_negatives,
+    sign,
+)
+from sampled_metrics.estimators import naive
+from sampled_metrics.ranking.intervals import RankIntervals
+
+from ..display import figures
+from ..display.tables import Frame, Texts
+
+#: The recommenders of krichene2020, table 1: ranks of the one relevant item among 10,000.
+TOY = {
+    "A": [100, 100, 100, 100, 100],
+    "B": [40, 40, 8437, 9266, 4482],
+    "C": [212, 2, 743, 5342, 1548],
+}
+
+
+@dataclass(frozen=True)
+class Course:
+    """A sampled metric of some recommenders for more and more negatives.
+
+    Attributes
+    ----------
+    orders : OrderByNegatives
+    expected : pandas.DataFrame
+        Expected metric: a row for each number of negatives, a column for each recommender.
+    exact : mapping of str to float
+    crossings : list of (int, float)
+        Numbers of negatives at which one recommender passes another, and the height there.
+    """
+
+    orders: OrderByNegatives
+    expected: pd.DataFrame
+    exact: Mapping[str, float]
+    crossings: list[tuple[int, float]]
+
+    def relative(self) -> Course:
+        """The same as multiples of the mean of all recommenders, at each number of negatives."""
+        level = self.expected.mean(axis=1)
+        exact = pd.Series(self.exact)
+        crossings = [(m, height / float(level[m])) for m, height in self.crossings]
+        expected = self.expected.div(level, axis=0)
+        return Course(self.orders, expected, dict(exact / exact.mean()), crossings)
+
+
+def course(
+    ranks: Mapping[str, ArrayLike], of: Metric | str, protocol: Protocol, points: int = 40
+) -> Course:
+    """Expected metrics for 1 to as many negatives as the protocol has.
+
+    Parameters
+    ----------
+    ranks : mapping of str to array_like of int, shape (n_instances,)
+        True ranks of the same instances under each recommender.
+    points : int
+        Numbers of negatives, evenly spaced in logarithms; those at which the order changes, and
+        the ones before, are added.
+
+    Examples
+    --------
+    >>> toy = {"A": [100] * 5, "C": [212, 2, 743, 5342, 1548]}
+    >>> found = course(toy, "ndcg", Protocol(10_000, 9_999, replacement=True), points=5)
+    >>> found.expected.index.tolist(), [m for m, _ in found.crossings]
+    ([1, 9, 99, 691, 692, 999, 9999], [692])
+    """
+    chosen = metric(of)
+    orders = order_by_negatives(ranks, chosen, protocol)
+    grid = np.geomspace(1, orders.n_negatives, points).astype(int).tolist()
+    sizes = {*grid, orders.n_negatives, *orders.flips, *(m - 1 for m in orders.flips)}
+    expected = pd.DataFrame(
+        {
+            m: {
+                name: float(naive(chosen, replace(protocol, n_negatives=m)).expected(r).mean())
+                for name, r in ranks.items()
+            }
+            for m in sorted(sizes)
+        }
+    ).T
+    exact = {name: float(chosen(r, protocol.n_items).mean()) for name, r in ranks.items()}
+    crossings = []
+    for m in orders.flips:
+        before, after = (expected.loc[size].to_dict() for size in (m - 1, m))
+        for a, b in combinations(ranks, 2):
+            if sign(before[a], before[b]) * sign(after[a], after[b]) < 0:
+                crossings.append((m, (after[a] + after[b]) / 2))
+    return Course(orders, expected, exact, crossings)
+
+
+def plot_courses(found: Mapping[str, Course], n_negatives: int, relative: bool = False) -> Figure:
+    """Draw a panel for each metric: curves, circles where they cross, black exact values.
+
+    Parameters
+    ----------
+    found : mapping of str to Course
+        Under the name of each metric.
+    n_negatives : int
+        A dotted line.
+    relative : bool
+        Draw multiples of the mean of all recommenders, on an axis of their own for each metric.
+
+    Examples
+    --------
+    >>> toy = {"A": [100] * 5, "C": [212, 2, 743, 5342, 1548]}
+    >>> whole = Protocol(10_000, 9_999, replacement=True)
+    >>> figure = plot_courses({"NDCG": course(toy, "ndcg", whole, points=5)}, 99)
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['A', 'C']
+    """
+    figure, axes = figures.grid(len(found), 2.9)
+    for ax, (label, each) in zip(axes, found.items(), strict=True):
+        of = each.relative() if relative else each
+        ax.axvline(n_negatives, color="#5b5b5b", linestyle=":", linewidth=1)
+        curves = {str(name): of.expected[name] for name in of.expected}
+        figures.expected_curves(ax, of.expected.index, curves, of.exact)
+        for m, height in of.crossings:
+            ax.plot(m, height, "o", ms=9, mfc="none", mec="black", mew=1.5)
+        ax.set(title=label, xlabel="")
+        if not relative:
+            ax.set_ylim(-0.06, 1.06)
+        figures.beside(ax, of.exact, x=1.07, gap=0.12)
+    figure.supxlabel("negatives m", fontsize=12)
+    if relative:
+        figure.supylabel("multiple of the mean", fontsize=12)
+    return figure
+
+
+def orders_table(found: Mapping[str, Course], n_negatives: int) -> Frame:
+    """Orders by each metric, best first: exact and sampled, and from how many negatives right.
+
+    Examples
+    --------
+    >>> toy = {name: TOY[name] for name in "AC"}
+    >>> found = {"NDCG": course(toy, "ndcg", Protocol(10_000, 9_999), points=5)}
+    >>> orders_table(found, 99)["Right from m ="].tolist()
+    [692]
+    """
+    columns = ["Metric", "Exact order", f"With {n_negatives} negatives", "Right from m ="]
+    rows = [
+        (label, *(o.replace(" ", "\N{NO-BREAK SPACE}") for o in orders), each.orders.starts[-1])
+        for label, each in found.items()
+        for orders in [(each.orders.exact, each.orders.at(n_negatives))]
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def averaged(intervals: RankIntervals, of: Metric | str, n_negatives: int) -> float:
+    """Expected sampled metric of one recommender, averaged over its users and all orders of ties.
+
+    Negatives are drawn without replacement.
+
+    Examples
+    --------
+    >>> averaged(RankIntervals([0, 0], [1, 0], [4, 4]), "recall@1", 3)  # first, or first or second
+    0.75
+    """
+    estimator = naive(metric(of), Protocol(intervals.n_candidates, n_negatives, replacement=False))
+    expected, tied = estimator.expected(intervals.ranks("optimistic")), intervals.n_tied > 0
+    if tied.any():
+        counts = intervals.n_better[tied], intervals.n_tied[tied], intervals.n_candidates[tied]
+        expected[tied] = RankIntervals(*counts).sampled_pmf(n_negatives) @ estimator.values
+    return float(expected.mean())
+
+
+def reversal_texts(
+    ranks: Mapping[str, ArrayLike], ap: Course, runs: Frame, protocol: Protocol
+) -> Texts:
+    """What the chapter on the reversal says of A, B and C.
+
+    Parameters
+    ----------
+    ap : Course
+        Of Average Precision.
+    runs : pandas.DataFrame
+        Simulated sampled AP: a row for each evaluation, a column for each recommender.
+    protocol : Protocol
+        That of the runs.
+
+    Examples
+    --------
+    >>> protocol, whole = Protocol(10_000, 99), Protocol(10_000, 9_999)
+    >>> runs = pd.DataFrame({"A": [0.6, 0.7], "B": [0.5, 0.5], "C": [0.5, 0.65]})
+    >>> texts = reversal_texts(TOY, course(TOY, "ap", whole, points=9), runs, protocol)
+    >>> texts["ap_exact"], texts["ap_sampled"], float(texts["wins"][0])
+    ('C > B > A', 'A > B > C', 1.0)
+    """
+    m, means = protocol.n_negatives, naive("ap", protocol)
+    sampled = {name: float(means.expected(r).mean()) for name, r in ranks.items()}
+    gap = ap.expected["B"] - ap.expected["A"]
+    whole = replace(protocol, n_negatives=ap.orders.n_negatives)
+    texts: Texts = {f"sampled_{name}": (value, ".2f") for name, value in sampled.items()}
+    for name in ("ap", "ndcg", "recall@10"):
+        for a, b in ("AB", "AC", "BC"):
+            found = order_by_negatives({a: ranks[a], b: ranks[b]}, name, whole)
+            flips = " and ".join(f"{size:,}" for size in found.flips) or "none"
+            texts[f"{name.split('@')[0]}_{a}{b}"] = flips
+            if (name, a) == ("recall@10", "B"):
+                texts["recall_right"] = found.right_from or "none"
+    return texts | {
+        "m": m,
+        "n": protocol.n_items,
+        "repetitions": len(runs),
+        "ap_exact": ap.orders.exact,
+        "ap_sampled": ap.orders.at(m),
+        "wins": ((runs["A"] > runs["C"]).mean(), ".0%"),
+        "lead": (float(gap.max()), ".4f"),
+        "times": (sampled["A"] / sampled["B"], ".2f"),
+        "exact_times": (ap.exact["C"] / ap.exact["A"], ".0f"),
+    }
+
+
+def reversal_exercises() -> Texts:
+    """Both sides of the smallest counterexample, and from where Recall@10 of A and B is right.
+
+    Examples
+    --------
+    >>> reversal_exercises()["left_ap"][0] > reversal_exercises()["right_ap"][0]
+    True
+    """
+    texts: Texts = {}
+    for name in ("ap", "ndcg", "auc"):
+        one, two, three = (float(value) for value in metric(name)([1, 2, 3], 3))
+        texts |= {f"left_{name}": (one + 2 * three, ".3f"), f"right_{name}": (3 * two, ".3f")}
+    pair, drawn = {name: TOY[name] for name in "AB"}, Protocol(10_000, 9_999, replacement=False)
+    return texts | {"tie": order_by_negatives(pair, "recall@10", drawn).right_from}

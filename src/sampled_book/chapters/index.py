@@ -1,0 +1,65 @@
+"""The start page: Recall of X, Y and Z by the number of negatives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from sampled_metrics import Metric
+from sampled_metrics.ranking.intervals import RankIntervals
+
+from ..display.tables import Frame, Texts
+from .inconsistency import averaged
+
+
+def opening(
+    intervals: Mapping[str, RankIntervals], of: Metric | str, n_negatives: int, points: int = 20
+) -> tuple[Frame, dict[str, float], Texts]:
+    """Recall of X, Y and Z in percent by the number of negatives, averaged over ties, and words.
+
+    Parameters
+    ----------
+    intervals : mapping of str to RankIntervals
+        Of "X" and "Z" at least, which one number of negatives puts in the right order.
+    n_negatives : int
+        Of the text, at which the order of X and Z is wrong.
+    points : int
+        Numbers of negatives from 10 to as many as there can be.
+
+    Returns
+    -------
+    expected : pandas.DataFrame
+        A row for each number of negatives, a column for each recommender.
+
+    Examples
+    --------
+    >>> from sampled_book.data import datasets
+    >>> expected, exact, texts = opening(datasets.bundled_ranks(), "recall@10", 100, points=3)
+    >>> round(float(expected.loc[100, "Z"]), 2), round(exact["Z"], 2)
+    (54.16, 9.42)
+    """
+    n = next(iter(intervals.values())).n_candidates
+    whole = int(n.min()) - 1
+    sizes = {*np.geomspace(10, whole, points).round().astype(int).tolist(), n_negatives}
+    rows = {
+        m: {name: 100 * averaged(each, of, m) for name, each in intervals.items()}
+        for m in sorted(sizes)
+    }
+    exact = {name: 100 * float(each.evaluate(of).mean()) for name, each in intervals.items()}
+    wrong, right = n_negatives, whole  # X is ahead of Z at the first and not at the second
+    while right - wrong > 1:
+        middle = (wrong + right) // 2
+        if averaged(intervals["X"], of, middle) < averaged(intervals["Z"], of, middle):
+            right = middle
+        else:
+            wrong = middle
+    texts: Texts = {"m": n_negatives, "late": right, "users": n.size}
+    texts["candidates"] = (float(n.mean()), ",.0f")
+    for name in "XZ":
+        sampled = rows[n_negatives][name]
+        texts[f"exact_{name.lower()}"] = (exact[name], ".1f")
+        texts[f"sampled_{name.lower()}"] = (sampled, ".1f")
+        texts[f"ratio_{name.lower()}"] = (sampled / exact[name], ".0f")
+    return pd.DataFrame.from_dict(rows, orient="index"), exact, texts

@@ -1,0 +1,278 @@
+"""The rules of "What to do instead", each tried on every data set of the benchmark.
+
+A rule that has something to choose, a correction or a number of negatives, is made from all data
+sets but one and tried on that one. The others say that something happens, and are tried on each.
+All by the bundled ranks and evidence; a folder of ranks of one's own is tried like the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+
+from sampled_metrics.metrics import metric
+
+from ..data import benchmark
+from ..experiments import evidence, protocols
+
+#: What a rule says of each data set: words to show, and whether the rule holds there.
+Found = dict[str, tuple[str, bool]]
+
+
+class Bench:
+    """The bundled ranks and evidence, with those of a folder, for one metric and number.
+
+    Data sets whose users have too few candidates for so many negatives are left out.
+
+    Parameters
+    ----------
+    folder : str or Path, optional
+        Ranks of one's own, as for :func:`~sampled_book.experiments.evidence.every`.
+    of : {"recall@10", "ndcg@10"}
+        The metric that rules are tried with.
+    n_negatives : {20, 100}
+        The number of negatives.
+
+    Examples
+    --------
+    >>> bench = Bench()
+    >>> bench.candidates["lastfm"] > 3_500
+    True
+    """
+
+    def __init__(
+        self, folder: str | Path = "", of: str = "recall@10", n_negatives: int = 100
+    ) -> None:
+        self.of, self.n_negatives = metric(of).name, n_negatives
+        tables = {kind: evidence.every(kind, folder) for kind in evidence.KINDS}
+        known = set(tables["errors"].query("m == @n_negatives")["data"])
+        self.where = {name: at for name, at in benchmark.every(folder).items() if name in known}
+        self.tables = {kind: each[each["data"].isin(known)] for kind, each in tables.items()}
+        ranks = {name: benchmark.ranks(name, at) for name, at in self.where.items()}
+        self.candidates = {
+            name: float(each[protocols.POPULAR].n_candidates.mean()) for name, each in ranks.items()
+        }
+
+    def cell(self, kind: str) -> pd.DataFrame:
+        """The rows of a table with the metric and the number of negatives, without replacement."""
+        table = self.tables[kind]
+        kept = (table["metric"] == self.of) & (table["m"] == self.n_negatives)
+        return table[kept & ~table["replacement"]] if "replacement" in table else table[kept]
+
+    def means(self, name: str) -> pd.DataFrame:
+        """:func:`sampled_book.experiments.protocols.means` of a data set."""
+        errors = self.tables["errors"]
+        shares = benchmark.shares_above(name, self.where[name])
+        return protocols.means(errors[errors["data"] == name], shares, self.of, self.n_negatives)
+
+
+def fewer_users(bench: Bench) -> Found:
+    """All items for fewer users: fewer wrong verdicts than among negatives for as many scores."""
+    few = bench.cell("fewer").set_index("data")["said_wrong"]
+    naive = bench.cell("pairs").query("estimator == 'naive'")
+    all_users = evidence.settled_pairs(naive).groupby("data")["said_wrong"].mean()
+    return {
+        name: (f"{few[name]:.1%} / {all_users[name]:.0%}", bool(few[name] < all_users[name]))
+        for name in bench.where
+        if name in all_users.index
+    }
+
+
+def choice_of_negatives(bench: Bench) -> Found:
+    """How negatives are drawn moves the report by more than a tenth."""
+    found = {}
+    for name in bench.where:
+        average = bench.means(name).mean()
+        drawn = f"{bench.n_negatives} by popularity"
+        ratio = average[drawn] / average[f"{bench.n_negatives} uniform"]
+        found[name] = f"× {ratio:.2f}", abs(ratio - 1) > 0.1
+    return found
+
+
+def order(bench: Bench) -> Found:
+    """Some pairs are in the wrong order in expectation."""
+    known = evidence.naive_orders(bench.cell("pairs")).set_index("data")
+    return {
+        str(name): (f"{row['reversed']} of {row['pairs']}", row["reversed"] > 0)
+        for name, row in known.to_dict("index").items()
+    }
+
+
+def enough(bench: Bench) -> Found:
+    """As large a share of the catalogue as is enough on all other data sets is enough."""
+    table = bench.tables["pairs"]
+    orders = evidence.naive_orders(table[~table["replacement"] & (table["metric"] == bench.of)])
+    known = evidence.enough_negatives(orders, bench.candidates).set_index("data")
+    return {
+        str(name): (f"{row['share']:.1%}: {row['broken']} of {row['cells']}", row["broken"] == 0)
+        for name, row in known[known["cells"] > 0].to_dict("index").items()
+    }
+
+
+def verdicts(bench: Bench) -> Found:
+    """Of the verdicts that `compare` gives at most one in twenty is wrong."""
+    said = bench.cell("verdicts").dropna(subset="right")
+    wrong = (~said["right"].astype(bool)).groupby(said["data"]).agg(["sum", "size"])
+    return {
+        str(name): (f"{row['sum']} of {row['size']}", 20 * row["sum"] <= row["size"])
+        for name, row in wrong.to_dict("index").items()
+    }
+
+
+def correction(bench: Bench) -> Found:
+    """The correction that errs least on all other data sets errs less than the naive metric."""
+    summary = evidence.by_correction(bench.cell("errors"), bench.cell("pairs"))
+    known = evidence.best_correction(summary, "rmse").set_index("data")
+    return {
+        str(name): (f"{row['value'] / row['naive']:.2f}", row["value"] < row["naive"])
+        for name, row in known.to_dict("index").items()
+    }
+
+
+def good_items(bench: Bench, goodness: float = 0.01) -> Found:
+    """Fewer negatives than the evaluation has hold no good item with 95% probability."""
+    from ..experiments.decoys import largest_in_pool
+
+    found = {}
+    for name, items in bench.candidates.items():
+        most = largest_in_pool(round(goodness * items), round(items), 0.95)
+        found[name] = f"{most}", most < bench.n_negatives
+    return found
+
+
+def popular(bench: Bench) -> Found:
+    """Popular is nearer to the best among negatives than among all items."""
+    found = {}
+    for name in bench.where:
+        means = bench.means(name)[[f"{bench.n_negatives} uniform", protocols.ALL]]
+        near, far = (means.loc[protocols.POPULAR] / means.max()).to_numpy(float)
+        found[name] = f"{near:.2f} / {far:.2f}", bool(near > far)
+    return found
+
+
+def ties(bench: Bench) -> Found:
+    """Which of its ties comes first moves the report of some recommender by more than a tenth."""
+    effects = bench.cell("effects").set_index("data")
+    moved = (effects["first"] - effects["last"]) / effects["sampled"]
+    most = moved.groupby(level=0, sort=False).max()
+    return {str(name): (f"{size:.0%}", bool(size > 0.1)) for name, size in most.items()}
+
+
+#: What each rule says in short, what is shown of a data set, and what tries it.
+RULES: dict[str, tuple[str, Callable[[Bench], Found]]] = {
+    "rank all items, for fewer users if need be": (
+        "wrong verdicts: fewer users, all items / all users, negatives",
+        fewer_users,
+    ),
+    "say how negatives are drawn": (
+        "report by popularity, of the uniform one",
+        choice_of_negatives,
+    ),
+    "do not trust the order": ("pairs in the wrong order in expectation", order),
+    "choose the share of the catalogue": ("share, and cells that break it", enough),
+    "quote what is possible": ("wrong verdicts of `compare`", verdicts),
+    "fit the prior for the value": ("error, of the naive one", correction),
+    "do not avoid good items by few negatives": ("largest clean sample at 1% good", good_items),
+    "show Popular": ("Popular / best: negatives / all items", popular),
+    "break ties at random": ("largest effect of ties", ties),
+}
+
+
+def tried(bench: Bench) -> pd.DataFrame:
+    """Each rule on each data set.
+
+    Returns
+    -------
+    DataFrame
+        Columns Rule, Shown (what the cells of the data sets have), one column for each data set, a
+        dash where nothing can be said, and Holds: on how many of the others the rule does.
+    """
+    rows = []
+    for rule, (shown, tries) in RULES.items():
+        found = tries(bench)
+        row = {name: found[name][0] if name in found else "–" for name in bench.where}
+        holds = sum(right for _, right in found.values())
+        rows.append({"Rule": rule, "Shown": shown} | row | {"Holds": f"{holds} of {len(found)}"})
+    return pd.DataFrame(rows)
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def seconds(bench: Bench) -> pd.DataFrame:
+    """What exact ranking cost on each data set, beside the training.
+
+    Returns
+    -------
+    DataFrame
+        Columns Data; Users; Items; Training and Ranking: processor seconds of all recommenders, of
+        tuning and training, and of ranking all items; Share, the second by the first; and Scores:
+        how many times as many scores as one hundred negatives.
+    """
+    rows = []
+    for name, at in bench.where.items():
+        facts = benchmark.facts(name, at)
+        spent = [each["processor seconds"] for each in facts["recommenders"].values()]
+        training = sum(each["tuning"] + each["training"] for each in spent)
+        ranking = sum(each["ranking"] for each in spent)
+        sizes = facts["users"], facts["items"]
+        times = bench.candidates[name] / 101
+        rows.append((name, *sizes, training, ranking, ranking / training, times))
+    columns = ["Data", "Users", "Items", "Training", "Ranking", "Share", "Scores"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def moved(bench: Bench) -> pd.DataFrame:
+    """How far one choice moves the report, averaged over recommenders, as a part of the report.
+
+    Returns
+    -------
+    DataFrame
+        Columns Data, then one for each other number of negatives, and by popularity; again: with
+        replacement; and seed: one standard deviation.
+    """
+    table = bench.tables["errors"]
+    kept = table[(table["metric"] == bench.of) & (table["estimator"] == "naive")]
+    kept = kept[kept["recommender"] != protocols.FLOOR]
+    kept = kept.assign(report=kept["exact"] + kept["bias"])
+    rows = []
+    for name in bench.where:
+        means = bench.means(name).mean()
+        base = means.pop(f"{bench.n_negatives} uniform")
+        means = means.drop(protocols.ALL) / base - 1
+        own = kept[(kept["data"] == name) & (kept["m"] == bench.n_negatives)]
+        again = own[own["replacement"]]["report"].mean() / base - 1
+        seed = own[~own["replacement"]]["sd"].mean() / base
+        named = {str(key).removeprefix(f"{bench.n_negatives} "): v for key, v in means.items()}
+        rows.append({"Data": name} | named | {"again": again, "seed": seed})
+    return pd.DataFrame(rows)
+
+
+def most_tied(bench: Bench) -> pd.DataFrame:
+    """The recommender of each data set whose report ties move most.
+
+    Returns
+    -------
+    DataFrame
+        Columns Data, Recommender, Among negatives and Among all: how much more it has with the test
+        item first among its ties than with it last, as a part of the mean over both.
+    """
+    effects = bench.cell("effects")
+    effects = effects.assign(moved=(effects["first"] - effects["last"]) / effects["sampled"])
+    rows = []
+    for name, at in bench.where.items():
+        own = effects[effects["data"] == name]
+        row = own.sort_values("moved").iloc[-1]
+        ranks = benchmark.ranks(name, at)[row["recommender"]]
+        ends = [ranks.evaluate(bench.of, ties).mean() for ties in ("optimistic", "pessimistic")]
+        among_all = (ends[0] - ends[1]) / ranks.evaluate(bench.of).mean()
+        rows.append((name, row["recommender"], row["moved"], among_all))
+    return pd.DataFrame(rows, columns=["Data", "Recommender", "Among negatives", "Among all"])
+
+
+def reversed_by(bench: Bench, name: str) -> pd.Series:
+    """:func:`sampled_book.experiments.protocols.reversed_orders` of a data set."""
+    pairs = bench.tables["pairs"]
+    return protocols.reversed_orders(bench.means(name), pairs[pairs["data"] == name], bench.of)

@@ -1,0 +1,115 @@
+"""Chapter 1: the value of each rank, and answers to its exercises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from sampled_metrics import Metric, metric
+
+from ..display import figures
+from ..display.tables import Frame, Texts
+
+
+def plot_worths(shapes: Iterable[Metric], ranks: Mapping[str, ArrayLike], n_items: int) -> Figure:
+    """Draw each metric over all ranks, and below them where the items of each recommender are.
+
+    Examples
+    --------
+    >>> figure = plot_worths([metric("auc"), metric("ap")], {"A": [3, 5]}, 100)
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['AUC', 'AP', 'A']
+    """
+    figure, ax = figures.panels(height=3.9)
+    grid = np.unique(np.r_[1 : min(301, n_items + 1), np.geomspace(1, n_items, 400).astype(int)])
+    places = {
+        "auc": (n_items // 4, (8, 8), "left"),
+        "ap": (2, (-4, -16), "right"),
+        "ndcg": (30, (4, 8), "left"),
+    }
+    for m in shapes:
+        style = {"drawstyle": "steps-post"} if m.k else {}
+        ax.plot(grid, m(grid, n_items), "k", lw=2, **style)
+        at, up, side = places.get(m.kind, (m.k or 1, (4, 30), "left"))
+        height = float(m(at, n_items))
+        ax.annotate(m.label, (at, height), up, textcoords="offset points", ha=side)
+    for depth, (name, mark) in enumerate(figures.marks(ranks).items(), 1):
+        found = np.asarray(ranks[name])
+        line = np.full(found.size, -0.1 * depth)
+        ax.plot(found, line, mark["marker"], color=mark["color"], ms=7)
+    figures.beside(ax, {name: -0.1 * i for i, name in enumerate(ranks, 1)})
+    ax.set(xscale="log", xlabel="rank of the relevant item", ylabel="worth")
+    ax.set(ylim=(-0.4, 1.15), yticks=[0, 0.5, 1])
+    return figure
+
+
+def worth_texts(means: Frame, ranks: Mapping[str, Sequence[int]], n_items: int) -> Texts:
+    """What the first chapter says of three recommenders and of the worth of their ranks.
+
+    Parameters
+    ----------
+    means : pandas.DataFrame
+        A row for each recommender, a column for each metric, among them AP and NDCG.
+    ranks : mapping of str to sequence of int
+        Of A, B and C; beyond rank 100 lies the tail.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> means = pd.DataFrame({"AP": [0.1, 0.3, 0.2], "NDCG": [0.1, 0.2, 0.3]}, [*"ABC"])
+    >>> texts = worth_texts(means, {"A": [10], "B": [3], "C": [5]}, 1_000)
+    >>> texts["best"], float(texts["c_over_a"][0])
+    ('B by AP; C by NDCG', 2.0)
+    """
+    ap, ndcg = metric("ap"), metric("ndcg")
+    tail = {
+        m.label: sum(float(m(r)) for r in ranks["B"] if r > 100) / len(ranks["B"])
+        for m in (ap, ndcg)
+    }
+    top = means.idxmax()
+    said = {name: [label for label in top.index if top[label] == name] for name in top.unique()}
+    return {
+        "best": "; ".join(f"{name} by {', '.join(labels)}" for name, labels in said.items()),
+        "last": n_items,
+        "ndcg_last": float(ndcg(n_items)),
+        "ndcg_edge": float(ndcg(100)),
+        "ratio_ap": (float(ap(1) / ap(2)), ".0f"),
+        "ratio_ndcg": (float(ndcg(1) / ndcg(2)), ".2f"),
+        "c_over_a": (means["AP"]["C"] / means["AP"]["A"], ".1f"),
+        "ap_a": (means["AP"]["A"], ".6f"),
+        "ap_b": (means["AP"]["B"], ".6f"),
+        "tail_b": (tail["AP"], ".6f"),
+        "share_ap": (tail["AP"] / means["AP"]["B"], ".1%"),
+        "share_ndcg": (tail["NDCG"] / means["NDCG"]["B"], ".0%"),
+    }
+
+
+def worth_exercises(n_items: int) -> Texts:
+    """Answers to the exercises on metrics: first ranks of half the worth, and pairs of items.
+
+    Under "half" the first rank worth at most a half; under "steady" the first x at which items at
+    1 and x are worth less than at 3 and 4, 0 if there is none; and means of two recommenders, P
+    and Q, on an instance with one relevant item and one with ten.
+
+    Examples
+    --------
+    >>> texts = worth_exercises(1_000)
+    >>> texts["half_ap"], texts["half_recall"], texts["steady_recall"], texts["p_recall"]
+    (2, 11, 11, (0.5, '.2f'))
+    """
+    chosen = {name: metric(name) for name in ("auc", "ap", "ndcg", "recall@10")}
+    texts: Texts = {}
+    for name, m in chosen.items():
+        texts[f"half_{m.kind}"] = int(np.argmax(m.vector(n_items) <= 0.5)) + 1
+        value, others = m.of_set([3, 4], n_items), range(5, n_items + 1)
+        if m.of_set([1, n_items], n_items) < value:  # else never: the worth falls with the rank
+            less = (x for x in others if m.of_set([1, x], n_items) < value - 1e-12)
+            texts[f"steady_{name.split('@')[0]}"] = next(less)
+    sets = {"p": [[1], [*range(11, 21)]], "q": [[11], [1, 2, 3, 4, *range(11, 17)]]}
+    for who, kind in ((who, kind) for who in sets for kind in ("recall", "precision")):
+        values = [metric(f"{kind}@10").of_set(each) for each in sets[who]]
+        texts[f"{who}_{kind}"] = (float(np.mean(values)), ".2f")
+    return texts

@@ -1,0 +1,229 @@
+"""Chapter 5: recommenders of MovieLens, their ties and their random starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from sampled_metrics import Protocol, metric
+from sampled_metrics.consistency import (
+    expected_differences,
+)
+from sampled_metrics.estimators import naive
+from sampled_metrics.ranking.intervals import RankIntervals, RankTies
+
+from ..data import datasets
+from ..display import figures
+from ..display.tables import Frame, Texts
+from .inconsistency import Course
+
+
+def under_ties(intervals: RankIntervals, metrics: list[str], n_negatives: int, seed: int) -> Frame:
+    """Exact and expected sampled metrics, in percent, under four ways to break ties.
+
+    Negatives are drawn without replacement.
+
+    Parameters
+    ----------
+    seed : int
+        Of the one random breaking.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Rows (policy, "exact" or "sampled"), a column for each metric; `attrs` has `n_negatives`.
+
+    Examples
+    --------
+    >>> level = RankIntervals([0, 0], [9, 9], [10, 10])
+    >>> under_ties(level, ["auc"], 3, seed=1).loc[["optimistic", "mean"], "AUC"].tolist()
+    [100.0, 100.0, 50.0, 50.0]
+    """
+    n, chosen = intervals.n_candidates, [metric(name) for name in metrics]
+    protocol = Protocol(n, n_negatives, replacement=False)
+    law = intervals.sampled_pmf(n_negatives)
+    rows = {}
+    policies: tuple[RankTies | Literal["mean"], ...] = (
+        "optimistic",
+        "random",
+        "mean",
+        "pessimistic",
+    )
+    for policy in policies:
+        whole = [intervals.evaluate(m, policy, seed).mean() for m in chosen]
+        if policy == "mean":
+            sample = [(law @ naive(m, protocol).values).mean() for m in chosen]
+        else:
+            ranks = intervals.ranks(policy, seed)
+            sample = [naive(m, protocol).expected(ranks).mean() for m in chosen]
+        rows[policy, "exact"], rows[policy, "sampled"] = whole, sample
+    labels = [m.label for m in chosen]
+    found = 100 * pd.DataFrame.from_dict(rows, orient="index", columns=labels).set_axis(
+        pd.MultiIndex.from_tuples(rows), axis=0
+    )
+    found.attrs["n_negatives"] = n_negatives
+    return found
+
+
+def verdicts_texts(
+    ranks: Mapping[str, ArrayLike], found: Mapping[str, Course], protocol: Protocol
+) -> Texts:
+    """Which pairs are in the wrong order in expectation, and which metric is right latest.
+
+    Parameters
+    ----------
+    found : mapping of str to Course
+        Under the label of each metric.
+
+    Examples
+    --------
+    >>> from sampled_book.chapters.inconsistency import TOY, course
+    >>> toy = {name: TOY[name] for name in "AC"}
+    >>> protocol = Protocol(10_000, 99)
+    >>> found = {"NDCG": course(toy, "ndcg", Protocol(10_000, 9_999), points=5)}
+    >>> texts = verdicts_texts(toy, found, protocol)
+    >>> texts["named"], texts["slow_from"]
+    ('A and C (NDCG)', 692)
+    """
+    named, judged = [], 0
+    for label in found:
+        pairs = expected_differences(ranks, label, protocol)
+        judged += len(pairs)
+        wrong = pairs[~pairs["consistent"]]
+        named += [f"{row.first} and {row.second} ({label})" for row in wrong.itertuples()]
+    starts = {label: each.orders.starts[-1] for label, each in found.items()}
+    slow = max(starts, key=lambda label: starts[label])
+    n = np.broadcast_to(protocol.n_items, np.shape(next(iter(ranks.values()))))
+    return {
+        "m": protocol.n_negatives,
+        "users": n.size,
+        "n_min": int(n.min()),
+        "n_max": int(n.max()),
+        "slow_metric": slow,
+        "slow_from": starts[slow],
+        "slow_share": (starts[slow] / n.mean(), ".0%"),
+        "wrong": len(named),
+        "judged": judged,
+        "named": ", ".join(named) or "none",
+    }
+
+
+def start_texts() -> Texts:
+    """How surely X misses the top ten of a large sample, and its starts that do so more than Y.
+
+    From the bundled ranks of MovieLens 1M, negatives drawn without replacement.
+
+    Examples
+    --------
+    >>> texts = start_texts()
+    >>> 0 <= texts["below"] <= texts["seeds"]
+    True
+    """
+    bundle, seeds = datasets.bundled_variants(), datasets.bundled_seeds()
+    x, y = (bundle[name, "as reproduced"].n_better + 1 for name in "XY")
+    ten, thousand = (
+        naive("recall@10", Protocol(seeds[0].n_candidates, m, replacement=False))
+        for m in (10, 1_000)
+    )
+    of_y = thousand.expected(y).mean()
+    below = [bool(thousand.expected(each.n_better + 1).mean() < of_y) for each in seeds]
+    missed = {f"miss_{k}": (1 - ten.expected(r).mean(), ".3%") for k, r in (("x", x), ("y", y))}
+    return {"below": sum(below), "seeds": len(seeds), **missed}
+
+
+def tie_spread(intervals: RankIntervals) -> float:
+    """Standard deviation of the mean exact AUC over random breakings of the ties.
+
+    Examples
+    --------
+    >>> round(tie_spread(RankIntervals([0], [1], [3])), 3)
+    0.25
+    """
+    n = intervals.n_candidates
+    variance = ((intervals.n_tied + 1.0) ** 2 - 1) / 12 / (n - 1.0) ** 2
+    return float(np.sqrt(variance.sum()) / n.size)
+
+
+def ties_texts(
+    intervals: Mapping[str, RankIntervals], loose: str, by_ties: Frame, seed: int
+) -> Texts:
+    """What the ties of one recommender do to AUC, to Recall@10 and to the order of all.
+
+    Parameters
+    ----------
+    loose : str
+        The recommender with the ties.
+    by_ties : pandas.DataFrame
+        As from :func:`under_ties`, of `loose`.
+    seed : int
+        Of the random breaking.
+
+    Examples
+    --------
+    >>> two = {"A": RankIntervals([0, 0], [9, 9], [20, 20])}
+    >>> two["B"] = RankIntervals([14, 14], [0, 0], [20, 20])
+    >>> texts = ties_texts(two, "A", under_ties(two["A"], ["auc", "recall@10"], 12, seed=1), seed=1)
+    >>> texts["order_optimistic"], texts["many"]
+    ('A > B', 0)
+    """
+    tied, m = intervals[loose], int(by_ties.attrs["n_negatives"])
+    n, many = tied.n_candidates, tied.n_tied > 100
+    auc, recall = by_ties["AUC"].xs("exact", level=1), by_ties["Recall@10"]
+    share = float((tied.n_tied / n)[many].mean()) if many.any() else 0.0
+    sampled = naive("recall@10", Protocol(n, m, replacement=False))
+    orders = {}
+    ways: tuple[Literal["optimistic", "random"], ...] = ("optimistic", "random")
+    for way in ways:
+        means = {
+            name: sampled.expected(each.ranks(way, np.random.default_rng(seed))).mean()
+            for name, each in intervals.items()
+        }
+        orders[f"order_{way}"] = " > ".join(sorted(means, key=lambda k: -means[k]))
+    return {
+        **orders,
+        "loose": loose,
+        "auc_low": (auc["pessimistic"], ".1f"),
+        "auc_mean": (auc["mean"], ".1f"),
+        "auc_high": (auc["optimistic"], ".1f"),
+        "recall_move": (recall["optimistic", "exact"] - recall["pessimistic", "exact"], ".3f"),
+        "sampled_low": (recall["pessimistic", "sampled"], ".1f"),
+        "sampled_high": (recall["optimistic", "sampled"], ".1f"),
+        "first_many": int((tied.n_better + 1)[many].min()) if many.any() else 1,
+        "many": int(many.sum()),
+        "tied_share": (share, ".0%"),
+        "tie_sd": (100 * tie_spread(tied), ".2f"),
+        "envelope": (100 * share * np.sqrt(many.sum() / 12) / n.size, ".2f"),
+    }
+
+
+def plot_buckets(
+    ranks: Mapping[str, ArrayLike], tied: RankIntervals, name: str, seed: int
+) -> Figure:
+    """Where each recommender's ranks are, and where those of one are under three tie policies.
+
+    Examples
+    --------
+    >>> figure = plot_buckets({"A": [1, 30]}, RankIntervals([0, 9], [0, 40], [60, 60]), "A", 1)
+    >>> figure.axes[1].get_legend().get_title().get_text()
+    'A, among its ties'
+    """
+    most = tied.n_candidates.max()
+    edges = [e for e in (10, 20, 50, 100, 200, 500, 1000, 2000) if e < most]
+    ways: dict[str, Literal["optimistic", "random", "pessimistic"]] = {
+        "first": "optimistic",
+        "at random": "random",
+        "last": "pessimistic",
+    }
+    drawn = {said: tied.ranks(way, np.random.default_rng(seed)) for said, way in ways.items()}
+    figure, (above, below) = figures.panels(2, 1, height=2.8, sharex=True)
+    figures.rank_buckets(above, ranks, edges).legend(loc="upper left")
+    title = f"{name}, among its ties"
+    figures.rank_buckets(below, drawn, edges).legend(loc="upper left", title=title)
+    above.set_ylabel("users")
+    below.set(xlabel="rank", ylabel="users")
+    return figure

@@ -1,0 +1,158 @@
+"""What the chapter on several relevant items computes: drawn users, their spreads, joint laws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import sqrt
+
+import numpy as np
+import pandas as pd
+
+from sampled_metrics import Metric, Protocol
+from sampled_metrics.estimators import Estimator
+
+from ..checks import FloatArray, IntArray
+from ..display.tables import Frame, Texts
+from ..experiments.theory import variance_of_set
+
+
+def drawn_users(
+    n_items: int, sizes: Iterable[int], users: int, concentration: float, seed: int
+) -> dict[int, IntArray]:
+    """Ranks of the relevant items of users with each number of them, nearer the top than by chance.
+
+    Examples
+    --------
+    >>> drawn_users(100, [2], 1, 3.0, seed=1)[2].shape
+    (1, 2)
+    """
+    rng = np.random.default_rng(seed)
+    weights = np.diff((np.arange(n_items + 1) / n_items) ** (1 / concentration))
+    return {
+        size: np.sort(
+            [rng.choice(n_items, size, replace=False, p=weights) + 1 for _ in range(users)]
+        )
+        for size in sorted(sizes)
+    }
+
+
+def spreads(estimator: Estimator, sets: IntArray) -> tuple[float, float]:
+    """The mean over users of the expected metric, and the ratio of its standard deviations.
+
+    Of the average over users: exact, over what it would be were a user's items independent; NaN
+    where the latter is 0.
+
+    Examples
+    --------
+    >>> from sampled_metrics import estimators, metric
+    >>> auc = estimators.naive(metric("auc"), Protocol(12, 4, replacement=True, n_relevant=2))
+    >>> mean, ratio = spreads(auc, np.array([[6, 7]]))
+    >>> round(mean, 6), round(ratio, 6)
+    (0.5, 1.414214)
+    """
+    places = list(enumerate(sets.T, start=1))
+    true = sum(variance_of_set(estimator, each) for each in sets)
+    alone = sum(float(estimator.variance(at, j).sum()) for j, at in places)
+    mean = float(np.sum([estimator.expected(at, j) for j, at in places], axis=0).mean())
+    return mean, sqrt(true / alone) if alone > 0 else float("nan")
+
+
+def joint_pmf(protocol: Protocol, pair: Sequence[int]) -> FloatArray:
+    """Distribution of the negatives above each of two relevant items: rows for the better one.
+
+    Given those above the worse item, those above the better one are a sample of them.
+
+    Examples
+    --------
+    >>> joint_pmf(Protocol(4, 1, replacement=True, n_relevant=2), [2, 4])
+    array([[0. , 0.5],
+           [0. , 0.5]])
+    """
+    above = [rank - j for j, rank in enumerate(pair, start=1)]
+    second = protocol.pmf(pair[1], 2)
+    joint = np.zeros((second.size, second.size))
+    for y in map(int, np.flatnonzero(second > 0)):
+        drawn = Protocol(above[1] + 1, y, replacement=protocol.replacement) if y else None
+        joint[: y + 1, y] = second[y] * (drawn.pmf(above[0] + 1) if drawn else np.ones(1))
+    return joint
+
+
+def biases_texts(means: Frame) -> Texts:
+    """The least and largest bias uncorrected and corrected, and how often the latter is smaller.
+
+    Parameters
+    ----------
+    means : pandas.DataFrame
+        Columns exact, uncorrected and corrected.
+
+    Examples
+    --------
+    >>> toy = pd.DataFrame({"exact": [0.1, 0.2], "uncorrected": [0.6, 0.3]})
+    >>> toy["corrected"] = [0.2, 0.4]
+    >>> biases_texts(toy)
+    {'naive_bias': '+0.10 to +0.50', 'bv_bias': '+0.10 to +0.20', 'smaller': 1, 'rows': 2}
+    """
+    from .correcting import spread
+
+    naive, corrected = (means[way] - means["exact"] for way in ("uncorrected", "corrected"))
+    return {
+        "naive_bias": spread(naive, "+.2f"),
+        "bv_bias": spread(corrected, "+.2f"),
+        "smaller": int((corrected.abs() < naive.abs()).sum()),
+        "rows": len(means),
+    }
+
+
+def within_variance(recall: Estimator, instance: IntArray) -> float:
+    """Variance of a user's sampled Recall@k, from the probability of each item to be within k.
+
+    Of one sample the deeper of two items is within k only if the other is, too.
+
+    Parameters
+    ----------
+    recall : Estimator
+        The uncorrected one, of a protocol with as many relevant items as the user has.
+    instance : ndarray of int
+        True ranks, increasing.
+    """
+    of: Metric = recall.metric
+    k, protocol, size = of.k or 0, recall.protocol, len(instance)
+    within = np.array(
+        [
+            protocol.pmf(r, j)[: k - j + 1].sum() if j <= k else 0.0
+            for j, r in enumerate(instance, start=1)
+        ]
+    )
+    pairs = (2 * np.arange(1, size + 1) - 1) @ within  # of each pair the deeper one counts
+    return float(pairs / size**2 - (within.sum() / size) ** 2)
+
+
+def auc_variance(instance: IntArray, protocol: Protocol) -> float:
+    """Variance of a user's sampled AUC by its closed form.
+
+    Examples
+    --------
+    >>> from sampled_metrics import estimators, metric
+    >>> protocol = Protocol(12, 4, replacement=False, n_relevant=2)
+    >>> found = auc_variance(np.array([6, 7]), protocol)
+    >>> bool(np.isclose(found, variance_of_set(estimators.naive("auc", protocol), [6, 7])))
+    True
+    """
+    n, m, size = protocol.n_items, protocol.n_negatives, len(instance)
+    assert isinstance(n, int)
+    q = (instance - np.arange(1, size + 1)) / (n - size)
+    pairs = (np.minimum.outer(q, q) * (1 - np.maximum.outer(q, q))).sum()
+    left = 1.0 if protocol.replacement else (n - size - m) / (n - size - 1)
+    return float(pairs / (size**2 * m) * left)
+
+
+def each_by_way(found: Mapping[tuple[str, str, int], float]) -> Frame:
+    """Values by way, metric and number of items, a column for each way.
+
+    Examples
+    --------
+    >>> each_by_way({("exact", "AP", 2): 0.1, ("corrected", "AP", 2): 0.2}).iloc[0].to_dict()
+    {'exact': 0.1, 'corrected': 0.2}
+    """
+    frame = pd.Series(found).unstack(level=0)
+    return frame[list(dict.fromkeys(way for way, _, _ in found))]

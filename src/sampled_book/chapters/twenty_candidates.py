@@ -1,0 +1,178 @@
+"""What the chapter on twenty candidates draws, tabulates and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike, NDArray
+
+from ..display import figures
+from ..display.tables import Frame, Texts
+
+
+def plot_first(
+    first: NDArray[np.float64],
+    k: int,
+    n_candidates: int,
+    exact: Mapping[str, float],
+    reported: Mapping[str, float],
+) -> Figure:
+    """Draw how often an item comes first, by its true rank, and both orders of recommenders.
+
+    Parameters
+    ----------
+    first : ndarray of float, shape (n,)
+        Probability of coming first among the candidates, for each true rank.
+    k, n_candidates : int
+        Depth of the list that users see, and size of the sampled list.
+    exact, reported : mapping of str to float
+        Recall@k, and the share of users whose item comes first.
+
+    Examples
+    --------
+    >>> shares = {"A": 0.1, "B": 0.2}, {"A": 0.4, "B": 0.3}
+    >>> figure = plot_first(np.linspace(1, 0, 100), 10, 20, *shares)
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['Recall@10', 'Recall@5', 'first\\namong 20']
+    """
+    every, deep = np.arange(1, first.size + 1), round(first.size / n_candidates)
+    figure, (left, right) = figures.panels(1, 2, height=3.6)
+    left.plot(every, first, color=figures.marks(["uncorrected"])["uncorrected"]["color"])
+    for depth, style, height in ((k, "-", 0.06), (deep, ":", 0.9)):
+        left.plot(every, every <= depth, style, color="black", drawstyle="steps-post")
+        left.annotate(f"Recall@{depth}", (depth * 1.2, height), fontsize=10)
+    left.annotate(f"first\namong {n_candidates}", (1.2 * k, 0.36), fontsize=10)
+    left.set(xscale="log", xlabel="true rank", ylabel="probability of a hit")
+    figures.slopes(right, {f"Recall@{k}": exact, f"first among {n_candidates}": reported})
+    return figure
+
+
+def first_texts(exact: Mapping[str, float], reported: Mapping[str, float]) -> Texts:
+    """Which recommender most often comes first, and its place by the exact metric.
+
+    Examples
+    --------
+    >>> first_texts({"A": 0.1, "B": 0.2}, {"A": 0.4, "B": 0.3})
+    {'twenty_several': 'two', 'twenty_best': 'A', 'twenty_best_place': 'last'}
+    """
+    by_exact, by_first = (sorted(d, key=lambda k: -d[k]) for d in (exact, reported))
+    place, size = by_exact.index(by_first[0]) + 1, len(by_exact)
+    return {
+        "twenty_several": {2: "two", 3: "three"}.get(size, str(size)),
+        "twenty_best": by_first[0],
+        "twenty_best_place": {1: "first as well", size: "last"}.get(place, f"number {place}"),
+    }
+
+
+def audit_table(lists: Mapping[str, Any], names: Mapping[str, str]) -> Frame:
+    """What lists of candidates hold: how many differ, what repeats, whose own films they have.
+
+    Parameters
+    ----------
+    lists : mapping
+        As :func:`~sampled_book.experiments.candidates.bundled_lists` returns it.
+    names : mapping of str to str
+        Its kinds of lists, and the heads of their columns.
+    """
+    rows = {
+        "different lists": "lists",
+        "different films in them": "distinct",
+        "films twice in a list": "repeated",
+        "own films in the first 19, users": "users with own",
+    }
+    columns = {}
+    for name, label in names.items():
+        found, p = lists[name], lists[name]["audit"]["items"]
+        columns[label] = [
+            *(f"{found[key]:,}" for key in rows.values()),
+            f"{found['own'] / found['users']:.2f}",
+            f"{sum(found['positions, single'][:20]):,}",
+            f"{p:.2f}" if p > 0.001 else "< 0.001",
+        ]
+    more = ["own films in the first 19, mean"]
+    more.append(f"test item in the first 20, of {lists['single']:,} users")
+    more.append("uniform over all films, p-value")
+    return pd.DataFrame({"": [*rows, *more], **columns})
+
+
+def audit_texts(lists: Mapping[str, Any]) -> Texts:
+    """What the text says of the three kinds of lists, beside their table."""
+    random, popular, sasrec = lists["random"], lists["pop"], lists["sasrec"]
+    users = random["users"]
+    return {
+        "twenty_single": lists["single"],
+        "twenty_own": (random["own"] / users, ".2f"),
+        "twenty_own_expected": (19 * lists["own"] / users / lists["items"], ".2f"),
+        "twenty_own_users": random["users with own"],
+        "twenty_users": users,
+        "twenty_items": lists["items"],
+        "twenty_popular": popular["popular"],
+        "twenty_deepest": popular["deepest"],
+        "twenty_pop_own": (popular["own"] / popular["users"], ".1f"),
+        "twenty_sas_own": (sasrec["own"] / popular["users"], ".1f"),
+    }
+
+
+def plot_cost(found: Frame) -> Figure:
+    """Draw how often the verdict is right by the candidates of each user, at equal cost.
+
+    Parameters
+    ----------
+    found : pandas.DataFrame
+        As :func:`~sampled_book.experiments.candidates.at_equal_cost` returns it; the last row is
+        exact.
+    """
+    by_size = found[found["estimator"] != "exact"].pivot(
+        index="n_negatives", columns="estimator", values="probability"
+    )
+    whole, read = found.iloc[-1], by_size.index.to_numpy() + 1
+    figure, ax = figures.panels()
+    ax.axhline(whole["probability"], color="black", linewidth=2.2)
+    lines = {"reported": by_size["naive"], "corrected": by_size["bias-variance"]}
+    figures.curves(ax, read, lines)
+    ax.annotate(f"exact, {whole['n_users']} users", (read[0], whole["probability"] + 0.03))
+    ax.annotate("reported", (read[-3], by_size["naive"].iloc[-3] + 0.05))
+    ax.annotate("corrected", (1.4 * read[2], by_size["bias-variance"].iloc[2]))
+    ax.set(xscale="log", ylim=(-0.03, 1), xlabel="candidates of each user, at equal cost")
+    ax.set_ylabel("share of right verdicts")
+    return figure
+
+
+def cost_texts(found: Frame, sizes: Sequence[int]) -> Texts:
+    """What the text says of few, of many and of all candidates at equal cost."""
+    few, many = (min(sizes, key=lambda s: abs(s - of)) for of in (19, 99))
+    of = found.set_index(["estimator", "n_negatives"])
+    naive, corrected, whole = of.loc["naive"].loc[few], of.loc["bias-variance"], found.iloc[-1]
+    best = corrected["probability"].idxmax()
+    return {
+        "twenty_exact_gap": (float(whole["expected"]), "+.4f"),
+        "twenty_few": few + 1,
+        "twenty_few_users": int(naive["n_users"]),
+        "twenty_few_gap": (float(naive["expected"]), "+.3f"),
+        "twenty_few_sd": (float(naive["sd"]), ".4f"),
+        "twenty_few_right": (float(naive["probability"]), ".0%"),
+        "twenty_few_corrected": (float(corrected["probability"][few]), ".0%"),
+        "twenty_many": many + 1,
+        "twenty_many_corrected": (float(corrected["probability"][many]), ".0%"),
+        "twenty_best_size": int(best) + 1,
+        "twenty_best_right": (float(corrected["probability"].max()), ".0%"),
+        "twenty_whole_users": int(whole["n_users"]),
+        "twenty_whole_right": (float(whole["probability"]), ".0%"),
+    }
+
+
+def cheapest_for_auc(ranks: ArrayLike, n_items: int) -> int:
+    """Negatives of each user with which AUC is known best for a given number of candidates read.
+
+    Examples
+    --------
+    >>> cheapest_for_auc([1, 50, 100], 101)
+    1
+    """
+    p = (np.asarray(ranks) - 1) / (n_items - 1)
+    noise = float(np.mean(p * (1 - p)))
+    return min(range(1, 100), key=lambda m: float((p.var() + noise / m) * (m + 1)))

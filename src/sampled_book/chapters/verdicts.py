@@ -1,0 +1,181 @@
+"""Chapter 8: how often verdicts are right, beside Table 4 of krichene2020."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from sampled_metrics import metric
+from sampled_metrics.verdicts import Verdict
+
+from ..display import figures
+from ..display.tables import Frame, Texts
+from .corrected_movielens import published_cells
+
+
+def verdicts(found: Frame, n_users: int) -> Frame:
+    """The verdict on each pair of recommenders, samples independent for the two.
+
+    Parameters
+    ----------
+    found : pandas.DataFrame
+        As from :func:`one_evaluation`.
+
+    Returns
+    -------
+    pandas.Series of Verdict
+        By pair ("A, B"), metric and column.
+
+    Examples
+    --------
+    >>> rows = pd.MultiIndex.from_tuples([("AP", "CLS", "A"), ("AP", "CLS", "B")])
+    >>> toy = pd.DataFrame([(0.5, 0.4, 0.03), (0.4, 0.35, 0.04)], rows, ["exact", "mean", "sd"])
+    >>> round(verdicts(toy, 100)["A, B", "AP", "CLS"].probability, 3)
+    0.841
+    """
+    made = {}
+    for (label, column), cell in found.groupby(level=[0, 1], sort=False):
+        rows = cell.droplevel([0, 1])
+        for a, b in combinations(rows.index, 2):
+            gap = rows.loc[a] - rows.loc[b]
+            sd = float(np.sqrt((rows.loc[[a, b], "sd"] ** 2).sum()))
+            judged = Verdict(float(gap["exact"]), float(gap["mean"]), sd, n_users)
+            made[f"{a}, {b}", label, column] = judged
+    series = pd.Series(made)
+    series.index.names = ["Pair", "Metric", "Column"]
+    return series
+
+
+def published_table_4() -> Frame:
+    """Table 4 of krichene2020: of 100 evaluations those in the exact order, by pair.
+
+    Examples
+    --------
+    >>> int(published_table_4()["X, Y", "AP", "BV 0.1"])
+    68
+    """
+    return pd.Series(
+        {
+            (f"{of['first']}, {of['second']}", metric(of["kind"]).label, of["column"]): int(text)
+            for text, of in published_cells("runs_in_order")
+        }
+    )
+
+
+def as_grid(values: Frame, columns: Iterable[str]) -> Frame:
+    """Values by pair, metric and column: a row for each pair and metric, in the order they come.
+
+    Examples
+    --------
+    >>> keys = pd.MultiIndex.from_tuples([("X, Y", "AP", "CLS"), ("X, Y", "AP", "BV 1")])
+    >>> as_grid(pd.Series([1, 2], keys), ["BV 1", "CLS"]).to_dict("index")
+    {'AP  X, Y': {'BV 1': 2, 'CLS': 1}}
+    """
+    rows = {}
+    for pair, label, _ in values.index:
+        rows[f"{label}  {pair}"] = {c: values[pair, label, c] for c in columns}
+    return pd.DataFrame(rows).T.infer_objects()
+
+
+def plot_chances(chance: Frame, printed: Frame) -> Figure:
+    """Draw how often verdicts are right, in percent, and below what was counted in print.
+
+    Examples
+    --------
+    >>> toy = pd.DataFrame({"CLS": {"AP  X, Y": 0.9}})
+    >>> [text.get_text() for text in plot_chances(toy, toy * 100).axes[0].texts]
+    ['90\\n(90)']
+    """
+    texts = [
+        [
+            f"{100 * p:.0f}" + ("" if np.isnan(k) else f"\n({k:.0f})")
+            for p, k in zip(*row, strict=True)
+        ]
+        for row in zip(chance.to_numpy(float), printed.to_numpy(float), strict=True)
+    ]
+    figure, ax = figures.panels(1, 1, height=0.62 + 0.54 * len(chance))
+    figures.heat_map(ax, chance, texts, chance.index, chance.columns, (-0.15, 1.15))
+    return figure
+
+
+def brief(users: float) -> str:
+    """A number of users in at most five characters, or that there is none.
+
+    Examples
+    --------
+    >>> [brief(k) for k in (float("nan"), 2_108, 27_300, 3.2e6)]
+    ['never', '2,108', '27k', '3M']
+    """
+    if users != users:
+        return "never"
+    if users < 1e4:
+        return f"{users:,.0f}"
+    return f"{users / 1e3:,.0f}k" if users < 1e6 else f"{users / 1e6:,.0f}M"
+
+
+def plot_users(size: Frame) -> Figure:
+    """Draw how many users each verdict needs.
+
+    Examples
+    --------
+    >>> toy = pd.DataFrame({"CLS": {"AP  X, Y": 45_000.0}})
+    >>> [text.get_text() for text in plot_users(toy).axes[0].texts]
+    ['45k']
+    """
+    texts = [[brief(k) for k in row] for row in size.to_numpy(float)]
+    figure, ax = figures.panels(1, 1, height=0.62 + 0.32 * len(size))
+    shades = np.log10(size.to_numpy(float))
+    figures.heat_map(ax, shades, texts, size.index, size.columns, (0, 6), "viridis_r")
+    return figure
+
+
+def chances_texts(chance: Frame, printed: Frame, gammas: Sequence[float]) -> Texts:
+    """How often verdicts are right uncorrected and corrected, here and in print.
+
+    Parameters
+    ----------
+    chance, printed : pandas.Series
+        By pair, metric and column; the printed counts, of 100, are NaN where there are none.
+    gammas : sequence of float
+        Weights; the second is that of the text.
+
+    Examples
+    --------
+    >>> columns = ["uncorrected", "rank estimate", "BV 1", "BV 0.1"]
+    >>> keys = pd.MultiIndex.from_product([["X, Y"], ["AP"], columns])
+    >>> chance, none = pd.Series([0.1, 0.3, 0.4, 0.9], keys), pd.Series([float("nan")] * 4, keys)
+    >>> texts = chances_texts(chance, none, [1, 0.1])
+    >>> texts["best"], int(texts["rank_better"]), texts["above"]
+    ((90.0, '.0f'), 1, '')
+    """
+    pair, label, _ = chance.index[0]
+    here, low = chance[pair][label], f"BV {gammas[min(1, len(gammas) - 1)]:g}"
+    keys = [key for key in dict.fromkeys(k[:2] for k in chance.index) if key[1] != "AUC"]
+    better = [chance[(*key, "rank estimate")] > chance[(*key, "uncorrected")] for key in keys]
+    names = ("above", "above_exact", "low_paper", "low_exact", "named", "strict")
+    texts: Texts = dict.fromkeys(names, "")
+    if printed.notna().any():
+        counts, last = printed.unstack(), chance.index[-1][0]
+        texts = {
+            "above": int((counts[low] > 90).sum()),
+            "above_exact": int((chance.unstack()[low] > 0.9).sum()),
+            "low_paper": int(counts[low].min()),
+            "low_exact": (100 * chance[(*counts[low].idxmin(), low)], ".0f"),
+            "named": int(counts.loc[(last, "AP"), low]) if (last, "AP") in counts.index else "",
+            "strict": int((counts["rank estimate"] > counts["uncorrected"]).sum()),
+        }
+    return texts | {
+        "pair": pair.replace(", ", " and "),
+        "label": label,
+        "plain": (100 * here["uncorrected"], ".0f"),
+        "rank": (100 * here["rank estimate"], ".0f"),
+        "best": (float(100 * here.max()), ".0f"),
+        "low": low,
+        "cells": len(chance),
+        "rank_better": sum(better),
+        "rank_of": len(better),
+    }

@@ -1,0 +1,324 @@
+"""What the chapter on a reader's own log computes: ranges by assumption, verdicts, and plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy import stats
+
+from sampled_metrics import Protocol, _promises, evaluation, metric, planning
+from sampled_metrics.bounds.assumption import Assumption, assumption_name
+from sampled_metrics.numerics.betting import against
+from sampled_metrics.results import Comparison, Estimates
+
+from ..data import datasets
+from ..display import figures
+from ..display.tables import Frame, Texts, between
+
+Exact = Mapping[tuple[str, str], float]  # the metric of the true ranks, if they are known
+_NAN = float("nan")
+
+
+def exact_metrics(metrics: Sequence[str]) -> dict[tuple[str, str], float]:
+    """Metrics of the true ranks that the bundled log was drawn from.
+
+    Returns
+    -------
+    dict of (str, str) to float
+        By recommender and name of the metric.
+
+    Examples
+    --------
+    >>> found = exact_metrics(["recall@10"])
+    >>> sorted(found, key=found.get)
+    [('X', 'recall@10'), ('Y', 'recall@10'), ('Z', 'recall@10')]
+    """
+    return {
+        (name, metric(of).name): float(true.evaluate(of).mean())
+        for name, true in datasets.bundled_ranks().items()
+        for of in dict.fromkeys(metrics)
+    }
+
+
+def shapes(steepness: float) -> dict[str, Assumption | None]:
+    """The assumptions that the chapter shows, by name.
+
+    Examples
+    --------
+    >>> list(shapes(2.0))
+    ['no assumption', 'decreasing at the top', 'at most 2 times per doubling']
+    """
+    shaped = Assumption(), Assumption(steepness=steepness)
+    return {"no assumption": None} | {
+        assumption_name(assumption): assumption for assumption in shaped
+    }
+
+
+def log_texts(
+    frame: Frame, confidence: float, *, label: str, steepness: float, compared: str
+) -> Texts:
+    """What the chapter says of a log's size and of its own parameters.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        Columns user, recommender and n_negatives.
+    label, compared : str
+        The metric of the figure, and the one that pairs are compared by.
+
+    Examples
+    --------
+    >>> log = pd.DataFrame({"user": [1, 1, 2], "recommender": [*"ABA"]})
+    >>> log["n_negatives"] = [99, 99, 50]
+    >>> texts = log_texts(log, 0.95, label="AP", steepness=2.0, compared="AUC")
+    >>> texts["log_users"], texts["log_names"], texts["log_negatives"], texts["log_error"]
+    (2, 'A, B', '50 to 99', '5%')
+    """
+    sizes = sorted({int(frame["n_negatives"].min()), int(frame["n_negatives"].max())})
+    return {
+        "log_users": int(frame["user"].nunique()),
+        "log_names": ", ".join(dict.fromkeys(frame["recommender"].astype(str))),
+        "log_negatives": " to ".join(f"{m:,}" for m in sizes),
+        "log_first_label": label,
+        "log_steepness": f"{steepness:g}",
+        "log_compared": compared,
+        "log_confidence": f"{100 * confidence:g}%",
+        "log_error": f"{100 * (1 - confidence):g}%",
+    }
+
+
+def _by_name(ranges: Mapping[str, Estimates]) -> dict[str, Frame]:
+    return {name: found.frame.set_index("recommender") for name, found in ranges.items()}
+
+
+def plot_ranges(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Figure:
+    """Draw for each recommender the reported metric, the exact one, and each range.
+
+    Parameters
+    ----------
+    ranges : mapping of str to Estimates
+        Of one metric, by the name of the assumption.
+    exact : mapping of (str, str) to float
+        Empty if the truth is unknown.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"recommender": ["A"], "reported": [0.5]})
+    >>> found = Estimates.__new__(Estimates)
+    >>> object.__setattr__(found, "frame", frame.assign(possible_low=0.1, possible_high=0.4))
+    >>> figure = plot_ranges({"no assumption": found}, {}, "ap")
+    >>> [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    ['A', 'reported', 'no assumption']
+    """
+    by, lines = _by_name(ranges), {}
+    for name, row in next(iter(by.values())).iterrows():
+        line = {"reported": (row["reported"], _NAN, _NAN)}
+        if exact:
+            line["exact"] = (exact[str(name), metric(of).name], _NAN, _NAN)
+        for assumed, frame in by.items():
+            low, high = frame.loc[name, ["possible_low", "possible_high"]]
+            line[assumed] = (_NAN, low, high)
+        lines[str(name)] = line
+    figure, ax = figures.panels(height=1 + 0.24 * sum(len(each) + 1 for each in lines.values()))
+    figures.intervals(ax, lines)
+    ax.set_xlabel(metric(of).label)
+    return figure
+
+
+def ranges_table(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Frame:
+    """Each range in words, a row for each recommender, and the exact metric."""
+    by = _by_name(ranges)
+    names = list(next(iter(by.values())).index)
+    shown = pd.DataFrame({"": names})
+    for assumed, frame in by.items():
+        ends = zip(frame["possible_low"], frame["possible_high"], strict=True)
+        shown[assumed.capitalize()] = [between(low, high) for low, high in ends]
+    if exact:
+        shown["Exact"] = [exact[name, metric(of).name] for name in names]
+    return shown
+
+
+def ranges_texts(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Texts:
+    """The ranges of the recommender that is least known, once it is sure that all hold the truth.
+
+    Raises
+    ------
+    AssertionError
+        If a range does not hold a known exact metric.
+    """
+    by, names = _by_name(ranges), ("nothing", "decreasing", "steep")
+    widest = next(iter(by.values())).eval("possible_high - possible_low").idxmax()
+    for frame in by.values() if exact else ():
+        true = np.array([exact[name, metric(of).name] for name in frame.index])
+        assert (frame["possible_low"] <= true).all()
+        assert (true <= frame["possible_high"]).all()
+    texts = {"log_first_name": str(widest)}
+    for key, frame in zip(names, by.values(), strict=True):
+        low, high = frame.loc[widest, ["possible_low", "possible_high"]]
+        texts[f"log_{key}"] = between(low, high)
+    return texts
+
+
+def compare_table(verdicts: Mapping[str, Comparison], exact: Exact) -> Frame:
+    """All pairs by all metrics: reported, estimated, exact and possible differences, verdicts."""
+    rows = []
+    for of, found in verdicts.items():
+        for row in found.frame.to_dict("records"):
+            one, two, name = row["first"], row["second"], metric(of).name
+            rows.append(
+                {
+                    "Metric": metric(of).label,
+                    "Pair": f"{one}, {two}",
+                    "Reported": row["reported"],
+                    "Estimate": row["estimate"],
+                    "Exact": exact[one, name] - exact[two, name] if exact else _NAN,
+                    "Possible": between(row["possible_low"], row["possible_high"], signed=True),
+                    "Verdict": row["verdict"],
+                    "Assumption": row["assumption"],
+                    "Warrant": row["warrant"],
+                }
+            )
+    shown = pd.DataFrame(rows)
+    return shown if exact else shown.drop(columns="Exact")
+
+
+def compare_texts(verdicts: Mapping[str, Comparison], compared: str, exact: Exact) -> Texts:
+    """How many verdicts are given, unknown and right, and how often the reported order is right.
+
+    Parameters
+    ----------
+    compared : str
+        The metric of the first four numbers.
+    exact : mapping of (str, str) to float
+        Empty if the truth is unknown: nothing is then said of right and wrong.
+    """
+    here: Frame = verdicts[compared].frame
+    every: Frame = pd.concat(
+        [found.frame.assign(of=metric(of).name) for of, found in verdicts.items()]
+    )
+    given: Frame = every[every["verdict"] != evaluation.UNKNOWN]
+    wrong = right = "The truth is not known here."
+    if exact:
+        name = metric(compared).name
+        pairs = zip(here["first"], here["second"], strict=True)
+        true = [exact[first, name] - exact[second, name] for first, second in pairs]
+        turned = int((np.sign(here["reported"]) != np.sign(true)).sum())
+        wrong = f"In truth the reported order is wrong for {turned} of them."
+        held = [
+            r.verdict.startswith(f"{r.first} beats")
+            == (exact[r.first, r.of] > exact[r.second, r.of])
+            for r in given.itertuples()
+        ]
+        right = f"{sum(held)} of the {len(given)} are right."
+    opposite = np.sign(here["reported"]) != np.sign(here["estimate"])
+    return {
+        "log_pairs": len(here),
+        "log_unknown": int((here["verdict"] == evaluation.UNKNOWN).sum()),
+        "log_opposite": int(opposite.sum()),
+        "log_given": len(given),
+        "log_all_pairs": len(every),
+        "log_free": int((given["assumption"] == _promises.NONE).sum()),
+        "log_wrong": wrong,
+        "log_right": right,
+    }
+
+
+def rare_texts(trials: int = 400, seed: int = 15) -> Texts:
+    """False alarms of Student's test and of a bet where a rare user turns the order around.
+
+    A ranks 99 items of 100 at 2 and the rest last, of 1,002; B all of them at 12. Their means of
+    AUC are about equal, but twenty users seldom show it.
+
+    Examples
+    --------
+    >>> texts = rare_texts(trials=40)
+    >>> texts["log_trials"], texts["log_bet"] <= texts["log_student"]
+    (40, True)
+    """
+    rng, protocol = np.random.default_rng(seed), Protocol(1_002, 100)
+    of_a = np.where(rng.random((trials, 20)) < 0.99, 2, 1_002)
+    of_b = np.full((trials, 20), 12)
+    drawn = (protocol.draw(of_b, rng) - protocol.draw(of_a, rng)) / 100
+    return {
+        "log_trials": trials,
+        "log_student": int((stats.ttest_1samp(drawn, 0, axis=1).pvalue <= 0.05).sum()),
+        "log_bet": sum(against(values, -1.0, 1.0)[1] <= 0.05 for values in drawn),
+    }
+
+
+def plan_table(plans: Frame, truly: Frame | None) -> Frame:
+    """The plans of all pairs, and beside them, where known, what the true ranks give."""
+    shown = pd.DataFrame(
+        {
+            "Pair": plans["first"] + ", " + plans["second"],
+            "Estimator": plans["estimator"],
+            "Right": plans["probability"],
+            "m": plans["negatives_needed"],
+            "Users": plans["users_needed"],
+        }
+    )
+    if truly is not None:
+        assert (truly[["first", "second"]] == plans[["first", "second"]]).all(axis=None)
+        shown["Right, true"] = truly["probability"]
+        shown["Users, true"] = truly["users_needed"]
+    return shown
+
+
+def plan_texts(plans: Frame, truly: Frame | None, scored: int) -> Texts:
+    """What ranking all items would cost, and how far the plan is from that of the true ranks.
+
+    Parameters
+    ----------
+    plans, truly : pandas.DataFrame
+        As :func:`sampled_metrics.planning.for_pairs` returns them.
+    scored : int
+        Items that the planned evaluation scores.
+    """
+    naive = plans[plans["estimator"] == "naive"]
+    full = plans[plans["estimator"] == "exact"]
+    said = "For a log of your own there is no truth to hold the plan against."
+    if truly is not None:
+        off = int((plans["users_needed"].isna() != truly["users_needed"].isna()).sum())
+        said = (
+            f"In {off} of {len(plans)} rows the plan has a number of users where the true ranks "
+            "have none, or the other way round."
+        )
+    scores = int(full["scores_by_negatives"].iloc[0])
+    return {
+        "log_naive_never": int(naive["users_needed"].isna().sum()),
+        "log_full_scores": scores,
+        "log_now_scores": scored,
+        "log_full_ratio": (scores / scored, ".0f"),
+        "log_full_users": int(full["users_needed"].max()),
+        "log_plan_truth": said,
+    }
+
+
+def plot_plan(
+    first: Any, second: Any, of: str, protocol: Protocol, n_users: int, most: int
+) -> Figure:
+    """Draw how often each estimator's verdict on a pair is right, by the number of negatives.
+
+    Parameters
+    ----------
+    first, second : array_like or mapping
+        Ranks, or a distribution over ranks, as :func:`sampled_metrics.planning.curve` takes them.
+    most : int
+        Negatives.
+    """
+    sizes = planning.steps(most)
+    drawn = [replace(protocol, n_negatives=m) for m in sizes]
+    by = planning.curve(first, second, metric(of), drawn, n_users)
+    sampled = by[by["n_negatives"].notna()].groupby("estimator", sort=False)
+    figure, ax = figures.panels(height=3.6)
+    lines = {str(name): part["probability"].to_numpy() for name, part in sampled}
+    figures.curves(ax, sizes, lines)
+    ax.axhline(by["probability"].iloc[-1], color="black", linewidth=2.2, label="exact")
+    ax.set(xscale="log", ylim=(-0.02, 1.04), xlabel="negatives per user", ylabel="probability")
+    ax.legend()
+    return figure

@@ -1,0 +1,1 @@
+"""Data sets, and the ranks, logs and tables that are bundled."""

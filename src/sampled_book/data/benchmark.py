@@ -1,0 +1,857 @@
+"""Recommenders that people use, tuned and ranked exactly on data sets that people use.
+
+``python -m sampled_book.data.benchmark`` computes the rank intervals that :func:`ranks` reads. A
+data set is a line of `DATA`, or a file or folder of sequences given on the command line: one user a
+line, first the user, then the items in order of time, numbers or words. The last item of a user is
+the test item, the one before it the validation item; of an item that comes back only the first time
+counts, and a user with fewer than three items is left out. A recommender is a line of
+`RECOMMENDERS` with its grid. The setting with the highest NDCG@10 of the validation items is taken,
+and the recommender learns again, from the validation items too, before the test items are ranked. A
+user's own items are no candidates; every other item of the catalogue is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import platform
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from importlib.metadata import version
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.linalg import svds
+
+from sampled_metrics._validate import IntArray, as_written
+from sampled_metrics.ranking.exact import exact_ranks
+from sampled_metrics.ranking.intervals import RankIntervals
+
+from . import bundle, datasets
+
+NAME = "sampled_book.data.benchmark"
+BUNDLE = datasets.BUNDLE / "benchmark"
+SEED = 12
+#: The metric that settings are chosen by, and of how many users at most.
+TUNED_BY, TUNED_ON = "ndcg@10", 2_000
+#: EASE inverts a matrix of items by items, so it is tuned among the most popular ones alone.
+EASE_ITEMS = 6_000
+#: Scores closer than this part of each other are level where sums of float64 are compared.
+TOLERANCE = 1e-11
+
+#: Scores that are held at a time.
+_BLOCK_SCORES = 1 << 21
+#: Upper ends of the bins of :func:`in_bins`: 0, and 256 from 10⁻⁶ to 1, each 5.6% above the last.
+_BINS = np.concatenate([[0.0], np.geomspace(1e-6, 1.0, 256)])
+
+#: Scores of some users (by number) for all items.
+Scores = Callable[[IntArray], NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Sequences:
+    """Users' items in order of time.
+
+    Parameters
+    ----------
+    items : ndarray of int
+        Those of the first user, then those of the second, ...; numbered from 0.
+    starts : ndarray of int, shape (n_users + 1,)
+        Where each user's items start, and the end of the last ones.
+    n_items : int
+        Items in the catalogue.
+    in_order : bool
+        False where the order in time is unknown: recommenders that go by it are left out.
+
+    Examples
+    --------
+    >>> two = Sequences.of([[7, 8, 7, 9], [9, 8, 5]])
+    >>> two.items.tolist(), two.starts.tolist(), two.n_items
+    ([1, 2, 3, 3, 2, 0], [0, 3, 6], 4)
+    """
+
+    items: IntArray
+    starts: IntArray
+    n_items: int
+    in_order: bool = True
+
+    @classmethod
+    def of(cls, users: Iterable[Sequence[Any]], *, in_order: bool = True) -> Sequences:
+        """From numbers or words for items; no repeated ones, and no users with fewer than three."""
+        once = [list(dict.fromkeys(each)) for each in users]
+        kept = [each for each in once if len(each) >= 3]
+        if not kept:
+            raise ValueError("users must have three items at least, got none that has")
+        ids, items = np.unique(np.concatenate(kept), return_inverse=True)
+        starts = np.concatenate([[0], np.cumsum([len(each) for each in kept])])
+        return cls(items, starts, ids.size, in_order)
+
+    @property
+    def n_users(self) -> int:
+        """Number of users."""
+        return self.starts.size - 1
+
+    @cached_property
+    def matrix(self) -> sp.csr_array:
+        """Users by items, 1 where the user has the item."""
+        return self.aged(1.0)
+
+    def aged(self, decay: float) -> sp.csr_array:
+        """Users by items: a user's last item has weight 1, each before it `decay` of the next."""
+        age = np.repeat(self.starts[1:], np.diff(self.starts)) - 1 - np.arange(self.items.size)
+        found = sp.csr_array(
+            (decay**age, self.items.copy(), self.starts), shape=(self.n_users, self.n_items)
+        )
+        found.sort_indices()
+        return found
+
+    def without_last(self, n: int) -> tuple[Sequences, IntArray]:
+        """The sequences less the last `n` items of each, and the first item that was cut."""
+        sizes = np.diff(self.starts) - n
+        kept = np.arange(self.items.size) < np.repeat(self.starts[1:] - n, sizes + n)
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        held_out = self.items[self.starts[1:] - n]
+        return Sequences(self.items[kept], starts, self.n_items, self.in_order), held_out
+
+    def among(self, items: IntArray) -> Sequences:
+        """The same users with these items alone, numbered in their order."""
+        number = np.full(self.n_items, -1)
+        number[items] = np.arange(items.size)
+        kept = number[self.items] >= 0
+        starts = np.concatenate([[0], np.cumsum(kept)])[self.starts]
+        return Sequences(number[self.items[kept]], starts, items.size, self.in_order)
+
+
+# --- the data sets --------------------------------------------------------------------------------
+
+
+def read_sequences(path: Path) -> Sequences:
+    """Sequences of a file: one user a line, the user, then items in order of time, any words.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "shop.txt"
+    ...     _ = path.write_text("ann 3 1 4\\nbob 1 5 9 2\\n")
+    ...     read_sequences(path).n_items
+    6
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} must be text in UTF-8, got other bytes") from None
+    return _parsed(text, str(path))
+
+
+def _parsed(text: str, source: str) -> Sequences:
+    users: list[list[Any]] = [line.split()[1:] for line in text.splitlines()]
+    with contextlib.suppress(ValueError):  # words stay words
+        users = [[int(item) for item in each] for each in users]
+    try:
+        return Sequences.of(users)
+    except ValueError as problem:
+        raise ValueError(f"{source} must hold a user and items on each line: {problem}") from None
+
+
+def sequence_files(path: Path) -> dict[str, Path]:
+    """The files of sequences at a path, by name of the data set: itself, or a folder's.
+
+    In a folder each ``.txt`` is one, but for those whose name ends in ``_sample``: S3-Rec keeps
+    the negatives of its evaluations there.
+    """
+    files = sorted(path.glob("*.txt")) if path.is_dir() else [path]
+    found = {file.stem.lower(): file for file in files if not file.stem.endswith("_sample")}
+    if not found or not all(file.is_file() for file in found.values()):
+        raise FileNotFoundError(f"{path} must be a file of sequences or a folder of .txt files")
+    return found
+
+
+#: Sequences of S3-Rec (zhou2020): name, git blob id.
+_S3REC_URL = "https://raw.githubusercontent.com/RUCAIBox/CIKM2020-S3Rec/master/data/"
+_S3REC_FILES = {
+    "Beauty.txt": "a29773026846d857ec8176cb25f37b23ecf20155",
+    "LastFM.txt": "3c46bd58d4c8582d0496fe42570af06d977b58db",
+    "Sports_and_Outdoors.txt": "50a7023ca502b42eb0e840c603abda6e851b2018",
+    "Yelp.txt": "d0f642c11487b3bcb515249d676aa1e37a1bb99e",
+}
+
+
+def _s3rec(name: str) -> Sequences:
+    content = datasets.published_file(_S3REC_URL, name, "s3rec", _S3REC_FILES[name])
+    return _parsed(content.decode(), name)
+
+
+def _movielens_100k() -> Sequences:
+    """In order of time; of one user's ratings with one time, in the order of the file."""
+    ratings = datasets.movielens("100k").sort_values(["user", "timestamp"], kind="stable")
+    return Sequences.of([each.tolist() for _, each in ratings.groupby("user")["item"]])
+
+
+def _movielens_1m() -> Sequences:
+    """The split of He et al.: the held-out item is last, before it a random one of the others.
+
+    The order of the training items is not in the split's files as they are here.
+    """
+    split, rng = datasets.ncf_split(), np.random.default_rng(SEED)
+    train = [rng.permutation(split.train[[user]].indices) for user in range(split.n_users)]
+    users = [[*row, last] for row, last in zip(train, split.held_out, strict=True)]
+    return Sequences.of(users, in_order=False)
+
+
+#: Name of each data set, and what reads it.
+DATA: dict[str, Callable[[], Sequences]] = {
+    "ml-100k": _movielens_100k,
+    "lastfm": partial(_s3rec, "LastFM.txt"),
+    "ml-1m": _movielens_1m,
+    "beauty": partial(_s3rec, "Beauty.txt"),
+    "sports": partial(_s3rec, "Sports_and_Outdoors.txt"),
+    "yelp": partial(_s3rec, "Yelp.txt"),
+}
+
+
+# --- the recommenders -----------------------------------------------------------------------------
+
+
+def _linear(histories: sp.csr_array, weights: Any) -> Scores:
+    """Sums of weights over a history."""
+    if sp.issparse(weights) and weights.nnz > 0.05 * np.prod(weights.shape):
+        weights = weights.toarray()
+    if sp.issparse(weights):
+        return lambda users: (histories[users] @ weights).toarray()
+    return lambda users: histories[users] @ weights
+
+
+def _neighbours(matrix: sp.csr_array, neighbours: int, kind: str = "Cosine") -> sp.csr_array:
+    """Similarities of the columns of a matrix, for each its nearest, by the library implicit."""
+    from implicit import nearest_neighbours
+    from implicit.utils import ParameterWarning
+
+    model = getattr(nearest_neighbours, f"{kind}Recommender")(K=neighbours, num_threads=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ParameterWarning)  # of its own weights, in another format
+        model.fit(sp.csr_matrix(matrix), show_progress=False)
+    return sp.csr_array(model.similarity)
+
+
+def popular(data: Sequences) -> Scores:
+    """How many users have the item."""
+    counts = np.bincount(data.items, minlength=data.n_items).astype(float)
+    return lambda users: np.tile(counts, (users.size, 1))
+
+
+def random(data: Sequences) -> Scores:
+    """A random order for each user."""
+    return lambda users: np.random.default_rng([SEED, users[0]]).random((users.size, data.n_items))
+
+
+def item_cosine(data: Sequences, neighbours: int) -> Scores:
+    """Item-based: cosines, each history item with its nearest items."""
+    return _linear(data.matrix, _neighbours(data.matrix, neighbours))
+
+
+def item_bm25(data: Sequences, neighbours: int) -> Scores:
+    """Item-based: similarities of BM25 weights (implicit's defaults)."""
+    return _linear(data.matrix, _neighbours(data.matrix, neighbours, "BM25"))
+
+
+def user_cosine(data: Sequences, neighbours: int) -> Scores:
+    """User-based: cosines of the user's nearest users, summed over those who have the item."""
+    nearest = _neighbours(sp.csr_array(data.matrix.T), neighbours)
+    return _linear(nearest, data.matrix)
+
+
+def ease(data: Sequences, l2: float) -> Scores:
+    """EASE (Steck, 2019), by LensKit, in float32."""
+    from lenskit.data import from_interactions_df
+    from lenskit.knn import EASEScorer
+    from lenskit.training import TrainingOptions
+
+    users = np.repeat(np.arange(data.n_users), np.diff(data.starts))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of pandas, about LensKit's use of it
+        frame = pd.DataFrame({"user_id": users, "item_id": data.items})
+        known = from_interactions_df(frame)
+    model = EASEScorer(regularization=l2)
+    model.train(known, TrainingOptions(environment={"LK_EASE_SOLVER": "scipy"}))
+    learnt = np.unique(data.items)  # in whose order the library's weights must be
+    if not np.array_equal(model.items.numbers(learnt), np.arange(learnt.size)):
+        raise RuntimeError("LensKit numbers items in another order than theirs")
+    histories = sp.csr_array(data.matrix[:, learnt], dtype=np.float32)
+    if learnt.size == data.n_items:
+        return _linear(histories, model.weights)
+
+    def scores(of: IntArray) -> NDArray[np.float32]:
+        found = np.zeros((of.size, data.n_items), np.float32)
+        found[:, learnt] = histories[of] @ model.weights
+        return found
+
+    return scores
+
+
+def _factors(model: Any, data: Sequences) -> Scores:
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, "blas"):  # the library warns of nested threads otherwise
+        model.fit(sp.csr_matrix(data.matrix, dtype=np.float32), show_progress=False)
+    users, items = model.user_factors, model.item_factors
+    return lambda of: users[of] @ items.T
+
+
+def als(data: Sequences, alpha: float, regularization: float) -> Scores:
+    """Alternating least squares on implicit feedback (Hu et al., 2008), 64 factors, by implicit."""
+    from implicit.als import AlternatingLeastSquares
+
+    model = AlternatingLeastSquares(
+        factors=64,
+        alpha=alpha,
+        regularization=regularization,
+        iterations=15,
+        num_threads=1,
+        random_state=SEED,
+    )
+    return _factors(model, data)
+
+
+def bpr(data: Sequences, regularization: float) -> Scores:
+    """Bayesian personalised ranking (Rendle et al., 2009), 64 factors, by implicit."""
+    from implicit.bpr import BayesianPersonalizedRanking
+
+    model = BayesianPersonalizedRanking(
+        factors=64,
+        learning_rate=0.05,
+        regularization=regularization,
+        iterations=60,
+        num_threads=1,
+        random_state=SEED,
+    )
+    return _factors(model, data)
+
+
+def pure_svd(data: Sequences, factors: int) -> Scores:
+    """The matrix of zeros and ones, of lower rank (Cremonesi et al., 2010), by SciPy."""
+    matrix = data.matrix
+    start = np.random.default_rng(SEED).random(min(matrix.shape))
+    items = svds(matrix, k=min(factors, min(matrix.shape) - 1), v0=start)[2]
+    users = matrix @ items.T
+    return lambda of: users[of] @ items
+
+
+def rp3beta(data: Sequences, alpha: float, beta: float) -> Scores:
+    """A random walk of three steps, less popularity (Paudel et al., 2016)."""
+    matrix = data.matrix
+    by_user, by_item = (np.maximum(matrix.sum(axis=axis), 1) for axis in (1, 0))
+    to_items = sp.csr_array(sp.diags_array(by_user**-alpha) @ matrix)
+    to_users = sp.csr_array(sp.diags_array(by_item**-alpha) @ matrix.T)
+    walk = to_users @ to_items @ sp.diags_array(by_item**-beta)
+    return _linear(matrix, sp.csr_array(walk))
+
+
+def markov(data: Sequences, smoothing: float) -> Scores:
+    """What came next after the user's last item, counted, plus a share of popularity."""
+    ends = data.starts[1:] - 1
+    inner = np.delete(np.arange(data.items.size), ends[ends >= data.starts[:-1]])
+    steps = sp.csr_array(
+        (np.ones(inner.size), (data.items[inner], data.items[inner + 1])),
+        shape=(data.n_items, data.n_items),
+    )
+    share = smoothing * np.bincount(data.items, minlength=data.n_items) / data.items.size
+    last = data.items[ends]
+    return lambda users: np.asarray(steps[last[users]].toarray() + share)
+
+
+def recent_cosine(data: Sequences, decay: float, neighbours: int) -> Scores:
+    """Item-based, each history item with `decay` of the weight of the next one."""
+    return _linear(data.aged(decay), _neighbours(data.matrix, neighbours))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How a recommender learns, and the values of each setting: all combinations are tried."""
+
+    learn: Callable[..., Scores]
+    grid: Mapping[str, Sequence[float]]
+    tolerance: float = TOLERANCE  # 0 where scores are rounded to float32
+    by_time: bool = False
+    tuned_items: int | None = None  # how many of the most popular items it is tuned among
+
+
+NEAREST = (20, 100, 500)
+#: Name of each recommender.
+RECOMMENDERS: dict[str, Entry] = {
+    "Popular": Entry(popular, {}),
+    "Random": Entry(random, {}),
+    "Item cosine": Entry(item_cosine, {"neighbours": NEAREST}),
+    "Item BM25": Entry(item_bm25, {"neighbours": NEAREST}),
+    "User cosine": Entry(user_cosine, {"neighbours": NEAREST}),
+    "RP3beta": Entry(rp3beta, {"alpha": (0.6, 1.0), "beta": (0.2, 0.5, 0.8)}),
+    "PureSVD": Entry(pure_svd, {"factors": (16, 64, 128)}),
+    "Markov chain": Entry(markov, {"smoothing": (1.0, 100.0, 10_000.0)}, by_time=True),
+    "Recent cosine": Entry(
+        recent_cosine, {"decay": (0.5, 0.8, 0.95), "neighbours": (100, 500)}, by_time=True
+    ),
+    "ALS": Entry(als, {"alpha": (1.0, 10.0), "regularization": (1.0, 10.0, 50.0)}, tolerance=0.0),
+    "BPR": Entry(bpr, {"regularization": (0.001, 0.01, 0.05)}, tolerance=0.0),
+    "EASE": Entry(
+        ease, {"l2": (30.0, 100.0, 300.0, 1000.0)}, tolerance=0.0, tuned_items=EASE_ITEMS
+    ),
+}
+
+
+#: Recall@10 among all items as printed, by source: key of the bibliography -> method -> text.
+#: shehzad2025 has another split of the same users; in recbole1290 SASRec learns by cross-entropy.
+REPORTED: dict[str, dict[str, dict[str, str]]] = {
+    "ml-100k": {
+        "shehzad2025": {
+            "TopPop": "0.087",
+            "ItemkNN": "0.141",
+            "UserkNN": "0.110",
+            "RP3β": "0.174",
+            "EASE": "0.185",
+        }
+    },
+    "lastfm": {"zhou2020": {"PopRec": "0.0440", "SASRec": "0.0688", "S3-Rec": "0.0743"}},
+    "beauty": {
+        "zhou2020": {"PopRec": "0.0152", "SASRec": "0.0605", "S3-Rec": "0.0647"},
+        "recbole1290": {"SASRec": "0.083"},
+    },
+    "sports": {
+        "zhou2020": {"PopRec": "0.0094", "SASRec": "0.0350", "S3-Rec": "0.0385"},
+        "recbole1290": {"SASRec": "0.048"},
+    },
+    "yelp": {"zhou2020": {"PopRec": "0.0099", "SASRec": "0.0274", "S3-Rec": "0.0341"}},
+}
+
+
+# --- tuning and ranking ---------------------------------------------------------------------------
+
+
+def place(
+    entry: Entry, scores: Scores, data: Sequences, held_out: IntArray, users: IntArray
+) -> RankIntervals:
+    """Rank intervals of the held-out items of some users, their own items being no candidates."""
+    return exact_ranks(
+        lambda block: scores(users[block]),
+        held_out[users],
+        data.matrix[users],
+        relative_tolerance=entry.tolerance,
+    )
+
+
+def popularity_above(
+    entry: Entry, scores: Scores, data: Sequences, held_out: IntArray, users: IntArray
+) -> NDArray[Any]:
+    """How much of the popularity of their candidates stands above some users' held-out items.
+
+    An item weighs as much as it has users. The held-out item itself does not count.
+
+    Returns
+    -------
+    ndarray of float, shape (2, users)
+        Shares in [0, 1], with the ties of the held-out item below it and above it.
+    """
+    weights = np.bincount(data.items, minlength=data.n_items).astype(float)
+    found = np.empty((2, users.size))
+    size = max(1, _BLOCK_SCORES // data.n_items)
+    for block in (slice(start, start + size) for start in range(0, users.size, size)):
+        some = users[block]
+        given = np.asarray(scores(some))
+        own = held_out[some]
+        at = np.take_along_axis(given, own[:, np.newaxis], axis=1)
+        reach = entry.tolerance * np.abs(at)
+        candidates = np.tile(weights, (some.size, 1))
+        candidates[data.matrix[some].nonzero()] = 0.0
+        np.put_along_axis(candidates, own[:, np.newaxis], 0.0, axis=1)
+        total = np.maximum(candidates.sum(axis=1), 1.0)  # 0 where there are no others
+        for row, above in enumerate((given > at + reach, given >= at - reach)):
+            found[row, block] = (candidates * above).sum(axis=1) / total
+    return np.clip(found, 0.0, 1.0)
+
+
+def in_bins(low: ArrayLike, high: ArrayLike) -> pd.DataFrame:
+    """How many users have a share of about so much, a user's share being uniform from low to high.
+
+    Parameters
+    ----------
+    low, high : array_like of float, shape (users,)
+        In [0, 1].
+
+    Returns
+    -------
+    DataFrame
+        For each bin that is not empty: share, the mean in it; and users. The bins are narrow beside
+        their shares, so that a smooth function of the share has the right mean to three digits.
+
+    Examples
+    --------
+    >>> in_bins([0, 0.25, 0], [0, 0.25, 0]).values.tolist()
+    [[0.0, 2.0], [0.25, 1.0]]
+    """
+    first, last = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
+    spread = np.where(last > first, last - first, 1.0)
+    users, sums = np.empty(_BINS.size), np.empty(_BINS.size)
+    for i, edge in enumerate(_BINS):
+        within = np.where(last > first, np.clip((edge - first) / spread, 0, 1), first <= edge)
+        users[i] = within.sum()
+        sums[i] = (within * (first + np.minimum(edge, last)) / 2).sum()
+    held = np.diff(users, prepend=0.0)
+    kept = held > 1e-9
+    shares = np.diff(sums, prepend=0.0)[kept] / held[kept]
+    return pd.DataFrame({"share": shares, "users": held[kept]})
+
+
+def settings_of(entry: Entry) -> list[dict[str, float]]:
+    """All combinations of a grid."""
+    return [dict(zip(entry.grid, values, strict=True)) for values in product(*entry.grid.values())]
+
+
+def tune(entry: Entry, data: Sequences) -> tuple[dict[str, float], dict[str, float]]:
+    """The settings that rank the validation items best, and the value of each combination tried.
+
+    `data` holds the validation items as each user's last. Of many users a random part is ranked.
+    """
+    tried = settings_of(entry)
+    if len(tried) == 1:
+        return tried[0], {}
+    train, held_out = data.without_last(1)
+    users = np.arange(train.n_users)
+    if entry.tuned_items is not None and entry.tuned_items < data.n_items:
+        counts = np.bincount(train.items, minlength=data.n_items)
+        items = np.sort(np.argsort(-counts, kind="stable")[: entry.tuned_items])
+        users = np.flatnonzero(np.isin(held_out, items))
+        train, held_out = train.among(items), np.searchsorted(items, held_out)
+    if users.size > TUNED_ON:
+        users = np.sort(np.random.default_rng(SEED).choice(users, TUNED_ON, replace=False))
+    values = []
+    for settings in tried:
+        found = place(entry, entry.learn(train, **settings), train, held_out, users)
+        values.append(float(found.evaluate(TUNED_BY).mean()))
+    named = {
+        ", ".join(f"{k} {v:g}" for k, v in s.items()): v for s, v in zip(tried, values, strict=True)
+    }
+    return tried[int(np.argmax(values))], named
+
+
+def compute(
+    entry: Entry, data: Sequences, settings: Mapping[str, float] | None = None
+) -> tuple[RankIntervals, dict[str, Any], pd.DataFrame]:
+    """Rank intervals of every user's last item, how they came about, and the shares above.
+
+    The third is what :func:`shares_above` has. Users are in a random order, the same for every
+    recommender. `settings` are tuned if not given.
+    """
+    start = time.process_time()
+    learnt, held_out = data.without_last(1)
+    chosen, tried = tune(entry, learnt) if settings is None else (dict(settings), {})
+    tuned = time.process_time()
+    scores = entry.learn(learnt, **chosen)
+    trained = time.process_time()
+    users = np.random.default_rng(SEED).permutation(data.n_users)
+    found = place(entry, scores, learnt, held_out, users)
+    seconds = {
+        "tuning": tuned - start,
+        "training": trained - tuned,
+        "ranking": time.process_time() - trained,
+    }
+    told = {
+        "settings": chosen,
+        f"validation {TUNED_BY}": {name: round(value, 5) for name, value in tried.items()},
+        "grid": {name: list(values) for name, values in entry.grid.items()},
+        "processor seconds": {name: round(value, 2) for name, value in seconds.items()},
+    }
+    return found, told, in_bins(*popularity_above(entry, scores, learnt, held_out, users))
+
+
+# --- the bundle -----------------------------------------------------------------------------------
+
+
+def ranks(name: str, folder: str | Path | None = None) -> dict[str, RankIntervals]:
+    """Rank intervals of each recommender on a data set, computed before.
+
+    Parameters
+    ----------
+    name : str
+        One of `DATA`, or another data set that the folder holds.
+    folder : str or Path, optional
+        Where the command's ``--output`` wrote; by default the package's own.
+
+    Returns
+    -------
+    dict of str to RankIntervals
+        The users are the same for all, in one random order.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder has no such data set.
+
+    Examples
+    --------
+    >>> ranks("lastfm")["Popular"].n_better.size
+    1090
+    """
+    where = BUNDLE if folder is None else Path(folder)
+    try:
+        with np.load(where / f"{name}.npz") as bundle:
+            held = {key: bundle[key].astype(np.int64) for key in bundle.files}
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"{where} has no ranks of {as_written(name)}: it must be one of "
+            f"{', '.join(sorted(path.stem for path in where.glob('*.npz')))}"
+        ) from None
+    items = held.pop("n_candidates")
+    names = [key.removesuffix("/n_better") for key in held if key.endswith("/n_better")]
+    return {
+        each: RankIntervals(held[f"{each}/n_better"], held[f"{each}/n_tied"], items)
+        for each in names
+    }
+
+
+def facts(name: str, folder: str | Path | None = None) -> dict[str, Any]:
+    """How the ranks of a data set came about: its size, settings, seconds, seeds and versions.
+
+    Examples
+    --------
+    >>> facts("lastfm")["users"], facts("lastfm")["items"]
+    (1090, 3646)
+    """
+    where = BUNDLE if folder is None else Path(folder)
+    return dict(json.loads((where / f"{name}.json").read_text(encoding="utf-8")))
+
+
+def shares_above(name: str, folder: str | Path | None = None) -> pd.DataFrame:
+    """How much of the catalogue's popularity stands above the test items, in bins.
+
+    A negative that is drawn in proportion to the items' users stands above a user's test item with
+    this probability.
+
+    Returns
+    -------
+    DataFrame
+        Columns recommender, share (in [0, 1]) and users.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder has no shares of the data set.
+
+    Examples
+    --------
+    >>> round(shares_above("lastfm").groupby("recommender")["users"].sum()["Popular"])
+    1090
+    """
+    path = (BUNDLE if folder is None else Path(folder)) / f"{name}.shares.csv.gz"
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is missing: python -m {NAME} writes it")
+    return pd.read_csv(path)
+
+
+def every(folder: str | Path = "") -> dict[str, Path]:
+    """Where the ranks of each data set are: the package's, then those of a folder of one's own.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder has no ranks.
+
+    Examples
+    --------
+    >>> list(every())
+    ['ml-100k', 'lastfm', 'ml-1m', 'beauty', 'sports', 'yelp']
+    """
+    found = dict.fromkeys(DATA, BUNDLE)
+    if folder:
+        own = sorted(path.stem for path in Path(folder).glob("*.npz"))
+        if not own:
+            raise FileNotFoundError(
+                f"{folder} must hold ranks that python -m {NAME} wrote, got none"
+            )
+        found |= dict.fromkeys(own, Path(folder))
+    return found
+
+
+def write(
+    name: str,
+    found: Mapping[str, RankIntervals],
+    told: Mapping[str, Any],
+    shares: Mapping[str, pd.DataFrame],
+    folder: Path,
+) -> None:
+    """Write what :func:`ranks`, :func:`facts` and :func:`shares_above` read."""
+    held: dict[str, Any] = {}
+    for recommender, places in found.items():
+        held["n_candidates"] = places.n_candidates
+        held[f"{recommender}/n_better"] = places.n_better
+        held[f"{recommender}/n_tied"] = places.n_tied
+    small: dict[str, Any] = {
+        key: counts.astype(np.min_scalar_type(counts.max())) for key, counts in held.items()
+    }
+    bundle.write_json(folder / f"{name}.json", told)
+    bundle.write_arrays(folder / f"{name}.npz", **small)
+    if shares:
+        table = pd.concat([part.assign(recommender=of) for of, part in shares.items()])
+        table = table[["recommender", "share", "users"]]
+        bundle.write_table(folder / f"{name}.shares.csv.gz", table, 4)
+
+
+def shape(data: Sequences) -> dict[str, int]:
+    """Users, items and interactions of a data set."""
+    return {"users": data.n_users, "items": data.n_items, "interactions": data.items.size}
+
+
+def run(
+    name: str, data: Sequences, folder: Path, command: str, tell: Callable[[str], object]
+) -> None:
+    """Compute the ranks of a data set, each recommender's being written as it comes.
+
+    What the folder has of the same data and grids is not computed again.
+    """
+    found: dict[str, RankIntervals] = {}
+    shares: dict[str, pd.DataFrame] = {}
+    told: dict[str, Any] = shape(data) | {
+        "command": command,
+        "seed": SEED,
+        "in order": data.in_order,
+        "tuned on users": TUNED_ON,
+        "python": platform.python_version(),
+        "versions": {each: version(each) for each in ("numpy", "scipy", "implicit", "lenskit")},
+        "recommenders": {},
+    }
+    if (folder / f"{name}.npz").exists():
+        old = facts(name, folder)
+        if all(old[key] == value for key, value in shape(data).items()):
+            known, told["recommenders"] = ranks(name, folder), old["recommenders"]
+            found = {each: known[each] for each in told["recommenders"]}
+        if (folder / f"{name}.shares.csv.gz").exists():
+            of_each = shares_above(name, folder).groupby("recommender", sort=False)
+            shares = {str(each): part for each, part in of_each if each in found}
+    for recommender, entry in RECOMMENDERS.items():
+        if entry.by_time and not data.in_order:
+            continue
+        grid = {setting: list(values) for setting, values in entry.grid.items()}
+        known_of = told["recommenders"].get(recommender, {})
+        if known_of.get("grid") != grid:
+            found[recommender], known_of, shares[recommender] = compute(entry, data)
+            told["recommenders"][recommender] = known_of
+        elif recommender not in shares:  # the ranks are there
+            shares[recommender] = compute(entry, data, known_of["settings"])[2]
+        else:
+            continue
+        write(name, found, told, shares, folder)
+        tell(f"{name}, {recommender}: {known_of}")
+
+
+#: What ``--check`` computes again: without a seed and in seconds.
+CHECKED = {
+    "lastfm": ("Popular", "Item cosine", "User cosine", "RP3beta", "Markov chain", "Recent cosine"),
+    "ml-100k": ("Popular", "Item cosine", "RP3beta", "Markov chain", "Recent cosine"),
+}
+
+
+def differences(name: str, data: Sequences, recommenders: Sequence[str], folder: Path) -> list[str]:
+    """In what ranks computed again, with the settings that are kept, differ from those kept.
+
+    Returns
+    -------
+    list of str
+        A sentence for each difference.
+    """
+    kept, told = ranks(name, folder), facts(name, folder)
+    found = resized(name, told, shape(data))
+    for recommender in recommenders if not found else ():
+        settings = told["recommenders"][recommender]["settings"]
+        fresh, *_ = compute(RECOMMENDERS[recommender], data, settings)
+        old = kept[recommender]
+        count = moved(fresh, old)
+        if count or (fresh.n_candidates != old.n_candidates).any():
+            found.append(f"{name}, {recommender}: ranks differ for {count:,} users")
+    return found
+
+
+def resized(name: str, told: Mapping[str, Any], sizes: Mapping[str, int]) -> list[str]:
+    """A sentence for each size of a data set that is not what it was.
+
+    Examples
+    --------
+    >>> resized("toy", {"users": 1090}, {"users": 7})
+    ['toy: users must be 1,090, got 7']
+    """
+    return [
+        f"{name}: {key} must be {told[key]:,}, got {value:,}"
+        for key, value in sizes.items()
+        if told[key] != value
+    ]
+
+
+def moved(fresh: RankIntervals, old: RankIntervals) -> int:
+    """How many rank intervals differ.
+
+    Examples
+    --------
+    >>> moved(RankIntervals([0, 1], [0, 0], [4, 4]), RankIntervals([0, 1], [0, 1], [4, 4]))
+    1
+    """
+    return int(((fresh.n_better != old.n_better) | (fresh.n_tied != old.n_tied)).sum())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Tune the recommenders, rank the test items and write the ranks, or compare some with them.
+
+    The exit status is 2 if the data cannot be had, and 1 if the ranks differ.
+    """
+    given = sys.argv[1:] if argv is None else list(argv)
+    parser = bundle.parser(NAME, main.__doc__, "compare a part with what is there")
+    parser.add_argument(
+        "--data",
+        nargs="+",
+        default=list(DATA),
+        help=f"of {', '.join(DATA)}, or a file or folder of sequences; default: the six",
+    )
+    options = parser.parse_args(given)
+    folder = options.output or BUNDLE
+
+    def readers() -> dict[str, Callable[[], Sequences]]:
+        chosen: dict[str, Callable[[], Sequences]] = {}
+        for each in options.data:
+            if each in DATA:
+                chosen[each] = DATA[each]
+                continue
+            if options.output is None:
+                parser.error("give an --output folder for data sets other than the package's")
+            files = sequence_files(Path(each))
+            chosen |= {name: partial(read_sequences, path) for name, path in files.items()}
+        return chosen
+
+    def write() -> None:
+        for name, read in readers().items():
+            command = " ".join([f"python -m {NAME}", *given])
+            run(name, read(), folder, command, partial(print, flush=True))
+
+    def compare() -> list[str]:
+        chosen = readers()
+        return [
+            sentence
+            for name in CHECKED
+            if name in chosen
+            for sentence in differences(name, chosen[name](), CHECKED[name], folder)
+        ]
+
+    return bundle.run(
+        write,
+        compare if options.check else None,
+        "The ranks of the benchmark came out as they are kept.",
+        "study",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

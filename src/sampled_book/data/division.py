@@ -1,0 +1,159 @@
+"""Ratings divided into training and test, as in the study of random decoys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..checks import (
+    FloatArray,
+    IntArray,
+    as_written,
+    generator,
+    integer,
+)
+
+N_SETS, N_TEST = 5, 5
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """Ratings divided as in ekstrand2017, with users and items numbered from 0.
+
+    Attributes
+    ----------
+    ratings : DataFrame
+        Columns user, item, rating, and part: the set for which the rating is a test rating, -1
+        where it is one for none.
+    users : ndarray of int, shape (n_users,)
+        The test users, set after set, in random order.
+    part : ndarray of int, shape (n_users,)
+        The set of each, from 0.
+    test_items : ndarray of int, shape (n_users, n_test)
+        In random order.
+    gains : ndarray of float, shape (n_users, n_test)
+        The test ratings.
+    left_out : ndarray, shape (n_left_out,)
+        Users, by the name they have in the ratings given, who have too few ratings to be test
+        users. Their ratings are training ratings.
+
+    Examples
+    --------
+    >>> ratings = pd.DataFrame({"user": [7, 7, 8], "item": [1, 2, 1], "rating": [3, 4, 5]})
+    >>> sets = split(ratings, 0, n_sets=1, n_test=2)
+    >>> sets.test_items.tolist(), sets.left_out.tolist()
+    ([[0, 1]], [8])
+    """
+
+    ratings: pd.DataFrame
+    users: IntArray
+    part: IntArray
+    test_items: IntArray
+    gains: FloatArray
+    left_out: IntArray
+
+    @property
+    def n_sets(self) -> int:
+        """Number of sets."""
+        return int(self.part.max()) + 1
+
+    @property
+    def n_items(self) -> int:
+        """Number of items with a rating, in training or in test."""
+        return int(self.ratings["item"].max()) + 1
+
+    def training(self, part: int) -> pd.DataFrame:
+        """Ratings that the recommenders learn from when one set is the test set."""
+        return self.ratings.loc[self.ratings["part"] != part, ["user", "item", "rating"]]
+
+
+def split(
+    ratings: pd.DataFrame,
+    rng: int | np.random.Generator,
+    *,
+    n_sets: int = N_SETS,
+    n_test: int = N_TEST,
+    users_per_set: int | None = None,
+) -> Division:
+    """Divide ratings as ekstrand2017 does ("Experimental Method").
+
+    Parameters
+    ----------
+    ratings : DataFrame
+        Columns user, item and rating; no user rates an item twice.
+    rng : int or numpy.random.Generator
+        Draws the sets and each user's test ratings.
+    n_sets : int
+        Disjoint sets of test users, at least 1.
+    n_test : int
+        Test ratings of each test user, at least 1.
+    users_per_set : int, optional
+        Test users in each set, as many as these; by default all users are in one (the paper has
+        5,000 for 10M and 20M).
+
+    Raises
+    ------
+    ValueError
+        If a column is missing, a rating is not a number or doubled, or there are too few users
+        with enough ratings.
+
+    Examples
+    --------
+    >>> ratings = pd.DataFrame({"user": np.repeat(range(6), 8), "item": [*range(8)] * 6})
+    >>> sets = split(ratings.assign(rating=4.0), 0, n_sets=2)
+    >>> sets.part.tolist(), sets.test_items.shape, len(sets.training(0))
+    ([0, 0, 0, 1, 1, 1], (6, 5), 33)
+    """
+    rng = generator(rng)
+    integer(n_sets, "n_sets", 1)
+    integer(n_test, "n_test", 1)
+    numbered, names = _numbered(ratings)
+    counts = np.bincount(numbered["user"])
+    able = rng.permutation(np.flatnonzero(counts >= n_test))
+    wanted = (
+        len(able) if users_per_set is None else n_sets * integer(users_per_set, "users_per_set", 1)
+    )
+    if len(able) < max(wanted, n_sets):
+        raise ValueError(
+            f"ratings must have {max(wanted, n_sets):,} users with {n_test} ratings or more for "
+            f"{n_sets} sets, got {len(able):,}"
+        )
+    parts = np.array_split(able[:wanted], n_sets)
+    users, part = np.concatenate(parts), np.repeat(np.arange(n_sets), [len(p) for p in parts])
+    first = np.concatenate(([0], np.cumsum(counts)))
+    rows = np.array([first[u] + rng.choice(counts[u], n_test, replace=False) for u in users])
+    of = np.full(len(numbered), -1)
+    of[rows] = part[:, None]
+    items, gains = numbered["item"].to_numpy()[rows], numbered["rating"].to_numpy()[rows]
+    return Division(numbered.assign(part=of), users, part, items, gains, names[counts < n_test])
+
+
+def _numbered(ratings: pd.DataFrame) -> tuple[pd.DataFrame, Any]:
+    """Ratings by users and items from 0, sorted by both; and the users' names."""
+    wanted = ["user", "item", "rating"]
+    missing = [name for name in wanted if name not in ratings]
+    if missing:
+        raise ValueError(
+            f"ratings must have columns {', '.join(wanted)}, got "
+            f"{', '.join(map(str, ratings))[:200]}: {missing[0]} is missing"
+        )
+    values = pd.to_numeric(ratings["rating"], errors="coerce").to_numpy(np.float64)
+    if not np.isfinite(values).all():
+        bad = ratings["rating"].iloc[int(np.argmin(np.isfinite(values)))]
+        raise ValueError(f"ratings must have numbers in column rating, got {as_written(bad)}")
+    user, names = pd.factorize(ratings["user"], sort=True)
+    item, _ = pd.factorize(ratings["item"], sort=True)
+    numbered = pd.DataFrame({"user": user, "item": item, "rating": values})
+    if min(user.min(initial=0), item.min(initial=0)) < 0:
+        raise ValueError("ratings must name a user and an item in every row, got an empty one")
+    doubled = numbered.duplicated(["user", "item"])
+    if doubled.any():
+        item, user = (ratings[name].iloc[int(np.argmax(doubled))] for name in ("item", "user"))
+        raise ValueError(
+            f"ratings must hold one rating of an item by a user, got two of item "
+            f"{as_written(item)} by user {as_written(user)}"
+        )
+    return numbered.sort_values(["user", "item"], ignore_index=True), np.asarray(names)

@@ -1,0 +1,181 @@
+"""Tables that were printed twice: among sampled negatives, and among all items.
+
+The numbers are in ``data/published``, whose README names the sources. S3-Rec's repository
+(zhou2020) shows ten methods on six data sets both ways.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import sampled_metrics as sm
+from sampled_metrics import metric
+
+DATA = Path(__file__).parent / "published"
+#: The metrics that both halves of S3-Rec's tables have.
+BOTH = ("HR@5", "NDCG@5", "HR@10", "NDCG@10")
+#: Interactions in the data files of S3-Rec's repository; Meituan's are not public.
+INTERACTIONS = {"Beauty": 198_502, "Sports": 296_337, "Toys": 167_597, "Yelp": 316_354,
+                "LastFM": 52_551}  # fmt: skip
+#: The authors' own method.
+OURS = "S3Rec"
+
+
+def cells(name: str = "s3rec") -> pd.DataFrame:
+    """The printed numbers of a file, as text, a row each."""
+    return pd.read_csv(DATA / f"{name}.csv", dtype=str, keep_default_na=False)
+
+
+def pairs_of_halves(name: str = "s3rec") -> pd.DataFrame:
+    """What is printed in both halves, as numbers.
+
+    Returns
+    -------
+    DataFrame
+        A row for each data set, metric and method: dataset, metric, method, sampled and all.
+
+    Examples
+    --------
+    >>> pairs_of_halves().shape
+    (240, 5)
+    """
+    wide = cells(name).pivot(index=["dataset", "metric", "method"], columns="protocol",
+                             values="value").dropna().reset_index()  # fmt: skip
+    wide.columns.name = None
+    return wide.astype({"sampled": float, "all": float})[
+        ["dataset", "metric", "method", "sampled", "all"]
+    ]
+
+
+def orders() -> pd.DataFrame:
+    """Each two methods of S3-Rec on a data set and metric: how far apart they are in both halves.
+
+    Returns
+    -------
+    DataFrame
+        Columns dataset, metric, first, second, sampled and all (differences), and reversed.
+
+    Examples
+    --------
+    >>> found = orders()
+    >>> len(found), int(found["reversed"].sum())
+    (1080, 222)
+    """
+    rows = []
+    for (dataset, of), same in pairs_of_halves().groupby(["dataset", "metric"], sort=False):
+        both = same[["method", "sampled", "all"]].itertuples(index=False, name=None)
+        for (a, x, exact), (b, y, other) in combinations(both, 2):
+            apart = x - y, exact - other
+            rows.append((dataset, of, a, b, *apart, apart[0] * apart[1] < 0))
+    columns = ["dataset", "metric", "first", "second", "sampled", "all", "reversed"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def best_baselines() -> pd.DataFrame:
+    """The best method but the authors' own on each data set and metric, in both halves.
+
+    Examples
+    --------
+    >>> found = best_baselines()
+    >>> len(found), int((found["sampled"] == found["all"]).sum())
+    (24, 0)
+    """
+    others = pairs_of_halves().query("method != @OURS").set_index("method")
+    return others.groupby(["dataset", "metric"], sort=False)[["sampled", "all"]].idxmax(
+    ).reset_index()  # fmt: skip
+
+
+def settings(dataset: str) -> dict[str, Any]:
+    """What a data set of S3-Rec was evaluated with: n_items, n_negatives and users.
+
+    A user's own items are no candidates; the mean number of them is taken off the catalogue.
+
+    Examples
+    --------
+    >>> settings("LastFM")
+    {'n_items': 3599, 'n_negatives': 99, 'users': 1090}
+    """
+    row = cells().query("dataset == @dataset").iloc[0]
+    users = int(row["n_users"])
+    own = round(INTERACTIONS[dataset] / users)
+    return {"n_items": int(row["n_catalogue"]) - own + 1, "n_negatives": 99, "users": users}
+
+
+def as_published(dataset: str) -> pd.DataFrame:
+    """The sampled half of S3-Rec's table of a data set, of the methods that are in both halves.
+
+    Examples
+    --------
+    >>> as_published("Yelp").columns.tolist()
+    ['method', 'HR@1', 'HR@10', 'HR@5', 'MRR', 'NDCG@10', 'NDCG@5']
+    """
+    rows = cells().query("dataset == @dataset")
+    methods = rows.loc[rows["protocol"] == "all", "method"].unique()
+    wide = rows[(rows["protocol"] == "sampled") & rows["method"].isin(methods)].pivot(
+        index="method", columns="metric", values="value"
+    )
+    wide.columns.name = None
+    return wide.loc[methods].reset_index()
+
+
+def bounds(confidence: float = 0.95, **options: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What the sampled halves of S3-Rec's tables leave possible, beside the other halves.
+
+    Meituan is left out: neither its users nor its items are printed there.
+
+    Parameters
+    ----------
+    **options
+        Further ones of :func:`sampled_metrics.published_tables.published`.
+
+    Returns
+    -------
+    frame : DataFrame
+        That of `published`, with a column exact.
+    orders : DataFrame
+        What is known of the orders.
+    """
+    frames, known = [], []
+    for dataset in INTERACTIONS:
+        found = sm.published(as_published(dataset).assign(dataset=dataset), **settings(dataset),
+                             replacement=False, metrics=BOTH, confidence=confidence,
+                             **options)  # fmt: skip
+        frames.append(found.frame)
+        known.append(found.orders)
+    frame = pd.concat(frames, ignore_index=True)
+    halves = pairs_of_halves()
+    halves["metric"] = halves["metric"].map(lambda name: metric(name).name)
+    exact = halves.rename(columns={"all": "exact"}).drop(columns="sampled")
+    both = frame.merge(exact, on=["dataset", "method", "metric"])
+    return both, pd.concat(known, ignore_index=True)
+
+
+def twins() -> pd.DataFrame:
+    """Three models on Amazon Video Games, each trained once and evaluated in both ways.
+
+    Returns
+    -------
+    DataFrame
+        The frame of `published` for the sampled half, with a column exact for the other.
+
+    Examples
+    --------
+    >>> twins()[["method", "metric", "printed", "exact"]].iloc[:2]
+          method   metric  printed   exact
+    0  Attention   hit@10   0.7339  0.0769
+    1  Attention  ndcg@10   0.5106  0.0400
+    """
+    halves = {
+        half: part.pivot(index="method", columns="metric", values="value").reset_index()
+        for half, part in cells("games").groupby("protocol")
+    }
+    # A user has nine items, which are no candidates but for the one that is held out.
+    found = sm.published(halves["sampled"], n_items=16_882 - 8, n_negatives=100, users=50_626,
+                         replacement=False).frame  # fmt: skip
+    exact = halves["all"].set_index("method").rename(columns=lambda name: metric(name).name)
+    keys = zip(found["method"], found["metric"], strict=True)
+    return found.assign(exact=[float(exact.loc[key]) for key in keys])

@@ -1,0 +1,786 @@
+"""The experiment of ekstrand2017: four recommenders on MovieLens, judged among random decoys.
+
+Users are divided into five sets. Five ratings of each user of a set are test ratings; all other
+ratings are training ratings. The recommenders learn from these and score every item, and what is
+kept is where each test item stands among the items that its user has not rated, ties being kept
+open (:class:`sampled_metrics.relevant_sets.RelevantSets`). From that the expectation of every
+metric among any number of random decoys follows, and no decoy is drawn.
+
+``python -m sampled_book.data.study`` computes it all from the ratings, by LensKit (the extra
+``study``), and writes the files that :func:`bundled_study` reads; ``--check`` compares instead.
+MovieLens may not be redistributed: the files hold places, counts and means, no ratings, and no ids
+of users or items.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from tqdm import tqdm
+
+from sampled_metrics._files import put
+from sampled_metrics._validate import (
+    FloatArray,
+    IntArray,
+    as_written,
+    integer,
+    integers,
+)
+from sampled_metrics.metrics import Metric
+from sampled_metrics.relevant_sets import RelevantSets
+
+from ..experiments.theory import Standing, expected_gain
+from . import _lenskit, bundle, datasets
+from .division import N_TEST, Division, split
+
+RECOMMENDERS = tuple(_lenskit.SETTINGS)
+#: Seed of the split; the paper gives none.
+SPLIT_SEED = 2017
+#: Lengths of the lists whose nDCG is computed as in the authors' software.
+LISTS = (10, 25, 100)
+#: Seeds of the recommenders that have one; the places that are kept are those of the first.
+SEEDS = (0, 1, 2, 3, 4)
+_PLACES = tuple(field.name for field in fields(RelevantSets))
+_SHARED = ("n_irrelevant", "weight_total")  # the same for every recommender
+_ARRAYS = ("popularity", "part", "item_counts")
+_BLOCK = 256  # users whose scores are held at a time
+
+
+# --- where the test items stand -------------------------------------------------------------------
+
+
+def place(
+    scores: ArrayLike,
+    test_items: ArrayLike,
+    rated: ArrayLike,
+    popularity: ArrayLike,
+    relative_tolerance: float = 0.0,
+) -> RelevantSets:
+    """Where each user's test items stand among the items that the user has not rated.
+
+    Parameters
+    ----------
+    scores : array_like of int or float, shape (n_users, n_items)
+        Higher is better. Infinite scores are level with their equals alone; an item that is masked
+        by minus infinity is a decoy all the same, unless `rated` says otherwise.
+    rated : array_like of bool, shape (n_users, n_items)
+        Whether the user has rated the item, in training or in test: no decoy.
+    popularity : array_like of int, shape (n_items,)
+        Training ratings of each item, the weights of the decoys.
+    relative_tolerance : float
+        In [0, 1). Two scores next to each other in a user's order are level if they differ by no
+        more than this part of the larger; so are scores that a chain of such pairs connects.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not match, a score is NaN or no number, a test item is not in the
+        catalogue or not among the rated ones, or the tolerance is outside its range.
+
+    Examples
+    --------
+    >>> found = place([[4, 3, 3, 1]], [[1]], [[0, 1, 0, 0]], [5, 2, 3, 1])
+    >>> found.n_better.tolist(), found.n_tied.tolist(), found.weight_better.tolist()
+    ([[1]], [[1]], [[5]])
+    """
+    if not 0 <= relative_tolerance < 1:
+        given = as_written(relative_tolerance)
+        raise ValueError(f"relative_tolerance must be in [0, 1), got {given}")
+    table = _scores(scores)
+    items = integers(test_items, "test_items", 0, table.shape[1] - 1)
+    taken, weights = np.asarray(rated, dtype=bool), integers(popularity, "popularity", 0)
+    if taken.shape != table.shape or weights.shape != table.shape[1:]:
+        raise ValueError(
+            "scores and rated must have shape (n_users, n_items) and popularity (n_items,), got "
+            f"{table.shape}, {taken.shape} and {weights.shape}"
+        )
+    if items.ndim != 2 or len(items) != len(table):
+        raise ValueError(
+            f"test_items must have a row for each of {len(table)} users, got shape {items.shape}"
+        )
+    if not np.take_along_axis(taken, items, axis=1).all():
+        raise ValueError("rated must be true of every test item")
+    level = _levels(table, relative_tolerance)
+    own = np.take_along_axis(level, items, axis=1)
+    better, tied, heavier, level_weight = (np.empty_like(items) for _ in range(4))
+    heavy = weights.astype(np.float64)
+    for column, mine in enumerate(own.T):
+        above, same = (level < mine[:, None]) & ~taken, (level == mine[:, None]) & ~taken
+        better[:, column], tied[:, column] = above.sum(axis=1), same.sum(axis=1)
+        heavier[:, column], level_weight[:, column] = above @ heavy, same @ heavy
+    return RelevantSets(
+        n_better=better,
+        n_tied=tied,
+        level=_levels(-own),
+        n_irrelevant=(~taken).sum(axis=1),
+        weight_better=heavier,
+        weight_tied=level_weight,
+        weight_total=(~taken @ heavy).astype(np.int64),
+    )
+
+
+def _scores(values: ArrayLike) -> NDArray[Any]:
+    """A matrix of scores in its own type, infinite ones too, or ValueError."""
+    given = np.asarray(values)
+    if given.dtype.kind not in "iuf":
+        raise ValueError(f"scores must be real numbers, got dtype {given.dtype}")
+    if given.ndim != 2:
+        raise ValueError(f"scores must be a matrix of numbers, got shape {given.shape}")
+    if np.isnan(given).any():
+        raise ValueError("scores must not be NaN")
+    return given
+
+
+def _levels(scores: NDArray[Any], relative_tolerance: float = 0.0) -> IntArray:
+    """Dense place of each score in its row: 0 the best, level scores alike."""
+    order = np.argsort(scores, axis=1)[:, ::-1]
+    ordered = np.take_along_axis(scores, order, axis=1)
+    apart = ordered[:, :-1] > ordered[:, 1:]
+    if relative_tolerance:
+        close = np.asarray(ordered, dtype=np.float64)
+        high, low = close[:, :-1], close[:, 1:]
+        with np.errstate(all="ignore"):  # what is infinite is level with its equals alone
+            near = high - low <= relative_tolerance * np.maximum(np.abs(high), np.abs(low))
+        apart &= ~(near & np.isfinite(high) & np.isfinite(low))
+    places = np.zeros(scores.shape, dtype=np.int64)
+    places[:, 1:] = np.cumsum(apart, axis=1)
+    level = np.empty_like(places)
+    np.put_along_axis(level, order, places, axis=1)
+    return level
+
+
+Scorer = Callable[[str, pd.DataFrame, IntArray, int, int], FloatArray]
+
+
+def place_all(
+    sets: Division, recommender: str, seed: int, scorer: Scorer = _lenskit.scores
+) -> tuple[RelevantSets, IntArray]:
+    """Where all test items stand under a recommender, and how popular they are.
+
+    Parameters
+    ----------
+    recommender : str
+        One of `RECOMMENDERS`.
+    seed : int
+        Of a recommender that has one.
+    scorer : callable
+        (recommender, training ratings, users, n_items, seed) -> scores, shape (n_users, n_items).
+
+    Returns
+    -------
+    ndarray of int, shape (n_users, n_test)
+        Training ratings of each test item.
+
+    Raises
+    ------
+    ImportError
+        If LensKit is not installed.
+
+    Examples
+    --------
+    >>> ratings = pd.DataFrame({"user": [0, 0, 1, 1, 2, 2], "item": [0, 1, 1, 2, 2, 0]})
+    >>> sets = split(ratings.assign(rating=4.0), 0, n_sets=3, n_test=1)
+    >>> def by_number(name, train, users, n_items, seed):
+    ...     return np.tile(np.arange(n_items), (len(users), 1))
+    >>> place_all(sets, "Popular", 0, by_number)[0].n_irrelevant
+    array([1, 1, 1])
+    """
+    done, popular = [], []
+    for part in range(sets.n_sets):
+        train = sets.training(part)
+        counts = np.bincount(train["item"], minlength=sets.n_items)
+        inside = sets.part == part
+        users, items = sets.users[inside], sets.test_items[inside]
+        table = scorer(recommender, train, users, sets.n_items, seed)
+        rows = pd.Series(np.arange(len(users)), index=users)
+        own = sets.ratings[sets.ratings["user"].isin(users)]
+        rated = np.zeros(table.shape, dtype=bool)
+        rated[rows[own["user"]], own["item"]] = True
+        tolerance = _lenskit.TIE_TOLERANCE[recommender]
+        done += [
+            place(table[b], items[b], rated[b], counts, tolerance)
+            for b in (slice(a, a + _BLOCK) for a in range(0, len(users), _BLOCK))
+        ]
+        popular.append(counts[items])
+    return _stacked(done), np.concatenate(popular)
+
+
+def _stacked(parts: Sequence[RelevantSets]) -> RelevantSets:
+    return RelevantSets(
+        **{name: np.concatenate([getattr(part, name) for part in parts]) for name in _PLACES}
+    )
+
+
+# --- what needs the ratings themselves ------------------------------------------------------------
+
+
+def rank_effectiveness(
+    level: IntArray, gains: FloatArray, discount: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """How well a recommender orders the test items alone, by the users' own ratings.
+
+    The protocol that ekstrand2017 recommends ("Conclusion"), TestItems in bellogin2011. Level
+    items are taken in random order, and the mean over it is exact.
+
+    Parameters
+    ----------
+    level : ndarray of int, shape (n_users, n_test)
+        Place of each test item among the user's test items, 0 the best, level ones alike.
+    gains : ndarray of float, shape (n_users, n_test)
+        The ratings, above 0.
+    discount : ndarray of float, shape (n_test,)
+        Of ranks 1 to n_test.
+
+    Returns
+    -------
+    ndcg : ndarray of float, shape (n_users,)
+        With the ratings as gains.
+    concordant : ndarray of float, shape (n_users,)
+        Share of the pairs with unequal ratings in which the better rated item comes first, level
+        ones counting half; NaN for a user without such a pair.
+
+    Examples
+    --------
+    >>> ndcg, concordant = rank_effectiveness(
+    ...     np.array([[0, 1, 1]]), np.array([[4.0, 5.0, 3.0]]), np.array([1.0, 0.5, 0.25])
+    ... )
+    >>> ndcg, concordant  # (4 + 4 x 0.5 + 4 x 0.25) / (5 + 4 x 0.5 + 3 x 0.25)
+    (array([0.90322581]), array([0.5]))
+    """
+    same = level[:, :, None] == level[:, None, :]
+    shared = (same * gains[:, None, :]).sum(axis=2) / same.sum(axis=2)
+    order = np.argsort(level, axis=1, kind="stable")
+    found = np.take_along_axis(shared, order, axis=1) @ discount
+    ideal = -np.sort(-gains, axis=1) @ discount
+    rated = np.sign(gains[:, :, None] - gains[:, None, :])
+    ranked = np.sign(level[:, None, :] - level[:, :, None])
+    pairs = (rated != 0).sum(axis=(1, 2))
+    agree = ((rated * ranked + 1) / 2 * (rated != 0)).sum(axis=(1, 2))
+    with np.errstate(invalid="ignore"):
+        return found / ideal, agree / pairs
+
+
+def software_discounts(length: int) -> FloatArray:
+    """Discounts of ranks 1 to `length` in the authors' software: 1 / max(1, log2(rank)).
+
+    LensKit 3 discounts as jarvelin2002 does, so that ranks 1 and 2 count alike; the ndcg of this
+    package has 1 / log2(rank + 1).
+
+    Examples
+    --------
+    >>> software_discounts(4).round(4)
+    array([1.    , 1.    , 0.6309, 0.5   ])
+    """
+    return np.asarray(1 / np.maximum(1.0, np.log2(np.arange(1, integer(length, "length", 1) + 1))))
+
+
+def decoy_grid(most: int, size: int = 40) -> IntArray:
+    """Numbers of decoys from 5 to `most`, about evenly spaced in their logarithm.
+
+    Examples
+    --------
+    >>> decoy_grid(1000, 5)
+    array([   5,   19,   71,  266, 1000])
+    """
+    return np.unique(np.geomspace(5, integer(most, "most", 5), size).round().astype(np.int64))
+
+
+def _mean_and_error(values: FloatArray) -> list[float]:
+    """Mean over users and its standard error, those without a value being left out."""
+    known = values[~np.isnan(values)]
+    return [float(known.mean()), float(known.std(ddof=1) / np.sqrt(known.size))]
+
+
+def _software_curves(places: Mapping[str, RelevantSets], gains: FloatArray) -> dict[str, Any]:
+    """nDCG as the authors' software has it, at a grid of decoys and with all unrated items."""
+    pool = next(iter(places.values())).n_irrelevant
+    grid = decoy_grid(int(pool.max()))
+    found: dict[str, Any] = {"decoys": grid.tolist()}
+    for length in LISTS:
+        discounts = software_discounts(length)
+        found[f"ndcg@{length}"] = {
+            name: [
+                _mean_and_error(expected_gain(sets, gains, discounts, np.minimum(n, pool)))
+                for n in [*grid, int(pool.max())]
+            ]
+            for name, sets in places.items()
+        }
+    return found
+
+
+def _effectiveness(places: Mapping[str, RelevantSets], gains: FloatArray) -> dict[str, Any]:
+    """Rank effectiveness of each recommender, of random order, and the differences of all pairs."""
+    ours = 1 / np.log2(np.arange(2, gains.shape[1] + 2))
+    discounts = {"ndcg": ours, "software ndcg": software_discounts(gains.shape[1])}
+    levels = {name: sets.level for name, sets in places.items()}
+    levels["random order"] = np.zeros_like(next(iter(levels.values())))
+    found: dict[str, Any] = {}
+    for kind in ("ndcg", "software ndcg", "concordant pairs"):
+        of, part = discounts.get(kind, ours), int(kind == "concordant pairs")
+        values = {
+            name: rank_effectiveness(level, gains, of)[part] for name, level in levels.items()
+        }
+        found[kind] = {name: _mean_and_error(value) for name, value in values.items()}
+        found[f"{kind}, difference"] = {
+            f"{first} - {second}": _mean_and_error(values[first] - values[second])
+            for first, second in combinations(values, 2)
+        }
+    return found
+
+
+# --- the study ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """The experiment on one data set.
+
+    Attributes
+    ----------
+    sets : mapping of str to RelevantSets
+        Recommender -> where the test items of each test user stand, weighed by training ratings.
+        Users are in random order, set after set, the same for every recommender.
+    popularity : ndarray of int, shape (n_users, n_test)
+        Training ratings of each test item.
+    part : ndarray of int, shape (n_users,)
+        The set of each test user, from 0.
+    item_counts : ndarray of int, shape (n_items,)
+        Ratings of each item in the whole data set, the most rated first (figure 1 of the paper).
+    facts : mapping
+        ``ratings``, ``users``, ``items``: of the data set (Table 1). ``left_out``: users with
+        too few ratings. ``spread``: statistics of the places for each of `SEEDS`, by recommender.
+        ``software``: nDCG as in the authors' software, a list of [mean, standard error] for each
+        number of ``decoys`` (or all of a user's unrated items where these are fewer).
+        ``effectiveness``: of the test items alone, the same, and paired differences.
+
+    Examples
+    --------
+    >>> study = bundled_study("ml-100k")
+    >>> list(study.sets), study.n_users, study.facts["items"]
+    (['Popular', 'PersMean', 'Item-Item', 'FunkSVD'], 943, 1682)
+    """
+
+    sets: Mapping[str, RelevantSets]
+    popularity: IntArray
+    part: IntArray
+    item_counts: IntArray
+    facts: Mapping[str, Any]
+
+    @property
+    def recommenders(self) -> tuple[str, ...]:
+        """Names of the recommenders, in the order of the paper."""
+        return tuple(self.sets)
+
+    @property
+    def n_users(self) -> int:
+        """Number of test users."""
+        return len(self.part)
+
+    @property
+    def n_irrelevant(self) -> IntArray:
+        """Items that each user has not rated: what decoys are drawn from."""
+        return next(iter(self.sets.values())).n_irrelevant
+
+
+def standing(
+    sets: Mapping[str, RelevantSets],
+    metric: Metric,
+    n_decoys: int | None = None,
+    *,
+    weighted: bool = False,
+) -> Standing:
+    """How recommenders stand to each other by a metric, in expectation over decoys.
+
+    Parameters
+    ----------
+    sets : mapping of str to RelevantSets
+        Of the same users.
+    n_decoys : int, optional
+        Distinct decoys, or all of a user's unrated items where these are fewer; all if omitted.
+    weighted : bool
+        Draw them by their number of ratings instead, with replacement.
+
+    Raises
+    ------
+    ValueError
+        As :meth:`RelevantSets.expected <sampled_metrics.relevant_sets.RelevantSets.expected>`.
+
+    Examples
+    --------
+    >>> from sampled_metrics import metric
+    >>> sets = bundled_study("ml-100k").sets
+    >>> standing(sets, metric("recall@10")).spelled
+    'Popular > Item-Item = FunkSVD = PersMean'
+    >>> standing(sets, metric("recall@10"), 1_000).spelled
+    'Popular > Item-Item > PersMean = FunkSVD'
+    """
+    return standings(sets, [metric], n_decoys, weighted=weighted)[0]
+
+
+def standings(
+    sets: Mapping[str, RelevantSets],
+    metrics: Sequence[Metric],
+    n_decoys: int | None = None,
+    *,
+    weighted: bool = False,
+) -> list[Standing]:
+    """The :func:`standing` by each of several metrics, which takes little longer than by one.
+
+    Examples
+    --------
+    >>> from sampled_metrics import metric
+    >>> both = standings(bundled_study("ml-100k").sets, [metric("recall@10"), metric("ap")], 1_000)
+    >>> [each.spelled for each in both]
+    ['Popular > Item-Item > PersMean = FunkSVD', 'Popular > Item-Item = PersMean > FunkSVD']
+    """
+    lists = sorted({each.k for each in metrics if each.k is not None})
+    wanted = [*metrics, *(Metric("hit", k) for k in lists)]
+    found: dict[str, Sequence[FloatArray]] = {}
+    for name, places in sets.items():
+        if n_decoys is None:
+            found[name] = [places.evaluate(each) for each in wanted]
+        elif weighted:
+            found[name] = [*places.expected(wanted, n_decoys, replacement=True, weighted=True)]
+        else:
+            pool = places.n_irrelevant
+            found[name] = [*places.expected(wanted, np.minimum(n_decoys, pool))]
+
+    def rows(at: int) -> dict[str, FloatArray]:
+        return {name: values[at] for name, values in found.items()}
+
+    return [
+        Standing.of(rows(i), None if each.k is None else rows(len(metrics) + lists.index(each.k)))
+        for i, each in enumerate(metrics)
+    ]
+
+
+def conduct(
+    sets: Division,
+    *,
+    seeds: Sequence[int] = SEEDS,
+    scorer: Scorer = _lenskit.scores,
+    progress: Callable[[str], object] = str,
+) -> Study:
+    """Conduct the experiment.
+
+    Parameters
+    ----------
+    seeds : sequence of int
+        Of the recommenders that have one; the places of the first are kept.
+    scorer : callable
+        As in :func:`place_all`.
+    progress : callable
+        Called with a word on what comes next.
+
+    Raises
+    ------
+    ImportError
+        If LensKit is not installed.
+
+    Examples
+    --------
+    >>> user, item = np.divmod(np.arange(108), 12)
+    >>> ratings = pd.DataFrame({"user": user, "item": item, "rating": 1.0 + user * item % 5})
+    >>> ratings = ratings[(user + item) % 2 == 0]
+    >>> sets = split(ratings, 0, n_sets=2, n_test=2)
+    >>> def noise(name, train, users, n_items, seed):
+    ...     return np.random.default_rng(seed).random((len(users), n_items))
+    >>> conduct(sets, scorer=noise).sets["Popular"].n_irrelevant.tolist()
+    [6, 6, 6, 6, 6, 6, 6, 6, 6]
+    """
+    places: dict[str, RelevantSets] = {}
+    spread: dict[str, dict[str, list[float]]] = {}
+    for name in RECOMMENDERS:
+        for seed in seeds if name in _lenskit.SEEDED else seeds[:1]:
+            progress(f"{name}, seed {seed}")
+            found, popularity = place_all(sets, name, seed, scorer)
+            places.setdefault(name, found)
+            for kind, value in statistics(found).items():
+                spread.setdefault(name, {}).setdefault(kind, []).append(value)
+    progress("nDCG with ratings")
+    ratings = sets.ratings
+    facts = {
+        "ratings": len(ratings),
+        "users": int(ratings["user"].nunique()),
+        "items": sets.n_items,
+        "left_out": len(sets.left_out),
+        "spread": spread,
+        "software": _software_curves(places, sets.gains),
+        "effectiveness": _effectiveness(places, sets.gains),
+    }
+    item_counts = -np.sort(-np.bincount(ratings["item"]))
+    return Study(places, popularity, sets.part, item_counts, facts)
+
+
+def statistics(places: RelevantSets) -> dict[str, float]:
+    """Two numbers by which two runs of a recommender are compared.
+
+    Returns
+    -------
+    dict of str to float
+        ``auc``: mean share of the unrated items below a test item, level ones counting half.
+        ``log rank``: mean logarithm of one plus the number above it, likewise.
+
+    Examples
+    --------
+    >>> statistics(RelevantSets([[0], [10]], [[0], [2]], [[0], [0]], [20, 22]))
+    {'auc': 0.75, 'log rank': 1.2424533248940002}
+    """
+    above = places.n_better + places.n_tied / 2
+    return {
+        "auc": float(1 - (above / places.n_irrelevant[:, None]).mean()),
+        "log rank": float(np.log1p(above).mean()),
+    }
+
+
+def differences(fresh: Study, kept: Study) -> list[str]:
+    """In what a study that was computed again differs from the one that is kept.
+
+    Popular and PersMean must come out the same to the last place. Item-Item and FunkSVD must be
+    as near to the kept ones as other seeds: each of `statistics` within four standard deviations
+    of the kept seeds (each with its first seed).
+
+    Returns
+    -------
+    list of str
+        A sentence for each difference.
+
+    Examples
+    --------
+    >>> study = bundled_study("ml-100k")
+    >>> differences(study, study)
+    []
+    """
+    found = [
+        f"{what} must be {kept.facts[what]:,}, got {fresh.facts[what]:,}"
+        for what in ("ratings", "users", "items", "left_out")
+        if fresh.facts[what] != kept.facts[what]
+    ]
+    for what in _ARRAYS:
+        if not np.array_equal(getattr(fresh, what), getattr(kept, what)):
+            found.append(f"{what} must be as it is kept, got another")
+    for name in kept.recommenders:
+        if name not in _lenskit.SEEDED:
+            found += _unequal(name, fresh.sets[name], kept.sets[name])
+            found += [
+                f"{name}: {group}, {kind} must be as it is kept, got another"
+                for group in ("software", "effectiveness")
+                for kind, values in kept.facts[group].items()
+                if name in values and not np.allclose(fresh.facts[group][kind][name], values[name])
+            ]
+            continue
+        again = statistics(fresh.sets[name])
+        for kind, seeds in kept.facts["spread"][name].items():
+            reach = 1e-9 + 4 * float(np.std(seeds, ddof=1))
+            if abs(again[kind] - seeds[0]) > reach:
+                found.append(
+                    f"{name}: {kind} must be within {reach:.2g} of {seeds[0]:.6f}, got "
+                    f"{again[kind]:.6f}"
+                )
+    return found
+
+
+def _unequal(name: str, fresh: RelevantSets, kept: RelevantSets) -> list[str]:
+    pairs = [(c, getattr(fresh, c), getattr(kept, c)) for c in _PLACES]
+    return [
+        f"{name}: {column} must be as it is kept, got {int((a != b).sum()):,} other places"
+        if a.shape == b.shape
+        else f"{name}: {column} must have shape {b.shape}, got {a.shape}"
+        for column, a, b in pairs
+        if not np.array_equal(a, b)
+    ]
+
+
+# --- the bundle -----------------------------------------------------------------------------------
+
+
+def bundled_study(data: str = "ml-100k", folder: str | Path | None = None) -> Study:
+    """The study of a data set, computed before.
+
+    Parameters
+    ----------
+    data : str
+        With the package come "ml-100k" (MovieLens 100K) and "ml-1m-2998" (the first 2,998 users of
+        MovieLens 1M).
+    folder : str or Path, optional
+        Where ``python -m sampled_book.data.study --output`` wrote; by default the package's own.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder has no study.
+    ValueError
+        If it has none of this data set.
+
+    Examples
+    --------
+    >>> bundled_study("ml-1m-2998").n_users
+    2998
+    """
+    where = datasets.BUNDLE if folder is None else Path(folder)
+    try:
+        facts = json.loads((where / "decoys.json").read_text(encoding="utf-8"))["data"]
+        with np.load(where / "decoys.npz") as bundle:
+            held = {name: bundle[name].astype(np.int64) for name in bundle.files}
+    except FileNotFoundError as problem:
+        raise FileNotFoundError(f"{problem.filename} is missing: it must hold a study") from None
+    if data not in facts:
+        raise ValueError(f"data must be one of {', '.join(facts)}, got {as_written(data)}")
+    shared = {name: held[f"{data}/{name}"] for name in _SHARED}
+    own = [name for name in _PLACES if name not in _SHARED]
+    sets = {
+        name: RelevantSets(**shared, **{c: held[f"{data}/{name}/{c}"] for c in own})
+        for name in facts[data]["spread"]
+    }
+    popularity, part, item_counts = (held[f"{data}/{name}"] for name in _ARRAYS)
+    return Study(sets, popularity, part, item_counts, facts[data])
+
+
+def write_study(studies: Mapping[str, Study], folder: Path) -> list[Path]:
+    """Write what :func:`bundled_study` reads, each file beside the old one and then renamed.
+
+    Returns
+    -------
+    list of Path
+        The files written.
+
+    Examples
+    --------
+    >>> study = bundled_study("ml-100k")
+    >>> with TemporaryDirectory() as folder:
+    ...     names = [path.name for path in write_study({"ml-100k": study}, Path(folder))]
+    ...     names, differences(bundled_study("ml-100k", folder), study)
+    (['decoys.npz', 'decoys.json'], [])
+    """
+    held: dict[str, Any] = {}
+    for data, study in studies.items():
+        for name in _ARRAYS:
+            held[f"{data}/{name}"] = getattr(study, name)
+        for recommender, sets in study.sets.items():
+            for name in _PLACES:
+                part = "" if name in _SHARED else f"{recommender}/"
+                held[f"{data}/{part}{name}"] = getattr(sets, name)
+    small: dict[str, Any] = {
+        name: counts.astype(np.min_scalar_type(counts.max())) for name, counts in held.items()
+    }
+    facts = {
+        "split_seed": SPLIT_SEED,
+        "seeds": list(SEEDS),
+        "settings": _lenskit.SETTINGS,
+        "data": {data: _rounded(study.facts) for data, study in studies.items()},
+    }
+    written = bundle.write_arrays(folder / "decoys.npz", **small)
+    return [written, put(folder / "decoys.json", _lines(facts).encode())]
+
+
+def _rounded(facts: Any) -> Any:
+    """The same with numbers to twelve digits, enough to compare and fewer to carry."""
+    if isinstance(facts, Mapping):
+        return {name: _rounded(value) for name, value in facts.items()}
+    if isinstance(facts, list):
+        return [_rounded(value) for value in facts]
+    return float(f"{facts:.12g}") if isinstance(facts, float) else facts
+
+
+def _lines(value: Any, indent: str = "") -> str:
+    """JSON with a line for each entry of a mapping, and each list in one line."""
+    if not isinstance(value, Mapping):
+        return json.dumps(value)
+    inner = indent + " "
+    entries = (f"{inner}{json.dumps(k)}: {_lines(v, inner)}" for k, v in value.items())
+    return "{\n" + ",\n".join(entries) + f"\n{indent}}}" + ("" if indent else "\n")
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+#: Test users in each set where they are not all (ekstrand2017).
+USERS_PER_SET = {"ml-10m": 5000}
+#: The data sets that come with the package.
+BUNDLED = ("ml-100k", "ml-1m-2998")
+
+
+def _ratings(data: str) -> pd.DataFrame:
+    if data == "ml-1m-2998":
+        ratings = datasets.first_ratings()
+        return ratings[ratings["user"] <= datasets.TIMED_USERS]
+    return datasets.movielens(data.removeprefix("ml-"))  # type: ignore[arg-type]
+
+
+def _conduct_all(names: Iterable[str], seeds: Sequence[int]) -> dict[str, Study]:
+    steps = sum(len(seeds) if name in _lenskit.SEEDED else 1 for name in RECOMMENDERS) + 1
+    studies = {}
+    for data in names:
+        sets = split(
+            _ratings(data),
+            SPLIT_SEED,
+            users_per_set=USERS_PER_SET.get(data),
+        )
+        if len(sets.left_out):
+            print(
+                f"{data}: {len(sets.left_out):,} users with fewer than {N_TEST} ratings are left "
+                f"out: {', '.join(map(str, sets.left_out[:10]))}"
+                + ("" if len(sets.left_out) <= 10 else ", ..."),
+                file=sys.stderr,
+            )
+        with tqdm(total=steps, desc=data, unit="step") as bar:
+            step = partial(_step, bar)
+            studies[data] = conduct(sets, seeds=seeds, scorer=_lenskit.scores, progress=step)
+            bar.update()
+    return studies
+
+
+def _step(bar: Any, what: str) -> None:
+    """Count the step that went before, if one did, and name the next."""
+    bar.update(1 if bar.postfix else 0)
+    bar.set_postfix_str(what)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Compute the study and write it, or compare it with the one that is kept.
+
+    The exit status is 2 if it cannot be computed, and 1 if it differs.
+    """
+    parser = bundle.parser("sampled_book.data.study", main.__doc__, "compare with what is there")
+    parser.add_argument(
+        "--data",
+        nargs="+",
+        choices=[*BUNDLED, "ml-1m", "ml-10m"],
+        default=list(BUNDLED),
+        help="data sets to study; default: those that come with the package",
+    )
+    given = parser.parse_args(argv)
+    folder = given.output or datasets.BUNDLE
+    if not given.check and given.output is None and set(given.data) != set(BUNDLED):
+        parser.error("give an --output folder for data sets other than those of the package")
+
+    def compare() -> list[str]:
+        kept = {data: bundled_study(data, folder) for data in given.data}
+        studies = _conduct_all(given.data, SEEDS[:1])
+        with TemporaryDirectory() as temporary:  # as they would be read
+            write_study(studies, Path(temporary))
+            return [
+                f"{data}: {difference}"
+                for data in given.data
+                for difference in differences(bundled_study(data, temporary), kept[data])
+            ]
+
+    return bundle.run(
+        lambda: write_study(_conduct_all(given.data, SEEDS), folder),
+        compare if given.check else None,
+        "The study came out as it is kept.",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

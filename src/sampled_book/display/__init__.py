@@ -1,0 +1,1 @@
+"""Figures, tables and the data of the elements to touch."""

@@ -1,0 +1,610 @@
+"""What the chapters draw. Each function takes the axes to draw on and returns them.
+
+Every mark is told apart three ways (colour, line style, marker), so that figures survive
+greyscale, and text is large enough to be read at the width of a phone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import cycle
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+from scipy.optimize import isotonic_regression
+
+from sampled_metrics.report.figures import ESTIMATORS, MARKS, STYLE, WIDTH, curves, intervals, marks
+
+__all__ = ["ESTIMATORS", "MARKS", "WIDTH", "curves", "intervals", "marks"]
+
+
+def use_style() -> None:
+    """Set matplotlib up for the book: the look of figures, and SVG output in notebooks.
+
+    Examples
+    --------
+    >>> use_style()
+    >>> plt.rcParams["font.size"]
+    12.0
+    """
+    plt.style.use(STYLE)
+    try:
+        from matplotlib_inline.backend_inline import set_matplotlib_formats
+    except ImportError:  # outside a notebook there is no inline backend to set
+        return
+    set_matplotlib_formats("svg", metadata={"Date": None})  # type: ignore[no-untyped-call]
+
+
+def panels(
+    rows: int = 1, columns: int = 1, height: float = 3.4, **kwargs: Any
+) -> tuple[Figure, Any]:
+    """Make a figure of the book's width and its axes, as :func:`matplotlib.pyplot.subplots`.
+
+    Parameters
+    ----------
+    rows, columns : int
+        Panels; more than two columns cannot be read on a phone.
+    height : float
+        Height of one row, inches.
+    **kwargs
+        Passed on to ``subplots``.
+
+    Examples
+    --------
+    >>> figure, axes = panels(2, 2)
+    >>> float(figure.get_figwidth()), axes.shape
+    (6.0, (2, 2))
+    """
+    figure, axes = plt.subplots(rows, columns, figsize=(WIDTH, height * rows), **kwargs)
+    return figure, axes
+
+
+def grid(count: int, height: float, **kwargs: Any) -> tuple[Figure, list[Any]]:
+    """A figure with so many panels, two in a row.
+
+    Examples
+    --------
+    >>> figure, axes = grid(3, 2.9)
+    >>> len(axes), len(figure.axes)
+    (3, 3)
+    """
+    figure, axes = panels(-(-count // 2), min(2, count), height, squeeze=False, **kwargs)
+    for ax in axes.flat[count:]:
+        ax.remove()
+    return figure, list(axes.flat[:count])
+
+
+def pmf_matrix(ax: Axes, pmf: ArrayLike) -> Axes:
+    """Shade the matrix P: a row for each true rank, a column for each sampled rank.
+
+    The shade is the square root of the probability, so that rare outcomes can be seen; cells that
+    cannot happen are left white. A line is where the sampled rank equals the true one.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> pmf_matrix(ax, [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]).images[0].get_array().mask.sum()
+    np.int64(2)
+    """
+    mass = np.asarray(pmf, dtype=float)
+    rows, columns = mass.shape
+    shade = np.ma.masked_where(mass == 0, np.sqrt(mass))
+    extent = (0.5, columns + 0.5, rows + 0.5, 0.5)
+    ax.imshow(shade, cmap="Blues", vmin=-0.15, vmax=1, extent=extent, aspect="auto")
+    last = min(rows, columns)
+    ax.plot([1, last], [1, last], color=MARKS[1]["color"], linestyle="--")
+    ax.set_ylim(rows + 0.5, 0.5)
+    ax.set_xlim(0.5, columns + 0.5)
+    ax.grid(False)
+    return ax
+
+
+def expected_curves(
+    ax: Axes,
+    n_negatives: ArrayLike,
+    expected: Mapping[str, ArrayLike],
+    exact: Mapping[str, float],
+    flips: Iterable[tuple[int, float]] = (),
+) -> Axes:
+    """Draw sampled metrics in expectation against the number of negatives (krichene2020, fig. 2).
+
+    Parameters
+    ----------
+    n_negatives : array_like of int, shape (p,)
+        Drawn on a logarithmic axis.
+    expected : mapping of str to array_like, shape (p,)
+        Expected sampled metric of each recommender.
+    exact : mapping of str to float
+        Exact metric of each recommender: a black wedge on the right edge.
+    flips : iterable of (int, float)
+        Number of negatives at which two curves have just crossed, and their height there: a
+        circle over a dotted line.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> drawn = {"A": [0.2, 0.1], "B": [0.1, 0.2]}
+    >>> ax = expected_curves(ax, [1, 99], drawn, {"A": 0.0, "B": 0.3}, flips=[(10, 0.15)])
+    >>> ax.get_xscale(), len(ax.lines)
+    ('log', 6)
+    """
+    curves(ax, n_negatives, expected)
+    for name in expected:
+        at: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "clip_on": False}
+        ax.plot(1.02, exact[name], "<", color="black", ms=8, **at)
+    for m, height in flips:
+        ax.axvline(m, color="#5b5b5b", linestyle=":", linewidth=1)
+        ax.plot(m, height, "o", ms=10, mfc="none", mec="black", mew=1.5)
+    ax.set(xscale="log", xlabel="negatives $m$")
+    return ax
+
+
+def beside(
+    ax: Axes, heights: Mapping[str, float], x: float = 1.05, gap: float = 0.075, **style: Any
+) -> Axes:
+    """Write each name beside the axes at its height, moved apart where two would touch.
+
+    They are moved as little as can be, by least squares, and never beyond the ends of the axis.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+        Its limits and scales are final.
+    heights : mapping of str to float
+        In units of the vertical axis; the names take their colours from the order they come in.
+    x : float
+        Where the names begin, as a share of the width.
+    gap : float
+        Least distance of two names, as a share of the height.
+    **style
+        Passed on to ``text``; ``color`` overrides the colours.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = beside(ax, {"A": 0.50, "B": 0.51})
+    >>> [(text.get_text(), round(text.get_position()[1], 2)) for text in ax.texts]
+    [('A', 0.47), ('B', 0.54)]
+    """
+    to_axes = ax.transAxes.inverted()
+    left = ax.get_xlim()[0]
+    at = {
+        name: float(to_axes.transform(ax.transData.transform((left, height)))[1])
+        for name, height in heights.items()
+    }
+    colours, order = marks(heights), sorted(at, key=at.__getitem__)
+    steps = gap * np.arange(len(order))
+    free = isotonic_regression([at[name] for name in order] - steps).x
+    for name, place in zip(order, free.clip(0.0, 1.0 - steps[-1]) + steps, strict=True):
+        drawn = {"color": colours[name]["color"], "va": "center", "fontsize": 11} | style
+        ax.text(x, float(place), name, transform=ax.transAxes, **drawn)
+    return ax
+
+
+def by_negatives(
+    ax: Axes, x: ArrayLike, sampled: Mapping[int, ArrayLike], exact: ArrayLike
+) -> Axes:
+    """Draw a metric for several numbers of negatives, and the exact one in solid black.
+
+    Parameters
+    ----------
+    sampled : mapping of int to array_like, shape (p,)
+        Ordinates for each number of negatives, in a colour the darker the more they are.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = by_negatives(ax, [1, 2], {10: [1.0, 0.9], 1_000: [1.0, 0.6]}, [1.0, 0.5])
+    >>> [line.get_label() for line in ax.lines], ax.lines[-1].get_color()
+    (['m = 10', 'm = 1,000', 'exact'], 'black')
+    """
+    shades = plt.get_cmap("plasma")(np.linspace(0.85, 0.25, len(sampled)))
+    styles = cycle(((0, (1, 1)), (0, (3, 1, 1, 1)), (0, (5, 1.5)), (0, (8, 2)), "-."))
+    for (m, values), shade, line in zip(sampled.items(), shades, styles, strict=False):
+        ax.plot(x, values, color=shade, linestyle=line, label=f"m = {m:,}")
+    ax.plot(x, exact, color="black", linewidth=2.2, label="exact")
+    return ax
+
+
+def on_curves(ax: Axes, heights: Mapping[str, float]) -> Axes:
+    """Write names into falling curves, each where its curve has come down to a height.
+
+    Parameters
+    ----------
+    ax : matplotlib.axes.Axes
+        Its curves have labels.
+    heights : mapping of str to float
+        For the labels of some curves; a curve that never comes down so far gets no name.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = on_curves(by_negatives(ax, [1, 2, 3], {9: [1, 0.4, 0]}, [1, 0, 0]), {"m = 9": 0.5})
+    >>> [(text.get_text(), tuple(map(float, text.get_position()))) for text in ax.texts]
+    [('m = 9', (2.0, 0.4))]
+    """
+    for line in ax.lines:
+        name, points = str(line.get_label()), np.asarray(line.get_xydata())
+        below = points[points[:, 1] <= heights.get(name, -np.inf)]
+        if below.size:
+            box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+            ax.text(below[0, 0], below[0, 1], name, ha="center", va="center", fontsize=10, bbox=box)
+    return ax
+
+
+def heat_map(
+    ax: Axes,
+    values: ArrayLike,
+    texts: ArrayLike,
+    rows: Iterable[str],
+    columns: Iterable[str],
+    scale: tuple[float, float] = (0.0, 1.0),
+    colours: str = "RdYlBu",
+) -> Axes:
+    """Draw a table whose cells are coloured by values and hold texts of one or two lines.
+
+    Parameters
+    ----------
+    values : array_like of float, shape (p, q)
+        Grey where NaN.
+    scale : tuple of two float
+        Values of the first and the last colour.
+    colours : str
+        A colour map of matplotlib.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = heat_map(ax, [[0.1, 0.9]], [["10", "90"]], ["AP"], ["naive", "BV"])
+    >>> [text.get_text() for text in ax.texts]
+    ['10', '90']
+    """
+    table, said = np.asarray(values, dtype=float), np.asarray(texts)
+    shades = plt.get_cmap(colours).with_extremes(bad="#e8e8e8")
+    low, high = scale
+    ax.pcolormesh(
+        np.ma.masked_invalid(table), cmap=shades, vmin=low, vmax=high, edgecolors="w", linewidth=1
+    )
+    for (i, j), text in np.ndenumerate(said):
+        share = np.clip((table[i, j] - low) / (high - low), 0, 1)
+        red, green, blue, _ = shades(share if np.isfinite(share) else np.nan)
+        dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+        drawn = ax.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=11)
+        drawn.set(color="white" if dark else "black", linespacing=1.15)
+    short = {"uncorrected": "un-\ncorr.", "rank estimate": "rank\nestim."}
+    names = [short.get(name, name.replace(" ", "\n")) for name in columns]
+    ax.set_xticks(np.arange(table.shape[1]) + 0.5, names, fontsize=10)
+    ax.set_yticks(np.arange(table.shape[0]) + 0.5, list(rows))
+    ax.tick_params(length=0)
+    ax.xaxis.tick_top()
+    ax.invert_yaxis()
+    ax.grid(False)
+    ax.spines[:].set_visible(False)
+    return ax
+
+
+def rank_buckets(ax: Axes, ranks: Mapping[str, ArrayLike], edges: ArrayLike) -> Axes:
+    """Draw how many of each recommender's ranks fall into each bucket, bars side by side.
+
+    Parameters
+    ----------
+    ranks : mapping of str to array_like of int
+        Ranks under each name.
+    edges : array_like of int, shape (b,), increasing
+        Last rank of each bucket; the first begins at rank 1, and one more bucket holds the ranks
+        beyond the last edge.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = rank_buckets(ax, {"A": [1, 5, 6, 90], "B": [2, 3, 4, 5]}, [5, 50])
+    >>> [[int(bar.get_height()) for bar in bars] for bars in ax.containers]
+    [[2, 1, 1], [4, 0, 0]]
+    """
+    last = np.asarray(edges)
+    places = np.arange(last.size + 1)
+    width = 0.84 / len(ranks)
+    hatches = cycle(("", "///", "...", "xxx", "---", "+++"))
+    for i, (name, mark) in enumerate(marks(ranks).items()):
+        height = np.bincount(np.searchsorted(last, ranks[name]), minlength=places.size)
+        shift = (i - (len(ranks) - 1) / 2) * width
+        ax.bar(
+            places + shift,
+            height,
+            width,
+            label=name,
+            color=mark["color"],
+            edgecolor="white",
+            hatch=next(hatches),
+            linewidth=0.5,
+        )
+    first = np.append(1, last + 1)
+    names = [f"{a:,}–{b:,}" if a < b else f"{b:,}" for a, b in zip(first, last, strict=False)]
+    ax.set_xticks(places, [*names, f"{first[-1]:,}+"], rotation=45, ha="right")
+    ax.set(ylabel="instances")
+    ax.grid(False, axis="x")
+    return ax
+
+
+def errors_by_gamma(
+    ax: Axes,
+    gammas: ArrayLike,
+    errors: Mapping[str, ArrayLike],
+    alike: Mapping[str, tuple[float, float]],
+) -> Axes:
+    """Draw the error of an average against gamma, the least one of each curve starred.
+
+    Parameters
+    ----------
+    gammas : array_like of float, shape (p,)
+        Drawn on a logarithmic axis.
+    errors : mapping of str to array_like, shape (p,)
+        Errors under each name, drawn on a logarithmic axis.
+    alike : mapping of str to (float, float)
+        Under some of these names the gamma for users that are all alike, and the error there: an
+        open circle.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = errors_by_gamma(ax, [0.1, 1.0], {"N = 10": [0.2, 0.3]}, {"N = 10": (0.1, 0.2)})
+    >>> [line.get_marker() for line in ax.lines]
+    ['None', '*', 'o']
+    """
+    weights = np.asarray(gammas)
+    for name, mark in marks(errors).items():
+        values = np.asarray(errors[name])
+        line = {"color": mark["color"], "linestyle": mark["linestyle"]}
+        ax.plot(weights, values, label=name, **line)
+        least = int(values.argmin())
+        ax.plot(weights[least], values[least], "*", ms=13, color=mark["color"])
+        if name in alike:
+            ax.plot(*alike[name], "o", ms=8, mfc="white", mec=mark["color"], mew=1.5)
+    ax.set(xscale="log", yscale="log", xlabel=r"$\gamma$", ylabel="error of the average")
+    return ax
+
+
+def estimates(
+    ax: Axes,
+    names: Iterable[str],
+    found: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]],
+    exact: Mapping[str, float],
+) -> Axes:
+    """Draw what several estimators say of each recommender, beside the exact value.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The estimators, from left to right.
+    found : mapping of str to three of array_like, shape (p,)
+        For each recommender the mean of every estimator (a filled marker), its standard deviation
+        (a bar to both sides), and a value published elsewhere, NaN for none (an open marker with
+        a cross in it).
+    exact : mapping of str to float
+        Exact value of each recommender: a solid black line across.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = estimates(ax, ["CLS"], {"A": ([4.0], [1.0], [4.2])}, {"A": 5.0})
+    >>> [float(line.get_ydata()[0]) for line in ax.lines]
+    [5.0, 4.0, 4.2, 4.2]
+    """
+    labels = list(names)
+    places = np.arange(len(labels))
+    for i, (name, mark) in enumerate(marks(found).items()):
+        mean, sd, published = (np.asarray(v, dtype=float) for v in found[name])
+        colour, shift = mark["color"], 0.24 * (i - (len(found) - 1) / 2)
+        ax.axhline(exact[name], color="black", linewidth=1.2, zorder=1)
+        at = places + shift
+        ax.errorbar(at, mean, sd, fmt=mark["marker"], color=colour, ms=6, label=name)
+        ax.plot(at + 0.09, published, mark["marker"], mfc="none", mec=colour, ms=8)
+        ax.plot(at + 0.09, published, "x", color=colour, ms=5)
+    ax.set_xticks(places, labels)
+    ax.grid(False, axis="x")
+    return ax
+
+
+def clean_region(
+    ax: Axes,
+    n_decoys: ArrayLike,
+    limits: Mapping[str, ArrayLike],
+    printed: Mapping[str, tuple[float, float]],
+    levels: Mapping[str, float],
+) -> Axes:
+    """Draw the largest goodness at which a set of decoys is clean, against the set's size.
+
+    Parameters
+    ----------
+    limits : mapping of str to array_like of float, shape (p,)
+        Largest goodness for each size, under the name of each confidence; the region below the
+        last curve is shaded.
+    printed : mapping of str to tuple of float
+        Number of decoys and goodness of points to mark with a cross, with a text beside each.
+    levels : mapping of str to float
+        Goodness of horizontal lines, with a text above each.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = clean_region(ax, [1, 10], {"95%": [0.05, 0.005]}, {"here": (10, 0.01)}, {})
+    >>> ax.lines[-1].get_xydata().tolist()
+    [[10.0, 0.01]]
+    """
+    curves(ax, n_decoys, limits)
+    ax.set(xscale="log", yscale="log")
+    last = np.asarray(list(limits.values())[-1], dtype=float)
+    bottom = min(last.min(), *(y for _, y in printed.values())) / 3 if printed else last.min()
+    ax.fill_between(np.asarray(n_decoys), bottom, last, color="#e6e6e6", linewidth=0)
+    first = float(np.min(n_decoys))
+    for text, level in levels.items():
+        ax.axhline(level, color="#5b5b5b", linestyle=":", linewidth=1.2)
+        ax.annotate(text, (1, level), (-2, 3), ax.get_yaxis_transform(), "offset points",
+                    ha="right", fontsize=11)  # fmt: skip
+    for text, (size, goodness) in printed.items():
+        ax.plot(size, goodness, "x", color="black", ms=9, mew=2.5)
+        # The curves fall to the right: text above them goes to that side, else to the left.
+        side = 1 if goodness > np.interp(size, np.asarray(n_decoys), last) else -1
+        ax.annotate(text, (size, goodness), (9 * side, -4), textcoords="offset points",
+                    ha="left" if side == 1 else "right", fontsize=11)  # fmt: skip
+    ax.set(xlim=(first, float(np.max(n_decoys))), ylim=(bottom, None))
+    ax.legend(loc="lower left")
+    return ax
+
+
+def decoy_curves(
+    ax: Axes,
+    n_decoys: ArrayLike,
+    expected: Mapping[str, ArrayLike],
+    full: Mapping[str, float],
+    run: Mapping[str, ArrayLike] | None = None,
+) -> Axes:
+    """Draw expected metrics against the number of decoys (ekstrand2017, figures 2 to 6).
+
+    Parameters
+    ----------
+    n_decoys : array_like of int, shape (p,)
+        Drawn on a logarithmic axis.
+    expected : mapping of str to array_like, shape (p,)
+        Expected metric of each recommender: a curve.
+    full : mapping of str to float
+        The metric of each with all unrated items as decoys: a black wedge on the right edge.
+    run : mapping of str to array_like, shape (p,), optional
+        The metric of each in one simulated run: open markers.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = decoy_curves(ax, [5, 50], {"A": [0.9, 0.4]}, {"A": 0.1}, {"A": [0.88, 0.41]})
+    >>> [float(np.ravel(line.get_ydata())[0]) for line in ax.lines]
+    [0.9, 0.1, 0.88]
+    """
+    expected_curves(ax, n_decoys, expected, full)
+    if run is not None:
+        for name, mark in marks(expected).items():
+            points = {"marker": mark["marker"], "color": mark["color"], "mfc": "none"}
+            ax.plot(n_decoys, run[name], linestyle="none", ms=6, mew=1.0, **points)
+    ax.set(xlabel="decoys N")
+    return ax
+
+
+def rating_counts(ax: Axes, counts: Mapping[str, ArrayLike]) -> Axes:
+    """Draw the share of items with at least so many ratings (ekstrand2017, figure 1).
+
+    Parameters
+    ----------
+    counts : mapping of str to array_like of int, shape (n_items,)
+        Ratings of each item under the name of each data set, at least 1; both axes are logarithmic.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = rating_counts(ax, {"toy": [3, 1, 1, 9]})
+    >>> ax.lines[0].get_xydata().tolist()
+    [[1.0, 1.0], [3.0, 0.5], [9.0, 0.25]]
+    """
+    for name, mark in marks(counts).items():
+        values, items = np.unique(np.asarray(counts[name]), return_counts=True)
+        share = np.cumsum(items[::-1])[::-1] / items.sum()
+        ax.plot(values, share, label=name, color=mark["color"], linestyle=mark["linestyle"])
+    ax.set(xscale="log", yscale="log", xlabel="ratings", ylabel="share of items with as many")
+    ax.legend(loc="lower left")
+    return ax
+
+
+def rows_of_dots(ax: Axes, rows: Mapping[str, Mapping[str, float]]) -> Axes:
+    """Draw a row of marks for each of several settings, one mark for each thing compared.
+
+    Parameters
+    ----------
+    rows : mapping of str to mapping of str to float
+        Setting -> name -> value, drawn from the top down; every row has the same names.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> _ = rows_of_dots(ax, {"all items": {"A": 1.0, "B": 0.2}, "sample": {"A": 0.9, "B": 1.0}})
+    >>> [tick.get_text() for tick in ax.get_yticklabels()]
+    ['all items', 'sample']
+    """
+    names = list(next(iter(rows.values())))
+    places = np.arange(len(rows))
+    for name, mark in marks(names).items():
+        values = [row[name] for row in rows.values()]
+        style = {"color": mark["color"], "marker": mark["marker"], "linestyle": ""}
+        ax.plot(values, places, label=name, markersize=9, alpha=0.85, **style)
+    ax.set(yticks=places, yticklabels=list(rows), ylim=(len(rows) - 0.5, -0.5))
+    ax.grid(axis="y", visible=False)
+    ax.hlines(places, 0, 1, color="#dddddd", linewidth=0.6, zorder=0)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1.0), ncols=2)
+    return ax
+
+
+def slopes(ax: Axes, columns: Mapping[str, Mapping[str, float]]) -> Axes:
+    """Connect each thing's values in two columns, each column from its lowest to its highest.
+
+    Parameters
+    ----------
+    columns : mapping of str to mapping of str to float
+        Two columns, the exact one left, with black marks; name -> value, the same names in both.
+        Values stand beside the ends; at least two of them differ in each column.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = slopes(ax, {"exact": {"A": 0.1, "B": 0.3}, "sampled": {"A": 0.5, "B": 0.4}})
+    >>> [line.get_ydata().tolist() for line in ax.lines[::2]]
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    ends = [(min(column.values()), max(column.values())) for column in columns.values()]
+    for name, mark in marks(next(iter(columns.values()))).items():
+        values = [column[name] for column in columns.values()]
+        at = [(v - low) / (high - low) for v, (low, high) in zip(values, ends, strict=True)]
+        ax.plot([0, 1], at, ms=7, **mark)
+        ax.plot([0], at[:1], mark["marker"], ms=7, color="black")
+        sides = ((-0.06, "right", f"{name} {values[0]:.3f}"), (1.06, "left", f"{values[1]:.3f}"))
+        for (x, align, text), y in zip(sides, at, strict=True):
+            ax.annotate(text, (x, y), ha=align, va="center", fontsize=11, color=mark["color"])
+    ax.set(xlim=(-0.6, 1.5), ylim=(-0.08, 1.08), yticks=[], xticks=[0, 1])
+    ax.set_xticklabels([name.replace(" ", "\n", 1) for name in columns])
+    ax.spines["left"].set_visible(False)
+    ax.grid(visible=False)
+    return ax
+
+
+def shrinking(
+    ax: Axes,
+    users: ArrayLike,
+    bands: Mapping[str, tuple[ArrayLike, ArrayLike]],
+    exact: float,
+) -> Axes:
+    """Draw both ends of intervals against the number of users.
+
+    Parameters
+    ----------
+    users : array_like of float, shape (p,)
+        On a logarithmic axis.
+    bands : mapping of str to two of array_like, shape (p,)
+        Lower and upper ends under each name.
+    exact : float
+        A black line across.
+
+    Examples
+    --------
+    >>> figure, ax = panels()
+    >>> ax = shrinking(ax, [10, 1_000], {"m = 1": ([0, 1], [9, 7])}, 3.0)
+    >>> [len(line.get_xdata()) for line in ax.lines]
+    [2, 2, 2]
+    """
+    for name, mark in marks(bands).items():
+        for j, values in enumerate(reversed(bands[name])):
+            ax.plot(users, values, label=name if j == 0 else None, ms=6, **mark)
+    ax.axhline(exact, color="black", linewidth=2)
+    ax.set(xscale="log", xlabel="users")
+    ax.minorticks_off()
+    ax.legend(loc="upper right")
+    return ax

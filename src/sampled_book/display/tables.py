@@ -1,0 +1,241 @@
+"""What the chapters tabulate: a data frame, its caption and how its numbers are printed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from math import floor, log10
+from numbers import Integral
+from typing import Any
+
+import pandas as pd
+
+from sampled_metrics import _ranges
+
+#: A frame or a series: pandas' stubs cannot tell what its columns hold.
+Frame = Any
+#: Text values by their names, as `glued` takes them.
+Texts = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A captioned, numbered table: MyST in the book, HTML in a notebook.
+
+    Attributes
+    ----------
+    frame : pandas.DataFrame
+        One row a line; the index is not shown.
+    name : str
+        Label that the text refers to, as in ``{numref}`tbl-toy` ``.
+    caption : str
+        MyST text that explains every column and mark.
+    formats : mapping of str to str
+        Format specification for each column of numbers; others are printed by ``str``.
+
+    Examples
+    --------
+    >>> toy = pd.DataFrame({"recommender": ["A", "B"], "AUC": [0.9901, 0.5551]})
+    >>> print(Table(toy, "tbl-toy", "AUC of two recommenders.", {"AUC": ".3f"})._repr_markdown_())
+    ~~~{table} AUC of two recommenders.
+    :name: tbl-toy
+    <BLANKLINE>
+    | recommender | AUC |
+    | :--- | ---: |
+    | A | 0.990 |
+    | B | 0.555 |
+    ~~~
+    """
+
+    frame: pd.DataFrame
+    name: str
+    caption: str
+    formats: Mapping[str, str] = field(default_factory=dict)
+
+    def _cells(self) -> list[list[str]]:
+        """The table's text, row by row; a missing value is an empty cell."""
+        columns = [
+            [
+                "" if pd.isna(value) else _cell(value, self.formats.get(str(name), ""))
+                for value in self.frame[name]
+            ]
+            for name in self.frame.columns
+        ]
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    def _repr_markdown_(self) -> str:
+        names = [str(name) for name in self.frame.columns]
+        aligned = [
+            "---:" if pd.api.types.is_numeric_dtype(self.frame[name]) else ":---"
+            for name in self.frame.columns
+        ]
+        rows = [names, aligned, *self._cells()]
+        lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+        # A fence of backticks could not hold a caption with a role: that has backticks itself.
+        head = [f"~~~{{table}} {' '.join(self.caption.split())}", f":name: {self.name}", ""]
+        return "\n".join([*head, *lines, "~~~"])
+
+    def _repr_html_(self) -> str:
+        shown = pd.DataFrame(self._cells(), columns=self.frame.columns)
+        html: str = shown.to_html(index=False, border=0)
+        return html.replace("<thead>", f"<caption>{self.caption}</caption><thead>", 1)
+
+
+def _cell(value: object, form: str) -> str:
+    """A number with its true minus sign; text as it is."""
+    text = format(value, form)
+    return text if isinstance(value, str) else text.replace("-", "\N{MINUS SIGN}")
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Tables of which a reader chooses one; all are shown where no script runs.
+
+    Attributes
+    ----------
+    name : str
+        Of the element, unlike that of any other on the page.
+    asked : sequence of str
+        What is chosen, as in ("Data set", "Metric").
+    tables : mapping of tuple of str to Table
+        By what is chosen; the first is shown first. Their captions are plain text.
+
+    Examples
+    --------
+    >>> toy = Table(pd.DataFrame({"m": [20]}), "", "Beauty with 20 negatives.")
+    >>> html = Lookup("look", ["Data set"], {("beauty",): toy})._repr_html_()
+    >>> html.count("<option"), html.count("<table"), "20 negatives" in html
+    (1, 1, True)
+    """
+
+    name: str
+    asked: Sequence[str]
+    tables: Mapping[tuple[str, ...], Table]
+
+    def _repr_html_(self) -> str:
+        choices = []
+        for place, label in enumerate(self.asked):
+            values = dict.fromkeys(key[place] for key in self.tables)
+            options = "".join(f"<option>{escape(value)}</option>" for value in values)
+            choices.append(f"<label>{escape(label)} <select>{options}</select></label>")
+        parts = [
+            f'<div data-chosen="{escape("|".join(key))}">{table._repr_html_()}</div>'
+            for key, table in self.tables.items()
+        ]
+        script = _CHOOSE.replace("NAME", self.name)
+        form = f"<form hidden>{' '.join(choices)}</form>"
+        return f'<div class="lookup" id="{self.name}">{form}{"".join(parts)}</div>{script}'
+
+
+#: Shows the choices, and of the tables the chosen one.
+_CHOOSE = """<script>
+(() => {
+  const all = document.getElementById("NAME"), form = all.querySelector("form");
+  const choose = () => {
+    const chosen = [...form.querySelectorAll("select")].map((each) => each.value).join("|");
+    all.querySelectorAll("[data-chosen]").forEach((each) => {
+      each.hidden = each.dataset.chosen !== chosen;
+    });
+  };
+  form.addEventListener("change", choose);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.hidden = false;
+  choose();
+})();
+</script>"""
+
+
+def between(low: float, high: float, digits: int = 3, *, signed: bool = False) -> str:
+    """Write a range, rounded outwards, as the library does.
+
+    Examples
+    --------
+    >>> between(0.02766, 0.0281), between(-0.0123, 0.5, 2, signed=True)
+    ('0.027 to 0.029', '−0.02 to +0.50')
+    """
+    return _ranges.written(low, high, digits, signed=signed)
+
+
+def bounded(frame: pd.DataFrame, digits: int, low: str, high: str) -> pd.DataFrame:
+    """Round a column of lower bounds down and one of upper bounds up.
+
+    Examples
+    --------
+    >>> bounded(pd.DataFrame({"a": [0.0279], "b": [0.0281]}), 3, "a", "b")
+           a      b
+    0  0.027  0.029
+    """
+    rounded = {
+        low: [_ranges.down(value, digits) for value in frame[low]],
+        high: [_ranges.up(value, digits) for value in frame[high]],
+    }
+    return frame.assign(**rounded)
+
+
+def _outwards(value: float, form: str, way: str) -> float:
+    """A bound rounded down or up to the digits of a format specification, such as ".1%"."""
+    digits = int(form.strip("+,.f%")) + 2 * form.endswith("%")
+    return {"down": _ranges.down, "up": _ranges.up}[way](value, digits)
+
+
+def scientific(value: float, digits: int = 1) -> str:
+    """Print a number as a decimal times a power of ten, to so many significant digits.
+
+    Examples
+    --------
+    >>> scientific(2.9e-8), scientific(-0.01234, 3), scientific(1.2)
+    ('3 × 10⁻⁸', '−1.23 × 10⁻²', '1')
+    """
+    factor, power = f"{value:.{digits - 1}e}".split("e")
+    factor = factor.replace("-", "\N{MINUS SIGN}")
+    if int(power) == 0:
+        return factor
+    raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{factor} × 10{raised}"
+
+
+def glued(**values: object) -> None:
+    """Hand numbers to the text of a chapter, which shows each as ``{glue:text}`name` ``.
+
+    Parameters
+    ----------
+    **values : object
+        Text is shown as it is, a whole number with its thousands apart, any other number to three
+        digits. A pair of a number and a format specification says otherwise; a third item, "down"
+        or "up", says which way a bound is rounded. Minus signs are true ones. An underscore in a
+        name is a hyphen in the text.
+
+    Examples
+    --------
+    >>> spelled(9_999), spelled(0.01234), spelled((-0.0127, "+.1%")), spelled(2.9e-8)
+    ('9,999', '0.0123', '−1.3%', '2.90 × 10⁻⁸')
+    """
+    from myst_nb import glue  # not everyone who makes a table has the book's tools
+
+    for name, value in values.items():
+        glue(name.replace("_", "-"), spelled(value), display=False)
+
+
+def spelled(value: object) -> str:
+    """A value as :func:`glued` shows it.
+
+    Examples
+    --------
+    >>> spelled("A > B"), spelled(1234.5), spelled((7, "d")), spelled((0.02766, ".1%", "down"))
+    ('A > B', '1,234', '7', '2.7%')
+    """
+    number: Any
+    number, form, *way = value if isinstance(value, tuple) else (value, "")
+    if way:
+        number = _outwards(number, form, *way)
+    if isinstance(number, str):
+        return number
+    if form or isinstance(number, Integral):
+        text = format(number, form or ",d")
+    elif number != 0 and not 1e-4 <= abs(number) < 1e7:
+        text = scientific(number, 3)
+    else:
+        digits = max(2 - floor(log10(abs(number))), 0) if number else 0
+        text = f"{number:,.{digits}f}"
+    return text.replace("-", "\N{MINUS SIGN}")

@@ -1,0 +1,229 @@
+"""What the widgets of the book read: ranks, and what a sample leaves possible.
+
+``python -m sampled_book.display.widgets`` writes both beside the scripts, in book/_static/widgets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+
+from sampled_metrics import Protocol, _ranges, compare, estimate, estimators, metric, read_log
+from sampled_metrics._files import put
+from sampled_metrics.bounds.assumption import Assumption
+from sampled_metrics.bounds.identification import IncompatibleError, interval
+
+from ..data.datasets import bundled_ranks
+
+#: Where the scripts of the widgets are.
+FOLDER = Path(__file__).parents[3] / "book/_static/widgets"
+#: What one may assume of the users near the top of the list, the weakest first.
+SHAPES = (None, Assumption(), Assumption(steepness=4.0), Assumption(steepness=2.0))
+METRICS = ("recall@10", "ndcg@10")
+NEGATIVES = (100, 300, 1_000)
+#: The last that one may assume, which gives estimates and no verdict.
+PRIOR = "bias-variance, fitted prior"
+#: How often each user is drawn negatives for where there are to be a million users.
+TIMES = 166
+
+
+def ranks() -> dict[str, Any]:
+    """The bundled ranks as the scripts read them, users in the order of their candidates.
+
+    Returns
+    -------
+    dict
+        Under "n" the candidates of each user, as differences from the user before; under the name
+        of each recommender "better" and "tied".
+
+    Examples
+    --------
+    >>> found = ranks()
+    >>> found["n"][0], len(found["Z"]["tied"])
+    (1393, 6040)
+    """
+    intervals = bundled_ranks()
+    candidates = next(iter(intervals.values())).n_candidates
+    by_size = np.argsort(candidates, kind="stable")
+    found: dict[str, Any] = {"n": np.diff(candidates[by_size], prepend=0).tolist()}
+    for name, each in intervals.items():
+        counts = {"better": each.n_better, "tied": each.n_tied}
+        found[name] = {key: count[by_size].tolist() for key, count in counts.items()}
+    return found
+
+
+class Drawn(NamedTuple):
+    """Ranks of the bundled recommenders under one name each, users in the same order."""
+
+    protocol: Protocol
+    true: dict[str, NDArray[np.int64]]
+    sampled: dict[str, NDArray[np.int64]]
+
+
+def drawn(n_negatives: int, seed: int = 16) -> Drawn:
+    """Break ties and draw negatives with replacement, as in the chapter on identification.
+
+    Examples
+    --------
+    >>> found = drawn(20)
+    >>> found.protocol.n_items, found.sampled["X"].size, bool(found.sampled["X"].max() <= 21)
+    (3541, 6040, True)
+    """
+    rng, intervals = np.random.default_rng(seed), bundled_ranks()
+    n = round(float(next(iter(intervals.values())).n_candidates.mean()))
+    found = Drawn(Protocol(n, n_negatives, replacement=True), {}, {})
+    for recommender, each in intervals.items():
+        found.true[recommender] = np.minimum(each.ranks("random", rng), n)
+        found.sampled[recommender] = found.protocol.draw(found.true[recommender], rng)
+    return found
+
+
+def fitted(
+    name: str, protocol: Protocol, sampled: Mapping[str, NDArray[np.int64]]
+) -> dict[str, dict[str, list[Any]]]:
+    """What a prior that is fitted to a log says, which is an estimate and no verdict.
+
+    Parameters
+    ----------
+    name : str
+        Of the metric.
+    sampled : mapping of str to ndarray of int, shape (n_users,)
+        Sampled ranks under the name of each recommender, users in the same order.
+
+    Returns
+    -------
+    dict
+        Under the name of each recommender "value": the estimate and the ends of Student's
+        interval at 95%, which knows nothing of its bias; and "ahead": the recommenders that it is
+        likely ahead of, where the standard error of the difference leaves no doubt.
+
+    Examples
+    --------
+    >>> found = fitted("recall@10", *drawn(20)[::2])
+    >>> low, high = found["X"]["value"][1:]
+    >>> low < found["X"]["value"][0] < high
+    True
+    """
+    parts = [
+        pd.DataFrame({"recommender": who, "user": np.arange(ranks.size), "rank": ranks})
+        for who, ranks in sampled.items()
+    ]
+    sizes: Any = {"n_items": protocol.n_items, "n_negatives": protocol.n_negatives}
+    log = read_log(pd.concat(parts), replacement=protocol.replacement, **sizes)
+    values = estimate(log, [name], estimators=[PRIOR], identification=False).frame
+    rows: Any = values.set_index("recommender")[["value", "low", "high"]]
+    found: dict[str, dict[str, list[Any]]] = {
+        who: {"value": [round(float(end), 12) for end in rows.loc[who]], "ahead": []}
+        for who in sampled
+    }
+    judged: Any = compare(log, name, estimator=PRIOR, assumption=None).frame
+    columns = judged[["first", "second", "estimate", "standard_error"]].to_numpy().tolist()
+    for first, second, difference, error in columns:
+        if abs(difference) > stats.t.ppf(0.975, sampled[first].size - 1) * error:
+            ahead, behind = (first, second) if difference > 0 else (second, first)
+            found[ahead]["ahead"].append(behind)
+    return found
+
+
+def priors(n_negatives: int, name: str, seed: int = 16) -> dict[str, Any]:
+    """What :func:`fitted` says of the log and of a million users, under "log" and "million"."""
+    protocol, true, sampled = drawn(n_negatives, seed)
+    rng = np.random.default_rng(seed + 1)
+    many = {who: protocol.draw(np.tile(ranks, TIMES), rng) for who, ranks in true.items()}
+    return {
+        "log": fitted(name, protocol, sampled),
+        "million": fitted(name, protocol, many),
+    }
+
+
+def possible(n_negatives: int, name: str, seed: int = 16) -> dict[str, Any]:
+    """What one log leaves possible of each bundled recommender, and what a million users would.
+
+    Parameters
+    ----------
+    n_negatives : int
+        Drawn with replacement for each user, as in the chapter on identification.
+    name : str
+        Of the metric.
+    seed : int
+        Of ties and negatives.
+
+    Returns
+    -------
+    dict
+        Under the name of each recommender "exact" and "reported"; under "log" and "million" a pair
+        of ends for each of :data:`SHAPES`, None for one that the sample contradicts. The
+        million's sampled ranks are distributed just as expected. Under "prior" for both what
+        :func:`fitted` says, the million being the users of the log many times over.
+
+    Examples
+    --------
+    >>> found = possible(20, "recall@10")["Z"]
+    >>> low, high = found["log"][0]
+    >>> low <= found["exact"] <= high
+    True
+    """
+    (protocol, ranks, sampled), of, found = drawn(n_negatives, seed), metric(name), {}
+    assert isinstance(protocol.n_items, int)
+    prior = priors(n_negatives, name, seed)
+    for recommender, true in ranks.items():
+        counts = np.bincount(sampled[recommender] - 1, minlength=n_negatives + 1)
+        every, users = np.unique(true, return_counts=True)
+        shares = users @ protocol.pmf(every) / true.size
+        reported = estimators.naive(of, protocol).values
+        ends: dict[str, list[list[float] | None]] = {"log": [], "million": []}
+        for assumption in SHAPES:
+            for key, sample, size in (("log", counts, None), ("million", shares, 1e6)):
+                found_ends = None
+                with suppress(IncompatibleError):
+                    one = interval(sample, protocol, of, users=size, assumption=assumption)
+                    found_ends = [_ranges.down(one.low, 5), _ranges.up(one.high, 5)]
+                ends[key].append(found_ends)
+        found[recommender] = {
+            "exact": round(float(of(true, protocol.n_items).mean()), 5),
+            "reported": round(float(reported @ counts / true.size), 5),
+            **ends,
+            "prior": {size: each[recommender] for size, each in prior.items()},
+        }
+    return found
+
+
+def write(folder: Path = FOLDER) -> list[Path]:
+    """Write ``ranks.js`` and ``possible.js``, each beside the old one and then renamed.
+
+    They are scripts that assign, since a page that is opened from a file may load no JSON.
+
+    Returns
+    -------
+    list of Path
+        The files written.
+    """
+    ranges = {name: {str(m): possible(m, name) for m in NEGATIVES} for name in METRICS}
+    contents = {"ranks": ranks(), "possible": ranges}
+    return [put(folder / f"{name}.js", script(name, each)) for name, each in contents.items()]
+
+
+def script(name: str, content: Any) -> bytes:
+    """What a file of data holds.
+
+    Examples
+    --------
+    >>> script("ranks", {"n": [1, 2]})
+    b'window.sampledMetrics.ranks = {"n":[1,2]};\\n'
+    """
+    return (
+        f"window.sampledMetrics.{name} = {json.dumps(content, separators=(',', ':'))};\n".encode()
+    )
+
+
+if __name__ == "__main__":
+    for path in write():
+        print(path)

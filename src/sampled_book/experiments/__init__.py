@@ -1,0 +1,1 @@
+"""What chapters compute at length: sampling designs, corrections and decoys."""

@@ -1,0 +1,328 @@
+"""Rankers that see few candidates, as language models do: what they cost, what their lists hold.
+
+``python -m sampled_book.experiments.candidates`` counts the bundled facts of LLMRank's lists anew.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from sampled_metrics.auditing import audit
+from sampled_metrics.metrics import Metric, metric
+from sampled_metrics.planning import curve
+from sampled_metrics.protocol import Protocol
+from sampled_metrics.verdicts import verdict
+
+from ..checks import IntArray
+from ..data import bundle, datasets
+from ..data.datasets import BUNDLE
+
+#: Negatives in a list of twenty candidates.
+NEGATIVES = 19
+#: Candidate lists of hou2024: who made them, and their file's git blob id at commit 5ec1154.
+LISTS = {
+    "random": "ad3aa255830234d84685ff28e9693ee3457a6e2d",
+    "pop": "2f8099ed2f6e3d760718ef326c1d23688727ee5f",
+    "sasrec": "292ddffa5552b8de26017e3b30fe2daa64da25a4",
+}
+_URL = (
+    "https://raw.githubusercontent.com/RUCAIBox/LLMRank/"
+    "5ec1154cb74cbf68ed5721212f1d7e79336c39c7/llmrank/dataset/ml-1m-full/"
+)
+
+
+def at_equal_cost(
+    first: ArrayLike,
+    second: ArrayLike,
+    of: Metric | str,
+    n_items: int,
+    budget: int,
+    sizes: Iterable[int],
+    *,
+    estimators: Sequence[str] = ("naive", "bias-variance"),
+    per_user: int = 1,
+) -> pd.DataFrame:
+    """Verdicts on two recommenders that cost the same, from many users with few candidates on.
+
+    Negatives are drawn without replacement, users at random from those given.
+
+    Parameters
+    ----------
+    first, second : array_like of int, shape (n_users,)
+        True ranks of the same users under each recommender.
+    n_items : int
+        Candidates in the whole catalogue.
+    budget : int
+        What an evaluation of one recommender may cost, in candidates read.
+    sizes : iterable of int
+        Numbers of negatives to try.
+    estimators : sequence of str
+        Names of :func:`~sampled_metrics.estimators.by_name`.
+    per_user : int
+        What a user costs besides the negatives: 1 for the relevant item alone, more where a
+        prompt carries the user's history, too.
+
+    Returns
+    -------
+    DataFrame
+        Columns estimator, n_negatives (all there are for ``exact``, the last row), n_users,
+        expected and sd (of the difference of the two averages, first less second) and probability
+        (that it has the exact order).
+
+    Raises
+    ------
+    ValueError
+        If the budget is below the cost of one user ranked among all items.
+
+    See Also
+    --------
+    sampled_metrics.verdicts.verdict : One evaluation.
+    sampled_metrics.planning.plan : How many users or negatives a verdict needs.
+
+    Examples
+    --------
+    >>> found = at_equal_cost([2, 300], [40, 80], "ndcg@10", 1_000, 20_000, [19])
+    >>> found[["estimator", "n_negatives", "n_users", "probability"]].round(3)
+           estimator  n_negatives  n_users  probability
+    0          naive           19     1000          0.0
+    1  bias-variance           19     1000          1.0
+    2          exact          999       20          1.0
+    """
+    exact_users = budget // (per_user + n_items - 1)
+    if exact_users < 1:
+        raise ValueError(
+            f"budget must be >= {per_user + n_items - 1}, one user among all items, got {budget}"
+        )
+    of, rows = metric(of), []
+    for name, m in product(estimators, sizes):
+        users, protocol = budget // (per_user + m), Protocol(n_items, m, replacement=False)
+        found = verdict(first, second, name, of, protocol, n_users=users)
+        rows.append((name, m, users, found.expected, found.sd, found.probability))
+    gaps = of(np.asarray(first), n_items) - of(np.asarray(second), n_items)
+    one = Protocol(n_items, 1, replacement=False)
+    chance = curve(first, second, of, one, exact_users, estimators="naive")["probability"].iloc[-1]
+    sd = float(gaps.std() / np.sqrt(exact_users))
+    rows.append(("exact", n_items - 1, exact_users, float(gaps.mean()), sd, chance))
+    names = ["estimator", "n_negatives", "n_users", "expected", "sd", "probability"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def share_ranked(
+    values: Sequence[float], cutoffs: Sequence[int], half_unit: float = 0.0
+) -> tuple[float, float]:
+    r"""Share of users whose item has a rank up to the last cutoff, from averages of NDCG alone.
+
+    With one relevant item, :math:`\mathrm{NDCG}@k_i - \mathrm{NDCG}@k_{i-1}` is the share of
+    users with a rank in :math:`k_{i-1} + 1, \dots, k_i`, each weighted by
+    :math:`1 / \log_2(r + 1)`. The weight is largest at the first of these ranks and smallest at
+    the last, which bounds the share from both sides.
+
+    Parameters
+    ----------
+    values : sequence of float
+        Averages of NDCG at the cutoffs, in [0, 1].
+    cutoffs : sequence of int
+        Increasing, from 1 on.
+    half_unit : float
+        Half a unit of the last printed digit.
+
+    Returns
+    -------
+    (float, float)
+        The least and the largest share that the values allow. If the last cutoff is the length of
+        the list, a largest share below 1 says that some items had no rank; a least share above 1
+        says that the values cannot belong together.
+
+    Raises
+    ------
+    ValueError
+        If there is not one value for each cutoff, or the cutoffs do not increase.
+
+    Examples
+    --------
+    All items are at rank 1 or 2, and nearly half of them at 1:
+
+    >>> low, high = share_ranked([0.49, 0.81], [1, 2])
+    >>> round(low, 2), round(high, 2)
+    (1.0, 1.0)
+    """
+    k, v = np.asarray(cutoffs), np.asarray(values, dtype=np.float64)
+    if k.shape != v.shape or k.ndim != 1 or k.size == 0:
+        raise ValueError(f"values must hold one number for each cutoff, got {v.size} for {k.size}")
+    if k[0] < 1 or (np.diff(k) < 1).any():
+        raise ValueError(f"cutoffs must increase from 1 on, got {list(cutoffs)}")
+    ends = []
+    for inverse, sign in ((np.log2(np.append(1, k[:-1] + 1) + 1), -1), (np.log2(k + 1), 1)):
+        weights = inverse - np.append(inverse[1:], 0.0)  # of each value in the sum of blocks
+        ends.append(float(weights @ v + sign * half_unit * np.abs(weights).sum()))
+    return ends[0], ends[1]
+
+
+def published_table() -> pd.DataFrame:
+    """What hou2024 print: NDCG of rankers of 20 candidates, from the pictures of their repository.
+
+    Returns
+    -------
+    DataFrame of str
+        Columns picture (of the README at commit 5ec1154: "tab-2" and "tab-3" with the test item
+        among 19 random ones, "tab-4" with 21 candidates of seven retrievers), dataset, method,
+        users (lines of the candidate lists that their scripts name; averages such as 23.33% of 200
+        users are over several runs), n_negatives (empty for
+        "tab-4") and NDCG@1, NDCG@5, NDCG@10, NDCG@20 as printed, in percent.
+
+    Examples
+    --------
+    >>> rows = published_table().set_index(["picture", "dataset", "method"])
+    >>> rows.loc[("tab-3", "ML-1M", "GPT-4"), ["NDCG@1", "NDCG@20"]].tolist()
+    ['15.50%', '48.42%']
+    """
+    path = BUNDLE / "published" / "llmrank.csv"
+    return pd.read_csv(path, dtype=str, keep_default_na=False)
+
+
+def add_share_ranked(rows: pd.DataFrame, cutoffs: Sequence[int] = (1, 5, 10, 20)) -> pd.DataFrame:
+    """Add to rows of :func:`published_table` the ends of :func:`share_ranked`: least and most.
+
+    Examples
+    --------
+    >>> rows = published_table().query("picture == 'tab-3' and dataset == 'Games'")
+    >>> add_share_ranked(rows)[["method", "least", "most"]].round(2).iloc[2:5]
+                  method  least  most
+    27         Alpaca-7B   0.65  0.85
+    28        Vicuna-13B   0.67  0.88
+    29  LLaMA-2-70B-Chat   0.69  0.87
+    """
+    ends = [
+        share_ranked([float(row[f"NDCG@{k}"].rstrip("%")) / 100 for k in cutoffs], cutoffs, 5e-5)
+        for row in rows.to_dict("records")
+    ]
+    return rows.assign(least=[low for low, _ in ends], most=[high for _, high in ends])
+
+
+def read_lists(name: str) -> tuple[IntArray, IntArray]:
+    """Candidate lists of hou2024 for MovieLens 1M, in the numbers of :func:`~.datasets.ncf_split`.
+
+    Parameters
+    ----------
+    name : {"random", "pop", "sasrec"}
+        Who made them.
+
+    Returns
+    -------
+    users : ndarray of int, shape (6040,)
+    items : ndarray of int, shape (6040, 100)
+        The candidates of each, the first one first.
+
+    Raises
+    ------
+    FileNotFoundError
+        If `SAMPLED_METRICS_DATA` is set and has no such file; where it is not set, the file is
+        downloaded.
+    ValueError
+        If the file is truncated or altered.
+
+    Examples
+    --------
+    >>> users, items = read_lists("random")  # doctest: +SKIP
+    >>> items.shape  # doctest: +SKIP
+    (6040, 100)
+    """
+    content = datasets.published_file(_URL, f"ml-1m-full.{name}", "llmrank", LISTS[name])
+    lines = [line.split("\t") for line in content.decode().splitlines()]
+    number = pd.Series(np.arange(datasets.ncf_movie_ids().size), datasets.ncf_movie_ids())
+    movies = np.array([items.split(" ") for _, items in lines], dtype=np.int64)
+    users = np.array([user for user, _ in lines], dtype=np.int64) - 1  # MovieLens counts from 1
+    return users, number[movies.ravel()].to_numpy(np.int64).reshape(movies.shape)
+
+
+def count_lists() -> dict[str, Any]:
+    """What :func:`bundled_lists` holds, counted from the data; a second or two.
+
+    Examples
+    --------
+    >>> count_lists()["random"]["repeated"]  # doctest: +SKIP
+    0
+    """
+    split, ratings = datasets.ncf_split(), datasets.first_ratings()
+    own = split.train.astype(bool)
+    n_users, n_items = own.shape
+    held = sp.csr_array(
+        (np.ones(n_users, bool), (np.arange(n_users), split.held_out)), shape=own.shape
+    )
+    popularity = (own + held).sum(axis=0)
+    place = np.empty(n_items, dtype=np.int64)
+    place[np.argsort(-popularity, kind="stable")] = np.arange(1, n_items + 1)
+    several = datasets.several_at_last_timestamp(ratings[ratings["user"] <= datasets.TIMED_USERS])
+    single = several.index[~several].to_numpy() - 1
+    facts: dict[str, Any] = {"items": n_items, "own": int(own.nnz), "single": int(single.size)}
+    for name in LISTS:
+        users, items = read_lists(name)
+        seen = own[users[:, None], items[:, :NEGATIVES]].toarray()
+        hit = items == split.held_out[users][:, None]
+        checks = audit(items, n_items, n_negatives=items.shape[1], replacement=False).frame
+        checks["p_value"] = checks["p_value"].round(6)
+        facts[name] = {
+            "users": int(np.unique(users).size),
+            "listed": int(items.shape[1]),
+            "lists": len({tuple(row) for row in items.tolist()}),
+            "distinct": int(np.unique(items).size),
+            "repeated": int((np.diff(np.sort(items, axis=1)) == 0).sum()),
+            "popular": int((place[np.unique(items)] <= items.shape[1]).sum()),
+            "deepest": int(place[items].max()),
+            "own": int(seen.sum()),
+            "users with own": int(seen.any(axis=1).sum()),
+            "positions": hit.sum(axis=0).tolist(),
+            "positions, single": hit[np.isin(users, single)].sum(axis=0).tolist(),
+            "audit": checks.set_index("check")["p_value"].to_dict(),
+        }
+    return facts
+
+
+def bundled_lists() -> dict[str, Any]:
+    """Facts of the candidate lists of hou2024 for MovieLens 1M.
+
+    Returns
+    -------
+    dict
+        ``items``: in the catalogue; ``own``: pairs of a user and an item in training; ``single``:
+        users, of the first 2,998, who have one item at their last timestamp, so that the held-out
+        item is no matter of choice. And for "random", "pop" and "sasrec" a dict:
+
+        - ``users``, ``listed``: lists, and candidates in each
+        - ``lists``, ``distinct``, ``repeated``: different lists, different items in all of them,
+          items that are in a list twice
+        - ``popular``, ``deepest``: of the different items, how many are among the so many most
+          rated, and the place of the last of them in the order of ratings
+        - ``own``, ``users with own``: among the first 19, items of the user's own training set
+        - ``positions``: users whose held-out item is at place 1, 2, ... of their list;
+          ``positions, single``: of the users ``single``
+        - ``audit``: p-value of each check of :func:`~sampled_metrics.auditing.audit`, where
+          lists are held to be drawn from the whole catalogue without replacement
+
+    Examples
+    --------
+    >>> bundled_lists()["random"]["users with own"]
+    2698
+    """
+    facts: dict[str, Any] = json.loads((BUNDLE / "llmrank.json").read_text(encoding="utf-8"))
+    return facts
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Count the facts of LLMRank's candidate lists, and write them into the package."""
+    given = bundle.parser("sampled_book.experiments.candidates", main.__doc__).parse_args(argv)
+    path = (given.output or BUNDLE) / "llmrank.json"
+    return bundle.run(lambda: [bundle.write_json(path, count_lists())])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

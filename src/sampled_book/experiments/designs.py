@@ -1,0 +1,530 @@
+"""How negatives should be drawn: designs at equal numbers of scores, on real recommenders.
+
+``python -m sampled_book.experiments.designs`` computes what :func:`bundled` and :func:`strata`
+read. Nothing is simulated: with the true ranks known, the bias and the variance of an average over
+the users are sums over the ranks.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.sparse.linalg import svds
+
+from sampled_metrics import Protocol, estimators, metric, priors
+from sampled_metrics._validate import FloatArray, IntArray
+from sampled_metrics.adaptive import Adaptive, Stratified
+from sampled_metrics.estimators import Estimator, bias_variance
+from sampled_metrics.numerics.distributions import spread_ties
+from sampled_metrics.ranking.intervals import RankIntervals
+
+from ..data import benchmark, bundle, datasets
+
+BUNDLE = datasets.BUNDLE / "designs"
+METRICS = ("recall@10", "ndcg@10")
+#: Negatives of the first round and at most, of the designs that are compared.
+DESIGNS = ((50, 800), (20, 320))
+#: Weights of the variance among which the best is looked for.
+GAMMAS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+#: Data sets with fits to logs, and how many logs of each recommender.
+FITTED = {"lastfm": 3, "ml-100k": 3, "beauty": 1}
+#: Data sets with strata; of each at most so many users, the first of the benchmark's random order.
+STRATA, USERS = ("ml-100k", "lastfm", "beauty"), 5_000
+#: Items scored whole, factors of the search, and negatives of the rest.
+WHOLE, COARSE, REST = 100, 16, 49
+
+
+def population(places: RankIntervals) -> FloatArray:
+    """Share of the users at each true rank; an item with ties is spread over their places.
+
+    Examples
+    --------
+    >>> population(RankIntervals([0, 1], [0, 1], [4, 4]))
+    array([0.5 , 0.25, 0.25, 0.  ])
+    """
+    n = int(np.max(places.n_candidates))
+    return spread_ties(places.n_better, places.n_tied, 1.0 / places.n_better.size, n)
+
+
+def some_ranks(n_items: int) -> IntArray:
+    """All of the first 1,024 ranks, and further on ranks 1% apart; between them all is smooth.
+
+    Examples
+    --------
+    >>> some_ranks(2_000).size
+    1091
+    """
+    far = np.geomspace(1_024, max(n_items, 1_024), 2 + int(100 * np.log(max(n_items / 1_024, 1))))
+    near = np.append(np.arange(1, min(n_items, 1_024) + 1), far.round().astype(np.int64))
+    return np.unique(near[near <= n_items])
+
+
+def moments(rows: FloatArray, values: FloatArray, ranks: IntArray, mass: FloatArray) -> FloatArray:
+    """Expectation and variance of a user's value, for each of some corrections.
+
+    Parameters
+    ----------
+    rows : ndarray of float, shape (k, outcomes)
+        Distribution of the outcome at some ranks.
+    mass : ndarray of float, shape (n,)
+        Distribution of the true ranks.
+
+    Returns
+    -------
+    ndarray of float, shape (2, several)
+        The expectation, and the mean of the variances given the rank.
+    """
+    mean = rows @ values.T
+    variance = np.maximum(rows @ values.T**2 - mean**2, 0.0)
+    everywhere = np.arange(1, mass.size + 1)
+    return np.array([
+        [mass @ np.interp(everywhere, ranks, column) for column in each.T]
+        for each in (mean, variance)
+    ])  # fmt: skip
+
+
+def compared(
+    places: dict[str, RankIntervals],
+    first: int,
+    most: int,
+    metrics: Sequence[str] = METRICS,
+    gammas: Sequence[float] = GAMMAS,
+) -> pd.DataFrame:
+    """Adaptive sampling against a fixed number of negatives that costs as many scores.
+
+    Both are corrected by bias-variance: with gamma 1 over the root of the number of users, and with
+    the best one of some.
+
+    Parameters
+    ----------
+    places : dict of str to RankIntervals
+        Exact ranks of each recommender.
+    first, most : int
+        Of the adaptive design; `most` is at most half of the catalogue.
+
+    Returns
+    -------
+    pandas.DataFrame
+        For each metric and recommender: *n_items*, *users*, *exact*, *scores* of a user in the
+        adaptive design, *m* negatives that cost at least as much, and for each design and gamma
+        (none or ``_best`` at the end) *bias* and *sd* of the average and the *ratio* of the mean
+        squared errors.
+    """
+    populations = {name: population(each) for name, each in places.items()}
+    n = max(mass.size for mass in populations.values())
+    design = Adaptive(n, first, min(most, n // 2), replacement=False)
+    ranks, everywhere = some_ranks(n), np.arange(1, n + 1)
+    rows, cost = design.pmf(ranks), np.interp(everywhere, ranks, design.cost(ranks))
+    users = next(iter(places.values())).n_better.size
+    weights = (estimators.default_gamma(users), *gammas)
+    ours = {
+        of: np.stack([bias_variance(of, design, weight).values for weight in weights])
+        for of in metrics
+    }
+    found = []
+    for name, mass in populations.items():
+        mass = np.pad(mass, (0, n - mass.size))
+        scores = float(mass @ cost)
+        protocol = Protocol(n, int(np.ceil(scores - 1)), replacement=False)
+        fixed_rows = protocol.pmf(ranks)
+        for of in metrics:
+            theirs = np.stack([bias_variance(of, protocol, weight).values for weight in weights])
+            exact = float(mass @ metric(of)(everywhere, n))
+            row = {"metric": of, "recommender": name, "n_items": n, "users": users, "exact": exact}
+            row |= {"scores": scores, "m": protocol.n_negatives}
+            squares = {}
+            for kind, law, values in (("adaptive", rows, ours[of]), ("fixed", fixed_rows, theirs)):
+                mean, variance = moments(law, values, ranks, mass)
+                squares[kind] = (mean - exact) ** 2 + variance / users
+                best = int(np.argmin(squares[kind]))
+                for end, at in (("", 0), ("_best", best)):
+                    row[f"{kind}_bias{end}"] = mean[at] - exact
+                    row[f"{kind}_sd{end}"] = float(np.sqrt(variance[at] / users))
+            row["ratio"] = squares["adaptive"][0] / squares["fixed"][0]
+            row["ratio_best"] = squares["adaptive"].min() / squares["fixed"].min()
+            found.append(row)
+    return pd.DataFrame(found)
+
+
+def bundled() -> pd.DataFrame:
+    """What :func:`compared` found on the benchmark, with columns data, first and most in front.
+
+    Examples
+    --------
+    >>> bundled().groupby("data")["recommender"].nunique().sum()
+    np.int64(70)
+    """
+    return pd.read_csv(BUNDLE / "compared.csv")
+
+
+def fitted(
+    places: dict[str, RankIntervals],
+    first: int,
+    most: int,
+    seeds: Sequence[int],
+    metrics: Sequence[str] = METRICS,
+) -> pd.DataFrame:
+    """The same comparison with the true ranks fitted to each log, on logs that are drawn.
+
+    Such a fit is no fixed vector, so its errors are not sums over ranks. Ties are at their best.
+
+    Parameters
+    ----------
+    places, first, most, metrics
+        As for :func:`compared`.
+    seeds : sequence of int
+        One log of either design is drawn from each.
+
+    Returns
+    -------
+    pandas.DataFrame
+        For each metric, recommender and seed *exact*, and *adaptive* and *fixed*: the errors of
+        the metric of the fitted distribution.
+    """
+    n = max(int(np.max(each.n_candidates)) for each in places.values())
+    design = Adaptive(n, first, min(most, n // 2), replacement=False)
+    found = []
+    for name, each in places.items():
+        ranks = each.n_better + 1
+        scores = float(design.cost(ranks).mean())
+        protocol = Protocol(n, int(np.ceil(scores - 1)), replacement=False)
+        for seed in seeds:
+            sampled = protocol.draw(ranks, seed) - 1
+            seen = np.bincount(sampled, minlength=protocol.n_outcomes)
+            outcomes = design.places(*design.draw(ranks, seed))
+            more = np.bincount(outcomes, minlength=design.n_outcomes)
+            masses = {
+                "adaptive": priors.maximum_entropy(more, design).mass,
+                "fixed": priors.maximum_entropy(seen, protocol).mass,
+            }
+            for of in metrics:
+                values = metric(of).vector(n)
+                exact = float(values[ranks - 1].mean())
+                row = {"metric": of, "recommender": name, "seed": seed, "exact": exact}
+                errors = {k: float(np.asarray(p) @ values) - exact for k, p in masses.items()}
+                found.append(row | errors)
+    return pd.DataFrame(found)
+
+
+def bundled_fits() -> pd.DataFrame:
+    """What :func:`fitted` found on some data sets, with column data in front.
+
+    Examples
+    --------
+    >>> set(bundled_fits()["data"]) <= set(benchmark.DATA)
+    True
+    """
+    return pd.read_csv(BUNDLE / "fitted.csv")
+
+
+def fits_table() -> pd.DataFrame:
+    """Root mean squared errors of the bundled fits by data set and metric, and who errs less.
+
+    Returns
+    -------
+    pandas.DataFrame
+        For each data set and metric *adaptive* and *fixed*, root mean squared errors over
+        recommenders and logs, *better*, the recommenders for which adaptive sampling errs less over
+        their logs, and *all*.
+
+    Examples
+    --------
+    >>> list(fits_table())
+    ['data', 'metric', 'adaptive', 'fixed', 'better', 'all']
+    """
+    rows = bundled_fits()
+    squares = rows.assign(adaptive=rows["adaptive"] ** 2, fixed=rows["fixed"] ** 2)
+    kinds = ["adaptive", "fixed"]
+    each = squares.groupby(["data", "metric", "recommender"], sort=False)[kinds].mean()
+    each["better"] = each["adaptive"] < each["fixed"]
+    by = each.groupby(["data", "metric"], sort=False)
+    found = by[kinds].mean() ** 0.5
+    return found.join(by["better"].agg(better="sum", all="size")).reset_index()
+
+
+def counts(ratio: str = "ratio", first: int = 50) -> pd.DataFrame:
+    """For how many recommenders adaptive sampling errs less, by metric, and by how much.
+
+    Parameters
+    ----------
+    ratio : {"ratio", "ratio_best"}
+        With gamma as it comes, or with the best one of each design.
+    first : int
+        Which of the designs in `DESIGNS`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        For each metric *better*, *all*, *median*, *least* and *most*: the ratios of mean squared
+        errors over all recommenders. For a data set the median is in its column.
+
+    Examples
+    --------
+    >>> int(counts().loc["ndcg@10", "all"])
+    70
+    """
+    rows = bundled()
+    rows = rows[rows["first"] == first]
+    by_metric = rows.groupby("metric")[ratio]
+    found = pd.DataFrame({
+        "better": by_metric.agg(lambda of: int((of < 1).sum())),
+        "all": by_metric.size(),
+        "median": by_metric.median(),
+        "least": by_metric.min(),
+        "most": by_metric.max(),
+    })  # fmt: skip
+    return found.join(rows.groupby(["metric", "data"])[ratio].median().unstack())
+
+
+def misread(of: str, design: Adaptive, gamma: float) -> Estimator:
+    """What comes out if each user of an adaptive design is corrected for a fixed sample.
+
+    That is the correction for as many negatives as the user has, as if the number had been chosen
+    beforehand. But it depends on what was drawn.
+
+    Examples
+    --------
+    >>> design = Adaptive(1_000, 20, 160)
+    >>> wrong, right = misread("auc", design, 0.01), bias_variance("auc", design, 0.01)
+    >>> [float(each.bias(50).round(3)) for each in (wrong, right)]
+    [-0.013, -0.001]
+    """
+    values = np.empty(design.most + 1)
+    drawn, above = design.outcomes
+    for m in design.stages:
+        protocol = Protocol(design.n_items, m, replacement=design.replacement)
+        own = drawn == m
+        values[own] = bias_variance(of, protocol, gamma).values[above[own]]
+    return Estimator(metric(of), design, values, "misread")
+
+
+# --- a stratum scored whole -----------------------------------------------------------------------
+
+
+def split_ranks(
+    data: benchmark.Sequences, factors: int, users: IntArray, whole: int, coarse: int
+) -> pd.DataFrame:
+    """How many items are above each user's test item, and how many of them in two strata.
+
+    The recommender is the benchmark's PureSVD. Of two items with one score the first in the
+    catalogue is above. Strata have no items of the user's own, nor the test item.
+
+    Parameters
+    ----------
+    factors : int
+        Of the recommender.
+    users : ndarray of int
+        Users to rank for, by number.
+    whole : int
+        Items of a stratum.
+    coarse : int
+        Leading factors that the search goes by.
+
+    Returns
+    -------
+    pandas.DataFrame
+        For each user *above*, *popular* (of them among the most popular) and *search* (of them
+        among those that the search finds first).
+    """
+    learnt, held_out = data.without_last(1)
+    matrix = learnt.matrix
+    start = np.random.default_rng(benchmark.SEED).random(min(matrix.shape))
+    items = svds(matrix, k=min(factors, min(matrix.shape) - 1), v0=start)[2]
+    by_popularity = np.argsort(-np.bincount(learnt.items, minlength=data.n_items), kind="stable")
+    parts = []
+    for block in np.array_split(users, max(1, users.size // 500)):
+        taste = matrix[block] @ items.T
+        scores = taste @ items
+        row, test = np.arange(block.size), held_out[block]
+        own = np.zeros(scores.shape, dtype=bool)
+        own[np.repeat(row, np.diff(matrix[block].indptr)), matrix[block].indices] = True
+        of_test = scores[row, test][:, np.newaxis]
+        first = np.arange(data.n_items) < test[:, np.newaxis]
+        above = ~own & ((scores > of_test) | ((scores == of_test) & first))
+        own[row, test] = True
+        others = ~own[:, by_popularity]
+        popular = others & (np.cumsum(others, axis=1) <= whole)
+        # svds gives the leading factors last.
+        rough = np.where(own, -np.inf, taste[:, -coarse:] @ items[-coarse:])
+        near = np.argpartition(-rough, whole, axis=1)[:, :whole]
+        parts.append(np.column_stack([
+            above.sum(axis=1),
+            (above[:, by_popularity] & popular).sum(axis=1),
+            np.take_along_axis(above, near, axis=1).sum(axis=1),
+        ]))  # fmt: skip
+    return pd.DataFrame(np.concatenate(parts), columns=["above", "popular", "search"])
+
+
+def strata(name: str) -> pd.DataFrame:
+    """What :func:`split_ranks` found for PureSVD on a data set of `STRATA`.
+
+    Examples
+    --------
+    >>> list(strata("lastfm"))
+    ['above', 'popular', 'search']
+    """
+    with np.load(BUNDLE / "strata.npz") as held:
+        return pd.DataFrame(held[name].astype(np.int64), columns=["above", "popular", "search"])
+
+
+def adaptive_of_cost(above: IntArray, n_items: int, scores: float) -> Adaptive:
+    """The adaptive design with up to 16 times the first negatives that costs the most up to a sum.
+
+    Examples
+    --------
+    >>> adaptive_of_cost(np.array([0, 10, 500, 900]), 1_000, 150.0)
+    Adaptive(n_items=1000, first=25, most=400, replacement=False)
+    """
+    best = Adaptive(n_items, 1, 16, replacement=False)
+    for first in range(1, int(scores)):
+        most = min(16 * first, n_items - 1)
+        design = Adaptive(n_items, first, most, replacement=False)
+        if float(design.cost(above + 1).mean()) > scores:
+            break
+        best = design
+    return best
+
+
+def unexplained_variance(rows: FloatArray, values: FloatArray, weights: FloatArray) -> float:
+    """Mean squared error of the best guess of a user's value from what a design recorded.
+
+    The best guess is the mean over the users with the same outcome: who knew the population could
+    do no better. It does not depend on a correction, but tells how much a design sees.
+
+    Parameters
+    ----------
+    rows : ndarray of float, shape (k, outcomes)
+        Distribution of the outcome of some users.
+    values, weights : ndarray of float, shape (k,)
+        What is to be guessed, and the share of such users.
+
+    Examples
+    --------
+    >>> told, alike = np.eye(2), np.ones((2, 1))
+    >>> value, half = np.array([0.0, 1.0]), np.array([0.5, 0.5])
+    >>> unexplained_variance(told, value, half), unexplained_variance(alike, value, half)
+    (0.0, 0.25)
+    """
+    share = weights @ rows
+    sums = (weights * values) @ rows
+    known = np.divide(sums**2, share, out=np.zeros_like(sums), where=share > 0).sum()
+    return float(max(weights @ values**2 - known, 0.0))
+
+
+def by_design(
+    split: pd.DataFrame, n_items: int, of: str, whole: int = WHOLE, rest: int = REST
+) -> pd.DataFrame:
+    """What each design makes of the same users for the same number of scores.
+
+    Parameters
+    ----------
+    split : pandas.DataFrame
+        From :func:`split_ranks`.
+    of : str
+        Name of a metric.
+    whole, rest : int
+        Items of a stratum scored whole, and negatives beside it.
+
+    Returns
+    -------
+    pandas.DataFrame
+        For each design *scores* of a user; *bias*, *sd* and *rmse* of the average; and *left*, the
+        part of the variance of the users' values that is :func:`unexplained_variance`. *search,
+        trusted* takes what the search does not find for below.
+    """
+    users, total = len(split), 1 + whole + rest
+    gamma = estimators.default_gamma(users)
+    above = split["above"].to_numpy()
+    exact = metric(of)(above + 1, n_items)
+    ranks, back, counts = np.unique(above + 1, return_inverse=True, return_counts=True)
+    values, shares, one = metric(of)(ranks, n_items), counts / users, np.full(users, 1 / users)
+    everything, found = float(exact.var()), []
+
+    def add(name: str, scores: float, mean: FloatArray, variance: float, left: float) -> None:
+        bias, sd = float(np.mean(mean - exact)), float(np.sqrt(variance / users))
+        found.append((name, scores, bias, sd, float(np.hypot(bias, sd)), left / everything))
+
+    protocol = Protocol(n_items, whole + rest, replacement=False)
+    fixed = bias_variance(of, protocol, gamma)
+    left = unexplained_variance(protocol.pmf(ranks), values, shares)
+    add("fixed", total, fixed.expected(ranks)[back], float(shares @ fixed.variance(ranks)), left)
+    design = adaptive_of_cost(above, n_items, total)
+    made = bias_variance(of, design, gamma)
+    left = unexplained_variance(design.pmf(ranks), values, shares)
+    cost = float(shares @ design.cost(ranks))
+    add("adaptive", cost, made.expected(ranks)[back], float(shares @ made.variance(ranks)), left)
+    stratified = Stratified(n_items, whole, rest, replacement=False)
+    made_of = bias_variance(of, stratified, gamma)
+    for stratum in ("popular", "search"):
+        inside = split[stratum].to_numpy()
+        true = above + 1, inside + 1
+        left = 0.0
+        for count in np.unique(inside):
+            same = inside == count
+            rows = stratified.pmf(above[same] + 1, count + 1)
+            left += unexplained_variance(rows, exact[same], one[same])
+        add(stratum, total, made_of.expected(*true), float(made_of.variance(*true).mean()), left)
+    groups = pd.Series(exact).groupby(inside)
+    left = float((groups.var(ddof=0) * groups.size()).sum() / users)
+    trusted = metric(of)(inside + 1, n_items)
+    add("search, trusted", 1 + whole, trusted, 0.0, left)
+    return pd.DataFrame(found, columns=["design", "scores", "bias", "sd", "rmse", "left"])
+
+
+# --- the bundle -----------------------------------------------------------------------------------
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Compute the bundle again and write it."""
+    parser = bundle.parser("sampled_book.experiments.designs", main.__doc__)
+    kinds = {"compared": _all_compared, "fitted": _all_fitted, "strata": _all_strata}
+    parser.add_argument("--only", choices=list(kinds), help="one of the files")
+    given = parser.parse_args(argv)
+    folder = given.output or BUNDLE
+    chosen = [given.only] if given.only else kinds
+    return bundle.run(lambda: (line for kind in chosen for line in kinds[kind](folder)))
+
+
+def _all_compared(folder: Path) -> Iterator[str]:
+    """Write the errors of each design on each data set; what is done is kept."""
+    tables = []
+    for (first, most), name in product(DESIGNS, benchmark.DATA):
+        table = compared(benchmark.ranks(name), first, most)
+        for column, value in (("most", most), ("first", first), ("data", name)):
+            table.insert(0, column, value)
+        tables.append(table)
+        bundle.write_table(folder / "compared.csv", pd.concat(tables), 6)
+        yield f"{name}, {first} to {most}: done"
+
+
+def _all_fitted(folder: Path) -> Iterator[str]:
+    """Write the errors of fitted ranks on each data set; what is done is kept."""
+    tables = []
+    for name, logs in FITTED.items():
+        tables.append(fitted(benchmark.ranks(name), *DESIGNS[0], range(logs)))
+        tables[-1].insert(0, "data", name)
+        bundle.write_table(folder / "fitted.csv", pd.concat(tables), 6)
+        yield f"{name}, fitted: done"
+
+
+def _all_strata(folder: Path) -> Iterator[str]:
+    """Write how many items are above the test items in each stratum."""
+    strata: dict[str, Any] = {}
+    for name in STRATA:
+        data, facts = benchmark.DATA[name](), benchmark.facts(name)
+        users = np.random.default_rng(benchmark.SEED).permutation(data.n_users)[:USERS]
+        factors = int(facts["recommenders"]["PureSVD"]["settings"]["factors"])
+        ranks = split_ranks(data, factors, users, WHOLE, COARSE)
+        strata[name] = ranks.to_numpy().astype(np.uint16)
+        yield f"{name}, strata: done"
+    bundle.write_arrays(folder / "strata.npz", **strata)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

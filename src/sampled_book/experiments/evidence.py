@@ -1,0 +1,883 @@
+"""What a sampled evaluation of real recommenders would have said, and each correction of it.
+
+For recommenders whose true ranks are known (:mod:`sampled_book.data.benchmark`) the expectation and
+the variance of every correction that is a fixed vector are sums over users, so nothing is
+simulated: :func:`exact`. The verdicts of :func:`~sampled_metrics.evaluation.compare` and the
+corrections that are fitted to the sample are taken from drawn logs: :func:`drawn`, :func:`fitted`.
+``python -m sampled_book.experiments.evidence`` computes it all for data sets that the benchmark
+ranked.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations, product
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtr
+
+from sampled_metrics import _promises, estimators, evaluation, priors
+from sampled_metrics.bounds.assumption import Assumption
+from sampled_metrics.estimators import Estimator
+from sampled_metrics.log.compact import Log
+from sampled_metrics.log.read import read_log
+from sampled_metrics.metrics import metric
+from sampled_metrics.protocol import Protocol
+from sampled_metrics.ranking.intervals import RankIntervals
+
+from ..checks import FloatArray, as_written
+from ..data import benchmark, bundle
+from ..data.bundled_log import simulate
+from ..display.tables import Lookup, Table
+from . import protocols
+from .theory import HANDFUL, users_behind
+
+BUNDLE = benchmark.BUNDLE / "evidence"
+METRICS = ("recall@10", "ndcg@10", "ap", "auc", "recall@50")
+SIZES = (20, 100, 500)
+#: Metrics that verdicts are drawn for, and on how many logs for a number of negatives; else one.
+JUDGED = ("recall@10", "ndcg@10")
+DRAWS = {100: 5}
+#: With more negatives `protocols.effects` takes minutes and says little more.
+MOST_EFFECTS = 100
+#: Least bias has no correct digits with more negatives.
+MOST_LEAST = 20
+FITTED_PRIOR = "bias-variance, fitted prior"
+#: Bias-variance with a weight of the variance that is larger than the default.
+STEADY, STEADY_GAMMA = "bias-variance, gamma 0.1", 0.1
+#: What decides a pair, from nothing assumed to no verdict: the name, and the word of tables.
+STEEP, UNDECIDED = "at most k times per doubling", "unknown"
+ASSUMPTIONS = {
+    _promises.NONE: "no assumption",
+    Assumption().name: Assumption().name,
+    STEEP: STEEP,
+    UNDECIDED: UNDECIDED,
+}
+#: A random order is no recommender whose place anybody doubts.
+FLOOR = protocols.FLOOR
+SEED = 12
+#: Standard errors on either side of an interval, for 95% of many users.
+_REACH = 1.959963984540054
+#: Differences of means below this are none.
+_ROUNDING = 1e-12
+_BLOCK = 1 << 22  # probabilities held at a time
+
+
+# --- exact expectations and variances -------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What vectors over the sampled ranks report of recommenders, over all evaluations.
+
+    Attributes
+    ----------
+    mean : ndarray of float, shape (recommenders, vectors)
+        Expectation of the average over users.
+    within : ndarray of float, shape (recommenders, vectors)
+        A user's variance from evaluation to evaluation, averaged over users.
+    between : ndarray of float, shape (vectors, recommenders, recommenders)
+        Covariance between users of the users' expectations.
+    """
+
+    mean: FloatArray
+    within: FloatArray
+    between: FloatArray
+
+
+def moments(
+    ranks: Sequence[RankIntervals],
+    vectors: FloatArray,
+    n_negatives: int,
+    replacement: bool,
+) -> Moments:
+    """Expectations and variances of corrections, exactly.
+
+    Parameters
+    ----------
+    ranks : sequence of RankIntervals
+        Of the same users.
+    vectors : array_like of float, shape (n_negatives + 1, vectors)
+        What a correction gives for each sampled rank.
+
+    Examples
+    --------
+    >>> found = moments([RankIntervals([0, 3], [0, 0], [4, 4])], np.eye(2), 1, True)
+    >>> found.mean.tolist(), found.within.tolist()
+    ([[0.5, 0.5]], [[0.0, 0.0]])
+    """
+    users = ranks[0].n_candidates.size
+    level = vectors.mean(axis=0)
+    vectors = vectors - level  # what is the same for all ranks then varies by nothing, to the digit
+    expected = np.empty((len(ranks), users, vectors.shape[1]))
+    squares = np.empty((len(ranks), vectors.shape[1]))
+    step = max(1, _BLOCK // (n_negatives + 1))
+    for row, each in enumerate(ranks):
+        second = np.zeros(vectors.shape[1])
+        for start in range(0, users, step):
+            part = slice(start, start + step)
+            some = RankIntervals(each.n_better[part], each.n_tied[part], each.n_candidates[part])
+            law = some.sampled_pmf(n_negatives, replacement)
+            expected[row, part] = law @ vectors
+            second += (law @ vectors**2).sum(axis=0)
+        squares[row] = second / users
+    within = np.maximum(squares - (expected**2).mean(axis=1), 0.0)
+    centred = expected - expected.mean(axis=1, keepdims=True)
+    between = np.einsum("auk,buk->kab", centred, centred, optimize=True) / users
+    return Moments(expected.mean(axis=1) + level, within, between)
+
+
+def corrections(
+    of: str, protocol: Protocol, n_users: int, prior: estimators.Prior
+) -> dict[str, Estimator]:
+    """The corrections of a metric that are vectors, by the names that `estimate` prints.
+
+    `prior` is that of "bias-variance, fitted prior". Gamma is `default_gamma` of the users.
+    """
+    gamma = estimators.default_gamma(n_users)
+    names = [name for name in estimators.NAMES if name != "least bias"]
+    if protocol.n_negatives <= MOST_LEAST:
+        names.append("least bias")
+    found = {name: estimators.by_name(name, of, protocol, gamma=gamma) for name in names}
+    found[STEADY] = estimators.bias_variance(of, protocol, STEADY_GAMMA)
+    found[FITTED_PRIOR] = estimators.bias_variance(of, protocol, gamma, prior)
+    return found
+
+
+def exact(
+    ranks: Mapping[str, RankIntervals],
+    n_negatives: int,
+    replacement: bool,
+    metrics: Sequence[str] = METRICS,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Errors of each correction, and how often it orders two recommenders rightly.
+
+    Every recommender has negatives of its own. Corrections take the mean number of candidates. The
+    fitted prior is the maximum entropy fit to what a sample of all recommenders is expected to
+    show, so its own noise, small where many recommenders share it, is left out.
+
+    Parameters
+    ----------
+    ranks : mapping of str to RankIntervals
+        Of the same users.
+
+    Returns
+    -------
+    errors : DataFrame
+        Columns metric, estimator, recommender; exact; bias; sd: from evaluation to evaluation, the
+        users given; rmse, of both; error: the standard error that the users' spread shows; and
+        covered: chance that the 95% interval holds the exact metric, users drawn like these.
+    pairs : DataFrame
+        Of all recommenders but `FLOOR`. Columns metric, estimator, first, second; exact: the
+        difference; users: how many it rests on; expected; wrong: chance that one evaluation of
+        these users orders them wrongly, one half where it has them level; said_right, said_wrong:
+        chances that the 95% interval of the difference lies on the right and on the wrong side of
+        0. The last three by the normal distribution.
+
+    Examples
+    --------
+    >>> errors, pairs = exact(benchmark.ranks("lastfm"), 20, False, ["auc"])
+    >>> naive = errors[errors["estimator"] == "naive"]
+    >>> bool((naive["bias"].abs() < 1e-12).all()), len(pairs) // errors["estimator"].nunique()
+    (True, 55)
+    """
+    names = list(ranks)
+    sizes = ranks[names[0]].n_candidates
+    protocol = Protocol(round(float(sizes.mean())), n_negatives, replacement=replacement)
+    prior = priors.maximum_entropy(_expected_counts(ranks, protocol), protocol).mass
+    made = {
+        (of, name): one.values
+        for of in metrics
+        for name, one in corrections(of, protocol, sizes.size, prior).items()
+    }
+    vectors = np.column_stack(list(made.values()))
+    found = moments(list(ranks.values()), vectors, n_negatives, replacement)
+    values = {of: {name: each.evaluate(of) for name, each in ranks.items()} for of in metrics}
+    truth = {of: {name: float(v.mean()) for name, v in rows.items()} for of, rows in values.items()}
+    behind = {
+        (of, a, b): users_behind(values[of][a], values[of][b])
+        for of in metrics
+        for a, b in _pairs(names)
+    }
+    errors, pairs = [], []
+    for k, (of, name) in enumerate(made):
+        mean, within, between = found.mean[:, k], found.within[:, k], found.between[k]
+        for i, who in enumerate(names):
+            error = float(np.sqrt((within[i] + between[i, i]) / sizes.size))
+            bias, sd = mean[i] - truth[of][who], float(np.sqrt(within[i] / sizes.size))
+            reach = _REACH * error
+            covered = _chance(bias + reach, error) - _chance(bias - reach, error)
+            rmse = float(np.hypot(bias, sd))
+            errors.append((of, name, who, truth[of][who], bias, sd, rmse, error, covered))
+        for a, b in _pairs(names):
+            i, j = names.index(a), names.index(b)
+            gap = truth[of][a] - truth[of][b]
+            toward = float(np.sign(gap) * (mean[i] - mean[j]))
+            noise = within[i] + within[j]
+            spread = between[i, i] + between[j, j] - 2.0 * between[i, j]
+            sd = float(np.sqrt(noise / sizes.size))
+            reach = _REACH * float(np.sqrt((noise + max(spread, 0.0)) / sizes.size))
+            said = [_chance(z - reach, sd, level=0.0) for z in (toward, -toward)]
+            difference = 0.0 if abs(toward) < _ROUNDING else float(mean[i] - mean[j])
+            pairs.append(
+                (of, name, a, b, gap, behind[of, a, b], difference, _chance(-toward, sd), *said)
+            )
+    columns = ["metric", "estimator", "recommender", "exact", "bias", "sd", "rmse", "error"]
+    between_pairs = ["metric", "estimator", "first", "second", "exact", "users", "expected"]
+    return (
+        pd.DataFrame(errors, columns=[*columns, "covered"]),
+        pd.DataFrame(pairs, columns=[*between_pairs, "wrong", "said_right", "said_wrong"]),
+    )
+
+
+def _chance(mean: float, sd: float, level: float = 0.5) -> float:
+    """That a normal variable is above 0; `level` if it is always 0."""
+    if sd > _ROUNDING:
+        return float(ndtr(mean / sd))
+    return float(mean > 0) if abs(mean) > _ROUNDING else level
+
+
+def _pairs(names: Sequence[str]) -> list[tuple[str, str]]:
+    return list(combinations([name for name in names if name != FLOOR], 2))
+
+
+def _expected_counts(ranks: Mapping[str, RankIntervals], protocol: Protocol) -> FloatArray:
+    """How many users of all recommenders are expected at each sampled rank.
+
+    As the corrections take it, all have the mean number of candidates; ranks are scaled to it.
+    """
+    items = int(protocol.n_items)
+    users = np.sum([_histogram(each, items) for each in ranks.values()], axis=0)
+    at = np.flatnonzero(users)
+    blocks = np.array_split(at, 1 + at.size * protocol.n_negatives // _BLOCK)
+    found = [users[some] @ protocol.pmf(some + 1) for some in blocks if some.size]
+    return np.asarray(np.sum(found, axis=0))
+
+
+def _histogram(ranks: RankIntervals, items: int) -> FloatArray:
+    """Users at each of the ranks 1..items, ties spread evenly; others' ranks scaled to these."""
+    scale = (items - 1) / np.maximum(ranks.n_candidates - 1, 1)
+    first = np.rint(scale * ranks.n_better).astype(np.int64)
+    last = np.rint(scale * (ranks.n_better + ranks.n_tied)).astype(np.int64)
+    share = 1.0 / (last - first + 1.0)
+    steps = np.bincount(first, share, items + 1) - np.bincount(last + 1, share, items + 1)
+    return np.asarray(np.maximum(np.cumsum(steps[:-1]), 0.0))
+
+
+# --- the shape of the true ranks ------------------------------------------------------------------
+
+
+def users_by_doubling(ranks: Mapping[str, RankIntervals]) -> pd.DataFrame:
+    """How many users have their item at each doubling of the rank, and how steeply they fall.
+
+    Returns
+    -------
+    DataFrame
+        For each recommender and doubling 1, 2-3, 4-7, ...: first (the doubling's first rank); users
+        with the item there, ties spread evenly; per_rank; and ratio: how many times fewer than at
+        the ranks of the doubling before.
+
+    Examples
+    --------
+    >>> toy = {"A": RankIntervals([0, 0, 0, 1, 2], [0] * 5, [9] * 5)}
+    >>> users_by_doubling(toy)[["first", "users", "ratio"]].values.tolist()[:2]
+    [[1.0, 3.0, nan], [2.0, 2.0, 3.0]]
+    """
+    rows = []
+    for name, each in ranks.items():
+        items = int(each.n_candidates.max())
+        size = np.full_like(each.n_candidates, items)
+        unscaled = RankIntervals(each.n_better, each.n_tied, size)
+        below = np.concatenate([[0.0], np.cumsum(_histogram(unscaled, items))])  # up to a rank
+        before = np.nan
+        for first in (1 << power for power in range(items.bit_length())):
+            last = min(2 * first - 1, items)
+            users = below[last] - below[first - 1]
+            per_rank = users / (last - first + 1)
+            ratio = before / per_rank if per_rank > 0 else np.inf
+            rows.append((name, first, users, per_rank, ratio))
+            before = per_rank
+    return pd.DataFrame(rows, columns=["recommender", "first", "users", "per_rank", "ratio"])
+
+
+def shapes(ranks: Mapping[str, RankIntervals], n_negatives: int) -> pd.DataFrame:
+    """Whether the true ranks have the shape that verdicts assume, and how steep they are.
+
+    Returns
+    -------
+    DataFrame
+        For each recommender: head, of how many first ranks the default
+        :class:`~sampled_metrics.bounds.assumption.Assumption` speaks; decreasing: whether no
+        doubling among them has more users a rank than the one before; rise: the largest excess of a
+        doubling over the one before in standard errors, 0 if there is none (2 or less is what
+        chance may do); and the steepest and gentlest of the ratios.
+
+    Examples
+    --------
+    >>> found = shapes(benchmark.ranks("lastfm"), 100)
+    >>> int(found["head"].iloc[0])
+    359
+    """
+    rows = []
+    for name, table in users_by_doubling(ranks).groupby("recommender", sort=False):
+        items = float(ranks[str(name)].n_candidates.mean())
+        head = Assumption().head * items / n_negatives
+        inside = table[table["first"] <= head]
+        size = inside["first"].to_numpy(float)
+        users, ratio = inside["users"].to_numpy(), inside["ratio"].to_numpy()[1:]
+        per_rank = users / size
+        variance = np.maximum(users, 1.0) / size**2
+        excess = np.diff(per_rank) / np.sqrt(variance[1:] + variance[:-1])
+        rise = float(max(excess.max(initial=0.0), 0.0))
+        rows.append((name, head, bool((excess <= 0).all()), rise, ratio.max(), ratio.min()))
+    columns = ["recommender", "head", "decreasing", "rise", "steepest", "gentlest"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+# --- drawn logs -----------------------------------------------------------------------------------
+
+
+def drawn(
+    ranks: Mapping[str, RankIntervals],
+    n_negatives: int,
+    of: str,
+    seed: int = SEED,
+    tell: Callable[[str], object] = str,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What the library says of one drawn log, beside the truth.
+
+    Negatives are drawn without replacement for each user and recommender.
+
+    Parameters
+    ----------
+    of : str
+        Name of a metric.
+    tell : callable
+        Called with a word on what comes next.
+
+    Returns
+    -------
+    verdicts : DataFrame
+        For each pair but those of `FLOOR`: first, second, exact (the difference), reported,
+        assumption (of a verdict, a key of `ASSUMPTIONS`), steepness, and right (of a verdict).
+    possible : DataFrame
+        For each recommender: assumed ("nothing" or "decreasing"), exact, low, high.
+
+    Examples
+    --------
+    >>> two = {name: benchmark.ranks("lastfm")[name] for name in ("Popular", "EASE")}
+    >>> verdicts, possible = drawn(two, 100, "auc")
+    >>> verdicts[["first", "second", "assumption", "right"]].values.tolist()
+    [['Popular', 'EASE', 'none', True]]
+    """
+    judged, log = _log(ranks, n_negatives, seed)
+    truth = {name: float(each.evaluate(of).mean()) for name, each in judged.items()}
+    tell("compare")
+    verdicts = []
+    for row in evaluation.compare(log, of).frame.to_dict("records"):
+        a, b = row["first"], row["second"]
+        gap = truth[a] - truth[b]
+        said = 0
+        if row["verdict"] != evaluation.UNKNOWN:
+            said = 1 if row["verdict"].startswith(f"{a} ") else -1
+        right = bool(said * gap > 0) if said else None
+        stands = assumption_of(row["assumption"])
+        verdicts.append((a, b, gap, row["reported"], stands, row["steepness"], right))
+    possible = []
+    for assumption in (None, "decreasing"):
+        tell(f"possible, {assumption}")
+        for row in evaluation.estimate(log, [of], assumption=assumption).frame.to_dict("records"):
+            ends = row["possible_low"], row["possible_high"]
+            possible.append(
+                (row["recommender"], assumption or "nothing", truth[row["recommender"]], *ends)
+            )
+    columns = ["first", "second", "exact", "reported", "assumption", "steepness", "right"]
+    return (
+        pd.DataFrame(verdicts, columns=columns),
+        pd.DataFrame(possible, columns=["recommender", "assumed", "exact", "low", "high"]),
+    )
+
+
+def assumption_of(assumption: str) -> str:
+    """The assumption of a verdict, a key of `ASSUMPTIONS`: any k is one, and an empty name another.
+
+    Examples
+    --------
+    >>> [assumption_of(name) for name in ("none", "at most 3 times per doubling", "")]
+    ['none', 'at most k times per doubling', 'unknown']
+    """
+    return STEEP if "times per doubling" in assumption else assumption or UNDECIDED
+
+
+def fitted(
+    ranks: Mapping[str, RankIntervals],
+    n_negatives: int,
+    seed: int = SEED,
+    metrics: Sequence[str] = METRICS,
+) -> pd.DataFrame:
+    """The corrections that are fitted to a sample, on the log of :func:`drawn`.
+
+    Returns
+    -------
+    DataFrame
+        Columns metric, estimator, recommender, exact, value, low and high, the ends of the 95%
+        interval, which "maximum likelihood" has not.
+
+    Examples
+    --------
+    >>> two = {name: benchmark.ranks("lastfm")[name] for name in ("Popular", "EASE")}
+    >>> fitted(two, 20, metrics=["auc"])["estimator"].unique().tolist()
+    ['bias-variance, fitted prior', 'maximum entropy', 'maximum likelihood']
+    """
+    judged, log = _log(ranks, n_negatives, seed)
+    found = evaluation.estimate(log, metrics, estimators=evaluation.FITTED).frame
+    truth = {
+        (of, name): each.evaluate(of).mean() for of in metrics for name, each in judged.items()
+    }
+    exactly = [truth[key] for key in zip(found["metric"], found["recommender"], strict=True)]
+    columns = ["metric", "estimator", "recommender", "exact", "value", "low", "high"]
+    return found.assign(exact=exactly)[columns]
+
+
+def _log(
+    ranks: Mapping[str, RankIntervals], n_negatives: int, seed: int
+) -> tuple[dict[str, RankIntervals], Log]:
+    """All recommenders but `FLOOR`, and a log of them, without replacement."""
+    judged = {name: each for name, each in ranks.items() if name != FLOOR}
+    rng = np.random.default_rng([seed, n_negatives])
+    return judged, read_log(simulate(judged, n_negatives, rng), replacement=False)
+
+
+# --- the bundle -----------------------------------------------------------------------------------
+
+KINDS = ("errors", "pairs", "verdicts", "possible", "fitted", "effects", "fewer")
+
+
+def run(
+    name: str,
+    ranks: Mapping[str, RankIntervals],
+    folder: Path,
+    sizes: Sequence[int] = SIZES,
+    tell: Callable[[str], object] = str,
+) -> None:
+    """Compute the tables of a data set, each written again with every part that is added.
+
+    What the folder has is not computed again. "errors" and "pairs" are those of :func:`exact`,
+    "verdicts" and "possible" those of :func:`drawn`, on `DRAWS` logs, "fitted" that of
+    :func:`fitted`, on the first, "effects" and "fewer" those of `protocols`.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Numbers of negatives; those that a user's candidates do not allow are left out.
+    tell : callable
+        Called with a word on what comes next.
+
+    Raises
+    ------
+    ValueError
+        If no number of negatives is left.
+    """
+    most = int(next(iter(ranks.values())).n_candidates.min()) - 1
+    within = [size for size in sizes if size <= most]
+    if not within:
+        raise ValueError(
+            f"{name} must have users with more than {min(sizes)} candidates, got {most + 1}"
+        )
+    parts: list[tuple[dict[str, Any], tuple[str, ...], Callable[[], Any]]] = []
+    for m in within:
+        for again in (False, True):
+            by_draw = {"m": m, "replacement": again}
+            parts.append((by_draw, KINDS[:2], partial(exact, ranks, m, again)))
+    for m in within:
+        parts.append(({"m": m}, KINDS[4:5], partial(_alone, fitted, ranks, m)))
+        if m <= MOST_EFFECTS:
+            parts.append(({"m": m}, KINDS[5:6], partial(_alone, protocols.effects, ranks, m)))
+            parts.append(({"m": m}, KINDS[6:], partial(_alone, protocols.fewer_users, ranks, m)))
+        for of, draw in product(JUDGED, range(DRAWS.get(m, 1))):
+            log = {"m": m, "metric": of, "draw": draw}
+            parts.append((log, KINDS[2:4], partial(drawn, ranks, m, of, SEED + draw)))
+    for cell, kinds, made in parts:
+        kept = {kind: _kept(folder / f"{name}.{kind}.csv.gz", cell) for kind in kinds}
+        if all(known for _, known in kept.values()):
+            continue
+        tell(", ".join(f"{key} {value}" for key, value in cell.items()))
+        for kind, table in zip(kinds, made(), strict=True):
+            whole = pd.concat([kept[kind][0], table.assign(**cell)], ignore_index=True)
+            write(folder / f"{name}.{kind}.csv.gz", whole)
+
+
+def _alone(made: Callable[..., pd.DataFrame], *given: Any) -> list[pd.DataFrame]:
+    return [made(*given)]
+
+
+def _kept(path: Path, cell: Mapping[str, Any]) -> tuple[pd.DataFrame, bool]:
+    """What a file has of other cells, and whether it has this one."""
+    if not path.exists():
+        return pd.DataFrame(), False
+    table = pd.read_csv(path)
+    inside = np.logical_and.reduce([table[key] == value for key, value in cell.items()])
+    return table[~inside], bool(inside.any())
+
+
+def write(path: Path, table: pd.DataFrame) -> Path:
+    """Write a table with numbers to five digits."""
+    return bundle.write_table(path, table, 5)
+
+
+def bundled(
+    kind: str, names: Sequence[str] | None = None, folder: str | Path | None = None
+) -> pd.DataFrame:
+    """A table computed before, of some data sets or all.
+
+    Parameters
+    ----------
+    kind : {"errors", "pairs", "verdicts", "possible", "fitted", "effects", "fewer"}
+        The first two are of :func:`exact`, the next two of :func:`drawn`, the last two of
+        :func:`~sampled_book.experiments.protocols.effects` and
+        :func:`~sampled_book.experiments.protocols.fewer_users`.
+    names : sequence of str, optional
+        Data sets; by default all that the folder has.
+    folder : str or Path, optional
+        Where the command's ``--output`` wrote; by default the package's own.
+
+    Returns
+    -------
+    DataFrame
+        With the column data before the others.
+
+    Raises
+    ------
+    ValueError
+        If there is no such kind.
+    FileNotFoundError
+        If the folder lacks a data set.
+
+    Examples
+    --------
+    >>> sorted(bundled("errors", ["lastfm"])["m"].unique().tolist())
+    [20, 100, 500]
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {as_written(kind)}")
+    where = BUNDLE if folder is None else Path(folder)
+    known = [path.name.split(".")[0] for path in sorted(where.glob(f"*.{kind}.csv.gz"))]
+    order = [name for name in benchmark.DATA if name in known]
+    given = names or [*order, *(name for name in known if name not in order)]
+    tables = []
+    for name in given:
+        if name not in known:
+            raise FileNotFoundError(
+                f"{where} has no evidence of {as_written(name)}: it must be one of "
+                f"{', '.join(known)}"
+            )
+        table = pd.read_csv(where / f"{name}.{kind}.csv.gz")
+        table.insert(0, "data", name)
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True)
+
+
+def every(kind: str, folder: str | Path = "") -> pd.DataFrame:
+    """A table of the package's data sets and of those of a folder of ranks.
+
+    Parameters
+    ----------
+    folder : str or Path, optional
+        Where the benchmark's ``--output`` wrote ranks, with their evidence in the
+        folder "evidence" within; none by default.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a data set of the folder has no evidence.
+    """
+    tables = [bundled(kind)]
+    if folder:
+        own = [name for name, where in benchmark.every(folder).items() if where == Path(folder)]
+        kept = tables[0][~tables[0]["data"].isin(own)]
+        tables = [kept, bundled(kind, own, Path(folder) / "evidence")]
+    return pd.concat(tables, ignore_index=True)
+
+
+# --- what follows from it -------------------------------------------------------------------------
+
+
+def settled_pairs(pairs: pd.DataFrame) -> pd.DataFrame:
+    """The pairs whose exact order rests on a handful of users at least."""
+    return pairs[pairs["users"] >= HANDFUL]
+
+
+def naive_orders(pairs: pd.DataFrame) -> pd.DataFrame:
+    """How often the order that is reported is wrong.
+
+    Parameters
+    ----------
+    pairs : DataFrame
+        Of :func:`bundled`.
+
+    Returns
+    -------
+    DataFrame
+        By data, metric, m and replacement: pairs; reversed, how many of them are in the wrong order
+        in expectation; and wrong, the mean chance that one evaluation has them so.
+    """
+    naive = settled_pairs(pairs[pairs["estimator"] == "naive"])
+    opposite = naive["expected"] * naive["exact"] < 0
+    groups = naive.assign(reversed=opposite).groupby(
+        ["data", "metric", "m", "replacement"], sort=False
+    )
+    found = groups.agg(
+        pairs=("wrong", "size"), reversed=("reversed", "sum"), wrong=("wrong", "mean")
+    )
+    return found.reset_index()
+
+
+def by_correction(errors: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+    """Each correction's errors over recommenders, and its verdicts over pairs.
+
+    Parameters
+    ----------
+    errors, pairs : DataFrame
+        Of :func:`bundled`.
+
+    Returns
+    -------
+    DataFrame
+        By data, metric, m, replacement and estimator: bias, mean size over recommenders; rmse, the
+        root of the mean square; share, rmse as a part of the mean exact metric; covered; wrong,
+        said_right and said_wrong, means over the pairs that are `settled_pairs`.
+    """
+    keys = ["data", "metric", "m", "replacement", "estimator"]
+    squares = errors.assign(bias=errors["bias"].abs(), square=errors["rmse"] ** 2)
+    groups = squares.groupby(keys, sort=False)
+    found = groups[["bias", "square", "exact", "covered"]].mean()
+    found["rmse"] = np.sqrt(found.pop("square"))
+    found["share"] = found["rmse"] / found.pop("exact")
+    orders = settled_pairs(pairs).groupby(keys, sort=False)[["wrong", "said_right", "said_wrong"]]
+    return found.join(orders.mean()).reset_index()
+
+
+def by_assumption(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """How many pairs each assumption decides, and how many of these wrongly.
+
+    Parameters
+    ----------
+    verdicts : DataFrame
+        Of :func:`bundled`.
+
+    Returns
+    -------
+    DataFrame
+        By data, metric, m and assumption: pairs and wrong, of all logs together.
+    """
+    wrong = verdicts["right"].eq(False)
+    groups = verdicts.assign(wrong=wrong).groupby(["data", "metric", "m", "assumption"], sort=False)
+    return groups.agg(pairs=("wrong", "size"), wrong=("wrong", "sum")).reset_index()
+
+
+def decided(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """What part of the pairs each assumption decides, of all data sets and logs, in words.
+
+    Parameters
+    ----------
+    verdicts : DataFrame
+        Of :func:`bundled`.
+
+    Returns
+    -------
+    DataFrame
+        By metric and m; a column for each assumption, with how many verdicts are wrong of how many
+        if any are.
+
+    Examples
+    --------
+    >>> decided(bundled("verdicts")).columns.tolist()
+    ['no assumption', 'decreasing at the top', 'at most k times per doubling', 'unknown']
+    """
+    counts = (
+        by_assumption(verdicts).groupby(["metric", "m", "assumption"])[["pairs", "wrong"]].sum()
+    )
+    share = counts["pairs"] / counts.groupby(["metric", "m"])["pairs"].transform("sum")
+    words = [
+        f"{part:.1%}" + (f" ({wrong} of {pairs} wrong)" if wrong else "")
+        for part, pairs, wrong in zip(share, counts["pairs"], counts["wrong"], strict=True)
+    ]
+    spelled = pd.Series(words, counts.index).unstack("assumption")
+    return columns_by_assumption(spelled, "0.0%")
+
+
+def columns_by_assumption(table: pd.DataFrame, missing: str) -> pd.DataFrame:
+    """A table whose columns are assumptions, in their order and with the words for them.
+
+    Examples
+    --------
+    >>> columns_by_assumption(pd.DataFrame({"unknown": ["3"], "none": ["2"]}), "0").iloc[0].tolist()
+    ['2', '0', '0', '3']
+    """
+    ordered = table.fillna(missing).reindex(columns=list(ASSUMPTIONS), fill_value=missing)
+    return ordered.rename(columns=ASSUMPTIONS).rename_axis(columns=None)
+
+
+def best_correction(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """The correction to use for each metric and number of negatives, checked on data left out.
+
+    For each data set the correction is chosen on all the others: the one whose error is least on
+    geometric average, or whose chance has the best mean.
+
+    Parameters
+    ----------
+    summary : DataFrame
+        Of :func:`by_correction`, of one kind of replacement.
+
+    Returns
+    -------
+    DataFrame
+        By metric, m and data (the set that is left out): chosen; value, its measure there; best and
+        best_value there; naive, the measure of the naive metric there.
+    """
+    rows = []
+    for (of, m), cell in summary.groupby(["metric", "m"], sort=False):
+        table = cell.pivot(index="data", columns="estimator", values=measure).dropna(how="all")
+        if measure == "rmse":
+            scores = -table.clip(lower=1e-12).map(log)
+        else:
+            scores = table if measure == "said_right" else -table
+        for data in table.index if len(table) > 1 else ():
+            chosen = scores.drop(index=data).mean().idxmax()
+            best = scores.loc[data].idxmax()
+            at = table.loc[data]
+            rows.append((of, m, data, chosen, at[chosen], best, at[best], at["naive"]))
+    columns = ["metric", "m", "data", "chosen", "value", "best", "best_value", "naive"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def enough_negatives(
+    orders: pd.DataFrame, items: Mapping[str, float], most_wrong: float = 0.05
+) -> pd.DataFrame:
+    """From what share of the catalogue on the reported order may be trusted, by data left out.
+
+    Parameters
+    ----------
+    orders : DataFrame
+        Of :func:`naive_orders`, of one kind of replacement.
+    items : mapping of str to float
+        Candidates of each data set.
+    most_wrong : float
+        Mean chance of a wrong order that is borne.
+
+    Returns
+    -------
+    DataFrame
+        By metric and data (the set that is left out): share, the smallest m / n from which on the
+        chance is borne on all the others (missing if never); cells, how many numbers of negatives
+        reach it on the set left out; and broken, how many of these have a larger chance.
+    """
+    rows = []
+    shares = orders.assign(share=orders["m"] / orders["data"].map(items))
+    for of, cell in shares.groupby("metric", sort=False):
+        for data in cell["data"].unique():
+            others, own = cell[cell["data"] != data], cell[cell["data"] == data]
+            too_few = others.loc[others["wrong"] > most_wrong, "share"].max()
+            enough = others[others["share"] > (0.0 if np.isnan(too_few) else too_few)]
+            share = float(enough["share"].min())
+            reached = own[own["share"] >= share]
+            broken = int((reached["wrong"] > most_wrong).sum())
+            rows.append((of, data, share, len(reached), broken))
+    return pd.DataFrame(rows, columns=["metric", "data", "share", "cells", "broken"])
+
+
+def lookup(name: str, data: Sequence[str] | None = None, folder: str | Path = "") -> Lookup:
+    """What each correction makes of a data set, a metric and a number of negatives, to choose from.
+
+    Parameters
+    ----------
+    name : str
+        Of the element on the page.
+    data : sequence of str, optional
+        Data sets; by default all.
+    folder : str or Path, optional
+        As for :func:`every`.
+
+    Examples
+    --------
+    >>> list(lookup("look", ["lastfm"]).tables)[0]
+    ('lastfm', 'Recall@10', '20')
+    """
+    errors, pairs, verdicts = (every(kind, folder) for kind in KINDS[:3])
+    if data is not None:
+        errors, pairs, verdicts = (t[t["data"].isin(data)] for t in (errors, pairs, verdicts))
+    errors, pairs = (table[~table["replacement"]] for table in (errors, pairs))
+    keys = ["data", "metric", "m"]
+    orders = {tuple(row[k] for k in keys): row for row in naive_orders(pairs).to_dict("records")}
+    judged = by_assumption(verdicts).groupby(keys)
+    tables: dict[tuple[str, ...], Table] = {}
+    for key, rows in by_correction(errors, pairs).groupby(keys, sort=False):
+        place, kind, m = map(str, key)
+        of = metric(kind).label
+        caption = f"{place}, {of}, {m} negatives."
+        if tuple(key) in orders:  # some pair is told apart
+            order = orders[tuple(key)]
+            caption += (
+                f" The reported order is the wrong one in expectation for {order['reversed']} of "
+                f"{order['pairs']} pairs."
+            )
+        if key in judged.groups:
+            said = judged.get_group(key).set_index("assumption")
+            words = said["pairs"].rename(ASSUMPTIONS)
+            counts = ", ".join(f"{count} {name}" for name, count in words.items())
+            logs = DRAWS.get(int(m), 1)
+            caption += f" Verdicts on {'one log' if logs == 1 else f'{logs} logs'}: {counts}; "
+            caption += f"{said['wrong'].sum()} of them wrong."
+        chances = {"Order": 1.0 - rows["wrong"], "Right": rows["said_right"]}
+        columns = {"Correction": rows["estimator"], "RMSE": rows["rmse"], "Bias": rows["bias"]}
+        columns |= {"Covers": rows["covered"], **chances, "Wrong": rows["said_wrong"]}
+        formats = {"RMSE": ".4f", "Bias": ".4f"} | dict.fromkeys(
+            ["Covers", "Order", "Right", "Wrong"], ".0%"
+        )
+        tables[place, of, m] = Table(pd.DataFrame(columns), "", caption, formats)
+    return Lookup(name, ["Data set", "Metric", "Negatives"], tables)
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Compute the evidence of data sets whose ranks the benchmark has, and write it.
+
+    The exit status is 2 if there are no such ranks.
+    """
+    parser = bundle.parser("sampled_book.experiments.evidence", main.__doc__)
+    parser.add_argument("--data", nargs="+", help="names; default: all that have ranks")
+    parser.add_argument("--ranks", type=Path, help="folder of the ranks; default: the package's")
+    parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES), help="negatives")
+    given = parser.parse_args(argv)
+    where = given.ranks or benchmark.BUNDLE
+    output = given.output or (BUNDLE if given.ranks is None else given.ranks / "evidence")
+
+    def write() -> None:
+        names = given.data or sorted(path.stem for path in where.glob("*.npz"))
+        if not names:
+            raise FileNotFoundError(
+                f"{where} must hold ranks that python -m {benchmark.NAME} wrote, got none"
+            )
+        for name in names:
+            start = time.process_time()
+
+            def tell(what: str, name: str = name, start: float = start) -> None:
+                print(f"{name}, {what}, {time.process_time() - start:.0f} s", flush=True)
+
+            run(name, benchmark.ranks(name, where), output, given.sizes, tell)
+
+    return bundle.run(write)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,468 @@
+"""Link prediction on three small graphs: exact ranks of models trained by PyKEEN, and samples.
+
+``python -m sampled_book.experiments.graphs`` trains the models of `MODELS` on the graphs of
+`GRAPHS`, which come with PyKEEN, and writes the ranks that :func:`ranks` reads. Each test triple is
+predicted twice, its head and its tail, among all entities but those of which the triple is known to
+be true ("filtered"): in training, validation or test. Settings are fixed beforehand and not tuned.
+It needs an environment of its own, with the extra ``graphs``; nothing else here does.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+from sampled_metrics import evaluation
+from sampled_metrics.log.compact import Log
+from sampled_metrics.log.read import read_log
+from sampled_metrics.metrics import metric as parsed
+from sampled_metrics.ranking.intervals import RankIntervals
+from sampled_metrics.readers import pykeen
+
+from ..checks import FloatArray, IntArray, integer
+from ..data import benchmark, bundle, datasets
+from . import evidence
+
+BUNDLE = datasets.BUNDLE / "graphs"
+SEED = 12
+#: Name of each graph, and for how many epochs models learn it.
+GRAPHS = {"nations": 60, "kinships": 30, "umls": 40}
+#: How all but the first of the models learn: heads and tails among all entities, by cross-entropy.
+BATCH, LEARNING_RATE = 512, 0.02
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model of PyKEEN: its name there and its options."""
+
+    model: str
+    options: Mapping[str, int]
+
+
+#: The first one counts: how often an entity stands with this relation, times how often it stands
+#: with this other entity. The others have 16 numbers for each entity.
+MODELS = {
+    "Frequency": Entry("MarginalDistributionBaseline", {}),
+    "TransE": Entry("TransE", {"embedding_dim": 16}),
+    "DistMult": Entry("DistMult", {"embedding_dim": 16}),
+    "ComplEx": Entry("ComplEx", {"embedding_dim": 8}),
+    "RotatE": Entry("RotatE", {"embedding_dim": 8}),
+}
+
+
+# --- training and ranking -------------------------------------------------------------------------
+
+
+def learn(entry: Entry, data: Any, epochs: int) -> Any:
+    """A model of PyKEEN, trained on the training triples of one of its data sets."""
+    import torch
+    from pykeen.models import MarginalDistributionBaseline, model_resolver
+    from torch.nn.functional import cross_entropy
+
+    torch.set_num_threads(1)  # sums in another order are other sums
+    options: dict[str, Any] = dict(entry.options)
+    if not options:
+        model = MarginalDistributionBaseline(triples_factory=data.training)
+        model.register_buffer("none", torch.zeros(0))  # PyKEEN asks its parameters where it is
+        return model
+    options["random_seed"] = SEED
+    model = model_resolver.make(entry.model, options, triples_factory=data.training)
+    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
+    order, triples = torch.Generator().manual_seed(SEED), data.training.mapped_triples
+    for _ in range(epochs):
+        for batch in triples[torch.randperm(len(triples), generator=order)].split(BATCH):
+            optimizer.zero_grad()
+            tails, heads = model.score_t(batch[:, :2]), model.score_h(batch[:, 1:])
+            loss = cross_entropy(tails, batch[:, 2]) + cross_entropy(heads, batch[:, 0])
+            (loss + model.collect_regularization_term()).backward()
+            optimizer.step()
+            model.post_parameter_update()
+    return model
+
+
+def place(model: Any, data: Any) -> RankIntervals:
+    """Rank intervals of the test triples, first all heads and then all tails, in a random order."""
+    from pykeen.evaluation import RankBasedEvaluator
+
+    evaluator = RankBasedEvaluator(clear_on_finalize=False)
+    known = [data.training.mapped_triples, data.validation.mapped_triples]
+    test = data.testing.mapped_triples
+    shuffled = test[np.random.default_rng(SEED).permutation(len(test))]
+    evaluator.evaluate(
+        model, shuffled, additional_filter_triples=known, batch_size=256, use_tqdm=False
+    )
+    rows = pykeen(evaluator)
+    better, tied, items = (rows[key].to_numpy() for key in ("n_better", "n_tied", "n_items"))
+    return RankIntervals(better, tied, items)
+
+
+def compute(graph: str, name: str) -> tuple[RankIntervals, dict[str, Any]]:
+    """Train one model on one graph and rank: the ranks, and how they came about."""
+    from pykeen.datasets import get_dataset
+
+    data, entry = get_dataset(dataset=graph), MODELS[name]
+    start = time.process_time()
+    model = learn(entry, data, GRAPHS[graph])
+    trained = time.process_time()
+    found = place(model, data)
+    seconds = {"training": trained - start, "ranking": time.process_time() - trained}
+    return found, {
+        "model": entry.model,
+        "settings": settings(graph, name),
+        "processor seconds": {key: round(value, 2) for key, value in seconds.items()},
+    }
+
+
+def settings(graph: str, name: str) -> dict[str, float]:
+    """The settings of a model on a graph, empty for the one that counts.
+
+    Examples
+    --------
+    >>> settings("umls", "ComplEx")
+    {'embedding_dim': 8, 'epochs': 40, 'batch': 512, 'learning rate': 0.02}
+    """
+    options = dict(MODELS[name].options)
+    if not options:
+        return {}
+    return options | {"epochs": GRAPHS[graph], "batch": BATCH, "learning rate": LEARNING_RATE}
+
+
+def shape(graph: str) -> dict[str, int]:
+    """Entities, relations and triples of a graph that comes with PyKEEN."""
+    from pykeen.datasets import get_dataset
+
+    data = get_dataset(dataset=graph)
+    sizes = {"entities": data.num_entities, "relations": data.num_relations}
+    parts = {"training": data.training, "validation": data.validation, "test": data.testing}
+    return sizes | {name: part.num_triples for name, part in parts.items()}
+
+
+def run(graph: str, folder: Path, command: str, tell: Callable[[str], object]) -> None:
+    """Compute the ranks of all models on a graph; what the folder has of them stays."""
+    told: dict[str, Any] = shape(graph) | {
+        "command": command,
+        "seed": SEED,
+        "python": platform.python_version(),
+        "versions": {each: version(each) for each in ("numpy", "pykeen", "torch")},
+        "models": {},
+    }
+    found: dict[str, RankIntervals] = {}
+    if (folder / f"{graph}.npz").exists():
+        kept, told["models"] = ranks(graph, folder), facts(graph, folder)["models"]
+        found = {name: kept[name] for name in told["models"]}
+    for name in MODELS:
+        if told["models"].get(name, {}).get("settings") == settings(graph, name):
+            continue
+        found[name], told["models"][name] = compute(graph, name)
+        benchmark.write(graph, found, told, {}, folder)
+        tell(f"{graph}, {name}: {told['models'][name]}")
+
+
+# --- the bundle -----------------------------------------------------------------------------------
+
+
+def ranks(graph: str, folder: str | Path | None = None) -> dict[str, RankIntervals]:
+    """Rank intervals of each model on a graph, computed before.
+
+    Parameters
+    ----------
+    graph : str
+        One of `GRAPHS`.
+    folder : str or Path, optional
+        Where the command's ``--output`` wrote; by default the package's own.
+
+    Returns
+    -------
+    dict of str to RankIntervals
+        Predictions are the same for all: the heads of the test triples in one random order, and
+        then their tails.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder has no such graph.
+
+    Examples
+    --------
+    >>> ranks("nations")["TransE"].n_better.size
+    402
+    """
+    return benchmark.ranks(graph, BUNDLE if folder is None else folder)
+
+
+def facts(graph: str, folder: str | Path | None = None) -> dict[str, Any]:
+    """How the ranks of a graph came about: its size, settings, seconds, seed and versions.
+
+    Examples
+    --------
+    >>> facts("umls")["entities"], facts("umls")["test"]
+    (135, 661)
+    """
+    return benchmark.facts(graph, BUNDLE if folder is None else folder)
+
+
+#: What ``--check`` computes again: exactly where nothing is learnt, else within this of MRR.
+CHECKED = {"nations": ("Frequency", "DistMult"), "kinships": ("Frequency",), "umls": ("Frequency",)}
+NEAR = 0.03
+
+
+def differences(graph: str, folder: Path | None = None) -> list[str]:
+    """In what a part of the ranks, computed again, differs from those that are kept.
+
+    Returns
+    -------
+    list of str
+        A sentence for each difference.
+    """
+    kept, told = ranks(graph, folder), facts(graph, folder)
+    found = benchmark.resized(graph, told, shape(graph))
+    for name in CHECKED[graph] if not found else ():
+        fresh, old = compute(graph, name)[0], kept[name]
+        values = [float(each.evaluate("rr").mean()) for each in (fresh, old)]
+        moved = benchmark.moved(fresh, old)
+        if (fresh.n_candidates != old.n_candidates).any():
+            found.append(f"{graph}, {name}: other candidates were left after filtering")
+        elif moved and not settings(graph, name):
+            found.append(f"{graph}, {name}: ranks differ for {moved:,} predictions")
+        elif abs(values[0] - values[1]) > NEAR:
+            found.append(f"{graph}, {name}: MRR is {values[0]:.3f}, was {values[1]:.3f}")
+    return found
+
+
+# --- samples --------------------------------------------------------------------------------------
+
+
+def negatives(places: RankIntervals, n_negatives: int) -> IntArray:
+    """How many negatives each prediction has: fewer where filtering leaves fewer.
+
+    Examples
+    --------
+    >>> negatives(RankIntervals([0, 1], [0, 0], [4, 90]), 10)
+    array([ 3, 10])
+    """
+    return np.minimum(integer(n_negatives, "n_negatives", 1), places.n_candidates - 1)
+
+
+def expected(places: RankIntervals, n_negatives: int, metric: str) -> FloatArray:
+    """Expectation of a sampled metric for each prediction, ties broken at random.
+
+    Parameters
+    ----------
+    n_negatives : int
+        Distinct ones, or all where filtering leaves fewer.
+
+    Returns
+    -------
+    ndarray of float, shape (n_predictions,)
+
+    Examples
+    --------
+    An item at rank 2 of 4, among one negative: first with a chance of 2 in 3.
+
+    >>> expected(RankIntervals([1], [0], [4]), 1, "hit@1").round(4)
+    array([0.6667])
+    """
+    of, each = parsed(metric), negatives(places, n_negatives)
+    found = np.empty(each.size)
+    for m in np.unique(each).tolist():
+        some = each == m
+        columns = (places.n_better, places.n_tied, places.n_candidates)
+        law = RankIntervals(*(column[some] for column in columns)).sampled_pmf(m)
+        found[some] = law @ of.vector(m + 1)
+    return found
+
+
+def overview(metrics: Sequence[str], sizes: Sequence[int]) -> pd.DataFrame:
+    """Each model's exact metrics, and those of a sample in expectation.
+
+    Returns
+    -------
+    DataFrame
+        Columns graph, model, metric, m (number of negatives), exact and sampled.
+
+    Examples
+    --------
+    >>> overview(["auc"], [5]).columns.tolist()
+    ['graph', 'model', 'metric', 'm', 'exact', 'sampled']
+    """
+    rows = [
+        (graph, name, of, m, places.evaluate(of).mean(), expected(places, m, of).mean())
+        for graph in GRAPHS
+        for name, places in ranks(graph).items()
+        for of in metrics
+        for m in sizes
+    ]
+    return pd.DataFrame(rows, columns=["graph", "model", "metric", "m", "exact", "sampled"])
+
+
+def reversed_pairs(table: pd.DataFrame) -> pd.DataFrame:
+    """The pairs of models of an overview that a sample has in the other order, in expectation.
+
+    Returns
+    -------
+    DataFrame
+        A row for each graph, metric and m: pairs, reversed, and which (as text).
+
+    Examples
+    --------
+    >>> rows = [("g", "A", "rr", 5, 0.5, 0.6), ("g", "B", "rr", 5, 0.4, 0.7)]
+    >>> columns = ["graph", "model", "metric", "m", "exact", "sampled"]
+    >>> reversed_pairs(pd.DataFrame(rows, columns=columns)).values.tolist()
+    [['g', 'rr', 5, 1, 1, 'A and B']]
+    """
+    rows = []
+    for keys, cell in table.groupby(["graph", "metric", "m"], sort=False):
+        pairs = list(combinations(cell[["model", "exact", "sampled"]].to_numpy().tolist(), 2))
+        turned = [f"{a[0]} and {b[0]}" for a, b in pairs if (a[1] - b[1]) * (a[2] - b[2]) < 0]
+        rows.append((*keys, len(pairs), len(turned), ", ".join(turned)))
+    return pd.DataFrame(rows, columns=["graph", "metric", "m", "pairs", "reversed", "which"])
+
+
+def adjusted(above: ArrayLike, n_negatives: ArrayLike) -> dict[str, float]:
+    """PyKEEN's metrics that are adjusted for chance, from the mean rank.
+
+    Parameters
+    ----------
+    above : array_like of float, shape (n_predictions,)
+        Negatives above the true entity, half of those level with it included.
+    n_negatives : array_like of int, shape (n_predictions,)
+        Negatives of each prediction: the other candidates, or the sampled ones.
+
+    Returns
+    -------
+    dict of str to float
+        "AMR", the mean rank over that of a random order, in (0, 2]; "AMRI", 1 less the mean number
+        above over that of a random order, in [-1, 1]; "z", how many standard deviations of a random
+        order's mean rank the mean rank is better.
+
+    Examples
+    --------
+    >>> {name: round(value, 3) for name, value in adjusted([0, 1, 2], [4, 4, 4]).items()}
+    {'AMR': 0.667, 'AMRI': 0.5, 'z': 1.225}
+    """
+    mine, others = np.asarray(above, dtype=float), np.asarray(n_negatives, dtype=float)
+    n = len(others)
+    chance = others.sum() / 2
+    spread = np.sqrt((((others + 1) ** 2 - 1) / 12).sum())
+    return {
+        "AMR": float((mine.sum() + n) / (chance + n)),
+        "AMRI": float(1 - mine.sum() / chance),
+        "z": float((chance - mine.sum()) / spread),
+    }
+
+
+def adjustments(places: RankIntervals, n_negatives: int | None = None) -> dict[str, float]:
+    """:func:`adjusted` of exact ranks, or of a sample in expectation.
+
+    Examples
+    --------
+    >>> places = RankIntervals([2, 6], [0, 0], [9, 9])
+    >>> adjustments(places)["AMRI"], adjustments(places, 3)["AMRI"]  # AUC is 1/2
+    (0.0, 0.0)
+    """
+    above, others = places.n_better + places.n_tied / 2, places.n_candidates - 1
+    if n_negatives is None:
+        return adjusted(above, others)
+    each = negatives(places, n_negatives)
+    return adjusted(above * each / others, each)
+
+
+def sampled_log(graph: str, n_negatives: int, seed: int = SEED) -> Log:
+    """A log of one sampled evaluation of all models, each with negatives of its own.
+
+    A triple is a user with two instances, its head and its tail.
+
+    Examples
+    --------
+    >>> log = sampled_log("nations", 5)
+    >>> log.recommenders, len(log.frame)
+    (('Frequency', 'TransE', 'DistMult', 'ComplEx', 'RotatE'), 2010)
+    """
+    rng = np.random.default_rng([seed, n_negatives])
+    parts = []
+    for name, places in ranks(graph).items():
+        each, others = negatives(places, n_negatives), places.n_candidates - 1
+        above = rng.hypergeometric(places.n_better, others - places.n_better, each)
+        below = others - places.n_better - places.n_tied
+        level = rng.hypergeometric(places.n_tied, below, each - above)
+        side, user = np.divmod(np.arange(each.size), each.size // 2)
+        columns = {"recommender": name, "user": user, "instance": side, "n_better": above}
+        sizes = {"n_tied": level, "n_negatives": each, "n_items": places.n_candidates}
+        parts.append(pd.DataFrame(columns | sizes))
+    return read_log(pd.concat(parts), replacement=False)
+
+
+def judged_pairs(graph: str, n_negatives: int, metric: str, seed: int = SEED) -> pd.DataFrame:
+    """What `compare` says of each pair of models on one sampled log, beside the truth.
+
+    Returns
+    -------
+    DataFrame
+        Columns graph, m, metric, first, second, exact and reported (differences), assumption (as of
+        :func:`~sampled_book.experiments.evidence.assumption_of`), and right (of a verdict, else
+        missing).
+
+    Examples
+    --------
+    >>> found = judged_pairs("nations", 5, "auc")
+    >>> len(found), found["right"].dropna().astype(bool).all()
+    (10, np.True_)
+    """
+    truth = {name: float(each.evaluate(metric).mean()) for name, each in ranks(graph).items()}
+    found = evaluation.compare(sampled_log(graph, n_negatives, seed), metric).frame
+    rows = []
+    for row in found.to_dict("records"):
+        gap = truth[row["first"]] - truth[row["second"]]
+        ahead = row["verdict"].startswith(f"{row['first']} ")
+        right = None if row["verdict"] == evaluation.UNKNOWN else ahead == (gap > 0)
+        pair = row["first"], row["second"], gap, row["reported"]
+        stands = evidence.assumption_of(row["assumption"])
+        rows.append((graph, n_negatives, metric, *pair, stands, right))
+    columns = ["graph", "m", "metric", "first", "second", "exact", "reported", "assumption"]
+    return pd.DataFrame(rows, columns=[*columns, "right"])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Train the models and write their ranks, or compare some with those that are kept.
+
+    The exit status is 2 if PyKEEN or a folder is missing, and 1 if the ranks differ.
+    """
+    given = sys.argv[1:] if argv is None else list(argv)
+    module = "sampled_book.experiments.graphs"
+    parser = bundle.parser(module, main.__doc__, "compare a part with what is there")
+    parser.add_argument(
+        "--graphs", nargs="+", choices=list(GRAPHS), default=list(GRAPHS), help="default: all three"
+    )
+    options = parser.parse_args(given)
+    folder = options.output or BUNDLE
+
+    def write() -> None:
+        command = " ".join([f"python -m {module}", *given])
+        for graph in options.graphs:
+            run(graph, folder, command, partial(print, flush=True))
+
+    def compare() -> list[str]:
+        return [each for graph in options.graphs for each in differences(graph, folder)]
+
+    return bundle.run(
+        write,
+        compare if options.check else None,
+        "The ranks in graphs came out as they are kept.",
+        "graphs",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

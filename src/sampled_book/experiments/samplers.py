@@ -1,0 +1,323 @@
+"""Negatives as libraries draw them: lists to audit, logs to correct, and what low ids get."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import binom, hypergeom
+
+from sampled_metrics import Protocol, metric
+from sampled_metrics.bounds.identification import interval
+from sampled_metrics.readers import counts_above
+
+from ..checks import FloatArray, IntArray
+from ..data import benchmark
+from ..data.study import bundled_study
+
+#: Ways to draw, each with what an audit should call it.
+WAYS = {
+    "uniform": "uniform",
+    "with replacement": "negatives with replacement, uniform",
+    "popular": "with replacement, as by popularity",
+    "popular, distinct": "distinct negatives, as by popularity",
+    "root of popular, distinct": "distinct negatives, as by popularity",
+    "collapsed": "duplicates are collapsed, uniform",
+    "pooled": "pooled, 40 for each of several positives",
+    "one list": "one list for all users",
+    "recycled": "lists shared by 200 users in 10 groups",
+    "in-batch": "in-batch, 5 batches of 40",
+    "low numbers": "low item numbers preferred",
+}
+
+
+def lists(
+    way: str, seed: int, n_users: int = 200, n_items: int = 900, m: int = 40
+) -> tuple[pd.DataFrame, int, pd.DataFrame]:
+    """Negatives drawn one of `WAYS`, the catalogue's size, and the positives of their users.
+
+    Examples
+    --------
+    >>> negatives, n_items, positives = lists("pooled", seed=1)
+    >>> negatives["user"].value_counts().sort_index().head(3).tolist()
+    [40, 80, 120]
+    """
+    rng = np.random.default_rng(seed)
+    liking = rng.permutation(1 / (1 + np.arange(n_items)))
+    known = rng.random((n_users, n_items)) < np.minimum(20 * liking, 0.8) + 0.005
+    counts = known.sum(axis=0).astype(float)
+    shared = [rng.choice(n_items, m, replace=False) for _ in range(10)]
+    held = np.array([rng.choice(np.flatnonzero(own)) for own in known])
+    drawn = []
+    for u, own in enumerate(known):
+        pool = np.flatnonzero(~own)
+        weight = counts[pool] ** (0.5 if way.startswith("root") else 1.0)
+        if way == "uniform":
+            some = rng.choice(pool, m, replace=False)
+        elif way in ("with replacement", "collapsed"):
+            some = rng.choice(pool, m)
+            some = np.unique(some) if way == "collapsed" else some
+        elif "popular" in way:
+            some = rng.choice(pool, m, replace="distinct" not in way, p=weight / weight.sum())
+        elif way == "pooled":
+            some = rng.choice(pool, m * (1 + u % 3), replace=False)
+        elif way in ("one list", "recycled"):
+            some = shared[u % 10 if way == "recycled" else 0]
+            some = some[~own[some]]
+        elif way == "in-batch":
+            batch = held[u // m * m : u // m * m + m]
+            some = np.unique(batch[batch != held[u]])
+        else:
+            some = lowest(rng.integers(0, n_items, 2 * m), m, own)
+        drawn.append(some)
+    users, items = np.nonzero(known)
+    user = np.repeat(np.arange(n_users), [some.size for some in drawn])
+    negatives = pd.DataFrame({"user": user, "item": np.concatenate(drawn)})
+    return negatives, n_items, pd.DataFrame({"user": users, "item": items})
+
+
+def lowest(draws: IntArray, m: int, known: NDArray[np.bool_]) -> IntArray:
+    """What sorting the distinct unseen of the draws and keeping the first m leaves.
+
+    Examples
+    --------
+    >>> lowest(np.array([7, 2, 7, 0, 5]), 2, np.arange(9) == 0)
+    array([2, 5])
+    """
+    distinct = np.unique(draws)
+    return np.asarray(distinct[~known[distinct]][:m])
+
+
+def lowest_inclusion(n_items: int, m: int) -> FloatArray:
+    """Chance of each item number to be among the m lowest distinct ones of 2 m uniform draws.
+
+    Where fewer than m are distinct, none is added.
+
+    Examples
+    --------
+    >>> lowest_inclusion(4, 1).round(4)  # the lowest of two draws
+    array([0.4375, 0.3125, 0.1875, 0.0625])
+    """
+    kept = (
+        chance * hit * different.sum(axis=0) for _, chance, hit, different in _below(n_items, m)
+    )
+    return np.asarray(sum(kept))
+
+
+def _below(n_items: int, m: int) -> Iterator[tuple[int, FloatArray, FloatArray, FloatArray]]:
+    """What 2 m uniform draws do below each number and at it.
+
+    For each number of draws that may fall below: how many are left; for each item number, the
+    chance of so many below it, and of it to be among those left; and, shape (m, n_items), the
+    chances that those below are 0, 1, ..., m - 1 different ones.
+    """
+    lower = np.arange(n_items)
+    different = np.zeros((m, n_items))
+    different[0] = 1.0
+    share = np.arange(m)[:, np.newaxis] / np.maximum(lower, 1)
+    for draws in range(2 * m):
+        rest = 2 * m - draws
+        hit = -np.expm1(rest * np.log1p(-np.minimum(1.0 / (n_items - lower), 1.0 - 1e-16)))
+        yield rest, binom.pmf(draws, 2 * m, lower / n_items), hit, different
+        moved = different[:-1] * np.maximum(1.0 - share[:-1], 0.0)
+        different *= np.minimum(share, 1.0)
+        different[1:] += moved
+
+
+def lowest_law(above: NDArray[np.bool_], m: int) -> FloatArray:
+    """How many of the m lowest distinct ones of 2 m uniform draws are above the held-out item.
+
+    Given the last number that is kept, the others are a sample without replacement of the lower
+    ones, so the law is a mixture of hypergeometric ones. Where fewer than m are distinct, none is
+    added.
+
+    Parameters
+    ----------
+    above : ndarray of bool, shape (n,)
+        Of each candidate by its number, the held-out item left out.
+
+    Returns
+    -------
+    ndarray of float, shape (m + 1,)
+        Probabilities of 0, 1, ..., m negatives above.
+
+    Examples
+    --------
+    The lowest of two draws from four items, of which the first or the last is above:
+
+    >>> lowest_law(np.array([True, False, False, False]), 1).round(4)
+    array([0.5625, 0.4375])
+    >>> lowest_law(np.array([False, False, False, True]), 1).round(4)
+    array([0.9375, 0.0625])
+    """
+    n_items, counts = above.size, np.arange(m + 1)
+    last = np.zeros((m, n_items))  # the last number kept, and how many lower ones are
+    upwards = 1.0 / (n_items - np.arange(n_items))
+    for rest, chance, hit, different in _below(n_items, m):
+        last[m - 1] += chance * different[m - 1] * hit
+        last[: m - 1] += chance * different[: m - 1] * upwards**rest
+    found = np.zeros(m + 2)
+    among: IntArray = np.cumsum(above) - above
+    for kept, number in np.argwhere(last > 1e-18):
+        law = hypergeom.pmf(counts, number, among[number], kept) if kept else counts == 0
+        found[int(above[number]) :][: m + 1] += last[kept, number] * law
+    return found[: m + 1]
+
+
+def lowest_means(n_items: int, m: int, rank: int) -> dict[str, float]:
+    """Mean sampled ranks if the items above have the lowest or the highest numbers, or a fair draw.
+
+    Examples
+    --------
+    >>> {name: round(mean, 2) for name, mean in lowest_means(200, 20, 30).items()}
+    {'first': 6.29, 'last': 1.0, 'fair': 3.91}
+    """
+    numbers, above = np.arange(n_items - 1), rank - 1
+    sides = {"first": numbers < above, "last": numbers >= n_items - 1 - above}
+    means = {
+        name: 1.0 + float(lowest_law(side, m) @ np.arange(m + 1)) for name, side in sides.items()
+    }
+    return means | {"fair": float(Protocol(n_items, m).mean(rank))}
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Users of many simulated logs: the AUC of the sampled ranks, and of the estimated ones."""
+
+    exact: float
+    naive: FloatArray
+    estimated: FloatArray
+
+    def covered(self) -> float:
+        """Share of the logs whose 95% interval, from the spread of its users, holds the exact."""
+        users = self.estimated.shape[1]
+        error = self.estimated.std(axis=1, ddof=1) / np.sqrt(users)
+        return float((np.abs(self.estimated.mean(axis=1) - self.exact) < 1.96 * error).mean())
+
+
+def weighted(
+    way: str, n_logs: int, seed: int, n_users: int = 200, n_items: int = 300, m: int = 20
+) -> Weighted:
+    """Logs of users drawn from thirty kinds, each with its ranking and its held-out item.
+
+    Items are drawn by popularity: "replacement", "distinct", "collapsed", or "one list", with
+    replacement, for all users of a log.
+
+    Examples
+    --------
+    >>> logs = weighted("distinct", n_logs=50, seed=1)
+    >>> [round(float(x), 3) for x in (logs.exact, logs.naive.mean(), logs.estimated.mean())]
+    [0.695, 0.563, 0.697]
+    """
+    rng, kinds = np.random.default_rng(seed), 30
+    popularity = np.ceil(400 / (1 + np.arange(n_items)) ** 0.8)
+    kind = rng.integers(0, kinds, (n_logs, n_users))
+    naive, estimated = np.empty(kind.shape), np.empty(kind.shape)
+    together = np.empty((0, 0), dtype=np.int64)
+    if way == "one list":
+        together = rng.choice(n_items, (n_logs, m), p=popularity / popularity.sum())
+    exact = np.empty(kinds)
+    for k in range(kinds):
+        liking = 0.5 * np.log(popularity) + rng.normal(size=n_items)
+        order = np.argsort(-liking, kind="stable")
+        rank = int(rng.integers(1, n_items * 3 // 5))
+        exact[k] = 1 - (rank - 1) / (n_items - 1)
+        own, place = order[rank - 1], np.empty(n_items, dtype=np.int64)
+        place[order] = np.arange(n_items)
+        chance = np.where(np.arange(n_items) == own, 0.0, popularity)
+        rows = np.nonzero(kind == k)
+        size = rows[0].size
+        if way == "distinct":
+            keys = rng.exponential(size=(size, n_items)) / np.maximum(chance, 1e-300)
+            items = np.argpartition(keys, m, axis=1)[:, :m]
+        elif way == "one list":
+            items, chance = together[rows[0]], popularity
+        else:
+            items = rng.choice(n_items, (size, m), p=chance / chance.sum())
+        scores = -place[items].astype(float)
+        if way == "collapsed":
+            items = np.sort(items, axis=1)
+            scores = -place[items].astype(float)
+            scores[:, 1:][np.diff(items, axis=1) == 0] = np.nan
+        if way == "one list":
+            # A draw of the item itself is no draw above it.
+            inclusion = m * popularity / popularity.sum()
+        else:
+            protocol = Protocol(
+                n_items, m, weights=popularity[order], replacement=way != "distinct",
+                collapsed=way == "collapsed",
+            )  # fmt: skip
+            inclusion = protocol.inclusion(rank)[place]
+        position = np.full(size, -float(rank - 1))
+        scores[scores == position[:, np.newaxis]] = np.nan
+        above = counts_above(position, scores, inclusion[items])
+        estimated[rows] = 1 - above / (n_items - 1)
+        naive[rows] = np.nanmean(scores < position[:, np.newaxis], axis=1)
+    return Weighted(float(exact.mean()), naive, estimated)
+
+
+def hit_curves(
+    counts: FloatArray, ranks: IntArray, m: int, k: int
+) -> dict[str, dict[str, FloatArray]]:
+    """Chance of an item at each true rank to be among the first k, by ranking and by sampler.
+
+    The rankings are by the counts, the largest first, and in an order that has nothing to do with
+    them.
+
+    Examples
+    --------
+    >>> counts = np.array([40.0, 20.0, 10.0, 5.0, 5.0])
+    >>> {way: at.round(2) for way, at in hit_curves(counts, np.array([2]), 2, 1)["popular"].items()}
+    {'uniform': array([0.5]), 'by ratings': array([0.11]), 'by ratings, distinct': array([0.08])}
+    """
+    orders = {
+        "popular": -np.sort(-counts),
+        "unrelated": np.random.default_rng(7).permutation(counts),
+    }
+    return {
+        name: {
+            "uniform": Protocol(counts.size, m, replacement=False).cdf(ranks)[:, k - 1],
+            "by ratings": Protocol(counts.size, m, weights=w).cdf(ranks)[:, k - 1],
+            "by ratings, distinct": Protocol(
+                counts.size, m, weights=w, replacement=False
+            ).cdf(ranks)[:, k - 1],
+        }
+        for name, w in orders.items()
+    }  # fmt: skip
+
+
+def ranges_by_popularity(m: int, k: int) -> pd.DataFrame:
+    """What negatives drawn by ratings leave possible of Recall@k, on MovieLens 100K.
+
+    Users stand at each sampled rank as often as is expected, given how much popularity is above
+    their items. Each user's own films are no candidates there, which the range does not know.
+
+    Returns
+    -------
+    DataFrame
+        For each recommender of the benchmark, by what is reported: reported, low, high, exact.
+
+    Examples
+    --------
+    >>> found = ranges_by_popularity(20, 5)
+    >>> bool(found["exact"].between(found["low"], found["high"]).all())
+    True
+    """
+    name, of = "ml-100k", metric(f"recall@{k}")
+    weights = bundled_study(name).item_counts.astype(float)
+    protocol = Protocol(weights.size, m, weights=weights)
+    shares, rows = benchmark.shares_above(name), {}
+    for recommender, ranks in benchmark.ranks(name).items():
+        here = shares[shares["recommender"] == recommender]
+        law = binom.pmf(np.arange(m + 1), m, here["share"].to_numpy()[:, np.newaxis])
+        counts = here["users"].to_numpy() @ law
+        found = interval(counts, protocol, of)
+        reported = float(counts[:k].sum() / counts.sum())
+        exact = float(ranks.evaluate(of, "mean").mean())
+        rows[recommender] = reported, found.low, found.high, exact
+    columns = ["reported", "low", "high", "exact"]
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+    return table.sort_values("reported", ascending=False)

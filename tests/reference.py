@@ -1,0 +1,91 @@
+"""Slow, obvious twins of the library's distributions, and exact ranks to draw logs of.
+
+The library is tested without its laboratory: nothing here imports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from itertools import combinations, product
+from math import comb
+from pathlib import Path
+
+import mpmath as mp
+import numpy as np
+import pandas as pd
+
+from sampled_metrics.ranking.intervals import RankIntervals
+
+DIGITS = 50
+RANKS = Path(__file__).parents[1] / "src/sampled_book/data/ranks.npz"
+
+
+def exact_pmf(n: int, m: int, rank: int, replacement: bool) -> list[Fraction]:
+    """P(x negatives above the item), x = 0..m, from krichene2020, section 4.3."""
+    above, pool = rank - 1, n - 1
+    if replacement:
+        p = Fraction(above, pool)
+        return [comb(m, x) * p**x * (1 - p) ** (m - x) for x in range(m + 1)]
+    return [
+        Fraction(comb(above, x) * comb(pool - above, m - x), comb(pool, m)) for x in range(m + 1)
+    ]
+
+
+def digits_pmf(n: int, m: int, rank: int, replacement: bool, x: int) -> mp.mpf:
+    """One probability to 50 digits, for catalogues too large for `exact_pmf`."""
+    with mp.workdps(DIGITS):
+        above, below = rank - 1, n - rank
+        if replacement:
+            p, q = mp.mpf(above) / (n - 1), mp.mpf(below) / (n - 1)
+            return mp.binomial(m, x) * p**x * q ** (m - x)
+        if x > above or m - x > below:
+            return mp.mpf(0)
+        return mp.binomial(above, x) * mp.binomial(below, m - x) / mp.binomial(n - 1, m)
+
+
+def every_sample(ranks: list[int], n: int, m: int, replacement: bool) -> list[tuple[int, ...]]:
+    """The relevant items' sampled ranks in every equally likely sample of m negatives."""
+    negatives = sorted(set(range(1, n + 1)) - set(ranks))
+    draws = product(negatives, repeat=m) if replacement else combinations(negatives, m)
+    ordered = sorted(ranks)
+    return [
+        tuple(j + sum(item < rank for item in drawn) for j, rank in enumerate(ordered, start=1))
+        for drawn in draws
+    ]
+
+
+def bundled_ranks() -> dict[str, RankIntervals]:
+    """Exact ranks of X, Y and Z on MovieLens 1M, from the laboratory's file."""
+    with np.load(RANKS) as file:
+        rows = {tuple(name): row for row, name in enumerate(file["names"].tolist())}
+        columns = [file[name] for name in ("n_better", "n_tied", "n_candidates")]
+    return {
+        name: RankIntervals(*(column[rows[name, "as reproduced"]] for column in columns))
+        for name in "XYZ"
+    }
+
+
+def draw_log(
+    ranks: Mapping[str, RankIntervals], n_negatives: int, rng: np.random.Generator
+) -> pd.DataFrame:
+    """The log of one sampled evaluation of known ranks, drawn without replacement."""
+    parts = []
+    for name, each in ranks.items():
+        others = each.n_candidates - 1 - each.n_better - each.n_tied
+        counts = np.column_stack([each.n_better, each.n_tied, others])
+        drawn = np.array([rng.multivariate_hypergeometric(row, n_negatives) for row in counts])
+        columns = {"n_better": drawn[:, 0], "n_tied": drawn[:, 1], "n_items": each.n_candidates}
+        parts.append(pd.DataFrame({"recommender": name, "user": np.arange(len(drawn)), **columns}))
+    return pd.concat(parts, ignore_index=True).assign(n_negatives=n_negatives)
+
+
+def write_log(ranks: Mapping[str, RankIntervals], n_negatives: int, folder: Path) -> None:
+    """Write a drawn log in the form of the one that comes with the library."""
+    rows = draw_log(ranks, n_negatives, np.random.default_rng(1))
+    table = {
+        name: rows[name].to_numpy(np.uint16).reshape(len(ranks), -1)
+        for name in ("n_better", "n_tied", "n_items")
+    }
+    table["n_items"] = table["n_items"][0]
+    np.savez_compressed(folder / "log.npz", names=np.array(list(ranks)), seed=1, **table)

@@ -1,0 +1,334 @@
+"""What moved here from the library: against enumeration, fractions and brute force."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from fractions import Fraction
+from itertools import combinations, combinations_with_replacement
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampled_book.experiments.theory import (
+    HANDFUL,
+    Standing,
+    choose_gamma,
+    counterexample,
+    draw_set,
+    expected_gain,
+    expected_of_set,
+    observed,
+    plug_in,
+    users_behind,
+    variance_of_set,
+)
+from sampled_book.reference.enumeration import every_sample, exact_pmf
+from sampled_metrics import Protocol, RelevantSets, metric
+from sampled_metrics.consistency import sign
+from sampled_metrics.estimators import (
+    bias_variance,
+    default_gamma,
+    least_bias,
+    monotone,
+    naive,
+    rank_estimate,
+)
+from tests.sampled_metrics.test_estimators import NAMES
+from tests.sampled_metrics.test_protocol import _chi_square
+
+LAWS = [True, False]
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+@pytest.mark.parametrize("name", ["ap", "ndcg", "recall@1", "recall@2", "ndcg@2"])
+def test_counterexamples_in_rational_arithmetic(name: str, replacement: bool) -> None:
+    found = counterexample(metric(name), replacement=replacement)
+    assert found is not None
+    n, m = found.protocol.n_items, found.protocol.n_negatives
+    exact = [Fraction(float(v)) for v in metric(name).vector(n)]
+    sampled = [Fraction(float(v)) for v in metric(name).vector(m + 1)]
+
+    def means(ranks: tuple[int, ...]) -> tuple[Fraction, Fraction]:
+        laws = [exact_pmf(n, m, r, replacement) for r in ranks]
+        expected = sum(p * v for law in laws for p, v in zip(law, sampled, strict=True))
+        return sum(exact[r - 1] for r in ranks) / len(ranks), Fraction(expected) / len(ranks)
+
+    better, worse = means(found.better), means(found.worse)
+    assert better[0] > worse[0]
+    assert better[1] < worse[1]
+    assert found.exact == pytest.approx((float(better[0]), float(worse[0])))
+    assert found.expected == pytest.approx((float(better[1]), float(worse[1])))
+
+
+def test_counterexample_is_the_smallest() -> None:
+    found = counterexample(metric("recall@2"))
+    assert found is not None
+    assert (found.protocol.n_items, len(found.better), found.protocol.n_negatives) == (4, 2, 2)
+    # Nothing smaller: all pairs of 2 or 3 ranks of 3 items, every m.
+    for size in (2, 3, 4):
+        lists = list(combinations_with_replacement(range(1, 4), size))
+        for m in (1, 2):
+            expected = naive(metric("recall@2"), Protocol(3, m)).expected(lists).mean(axis=1)
+            exact = metric("recall@2")(lists).mean(axis=1)
+            for i in range(len(lists)):
+                for j in range(len(lists)):
+                    reversed_order = sign(exact[i], exact[j]) * sign(expected[i], expected[j])
+                    assert reversed_order >= 0
+
+
+def test_auc_has_no_counterexample() -> None:
+    assert counterexample(metric("auc"), n_items=8, n_instances=3) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"n_items": 2}, "n_items must be"), ({"n_instances": 5}, "n_instances must be")],
+)
+def test_bad_search_sizes(arguments: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        counterexample(metric("ap"), **arguments)
+
+
+@pytest.mark.parametrize("name", ["ap", "recall@2", "ndcg@2"])
+def test_counterexample_has_the_widest_margin(name: str) -> None:
+    found = counterexample(metric(name))
+    assert found is not None
+    n = int(found.protocol.n_items)
+    lists = list(combinations_with_replacement(range(1, n + 1), len(found.better)))
+    exact = metric(name)(lists).mean(axis=1)
+    expected = naive(metric(name), found.protocol).expected(lists).mean(axis=1)
+    margins = [
+        min(exact[i] - exact[j], expected[j] - expected[i])
+        for i in range(len(lists))
+        for j in range(len(lists))
+    ]
+    margin = min(found.exact[0] - found.exact[1], found.expected[1] - found.expected[0])
+    assert margin == pytest.approx(max(margins), rel=1e-9)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=7))
+def test_the_users_behind_an_order_are_the_fewest_whose_absence_undoes_it(
+    pairs: list[tuple[int, int]],
+) -> None:
+    gaps = [a - b for a, b in pairs]
+    lead = sum(gaps)
+    needed = next(
+        k
+        for k in range(len(gaps) + 1)
+        for left in combinations(gaps, len(gaps) - k)
+        if (lead > 0 and sum(left) <= 0) or (lead < 0 and sum(left) >= 0) or lead == 0
+    )
+    first, second = zip(*pairs, strict=True)
+    assert users_behind(first, second) == needed == users_behind(second, first)
+
+
+def test_an_order_that_rests_on_a_handful_of_users_is_a_tie() -> None:
+    few, many, none = ([1.0] * n + [0.0] * (20 - n) for n in (HANDFUL - 1, HANDFUL, 0))
+    found = Standing.of({"few": few, "none": none, "many": many})
+    assert found.users["few", "none"] == HANDFUL - 1
+    assert [found.order(*pair) for pair in (("few", "none"), ("many", "none"))] == [0, 1]
+    # "many" is ahead of "none" alone, so no place in the line parts all before from all after.
+    assert found.spelled == "many = few = none"
+    assert Standing.of({"none": none, "many": many}).spelled == "many > none"
+
+
+def test_an_expected_order_rests_on_no_more_users_than_are_expected_to_have_a_hit() -> None:
+    expected = {"a": np.full(1_000, 0.004), "b": np.full(1_000, 0.001)}
+    assert Standing.of(expected).users["a", "b"] > HANDFUL
+    found = Standing.of(expected, expected)
+    assert (found.users["a", "b"], found.order("a", "b")) == (4, 0)
+    swapped = Standing.of(dict(reversed(expected.items())), expected)
+    assert swapped.users["b", "a"] == 4
+
+
+def test_a_standing_keeps_another_where_that_one_is_no_tie() -> None:
+    pairs = [("a", "b"), ("a", "c"), ("b", "c")]
+    clear = Standing({"a": 0.3, "b": 0.2, "c": 0.1}, dict.fromkeys(pairs, 9))
+    tied = Standing({"a": 0.3, "b": 0.1, "c": 0.2}, dict(zip(pairs, (9, 9, 1), strict=True)))
+    assert clear.keeps(tied)
+    assert not tied.keeps(clear)
+    assert (clear.spelled, tied.spelled) == ("a > b > c", "a > c = b")
+
+
+def test_users_behind_needs_the_same_users() -> None:
+    with pytest.raises(ValueError, match=r"one shape \(n_users,\), got \(2,\) and \(3,\)"):
+        users_behind([1, 2], [1, 2, 3])
+
+
+def test_standings_are_equal_if_they_hold_the_same() -> None:
+    values = {"a": [1.0, 0.0], "b": [0.0, 0.5]}
+    one, same, other = (Standing.of(v) for v in (values, values, {"a": [1], "b": [0]}))
+    assert len({one, same, other}) == 2
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("ranks", [[1, 2], [2, 5, 6], [4, 8], [7], [1, 4, 7, 8]])
+def test_sets_by_enumerating_every_sample(name: str, ranks: list[int], replacement: bool) -> None:
+    # The items' sampled ranks are dependent; the sum of their own expectations is still exact.
+    n, m = 8, 3
+    samples = every_sample(ranks, n, m, replacement)
+    values = [metric(name).of_set(list(sample), m + len(ranks)) for sample in samples]
+    estimator = naive(metric(name), Protocol(n, m, replacement=replacement, n_relevant=len(ranks)))
+    shuffled = ranks[::-1]
+    assert expected_of_set(estimator, shuffled) == pytest.approx(math.fsum(values) / len(values))
+    assert variance_of_set(estimator, shuffled) == pytest.approx(
+        np.var(values), rel=1e-11, abs=1e-15
+    )
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize(("n", "m"), [(8, 5), (10_000, 100), (10**9, 1_500)])
+def test_variance_of_auc_of_a_set_in_closed_form(n: int, m: int, replacement: bool) -> None:
+    # The negatives above two items covary as m p_i (1 - p_j), less what is drawn already.
+    ranks = np.array([1, 3, n // 2, n // 2 + 1, n])
+    m, pool = m if replacement else min(m, n - 5), n - 5
+    p = (ranks - np.arange(1, 6)) / pool
+    factor = 1.0 if replacement else (pool - m) / max(pool - 1, 1)
+    covariances = np.minimum.outer(p, p) * (1 - np.maximum.outer(p, p)) * factor
+    estimator = naive(metric("auc"), Protocol(n, m, replacement=replacement, n_relevant=5))
+    assert variance_of_set(estimator, ranks) == pytest.approx(
+        covariances.sum() / (m * 25), rel=1e-10, abs=1e-15
+    )
+
+
+def test_variance_of_a_set_of_one_is_that_of_the_item() -> None:
+    estimator = naive(metric("ndcg"), Protocol(500, 40))
+    assert variance_of_set(estimator, [30]) == pytest.approx(float(estimator.variance(30)))
+
+
+def test_bad_sets() -> None:
+    estimator = naive(metric("ap"), Protocol(100, 9, n_relevant=2))
+    for judge in (expected_of_set, variance_of_set):
+        with pytest.raises(ValueError, match="ranks must be distinct, got 4 more than once"):
+            judge(estimator, [4, 4])
+        with pytest.raises(ValueError, match="ranks must hold n_relevant = 2, got 1"):
+            judge(estimator, [4])
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+@pytest.mark.parametrize("build", [least_bias, rank_estimate, monotone])
+def test_sets_are_corrected_term_by_term(build, replacement: bool) -> None:  # type: ignore[no-untyped-def]
+    # Expectation over every sample of the corrected sum, although the ranks are dependent.
+    ranks, n, m = [2, 5, 6], 9, 3
+    estimator = build(metric("ap"), Protocol(n, m, replacement=replacement, n_relevant=3))
+    samples = every_sample(ranks, n, m, replacement)
+    totals = [
+        sum(float(estimator(rank, position=j)) for j, rank in enumerate(sample, start=1))
+        for sample in samples
+    ]
+    assert expected_of_set(estimator, ranks) == pytest.approx(np.mean(totals), rel=1e-12)
+
+
+def test_observed_ranks_as_a_prior() -> None:
+    ranks = [3, 3, 90, 400]
+    protocol, dense_prior = Protocol(400, 12), np.zeros(400)
+    np.add.at(dense_prior, np.array(ranks) - 1, 0.25)
+    by_table = bias_variance(metric("ap"), protocol, 0.05, observed(ranks)).values
+    by_vector = bias_variance(metric("ap"), protocol, 0.05, dense_prior).values
+    assert np.array_equal(by_table, by_vector)
+    assert not np.allclose(by_table, bias_variance(metric("ap"), protocol, 0.05).values)
+
+
+def test_gamma_for_many_users_is_smaller() -> None:
+    protocol, ranks = Protocol(3_541, 100), [1, 4, 30, 200, 900]
+    sizes = (1, 100, 100_000)
+    chosen = [choose_gamma(metric("recall@10"), protocol, users, ranks) for users in sizes]
+    assert chosen[0] > chosen[1] > chosen[2]
+    share = np.full(5, 0.2)
+
+    def error(gamma: float, users: int) -> float:
+        e = bias_variance(metric("recall@10"), protocol, gamma)
+        return float((share @ e.bias(ranks)) ** 2 + share @ e.variance(ranks) / users)
+
+    trial = 10.0 ** np.linspace(-8, 0, 100)
+    for gamma, users in zip(chosen, sizes, strict=True):
+        assert error(gamma, users) <= min(error(g, users) for g in trial) * (1 + 1e-4)
+    assert choose_gamma(metric("ap"), protocol, 400) == default_gamma(400) == 0.05
+
+
+def test_gamma_is_chosen_for_the_prior_of_the_estimator() -> None:
+    protocol, ranks, prior = Protocol(300, 10), [1, 5, 30], observed(2 ** np.arange(9))
+    chosen = choose_gamma(metric("ap"), protocol, 100, ranks, prior)
+
+    def error(gamma: float) -> float:
+        e = bias_variance(metric("ap"), protocol, gamma, prior)
+        return float(e.bias(ranks).mean() ** 2 + e.variance(ranks).mean() / 100)
+
+    assert error(chosen) <= min(error(g) for g in 10.0 ** np.linspace(-8, 0, 100)) * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("replacement", LAWS)
+def test_sets_are_drawn_jointly(replacement: bool) -> None:
+    ranks, n, m = [2, 5, 6], 8, 3
+    protocol = Protocol(n, m, replacement=replacement, n_relevant=3)
+    draws = draw_set(protocol, ranks, np.random.default_rng(22), size=20_000)
+    samples = Counter(every_sample(ranks, n, m, replacement))
+    seen = Counter(map(tuple, draws.tolist()))
+    assert set(seen) <= set(samples)
+    keys = sorted(samples)
+    law = np.array([samples[key] for key in keys]) / sum(samples.values())
+    _chi_square(np.repeat(np.arange(len(keys)), [seen[key] for key in keys]), law)
+    single = draw_set(protocol, ranks, np.random.default_rng(22))
+    assert single.shape == (3,)
+
+
+def test_a_prior_to_plug_in_has_ranks_of_the_catalogue():
+    with pytest.raises(ValueError, match="rank must be <= 10, got 11"):
+        plug_in({11: 1.0}, metric("ap"), 10)
+    with pytest.raises(ValueError, match="at least one rank"):
+        plug_in({}, metric("ap"), 10)
+
+
+def test_gains_with_all_candidates_by_hand():
+    # Items at rank 1 (gain 2) and, of two tied with one candidate, at ranks 3 to 5 (gains 4, 0).
+    sets = RelevantSets([[0, 1, 1]], [[0, 1, 1]], [[0, 1, 1]], [6])
+    discount = [1.0, 0.5, 0.25, 0.125]
+    expected = (2 * 1.0 + 4 * (0.25 + 0.125 + 0.0) / 3) / (4 * 1.0 + 2 * 0.5)
+    assert expected_gain(sets, [[2, 4, 0]], discount, 6)[0] == pytest.approx(expected)
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(ValueError, match="ranks must hold at least one rank, got none"):
+        observed([])
+    with pytest.raises(ValueError, match="n_users must be a whole number >= 1, got 0"):
+        choose_gamma("ap", Protocol(10, 3), 0)
+    with pytest.raises(ValueError, match="n_relevant = 1"):
+        choose_gamma("ap", Protocol(10, 3, n_relevant=2), 5)
+    two = Protocol(10, 3, n_relevant=2)
+    with pytest.raises(ValueError, match="ranks must hold n_relevant = 2, got 3"):
+        draw_set(two, [1, 2, 3], np.random.default_rng(0))
+    with pytest.raises(ValueError, match="ranks must be <= 10, got 11"):
+        draw_set(two, [1, 11], np.random.default_rng(0))
+    with pytest.raises(ValueError, match="n_items must be one catalogue size here"):
+        draw_set(Protocol([10, 20], 3, n_relevant=2), [1, 2], np.random.default_rng(0))
+    weighted = Protocol(50, 5, collapsed=True)
+    for use in (lambda: choose_gamma("ap", weighted, 10), lambda: draw_set(weighted, [3], 0)):
+        with pytest.raises(ValueError, match="protocol must have negatives that are drawn alike"):
+            use()
+
+
+@pytest.mark.parametrize(
+    ("gains", "discounts", "said"),
+    [
+        ([[1, 2, 3]], [1.0], "gains must hold numbers >= 0 in shape"),
+        ([[1, -2]], [1.0], "gains must hold numbers >= 0"),
+        ([[0, 0]], [1.0], "gains must have an ideal sum > 0"),
+        ([[1, 1]], [], "discounts must be a non-empty list"),
+    ],
+)
+def test_bad_gains(gains, discounts, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        expected_gain(RelevantSets([[0, 3]], [[0, 1]], [[0, 1]], [8]), gains, discounts, 2)
+
+
+def test_a_seed_stands_for_its_generator() -> None:
+    protocol = Protocol(100, 9, n_relevant=2)
+    first = draw_set(protocol, [2, 60], 5, size=20).tolist()
+    assert first == draw_set(protocol, [2, 60], np.random.default_rng(5), size=20).tolist()
+    assert first != draw_set(protocol, [2, 60], 6, size=20).tolist()
+    with pytest.raises(ValueError, match="rng must be a seed >= 0"):
+        draw_set(protocol, [2, 60], 1.5)  # type: ignore[arg-type]
