@@ -15,6 +15,7 @@ import mpmath as mp
 import numpy as np
 import pandas as pd
 
+from sampled_metrics import metric
 from sampled_metrics.ranking.intervals import RankIntervals
 
 DIGITS = 50
@@ -64,6 +65,19 @@ def bundled_ranks() -> dict[str, RankIntervals]:
         name: RankIntervals(*(column[rows[name, "as reproduced"]] for column in columns))
         for name in "XYZ"
     }
+
+
+def plug_in(mass, of, n_items: int, position: int = 1, n_relevant: int = 1) -> float:
+    """The metric of a population: `mass` has the share of the users at each rank.
+
+    With several relevant items it is what the item at a position adds, its rank being that among
+    the irrelevant items.
+    """
+    terms = (
+        share * float(metric(of).term(rank + position - 1, position, n_relevant, n_items))
+        for rank, share in mass.items()
+    )
+    return sum(terms)
 
 
 def draw_log(

@@ -38,6 +38,7 @@ from sampled_metrics.estimators import (
 )
 from tests.sampled_metrics.test_estimators import NAMES
 from tests.sampled_metrics.test_protocol import _chi_square
+from tests.sampled_metrics.test_relevant_sets import CUT, FIVE, TIED, enumerated, sets_of
 
 LAWS = [True, False]
 
@@ -332,3 +333,67 @@ def test_a_seed_stands_for_its_generator() -> None:
     assert first != draw_set(protocol, [2, 60], 6, size=20).tolist()
     with pytest.raises(ValueError, match="rng must be a seed >= 0"):
         draw_set(protocol, [2, 60], 1.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("relevant", "irrelevant", "weights"), TIED)
+def test_gains_by_enumeration(relevant, irrelevant, weights):
+    n, k = 3, 4
+    how = {} if weights is None else {"replacement": True, "weighted": True}
+    sets = sets_of(relevant, irrelevant, weights)
+    outcomes = enumerated(relevant, irrelevant, n, weights)
+    places = range(len(relevant))
+    for i in places:  # one item alone gains: how often it is in the list
+        within = float(sum(p for r, p in outcomes.items() if r[i] <= k))
+        alone = expected_gain(sets, [np.eye(len(relevant))[i]], np.ones(k), n, **how)[0]
+        assert alone == pytest.approx(within, rel=1e-12)
+    gain = [5.0, 1.0, 3.0][: len(relevant)]
+    discount = [Fraction(1 / max(1.0, math.log2(rank))) for rank in range(1, k + 1)]
+    sums = [
+        p * sum(Fraction(gain[i]) * discount[r[i] - 1] for i in places if r[i] <= k)
+        for r, p in outcomes.items()
+    ]
+    ideal = sum(g * d for g, d in zip(sorted(gain, reverse=True), discount, strict=False))
+    given = ([gain], np.array(discount, float), n)
+    assert expected_gain(sets, *given, **how)[0] == pytest.approx(float(sum(sums) / ideal))
+
+
+@given(
+    st.sets(st.integers(1, 60), min_size=1, max_size=4),
+    st.integers(1, 50),
+    st.sampled_from(FIVE + CUT),
+    st.booleans(),
+)
+def test_without_ties_it_is_the_estimator_of_a_set(ranks, n, name, replacement):
+    ordered = np.sort(list(ranks))
+    protocol = Protocol(60, n, replacement=replacement, n_relevant=ordered.size)
+    plain = naive(metric(name), protocol)
+    sets = RelevantSets(
+        [ordered - np.arange(1, ordered.size + 1)],
+        [np.zeros_like(ordered)],
+        [np.arange(ordered.size)],
+        [60 - ordered.size],
+    )
+    how = {"replacement": replacement}
+    mean, variance = expected_of_set(plain, ordered), variance_of_set(plain, ordered)
+    for reported in (metric(name), plain):
+        assert sets.expected(reported, n, **how)[0] == pytest.approx(mean, rel=1e-11, abs=1e-13)
+        assert sets.variance(reported, n, **how)[0] == pytest.approx(variance, rel=1e-8, abs=1e-13)
+
+
+@given(st.permutations(range(4)))
+def test_gains_do_not_depend_on_the_order_of_the_items(order):
+    relevant, irrelevant = [3, 7, 3, 5], [3, 3, 5, 7, 7, 8, 2, 1, 3]
+    sets = sets_of(relevant, irrelevant)
+    moved = sets_of([relevant[i] for i in order], irrelevant)
+    gains, discounts = np.array([[1.0, 2.0, 3.0, 4.0]]), np.array([1.0, 0.5, 0.25, 0.2])
+    gained = expected_gain(sets, gains, discounts, 4)
+    assert expected_gain(moved, gains[:, order], discounts, 4) == pytest.approx(gained)
+
+
+def test_variance_of_a_set_with_nothing_above_its_first_items():
+    sets = RelevantSets([[0, 0, 5]], [[0, 0, 0]], [[0, 1, 2]], [10])
+    protocol = Protocol(13, 4, replacement=False, n_relevant=3)
+    for name in ("ap", "recall@4"):
+        expected = sets.variance(metric(name), 4)[0]
+        of_set = variance_of_set(naive(metric(name), protocol), [1, 2, 8])
+        assert of_set == pytest.approx(expected, rel=1e-12)

@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from sampled_book.experiments import theory
-from sampled_metrics import Protocol, _ranges, estimators, evaluation, metric
+from sampled_metrics import Protocol, RelevantSets, _ranges, estimators, evaluation, metric
 from sampled_metrics.adaptive import Adaptive
 from sampled_metrics.bounds import identification
 from sampled_metrics.bounds.assumption import Assumption, assumption_name
@@ -25,7 +24,7 @@ from sampled_metrics.log.read import read_log
 from sampled_metrics.numerics import betting
 from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.readers import from_scores
-from tests.reference import bundled_ranks, draw_log
+from tests.reference import bundled_ranks, draw_log, plug_in
 
 
 def estimate(*given, **options):
@@ -213,10 +212,10 @@ def test_every_gamma_has_the_plug_in_value_under_the_prior_of_maximum_likelihood
     counts, protocol = np.array([30, 12, 8, 9, 11, 30.0]), Protocol(200, 5)
     prior = priors.maximum_likelihood(counts, protocol)
     for name in ("recall@10", "ap"):
-        plug_in = theory.plug_in(prior, metric(name), 200)
+        plugged = plug_in(prior.mass, name, 200)
         for gamma in (1e-3, 0.1, 1.0, 10.0):
             made = estimators.bias_variance(metric(name), protocol, gamma, prior.mass)
-            assert made.values @ counts / counts.sum() == pytest.approx(plug_in, abs=1e-8)
+            assert made.values @ counts / counts.sum() == pytest.approx(plugged, abs=1e-8)
 
 
 def test_the_standard_error_of_maximum_entropy_is_that_of_its_linear_expansion():
@@ -234,7 +233,7 @@ def test_the_standard_error_of_maximum_entropy_is_that_of_its_linear_expansion()
         # The weight of entropy relative to the likelihood of one user stays as it was.
         weight = sqrt(400) * given.sum() / 400
         fit = priors.maximum_entropy(given, protocol, weight)
-        return theory.plug_in(fit, metric("recall@10"), 500)
+        return fit.mass[:10].sum()
 
     step = 0.01
     slopes = np.array([(refit(counts + step * unit) - refit(counts)) / step for unit in np.eye(21)])
@@ -353,7 +352,7 @@ def test_each_place_has_a_prior_of_its_own_by_hand():
     ]
     for of in ("recall@3", "ap", "ndcg"):
         plugged = [
-            theory.plug_in(fit, of, 52, position=j, n_relevant=2)
+            plug_in(dict(enumerate(fit.mass, start=1)), of, 52, position=j, n_relevant=2)
             for j, fit in enumerate(fits, start=1)
         ]
         assert values(log, of, "maximum entropy")[0] == pytest.approx(sum(plugged), abs=1e-9)
@@ -495,8 +494,8 @@ def test_priors_are_fitted_to_as_many_negatives_as_every_user_has():
     # By leaving out each one of the three: of 0 or 3 above, 0 or 2 of any two are.
     counts = [Fraction(1), Fraction(1), Fraction(1)]
     fit = priors.maximum_entropy([float(c) for c in counts], Protocol(50, 2))
-    plug_in = theory.plug_in(fit, metric("ap"), 50)
-    assert values(log, "ap", "maximum entropy")[0] == pytest.approx(plug_in, abs=1e-9)
+    plugged = plug_in(dict(enumerate(fit.mass, start=1)), "ap", 50)
+    assert values(log, "ap", "maximum entropy")[0] == pytest.approx(plugged, abs=1e-9)
     # Bias-variance has for each user the values for its own number of negatives.
     means = []
     for m, better in ((3, 0), (2, 1), (3, 3)):
@@ -736,9 +735,12 @@ def test_a_metric_of_several_items_is_unbiased_if_it_is_so_for_every_set(name):
     table = pd.DataFrame({"user": [1, 1, 2, 2], "rank": [3, 4, 3, 4], "item": [3, 4, 3, 4]})
     log = read_log(table, n_items=14, n_negatives=5, replacement=True)
     values = Values(Sample(log), 0.1)
-    naive = estimators.naive(of, protocol)
-    sets = combinations(range(1, 15), 2)
-    bias = [theory.expected_of_set(naive, ranks) - of.of_set(ranks, 14) for ranks in sets]
+    ranks = np.array(list(combinations(range(1, 15), 2)))
+    zero = np.zeros_like(ranks)
+    places = np.tile([0, 1], (len(ranks), 1))
+    sets = RelevantSets(ranks - [1, 2], zero, places, np.full(len(ranks), 12))
+    bias = sets.expected(of, protocol.n_negatives, replacement=True)
+    bias -= [of.of_set(each, 14) for each in ranks]
     assert values.unbiased(of) == (np.abs(bias).max() < 1e-9)
 
 

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 from scipy.special import gammaln, xlogy
 
-from sampled_book.experiments.theory import observed
 from sampled_metrics import Protocol, RelevantSets, estimators, metric, planning
 from sampled_metrics.adaptive import Adaptive
 from sampled_metrics.consistency import sign
@@ -146,7 +145,7 @@ def test_arrays_are_drawn_as_pairs() -> None:
     found = verdict(first, second, estimator, n_users=4)
     assert found.expected == pytest.approx(2 / 9)
     assert found.sd == pytest.approx(np.std([1 / 9, 3 / 9]) / 2)
-    apart = verdict(observed(first), observed(second), estimator, n_users=4)
+    apart = verdict({1: 0.5, 4: 0.5}, {2: 0.5, 7: 0.5}, estimator, n_users=4)
     assert apart.expected == pytest.approx(found.expected)
     assert apart.sd == pytest.approx(np.sqrt(np.var([0, 3 / 9]) + np.var([1 / 9, 6 / 9])) / 2)
 

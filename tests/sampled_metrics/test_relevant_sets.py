@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from sampled_book.experiments.theory import expected_gain, expected_of_set, variance_of_set
 from sampled_metrics import Protocol, estimators, metric, relevant_sets
 from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.relevant_sets import RelevantSets
@@ -152,25 +151,12 @@ def test_moments_by_enumeration_of_repeated_decoys(relevant, irrelevant, weights
 
 
 @pytest.mark.parametrize(("relevant", "irrelevant", "weights"), TIED)
-def test_gains_and_probabilities_by_enumeration(relevant, irrelevant, weights):
-    n, k = 3, 4
+def test_probabilities_by_enumeration(relevant, irrelevant, weights):
+    n = 3
     how = {} if weights is None else {"replacement": True, "weighted": True}
     sets = sets_of(relevant, irrelevant, weights)
     outcomes = enumerated(relevant, irrelevant, n, weights)
     places = range(len(relevant))
-    for i in places:  # one item alone gains: how often it is in the list
-        within = float(sum(p for r, p in outcomes.items() if r[i] <= k))
-        alone = expected_gain(sets, [np.eye(len(relevant))[i]], np.ones(k), n, **how)[0]
-        assert alone == pytest.approx(within, rel=1e-12)
-    gain = [5.0, 1.0, 3.0][: len(relevant)]
-    discount = [Fraction(1 / max(1.0, log2(rank))) for rank in range(1, k + 1)]
-    sums = [
-        p * sum(Fraction(gain[i]) * discount[r[i] - 1] for i in places if r[i] <= k)
-        for r, p in outcomes.items()
-    ]
-    ideal = sum(g * d for g, d in zip(sorted(gain, reverse=True), discount, strict=False))
-    given = ([gain], np.array(discount, float), n)
-    assert expected_gain(sets, *given, **how)[0] == pytest.approx(float(sum(sums) / ideal))
     law = sets.pmf(n, **how)[0]
     for j in places:
         counts = Counter()
@@ -202,29 +188,6 @@ def test_expected_auc_does_not_depend_on_the_decoys(ranking, n):
     assert sets.expected(metric("auc"), n) == pytest.approx(exact, rel=1e-11, abs=1e-13)
     repeated = sets.expected(metric("auc"), n, replacement=True)
     assert repeated == pytest.approx(exact, rel=1e-11, abs=1e-13)
-
-
-@given(
-    st.sets(st.integers(1, 60), min_size=1, max_size=4),
-    st.integers(1, 50),
-    st.sampled_from(FIVE + CUT),
-    st.booleans(),
-)
-def test_without_ties_it_is_the_estimator_of_a_set(ranks, n, name, replacement):
-    ordered = np.sort(list(ranks))
-    protocol = Protocol(60, n, replacement=replacement, n_relevant=ordered.size)
-    plain = estimators.naive(metric(name), protocol)
-    sets = RelevantSets(
-        [ordered - np.arange(1, ordered.size + 1)],
-        [np.zeros_like(ordered)],
-        [np.arange(ordered.size)],
-        [60 - ordered.size],
-    )
-    how = {"replacement": replacement}
-    mean, variance = expected_of_set(plain, ordered), variance_of_set(plain, ordered)
-    for reported in (metric(name), plain):
-        assert sets.expected(reported, n, **how)[0] == pytest.approx(mean, rel=1e-11, abs=1e-13)
-        assert sets.variance(reported, n, **how)[0] == pytest.approx(variance, rel=1e-8, abs=1e-13)
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 300), st.integers(1, 400))
@@ -358,9 +321,6 @@ def test_the_order_of_the_items_does_not_matter(order):
     for name in ("ap", "ndcg@3"):
         assert moved.expected(metric(name), 4) == pytest.approx(sets.expected(metric(name), 4))
         assert moved.variance(metric(name), 4) == pytest.approx(sets.variance(metric(name), 4))
-    gains, discounts = np.array([[1.0, 2.0, 3.0, 4.0]]), np.array([1.0, 0.5, 0.25, 0.2])
-    gained = expected_gain(sets, gains, discounts, 4)
-    assert expected_gain(moved, gains[:, order], discounts, 4) == pytest.approx(gained)
 
 
 # --- every small ranking: relevant items in tied groups, candidates in the cells around these
@@ -455,12 +415,9 @@ def test_variance_of_every_small_ranking(n_relevant, most, how):
 
 def test_variance_of_items_with_nothing_above_them():
     sets = RelevantSets([[0, 0, 5]], [[0, 0, 0]], [[0, 1, 2]], [10])
-    protocol = Protocol(13, 4, replacement=False, n_relevant=3)
     for name, known, digits in (("ap", 0.0013273790, 10), ("recall@4", 0.021479, 6)):
         found = sets.variance(metric(name), 4)[0]
         assert round(found, digits) == known
-        of_set = variance_of_set(estimators.naive(metric(name), protocol), [1, 2, 8])
-        assert found == pytest.approx(of_set, rel=1e-12)
 
 
 @pytest.mark.parametrize("how", ["distinct", "replacement", "weighted"])
