@@ -261,6 +261,56 @@ def test_the_laboratory_has_its_own_checks_of_arguments():
         assert "sampled_metrics._validate" not in path.read_text(encoding="utf-8"), path
 
 
+#: Rooms and modules of the library: each imports from those before it.
+ORDER = [
+    "_threads", "_validate", "_files", "_progress", "_arrays", "_promises", "_ranges", "numerics",
+    "metrics", "protocol", "adaptive", "estimators", "relevant_sets", "priors", "consistency",
+    "differences", "verdicts", "log", "readers", "bounds", "results", "ranking", "evaluation",
+    "exact_pairs", "sequential", "planning", "log_plans", "auditing", "published_tables",
+    "example", "report", "cli",
+]  # fmt: skip
+#: What a result calls when it is asked for a page, a figure or metrics of exact ranks.
+UPWARDS = {("results", "evaluation"), ("results", "report")}
+
+
+def imports_of(path, package):
+    """The modules of the library that a file imports, wherever in the file, but for types alone."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for_types = {
+        id(inside)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+        for inside in ast.walk(node)
+    }
+    here = path.relative_to(package).parent.parts
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level and id(node) not in for_types:
+            base = [*here[: len(here) - node.level + 1], *(node.module or "").split(".")]
+            for name in node.names:
+                yield next(part for part in [*base, name.name] if part)
+
+
+def test_imports_go_one_way():
+    package = ROOT / "src/sampled_metrics"
+    rooms = {path.stem if path.is_file() else path.name for path in package.iterdir()}
+    assert set(ORDER) <= rooms
+    found = set()
+    for path in package.rglob("*.py"):
+        room = path.relative_to(package).parts[0].removesuffix(".py")
+        if room in ("__init__", "__main__"):
+            continue
+        for other in imports_of(path, package):
+            if other in ORDER and other != room:
+                found.add((room, other))
+    upwards = {(a, b) for a, b in found if ORDER.index(b) > ORDER.index(a)}
+    assert upwards == UPWARDS
+
+
+def test_no_file_is_too_long_to_read():
+    for path in (ROOT / "src").rglob("*.py"):
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= 900, path
+
+
 def test_the_package_names_what_it_offers_and_loads_nothing_before():
     code = (
         "import sys, sampled_metrics as sm; assert 'numpy' not in sys.modules; "
