@@ -23,7 +23,11 @@ def up(value: float, digits: int) -> float:
 
 
 def ends(low: float, high: float, digits: int = 3, *, signed: bool = False) -> tuple[str, str]:
-    """Both ends of a range, rounded outwards; `signed` adds a plus, as for differences."""
+    """Both ends of a range, rounded outwards; `signed` adds a plus, as for differences.
+
+    >>> ends(-0.0004, 0.5, signed=True), ends(0, 0.0004, signed=True)
+    (('−0.001', '+0.500'), ('0.000', '+0.001'))
+    """
     first, last = (
         f"{end:{'+' if signed and end else ''}.{digits}f}".replace("-", "\N{MINUS SIGN}")
         for end in (down(low, digits), up(high, digits))
@@ -32,5 +36,9 @@ def ends(low: float, high: float, digits: int = 3, *, signed: bool = False) -> t
 
 
 def written(low: float, high: float, digits: int = 3, *, signed: bool = False) -> str:
-    """A range as text, rounded outwards; empty if missing."""
+    """A range as text, rounded outwards; empty if missing.
+
+    >>> written(0.02766, 0.0281), written(float("nan"), float("nan"))
+    ('0.027 to 0.029', '')
+    """
     return "" if math.isnan(low) else " to ".join(ends(low, high, digits, signed=signed))

@@ -23,15 +23,20 @@ def integer(value: Any, name: str, low: int, high: int | None = None) -> int:
     return int(value)
 
 
+def _array(values: ArrayLike) -> NDArray[Any]:
+    """An array; of dtype object if rows differ in length, which callers refuse by dtype."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        return np.asarray(None)
+
+
 def integers(values: ArrayLike, name: str, low: int, high: ArrayLike | None = None) -> IntArray:
     """`values` as int64; ValueError naming the first that is not in [low, high].
 
     Whole floats are accepted; `high` broadcasts with `values`.
     """
-    try:
-        given = np.asarray(values)
-    except ValueError:  # rows of unequal length
-        given = np.asarray(None)
+    given = _array(values)
     if given.dtype.kind not in "iuf":
         huge = given.size and all(type(value) is int for value in given.flat)
         allowed = "below 2**63" if huge else "whole numbers"
@@ -62,10 +67,7 @@ def integers(values: ArrayLike, name: str, low: int, high: ArrayLike | None = No
 
 def floats(values: ArrayLike, name: str) -> FloatArray:
     """`values` as float64; ValueError unless they are real numbers."""
-    try:
-        given = np.asarray(values)
-    except ValueError:  # rows of unequal length
-        given = np.asarray(None)
+    given = _array(values)
     if given.dtype.kind not in "biuf":  # dtype object: a number too large for floats
         raise ValueError(f"{name} must hold real numbers, got {as_written(values)}")
     return given.astype(np.float64, copy=False)
@@ -76,10 +78,7 @@ def real_scores(values: ArrayLike, rows: Sequence[int] | IntArray | None = None)
 
     `rows` are the row numbers for errors, from 0 if omitted.
     """
-    try:
-        given = np.asarray(values)
-    except ValueError:  # rows of unequal length
-        given = np.asarray(None)
+    given = _array(values)
     if given.dtype.kind not in "iuf":
         raise ValueError(f"scores must be real numbers, got dtype {given.dtype}")
     if given.ndim != 2:

@@ -26,14 +26,6 @@ _KEPT = "finished blocks are kept where an output was named, and the same call g
 _PATIENCE = 300.0  # seconds that a cluster may have no worker
 
 
-def _count_task(job: Job, *task: Any) -> IntArray:
-    return job.counts(*task)
-
-
-def _try_task(job: Job, trial: Trial, computed: list[Any]) -> Job:
-    return job.tried(*trial, computed)
-
-
 def count_on_cluster(
     cluster: Any, job: Job, trial: Trial, blocks: Iterator[Any], n_shards: int
 ) -> Iterator[tuple[int, slice, IntArray]]:
@@ -53,7 +45,7 @@ def count_on_cluster(
             # A task's result is recomputed if its worker dies; scattered data would be lost.
             computed = [rows_of(job.users, trial[0])]
             computed += [rows_of(job.items, at) for at in trial[1]]
-            return client.submit(_try_task, travelling, trial, computed, pure=False)
+            return client.submit(Job.tried, travelling, *trial, computed, pure=False)
 
         shared = begun()
         threads = sum(client.nthreads().values())
@@ -68,7 +60,7 @@ def count_on_cluster(
             if first not in shards:
                 shards[first] = rows_of(job.items, task[2])
             computed = of_users, shards[first], own
-            return client.submit(_count_task, shared, *task, computed, pure=False)
+            return client.submit(Job.counts, shared, *task, computed, pure=False)
 
         def submit(number: int, block: slice, tasks: list[Any], attempt: int = 0) -> None:
             with _reached(client):
@@ -153,9 +145,9 @@ class _Patience:
         if time.monotonic() < self._asked + min(1.0, _PATIENCE):
             return
         with _reached(self._client):
-            there = bool(self._client.nthreads())
+            has_workers = bool(self._client.nthreads())
         self._asked = time.monotonic()
-        self._last = self._asked if there else self._last
+        self._last = self._asked if has_workers else self._last
         if self._asked > self._last + _PATIENCE:
             raise ConnectionError(
                 f"the scheduler at {self._client.scheduler.address} has had no worker for "

@@ -101,7 +101,7 @@ def deciding(
     `users`: 1 if the first scores higher, -1 if lower, and `OPEN` if the difference in double
     precision is within the margin, `relative` times both norms plus `absolute`.
     """
-    found = np.empty(instance.size, np.int8)
+    order = np.empty(instance.size, np.int8)
     least = users.shape[1] * TINY
     for pair in range(instance.size):
         at, row = instance[pair], item[pair]
@@ -115,8 +115,8 @@ def deciding(
         # `least` bounds the squares lost to underflow.
         margin = relative * np.sqrt(left + least) * np.sqrt(right + least) + absolute
         # An infinite or NaN margin leaves the pair open.
-        found[pair] = 1 if total > margin else -1 if total < -margin else OPEN
-    return found
+        order[pair] = 1 if total > margin else -1 if total < -margin else OPEN
+    return order
 
 
 def counting(dtype: np.dtype[Any]) -> Pass:

@@ -142,7 +142,7 @@ def scored_candidates(
 
     table = checked_candidates(rows.assign(relevant=False), source)
     refuse_twice(table, KEY, source)
-    found = []
+    tables = []
     for name, own in table.groupby("recommender", sort=False, observed=True):
         pairs, known = _pairs_of(own, "user", "item"), _pairs_in(own, wanted)
         score = pd.Series(own["score"].to_numpy(), pairs).reindex(known)
@@ -159,8 +159,8 @@ def scored_candidates(
                 )
             _refuse_cut(own, wanted["user"][without], source)
             score = score.astype(np.float64).mask(without, -np.inf)
-        found.append(wanted.assign(recommender=name, score=score.to_numpy()))
-    return pd.concat(found, ignore_index=True)
+        tables.append(wanted.assign(recommender=name, score=score.to_numpy()))
+    return pd.concat(tables, ignore_index=True)
 
 
 def _refuse_cut(own: pd.DataFrame, lacking: pd.Series, source: str) -> None:
@@ -194,9 +194,9 @@ def _other_type(table: pd.DataFrame, user: object, item: object) -> str:
     for key, value in (("user", user), ("item", item)):
         labels = table[key].cat.categories
         if value not in labels and str(value) in labels.astype(str):
-            there = "text" if isinstance(value, str) else "numbers"
+            kind = "text" if isinstance(value, str) else "numbers"
             return (
-                f"the ids of its {key}s are of another kind, and {there} in the relevant items: "
+                f"the ids of its {key}s are of another kind, and {kind} in the relevant items: "
                 "make both the same"
             )
     return ""

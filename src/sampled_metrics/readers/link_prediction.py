@@ -135,12 +135,12 @@ def _negatives(values: Any) -> NDArray[Any] | list[NDArray[Any]]:
                 row if row.dtype.kind in "iuf" or row.size else row.astype(float) for row in rows
             ]
         given = rows if rows[0].ndim else given
-    found = np.asarray(given)
-    if found.dtype.kind not in "iuf" or found.ndim not in (1, 2):
+    scores = np.asarray(given)
+    if scores.dtype.kind not in "iuf" or scores.ndim not in (1, 2):
         raise ValueError(
-            f"y_pred_neg must have shape (n_edges, m) or (m,), got {found.shape} of {found.dtype}"
+            f"y_pred_neg must have shape (n_edges, m) or (m,), got {scores.shape} of {scores.dtype}"
         )
-    return found
+    return scores
 
 
 def _mask(filtered: Any, lists: NDArray[Any] | list[NDArray[Any]]) -> NDArray[np.bool_] | None:

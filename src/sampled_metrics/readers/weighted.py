@@ -68,10 +68,10 @@ def counts_above(positive: ArrayLike, negatives: ArrayLike, inclusion: ArrayLike
         )
     if np.isnan(own).any():
         raise ValueError(f"positive must not be NaN, got one in row {np.isnan(own).argmax()}")
-    there = ~np.isnan(scores)
-    bad = there & ~((chance > 0) & np.isfinite(chance))
+    present = ~np.isnan(scores)
+    bad = present & ~((chance > 0) & np.isfinite(chance))
     if bad.any():
         raise ValueError(f"inclusion must be > 0 where there is a negative, got {chance[bad][0]}")
     above = (scores > own[:, np.newaxis]) + 0.5 * (scores == own[:, np.newaxis])
-    stands_for = np.divide(1.0, chance, out=np.zeros(chance.shape), where=there)
+    stands_for = np.divide(1.0, chance, out=np.zeros(chance.shape), where=present)
     return np.asarray((above * stands_for).sum(axis=1))
