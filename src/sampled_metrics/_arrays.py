@@ -1,6 +1,6 @@
-"""Arrays of other libraries, left on the device where they are.
+"""Arrays of other libraries, processed on the device where they are.
 
-By the array API standard, which PyTorch, CuPy and JAX follow with the help of array-api-compat.
+They follow the array API standard; PyTorch, CuPy and JAX do with the help of array-api-compat.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ._validate import IntArray
 
 
 def namespace(values: Any) -> Any:
-    """The functions for an array of another library, None for NumPy and whatever it takes."""
+    """The array API functions for an array; None for NumPy and whatever NumPy converts."""
     if isinstance(values, (np.ndarray, np.generic)):
         return None
     known = type(values).__module__.split(".")[0] in ("torch", "cupy", "jax", "jaxlib")
@@ -31,7 +31,7 @@ def namespace(values: Any) -> Any:
 
 
 def fetched(values: Any) -> Any:
-    """An array of a device as one of NumPy, and all else as it is: lists of any lengths, too."""
+    """A device array as a NumPy array; anything else unchanged, such as ragged lists."""
     if hasattr(values, "detach"):
         return values.detach().cpu().numpy()
     if hasattr(values, "get") and type(values).__module__.startswith("cupy"):
@@ -40,12 +40,12 @@ def fetched(values: Any) -> Any:
 
 
 def on_host(values: Any) -> NDArray[Any]:
-    """An array of any library as one of NumPy."""
+    """Any array as a NumPy array."""
     return np.asarray(fetched(values))
 
 
 def like(values: Any, example: Any) -> Any:
-    """An array of NumPy as one of another's library, on its device."""
+    """A NumPy array in the library and on the device of `example`."""
     xp = namespace(example)
     if xp is None:
         return np.asarray(values)
@@ -55,7 +55,7 @@ def like(values: Any, example: Any) -> Any:
 
 
 def rows(values: Any, at: slice | IntArray) -> Any:
-    """Some rows of a matrix of any library, where it is."""
+    """Some rows of a matrix, on its device."""
     xp = namespace(values)
     if xp is None:
         return values[at]

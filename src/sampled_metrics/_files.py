@@ -1,4 +1,4 @@
-"""How every file is written: beside its place, under a name of its own, and renamed when whole."""
+"""Write files atomically: a temporary file in the same folder is renamed when complete."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 
 from ._validate import shortened
 
-#: Ways to write a table as text.
+#: Text formats of tables.
 FORMATS = ("table", "json", "csv", "markdown")
-#: The format of a file by how its name ends.
+#: Text format by file suffix.
 SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".txt": "table"}
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """The path of a new, empty file to write to: renamed to `path` at the end, removed on errors.
+    """The path of a temporary file to write; renamed to `path` at the end, removed on errors.
 
-    Its name is one that no file in the folder has. A link is followed.
+    Links are followed, so that the target is replaced and not the link.
     """
     target = path.resolve()
     part = _new(target.parent)
@@ -41,15 +41,7 @@ def _new(folder: Path) -> Path:
 
 
 def put(path: Path, content: bytes) -> Path:
-    """Write a file beside the old one, make its folder if need be, and rename it; its path.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     put(Path(folder) / "new" / "a.txt", b"text").read_bytes()
-    b'text'
-    """
+    """Write a file atomically, creating its folder if necessary; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as beside:
         beside.write_bytes(content)
@@ -57,5 +49,5 @@ def put(path: Path, content: bytes) -> Path:
 
 
 def named(path: object) -> str:
-    """A path as messages show it."""
+    """A path for an error message."""
     return shortened(str(path), 300)

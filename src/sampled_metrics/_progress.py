@@ -1,4 +1,4 @@
-"""Progress of long work, on a terminal and on a pipe."""
+"""Progress of long computations, on a terminal or in a log file."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any, TextIO
 
 from tqdm import tqdm
 
-#: Seconds before anything is said, and between two lines on a pipe.
+#: Seconds before the bar appears, and between two lines if stderr is not a terminal.
 _DELAY, _EVERY = 2.0, 5.0
 
 
 class _Lines:
-    """A stream whose carriage returns start new lines, since a pipe keeps all that is written.
+    """A stream that turns the redraws of a bar into lines, since a pipe keeps everything written.
 
-    The last step is said once, though a bar is drawn again when it ends.
+    The last step is written once, although tqdm draws the bar again on closing.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -32,14 +32,9 @@ class _Lines:
 
 
 def bar(steps: Any = None, *, total: int | None = None, desc: str, unit: str, show: bool) -> Any:
-    """A progress bar over `steps`, or over `total` of them; on a pipe a line every few seconds.
+    """A progress bar over `steps`, or `total` steps; lines every few seconds if not on a terminal.
 
-    Work of less than two seconds shows none.
-
-    Examples
-    --------
-    >>> list(bar([1, 2], desc="count", unit="number", show=False))
-    [1, 2]
+    Nothing is shown in the first two seconds.
     """
     if sys.stderr is None or not show:
         return tqdm(steps, total=total, disable=True)

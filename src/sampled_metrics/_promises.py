@@ -1,25 +1,22 @@
-"""The words for what a range or a verdict promises: its assumption and its warrant.
+"""The names of what a range or verdict rests on: an assumption on the true ranks, and a warrant.
 
-Assumptions have their names from :class:`~sampled_metrics.bounds.assumption.Assumption`. The
-warrant says why a range or a verdict is right as often as the confidence says, where the assumption
-holds.
+:class:`~sampled_metrics.bounds.assumption.Assumption` names the assumptions. The warrant says why
+the stated confidence is right if the assumption holds.
 """
 
 from __future__ import annotations
 
-#: Nothing is assumed of the true ranks.
+#: No assumption on the true ranks.
 NONE = "none"
-#: There is a proof for any number of users.
+#: Proved for any number of users.
 PROVED = "proved"
-#: By the central limit theorem, so that it needs many users.
+#: By the central limit theorem, for many users.
 LARGE_SAMPLE = "large sample"
 
 
 def promise(assumption: str, warrant: str) -> str:
-    """The assumption and the warrant as they stand beside a verdict.
+    """The assumption and the warrant, as printed beside a verdict.
 
-    Examples
-    --------
     >>> promise(NONE, PROVED), promise('decreasing at the top', PROVED)
     ('no assumption on the ranks; proved', 'decreasing at the top; proved')
     """

@@ -1,21 +1,15 @@
-"""Ranges as text, rounded outwards: what is printed holds every value that was computed."""
+"""Ranges as text, rounded outwards so that the printed range contains the computed one."""
 
 from __future__ import annotations
 
 import math
 
-#: Ends that are nearer to a printable number than this share of its last digit are that number.
+#: Relative rounding error below which an end counts as the nearest printable number.
 _EXACT = 1e-9
 
 
 def down(value: float, digits: int) -> float:
-    """Round to so many digits after the point, downwards.
-
-    Examples
-    --------
-    >>> down(0.02766, 3), down(0.5, 3), down(0.1 + 0.2, 1), down(-0.0271, 3), down(-1e-17, 3)
-    (0.027, 0.5, 0.3, -0.028, 0.0)
-    """
+    """Round down to so many decimals."""
     scaled = value * 10.0**digits
     whole = round(scaled)
     if abs(scaled - whole) > _EXACT * max(1.0, abs(scaled)):
@@ -24,31 +18,15 @@ def down(value: float, digits: int) -> float:
 
 
 def up(value: float, digits: int) -> float:
-    """Round to so many digits after the point, upwards.
-
-    Examples
-    --------
-    >>> up(0.02711, 3), up(0.5, 3), up(0.1 + 0.2, 1), up(-0.0279, 3)
-    (0.028, 0.5, 0.3, -0.027)
-    """
+    """Round up to so many decimals."""
     return -down(-value, digits) + 0.0
 
 
 def ends(low: float, high: float, digits: int = 3, *, signed: bool = False) -> tuple[str, str]:
-    """Write both ends of a range, rounded outwards.
+    """Both ends of a range, rounded outwards; `signed` adds a plus, as for differences.
 
-    Parameters
-    ----------
-    low, high : float
-    digits : int
-        After the point.
-    signed : bool
-        Whether ends above 0 have a sign, as differences have.
-
-    Examples
-    --------
-    >>> ends(0.02766, 0.0281), ends(-0.0004, 0.5, signed=True), ends(0, 0.0004, signed=True)
-    (('0.027', '0.029'), ('−0.001', '+0.500'), ('0.000', '+0.001'))
+    >>> ends(-0.0004, 0.5, signed=True), ends(0, 0.0004, signed=True)
+    (('−0.001', '+0.500'), ('0.000', '+0.001'))
     """
     first, last = (
         f"{end:{'+' if signed and end else ''}.{digits}f}".replace("-", "\N{MINUS SIGN}")
@@ -58,10 +36,8 @@ def ends(low: float, high: float, digits: int = 3, *, signed: bool = False) -> t
 
 
 def written(low: float, high: float, digits: int = 3, *, signed: bool = False) -> str:
-    """Write a range, rounded outwards; nothing if it is missing.
+    """A range as text, rounded outwards; empty if missing.
 
-    Examples
-    --------
     >>> written(0.02766, 0.0281), written(float("nan"), float("nan"))
     ('0.027 to 0.029', '')
     """

@@ -1,9 +1,9 @@
-"""Linear algebra on one thread: on several, that of small matrices takes longer, not less."""
+"""Run small linear algebra on one thread: for small matrices several threads are slower."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import scipy.linalg  # noqa: F401  brings a BLAS of its own, to be found with NumPy's
+import scipy.linalg  # noqa: F401  loads SciPy's own BLAS, so that it is limited too
 from threadpoolctl import threadpool_limits
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -11,6 +11,6 @@ _limited = threadpool_limits.wrap(limits=1, user_api="blas")
 
 
 def one_thread(function: _Function) -> _Function:
-    """A function that solves many small systems; BLAS gets its threads back afterwards."""
+    """Limit BLAS to one thread during a function that solves many small systems."""
     found: _Function = _limited(function)
     return found

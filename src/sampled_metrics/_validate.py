@@ -1,4 +1,4 @@
-"""Checks that every public function shares: one sentence that names the argument."""
+"""Checks shared by the public functions; errors name the argument in one sentence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FloatArray = NDArray[np.float64]
 
 
 def integer(value: Any, name: str, low: int, high: int | None = None) -> int:
-    """Return `value` as an int, or raise ValueError unless it is a whole number in [low, high]."""
+    """`value` as an int; ValueError unless it is a whole number in [low, high]."""
     allowed = f"a whole number >= {low}" if high is None else f"a whole number in [{low}, {high}]"
     whole = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
     if not whole or value < low or (high is not None and value > high):
@@ -23,15 +23,20 @@ def integer(value: Any, name: str, low: int, high: int | None = None) -> int:
     return int(value)
 
 
-def integers(values: ArrayLike, name: str, low: int, high: ArrayLike | None = None) -> IntArray:
-    """Return `values` as int64, or raise ValueError naming the first that is not in [low, high].
-
-    Floats are accepted when they are whole; `high` broadcasts with `values`.
-    """
+def _array(values: ArrayLike) -> NDArray[Any]:
+    """An array; of dtype object if rows differ in length, which callers refuse by dtype."""
     try:
-        given = np.asarray(values)
-    except ValueError:  # rows of unequal length
-        given = np.asarray(None)
+        return np.asarray(values)
+    except ValueError:
+        return np.asarray(None)
+
+
+def integers(values: ArrayLike, name: str, low: int, high: ArrayLike | None = None) -> IntArray:
+    """`values` as int64; ValueError naming the first that is not in [low, high].
+
+    Whole floats are accepted; `high` broadcasts with `values`.
+    """
+    given = _array(values)
     if given.dtype.kind not in "iuf":
         huge = given.size and all(type(value) is int for value in given.flat)
         allowed = "below 2**63" if huge else "whole numbers"
@@ -61,25 +66,19 @@ def integers(values: ArrayLike, name: str, low: int, high: ArrayLike | None = No
 
 
 def floats(values: ArrayLike, name: str) -> FloatArray:
-    """Return `values` as floats, or raise ValueError unless they are real numbers."""
-    try:
-        given = np.asarray(values)
-    except ValueError:  # rows of unequal length
-        given = np.asarray(None)
-    if given.dtype.kind not in "biuf":  # objects, if a number is beyond all floats
+    """`values` as float64; ValueError unless they are real numbers."""
+    given = _array(values)
+    if given.dtype.kind not in "biuf":  # dtype object: a number too large for floats
         raise ValueError(f"{name} must hold real numbers, got {as_written(values)}")
     return given.astype(np.float64, copy=False)
 
 
 def real_scores(values: ArrayLike, rows: Sequence[int] | IntArray | None = None) -> NDArray[Any]:
-    """Return a matrix of scores in its own type: real numbers, infinite ones too, but no NaN.
+    """A matrix of real scores in its own type; infinities are allowed, NaN is not.
 
-    `rows` are the numbers of its rows in an error, from 0 if omitted.
+    `rows` are the row numbers for errors, from 0 if omitted.
     """
-    try:
-        given = np.asarray(values)
-    except ValueError:  # rows of unequal length
-        given = np.asarray(None)
+    given = _array(values)
     if given.dtype.kind not in "iuf":
         raise ValueError(f"scores must be real numbers, got dtype {given.dtype}")
     if given.ndim != 2:
@@ -94,7 +93,7 @@ def real_scores(values: ArrayLike, rows: Sequence[int] | IntArray | None = None)
 
 
 def generator(rng: Any) -> np.random.Generator:
-    """Return a generator as it is, and for a whole number the generator with that seed."""
+    """A generator unchanged; for a whole number the generator with that seed."""
     if isinstance(rng, np.random.Generator):
         return rng
     if not isinstance(rng, numbers.Integral) or isinstance(rng, bool) or rng < 0:
@@ -105,7 +104,7 @@ def generator(rng: Any) -> np.random.Generator:
 
 
 def checked_tolerance(value: Any) -> float:
-    """Return a relative tolerance as a float, or raise ValueError unless it is in [0, 1)."""
+    """A relative tolerance as a float; ValueError unless it is in [0, 1)."""
     known = isinstance(value, (float, int, np.floating)) and not isinstance(value, bool)
     if not known or not 0 <= value < 1:
         raise ValueError(f"relative_tolerance must be in [0, 1), got {as_written(value)}")
@@ -113,7 +112,7 @@ def checked_tolerance(value: Any) -> float:
 
 
 def as_written(value: object) -> str:
-    """A value as it is written, not as NumPy shows it, and no longer than a sentence bears."""
+    """A value for an error message: on one line, shortened, without NumPy's type name."""
     try:
         text = repr(value.item() if isinstance(value, np.generic) else value)
     except ValueError:  # Python writes no whole number of more than 4,300 digits
@@ -122,10 +121,8 @@ def as_written(value: object) -> str:
 
 
 def printable(name: str) -> str:
-    """Put a name on one line and replace what no page or terminal should be sent.
+    """A name on one line, with control characters and lone surrogates replaced.
 
-    Examples
-    --------
     >>> printable("SVD \\x1b[31m\\n50")
     'SVD �[31m 50'
     """
@@ -135,7 +132,7 @@ def printable(name: str) -> str:
 
 
 def span(values: NDArray[Any]) -> str:
-    """All values in a word: the one that they are, or from the least to the largest."""
+    """The only value, or "<least to largest>"."""
     if not values.size:
         return "<none>"
     low, high = values.min(), values.max()
@@ -143,5 +140,5 @@ def span(values: NDArray[Any]) -> str:
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """A text on one line as it is, or its beginning if it is too long for a sentence."""
+    """The beginning of a text that is too long for a sentence."""
     return text if len(text) <= most else text[: most - 3] + "..."

@@ -1,9 +1,9 @@
-"""What one's own sampled evaluation says of the exact metrics, and of who beats whom.
+"""Evaluate a log: estimates of exact metrics, identification intervals, and verdicts.
 
-A correction is a vector over the sampled ranks, so each row of a log has a number, and the
-users' spread of these numbers is the standard error: it holds the users that happened to be
-evaluated and the negatives that happened to be drawn. The spread does not show the bias;
-:mod:`sampled_metrics.bounds.identification` bounds it, and no verdict is given without that bound.
+A correction assigns a value to each sampled rank, so each row of a log has a value. The standard
+error of the mean over users includes the sampling of users and of negatives, but not the bias of
+the correction. :mod:`sampled_metrics.bounds.identification` bounds the bias, and every verdict
+rests on that bound.
 """
 
 from .comparison import compare

@@ -1,4 +1,4 @@
-"""Who beats whom, judged from a log of sampled ranks."""
+"""Compare the recommenders of a log pair by pair."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .values import Values
 
 
 class ComparisonRow(NamedTuple):
-    """A row of the frame that `compare` returns, explained there."""
+    """A row of the frame of :func:`compare`, which explains the columns."""
 
     first: str
     second: str
@@ -54,32 +54,31 @@ def compare(
     confidence: float = 0.95,
     progress: bool = False,
 ) -> Comparison:
-    """Say of each pair of recommenders which one beats the other, and under what assumption.
+    """Decide for each pair of recommenders which one is better, and under what assumption.
 
-    A verdict stands on the first of these that gives one:
+    A verdict rests on the first of these assumptions under which it can be given:
 
-    - *none*: nothing is assumed of the true ranks. Where the metric has an unbiased estimator,
-      as AUC has, that is a bet on the users' differences (waudbysmith2024).
+    - *none*: no assumption on the true ranks. If the metric has an unbiased estimator, like AUC,
+      this is a bet on the users' differences (waudbysmith2024).
     - *decreasing at the top*: near the top, deeper ranks have fewer users
-      (:class:`~sampled_metrics.bounds.assumption.Assumption`). It is *mixture of geometrics* if
+      (:class:`~sampled_metrics.bounds.assumption.Assumption`); or *mixture of geometrics*, if
       `assumption` is geometric.
-    - *at most k times per doubling*: they are moreover at most k times fewer from one doubling
-      of the rank to the next. k is the largest up to which the verdict holds for every k tried,
-      2, 3, 4 and 8: if the users' number falls faster than that, it may fail.
+    - *at most k times per doubling*: moreover, the number of users falls at most k-fold from one
+      doubling of the rank to the next. k is the largest of 2, 3, 4 and 8 such that the verdict
+      holds for it and all smaller ones. The verdict may fail if users fall faster.
 
-    Each verdict is a bet against "A is at most B" that has won enough. Its warrant is "proved", for
-    any number of users. A bet adds up a function of the user's sampled rank with A and one of the
-    rank with B (``sampled_metrics.bounds.bets``), so the two ranks may depend on each
-    other in any way, and the two recommenders may be scored on the same negatives. Negatives of
-    different users must be drawn independently. A verdict is a range of possible differences that
-    does not hold 0. All ranges and verdicts of a comparison hold together in at least 95% of the
-    logs (`confidence`), if the assumption holds. Those that assume nothing hold together so often
-    in any case.
+    Each verdict is a bet against "A is at most B" that has won enough, proved for any number of
+    users (warrant "proved"). A bet adds a function of the user's sampled rank with A and one of the
+    rank with B (``sampled_metrics.bounds.bets``), so the two ranks may depend on each other in any
+    way, and both recommenders may be scored on the same negatives. Negatives of different users
+    must be drawn independently. A verdict is an identification interval of the difference without
+    0. If the assumption holds, all intervals and verdicts of a comparison hold together in at least
+    95% of logs (`confidence`); those without an assumption do so in any case.
 
-    The log's users are taken as drawn at random from a population, and a verdict is on the exact
-    metrics of that population. A verdict that assumes nothing of the ranks also holds for the
-    average over the log's own users. One under an assumption need not: the ranks of a few users
-    seldom fall as those of a population.
+    Users are taken as drawn at random from a population, and verdicts concern the exact metrics of
+    that population. Verdicts without an assumption also hold for the average over the log's own
+    users. Verdicts under an assumption need not: the ranks of a few users seldom decrease like
+    those of a population.
 
     Parameters
     ----------
@@ -89,11 +88,11 @@ def compare(
     replacement : bool
         As for :func:`estimate`.
     assumption : Assumption or {"decreasing"}, optional
-        The most that may be assumed; nothing if None. Of a log with a column n_above an
-        `Assumption` is refused: no assumption on the true ranks is used.
+        The strongest assumption to use; None for no assumption. Refused for a log with a column
+        n_above if an `Assumption`, since none is used there.
     estimator : str, optional
-        Of `ESTIMATORS`, but for "maximum likelihood", which has no standard error. If omitted the
-        naive one where that is unbiased at every true rank, as for AUC, and else "bias-variance".
+        One of `ESTIMATORS` except "maximum likelihood", which has no standard error. By default
+        "naive" if that is unbiased, as for AUC, else "bias-variance".
     gamma : float, optional
         As for :func:`estimate`.
     confidence : float
@@ -104,44 +103,48 @@ def compare(
     Returns
     -------
     Comparison
-        Its frame has for each pair the columns first, second; reported, estimate: difference of
-        the means, first less second, as reported and corrected; standard_error: of the estimate,
-        from the users' own differences, without its bias; possible_low, possible_high: the exact
-        differences that the sample leaves possible under the assumption of the verdict, or under
-        the strongest there is, 0 not among them beside a verdict; verdict: "A beats B", "B beats
-        A" with their names, or `UNKNOWN`; assumption: the one that the verdict stands on, as above;
-        warrant: why the verdict is right as often as confidence says, "proved" or "large sample"
-        (both are empty if there is no verdict); steepness: the largest k, infinite
-        if any will do; likely: the one ahead by the estimate, if its standard error
-        leaves no doubt, which is no verdict, since its bias is not in it; shown: the smallest
-        difference that this log could have shown under `assumption`, roughly; users_needed: how
-        many users of the same kind would give a verdict under `assumption`, to two digits; missing
-        where no number would and more negatives are needed; negatives_needed: how many would,
-        roughly, as text, if the true ranks were those of
-        :func:`~sampled_metrics.priors.maximum_entropy` and the evaluation showed what it does on
-        average. 1, 2, 5, 10, ... up to 500 are tried; ">500" says that ranking all items would do,
-        "all" that nothing less would, and "none" that not even that, as where all users have all
-        negatives. It is empty beside a verdict, where the metric needs no correction of fewer
-        negatives, and where users have several relevant items. Its notes say what was refused. Of a
-        log with a column n_above only AUC is compared, by Student's test of the users' differences
-        and Holm's method for several pairs. Its warrant is "large sample", as it needs many users.
-        What two recommenders have in common, above all the same negatives, makes the test sharper:
-        the notes have the correlation of the users' values.
+        Its frame has a row for each pair, with the columns
+
+        - first, second: the recommenders;
+        - reported, estimate: difference of the naive means and of the corrected means, first minus
+          second;
+        - standard_error: of the estimate, from the users' own differences, without bias;
+        - possible_low, possible_high: identification interval of the exact difference, under the
+          assumption of the verdict, or else under the strongest assumption;
+        - verdict: "A beats B" or "B beats A" with their names, or `UNKNOWN`;
+        - assumption, warrant: as above, the warrant being "proved" or "large sample"; empty without
+          a verdict;
+        - steepness: the largest k as above, infinite if the assumption does not limit it;
+        - likely: the recommender ahead if Student's interval of the estimate excludes 0. This
+          is not a verdict, because it ignores the bias. Empty beside a verdict;
+        - shown: roughly the smallest difference that this log can detect under `assumption`;
+        - users_needed: how many similar users would roughly give a verdict under `assumption`;
+          missing if no number would;
+        - negatives_needed: roughly how many negatives would, as text, if the true ranks were those
+          of :func:`~sampled_metrics.priors.maximum_entropy` and samples behaved as expected. 1, 2,
+          5, 10, ... up to 500 are tried. ">500" says that ranking all items would do, "all" that
+          nothing less would, and "none" that not even that would, as where all users have all
+          negatives. Empty beside a verdict, if the metric needs no correction, or if users have
+          several relevant items.
+
+        Its notes say which assumptions the log contradicts. For a log with a column n_above only
+        AUC is compared, by Student's test of the users' differences, with Holm's method for several
+        pairs and the warrant "large sample". If two recommenders share negatives, their users'
+        values are correlated, which makes the test more powerful; the notes give the correlation.
 
     Raises
     ------
     ValueError
-        If there are fewer than two recommenders, they have not the same users, and as
-        :func:`estimate`.
+        If there are fewer than two recommenders, their users differ, and as for :func:`estimate`.
 
     See Also
     --------
-    estimate : What is possible for each recommender.
+    estimate : Identification intervals of each recommender.
     sampled_metrics.planning.plan : How many negatives a verdict needs.
 
     Examples
     --------
-    Do A's lists, whose item is at rank 1 or 90, beat B's, where it is at 20 or 500?
+    Does A, whose items are at ranks 1 and 90, beat B, whose items are at 20 and 500?
 
     >>> import sampled_metrics as sm
     >>> true = np.repeat([1, 90, 20, 500], 50)  # two ranks from A, and two from B
@@ -225,7 +228,7 @@ def compare(
 
 
 def _checked_estimator(name: str, values: Values) -> list[str]:
-    """Notes on the estimator of a comparison, or ValueError."""
+    """Notes on the estimator of a comparison; ValueError if it has no standard error."""
     options.checked_estimators(name, values)
     if name == "maximum likelihood":
         raise ValueError(
@@ -235,7 +238,7 @@ def _checked_estimator(name: str, values: Values) -> list[str]:
 
 
 def _check_weighted(log: Log, of: Metric, assumption: Assumption | str | None) -> None:
-    """Refuse comparisons of weighted negatives but of AUC, which n_above estimates."""
+    """Refuse comparisons of weighted negatives, except of AUC from n_above."""
     if isinstance(assumption, Assumption):
         raise ValueError(
             f"assumption must be left out, got {as_written(assumption)}: the comparison tests "
@@ -251,7 +254,7 @@ def _check_weighted(log: Log, of: Metric, assumption: Assumption | str | None) -
 
 
 def _correlation(first: UserMean, second: UserMean, paired: UserMean, a: str, b: str) -> str:
-    """How much smaller the error of a difference is since users share their negatives."""
+    """A note on how much the correlation of users' values reduces the standard error."""
     unpaired = np.hypot(first.error, second.error)
     if not first.error * second.error:
         return ""

@@ -1,4 +1,4 @@
-"""Estimates of exact metrics from a log of sampled ranks, and the ranges that it allows."""
+"""Estimates of exact metrics from a log of sampled ranks, with identification intervals."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .ranges import Range
 from .sample import Sample, UserMean
 from .values import WEIGHTED, Values
 
-#: The metrics that are estimated if none is named.
+#: Default metrics.
 DEFAULT_METRICS = ("recall@10", "ndcg@10", "ap", "auc")
 
 
 class EstimateRow(NamedTuple):
-    """A row of the frame that `estimate` returns without `estimators`, explained there."""
+    """A row of the frame of :func:`estimate` without `estimators`; see there."""
 
     recommender: str
     metric: str
@@ -42,7 +42,7 @@ class EstimateRow(NamedTuple):
 
 
 class EstimatorRow(NamedTuple):
-    """A row of the frame that `estimate` returns with `estimators`, explained there."""
+    """A row of the frame of :func:`estimate` with `estimators`; see there."""
 
     recommender: str
     metric: str
@@ -68,7 +68,7 @@ def estimate(
     efficiency: bool = False,
     progress: bool = False,
 ) -> Estimates:
-    """Say of every recommender of a log what was reported, and what the exact metric may be.
+    """Report for each recommender the naive metric, an estimate of the exact one, and an interval.
 
     Each held-out item gets a value; an instance (one ranked list) gets the sum of its items'
     values, a user the mean over its instances, and the estimate is the mean over users. Ties with
@@ -77,105 +77,106 @@ def estimate(
     Parameters
     ----------
     log : Log, or what read_log takes
-        From :func:`~sampled_metrics.log.read.read_log`, or what that reads without being told
-        more than `replacement`; two users or more for each recommender.
+        From :func:`~sampled_metrics.log.read.read_log`, or a source that it can read with
+        `replacement` alone; at least two users for each recommender.
     metrics : sequence of str or Metric
-        `DEFAULT_METRICS` if omitted.
+        By default `DEFAULT_METRICS`.
     replacement : bool
-        As for :func:`~sampled_metrics.log.read.read_log`; a `Log` knows it.
+        As for :func:`~sampled_metrics.log.read.read_log`; not needed for a `Log`.
     estimators : sequence of str, optional
-        Of `ESTIMATORS`, or "all": the table then has a row for each of them instead of one for
-        each recommender and metric. "all" are those that the log allows but "maximum likelihood",
-        which has no interval: "least bias" is left out where double precision cannot hold it (from
-        about 40 negatives on), and those in `FITTED` where users have more than 20 million
-        candidates, or without replacement more negatives than a mean catalogue holds.
-        "bias-variance, fitted prior" takes as prior the maximum entropy fit to all recommenders
-        together. Of several relevant items the best, the second best and so on have a prior each,
-        to which a user counts as the metric weights its items; from the tenth on neighbouring
-        places share one. Where n_items differs, priors are fitted for its mean, rounded; where
-        n_negatives does, to as many of each user's as the user with the fewest has.
+        Of `ESTIMATORS`, or "all": the frame then has a row for each estimator instead of one for
+        each recommender and metric. "all" leaves out "maximum likelihood", which has no standard
+        error; "least bias" if double precision cannot represent it (from about 40 negatives on);
+        and those in `FITTED` if users have more than 20 million candidates, or without replacement
+        more negatives than the mean catalogue. "bias-variance, fitted prior" uses the maximum
+        entropy fit to all recommenders together. With several relevant items, the best, second best
+        and so on have a prior each, in which users are weighted like their items in the metric;
+        from the tenth on, neighbouring places share one. If n_items differs, priors are fitted for
+        its rounded mean; if n_negatives differs, to random subsamples of the smallest number.
     assumption : Assumption or {"decreasing"}, optional
-        What is assumed of the first true ranks for what is possible: by default that deeper ranks
-        have fewer users, and nothing if None, if the sample contradicts it (a note says so), or
-        where users have several relevant items and the metric looks at more than the best.
+        What identification intervals assume of the top true ranks; by default that deeper ranks
+        have fewer users. Nothing is assumed if None, if the sample contradicts the assumption (a
+        note says so), or if users have several relevant items and the metric uses more than the
+        best.
     gamma : float, optional
-        Weight of the variance in "bias-variance", with either prior: above 0, and finite. If
-        omitted :func:`~sampled_metrics.estimators.default_gamma` of the number of users.
+        Weight of the variance in "bias-variance", finite and above 0. By default
+        :func:`~sampled_metrics.estimators.default_gamma` of the number of users.
     confidence : float
         Of the intervals, in (0, 1).
     identification : bool
-        Whether to say what is possible, which takes most of the time.
+        Whether to compute identification intervals, which takes most of the time.
     efficiency : bool
-        Whether to compare the ranges' widths with a lower bound for every method.
+        Whether to compare the widths of intervals with a lower bound for all methods.
     progress : bool
         Whether to show a progress bar.
 
     Returns
     -------
     Estimates
-        One row for each recommender and metric. Its frame has the columns recommender; metric;
-        reported: the naive value; estimate: by the naive estimator where it has no bias, as for
-        AUC, and by "bias-variance" else; standard_error: of the estimate, for users drawn at
-        random, each with negatives of its own, and without its bias; possible_low, possible_high:
-        the exact metrics that the assumption and the sample leave possible, see
-        :func:`~sampled_metrics.bounds.identification.interval`; assumption and warrant: what they
-        assume of the true ranks, and why they hold as often as `confidence` says, as for
-        :func:`compare` (both are empty where there is no range); quote: what a sentence may quote,
-        the estimate plus or minus one standard error where the estimator is unbiased, and otherwise
-        the range, rounded outwards; and users. With `efficiency` there is a column shortest: no
-        method with the same promise has ranges that are shorter than this on average, at the
-        population fitted to the log (:func:`~sampled_metrics.bounds.identification.shortest`).
-        Users whose catalogue sizes differ by a tenth or less are taken to have the largest of them.
-        It is empty where a user has several rows. Where every user has all negatives, the sampled
-        ranks are the exact ones: the estimate of every metric has no bias, and what is possible is
-        proved by bets for a population that the users are drawn from.
+        Its frame has a row for each recommender and metric, with the columns
 
-        **What a range promises.** Its warrant is "proved": a theorem, for any number of users.
-        Let users be drawn at random from a population whose true ranks the assumption allows, for
-        the users of each catalogue size (`n_items`). Let the negatives of each user be drawn
-        independently of those of other users. Then the range holds the population's exact metric in
-        at least 95% of such logs (`confidence`). Where sizes differ, the population has the log's
-        own mix of them. A range whose assumption is "none" also holds for the average over the
-        log's own users, whatever their ranks are. Under an assumption it may miss that average more
-        often: the ranks of a log's own users need not decrease even if those of their population
-        do. Users may have different n_items, ties, several relevant items and several instances.
-        The rows of one user may depend on each other in any way. Users who share a sample of
-        negatives are refused, where the log is known to have such (`shared_negatives` of
-        :func:`~sampled_metrics.log.read.read_log`).
-        :func:`~sampled_metrics.bounds.identification.interval` has the theorem and its proof.
+        - recommender, metric, users (how many);
+        - reported: the naive value;
+        - estimate: by "naive" if that is unbiased, as for AUC, else by "bias-variance";
+        - standard_error: of the estimate, for users drawn at random, each with negatives of its
+          own; without bias;
+        - possible_low, possible_high: the identification interval, the exact metrics consistent
+          with the sample and the assumption, see
+          :func:`~sampled_metrics.bounds.identification.interval`;
+        - assumption, warrant: what the interval assumes of the true ranks, and why it holds with
+          `confidence`, as for :func:`compare`; empty without an interval;
+        - quote: for a sentence, the estimate plus or minus one standard error if the estimator is
+          unbiased, else the interval, rounded outwards;
+        - shortest, with `efficiency`: the least mean width of any method with the same guarantee,
+          at the population fitted to the log
+          (:func:`~sampled_metrics.bounds.identification.shortest`). Users whose catalogue sizes
+          differ by a tenth or less are given the largest of them. Missing if a user has several
+          rows.
 
-        With `estimators`, one row for each of them, with the columns recommender, metric,
-        estimator, value, standard_error, low, high and users: low and high are Student's interval
-        with users - 1 degrees of freedom. With many users they hold the expectation of the
-        estimator about as often as they say, less often with few of whom some are rare and far
-        from the rest; the estimator's bias is not in them. For a prior that is fitted to the log
-        the fitting counts: a user's part in it is taken to first order, and recommenders that
-        share a prior depend on each other's users. With few users a skewed estimate is held less
-        often than said: AP by a fitted prior in 92% of logs of 100 users and in 94% of 300, for
-        95% asked, where many users are at the first ranks. "maximum likelihood" has a value only:
-        its estimate jumps from sample to sample, by more than refits to resampled users show.
+        If every user has all negatives, sampled ranks are exact ranks: every metric is estimated
+        without bias, and the interval is proved for the population of users.
 
-        **Weighted negatives.** Of a log with a column n_above
-        (:func:`~sampled_metrics.readers.weighted.counts_above`), AUC is estimated from that,
-        without bias, with Student's interval, whose warrant is "large sample". Other metrics have
-        no estimate, since n_above estimates ranks without bias and AUC alone is linear in them. Of
-        a log that was read with a protocol of weighted negatives, the row has what is possible
-        whichever items are above: :mod:`sampled_metrics.bounds.weighted`. Options that choose a
-        correction are refused.
+        **Guarantee.** The warrant "proved" is a theorem for any number of users. Let users be drawn
+        at random from a population whose true ranks satisfy the assumption, separately for each
+        catalogue size (`n_items`), and let the negatives of different users be drawn independently.
+        Then the interval contains the population's exact metric in at least 95% of such logs
+        (`confidence`). If sizes differ, the population has the log's mix of them. With the
+        assumption "none", the interval also holds for the average over the log's own users,
+        whatever their ranks. Under an assumption it may miss that average more often, since the
+        ranks of a log's own users need not decrease even if those of the population do. Users may
+        have different n_items, ties, several relevant items and several instances; the rows of one
+        user may depend on each other in any way. Logs known to share negatives between users are
+        refused (`shared_negatives` of :func:`~sampled_metrics.log.read.read_log`). For the theorem
+        and its proof see :func:`~sampled_metrics.bounds.identification.interval`.
+
+        **With** `estimators` the frame has a row for each estimator, with the columns recommender,
+        metric, estimator, value, standard_error, low, high and users. low and high are Student's
+        interval with users - 1 degrees of freedom, for the expectation of the estimator: without
+        bias. It covers about as often as stated with many users, less often with few users or if a
+        few users have extreme values. For fitted priors the error includes the fit, to first order
+        in each user's influence. AP by a fitted prior is covered in 92% of logs of 100 users and in
+        94% of 300, for 95% asked, where many users are at the first ranks. "maximum likelihood" has
+        only a value: its estimate jumps from sample to sample, by more than bootstrap refits show.
+
+        **Weighted negatives.** From a column n_above
+        (:func:`~sampled_metrics.readers.weighted.counts_above`) AUC is estimated without bias, with
+        Student's interval (warrant "large sample"). Other metrics have no estimate, because only
+        AUC is linear in ranks. A log read with a protocol of weighted negatives has identification
+        intervals that hold whichever items are above: :mod:`sampled_metrics.bounds.weighted`.
+        Options that choose a correction are refused.
 
         The notes say what is left out, and why.
 
     Raises
     ------
     ValueError
-        If a name is unknown, there is no metric or one user only, `gamma` or `confidence` is out
-        of range, an estimator is named that the log does not allow, or no true ranks lead to such
-        sampled ranks.
+        If a name is unknown, there is no metric or only one user, `gamma` or `confidence` is out of
+        range, the log does not allow an estimator, or no true ranks are consistent with the sample.
 
     See Also
     --------
     compare : Which recommender beats which, and under what assumption.
-    sampled_metrics.planning.plan : What an evaluation needs to tell two recommenders apart.
+    sampled_metrics.planning.plan : What an evaluation needs to distinguish two recommenders.
 
     Examples
     --------
@@ -196,7 +197,7 @@ def estimate(
     wanted, level = options.checked_metrics(metrics), options.checked_confidence(confidence)
     sample, assumed = Sample(log), options.checked_assumption(assumption)
     of_metric = {of: options.assumption_for(assumed, sample, of) for of in wanted}
-    # AUC needs no correction unless one is asked for.
+    # AUC needs no correction unless one is requested.
     corrected = [of for of in wanted if estimators is not None or not of.linear]
     values = Values(sample, options.checked_gamma(gamma, sample), corrected)
     settings: dict[str, Any] = {"gamma": values.gamma, "confidence": level}
@@ -221,7 +222,7 @@ def _one_row_each(
     efficiency: bool,
     progress: bool,
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """The table with a row for each recommender and metric, and its notes."""
+    """The frame with a row for each recommender and metric, and notes."""
     sample, rows, notes = values.sample, list[EstimateRow](), list[str]()
     shortest = efficiency and sample.alone and not sample.log.weighted
     if efficiency and not shortest:
@@ -239,7 +240,7 @@ def _one_row_each(
             bar.update()
             for who, mean in means.items():
                 own = found.get(who, Range())
-                # The error of a correction does not hold its bias, which may be all there is.
+                # The standard error of a correction omits its bias, so it is not quoted.
                 error = mean.error if name == "naive" else 0.0
                 quote = ranges.quoted(mean.value, error, own, level)
                 if name == WEIGHTED:
@@ -277,9 +278,9 @@ def _ranges_of(
     level: float,
     identification: bool,
 ) -> tuple[dict[str, Range], list[str]]:
-    """Ranges of a metric by the bounds that apply to its estimator, and notes."""
+    """Intervals of a metric by the bounds that apply to its estimator, and notes."""
     log, notes = values.sample.log, list[str]()
-    if name == "naive":  # takes no time
+    if name == "naive":  # fast, whatever `identification` says
         return ranges.of_means(values, of, means, level), notes
     if of.linear and log.protocol is not None and log.protocol.collapsed:
         notes.append(
@@ -300,7 +301,7 @@ def _ranges_of(
 
 
 def _assumed(frame: pd.DataFrame, assumptions: Mapping[Metric, Assumption | None]) -> str:
-    """What the ranges assume of the true ranks, in words."""
+    """The assumption of the intervals in words, for the settings."""
     assuming = set(frame.loc[frame["assumption"] != _promises.NONE, "metric"])
     free = [of.name for of in assumptions if of.name not in assuming]
     if len(free) == len(assumptions):
@@ -310,7 +311,7 @@ def _assumed(frame: pd.DataFrame, assumptions: Mapping[Metric, Assumption | None
 
 
 def _assumed_if_weighted(log: Log, frame: pd.DataFrame, assumption: Assumption | None) -> str:
-    """What is assumed of negatives and true ranks, in words."""
+    """The assumption on weighted negatives and true ranks in words, for the settings."""
     assumed = ["that n_above is without bias"] if "n_above" in log.kinds else []
     if log.protocol is not None:
         assumed.append("that all users' negatives are drawn from the same items but their own one")
@@ -322,7 +323,7 @@ def _assumed_if_weighted(log: Log, frame: pd.DataFrame, assumption: Assumption |
 def _row_for_each(
     values: Values, wanted: list[Metric], level: float, given: Sequence[str] | str, progress: bool
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """The table with a row for each recommender, metric and estimator, and its notes."""
+    """The frame with a row for each recommender, metric and estimator, and notes."""
     names = options.checked_estimators(given, values)
     notes, rows = options.notes_on(names, given, values), list[EstimatorRow]()
     steps, order = len(wanted) * len(names), values.sample.names.index

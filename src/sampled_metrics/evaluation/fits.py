@@ -1,4 +1,4 @@
-"""Distributions of true ranks fitted to the log itself, and how they move with its users."""
+"""Priors fitted to the log itself, and their derivatives with respect to its users."""
 
 from __future__ import annotations
 
@@ -24,14 +24,9 @@ _FITS: dict[str, Callable[..., priors.FittedPrior]] = {
 
 @dataclass(frozen=True)
 class Band:
-    """Places among the relevant items that share a fitted prior, and the weight of their items.
+    """Places among the relevant items, `first` to `last`, that share a fitted prior.
 
-    Attributes
-    ----------
-    first, last : int
-        The places.
-    weights : tuple of float
-        What the metric weights the items of a ranking with, for each number of relevant items.
+    `weights` are the metric's weights of an item for each number of relevant items.
     """
 
     first: int
@@ -44,12 +39,12 @@ class Band:
 
     @property
     def rows(self) -> slice:
-        """The rows of a table that has one for each place."""
+        """The rows of these places in a table with a row for each place."""
         return slice(self.first - 1, self.last)
 
 
 class Fits:
-    """Priors fitted to the sampled ranks of a sample, thinned to the fewest negatives of a user."""
+    """Priors fitted to sampled ranks, thinned to the smallest number of negatives of a user."""
 
     def __init__(self, sample: Sample) -> None:
         self.sample = sample
@@ -59,7 +54,7 @@ class Fits:
 
     @property
     def unfit(self) -> str:
-        """Why no distribution of true ranks can be fitted to the log, or nothing."""
+        """Why priors cannot be fitted to the log; empty if they can."""
         sample, mean = self.sample, self.sample.mean_items
         items, negatives = int(sample.items.max()), int(sample.negatives.max())
         if items > MOST_ITEMS:
@@ -70,12 +65,12 @@ class Fits:
         return ""
 
     def bands(self, of: Metric) -> list[Band]:
-        """Places that a metric looks at: each of the first nine alone, then more and more together.
+        """The places that a metric uses: each of the first nine alone, then wider and wider bands.
 
-        The metric's term of an item is a weight, for how many relevant items its ranking has,
-        times a function of its place and rank. An average over rankings with few and with many
-        relevant items is therefore one over weighted items, place by place, and all that it needs
-        of the items of a place is the distribution of their ranks.
+        The metric's term of an item is a weight, which depends on the number of relevant items,
+        times a function of its place and rank. An average over rankings is therefore an average
+        over weighted items, place by place, and needs only the distribution of the ranks at each
+        place.
         """
         numbers = self.sample.relevant_numbers[0].tolist()
         reach = min(1 if of.best_only else of.k or numbers[-1], numbers[-1])
@@ -88,20 +83,20 @@ class Fits:
         return bands
 
     def weights(self, band: Band) -> FloatArray:
-        """The weight of the items of each kind of row in a band; 0 outside."""
+        """The weight of each kind's items in a band; 0 outside it."""
         position = self.sample.position
         weights = np.array(band.weights)[self.sample.relevant_numbers[1]]
         inside = (position >= band.first) & (position <= band.last)
         return np.asarray(np.where(inside, weights, 0.0))
 
     def terms(self, of: Metric, band: Band, above: IntArray) -> FloatArray:
-        """A metric's terms without weights, for the places of a band, and so many items above."""
+        """Unweighted terms of a metric for the places of a band and numbers of items above."""
         j, n_items = np.array(band.places)[:, np.newaxis], self.sample.mean_items + band.last - 1
         terms = of.term(above + j, j, band.last, n_items)
         return np.asarray(terms / of.term(1, 1, band.last, n_items))
 
     def mean_protocol(self, n_negatives: int, n_relevant: int = 1) -> Protocol:
-        """The protocol of a user with a catalogue of the mean size."""
+        """The protocol of a user with the mean catalogue size."""
         return Protocol(
             self.sample.mean_items + n_relevant - 1,
             n_negatives,
@@ -110,20 +105,19 @@ class Fits:
         )
 
     def _prior(self, name: str, band: Band, *recommenders: str) -> priors.FittedPrior:
-        """The distribution of true ranks fitted to the sampled ranks of some recommenders."""
+        """The prior fitted to the sampled ranks of some recommenders."""
         return _FITS[name](self._counts(band, *recommenders), self.mean_protocol(self.fewest))
 
     def _expansion(self, band: Band, *recommenders: str) -> priors.Expansion:
-        """How the maximum entropy fit to the sampled ranks of some recommenders moves."""
+        """The first-order expansion of the maximum entropy fit to some recommenders."""
         fit = self.prior("maximum entropy", band, *recommenders)
         counts = self._counts(band, *recommenders)
         return priors.Expansion(fit, counts, self.mean_protocol(self.fewest))
 
     def _counts(self, band: Band, *recommenders: str) -> FloatArray:
-        """Users at each sampled rank, all thinned to the fewest negatives that a user has.
+        """Users at each sampled rank, all thinned to the smallest number of negatives.
 
-        Weighted items of a band are as many as that many users whose items weigh the same, with
-        one item each.
+        Weighted items are scaled to their effective sample size (Kish), (sum w)^2 / sum w^2.
         """
         sample, weights = self.sample, self.weights(band)
         found = np.zeros(self.fewest + 1)
@@ -134,10 +128,10 @@ class Fits:
         return np.asarray(found * (found.sum() / squares / len(band.places)))
 
     def plugged_in(self, of: Metric, name: str, recommender: str) -> FloatArray:
-        """Values of a recommender's sampled ranks whose mean is the metric of its fitted priors.
+        """Values of sampled ranks whose mean is the metric of a recommender's fitted priors.
 
-        For maximum entropy they also move as the priors move with the users, to first order.
-        Shape (n_relevant, m + 1), for items of weight 1 and the fewest negatives.
+        For maximum entropy they include the influence of each user on the prior. Shape (n_relevant,
+        m + 1), for items of weight 1 and the smallest number of negatives.
         """
         sample = self.sample
         rows = np.zeros((self.most, self.fewest + 1))
@@ -160,15 +154,11 @@ class Fits:
     def bias_variance(
         self, of: Metric, gamma: float
     ) -> tuple[dict[int, FloatArray], dict[str, FloatArray]]:
-        """Bias-variance with the maximum entropy fit to all recommenders together as its prior.
+        """Bias-variance with the maximum entropy fit to all recommenders as its prior.
 
-        Returns
-        -------
-        tables : dict of int to ndarray of float, shape (n_relevant, m + 1)
-            Values of the sampled ranks for each number of negatives.
-        influences : dict of str to ndarray of float, shape (n_relevant, m + 1)
-            How a recommender's mean moves with the sampled ranks of any user, by way of the prior;
-            for the fewest negatives.
+        Returns tables of values, (n_relevant, m + 1), for each number of negatives; and for each
+        recommender the influence of any user's sampled ranks on its mean by way of the prior, of
+        the same shape for the smallest number of negatives.
         """
         sample, names = self.sample, self.sample.names
         tables = {m: np.zeros((self.most, m + 1)) for m in np.unique(sample.negatives).tolist()}
@@ -206,27 +196,14 @@ def _slopes(
     exact: FloatArray,
     gamma: float,
 ) -> FloatArray:
-    """How means of bias-variance's values move with the mass that its prior gives each rank.
+    """Derivatives of means of bias-variance's values with respect to the prior, (k, several).
 
     The values v solve (1 - gamma) P'DPv + gamma diag(q) v = P'DM, with D = diag(p) and q = pP.
-
-    Parameters
-    ----------
-    values : ndarray of float, shape (m + 1,)
-    shares : ndarray of float, shape (m + 1, several)
-        Of the sampled ranks, for each mean.
-    rows : ndarray of float, shape (k, m + 1)
-        P, at the ranks that the prior has.
-    mass, exact : ndarray of float, shape (k,)
-        The prior p, and the metric M there.
-    gamma : float
-
-    Returns
-    -------
-    ndarray of float, shape (k, several)
+    `values` is v, (m + 1,); `shares` the distribution of sampled ranks for each mean, (m + 1,
+    several); `rows` is P at the k ranks of the prior, (k, m + 1); `mass` is p and `exact` M there.
     """
     q = mass @ rows
-    root = np.where(q > 0, np.sqrt(q), np.inf)  # a sampled rank of no probability has no users
+    root = np.where(q > 0, np.sqrt(q), np.inf)  # a sampled rank of probability 0 has no users
     scaled = np.sqrt(mass)[:, np.newaxis] * rows / root
     system = (1.0 - gamma) * scaled.T @ scaled + gamma * np.eye(q.size)
     back = np.linalg.solve(system, shares / root[:, np.newaxis]) / root[:, np.newaxis]

@@ -1,4 +1,4 @@
-"""Pairs of recommenders judged from a log, and what would settle those that are not."""
+"""Verdicts on pairs of recommenders, and what would decide undecided pairs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .ranges import compatible
 from .sample import Sample, UserMean, difference
 from .values import Values
 
-#: The verdict where neither recommender is known to beat the other.
+#: The verdict on an undecided pair.
 UNKNOWN = "unknown"
-#: How much steeper and steeper a fall of the users is tried for a verdict.
+#: Limits tried on how many times fewer users there are per doubling of the rank.
 STEEPNESS = (2.0, 3.0, 4.0, 8.0)
-#: For how many times the users bets are made that say how many users are needed, and the most.
+#: Multiples of the users for which bets are built to find the users needed, and the largest answer.
 _MORE_USERS, _MOST_TIMES = (8.0, 64.0, 512.0), 1e6
-#: The most negatives that are tried for a verdict, short of all.
+#: The most negatives tried for a verdict.
 _MOST_NEGATIVES = 500
 
 Pair = tuple[str, str]
@@ -34,22 +34,11 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a log says of the difference between two recommenders.
+    """The verdict on a pair and the interval of its difference.
 
-    Attributes
-    ----------
-    sign : int
-        Of the difference; 0 without a verdict.
-    low, high : float
-        The differences that are possible.
-    assumption, warrant : str
-        What the range stands on.
-    steepness : float
-        Of the assumption.
-    detectable : float
-        The smallest difference that this log could have shown, roughly.
-    users_needed : int or None
-        How many users like these would give a verdict.
+    `sign` is that of the difference, 0 if undecided; `low` and `high` bound the difference under
+    `assumption` (with this `steepness`) and by `warrant`; `detectable` is roughly the smallest
+    difference this log can show; `users_needed` such users would give a verdict.
     """
 
     sign: int
@@ -69,7 +58,7 @@ class Judgement:
 
 
 def by_student(means: Mapping[Pair, UserMean], level: float) -> dict[Pair, Judgement]:
-    """By Student's test of the users' differences, with Holm's method over all pairs."""
+    """Student's test of the users' differences, with Holm's method over all pairs."""
     signs, remaining = dict.fromkeys(means, 0), len(means)
     p_values = {pair: mean.student(level)[2] for pair, mean in means.items()}
     for pair in sorted(means, key=p_values.__getitem__):
@@ -89,7 +78,7 @@ def by_student(means: Mapping[Pair, UserMean], level: float) -> dict[Pair, Judge
 def by_means(
     values: Values, of: Metric, naive: Mapping[str, UserMean], pairs: Sequence[Pair], level: float
 ) -> dict[Pair, Judgement]:
-    """By bets on the users' differences of naive values, where these have no bias."""
+    """Bets on the users' differences of naive values, if these are unbiased."""
     least, most = values.span(of)
     span, found = most - least, {}
     for first, second in pairs:
@@ -99,17 +88,17 @@ def by_means(
         sign, half, needed = int(low > 0) - int(high < 0), 0.5 * (high - low), None
         gap = abs(difference(a.value, b.value))
         if not sign and gap and (times := (half / gap) ** 2) * a.users <= 1e12:
-            # What a log can detect falls with the root of its users.
+            # The detectable difference falls as 1/sqrt(users).
             needed = max(a.users + 1, int(np.ceil(a.users * times)))
         found[first, second] = Judgement(sign, low, high, detectable=half, users_needed=needed)
     return found
 
 
 def bet_weights(assumed: Assumption | None) -> dict[Assumption | None, float]:
-    """The assumptions on which pairs are judged one after the other, and the weights of their bets.
+    """Assumptions in the order in which pairs are judged, and the weights of their bets.
 
-    Those at most so many times per doubling share the last: only one of them can be the gentlest
-    that is true.
+    Those at most so many times per doubling share the last weight: verdicts are wrong only if the
+    bets under the gentlest true one are.
     """
     if assumed is None:
         return {None: 1.0}
@@ -127,7 +116,7 @@ def by_bets(
     level: float,
     bar: Any,
 ) -> tuple[dict[Pair, Judgement], list[str]]:
-    """By bets on sampled ranks, under no assumption, then under more and more, with notes."""
+    """Bets on sampled ranks, under no assumption and then under stronger ones; with notes."""
     judge, weights = Judge(sample, of, pairs, level), bet_weights(assumed)
     judged: dict[Pair, Judgement] = {}
     notes: list[str] = []
@@ -139,28 +128,28 @@ def by_bets(
         judged |= found
         unknown = [pair for pair in unknown if not judged[pair].sign]
         bar.update()
-    # A steepness counts only if all gentler ones gave the verdict too, so that it is wrong only if
-    # the bets are wrong under the gentlest that is true.
+    # A steepness counts only if all gentler ones gave the verdict too. So it is wrong only if the
+    # bets under the gentlest true one are wrong.
     for assumption in [*weights][2:]:
         found, _ = judge.under(assumption, unknown, weights[assumption], keep=False)
         judged |= {pair: one for pair, one in found.items() if one.sign}
-        # What contradicts a fall so gentle may still allow a steeper one.
+        # A log that contradicts this steepness may be consistent with a larger one.
         unknown = [pair for pair in unknown if pair not in found or found[pair].sign]
     return judged, notes
 
 
 class Judge:
-    """Pairs of a sample judged by bets on both recommenders of a user, added up.
+    """Judges pairs by sums of bets on both recommenders of each user.
 
-    The bets under an assumption are added to those under weaker ones, which are as valid. Their
-    weights sum to 1, so that all ranges and verdicts hold together. A verdict is a range without 0.
+    Evidence under weaker assumptions is added to that under stronger ones, where it is valid too.
+    The weights of the bets sum to 1, so that all intervals and verdicts hold together.
     """
 
     def __init__(self, sample: Sample, of: Metric, pairs: list[Pair], level: float) -> None:
         self.sample, self.level, self.parts = sample, level, sample.partition(of)
-        #: The evidence that refutes a value, so that the ranges of all pairs hold together.
+        #: Log evidence that refutes a value, corrected for the number of pairs.
         self.needed = identification.need(level, len(pairs))
-        #: For each pair and its reverse, the evidence under weaker assumptions.
+        #: Evidence under weaker assumptions, for each pair and its reverse.
         self.kept: dict[Pair, bets.Evidence] = {}
 
     def under(
@@ -171,10 +160,10 @@ class Judge:
         keep: bool = True,
         last: bool = False,
     ) -> tuple[dict[Pair, Judgement], list[str]]:
-        """A judgement of each pair; of none with a recommender that contradicts the assumption.
+        """Judge pairs under an assumption, except those with a recommender that contradicts it.
 
-        Bets are kept for assumptions to come. Of pairs that are judged for the last time the users
-        needed are computed.
+        `keep`: add the evidence to that of later assumptions. `last`: also compute the users
+        needed.
         """
         names = [name for name in self.sample.names if any(name in pair for pair in pairs)]
         checks, notes = len(self.sample.names) * (2 + len(STEEPNESS)), list[str]()
@@ -197,7 +186,7 @@ class Judge:
                 least, most = spans[a][0] - spans[b][1], spans[a][1] - spans[b][0]
                 ends.append(evidence[a, b].end(1, self.needed, least, most))
             low, high = ends[0], -ends[1]
-            if low > high:  # no difference is possible, and the assumption is wrong
+            if low > high:  # the log contradicts the assumption
                 continue
             judged[pair] = Judgement(
                 sign=int(low > 0) - int(high < 0),
@@ -224,9 +213,9 @@ class Judge:
         weight: float,
         times: float = 1.0,
     ) -> dict[Pair, bets.Evidence]:
-        """Bets that the first metric of a pair is larger than the second, and the other way round.
+        """Bets that the first metric of a pair is larger, and of its reverse.
 
-        They are made for so many times the users.
+        They are built for `times` the users.
         """
         sample, users = self.sample, self.sample.users[pairs[0][0]]
         made = bets.build(self.parts, assumption, bets.SUM_NEED * self.needed, users * times)
@@ -254,7 +243,7 @@ class Judge:
     def _users_needed(
         self, assumption: Assumption | None, pairs: Sequence[Pair], weight: float
     ) -> dict[Pair, int]:
-        """How many users like these would decide pairs; no entry where no number would."""
+        """How many such users would decide each pair, by bisection; no entry if no number would."""
         found: dict[Pair, int] = {}
         for times in _MORE_USERS if pairs else ():
             evidence = self.evidence(assumption, pairs, weight, times)
@@ -264,7 +253,7 @@ class Judge:
                 if one.against(1, 0.0, _MOST_TIMES) >= self.needed
             ]
             for way in enough:
-                if way[::-1] in enough:  # the few users are not like those of any population
+                if way[::-1] in enough:  # contradictory: too few users to extrapolate
                     continue
                 pair, one = way if way in pairs else way[::-1], evidence[way]
                 low, high = 1.0, _MOST_TIMES
@@ -278,7 +267,7 @@ class Judge:
 
 
 def _two_digits(users: float) -> int:
-    """A number of users, rounded up to two digits: it is no more exact."""
+    """A number of users rounded up to two digits."""
     unit = int(10 ** max(np.floor(np.log10(users)) - 1.0, 0.0))
     return int(np.ceil(users / unit)) * unit
 
@@ -290,16 +279,16 @@ def negatives_needed(
     assumed: Assumption | None,
     level: float,
 ) -> dict[Pair, str]:
-    """How many negatives would decide the pairs that are not, if a fit to each sample were true.
+    """How many negatives would decide undecided pairs if the fit to each sample were true.
 
-    By bets that guess right, and win on average: half of the evaluations with so many
-    negatives decide, roughly. From one negative to all, fits and users stay.
+    Evidence is its expectation, so that about half of the evaluations with so many negatives would
+    decide. Users and fits stay the same.
     """
     sample, fits = values.sample, values.fits
     pairs = [pair for pair, one in judged.items() if not one.sign]
     if sample.log.weighted:
         return {}
-    if sample.whole:  # only users can be more
+    if sample.whole:  # there are no more negatives
         return dict.fromkeys(pairs, "none")
     if not pairs or values.unbiased(of) or fits.most > 1 or fits.unfit:
         return {}
@@ -318,7 +307,7 @@ def negatives_needed(
     needed = {}
     for a, b in pairs:
         variance, gap = variances[a] + variances[b], abs(difference(means[a], means[b]))
-        # With the true ranks, a difference shows if it is so many times its standard error.
+        # With all items ranked, bets decide if z**2 exceeds twice the evidence needed.
         enough = gap > 0 and gap**2 >= 2.0 * wanted * variance and fewest < n_items - 1
         needed[a, b] = more if enough else "none"
     for m in steps(min(_MOST_NEGATIVES, n_items - 2)):
@@ -345,7 +334,7 @@ def decided(
     users: float,
     wanted: float,
 ) -> list[Pair]:
-    """The pairs that bets would decide on average, had they been made on the true ranks."""
+    """The pairs that bets decide in expectation, if built for the true ranks."""
     assert isinstance(protocol.n_items, int)
     m = protocol.n_negatives
     parts = bets.partition(
@@ -355,7 +344,7 @@ def decided(
         return []
     names = list(dict.fromkeys(name for pair in pairs for name in pair))
     pmf = {name: mass @ protocol.pmf(ranks) for name, (ranks, mass) in populations.items()}
-    # A hundredth is spread evenly, so that no sampled rank ruins a bet.
+    # Mix in 1% of a uniform distribution, so that no sampled rank bankrupts a bet.
     guesses = (0.99 * np.array([pmf[name] for name in names]) + 0.01 / (m + 1)) @ hats(m)
     made = bets.build(parts, assumption, bets.SUM_NEED * wanted, users, [guesses])
     values = made.values(bets.Rows(np.zeros(m + 1, dtype=np.int64), np.arange(m + 1)))

@@ -1,4 +1,4 @@
-"""Checks of the options that `estimate` and `compare` share."""
+"""Checks of the options of `estimate` and `compare`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def opened(
     log: Log | str | Path | Sequence[str | Path] | pd.DataFrame, replacement: bool | None
 ) -> Log:
-    """A log, or what is read as one."""
+    """A log, read from its source if necessary."""
     if not isinstance(log, Log):
         return read_log(log, replacement=replacement)
     if replacement not in (None, log.replacement):
@@ -57,7 +57,7 @@ def checked_assumption(given: Assumption | str | None) -> Assumption | None:
 
 
 def assumption_for(assumption: Assumption | None, sample: Sample, of: Metric) -> Assumption | None:
-    """What is assumed of the first true ranks; nothing of other relevant items than the best."""
+    """The assumption for a metric; None if it uses relevant items other than the best."""
     return assumption if of.best_only or int(sample.relevant.max()) <= 1 else None
 
 
@@ -76,7 +76,7 @@ def checked_confidence(given: float) -> float:
 
 
 def checked_estimators(given: Sequence[str] | str, values: Values) -> list[str]:
-    """The estimators asked for, or all that the sample allows and that have an interval."""
+    """The estimators named; for "all", those that the log allows and that have an interval."""
     unfit = values.fits.unfit
     if given == "all":
         return [name for name in ESTIMATORS[:-1] if not unfit or name not in FITTED]
@@ -94,7 +94,7 @@ def checked_estimators(given: Sequence[str] | str, values: Values) -> list[str]:
 
 
 def notes_on(names: Sequence[str], given: Sequence[str] | str, values: Values) -> list[str]:
-    """What is left out of a table of estimators, or out of a fit, and why."""
+    """What is left out of a table of estimators or of a fit, and why."""
     notes, unfit = [], values.fits.unfit
     if given == "all" and unfit:
         notes.append(f"{FITTED[0]}, and {FITTED[1]}, are left out: {unfit}")
@@ -109,7 +109,7 @@ def notes_on(names: Sequence[str], given: Sequence[str] | str, values: Values) -
 
 
 def refuse_if_weighted(log: Log, **options: object) -> None:
-    """Raise ValueError for an option that means nothing where negatives are weighted."""
+    """Refuse options of corrections, which weighted negatives do not have."""
     for name, given in options.items():
         if log.weighted and given is not None:
             raise ValueError(

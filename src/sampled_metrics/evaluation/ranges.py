@@ -1,4 +1,4 @@
-"""Ranges of one recommender's exact metric, each with the assumption and warrant it rests on."""
+"""Intervals of the exact metric of one recommender, with their assumption and warrant."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .values import Values
 
 
 class Range(NamedTuple):
-    """The exact metrics that a log leaves possible, and why; `assumption` names `assumed`."""
+    """An interval of the exact metric; `assumption` is the name of `assumed`."""
 
     low: float = np.nan
     high: float = np.nan
@@ -31,7 +31,7 @@ class Range(NamedTuple):
 
 
 def by_student(mean: UserMean, level: float) -> Range:
-    """By the central limit theorem, of a metric that is a share."""
+    """Student's interval, clipped to [0, 1], for AUC from n_above."""
     low, high = np.clip(mean.student(level)[:2], 0.0, 1.0).tolist()
     return Range(low, high, _promises.NONE, _promises.LARGE_SAMPLE)
 
@@ -39,7 +39,7 @@ def by_student(mean: UserMean, level: float) -> Range:
 def of_means(
     values: Values, of: Metric, naive: dict[str, UserMean], level: float
 ) -> dict[str, Range]:
-    """By bets on the naive values, where these have no bias."""
+    """Intervals by bets on the naive values, if these are unbiased."""
     low, high = values.span(of)
     found = {}
     for name, mean in naive.items():
@@ -52,10 +52,7 @@ def of_means(
 def identified(
     sample: Sample, of: Metric, assumption: Assumption | None, level: float
 ) -> tuple[dict[str, Range], list[str]]:
-    """By identification under an assumption, or under none where the sample contradicts it.
-
-    Returns the range of each recommender, and notes on contradicted assumptions.
-    """
+    """Identification intervals, without assumption if the sample contradicts it, and notes."""
     under = _by_bets if sample.log.protocol is None else _by_weights
     found: dict[str, Range] = {}
     notes: list[str] = []
@@ -76,7 +73,7 @@ def _by_weights(
     level: float,
     notes: list[str],
 ) -> dict[str, tuple[float, float]]:
-    """Of weighted negatives, whichever items are above."""
+    """Intervals for weighted negatives, whichever items are above."""
     protocol, found = sample.log.protocol, {}
     assert protocol is not None
     if not sample.alone:
@@ -97,7 +94,7 @@ def _by_bets(
     level: float,
     notes: list[str],
 ) -> dict[str, tuple[float, float]]:
-    """By bets on the sampled ranks."""
+    """Intervals by bets on the sampled ranks."""
     found: dict[str, tuple[float, float]] = {}
     parts, needed = sample.partition(of), identification.need(level)
     names = compatible(sample, parts, assumption, names, level, notes)
@@ -126,7 +123,10 @@ def compatible(
     notes: list[str],
     many: int = 1,
 ) -> list[str]:
-    """The recommenders that do not contradict an assumption; notes on the others are added."""
+    """The recommenders consistent with an assumption; the others are noted.
+
+    `many` is the number of checks that share the error probability.
+    """
     if not sample.alone or not names:
         return list(names)
     counts = [sample.counts[name] for name in names]
@@ -143,12 +143,9 @@ def compatible(
 def contradiction_noted(
     name: str, assumption: Assumption | None, notes: list[str]
 ) -> Iterator[None]:
-    """Note that a recommender's ranks contradict an assumption.
+    """Turn a contradicted assumption into a note.
 
-    Raises
-    ------
-    ValueError
-        If nothing is assumed, so that it is the protocol that is contradicted.
+    Without an assumption the protocol is contradicted, which is a ValueError.
     """
     try:
         yield
@@ -160,17 +157,17 @@ def contradiction_noted(
 
 
 def shortest(sample: Sample, of: Metric, found: Range, level: float, name: str) -> float:
-    """The least mean width that any range of the metric of a recommender can have."""
+    """A lower bound on the mean width of any interval of the metric of a recommender."""
     counts = sample.counts[name].astype(float)
     return least_width(sample.partition(of), found.assumed, level, sample.bet_rows, counts)
 
 
 def quoted(value: float, error: float, found: Range, level: float) -> str:
-    """What a sentence may quote: the range, unless the estimate's own error says as much."""
+    """Text to quote: the estimate and its error if the interval says no more, else the interval."""
     if np.isnan(found.low):
         return ""
     digits = int(np.clip(1 - np.floor(np.log10(max(error, 1e-9))), 3, 6))
-    # Half as far again as bets on a normal mean leave.
+    # 1.5 times the half-width that bets on a normal mean give.
     reach = 1.5 * np.sqrt(2.0 * identification.need(level)) * error
     if value - reach <= found.low <= value <= found.high <= value + reach:
         return f"{value:.{digits}f} \u00b1 {error:.{digits}f}"

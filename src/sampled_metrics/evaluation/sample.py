@@ -1,4 +1,4 @@
-"""Statistics of a log: means over users with standard errors, and its rows as bets take them."""
+"""Statistics of a log: means over users with standard errors, and rows in the form of bets."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from ..metrics import Metric
 from ..numerics.distributions import spread_ties
 from ..protocol import Protocol
 
-#: Differences below this share of the largest value are rounding errors, and count as 0.
+#: Differences below this share of the largest value are rounding errors and set to 0.
 _ROUNDING = 1e-13
-#: If so many of the users with fewer negatives than others are expected to have an item above all
-#: of these, but none has one, the numbers of negatives were not fixed in advance.
+#: Optional stopping is suspected if this many users with fewer negatives than others are expected
+#: to have their item above all of them, but none has.
 _STOPPED = 10.0
 
 
 @dataclass(frozen=True, eq=False)
 class UserMean:
-    """A mean over users, its standard error, and what users' values are made of.
+    """A mean over users and its standard error.
 
-    A user's value is the sum over recommenders of its rows' values, which `parts` has by kind.
+    `parts` has for each recommender the value of a row of each kind; a user's value is their sum.
     """
 
     value: float
@@ -54,36 +54,27 @@ class UserMean:
 
 
 class ProtocolClass(NamedTuple):
-    """The kinds of row whose instances share everything of the protocol but the catalogue size."""
+    """The kinds of row whose protocols differ at most in the catalogue size."""
 
     n_negatives: int
     n_relevant: int
     rows: IntArray
-    """The kinds, in order of their size."""
+    """The kinds, ordered by catalogue size."""
     sizes: IntArray
-    """The different sizes, in order."""
+    """The distinct sizes, ascending."""
     size: IntArray
-    """Which of them each kind has."""
+    """Index into `sizes` of each kind."""
 
 
 class Sample:
-    """The statistics of a log, all of which are sums over kinds of row.
+    """Statistics of a log, all of them sums over kinds of row.
 
-    Attributes
-    ----------
-    better, tied, position, relevant, items, negatives : ndarray of int, shape (kinds,)
-        What the rows of a kind share.
-    place, many : ndarray of int, shape (kinds,)
-        Where several relevant items are tied with negatives and each other: the row's place among
-        these, and how many they are; else 0.
-    counts : dict of str to ndarray of float, shape (kinds,)
-        Users of each recommender; a user's instances have a share of the user each.
-    users : dict of str to int
-        How many users each recommender has.
-    mean_items : int
-        Size of the catalogue, without the user's other relevant items, over the rows.
-    alone : bool
-        Whether every user of a recommender has one row.
+    `better`, `tied`, `position`, `relevant`, `items` and `negatives` are the columns of the kinds,
+    (kinds,). `place` and `many` describe ties of several relevant items with each other and
+    negatives: the row's place among these, and their number; else 0. `counts` are each
+    recommender's users per kind, shared evenly by a user's instances; `users` their totals;
+    `mean_items` the mean catalogue size over rows, without the user's other relevant items; and
+    `alone` says that no user has several rows.
     """
 
     def __init__(self, log: Log) -> None:
@@ -102,11 +93,11 @@ class Sample:
         self.mean_items = round(float(rows @ (self.items - self.relevant + 1)) / float(rows.sum()))
 
     def check_independent(self, instead: str) -> None:
-        """Refuse samples that the proof of ranges and verdicts does not hold for.
+        """Refuse samples for which the proof of intervals and verdicts does not hold.
 
-        Those are samples that users share, and samples that were made larger because of what they
-        showed. The second are recognised by doubled numbers of negatives: only users with the
-        largest have no negative above their item.
+        Either users share their negatives, or samples were enlarged because of what they showed.
+        The latter is recognised by repeatedly doubled n_negatives where only users with the largest
+        number have no negative above their item.
         """
         if self.log.shared_negatives and (self.negatives < self.items - self.relevant).any():
             raise ValueError(
@@ -115,7 +106,7 @@ class Sample:
             )
         numbers = np.unique(self.negatives)
         stopped = self.negatives < numbers[-1]
-        # Even of a random order so many users would have none above their item.
+        # Expected number of users without a negative above, even for a random recommender.
         rows = self.log.kind_counts.sum(axis=0)
         expected = float((rows / (self.negatives + 1.0))[stopped].sum())
         doubled = numbers.size > 1 and (np.diff(numbers[:-1]) == numbers[:-2]).all()
@@ -140,15 +131,15 @@ class Sample:
 
     @cached_property
     def whole(self) -> bool:
-        """Whether every user has all negatives, so that the sampled ranks are the true ones."""
+        """Whether every user has all negatives, so that sampled ranks are exact ranks."""
         return all(map(self.is_whole, self.classes))
 
     def is_whole(self, one: ProtocolClass) -> bool:
-        """Whether all negatives are drawn for the users of a class, each once."""
+        """Whether each user of a class has all negatives, each once."""
         return not self.replacement and int(one.sizes[-1]) == one.n_negatives + one.n_relevant
 
     def protocol(self, of: ProtocolClass, size: int) -> Protocol:
-        """The protocol of the instances of a class that have a size of the catalogue."""
+        """The protocol of the instances of a class with this catalogue size."""
         return Protocol(
             size, of.n_negatives, replacement=self.replacement, n_relevant=of.n_relevant
         )
@@ -156,13 +147,13 @@ class Sample:
     def mean(
         self, parts: Mapping[str, FloatArray], users: int, value: float | None = None
     ) -> UserMean:
-        """The mean of users' values, or a given value whose users' values vary as these do."""
+        """The mean of users' values; or `value`, with the standard error of that mean."""
         mean = sum(float(self.counts[name] @ part) for name, part in parts.items()) / users
         error = self.error(parts, users, mean)
         return UserMean(mean if value is None else value, users, error, parts)
 
     def error(self, parts: Mapping[str, FloatArray], users: int, mean: float) -> float:
-        """Standard error of the mean of users' values; 0 if it is a rounding error."""
+        """Standard error of the mean of users' values; 0 if it is only rounding."""
         scale, squares, largest = _largest(parts), 0.0, 0.0
         for values, counts in self.log.sums(parts):
             values = without_rounding(values, scale)
@@ -172,18 +163,18 @@ class Sample:
         return 0.0 if error <= _ROUNDING * largest else error
 
     def tally(self, parts: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """Different values of users, in order, and how many users have each."""
+        """Distinct values of users, ascending, and the number of users with each."""
         scale = _largest(parts)
         return tallied((without_rounding(v, scale), users) for v, users in self.log.sums(parts))
 
     @cached_property
     def relevant_numbers(self) -> tuple[IntArray, IntArray]:
-        """The numbers of relevant items that rankings have, and which of them each kind has."""
+        """The distinct numbers of relevant items, and their index for each kind."""
         numbers, of_kind = np.unique(self.relevant, return_inverse=True)
         return numbers, of_kind
 
     def at_ranks(self, recommender: str, m: int, weights: FloatArray) -> FloatArray:
-        """Users with m negatives at each sampled rank, times a weight for each kind; (m + 1,)."""
+        """Users with m negatives at each sampled rank, (m + 1,), weighted by kind."""
         counts = self.counts[recommender] * weights
         here = (self.negatives == m) & (counts > 0)
         alone = here & (self.many == 0)
@@ -194,9 +185,9 @@ class Sample:
         return found
 
     def tied_relevant(self, kinds: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
-        """Those of some kinds that tie with other relevant items, by how they do.
+        """Yield the kinds that tie with other relevant items, grouped by how they tie.
 
-        With the probability of each number of tied negatives above.
+        With the distribution of the number of tied negatives above.
         """
         kinds = kinds[self.many[kinds] > 0]
         ways = np.stack([self.tied, self.place, self.many])[:, kinds]
@@ -206,13 +197,13 @@ class Sample:
 
     @cached_property
     def bet_kinds(self) -> tuple[IntArray, IntArray]:
-        """What kinds share but their ranks, (k, 4), as a partition takes them; and of each kind."""
+        """Distinct columns that bets use besides ranks, (k, 4), and the index of each kind."""
         columns = [self.negatives, self.relevant, self.position, self.items]
         of_kind, shared = equal_rows(columns, self.better.size)
         return np.column_stack(shared), of_kind
 
     def partition(self, of: Metric) -> bets.Partition:
-        """The parts of the sample that share bets on a metric."""
+        """The partition of the sample into parts that share bets on a metric."""
         shared, of_kind = self.bet_kinds
         weights = np.zeros(len(shared))
         for counts in self.counts.values():
@@ -221,7 +212,7 @@ class Sample:
 
     @cached_property
     def bet_rows(self) -> bets.Rows:
-        """The kinds of row as bets take them: ties with negatives are broken at random."""
+        """The kinds of row in the form of bets, with ties broken at random."""
         of_kind = self.bet_kinds[1]
         if not self.tied.any():
             return bets.Rows(of_kind, self.better)
@@ -229,10 +220,10 @@ class Sample:
         return bets.Rows(of_kind[kind], above, starts, share)
 
     def broken_ties(self, kinds: IntArray) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
-        """Every way in which the ties of some kinds may be broken, one after the other.
+        """All ways of breaking the ties of some kinds, which are in ascending order.
 
-        Returns the first way of each kind, and of each way its kind, the negatives above, and its
-        probability. `kinds` are in ascending order.
+        Returns the first way of each kind; and of each way its kind, negatives above, and
+        probability.
         """
         many = self.tied[kinds] + 1
         starts = np.cumsum(many) - many
@@ -244,7 +235,7 @@ class Sample:
         return starts, kind, above, share
 
     def evidence(self, made: bets.Bets, each: FloatArray, recommender: str) -> bets.Evidence:
-        """What bets have won on a recommender's users, each with the sum of its rows' bets."""
+        """The evidence of bets on a recommender's users, each with the sum of its rows' bets."""
         logs = np.empty(made.sign.size)
         for bet, values in enumerate(each):
             sums = self.log.sums({recommender: values})
@@ -253,7 +244,7 @@ class Sample:
         return bets.Evidence.of(made.sign, made.slope, mean, logs, self.users[recommender])
 
     def share(self, recommender: str) -> FloatArray:
-        """The share of a recommender's users that have a row of each kind of `bet_kinds`."""
+        """The share of a recommender's users with a row of each of `bet_kinds`."""
         shared, of_kind = self.bet_kinds
         weights = self.counts[recommender] / self.users[recommender]
         return np.asarray(np.bincount(of_kind, weights, len(shared)), dtype=float)
@@ -264,12 +255,12 @@ def _largest(parts: Mapping[str, FloatArray]) -> float:
 
 
 def without_rounding(values: Any, scale: float) -> Any:
-    """The values, and exactly 0 where they are rounding errors of values so large."""
+    """Set values to 0 that are rounding errors relative to `scale`."""
     return np.where(np.abs(values) <= _ROUNDING * scale, 0.0, values)
 
 
 def difference(first: float, second: float) -> float:
-    """First less second, and exactly 0 where they differ by rounding."""
+    """First minus second; exactly 0 if they differ only by rounding."""
     return float(without_rounding(np.subtract(first, second), max(abs(first), abs(second))))
 
 
@@ -282,5 +273,5 @@ def above_among_ties(tied: int, place: int, many: int) -> FloatArray:
     above, after = np.arange(tied + 1), many - place + 1
     found = betaln(above + place, tied - above + after) - betaln(place, after)
     found = np.exp(found - betaln(tied - above + 1, above + 1)) / (tied + 1)
-    found.setflags(write=False)  # the cache hands out this very array
+    found.setflags(write=False)  # the cached array is shared
     return np.asarray(found)

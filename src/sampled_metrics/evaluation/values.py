@@ -1,4 +1,4 @@
-"""The value that each estimator gives a row of a log, and the means over users of these."""
+"""Values that each estimator gives the rows of a log, and their means over users."""
 
 from __future__ import annotations
 
@@ -14,40 +14,35 @@ from ..protocol import Protocol, thinned
 from .fits import Fits
 from .sample import ProtocolClass, Sample, UserMean
 
-#: The corrections that are fitted to the log itself.
+#: Corrections fitted to the log itself.
 FITTED = ("bias-variance, fitted prior", "maximum entropy", "maximum likelihood")
-#: All corrections, by the names that the tables print.
+#: Names of all corrections.
 ESTIMATORS = (*corrections.NAMES, *FITTED)
-#: AUC of ranks that the column n_above estimates by Horvitz and Thompson (horvitz1952).
+#: AUC from the Horvitz-Thompson estimates n_above (horvitz1952).
 WEIGHTED = "n_above"
-#: Biases of a metric below this are rounding errors.
+#: Biases below this are rounding errors.
 _UNBIASED = 1e-9
 
-#: Nodes are added until values between them are right to this share of the largest value.
+#: Interpolation error allowed, as a share of the largest value.
 _TOLERANCE = 1e-9
-#: Sizes for the monotone correction, whose values jump from size to size.
+#: Catalogue sizes at which the monotone correction is computed.
 _MONOTONE_SIZES = 32
-#: Entries of a table of values for several sizes, or of random orders, held at once.
+#: Table entries held at once.
 _BLOCK = 1 << 21
 
-#: From one protocol to the values of an estimator, a row for each position.
+#: Maps a protocol to the values of an estimator, (n_relevant, m + 1).
 Build = Callable[[Protocol], FloatArray]
-#: From sizes of the catalogue to values, (sizes, n_relevant, m + 1).
+#: Maps catalogue sizes to values, (sizes, n_relevant, m + 1).
 AtSizes = Callable[[IntArray], FloatArray]
-#: From values at some sizes to those at any of the sizes.
+#: Interpolates values over sizes.
 Between = Callable[[AtSizes, IntArray], AtSizes]
 
 
 class Values:
-    """The values that each estimator gives the rows of a sample.
+    """Values that each estimator gives the rows of a sample; `gamma` is for bias-variance.
 
-    Parameters
-    ----------
-    sample : Sample
-    gamma : float
-        Of bias-variance.
-    wanted : sequence of Metric, optional
-        Metrics that bias-variance will be asked for: together they take little longer than one.
+    `wanted` are the metrics that bias-variance will be computed for: together they take little
+    longer than one.
     """
 
     def __init__(self, sample: Sample, gamma: float, wanted: Sequence[Metric] = ()) -> None:
@@ -56,9 +51,9 @@ class Values:
         self._unbiased: dict[Metric, bool] = {}
 
     def means(self, of: Metric, name: str, leave_out: bool = False) -> dict[str, UserMean]:
-        """Estimates of a metric for all recommenders by a named estimator.
+        """Estimates of a metric for all recommenders.
 
-        Empty if `leave_out` and double precision cannot hold the estimator's values.
+        Empty if `leave_out` is set and double precision cannot represent the estimator's values.
         """
         if name == FITTED[0]:
             return self._by_fitted_prior(of)
@@ -76,14 +71,14 @@ class Values:
         return {who: self.sample.mean({who: each}, n) for who, n in self.sample.users.items()}
 
     def default(self, of: Metric) -> str:
-        """The estimator of a metric where none is named; empty if there is none."""
+        """The default estimator of a metric; empty if there is none."""
         log = self.sample.log
         if log.weighted:
             return WEIGHTED if of.linear and "n_above" in log.kinds else ""
         return "naive" if self.unbiased(of) else "bias-variance"
 
     def by_row(self, of: Metric, name: str) -> FloatArray:
-        """The value of a row of each kind by an estimator that is not fitted to the log."""
+        """Values of each kind by an estimator that is not fitted to the log."""
         if name == "naive":
             return self.naive(of)
         if name == WEIGHTED:
@@ -93,7 +88,7 @@ class Values:
         return self.looked_up(self._build(of, name), _BETWEEN.get(name, _by_polynomial))
 
     def _build(self, of: Metric, name: str) -> Build:
-        """The values of an estimator for a protocol."""
+        """A function from protocols to the values of an estimator."""
 
         def build(protocol: Protocol) -> FloatArray:
             if name != "bias-variance":
@@ -107,18 +102,18 @@ class Values:
         return build
 
     def _plugged_in(self, of: Metric, name: str, recommender: str) -> UserMean:
-        """The metric of fitted priors, with an error where they move smoothly with the users."""
+        """The metric of fitted priors; with a standard error if they are smooth in the users."""
         each = self._of_thinned(of, self.fits.plugged_in(of, name, recommender))
         mean = self.sample.mean({recommender: each}, self.sample.users[recommender])
-        if name == "maximum likelihood":  # jumps from a few ranks to others: nothing to expand
+        if name == "maximum likelihood":  # its support jumps, so it has no derivative
             return UserMean(mean.value, mean.users, np.nan, {})
         return mean
 
     def _by_fitted_prior(self, of: Metric) -> dict[str, UserMean]:
-        """Bias-variance with a prior that is fitted to all recommenders together.
+        """Bias-variance with a prior fitted to all recommenders together.
 
-        A user counts twice: by the values of its own sampled ranks, and by what these ranks, for
-        whichever recommender, do to the prior and so to all values.
+        A user contributes by the values of its own sampled ranks, and by the influence of its ranks
+        under every recommender on the prior.
         """
         sample, found = self.sample, {}
         values, influences = self.fits.bias_variance(of, self.gamma)
@@ -130,20 +125,20 @@ class Values:
             if sample.log.same_users:
                 parts[recommender] = moves + each
                 found[recommender] = sample.mean(parts, users, value)
-            else:  # other recommenders' users count too
+            else:  # users of other recommenders contribute too
                 parts[recommender] = moves + (each - value / sample.relevant)
                 error = sample.error(parts, users, 0.0)
                 found[recommender] = UserMean(value, users, error, parts)
         return found
 
     def _of_thinned(self, of: Metric, places: FloatArray) -> FloatArray:
-        """Values of rows from those for the fewest negatives: expected of any so many of theirs."""
+        """Values of rows from those for the smallest number of negatives, over random subsets."""
         fewest = places.shape[1] - 1
         build = _of_places(of, lambda m: places @ thinned(m, fewest).T)
         return self.looked_up(build)
 
     def looked_up(self, build: Build, between: Between | None = None) -> FloatArray:
-        """The value of a row of each kind, from tables of values for its protocol."""
+        """Values of each kind, looked up in tables for its protocol."""
         out = np.empty(self.sample.better.size)
         for one in self.sample.classes:
             for part, at, table in _tables(build, between, one, self.sample):
@@ -154,14 +149,14 @@ class Values:
     def _from_table(self, table: FloatArray, at: IntArray, rows: IntArray) -> FloatArray:
         """Values of kinds of row from a table for their sizes, (sizes, n_relevant, m + 1).
 
-        Ties with negatives count by their mean value.
+        Ties with negatives get their mean value, by prefix sums.
         """
         sample, (_, relevant, columns) = self.sample, table.shape
         line, flat = at * relevant + sample.position[rows] - 1, table.ravel()
         first, tied = line * columns + sample.better[rows], sample.tied[rows]
         sums = np.zeros((*table.shape[:2], columns + 1))
         np.cumsum(table, axis=2, out=sums[:, :, 1:])
-        begin = first + line  # the sums have one more column
+        begin = first + line  # `sums` has one more column
         means = (sums.ravel()[begin + tied + 1] - sums.ravel()[begin]) / (tied + 1)
         out = np.where(tied == 0, flat[first], means)
         order = np.argsort(rows)
@@ -171,10 +166,10 @@ class Values:
         return np.asarray(out)
 
     def naive(self, of: Metric) -> FloatArray:
-        """The naive value of a row of each kind; ties with negatives count by their mean value.
+        """Naive values of each kind; ties with negatives get their mean value.
 
-        Every class has its own table of values, which is longer than the few ranks that its rows
-        have where every user has another number of negatives: then only these are computed.
+        If n_negatives differs between users, tables of all ranks may be much longer than the ranks
+        that occur; then only these are computed.
         """
         sample = self.sample
         entries = sum(one.n_relevant * (one.n_negatives + 1) for one in sample.classes)
@@ -196,9 +191,9 @@ class Values:
         return out
 
     def span(self, of: Metric) -> tuple[float, float]:
-        """The least and the most that a user's naive value can be.
+        """The least and largest naive value that a user can have.
 
-        No metric rises with the rank, so that all relevant items are last, or first.
+        Metrics decrease in the rank, so these have all relevant items last or first.
         """
         low, high = np.inf, -np.inf
         for relevant in self.sample.relevant_numbers[0].tolist():
@@ -211,10 +206,10 @@ class Values:
         return low, high
 
     def unbiased(self, of: Metric) -> bool:
-        """Whether the naive metric is the exact one in expectation, whatever the true ranks are.
+        """Whether the naive metric equals the exact one in expectation, at all true ranks.
 
-        That is so of AUC, which is linear in the true rank as the expected sampled rank is, and
-        of users who have all negatives, whose sampled rank is the true one.
+        True for AUC, which is linear in the rank, as is the expected sampled rank; and for users
+        with all negatives, whose sampled ranks are exact.
         """
         if of not in self._unbiased:
             self._unbiased[of] = of.linear or all(
@@ -227,13 +222,13 @@ class Values:
 
 
 def _naive_table(of: Metric, m: int, relevant: int) -> FloatArray:
-    """The metric of the sampled ranks, (relevant, m + 1)."""
+    """The metric of each sampled rank, (relevant, m + 1)."""
     j = np.arange(1, relevant + 1)[:, np.newaxis]
     return np.asarray(of.term(np.arange(m + 1) + j, j, relevant, m + relevant))
 
 
 def _of_places(of: Metric, places: Callable[[int], FloatArray]) -> Build:
-    """Values from those of items of weight 1 at each place, given a number of negatives."""
+    """Values weighted by the metric, from unweighted ones for a number of negatives."""
 
     def build(protocol: Protocol) -> FloatArray:
         relevant = protocol.n_relevant
@@ -244,10 +239,10 @@ def _of_places(of: Metric, places: Callable[[int], FloatArray]) -> Build:
 
 
 def is_unbiased(of: Metric, protocol: Protocol) -> bool:
-    """Whether the naive metric is the exact one in expectation, at all true ranks.
+    """Whether the naive metric equals the exact one in expectation, at all true ranks.
 
-    The expectation is a polynomial in the rank, of degree m. Two of these that differ do so at one
-    of Chebyshev's points, so these are checked, with both ends and where the metric has a jump.
+    The expectation is a polynomial of degree m in the rank. Two different ones differ at one of the
+    Chebyshev points, so these are checked, and both ends, and the jump of the metric.
     """
     pool, relevant, m = int(protocol.pool), protocol.n_relevant, protocol.n_negatives
     angles = np.linspace(0.0, np.pi, int(4 * np.pi * np.sqrt(m)) + 2)
@@ -263,9 +258,9 @@ def is_unbiased(of: Metric, protocol: Protocol) -> bool:
 def _tables(
     build: Build, between: Between | None, one: ProtocolClass, sample: Sample
 ) -> Iterator[tuple[slice, IntArray, FloatArray]]:
-    """Values for all sizes of a class, block by block; None `between` if they do not depend on it.
+    """Values for all sizes of a class, block by block; `between` is None if sizes do not matter.
 
-    Yields which of its rows have these sizes, which size each has, and the table of values,
+    Yields the slice of the class's rows, the index of each row's size, and the table,
     (sizes, n_relevant, m + 1).
     """
 
@@ -283,15 +278,15 @@ def _tables(
 
 
 def _by_size(exact: AtSizes, sizes: IntArray) -> AtSizes:
-    """Values computed at every size."""
+    """Values computed at every size, without interpolation."""
     return exact
 
 
 def _by_polynomial(exact: AtSizes, sizes: IntArray) -> AtSizes:
-    """Values at any of the sizes by a polynomial in the logarithm of the size.
+    """Interpolate values by a polynomial in the logarithm of the size.
 
-    Its nodes, Chebyshev's rounded to whole numbers, are doubled until it is right at three sizes
-    in between; where that takes as many nodes as there are sizes, nothing is interpolated.
+    Nodes are Chebyshev points rounded to whole numbers, doubled until values at three sizes in
+    between are right; if that needs as many nodes as sizes, nothing is interpolated.
     """
     count = 12
     tests = sizes[np.linspace(0, sizes.size - 1, 5).round().astype(int)[1:4]]
@@ -308,7 +303,7 @@ def _by_polynomial(exact: AtSizes, sizes: IntArray) -> AtSizes:
 
 
 def _nodes(sizes: IntArray, points: FloatArray) -> IntArray:
-    """Whole numbers near points of [0, 1], stretched over the logarithms of the sizes."""
+    """Whole numbers near points of [0, 1] mapped to the range of log sizes."""
     low, high = np.log(sizes[[0, -1]])
     return np.unique(np.round(np.exp(low + points * (high - low))).astype(np.int64))
 
@@ -316,7 +311,7 @@ def _nodes(sizes: IntArray, points: FloatArray) -> IntArray:
 def _barycentric(nodes: FloatArray, values: FloatArray) -> Callable[[FloatArray], FloatArray]:
     """The polynomial through values at nodes, by the barycentric formula (berrut2004).
 
-    `scipy.interpolate` has it, but takes longer to import than all of this takes to compute.
+    `scipy.interpolate` has it, but takes longer to import than this takes to compute.
     """
     gaps = 4.0 * np.subtract.outer(nodes, nodes) / (nodes[-1] - nodes[0])
     np.fill_diagonal(gaps, 1.0)
@@ -333,10 +328,10 @@ def _barycentric(nodes: FloatArray, values: FloatArray) -> Callable[[FloatArray]
 
 
 def _by_lines(exact: AtSizes, sizes: IntArray) -> AtSizes:
-    """Values at any of the sizes by straight lines in the logarithm of the size.
+    """Interpolate values linearly in the logarithm of the size, for the monotone correction.
 
-    Of many nearly equal solutions the monotone correction is one or another, from size to size;
-    what lies between two of them is monotone too, and as nearly right.
+    It has many nearly optimal solutions and jumps between them from size to size. A convex
+    combination of two is monotone too, and nearly optimal.
     """
     if sizes.size <= _MONOTONE_SIZES:
         return exact
@@ -352,5 +347,5 @@ def _by_lines(exact: AtSizes, sizes: IntArray) -> AtSizes:
     return at
 
 
-#: How values depend on the size of the catalogue, where that is not smooth.
+#: Interpolation for estimators that are not smooth in the catalogue size.
 _BETWEEN: dict[str, Between] = {"rank estimate": _by_size, "monotone": _by_lines}

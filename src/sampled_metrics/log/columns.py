@@ -1,4 +1,4 @@
-"""Columns of a log or another table: what they are called, and what their values may be."""
+"""Columns of a log or another table: their names and aliases, and checks of their values."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .compact import COLUMNS
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The columns that a log may have in a file or a frame.
+#: Column names allowed in the input. `COLUMNS[:5]` leaves out those that are computed.
 INPUT = (*COLUMNS[:5], "n_items", "n_negatives", "rank", "item", "count", "n_above")
-#: What other libraries call these columns, without upper case, blanks, "_" and "-".
+#: Aliases of columns in other libraries: lower case, without blanks, "_" and "-".
 _SYNONYMS = {
     "recommender": "model modelname algorithm algo system method run runid",
     "user": "userid uid qid query queryid",
@@ -36,7 +36,7 @@ _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.ASCII | re.
 
 
 def meaning(name: object) -> str | None:
-    """The column of a log that a name stands for, if it is known."""
+    """The column of a log that a name is an alias of, or None."""
     plain = re.sub(r":(token|float)$|[\s_-]", "", str(name).lower())  # RecBole has user_id:token
     for key in INPUT:
         if plain == key.replace("_", "") or plain in _SYNONYMS.get(key, "").split():
@@ -45,7 +45,7 @@ def meaning(name: object) -> str | None:
 
 
 def listed(names: Iterable[object]) -> str:
-    """Names of columns for a sentence, cut to a sane length."""
+    """Column names for an error message: the first eight, each cut to 30 characters."""
     shown = [str(name) for name in names]
     shown = [shortened(n if n.isprintable() else as_written(n), 30) for n in shown]
     more = f" and {len(shown) - 8} more" if len(shown) > 9 else ""
@@ -55,7 +55,10 @@ def listed(names: Iterable[object]) -> str:
 def need(
     frame: pd.DataFrame, names: Iterable[str], source: str, shown: Mapping[str, str] | None = None
 ) -> None:
-    """Refuse a table without rows or these columns; `shown` maps the source's own names to them."""
+    """Refuse a table that has no rows, or lacks one of these columns or has it twice.
+
+    `shown` maps a library's own column names to ours, so that errors use the library's names.
+    """
     own = {ours: theirs for theirs, ours in (shown or {}).items()}
     for name in names:
         if list(frame.columns).count(name) != 1:
@@ -66,7 +69,7 @@ def need(
 
 
 def log_names(columns: Iterable[Any], source: str, wanted: Iterable[str]) -> list[Any]:
-    """Names of columns, those of a log for the ones that mean it, with a warning of which."""
+    """Replace aliases by the names of a log, and warn of each replacement."""
     given, renamed = list(columns), {}
     for key in wanted:
         same = [name for name in given if name == key or meaning(name) == key]
@@ -84,6 +87,7 @@ def log_names(columns: Iterable[Any], source: str, wanted: Iterable[str]) -> lis
 
 
 def warn_ignored(names: Iterable[Any], source: str, known: Iterable[str]) -> None:
+    """Warn of columns that are not read."""
     ignored = [name for name in names if name not in known]
     if ignored:
         columns = "column" if len(ignored) == 1 else "columns"
@@ -91,7 +95,10 @@ def warn_ignored(names: Iterable[Any], source: str, known: Iterable[str]) -> Non
 
 
 def check_pooling(frame: pd.DataFrame, keys: Mapping[str, Key], source: str) -> None:
-    """Refuse rows of a user that a column without a meaning separates, as of two recommenders."""
+    """Refuse an unknown column that tells the rows of each user apart, such as "algo_name".
+
+    It is probably the recommender under a name we do not know; to ignore it would pool them.
+    """
     import pandas as pd
 
     if set(frame.columns) <= set(INPUT):
@@ -109,7 +116,7 @@ def check_pooling(frame: pd.DataFrame, keys: Mapping[str, Key], source: str) -> 
         value, _ = _factorized(column, sort=False)
         values = value.max() + 1
         once = np.unique(group * values + value).size == group.size and value.min() >= 0
-        # A column of items has many values, of which a user has few.
+        # An item column, unlike a recommender column, has many values and few of them per user.
         if once and 2 * group.size > values * groups:
             raise ValueError(
                 f"{source} has a row of each user for each value of the column "
@@ -119,7 +126,7 @@ def check_pooling(frame: pd.DataFrame, keys: Mapping[str, Key], source: str) -> 
 
 
 def check_columns(names: list[Any], source: str) -> None:
-    """Refuse a table whose columns are not those of a log."""
+    """Refuse a table whose columns are not those of a log, and suggest near names."""
     shown = listed(names)
     # Of two columns with one name pandas calls the second one "name.1".
     once = [str(name).removesuffix(".1") for name in names]
@@ -151,7 +158,10 @@ def check_columns(names: list[Any], source: str) -> None:
 
 
 class Place(str):
-    """The name of all files, where the rows of each begin, and which rows are at hand."""
+    """A source's name that also knows the first row of each file, to locate rows in errors.
+
+    `rows` are the row numbers of a part of the table; None if all rows are in memory.
+    """
 
     starts: list[tuple[str, int]]
     rows: Sequence[int] | None
@@ -164,12 +174,12 @@ class Place(str):
         return place
 
 
-#: From a mask of bad rows to the first of them and its name.
+#: Maps a mask of bad rows to the first bad row and the words that locate it.
 Locator = Callable[[NDArray[np.bool_]], tuple[int, str]]
 
 
 def line(source: str, row: int) -> str:
-    """Where a row is: a row of a file, not counting the names, or of a frame."""
+    """Locate a row for an error message; rows count from 1, without the header."""
     if isinstance(source, Place):
         row = row if source.rows is None else source.rows[row]
         source, first = [(name, first) for name, first in source.starts if first <= row][-1]
@@ -178,7 +188,7 @@ def line(source: str, row: int) -> str:
 
 
 def locator(source: str, order: NDArray[Any] | None = None) -> Locator:
-    """Names the first bad row of a source whose rows are sorted by `order`."""
+    """A locator for a source whose rows were sorted by `order`."""
 
     def where(bad: NDArray[np.bool_]) -> tuple[int, str]:
         at = int(np.argmax(bad))
@@ -190,21 +200,21 @@ def locator(source: str, order: NDArray[Any] | None = None) -> Locator:
 def refuse_first(
     bad: Any, where: str | Locator, sentence: Callable[[int], str], hint: str = ""
 ) -> None:
-    """Refuse the first row that is bad, if there is one, and say where it is."""
+    """Raise ValueError for the first bad row, if any, and say where it is."""
     if np.any(bad):
         at, place = (locator(where) if isinstance(where, str) else where)(bad)
         raise ValueError(f"{sentence(at)} in {place}{hint}")
 
 
 def whole_numbers(frame: pd.DataFrame, key: str, low: int, source: str) -> IntArray:
-    """A column of whole numbers, at least `low`."""
+    """A column of whole numbers >= `low`, as int64."""
     return whole(frame, key, low, source).astype(np.int64)
 
 
 def whole(frame: pd.DataFrame, key: str, low: int, source: str) -> NDArray[Any]:
-    """A column of whole numbers, at least `low`, in the type that it has."""
+    """A column of whole numbers >= `low`, in its own type if that is an integer type."""
     column = frame[key]
-    if column.dtype.kind in "iu" and not column.hasnans:  # pandas' own integers may be missing
+    if column.dtype.kind in "iu" and not column.hasnans:  # pandas' nullable integers
         values = column.to_numpy()
     else:
         numeric = _floats(column)
@@ -219,7 +229,7 @@ def whole(frame: pd.DataFrame, key: str, low: int, source: str) -> NDArray[Any]:
 
 
 def shrunk(values: NDArray[Any], small: bool = True) -> NDArray[Any]:
-    """A copy in a small type; one number if they are all the same."""
+    """A copy in 32 bits where values fit; a single number if all rows are equal."""
     low, high = int(values.min()), int(values.max())
     if low == high:
         return np.array([low])
@@ -227,7 +237,7 @@ def shrunk(values: NDArray[Any], small: bool = True) -> NDArray[Any]:
 
 
 def _floats(column: pd.Series) -> FloatArray:
-    """A column as floats, NaN for what is no number: neither a truth value nor a date."""
+    """A column as floats, NaN for anything but a number (truth values and dates too)."""
     if column.dtype.kind == "f":
         return column.to_numpy(dtype=float, na_value=np.nan)
     return np.array([_float(value) for value in column], dtype=float)
@@ -267,7 +277,7 @@ def _are_scalars(column: pd.Series) -> NDArray[np.bool_]:
 
 
 def size_option(key: str, option: int | None, low: int, source: str) -> IntArray:
-    """n_items or n_negatives of all rows, where there is no such column."""
+    """n_items or n_negatives given as an option, where the table has no such column."""
     if option is None:
         raise ValueError(
             f"{key} is needed: give it (--{key.replace('_', '-')}), or a column {key} in {source}"
@@ -278,7 +288,7 @@ def size_option(key: str, option: int | None, low: int, source: str) -> IntArray
 def size_column(
     frame: pd.DataFrame, key: str, option: int | None, low: int, source: str
 ) -> IntArray:
-    """n_items or n_negatives of every row, from the column or the option; one if all are equal."""
+    """n_items or n_negatives of every row, from the column or the option; one if all equal."""
     if key not in frame:
         return size_option(key, option, low, source)
     if option is not None:
@@ -292,9 +302,9 @@ def size_column(
 
 @dataclass(frozen=True, eq=False)
 class Key:
-    """A column of names or numbers: which of `values` each row has, or the one that all have.
+    """A column of labels as codes into `values`; one code if all rows have the same label.
 
-    Numbers of recommenders are in order of their first rows, others sorted if they can be.
+    Recommenders are numbered in order of first appearance; other labels are sorted if possible.
     """
 
     codes: NDArray[Any]
@@ -302,7 +312,7 @@ class Key:
 
 
 def key_of(frame: pd.DataFrame, key: str, source: str) -> Key:
-    """A column of names or numbers without gaps, by numbers; zeros if there is none."""
+    """A label column as codes; without one, each row is a user, and other labels are all equal."""
     import pandas as pd
 
     if key not in frame and key == "user":
@@ -312,8 +322,8 @@ def key_of(frame: pd.DataFrame, key: str, source: str) -> Key:
     column = frame[key].reset_index(drop=True)
     try:
         codes, values = _factorized(column, sort=key != "recommender")
-        nested = np.append(~_are_scalars(pd.Series(values)), False)[codes]  # -1: a gap
-    except TypeError:  # of a list or the like nothing can be looked up
+        nested = np.append(~_are_scalars(pd.Series(values)), False)[codes]  # code -1: missing
+    except TypeError:  # lists and the like cannot be hashed
         nested = ~_are_scalars(column)
     wanted = f"{key} must be a number or text"
     refuse_first(nested, source, lambda at: f"{wanted}, got {as_written(column.iloc[at])}")
@@ -328,7 +338,7 @@ def key_of(frame: pd.DataFrame, key: str, source: str) -> Key:
 
 
 def labelled(frame: pd.DataFrame, key: str, source: str) -> pd.Series:
-    """A column of names or numbers without gaps."""
+    """A label column as a series, checked for gaps."""
     import pandas as pd
 
     of = key_of(frame, key, source)
@@ -336,7 +346,7 @@ def labelled(frame: pd.DataFrame, key: str, source: str) -> pd.Series:
 
 
 def _factorized(column: pd.Series, sort: bool) -> tuple[IntArray, NDArray[Any]]:
-    """Numbers for the values of a column, -1 for none, and the values, sorted if they can be."""
+    """`pandas.factorize`, sorted where labels can be compared; -1 for missing values."""
     import pandas as pd
 
     try:
@@ -347,6 +357,7 @@ def _factorized(column: pd.Series, sort: bool) -> tuple[IntArray, NDArray[Any]]:
 
 
 def refuse_twice(frame: pd.DataFrame, key: list[str], source: str, hint: str = "") -> None:
+    """Refuse rows that agree in these columns."""
     twice = frame.duplicated(key)
     if twice.any():
         row = frame[twice].iloc[0]

@@ -1,9 +1,8 @@
-"""A log in memory: one small code for each row, and a table of what each code stands for.
+"""A log in memory: a small integer code for each row, and a table of the distinct rows.
 
-Rows that agree in all their numbers are of one kind, and there are few kinds however many users
-there are. With up to 255 kinds a billion rows are a gigabyte. All that an evaluation needs of a log
-is here: how many rows are of each kind, how often two recommenders give a user these two kinds, and
-sums over a user's rows of a value that depends on the kind.
+Rows that agree in all their numbers share a code (a *kind*). There are few kinds however many users
+there are: with up to 255 kinds, a billion rows take a gigabyte. An evaluation needs only the rows
+of each kind, joint counts of two recommenders' kinds, and sums over a user's rows.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from ..protocol import Protocol
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The columns of :attr:`Log.frame`, in their order.
+#: The columns of :attr:`Log.frame`, in order.
 COLUMNS = (
     "recommender",
     "user",
@@ -36,23 +35,21 @@ COLUMNS = (
     "n_items",
     "n_negatives",
 )
-#: Those of them that rows of one kind share.
+#: The columns that all rows of a kind share.
 KIND = COLUMNS[3:]
-#: Users whose rows are looked at together, so that what is made of them stays in the cache.
+#: Users per block, so that temporary arrays stay in the processor's cache.
 _BLOCK = 1 << 18
-#: Combinations of kinds that are counted in a table; of more, users are looked at one by one.
+#: Largest table of joint counts; beyond it, distinct pairs are sorted and counted.
 _TABLE = 1 << 22
-#: Different values that are kept before they are counted together.
+#: Distinct values kept before partial tallies are merged, to bound memory.
 _TALLIED = 1 << 20
 
 
 def tallied(
     parts: Iterable[tuple[NDArray[Any], FloatArray | None]],
 ) -> tuple[FloatArray, FloatArray]:
-    """Different values in order, and how often each is there, from parts of them with counts.
+    """Distinct values in order with their counts, from blocks of values (counts of 1 if None).
 
-    Examples
-    --------
     >>> parts = [(np.array([3.0, 1.0]), None), (np.array([3.0]), np.array([4.0]))]
     >>> [column.tolist() for column in tallied(parts)]
     [[1.0, 3.0], [1.0, 5.0]]
@@ -71,23 +68,12 @@ def tallied(
 
 
 def equal_rows(columns: Sequence[NDArray[Any]], size: int) -> tuple[NDArray[Any], list[IntArray]]:
-    """Find which rows of several columns agree in all of them.
+    """Code each row of several integer columns by the distinct row that it equals.
 
-    Parameters
-    ----------
-    columns : sequence of ndarray of int, each of shape (rows,), or (1,) for one that is constant
-    size : int
-        How many rows there are.
+    Columns have shape (size,), or (1,) if constant. Returns the codes, (size,), and the columns of
+    the distinct rows in lexicographic order. Columns are packed into one integer; only if that may
+    exceed 16 bits are the values hashed.
 
-    Returns
-    -------
-    kind : ndarray of int, shape (rows,)
-        Which of the different rows each is.
-    kinds : list of ndarray of int, each of shape (kinds,)
-        The different rows, in lexicographic order.
-
-    Examples
-    --------
     >>> kind, kinds = equal_rows([np.array([7, 3, 7]), np.array([1])], 3)
     >>> kind.tolist(), [column.tolist() for column in kinds]
     ([1, 0, 1], [[3, 7], [1, 1]])
@@ -106,7 +92,7 @@ def equal_rows(columns: Sequence[NDArray[Any]], size: int) -> tuple[NDArray[Any]
         places = places.astype(np.int32 if small else np.int64, copy=False)
         code = places if kinds == 1 else code * places.dtype.type(spans[at]) + places
         kinds *= spans[at]
-    if small:  # nothing has to be sorted, however many rows there are
+    if small:  # a table of all combinations avoids sorting
         there = np.bincount(code, minlength=math.prod(spans)) > 0
         found = np.unravel_index(np.flatnonzero(there), spans)
         different = [place.astype(np.int64) + low for place, low in zip(found, lows, strict=True)]
@@ -119,7 +105,7 @@ def equal_rows(columns: Sequence[NDArray[Any]], size: int) -> tuple[NDArray[Any]
 
 
 def _factorized(values: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
-    """Places of numbers among the different ones, and these in order: by hashing, not sorting."""
+    """Codes of numbers and the distinct numbers in order, by hashing instead of sorting all."""
     import pandas as pd
 
     codes, different = pd.factorize(values, sort=True)
@@ -135,26 +121,26 @@ class Log:
     recommenders : tuple of str
         Their names, in the order of the log.
     users : range or ndarray
-        Numbers or text; some may have no row.
+        Labels, numbers or text. A range may include numbers without a row.
     codes : list of ndarray of unsigned int
-        For each recommender the kind of every row, from 1 on, in the order of users; a user's rows
-        by instance, best first. Without `sizes` there is one code for each user, 0 if the user has
-        no row.
+        For each recommender the kind of every row, counted from 1, in the order of users; a user's
+        rows by instance, best first. If `sizes` is None, one code per user, 0 without a row.
     sizes : list of ndarray of unsigned int, each of shape (users,), or None
-        For each recommender the number of rows of every user; None if it is 0 or 1 for all.
+        For each recommender the number of rows of every user; None if no user has several.
     kinds : dict of str to ndarray, each of shape (kinds,)
-        What the rows of a kind share: the columns of `KIND`; n_instances of their user with the
-        recommender; tied_relevant, how many relevant items of the instance tie with one another
-        and with negatives, and tied_position, the row's place among these (both 0 elsewhere); and
-        n_above, if the log has it. In lexicographic order.
+        The distinct rows in lexicographic order: the columns n_better, n_tied, position,
+        n_relevant, n_items and n_negatives of `frame`; n_instances of the user with the
+        recommender; tied_relevant, how many relevant items of the instance tie with one another and
+        with negatives, and tied_position, the row's place among these (both 0 elsewhere); and
+        n_above, if present.
     replacement : bool
         Whether negatives were drawn with replacement.
     weights : ndarray of float, shape (users,), or None
-        How many users each of `users` stands for; one if None.
+        How many users each of `users` stands for (column count); None means one.
     paired : bool
-        Whether one of `users` has its own rows with each recommender; else each row has its own.
+        Whether recommenders can be compared user by user; False if a log of counts has no users.
     protocol : Protocol or None
-        How negatives were drawn, where that was not alike and `read_log` was told so.
+        The protocol of weighted negatives, if `read_log` was given one.
     shared_negatives : bool
         Whether users share their negatives, so that their sampled ranks are not independent.
 
@@ -181,12 +167,12 @@ class Log:
 
     @property
     def weighted(self) -> bool:
-        """Whether its negatives were not drawn alike: by `protocol`, or it has a column n_above."""
+        """Whether negatives are weighted: the log has a protocol of such, or a column n_above."""
         return self.protocol is not None or "n_above" in self.kinds
 
     @property
     def n_users(self) -> int:
-        """How many users there are; the most that a recommender has, if they are not paired."""
+        """Number of users; the largest number of any recommender if users are not paired."""
         if not self.paired:
             return max(self.users_of.values())
         return sum(
@@ -196,23 +182,23 @@ class Log:
 
     @cached_property
     def users_of(self) -> dict[str, int]:
-        """How many users each recommender has."""
+        """Number of users of each recommender."""
         first = self.kinds["position"] == 1
         return {name: round(float(own[first].sum())) for name, own in self.user_counts.items()}
 
     @cached_property
     def user_counts(self) -> dict[str, FloatArray]:
-        """Users of each recommender with a row of each kind, shared evenly by their instances."""
+        """For each recommender, users per kind; a user is shared evenly by its instances."""
         return dict(zip(self.recommenders, self.kind_counts * self._share, strict=True))
 
     @cached_property
     def _share(self) -> FloatArray:
-        """The share of its user that an instance has, for each kind."""
+        """One over the number of the user's instances, for each kind."""
         return np.asarray(1.0 / self.kinds["n_instances"])
 
     @cached_property
     def kind_counts(self) -> IntArray:
-        """How many rows of each kind every recommender has, shape (recommenders, kinds)."""
+        """Rows of each kind and recommender, shape (recommenders, kinds)."""
         many = self.kinds["position"].size + 1
         found = np.zeros((len(self.codes), many))
         for number, own in enumerate(found):
@@ -225,7 +211,7 @@ class Log:
 
     @cached_property
     def counts(self) -> pd.DataFrame:
-        """How many rows are alike: recommender, the columns of `KIND`, and count (all int)."""
+        """Distinct rows with their count: recommender, the columns of `KIND`, and count (int)."""
         import pandas as pd
 
         kinds = pd.DataFrame({name: self.kinds[name] for name in KIND})
@@ -240,14 +226,14 @@ class Log:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """A row for each held-out item, with the columns of `COLUMNS`.
+        """A row for each held-out item (for each kind of user, if the log has counts).
 
-        These are recommender (str); user; instance (int; the rows of one were ranked together);
-        n_better and n_tied (int; sampled negatives that scored above the item, and the same);
-        position (int; the item's place among the relevant ones of the instance, 1 the best);
-        n_relevant (int; how many these are); n_items (int; candidates of the instance, the relevant
-        ones included) and n_negatives (int; how many were sampled). If the log has them, there is
-        count (int; how many users have this row) or n_above (float).
+        The columns are recommender (str); user; instance (int; equal for items ranked together);
+        n_better and n_tied (int; sampled negatives that scored above the item, and equal);
+        position (int; the item's place among the relevant items of the instance, 1 the best);
+        n_relevant (int; relevant items of the instance); n_items (int; candidates of the instance,
+        relevant items included); n_negatives (int; sampled negatives); and, if the log has them,
+        count (int; users with this row) or n_above (float).
         """
         import pandas as pd
 
@@ -283,9 +269,9 @@ class Log:
         return f"Log({', '.join(f'{name}={value}' for name, value in held.items())})"
 
     def joint_counts(self, *names: str) -> tuple[list[IntArray], IntArray]:
-        """Codes that users have under several recommenders, and how many users have each.
+        """Codes that users have under several recommenders, and the users with each combination.
 
-        Only where every user has one row, or none, whose code is 0.
+        Only for logs with at most one row per user. A missing row has code 0.
         """
         if names not in self._joint:
             many = self.kinds["position"].size + 1
@@ -297,7 +283,7 @@ class Log:
             else:
                 values, counts = tallied(self._joint_codes(np.int64, names))
                 found = values.astype(np.int64)
-            there = found > 0  # users of other recommenders have no code
+            there = found > 0  # code 0: users with rows under other recommenders only
             kinds = np.unravel_index(found[there], (many,) * len(names))
             self._joint[names] = [*kinds], counts[there].astype(np.int64)
         return self._joint[names]
@@ -309,7 +295,7 @@ class Log:
     def _joint_codes(
         self, dtype: Any, names: Sequence[str]
     ) -> Iterator[tuple[IntArray, FloatArray | None]]:
-        """Stretches of users, each with one code for all recommenders, and users' weights."""
+        """Blocks of users: one code for the combination of recommenders, and weights."""
         for some, rows in self._rows(*map(self.recommenders.index, names)):
             code = np.zeros(rows[0][0].size, dtype=dtype)
             for own, _ in rows:
@@ -318,20 +304,11 @@ class Log:
             yield code, None if self.weights is None else self.weights[some]
 
     def sums(self, values: Mapping[str, FloatArray]) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Values of users, and how many users have each.
+        """Yield users' values and how many users have each, in blocks of users.
 
-        A user's value is a sum over recommenders of the mean over the user's instances of the sum
-        of the rows' values.
-
-        Parameters
-        ----------
-        values : dict of str to ndarray of float, each of shape (kinds,)
-            Under names of recommenders, the value of a row of each kind.
-
-        Yields
-        ------
-        sums, users : ndarray of float
-            Of some users after the other, without those who have no row.
+        `values` maps recommenders to the value of a row of each kind. A user's value is the sum
+        over recommenders of the mean over the user's instances of the sum of the rows' values.
+        Users without rows are skipped.
         """
         of_code = [np.append(0.0, own * self._share) for own in values.values()]
         if self.sizes is None and of_code[0].size ** len(values) <= _TABLE:
@@ -352,7 +329,7 @@ class Log:
 
     @cached_property
     def same_users(self) -> bool:
-        """Whether every recommender has all users."""
+        """Whether every recommender has the same users."""
         return self.paired and set(self.users_of.values()) == {self.n_users}
 
     def check_same_users(self) -> None:
@@ -374,7 +351,7 @@ class Log:
                 )
 
     def difference(self, one: int, other: int) -> tuple[int, object]:
-        """How many users only one of two recommenders has, and the first of them, or None."""
+        """Number of users that only one of two recommenders has, and the first of them."""
         found, user = 0, None
         for some, (first, second) in self._presence(one, other):
             differ = (first > 0) != (second > 0)
@@ -387,15 +364,15 @@ class Log:
         return int(which.sum() if self.weights is None else self.weights[some][which].sum())
 
     def _presence(self, *of: int) -> Iterator[tuple[slice, list[NDArray[Any]]]]:
-        """Stretches of users, each with numbers that are above 0 for users of the recommenders."""
+        """Blocks of users; for each recommender, numbers above 0 where a user has rows."""
         for start in range(0, len(self.users), _BLOCK):
             some = slice(start, min(start + _BLOCK, len(self.users)))
             yield some, [(self.sizes or self.codes)[number][some] for number in of]
 
     def _rows(self, *of: int) -> Iterator[tuple[slice, list[tuple[NDArray[Any], IntArray | None]]]]:
-        """Stretches of users, each with the codes and the users of rows under the recommenders.
+        """Blocks of users; for each recommender, the codes of rows and the user of each row.
 
-        The users are counted within the stretch, and None where each user has one code.
+        Users are numbered within the block; None where each user has one code.
         """
         ends = [0] * len(of)
         for some, presence in self._presence(*of):
@@ -411,17 +388,11 @@ class Log:
 
 
 class Builder:
-    """A log that grows by some of its rows at a time.
+    """Builds a log from blocks of rows.
 
-    Either all rows of a user come together in the end, sorted (:meth:`append`), or in any order, if
-    a user has one with each recommender at most (:meth:`place`).
-
-    Parameters
-    ----------
-    recommenders, users
-        As of :class:`Log`.
-    rows : sequence of int, optional
-        How many rows each recommender has, if users may have several.
+    Use :meth:`append` for sorted rows, all rows of a user in one block; `rows` is then the number
+    of rows of each recommender. Use :meth:`place` for rows in any order, at most one per
+    recommender and user.
     """
 
     def __init__(
@@ -446,10 +417,10 @@ class Builder:
     def place(
         self, recommender: NDArray[Any], user: NDArray[Any], columns: Mapping[str, NDArray[Any]]
     ) -> None:
-        """Take in rows of users who have no other one with the recommender.
+        """Add rows of users with one row per recommender.
 
-        `columns` are those of `KIND` but for position and n_relevant, and maybe n_above, of shape
-        (rows,), or (1,) where all rows have the same.
+        `columns` are those of `KIND` except position and n_relevant, and optionally n_above; of
+        shape (rows,), or (1,) if constant.
         """
         one = np.ones(1, dtype=np.int64)
         code = self._coded({"position": one, "n_relevant": one, **columns}, one, None, user.size)
@@ -462,14 +433,14 @@ class Builder:
 
     @property
     def placed(self) -> int:
-        """How many rows were placed, without those in whose place another one came."""
+        """Number of cells filled; less than the rows placed if a user had two."""
         return sum(int(np.count_nonzero(code)) for code in self._codes)
 
     def append(self, rows: Mapping[str, NDArray[Any]]) -> None:
-        """Take in all rows of some users with some recommenders, in order and best first.
+        """Add all rows of some users, sorted by recommender, user and instance, best first.
 
-        `rows` has the columns of `COLUMNS`, recommenders and users by their places, and maybe
-        n_above; of shape (rows,), or (1,) where all rows have the same.
+        `rows` has the columns of `COLUMNS`, recommenders and users as codes, and optionally
+        n_above; of shape (rows,), or (1,) if constant.
         """
         assert self._sizes is not None
         user = rows["user"]
@@ -500,7 +471,7 @@ class Builder:
         tied: Sequence[NDArray[Any]] | None,
         size: int,
     ) -> NDArray[Any]:
-        """The codes of rows, in the order in which their kinds came."""
+        """The codes of rows; new kinds are numbered in order of appearance."""
         none = np.zeros(1, dtype=np.int64)
         place, many = (none, none) if tied is None else tied
         more = {"n_instances": instances, "tied_position": place, "tied_relevant": many}
@@ -515,7 +486,7 @@ class Builder:
         else:
             self._kinds = [new[:0] for new in found]
             merged = np.arange(found[0].size)
-        # Kinds that are known keep their numbers, so that no code has to change.
+        # Known kinds keep their numbers, so that codes already stored stay valid.
         number = np.full(found[0].size, -1)
         number[merged[:known]] = np.arange(known)
         new = np.flatnonzero(number < 0)
@@ -531,7 +502,7 @@ class Builder:
 
     @property
     def kinds(self) -> dict[str, IntArray]:
-        """What the rows of each kind share so far, in the order in which they came."""
+        """The distinct rows so far, in order of appearance."""
         return dict(zip(self._names, self._kinds, strict=True))
 
     def log(
@@ -541,7 +512,7 @@ class Builder:
         paired: bool = True,
         above: FloatArray | None = None,
     ) -> Log:
-        """The log of all rows; n_above in them are places in `above`."""
+        """The finished log, with kinds in lexicographic order; n_above are codes into `above`."""
         order = np.lexsort(self._kinds[::-1])
         number = np.append(0, np.argsort(order) + 1).astype(self._type)
         for code in self._codes:
@@ -556,9 +527,9 @@ class Builder:
 
 
 def _tied(rows: Mapping[str, NDArray[Any]], size: int) -> tuple[IntArray, IntArray]:
-    """The places of items that tie with negatives and other relevant items, and how many do.
+    """Place among relevant items that tie with each other and with negatives, and their number.
 
-    Two relevant items with the same negatives above and level have the same score.
+    Two relevant items with equal n_better and n_tied > 0 must have the same score.
     """
     place, many = np.zeros((2, size), dtype=np.int64)
     columns = (rows[name] for name in ("instance", "n_better", "n_tied"))

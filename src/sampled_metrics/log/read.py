@@ -1,7 +1,7 @@
-"""The log of a sampled evaluation, read and checked, and the one bundled with the package.
+"""Read and check the log of a sampled evaluation, or open the bundled one.
 
-A log has a row for each held-out item: how many of the sampled negatives scored above it and
-how many the same. All that later modules need to know of an evaluation is in these rows.
+A log has a row for each held-out item: how many of its sampled negatives scored above it, and how
+many the same.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from .sources import Table, files, has_engine, is_dask, loaded, opened_dask
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Columns of exact ranks.
+#: Columns by which a table of exact ranks is recognised.
 _EXACT = ("n_candidates", "n_relevant", "n_better", "n_tied", "user")
-#: Seed and number of negatives of the bundled log.
+#: Negatives of each user in the bundled log.
 BUNDLED_NEGATIVES = 100
 _REPLACEMENT_MISSING = (
     "replacement is missing: say whether one user's negatives may repeat (replacement=True, "
     "--replacement) or are distinct, as from random.sample or after duplicates were removed "
     "(replacement=False, --no-replacement); sampled-metrics audit tells it from the negatives"
 )
-#: Where the bundled log is.
+#: Folder of the bundled log.
 BUNDLE = Path(__file__).parents[1] / "data"
 
 
@@ -50,83 +50,76 @@ def read_log(
     Parameters
     ----------
     source : str, Path, sequence of these, or data frame of pandas, Polars, Arrow, Dask or Spark
-        A CSV file (also .csv.gz), a Parquet file, several of them (a list, a folder, or a pattern
-        such as ``"log/*.parquet"``), a data frame, or "bundled" for the log that comes with the
-        package. Folders named as in recommender=ALS say a column. A row for each held-out item,
-        with the columns
+        A CSV file (also .csv.gz) or Parquet file; several files with the same columns (a list, a
+        folder, or a pattern such as ``"log/*.parquet"``), where folders named like recommender=ALS
+        give a column; a data frame; or "bundled" for the log that comes with the package. It has a
+        row for each held-out item, with the columns
 
-        - recommender: its name; may be missing if there is one only;
+        - recommender: its name; may be missing if there is only one;
         - user: number or text;
-        - either n_better and n_tied, the sampled negatives that scored above the item and the
-          same, or rank, in [1, n_negatives + n_relevant], 1 the best, among the sampled
-          negatives and the user's other relevant items;
+        - either n_better and n_tied, the sampled negatives that scored above the item and the same;
+          or rank, in [1, n_negatives + n_relevant], 1 the best, among the sampled negatives and the
+          user's other relevant items;
         - item, optional: number or text of the held-out item;
-        - instance, optional: number or text. Rows with the same recommender and user (and the
-          same instance, if there is such a column) are the relevant items of one instance, ranked
-          together among the same negatives; where each item was ranked among negatives of its
-          own, number them here;
-        - n_above, optional, >= 0: an estimate of how many irrelevant items of the catalogue are
-          above the item, from negatives that are not drawn alike, as
-          :func:`~sampled_metrics.readers.weighted.counts_above` makes it;
-        - n_items, n_negatives, optional: as below, where they differ from user to user;
-        - count, optional: how many users have this row. All rows of one `user` have the same count
-          then, so that `user` is a kind of users with equal rows under every recommender. If there
-          is no user, each row is of users of its own, and recommenders cannot be compared.
+        - instance, optional: number or text. Rows with the same recommender, user and instance are
+          relevant items that were ranked together, among the same negatives. Without this column
+          all rows of a user were. If each item had its own negatives, number the items here;
+        - n_above, optional, >= 0: with weighted negatives, an estimate of how many irrelevant items
+          of the catalogue are above the item, from
+          :func:`~sampled_metrics.readers.weighted.counts_above`;
+        - n_items, n_negatives, optional: as the parameters, where they differ between users;
+        - count, optional: how many users have this row; equal in all rows of a `user`, which
+          then stands for a group of users with equal rows under every recommender. Without a
+          column user each row stands for users of its own, and recommenders cannot be compared.
 
-        The names that other libraries give these columns are understood: RecTools' user_id and
-        model, RecBole's user_id:token, trec_eval's qid and run, also in upper case. Other columns
-        are left out. A warning says both.
+        Aliases are read with a warning, in any case: RecTools' user_id and model, RecBole's
+        user_id:token, trec_eval's qid and run. Other columns are ignored with a warning.
     n_items : int, optional
-        Candidates of each instance, the relevant items included, more than `n_relevant`.
+        Candidates of each instance, the relevant items included; more than its relevant items.
     n_negatives : int, optional
         Sampled negatives of each instance, at least 1.
     replacement : bool
-        Whether negatives were drawn with replacement, so that one user's may repeat. After
-        duplicates were removed they are distinct: given how many are left, they are a sample
-        without replacement. :func:`~sampled_metrics.auditing.audit` tells it from the negatives.
-        It may be left out where the log says it: a table from :mod:`sampled_metrics.readers`
-        whose candidates are distinct; the bundled log, which was drawn without; and exact ranks,
-        as of :func:`~sampled_metrics.ranking.files.rank`, where users have one held-out item:
-        they are read as an evaluation that drew every negative once.
+        Whether one user's negatives were drawn with replacement, so that they may repeat. If
+        duplicates were removed, use False: given their number, the distinct ones are a sample
+        without replacement. :func:`~sampled_metrics.auditing.audit` finds out from the negatives.
+        Optional for the bundled log (False), for tables from :mod:`sampled_metrics.readers` whose
+        candidates are distinct, and for exact ranks of one held-out item per user, as from
+        :func:`~sampled_metrics.ranking.files.rank`, which are read as drawing each negative once.
     protocol : Protocol, optional
-        Says all three instead. If it has weights, or duplicates are collapsed, each user has one
-        held-out item, and all have the same candidates but for that one; of the weights the order
-        does not matter. Items that are left out for a user leave the others larger shares of the
-        draws, which is not in what is possible.
+        Replaces n_items, n_negatives and replacement. If it has weights or collapses duplicates,
+        each user must have one held-out item, and all users the same candidates but for that item;
+        the order of the weights does not matter. Identification intervals do not allow for items
+        left out for some users, which gives the other items larger shares of the draws.
     shared_negatives : bool, optional
-        Whether users share their negatives, such as one list for all users. Then their sampled
-        ranks are not independent, and no range or verdict is proved: `estimate` and `compare`
-        refuse them. False if omitted, except for a table from
-        :func:`~sampled_metrics.readers.from_scores` in which most users have the same negatives
-        as another user. :func:`~sampled_metrics.auditing.audit` tells it from the negatives.
+        Whether users share their negatives, such as one list for all users. Their sampled ranks are
+        then not independent and no interval or verdict is proved: `estimate` and `compare` refuse
+        the log. By default False, unless a table from :func:`~sampled_metrics.readers.from_scores`
+        shows that most users have the same negatives as another user.
 
     Returns
     -------
     Log
-        In memory a row takes a byte for up to 255 kinds of rows, and two bytes for up to 65,535.
-        Users with several rows take one more byte for each recommender. DuckDB reads files and data
-        frames of Dask a few rows at a time, within 600 MB. It sorts users with several rows in the
-        temporary folder (TMPDIR) if they do not fit. Data frames of pandas, Polars and Arrow, and
-        logs with a column count or n_above, take some fifty bytes a row while they are read. Spark
-        counts the users of its data frame who have the same rows, and the log has one of each kind,
-        with a column count. All rows come if there is a column item or instance.
+        It takes a byte per row for up to 255 kinds of rows, two bytes for up to 65,535, and one
+        more byte per user and recommender if users have several rows. DuckDB reads files and Dask
+        frames in blocks, within 600 MB, and sorts users with several rows in the temporary folder
+        (TMPDIR) if necessary. Frames of pandas, Polars and Arrow, and logs with a column count or
+        n_above, take about fifty bytes per row while they are read. Spark sends one copy of equal
+        users with their count, or all rows if there is a column item or instance.
 
     Raises
     ------
     ValueError
-        If the file cannot be read or is cut short, is empty, lacks a column, has a misnamed one
-        or two that may both be meant, holds what is no number or out of its range, or holds a row
-        twice; if `replacement` is missing, or not what the log says; or if users have a row for
-        each value of a column that is left out.
+        If a file cannot be read, is cut short or is empty; a column is missing, misspelt or
+        ambiguous; a value is not a number or is out of range; a row appears twice; `replacement` is
+        missing or contradicts the log; or an ignored column separates the rows of each user.
     ImportError
         If a file is given and DuckDB is not installed.
 
     Warns
     -----
     UserWarning
-        Where a column is read by another name or left out, and where several rows of a user are
-        read as relevant items that were ranked together though no column item, instance or
-        position says so.
+        If a column is read by an alias or ignored, or if several rows of a user are read as
+        relevant items ranked together although there is no column item, instance or position.
 
     Examples
     --------
@@ -139,7 +132,7 @@ def read_log(
     1     2         0         1           2
     2     2         3         2           2
 
-    Three users whose item was first under A and second under B, and one with the reverse:
+    Three users rank their item first under A and second under B, one user the reverse:
 
     >>> rows = {"user": [1, 1, 2, 2], "recommender": [*"ABAB"], "rank": [1, 2, 2, 1]}
     >>> rows = pd.DataFrame(rows).assign(count=[3, 3, 1, 1])
@@ -155,7 +148,7 @@ def read_log(
         log = _bundled(n_items, n_negatives, replacement)
     else:
         log = _of_source(source, n_items, n_negatives, replacement)
-    if shared_negatives is None:  # a reader may have seen it
+    if shared_negatives is None:  # readers record it in attrs
         shared_negatives = getattr(source, "attrs", {}).get("shared_negatives", False)
     log.shared_negatives = bool(shared_negatives)
     return log
@@ -164,7 +157,7 @@ def read_log(
 def _of_source(
     source: Any, n_items: int | None, n_negatives: int | None, replacement: bool | None
 ) -> Log:
-    """The log in files or a data frame."""
+    """Read a log from files or a data frame; Dask frames by DuckDB if it is installed."""
     sizes = {"n_items": (n_items, 2), "n_negatives": (n_negatives, 1)}
     paths = files(source)
     if paths is None and not (is_dask(source) and has_engine()):
@@ -175,6 +168,7 @@ def _of_source(
 
 
 def _by_protocol(source: Any, protocol: Protocol, others: tuple[object, ...]) -> Log:
+    """Read a log whose protocol is given; every user must match a non-uniform one."""
     for name, other in zip(("n_items", "n_negatives", "replacement"), others, strict=True):
         if other is not None:
             raise ValueError(f"{name} must be left out with a protocol, got {as_written(other)}")
@@ -198,7 +192,7 @@ def _by_protocol(source: Any, protocol: Protocol, others: tuple[object, ...]) ->
 
 
 def _of_frame(frame: pd.DataFrame, name: str, sizes: Sizes, replacement: bool | None) -> Log:
-    """The log in a data frame."""
+    """Read a log from a data frame of pandas."""
     if set(_EXACT) <= set(frame.columns):
         frame, replacement = _of_exact_ranks(frame, name, replacement), False
     by_reader = frame.attrs.get("replacement")
@@ -214,7 +208,7 @@ def _of_frame(frame: pd.DataFrame, name: str, sizes: Sizes, replacement: bool | 
 
 
 def _checked_names(columns: Iterable[Any], name: str) -> list[Any]:
-    """The log's own names of columns, warning of others that are read as these or left out."""
+    """Column names with aliases replaced; warns of aliases and ignored columns."""
     names = log_names(columns, name, INPUT)
     check_columns(names, name)
     warn_ignored(names, name, {*INPUT, *COLUMNS})
@@ -222,10 +216,9 @@ def _checked_names(columns: Iterable[Any], name: str) -> list[Any]:
 
 
 def _of_table(table: Table, sizes: Sizes, replacement: bool | None) -> Log:
-    """The log in a table of DuckDB.
+    """Read a log from a table of DuckDB.
 
-    Of whole numbers and text only a code for each row comes to memory. Other logs, and those of
-    which something may be refused, come as they are.
+    Plain whole numbers and text are scanned in blocks; other logs are loaded into a data frame.
     """
     if set(_EXACT) <= set(table.columns):
         return _of_frame(table.frame(), table.place, sizes, replacement)
@@ -242,7 +235,7 @@ def _of_table(table: Table, sizes: Sizes, replacement: bool | None) -> Log:
 
 
 def _of_exact_ranks(frame: pd.DataFrame, name: str, replacement: bool | None) -> pd.DataFrame:
-    """The log that exact ranks are: of an evaluation that drew every negative once."""
+    """Exact ranks as the log of an evaluation that drew every negative once."""
     if replacement:
         raise ValueError(f"replacement must be False for the exact ranks in {name}, got True")
     relevant = whole(frame, "n_relevant", 1, name)
@@ -257,7 +250,7 @@ def _of_exact_ranks(frame: pd.DataFrame, name: str, replacement: bool | None) ->
 
 
 def _bundled(n_items: int | None, n_negatives: int | None, replacement: bool | None) -> Log:
-    """The bundled log; the options may only repeat what it says itself."""
+    """The bundled log; options may only repeat what the log states."""
     import pandas as pd
 
     if replacement not in (None, False):

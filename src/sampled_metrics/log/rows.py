@@ -1,4 +1,4 @@
-"""The rows of a log in memory: checked, sorted, and numbered by instance."""
+"""Rows of a log in memory: check, sort and group them by instance."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .compact import Builder, Log
 if TYPE_CHECKING:
     import pandas as pd
 
-#: For n_items and n_negatives, the option that was given and the least that is allowed.
+#: For n_items and n_negatives: the option given, or None, and the least value allowed.
 Sizes = Mapping[str, tuple[int | None, int]]
 
 
 def log_of_frame(frame: pd.DataFrame, name: str, sizes: Sizes, replacement: bool) -> Log:
-    """The log of rows with the names of a log for their columns, checked and sorted."""
+    """Check and sort the rows of a data frame whose columns have the names of a log."""
     if frame.empty:
         raise ValueError(f"{name} must hold one row or more, got none")
     columns, keys = checked_columns(frame, name, sizes)
@@ -48,7 +48,7 @@ def log_of_frame(frame: pd.DataFrame, name: str, sizes: Sizes, replacement: bool
 def checked_columns(
     frame: pd.DataFrame, name: str, sizes: Sizes
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Key]]:
-    """The columns of rows as numbers, each checked for itself."""
+    """Columns as numbers and labels as codes, each column checked by itself."""
     columns: dict[str, NDArray[Any]] = {
         key: size_column(frame, key, option, low, name) for key, (option, low) in sizes.items()
     }
@@ -62,7 +62,7 @@ def checked_columns(
     if "count" in frame:
         columns["count"] = count = shrunk(whole(frame, "count", 1, name), small=False)
         total = float(np.broadcast_to(count, len(frame)).sum(dtype=float))
-        if total > 2**53:  # beyond what floats count
+        if total > 2**53:  # larger floats skip whole numbers
             raise ValueError(f"counts must sum to <= 2**53, got {total:.4g} in {name}")
     if "n_above" in frame:
         if "count" in frame:
@@ -72,13 +72,13 @@ def checked_columns(
 
 
 def says_instances(names: Iterable[str]) -> bool:
-    """Whether columns say which rows of a user were ranked together."""
+    """Whether the columns determine which rows of a user were ranked together."""
     columns = set(names)
     return bool({"item", "instance", "position"} & columns) or "user" not in columns
 
 
 def warn_of_instances(source: str, most: int) -> None:
-    """Warn of rows that are read as relevant items of one instance without a column that says so"""
+    """Warn that rows without a column item or instance are read as ranked together."""
     warnings.warn(
         f"{source}: up to {most} rows of a user are read as relevant items that were ranked "
         "together: add a column item if they are, instance if each was ranked apart, or "
@@ -96,10 +96,7 @@ def _sorted_log(
     source: str,
     paired: bool,
 ) -> Log:
-    """The log of rows in memory, sorted and checked against one another.
-
-    Columns are of shape (size,), or (1,) where all rows have the same.
-    """
+    """Sort the rows and check them against each other. Columns: (size,), or (1,) if constant."""
     import pandas as pd
 
     best = [columns[key] for key in ("n_tied", "n_better", "rank") if key in columns]
@@ -141,21 +138,11 @@ def _sorted_log(
 def instances_of(
     rows: Mapping[str, NDArray[Any]], replacement: bool, where: Locator
 ) -> dict[str, NDArray[Any]]:
-    """Check rows that are sorted by recommender, user, instance and rank, and number them.
+    """Number the instances and positions of rows sorted by recommender, user, instance and rank.
 
-    Parameters
-    ----------
-    rows : dict of str to ndarray
-        Recommender, user and maybe instance and item, as numbers; n_items and n_negatives; and
-        rank, or n_better and n_tied; of shape (rows,), or (1,) where all rows have the same.
-    replacement : bool
-    where : callable
-        From a mask of bad rows to the first of them and its name.
-
-    Returns
-    -------
-    dict of str to ndarray
-        The columns of `COLUMNS`.
+    `rows` are columns, (rows,) or (1,) if constant: codes of recommender, user and optionally
+    instance and item; n_items, n_negatives; and rank, or n_better and n_tied. Returns the columns
+    of `COLUMNS`.
     """
     size = rows["user"].size
     columns = {name: rows[name] for name in rows if name != "item"}
@@ -179,12 +166,12 @@ def instances_of(
 
 
 def _permuted(column: NDArray[Any], order: NDArray[Any]) -> NDArray[Any]:
-    """A column in another order, if it is not the same in every row."""
+    """Reorder a column unless it is constant."""
     return column if column.size == 1 else column[order]
 
 
 def _refuse_mixed(key: str, own: NDArray[Any], first: NDArray[Any], where: Locator) -> None:
-    """Refuse a column that is not the same in all rows of an instance as in its first."""
+    """Refuse a column that varies within an instance; `first` is its value in the first row."""
     wanted = f"{key} must be the same for all rows of an instance"
     refuse_first(own != first, where, lambda at: f"{wanted}, got {own[at]} and {first[at]}")
 
@@ -195,7 +182,7 @@ def _check_duplicates(
     instance: NDArray[Any],
     where: Locator,
 ) -> None:
-    """Refuse a row that stands twice, and ranks that two items of an instance share."""
+    """Refuse repeated items, and equal ranks or rows, within an instance."""
     if item is not None:
         item = np.broadcast_to(item, instance.size)
         by_item = np.lexsort((item, instance))
@@ -228,7 +215,7 @@ def check_ranges(
     size: int,
     where: Locator,
 ) -> None:
-    """Refuse counts that the numbers of negatives and of candidates do not allow."""
+    """Refuse counts that are impossible with so many negatives and candidates."""
     m, n = columns["n_negatives"], columns["n_items"]
 
     def of(column: NDArray[Any], at: int) -> int:

@@ -1,4 +1,4 @@
-"""The log in a table of DuckDB, of which a code for each row comes to memory."""
+"""Read a log from a table of DuckDB in blocks, keeping only a code for each row."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from .rows import (
 )
 from .sources import WHOLE, Table
 
-#: Users whose rows say whether a column that nobody knows separates recommenders.
+#: Users whose rows are searched for a column that separates recommenders.
 _SOME_USERS = 10_000
-#: Users without a row that are given a place beside each row, and those besides.
+#: Numeric user ids index an array directly if their range times the number of recommenders is at
+#: most `_SPARE` times the rows plus `_FREE`; otherwise ids are looked up in a table.
 _SPARE, _FREE = 4, 1 << 26
 
 
 class Scan:
-    """The columns of a log in a table of DuckDB, and what is known of them."""
+    """Scans a log: checks in SQL, then codes for each block of rows."""
 
     def __init__(
         self,
@@ -40,7 +41,7 @@ class Scan:
         self.at = {name: f"c{names.index(name)}" for name in INPUT if name in names}
         self.type = {name: table.types[names.index(name)] for name in self.at}
         self.ranks = {"rank": 1} if "rank" in self.at else {"n_better": 0, "n_tied": 0}
-        #: Numbers that all rows have.
+        #: Sizes given as options, equal for all rows.
         self.same = {
             key: size_option(key, option, low, table.name)
             for key, (option, low) in sizes.items()
@@ -49,7 +50,7 @@ class Scan:
         self.numbers = [*self.ranks, *(key for key in sizes if key in self.at)]
 
     def log(self) -> Log | None:
-        """The log, or None if it has to be checked in memory."""
+        """The log, or None if it must be read in memory instead."""
         types = {name: WHOLE if name in self.numbers else (*WHOLE, "VARCHAR") for name in self.at}
         plain = all(self.type[name] in types[name] for name in self.at)
         if not plain or {"count", "n_above"} & set(self.at) or "user" not in self.at:
@@ -61,7 +62,7 @@ class Scan:
         return self._appended() if log is None else log
 
     def _are_allowed(self) -> bool:
-        """Whether nothing is missing, and all numbers are in their range."""
+        """Whether no value is missing and all numbers are in range, by one aggregate query."""
         asked = ["count(*)"]
         for name, column in self.at.items():
             asked.append(f"count({column})")
@@ -89,9 +90,9 @@ class Scan:
         )
 
     def _refuse_row(self, alone: bool) -> None:
-        """Name the first row whose own values are not allowed, without holding the others.
+        """Name the first row with invalid values, reading in blocks.
 
-        If rows are `alone` with their users, what counts they may have is known, too.
+        `alone`: each user has one row, so that its counts can be checked against n_negatives too.
         """
         begun, one, starts = 0, np.ones(1, dtype=np.int64), self.table.place.starts
         for part in self.table.chunks("SELECT * FROM log"):
@@ -106,7 +107,7 @@ class Scan:
             begun += len(frame)
 
     def _take_recommenders(self) -> bool:
-        """Find the recommenders in order of their first rows; False if one has no name."""
+        """Number recommenders by first appearance; False if a name is blank."""
         self.recommenders, self.recommender, self.given = ["recommender"], "0::USMALLINT", []
         if "recommender" not in self.at:
             return True
@@ -126,7 +127,7 @@ class Scan:
         return all(name.strip() for name in names)
 
     def _take_users(self) -> bool:
-        """Find a place for each user; False if one has no name."""
+        """Number the users, by subtraction if ids are dense; False if a name is blank."""
         own, self.joined = self.at["user"], ""
         if self.type["user"] != "VARCHAR":
             span = self.last - self.first + 1
@@ -145,7 +146,7 @@ class Scan:
         return self.type["user"] != "VARCHAR" or all(name.strip() for name in self.users)
 
     def _select(self, more: str = "", order: str = "") -> Any:
-        """Rows with a recommender r, a user u and numbers, some at a time."""
+        """Blocks of recommender codes, user codes, and number columns."""
         numbers = ", ".join(
             f"{self.at[name]}::{self.cast[name]} AS {name}" for name in self.numbers
         )
@@ -154,7 +155,7 @@ class Scan:
             yield columns.pop("r"), columns.pop("u"), {**columns, **self.same}
 
     def _placed(self) -> Log | None:
-        """The log, if every user has one row with each recommender; else None."""
+        """The log if no user has two rows with a recommender; else None."""
         builder = Builder(self.recommenders, self.users)
         rows = checked = 0
         for recommender, user, columns in self._select():
@@ -165,7 +166,7 @@ class Scan:
                 recommender, user, {name: _without_repeats(own) for name, own in columns.items()}
             )
             rows += user.size
-            if rows >= 2 * checked:  # most logs with several rows of a user show it soon
+            if rows >= 2 * checked:  # logs with several rows of a user usually show it soon
                 checked = rows
                 if builder.placed < rows:
                     return None
@@ -181,7 +182,7 @@ class Scan:
         return builder.log(self.replacement)
 
     def _appended(self) -> Log:
-        """The log, whose rows DuckDB sorts."""
+        """The log of users with several rows, which DuckDB sorts."""
         if not says_instances(self.names) and not set(self.names) <= set(INPUT):
             self._check_pooling()
         counts = f"SELECT {self.recommender} AS r, count(*) FROM log GROUP BY r"
@@ -203,7 +204,7 @@ class Scan:
             if rest:
                 whole = {name: np.append(rest[name], c) for name, c in whole.items()}
             of, user = whole["recommender"], whole["user"]
-            # The last user may have more rows to come.
+            # The next block may have more rows of the last user.
             cut = int(np.flatnonzero((of != of[-1]) | (user != user[-1]))[-1:].sum()) + 1
             cut = cut if of[0] != of[-1] or user[0] != user[-1] else 0
             rest = {name: column[cut:] for name, column in whole.items()}
@@ -213,6 +214,8 @@ class Scan:
         return builder.log(self.replacement)
 
     def _append(self, builder: Builder, rows: Mapping[str, NDArray[Any]]) -> None:
+        """Append rows of complete users; on an error, name the row in the source."""
+
         def where(bad: NDArray[np.bool_]) -> tuple[int, str]:
             at = int(np.argmax(bad))
             self._refuse_user(
@@ -223,7 +226,7 @@ class Scan:
         builder.append(instances_of({**rows, **self.same}, self.replacement, where))
 
     def _refuse_user(self, recommender: str, user: object) -> None:
-        """Refuse the rows of a user, and say which one is wrong."""
+        """Check the rows of one user in the order of the source, to name the wrong one."""
         sql = "FROM (SELECT *, row_number() OVER () - 1 AS row FROM log) WHERE"
         sql += f" {self.at['user']} = ?"
         given = [user.item() if isinstance(user, np.generic) else user]
@@ -236,7 +239,7 @@ class Scan:
         log_of_frame(frame, place, self.sizes, self.replacement)
 
     def _check_pooling(self) -> None:
-        """Refuse a column that separates the rows of a user, as far as some users show."""
+        """Refuse an unknown column that separates the rows of a user, judged from some users."""
         own = self.at["user"]
         some = f"SELECT * FROM log WHERE {own} IN (SELECT DISTINCT {own} FROM log LIMIT ?)"
         frame = self.table.frame(some, [_SOME_USERS]).set_axis(self.names, axis=1)
@@ -246,5 +249,5 @@ class Scan:
 
 
 def _without_repeats(column: NDArray[Any]) -> NDArray[Any]:
-    """A column, or the one number that all rows have."""
+    """A single number if the column is constant."""
     return column[:1] if (column == column[0]).all() else column

@@ -1,7 +1,7 @@
-"""Where tables come from: files, which DuckDB reads, and the data frames of other engines.
+"""Sources of tables: files, which DuckDB reads, and data frames of other libraries.
 
-DuckDB is imported for files and for frames of Dask only, which may be larger than memory. It takes
-the memory that `_SETTINGS` allow, and the temporary folder (TMPDIR) for what does not fit.
+DuckDB is imported only for files and Dask frames, which may be larger than memory. It uses at most
+the memory in `_SETTINGS`, and spills to the temporary folder (TMPDIR).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from .columns import Place, listed, meaning
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Types of DuckDB that are whole numbers.
+#: DuckDB's integer types.
 WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
-#: Rows that are taken from a table at once.
+#: Rows per block.
 _ROWS = 1 << 19
-#: Each thread needs some of the memory. Nothing is fetched from another host.
+#: Few threads, since each needs memory; no downloads of extensions.
 _SETTINGS: dict[str, Any] = {
     "memory_limit": "600MB",
     "threads": 2,
@@ -47,16 +47,16 @@ _SETTINGS: dict[str, Any] = {
 }
 _PARQUET = (".parquet", ".pq")
 _PATTERN = re.compile(r"[*?\[]")
-#: A CSV file is what this says, and not what may be guessed.
+#: Fixed CSV options: DuckDB must not guess the dialect.
 _CSV = "delim = ',', quote = '\"', escape = '\"', header = true"
 _TYPES = "auto_type_candidates = ['BIGINT', 'DOUBLE', 'VARCHAR']"
-#: The rows of a CSV file from which the types of its columns are found: some, all, or none.
+#: CSV rows from which DuckDB infers column types: some, then all, then none (all text).
 _SAMPLES = (20_480, -1, 0)
 
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a table, in order, and the columns that the names of their folders say."""
+    """The files of a table, in order, and the columns given by the names of their folders."""
 
     name: str
     paths: list[Path]
@@ -64,13 +64,13 @@ class Files:
 
     @contextmanager
     def opened(self) -> Iterator[Table]:
-        """The table, as long as DuckDB is open."""
+        """The table, while DuckDB is open."""
         with _duckdb(self.name) as connection:
             table = None
-            for looked_at in _SAMPLES:  # until what looks like numbers is numbers in all rows
+            for looked_at in _SAMPLES:  # retry if a later row does not have the inferred type
                 with suppress(_import_duckdb().ConversionException):
                     table = table or self._table(connection, looked_at)
-            assert table is not None  # text is never converted
+            assert table is not None  # text always reads
             yield table
 
     def _table(self, connection: Any, looked_at: int) -> Table:
@@ -90,7 +90,7 @@ class Files:
 
 @dataclass(frozen=True)
 class _Part:
-    """A file: what it is read by, the names of its columns, and their types in DuckDB."""
+    """A file: the SQL that reads it, its column names and DuckDB types, and its folder keys."""
 
     path: Path
     reader: str
@@ -99,20 +99,14 @@ class _Part:
     keys: tuple[str, ...]
 
 
-#: A file or a data frame.
+#: A file or a data frame of pandas.
 Tabular: TypeAlias = "str | Path | pd.DataFrame"
 
 
 class Table:
-    """A table in DuckDB, whose rows are taken a few at a time.
+    """A table in DuckDB, read in blocks of rows.
 
-    Attributes
-    ----------
-    name : str
-        What errors call it.
-    columns : tuple of str
-        Their names; in SQL they are c0, c1, ..., since names may be alike but for upper case.
-    types : tuple of str
+    In SQL the columns are c0, c1, ..., because DuckDB's names ignore case. `name` is for errors.
     """
 
     def __init__(
@@ -125,7 +119,7 @@ class Table:
 
     @classmethod
     def of_parts(cls, connection: Any, name: str, parts: Sequence[_Part]) -> Table:
-        """The rows of files, one after the other."""
+        """The rows of several files, one after the other."""
         columns = parts[0].columns
         types = []
         for column in columns:
@@ -136,7 +130,7 @@ class Table:
             parts, lambda part: (part.reader, part.columns, part.types, part.keys)
         ):
             own = names[: len(names) - len(keys)]
-            same = own == columns[: len(own)]  # where two columns have one name they count on
+            same = own == columns[: len(own)]  # then two columns with one name match by position
             places = {at if same else columns.index(column): at for at, column in enumerate(own)}
             values = [
                 f"k{places[at]}::{of} AS c{at}" if at in places else f"?::VARCHAR AS c{at}"
@@ -155,18 +149,18 @@ class Table:
         return table
 
     def query(self, sql: str, given: Sequence[Any] = ()) -> Any:
-        """What DuckDB says of a query, in which `log` are the rows."""
+        """Run a query in which `log` is the table."""
         return self.connection.execute(f"WITH log AS ({self._rows}) {sql}", [*self._paths, *given])
 
     def keep(self, name: str, sql: str) -> None:
-        """Make a table of the rows of a query."""
+        """Store the rows of a query as another table."""
         made = f"CREATE TABLE {name} AS WITH log AS ({self._rows}) {sql}"
         self.connection.execute(made, self._paths)
 
     def arrays(
         self, sql: str, given: Sequence[Any], n_rows: int
     ) -> Iterator[dict[str, NDArray[Any]]]:
-        """The columns of a query of so many rows, some rows at a time; without pandas if few."""
+        """The columns of a query in blocks of rows; avoids pandas if all fit in one block."""
         if n_rows <= _ROWS:
             found = self.query(sql, given).fetchnumpy()
             yield {name: np.asarray(column) for name, column in found.items()}
@@ -175,18 +169,18 @@ class Table:
             yield {str(name): part[name].to_numpy() for name in part.columns}
 
     def chunks(self, sql: str, given: Sequence[Any] = ()) -> Iterator[pd.DataFrame]:
-        """The rows of a query, some at a time."""
+        """The rows of a query in blocks."""
         cursor = self.query(sql, given)
         while len(found := cursor.fetch_df_chunk(max(1, _ROWS >> 11))):
             for start in range(0, len(found), _ROWS):
                 yield found.iloc[start : start + _ROWS]
 
     def frame(self, sql: str = "SELECT * FROM log", given: Sequence[Any] = ()) -> pd.DataFrame:
-        """The rows of a query, by the names of their columns."""
+        """The rows of a query, with their original column names."""
         return self.named(self.query(sql, given).df())
 
     def named(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Rows by the names of their columns; what is missing in a CSV file is empty text."""
+        """Restore column names; missing values of a CSV file become empty text."""
         if any(part.reader.startswith("read_csv") for part in self._parts):
             for name in frame.columns[frame.isna().any()]:
                 frame[name] = frame[name].astype(object).where(frame[name].notna(), "")
@@ -195,7 +189,7 @@ class Table:
 
     @cached_property
     def place(self) -> Place:
-        """The files, and the first row of each."""
+        """The files and the first row of each, to locate errors."""
         starts, rows = [], 0
         for part in self._parts:
             starts.append((str(part.path), rows))
@@ -215,7 +209,7 @@ def _import_duckdb() -> Any:
 
 
 def _common(types: set[str]) -> str:
-    """A type for columns of several types."""
+    """A type that holds values of several types."""
     if len(types) == 1:
         return types.pop()
     if types <= {*WHOLE, "FLOAT", "DOUBLE"}:
@@ -225,7 +219,7 @@ def _common(types: set[str]) -> str:
 
 @contextmanager
 def _duckdb(name: str) -> Iterator[Any]:
-    """A connection to an engine of its own, which is gone with its files in the end."""
+    """A connection to a temporary database, deleted afterwards; errors become ValueErrors."""
     duckdb = _import_duckdb()
     with tempfile.TemporaryDirectory() as folder:
         connection = duckdb.connect(
@@ -245,7 +239,7 @@ def _duckdb(name: str) -> Iterator[Any]:
 
 
 def _part(connection: Any, path: Path, keys: Mapping[str, str], looked_at: int) -> _Part:
-    """What a file is read by; an error if it cannot be."""
+    """Find out how to read a file; ValueError if it cannot be read."""
     duckdb = _import_duckdb()
     try:
         with path.open("rb") as file:
@@ -281,12 +275,12 @@ def _part(connection: Any, path: Path, keys: Mapping[str, str], looked_at: int) 
 
 
 def _csv_reader(connection: Any, path: Path, looked_at: int) -> tuple[str, list[str], list[str]]:
-    """What a CSV file is read by, the names of its columns, and their types."""
+    """The SQL that reads a CSV file, the names of its columns, and their types."""
     with path.open("rb") as file:
         gzipped = file.read(2) == b"\x1f\x8b"
     names, skipped, plain = _csv_names(path, gzip.open if gzipped else open)
     options = f"{_CSV}, skip = {skipped}, compression = '{'gzip' if gzipped else 'none'}'"
-    # Rows may be short: what they lack is empty text, and for the checks of columns to name.
+    # As text, short rows are padded; the checks of columns then name the missing value.
     types, padded = ["VARCHAR"] * len(names), ", null_padding = true"
     with suppress(_import_duckdb().Error):
         sample = looked_at if plain else -1
@@ -310,10 +304,10 @@ def _csv_reader(connection: Any, path: Path, looked_at: int) -> tuple[str, list[
 
 
 def _csv_names(path: Path, opened: Any) -> tuple[list[str], int, bool]:
-    """The names of a CSV file's columns, how many empty lines are before them, and whether all
-    that looks like whole numbers is: DuckDB would round 2.5 and read 1_0 as 10.
+    """The column names of a CSV file, the empty lines before them, and whether numbers are plain.
 
-    Refuse what DuckDB would read as something else, or explain worse.
+    They are not if values contain "." or "_": DuckDB would round 2.5 to an integer and read 1_0 as
+    10. Refuse what DuckDB would misread or explain badly.
     """
     decoder, read, last = codecs.getincrementaldecoder("utf-8")(), 0, b""
     marks = 0
@@ -354,7 +348,7 @@ def _csv_names(path: Path, opened: Any) -> tuple[list[str], int, bool]:
 
 
 def _reason(problem: BaseException) -> str:
-    """An error in one line, without what DuckDB suggests."""
+    """The first line of an error, without DuckDB's suggestions."""
     text = str(problem).strip()
     of_csv = re.search(r"CSV Error on Line: (\d+)\s*\n(?:Original Line: (.*)\n)?\s*(.*)", text)
     if of_csv is not None:
@@ -371,7 +365,7 @@ def _reason(problem: BaseException) -> str:
 
 @contextmanager
 def opened_dask(frame: Any) -> Iterator[Table]:
-    """The table that a data frame of Dask is, of which a partition is in memory at a time."""
+    """The table of a Dask frame, loaded one partition at a time."""
     with _duckdb("the log") as connection:
         made = "CREATE TABLE log AS"
         for number in range(frame.npartitions):
@@ -394,19 +388,19 @@ def has_engine() -> bool:
 
 
 def is_dask(source: object) -> bool:
-    """Whether this is a data frame of Dask, which is not imported here."""
+    """Whether this is a Dask frame, without importing Dask."""
     return hasattr(source, "partitions") and hasattr(source, "compute")
 
 
 def loaded(source: Any, name: str) -> tuple[pd.DataFrame, str]:
-    """The rows of files or a data frame as they are, and what to call them: a file by its path."""
+    """A source as a pandas frame, and what to call it in errors: a file by its path."""
     if "pandas" in sys.modules and isinstance(source, sys.modules["pandas"].DataFrame):
         return source, name
     if is_dask(source):
         return source.compute().reset_index(drop=True), name
     if type(source).__module__.startswith("pyspark.sql") and hasattr(source, "toPandas"):
         return _of_spark(source), name
-    if hasattr(source, "collect") and hasattr(source, "lazy"):  # a query of Polars
+    if hasattr(source, "collect") and hasattr(source, "lazy"):  # a lazy frame of Polars
         source = source.collect()
     if hasattr(source, "to_pandas"):  # a frame of Polars or Arrow
         return source.to_pandas(), name
@@ -419,10 +413,10 @@ def loaded(source: Any, name: str) -> tuple[pd.DataFrame, str]:
 
 
 def _of_spark(frame: Any) -> pd.DataFrame:
-    """The rows of a log in Spark: equal users only once, with their count.
+    """The rows of a log in Spark, one copy of equal users with their count.
 
-    Spark gathers each user's rows and counts equal ones, so that as many come as there are kinds of
-    users. All rows come where items or instances are numbered, or something may be refused.
+    Spark groups each user's rows and counts equal groups, so that one copy per kind of user is
+    transferred. All rows are, if items or instances are numbered or columns need checking.
     """
     import pandas as pd
 
@@ -451,7 +445,7 @@ def _of_spark(frame: Any) -> pd.DataFrame:
 
 
 def files(source: object) -> Files | None:
-    """The files that a path, a folder, a pattern or a list of these names; None if it is none."""
+    """The files that a path, folder, pattern or list names; None if `source` is no path."""
     if isinstance(source, (str, Path)):
         name, given = str(source), [source]
     elif isinstance(source, Sequence) and source:
@@ -479,14 +473,14 @@ def files(source: object) -> Files | None:
 
 
 def _is_part(path: Path, folder: Path) -> bool:
-    """Whether a file in a folder is a part of a log; engines begin the names of others so."""
+    """Whether a file in a folder belongs to the log; engines mark other files by "_" or "."."""
     if any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts):
         return False
     return path.suffix.lower() in (*_PARQUET, ".csv") or path.name.lower().endswith(".csv.gz")
 
 
 def _keys(path: Path, roots: Sequence[Path]) -> dict[str, str]:
-    """The columns that folders between a root and a file name, as in recommender=ALS."""
+    """Columns given by the folders below a root, as in recommender=ALS."""
     if path in roots:
         return {}
     pairs = (part.split("=", 1) for part in path.parent.parts if "=" in part)
@@ -494,7 +488,7 @@ def _keys(path: Path, roots: Sequence[Path]) -> dict[str, str]:
 
 
 def need_pyarrow() -> None:
-    """Raise ImportError unless Parquet files can be read and written."""
+    """Raise ImportError if pyarrow, which reads and writes Parquet, is missing."""
     try:
         import pyarrow  # noqa: F401
     except ImportError:

@@ -1,1 +1,1 @@
-"""Exact ranks of held-out items in the whole catalogue, ties kept as intervals."""
+"""Exact ranks of held-out items in the whole catalogue, with ties as intervals."""

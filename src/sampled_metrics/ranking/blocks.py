@@ -1,7 +1,7 @@
 """Exact ranks by blocks of users and shards of items, in this process or on a Dask cluster.
 
-The rank of an item is one more than a count of the items above it, and a count over a catalogue is
-the sum of those over its parts. Finished blocks are written as they come.
+A rank is one plus a count, and the count over a catalogue is the sum of the counts over its shards.
+Finished blocks are written at once.
 """
 
 from __future__ import annotations
@@ -25,24 +25,18 @@ from .parts import Parts
 if TYPE_CHECKING:
     import pandas as pd
 
-_SHARD_BYTES = 2**26  # factors of a shard, in the type they are multiplied in
-#: Multiplications of a task: about a third of a second at the least, so that the engine's part is
-#: small, and half a minute at the most, so that little is lost with a worker. In between, such
-#: that there are a thousand or more.
+_SHARD_BYTES = 2**26  # size of the factors of a shard, in float64
+#: Multiplications of a task: at least a third of a second, so that scheduling is cheap in
+#: comparison; at most half a minute, so that a lost worker loses little; about 1024 in between.
 _LEAST_WORK, _MOST_WORK, _TASKS = 2**32, 2**38, 1024
-_BLOCK_ROWS = (256, 2**16)
+_BLOCK_ROWS = (256, 2**16)  # least and most held-out items of a block
 
 
 @dataclass(frozen=True)
 class Layout:
     """Blocks of held-out items, whole users each, and shards of the catalogue.
 
-    A function of sizes alone, so that a run can go on with other workers than it began with.
-
-    Examples
-    --------
-    >>> Layout.of(np.array([0, 0, 1, 3]), n_items=1000, width=8)
-    Layout(blocks=[slice(0, 4, None)], shards=[slice(0, 1000, None)])
+    It depends on sizes only, so that a run can be resumed with other workers.
     """
 
     blocks: list[slice]
@@ -50,7 +44,7 @@ class Layout:
 
     @classmethod
     def of(cls, users: IntArray, n_items: int, width: int) -> Layout:
-        """Lay out held-out items whose users are in ascending order."""
+        """The layout for held-out items in ascending order of `users`."""
         n_shards = max(1, math.ceil(n_items * width * 8 / _SHARD_BYTES))
         size = math.ceil(n_items / n_shards)
         work = min(max(_LEAST_WORK, users.size * n_items * width // _TASKS), _MOST_WORK)
@@ -73,21 +67,11 @@ def ranked(
     cluster: Any = None,
     progress: bool = False,
 ) -> pd.DataFrame:
-    """The table of :class:`~sampled_metrics.results.Ranks`, a row for each of `frame`.
+    """The frame of :class:`~sampled_metrics.results.Ranks` for columns user and item, sorted by
+    user.
 
-    Parameters
-    ----------
-    job : Job
-    frame : DataFrame
-        Columns user and item, in ascending order of users.
-    seen : scipy.sparse.csr_array, shape (n_users, n_items), optional
-        Items that are no candidates.
-    all_candidates : bool
-        Whether a user's other held-out items are candidates.
-    parts : Parts, optional
-        Where finished blocks are, and are written to.
-    cluster, progress
-        As for :func:`~.ranking.files.rank`.
+    `seen` are the items that are not candidates, shape (n_users, n_items); `parts` holds finished
+    blocks of an earlier run and receives new ones.
     """
     import pandas as pd
 
@@ -116,8 +100,10 @@ def ranked(
 
 
 def _with_relevant(frame: pd.DataFrame, all_candidates: bool) -> pd.DataFrame:
-    """Add how many of the candidates above each test item, and level, are the user's others."""
-    # Of two items of a user the one with fewer candidates above it is above.
+    """Add counts of the user's other test items above and equal; drop them from candidates if
+    asked.
+    """
+    # One user's items are ordered by n_better, and equal scores have equal n_better.
     same = frame.groupby(["user", "n_better"])["item"].transform("size")
     above = frame.groupby("user")["n_better"].rank(method="min").astype(np.int64) - 1
     result = frame.assign(
@@ -143,7 +129,7 @@ def _counted(
     skip: set[int],
     progress: bool,
 ) -> Iterator[tuple[int, slice, IntArray]]:
-    """Number, rows and counts of each block as it is finished, in any order."""
+    """Number, rows and counts of each block as it finishes, in any order."""
     wanted = [(n, block) for n, block in enumerate(layout.blocks) if n not in skip]
     with _progress.bar(
         total=len(layout.blocks), desc="ranks", unit="block", show=progress

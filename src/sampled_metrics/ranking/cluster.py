@@ -1,4 +1,4 @@
-"""Blocks of users counted by tasks of Dask, which survive the loss of workers."""
+"""Blocks of users counted by Dask tasks, which survive the loss of workers."""
 
 from __future__ import annotations
 
@@ -20,40 +20,32 @@ from .._arrays import on_host
 from .._validate import IntArray, as_written
 from .job import Job, Source, Trial, as_index, sum_of
 
-_IN_FLIGHT = 64  # tasks that wait at the scheduler, or four for each thread if that is more
-_ATTEMPTS = 10  # times that a block may be lost with its workers before it is given up
+_IN_FLIGHT = 64  # most tasks at the scheduler, or four per thread if that is more
+_ATTEMPTS = 10  # times a block may be lost with its workers
 _KEPT = "finished blocks are kept where an output was named, and the same call goes on after them"
-_PATIENCE = 300.0  # seconds that a cluster may be without any worker
-
-
-def _count_task(job: Job, *task: Any) -> IntArray:
-    return job.counts(*task)
-
-
-def _try_task(job: Job, trial: Trial, computed: list[Any]) -> Job:
-    return job.tried(*trial, computed)
+_PATIENCE = 300.0  # seconds that a cluster may have no worker
 
 
 def count_on_cluster(
     cluster: Any, job: Job, trial: Trial, blocks: Iterator[Any], n_shards: int
 ) -> Iterator[tuple[int, slice, IntArray]]:
-    """Number, rows and counts of each block, by tasks of which a bounded number waits."""
+    """Number, rows and counts of each block; a bounded number of tasks is submitted at a time."""
     from distributed import KilledWorker, as_completed
 
     with _connected(cluster) as (client, local), TemporaryDirectory() as scratch:
         travelling = _portable(job, Path(scratch) if local else None)
 
         def rows_of(source: Source | None, at: slice | IntArray) -> Any:
-            """A future of some rows of an array of Dask, None for what each task opens itself."""
+            """A future of rows of a Dask array; None if each task opens the source itself."""
             if source is None or not source.lazy:
                 return None
             return client.compute(_arrays.rows(source.values, at))
 
         def begun() -> Any:
-            # The result of a task, not data put on a worker, which would be gone with it.
+            # A task's result is recomputed if its worker dies; scattered data would be lost.
             computed = [rows_of(job.users, trial[0])]
             computed += [rows_of(job.items, at) for at in trial[1]]
-            return client.submit(_try_task, travelling, trial, computed, pure=False)
+            return client.submit(Job.tried, travelling, *trial, computed, pure=False)
 
         shared = begun()
         threads = sum(client.nthreads().values())
@@ -61,14 +53,14 @@ def count_on_cluster(
         waiting: dict[Any, tuple[int, slice, list[Any], int]] = {}
         done = as_completed(loop=client.loop)
 
-        shards: dict[int, Any] = {}  # futures of their rows, where items are an array of Dask
+        shards: dict[int, Any] = {}  # futures of their rows, if items are a Dask array
 
         def count(task: tuple[Any, ...], of_users: Any, own: Any) -> Any:
             first = task[2].start
             if first not in shards:
                 shards[first] = rows_of(job.items, task[2])
             computed = of_users, shards[first], own
-            return client.submit(_count_task, shared, *task, computed, pure=False)
+            return client.submit(Job.counts, shared, *task, computed, pure=False)
 
         def submit(number: int, block: slice, tasks: list[Any], attempt: int = 0) -> None:
             with _reached(client):
@@ -86,7 +78,7 @@ def count_on_cluster(
                 number, block, tasks, attempt = waiting.pop(total)
                 problem, counts = _outcome(client, total)
                 if isinstance(problem, KilledWorker) and attempt < _ATTEMPTS:
-                    if shared.status == "error":  # lost with several workers itself
+                    if shared.status == "error":  # lost too often itself
                         shared = begun()
                     for rows in shards.values():
                         if rows is not None and rows.status == "error":
@@ -110,7 +102,7 @@ def count_on_cluster(
 
 
 def _finished(client: Any, done: Any) -> Iterator[Any]:
-    """Futures as they end; ConnectionError where no worker is there, and none comes."""
+    """Futures as they finish; ConnectionError if there is no worker for `_PATIENCE`."""
     patience = _Patience(client)
     while not done.is_empty():
         if done.has_ready():
@@ -123,9 +115,9 @@ def _finished(client: Any, done: Any) -> Iterator[Any]:
 
 
 def _outcome(client: Any, future: Any) -> tuple[BaseException | None, Any]:
-    """What a task that has ended raised or returned.
+    """The error or result of a finished task.
 
-    A result that was on a worker that is gone is computed again, if there is another.
+    A result lost with its worker is computed again if there is another worker.
     """
     patience = _Patience(client)
     while future.status != "error":
@@ -140,11 +132,11 @@ def _outcome(client: Any, future: Any) -> tuple[BaseException | None, Any]:
 
 
 class _Patience:
-    """Asks for workers, once a second; ConnectionError if there was none for `_PATIENCE`."""
+    """Asks for workers once a second; ConnectionError if there was none for `_PATIENCE`."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._asked = self._last = time.monotonic()  # and when there was one
+        self._asked = self._last = time.monotonic()  # _last: when a worker was there
 
     def renew(self) -> None:
         self._last = time.monotonic()
@@ -153,9 +145,9 @@ class _Patience:
         if time.monotonic() < self._asked + min(1.0, _PATIENCE):
             return
         with _reached(self._client):
-            there = bool(self._client.nthreads())
+            has_workers = bool(self._client.nthreads())
         self._asked = time.monotonic()
-        self._last = self._asked if there else self._last
+        self._last = self._asked if has_workers else self._last
         if self._asked > self._last + _PATIENCE:
             raise ConnectionError(
                 f"the scheduler at {self._client.scheduler.address} has had no worker for "
@@ -165,7 +157,7 @@ class _Patience:
 
 @contextmanager
 def _reached(client: Any) -> Iterator[None]:
-    """One sentence if the scheduler is gone: a connection may end at any of its uses."""
+    """Turn any sign that the scheduler is gone into one ConnectionError."""
     try:
         yield
     except Exception as problem:
@@ -178,10 +170,7 @@ def _reached(client: Any) -> Iterator[None]:
 
 
 def _portable(job: Job, scratch: Path | None) -> Job:
-    """The job with matrices in files, which every worker of this machine can map.
-
-    Or without, if they are arrays of Dask.
-    """
+    """The job with matrices saved to files that workers can map; without them for Dask arrays."""
     sources: dict[str, Any] = {}
     for name in ("users", "items"):
         source = getattr(job, name)
@@ -190,7 +179,7 @@ def _portable(job: Job, scratch: Path | None) -> Job:
         elif source.path is not None:
             sources[name] = Source(source.name, os.path.abspath(source.path))
         elif source.lazy:
-            sources[name] = Source(source.name)  # its rows come as they are computed
+            sources[name] = Source(source.name)  # tasks receive its rows
         elif scratch is None:
             raise ValueError(
                 f"{name} must be a file that every worker can read, got an array: save it with "
@@ -205,7 +194,7 @@ def _portable(job: Job, scratch: Path | None) -> Job:
 
 @contextmanager
 def _connected(cluster: Any) -> Iterator[tuple[Any, bool]]:
-    """A client of a cluster, and whether the cluster was started for it on this machine."""
+    """A client of the cluster, and whether the cluster was started here for this run."""
     try:
         from distributed import Client, LocalCluster
     except ImportError:

@@ -1,7 +1,6 @@
-"""Scores compared with those of the held-out items, a tile of instances and items at a time.
+"""Count the scores above and equal to those of held-out items, a tile at a time.
 
-Whatever gives scores, the ranks of a block of instances are counts of the candidates above the
-held-out item, and level with it. Scores stay in the array library and on the device where they are.
+A tile is some instances times some items. Scores stay in their array library and on their device.
 """
 
 from __future__ import annotations
@@ -21,29 +20,29 @@ from .._arrays import like, namespace, on_host
 from .._validate import IntArray, real_scores
 from . import kernels
 
-#: Scores of a block of instances for a slice of the items.
+#: Maps a slice of the items to their scores for a block of instances.
 Tile = Callable[[slice], Any]
-#: Row and column of scores.
+#: Rows and columns of entries of a matrix of scores.
 Entries = tuple[IntArray, IntArray]
 
-#: Instances and items whose scores are compared at a time: small enough to be in the cache still
-#: when they have been multiplied, large enough for the product. 255 * 8 items: see `_row_sums`.
+#: Instances and items of a tile: small enough that the product is still in the cache when it is
+#: compared, large enough for an efficient product. 255 * 8 items: see `_row_sums`.
 TILE = 256, 255 * 8
-#: The same for the compiled pass, to which short rows are as good. No power of two: rows that are
-#: a page apart share their places in the cache, and the product took a quarter longer.
+#: The tile of the compiled pass, which handles short rows well. Not a power of two: rows a page
+#: apart compete for the same cache lines, which made the product a quarter slower.
 FAST_TILE = 1024, 520
-#: Pairs whose order the rounding leaves open that are kept before they are settled.
+#: Pairs undecided because of rounding that are collected before they are settled.
 _MOST_PAIRS = 2**20
-#: Scores that are on another device at a time.
+#: Scores held on another device at a time.
 _DEVICE_ENTRIES = 2**25
 
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """The lowest and the highest score that may count as tied with each instance's own.
+    """The lowest and highest score that may tie with each instance's own score.
 
-    A score within it is tied, unless `settle` is given: it then says of the pairs of these
-    instances (rows of `unclear`) and columns whether they are above (1), tied (0) or below (-1).
+    A score within the band is tied, unless `settle` is given: for pairs of an instance (one in
+    `unclear`) and a column it returns 1 (above), 0 (tied) or -1 (below).
     """
 
     low: NDArray[Any]
@@ -53,13 +52,13 @@ class Band:
 
     @classmethod
     def of(cls, own: NDArray[Any], tolerance: float) -> Band:
-        """Scores within a relative tolerance.
+        """Scores within a relative tolerance, rounded inwards.
 
-        In the type of the scores, since mixed comparisons are slow, and rounded inwards.
+        Bounds have the dtype of the scores, since mixed comparisons are slow.
         """
         if not tolerance:
             return cls(own, own)
-        if own.dtype.kind != "f":  # as Python's whole numbers, which have no largest
+        if own.dtype.kind != "f":  # Python's integers do not overflow
             parts, whole = tolerance.as_integer_ratio()
             exact, limits = own.astype(object), np.iinfo(own.dtype)
             margin = abs(exact) * parts // whole
@@ -74,7 +73,7 @@ class Band:
         return cls(low, high)
 
     def corrections(self, rows: IntArray, columns: IntArray) -> IntArray:
-        """What settled pairs add to the counts above, and at least level, of each instance."""
+        """What settled pairs add to the counts of scores above, and of scores above or equal."""
         if self.settle is None or not rows.size:
             return np.zeros((2, len(self.low)), dtype=np.int64)
         sign, n = self.settle(rows, columns), len(self.low)
@@ -83,7 +82,7 @@ class Band:
 
 
 def checked_scores(values: Any, rows: Any) -> Any:
-    """A matrix of scores, checked as :func:`real_scores` does, in any array library."""
+    """A matrix of scores in any array library, checked like :func:`real_scores`."""
     xp = namespace(values)
     if xp is None:
         return real_scores(values, rows)
@@ -108,29 +107,12 @@ def count_blocks(
     fast: kernels.Pass | None = None,
     progress: bool = False,
 ) -> IntArray:
-    """How many candidates score above each held-out item, and how many the same.
+    """Candidates above each held-out item, and those that tie with it, shape (2, k).
 
-    Parameters
-    ----------
-    tiles : callable
-        For a slice of instances, what counts as tied with them, and their scores.
-    places : ndarray of int, shape (k,)
-        The column of each held-out item, -1 if it is elsewhere.
-    owners : ndarray of int, shape (k,)
-        The row of `seen` that each instance belongs to.
-    seen : scipy.sparse.csr_array, shape (n_users, n_items)
-        Items that are no candidates.
-    size : tuple of int
-        Instances and items at a time.
-    example : array
-        An array of the library that scores are in.
-    fast : callable, optional
-        The compiled pass, for scores that are in C order.
-    progress : bool
-
-    Returns
-    -------
-    ndarray of int, shape (2, k)
+    `tiles` maps a slice of instances to their band and tiles of scores. `places` (k,) are the
+    columns of the held-out items, -1 if outside; `owners` (k,) the rows of `seen`, the items that
+    are not candidates, (n_users, n_items). `size` is instances and items per tile, `example` an
+    array of the scores' library, and `fast` the compiled pass, for C-ordered scores.
     """
     n_items = seen.shape[1]
     count: Callable[..., IntArray] = _count_on_device
@@ -150,7 +132,7 @@ def count_blocks(
 
 
 def _excluded(places: IntArray, owners: IntArray, seen: sp.csr_array) -> Entries:
-    """The scores of a block that are not counted: of training items and of the item itself."""
+    """The entries of a block that do not count: training items and the held-out item itself."""
     starts, ends = seen.indptr[owners], seen.indptr[owners + 1]
     row = np.repeat(np.arange(len(owners)), ends - starts)
     before = np.cumsum(ends - starts, dtype=np.int64) - ends
@@ -171,7 +153,7 @@ def _count(
     width: int,
     count_tile: kernels.Pass,
 ) -> IntArray:
-    """Both counts of a block: comparisons with both ends of what counts as tied."""
+    """Both counts of a block, from comparisons with both ends of the band."""
     bounds = np.stack([band.low, band.high])
     unclear = np.zeros(len(band.low), dtype=bool) if band.unclear is None else band.unclear
     counts = np.zeros((2, len(band.low)), dtype=np.int64)
@@ -201,17 +183,17 @@ def _count_tile(
     *,
     hits: NDArray[np.bool_],
 ) -> Entries:
-    """What :func:`.kernels.counting` does in one pass, in several of NumPy.
+    """:func:`.kernels.counting` in NumPy, in several passes.
 
-    `hits` are two tiles to work in, of as many rows or more.
+    `hits` is scratch space: two tiles with at least as many rows.
     """
     n_rows, n_columns = scores.shape
     hits = hits[:, :n_rows]
     hits[:, :, n_columns:] = False
     sums = []
-    # NumPy copies the operand that is broadcast, at a third of the speed, while rows are shorter
-    # than its buffer.
-    buffer = np.setbufsize(max(16, n_columns // 16 * 16))  # must be a multiple of 16
+    # If rows are shorter than its buffer, NumPy copies the broadcast operand, which takes three
+    # times as long. The buffer size must be a multiple of 16.
+    buffer = np.setbufsize(max(16, n_columns // 16 * 16))
     try:
         ends = (np.greater, bounds[1]), (np.greater_equal, bounds[0])
         for above, (compare, bound) in zip(hits, ends, strict=True):
@@ -222,22 +204,22 @@ def _count_tile(
         np.setbufsize(buffer)
     counts += sums
     rows = np.flatnonzero(unclear & (sums[0] != sums[1]))
-    words = hits.view(np.uint64)  # above the one end and not above the other: eight at a time
+    words = hits.view(np.uint64)  # eight booleans at a time
     within = (words[0, rows] ^ words[1, rows]).view(np.bool_)
     row, column = np.divmod(np.flatnonzero(within), hits.shape[2])
     return rows[row], column
 
 
 def _row_sums(hits: NDArray[np.bool_]) -> IntArray:
-    """How many are true in each row: words of eight counters are added, none beyond 255."""
+    """True entries of each row: adds eight byte counters per word, which hold at most 255."""
     words: NDArray[np.uint64] = np.add.reduce(hits.view(np.uint64), axis=1)
     sums: IntArray = words.view(np.uint8).reshape(len(hits), 8).sum(axis=1, dtype=np.int64)
     return sums
 
 
 def _by_tile(entries: Entries, n_tiles: int, width: int) -> list[Entries]:
-    """Row and column, within the tile, of the entries of each tile."""
-    # A stable sort of numbers with few bits takes one pass or two.
+    """Split entries by tile; columns count within the tile."""
+    # The stable (radix) sort of small integers takes one or two passes.
     tile = (entries[1] // width).astype(np.min_scalar_type(n_tiles))
     order = np.argsort(tile, kind="stable")
     row, column = entries[0][order], entries[1][order] % width
@@ -246,7 +228,7 @@ def _by_tile(entries: Entries, n_tiles: int, width: int) -> list[Entries]:
 
 
 def _count_on_device(tile: Tile, band: Band, excluded: Entries, n_items: int) -> IntArray:
-    """Both counts of a block whose scores are in another array library: only counts come back."""
+    """Both counts of a block on its device; only counts are copied to the host."""
     n_rows = len(band.low)
     width = max(1, _DEVICE_ENTRIES // n_rows)
     counts = np.zeros((2, n_rows), dtype=np.int64)

@@ -1,10 +1,7 @@
-"""Exact ranks of held-out items in the whole catalogue, from given scores, ties kept as intervals.
+"""Exact ranks of held-out items in the whole catalogue, from given scores.
 
-A recommender that gives many items the same score does not say which comes first, and the
-metric of its ranking then depends on a choice that most code makes without a word. Here the
-choice is kept open: :func:`exact_ranks` counts how many candidates score above the held-out
-item and how many score the same. Metrics are averaged over the order of ties if no other policy
-is named; a rank has no such mean, and asks for a policy.
+Where items tie, the rank depends on an order that most code chooses silently. Here the number of
+ties is kept, and the metrics of :class:`~.ranking.intervals.RankIntervals` name the tie policy.
 """
 
 from __future__ import annotations
@@ -22,10 +19,10 @@ from .counting import TILE, Band, Tile, checked_scores, count_blocks
 from .inputs import ItemSets, as_csr, checked_held_out
 from .intervals import RankIntervals
 
-#: A block of scores on demand: a slice of instances -> array (instances, n_items).
+#: Maps a slice of instances to their scores, (instances, n_items).
 ScoreBlocks = Callable[[slice], ArrayLike]
 
-_BLOCK_ENTRIES = 2**21  # given scores that are checked at a time: 16 MiB in float64
+_BLOCK_ENTRIES = 2**21  # scores per block: 16 MiB in float64
 
 
 def exact_ranks(
@@ -35,43 +32,41 @@ def exact_ranks(
     *,
     relative_tolerance: float = 0.0,
 ) -> RankIntervals:
-    """Rank interval of each instance's held-out item among all items it was not trained on.
+    """Rank interval of each instance's held-out item among all items outside its training items.
 
-    A user's other held-out items are candidates, too: they take places in the user's list. To rank
-    among the irrelevant items alone, as the n_better of a log counts, name them in `train`.
-
-    Works through blocks of instances, so that about 16 MiB of scores are held at a time (one
-    instance at a time where the catalogue alone is larger).
+    A user's other held-out items are candidates too. To rank among irrelevant items only, like the
+    n_better of a log, add them to `train`. About 16 MiB of scores are held at a time (at least one
+    instance).
 
     Parameters
     ----------
     scores : array_like, shape (n_instances, n_items), or callable
-        Higher is better; compared as they are, integers of any width without rounding, and
-        infinite ones as level with their equals alone. An item that is masked by minus infinity
-        is a candidate all the same: name it in `train` if it is none. A callable gets a slice of
-        instances and returns their scores, so that the whole matrix need not exist. Arrays of
-        PyTorch, CuPy, JAX and others of the array API standard are counted on their own device.
+        Higher is better. Compared exactly: integers of any width without rounding; infinite scores
+        tie only with their equals. Minus infinity does not exclude an item: name it in `train`. A
+        callable maps a slice of instances to their scores, so that the whole matrix need not exist.
+        Arrays of PyTorch, CuPy, JAX and others of the array API standard are counted on their
+        device.
     held_out : array_like of int, shape (n_instances,)
-        Item to rank, in [0, n_items). For several held-out items of one user repeat the user.
+        Item to rank, in [0, n_items). A user with several held-out items has several instances.
     train : sparse matrix (n_instances, n_items), sequence of item lists, or None
-        Items that are not candidates: the non-zero entries of each row, or each list. None
-        leaves every item a candidate.
+        Items that are not candidates: the non-zero entries of each row, or a list for each
+        instance. None makes every item a candidate.
     relative_tolerance : float
-        In [0, 1). Scores s with abs(s - h) <= relative_tolerance * abs(h), h the held-out item's
-        score, count as tied if both are finite; 0 asks for equal numbers. Give a little more
-        than the rounding error where equal scores are summed in different orders.
+        In [0, 1). Finite scores s with abs(s - h) <= relative_tolerance * abs(h), h the held-out
+        item's score, count as tied; 0 requires equality. Choose a little more than the rounding
+        error if equal scores are summed in different orders.
 
     Returns
     -------
     RankIntervals
-        n_candidates is the catalogue less the instance's training items, the held-out item and
-        the user's other held-out items included.
+        n_candidates is the catalogue without the instance's training items; it includes the
+        held-out item and the user's other held-out items.
 
     Raises
     ------
     ValueError
         If lengths or shapes do not match, `held_out` is empty, an item is not in the catalogue,
-        a held-out item is in its user's training set, a score is NaN or no real number, or the
+        a held-out item is in its user's training set, a score is NaN or not a real number, or the
         tolerance is not in [0, 1).
 
     Examples
@@ -108,11 +103,11 @@ def score_counts(
     tolerance: float = 0.0,
     names: IntArray | None = None,
 ) -> IntArray:
-    """:func:`~.ranking.factors.shard_counts` for scores that come from elsewhere.
+    """:func:`~.ranking.factors.shard_counts` for scores from a function.
 
-    `scores` gets rows of users, as an array of k' numbers, and a slice of the shard's items, and
-    returns a matrix of k' rows in the array library and on the device of its choice. `own` are the
-    scores of the held-out items, as `scores` gives them, and `names` the users' numbers in errors.
+    `scores` maps rows of users, (k',), and a slice of the shard's items to a matrix of k' rows in
+    any array library. `own` are the scores of the held-out items; `names` the users' numbers for
+    errors.
     """
     names = np.arange(seen.shape[0]) if names is None else names
     own = real_scores(np.asarray(own)[:, np.newaxis], names[owners])[:, 0]
@@ -143,7 +138,7 @@ def score_counts(
 
 
 def _blocks_of(scores: ArrayLike, n_instances: int) -> ScoreBlocks:
-    """A whole score matrix as a source of blocks."""
+    """A score matrix as a function of blocks."""
     matrix: Any = np.asarray(scores) if namespace(scores) is None else scores
     if matrix.ndim != 2 or matrix.shape[0] != n_instances:
         raise ValueError(

@@ -18,7 +18,7 @@ from .counting import FAST_TILE, TILE, Band, Tile, checked_scores, count_blocks
 from .inputs import ItemSets, as_csr, checked_held_out
 from .intervals import RankIntervals
 
-#: Factors of pairs whose order the rounding leaves open that are copied at a time.
+#: Factors copied at a time to settle pairs that rounding leaves undecided.
 _PAIR_ENTRIES = 2**16
 
 
@@ -34,28 +34,27 @@ def exact_ranks_from_factors(
 ) -> RankIntervals:
     """Rank held-out items by inner products of user and item factors.
 
-    The matrix of all scores never exists: scores are summed and compared a few MiB at a time,
-    while they are in the cache, which takes little longer than the product alone. Once a process
-    has 1e9 scores to compare they are counted in one compiled pass, if Numba is installed
-    (``sampled-metrics[fast]``). They are summed in float32 where both factors are float32, as a
-    library does that serves from them, and in float64 otherwise. The other held-out items of a row
-    are candidates, too; :func:`~sampled_metrics.ranking.files.rank` can leave them out.
+    The matrix of all scores never exists: a few MiB of scores are computed and compared at a time,
+    while in the cache, which takes little longer than the product alone. After 1e9 scores a process
+    counts in one compiled pass if Numba is installed (``sampled-metrics[fast]``). Scores are summed
+    in float32 if both factors are float32, otherwise in float64. A user's other held-out items are
+    candidates; :func:`~sampled_metrics.ranking.files.rank` can leave them out.
 
     Parameters
     ----------
     user_factors : array_like, shape (n_users, n_factors)
     item_factors : array_like, shape (n_items, n_factors)
         Arrays of PyTorch, CuPy, JAX or another library of the array API standard are multiplied and
-        compared on the device where they are (array-api-compat must be installed). A device that
-        rounds the factors first, as TF32 does, is refused.
+        compared on their device (needs array-api-compat). A device that rounds the factors first,
+        as with TF32, is refused.
     held_out, train, relative_tolerance
-        As in :func:`~.ranking.exact.exact_ranks`, `train` having a row for each row of
-        `user_factors`. Without a tolerance two products are compared as if summed without rounding,
-        so that ranks are the same on every processor, and items of one vector are tied; with one,
-        as they are computed, and where a sum could overflow.
+        As in :func:`~.ranking.exact.exact_ranks`, with a row of `train` for each row of
+        `user_factors`. Without a tolerance, products are compared as if summed without rounding:
+        ranks are the same on every processor, and items with equal vectors tie. With a tolerance,
+        or if a sum could overflow, they are compared as computed.
     users : array_like of int, shape (n_instances,), optional
-        The row of `user_factors` that each held-out item belongs to, for users with several of
-        them or none: best in ascending order. If omitted, each row has one.
+        The row of `user_factors` of each held-out item, preferably in ascending order. By default
+        held-out item i belongs to row i.
     progress : bool
         Whether to show a progress bar.
 
@@ -96,19 +95,12 @@ def shard_counts(
     tolerance: float = 0.0,
     progress: bool = False,
 ) -> IntArray:
-    """How many candidates of a part of the catalogue score above each held-out item, or the same.
+    """Candidates of a shard above each held-out item, and those that tie with it, shape (2, k).
 
-    Ranks are counts, so those of the whole catalogue are the sums over its parts.
-
-    Parameters
-    ----------
-    users, shard, own : ndarray of float32, or of float64, shapes (n_users, d), (n_items, d), (k, d)
-        Factors of some users, of the part of the catalogue, and of the k held-out items. The
-        part may be in an array of another library: it is multiplied and counted on its device.
-    owners, places, seen
-        As for :func:`~.ranking.counting.count_blocks`, the rows of `seen` being those of `users`.
-    tolerance, progress
-        As `relative_tolerance` and `progress` of :func:`exact_ranks_from_factors`.
+    Counts over the catalogue are sums over its shards. `users` (n_users, d), `shard` (n_items, d)
+    and `own` (k, d), the factors of the held-out items, are all float32 or all float64; the shard
+    may be an array of another library, on its device. Other arguments as for
+    :func:`~.ranking.counting.count_blocks`, with a row of `seen` for each of `users`.
     """
     bounds = Bounds.of(users, shard)
     xp = namespace(shard)
@@ -173,7 +165,7 @@ def shard_counts(
 
 
 def _refuse_coarse(products: Any, band: Band) -> None:
-    """Raise ValueError if a device does not multiply in the precision of its numbers."""
+    """Refuse a device that multiplies in less precision than the dtype has."""
     own = np.diagonal(on_host(products))
     if not ((band.low <= own) & (own <= band.high)).all():
         raise ValueError(
@@ -183,7 +175,7 @@ def _refuse_coarse(products: Any, band: Band) -> None:
 
 
 def _owners(users: ArrayLike | None, n_instances: int, n_users: int) -> IntArray:
-    """The row of the user factors that each instance belongs to."""
+    """The row of the user factors of each instance."""
     if users is None:
         if n_instances != n_users:
             raise ValueError(
@@ -201,7 +193,7 @@ def _owners(users: ArrayLike | None, n_instances: int, n_users: int) -> IntArray
 
 
 def _factors(users: ArrayLike, items: Any) -> tuple[NDArray[Any], Any]:
-    """Both factors in the precision in which scores are summed; users' as an array of NumPy."""
+    """Both factors in the precision of the scores; users' as a NumPy array."""
     xp = namespace(items)
     left, right = np.asarray(on_host(users)), np.asarray(items) if xp is None else items
     kinds = [left.dtype, right.dtype if xp is None else on_host(right[:1, ...]).dtype]
@@ -223,10 +215,10 @@ def _factors(users: ArrayLike, items: Any) -> tuple[NDArray[Any], Any]:
 
 
 def _own_scores(users: NDArray[Any], items: NDArray[Any]) -> NDArray[Any]:
-    """Inner product of each row of the one with that of the other.
+    """Inner products of matching rows, as the diagonal of a matrix product.
 
-    As the diagonal of a product, which sums in the order of the product of all: equal items
-    then have equal scores where the kernel does not depend on a matrix's size.
+    A matrix product sums in the same order as the tiles, so that equal items have equal scores
+    where the BLAS kernel does not depend on the size.
     """
     with np.errstate(all="ignore"):
         return np.diagonal(users @ items.T)

@@ -36,54 +36,51 @@ def rank(
     cluster: Any = None,
     progress: bool = False,
 ) -> Ranks:
-    """Exact ranks of test items, from files of factors or by any function that scores.
+    """Exact ranks of test items, from factors in files or arrays, or from any scoring function.
 
     Parameters
     ----------
     users, items : file, array_like or int
-        A matrix each, shapes (n_users, n_factors) and (n_items, n_factors), as an array or a file
-        of NumPy (``.npy``, or ``.npz`` with that array alone), Parquet, Zarr (a folder ``.zarr``)
-        or CSV without a head. Files that end in .npy are mapped and those in .zarr read in slices,
-        so that they may be larger than memory where both are float64 or both float32; others are
-        read as a whole. If `items` is None, `users` are the scores themselves, shape (n_users,
-        n_items). Arrays of Dask (``dask.array``, in chunks of rows) are computed by a block of
-        users or a shard of items at a time; where there is a cluster its workers do, and keep the
-        items' rows among them. A number stands for the numbers below it, where `score` is a
-        function of them.
+        Matrices of shapes (n_users, n_factors) and (n_items, n_factors): an array, or a file of
+        NumPy (``.npy``, or ``.npz`` with one array), Parquet, Zarr (a folder ``.zarr``) or CSV
+        without a header. ``.npy`` files are mapped and ``.zarr`` read in slices, so that they may
+        be larger than memory if both are float64 or both float32; other files are read whole. If
+        `items` is None, `users` are the scores, shape (n_users, n_items). Dask arrays (in chunks of
+        rows) are computed by blocks of users and shards of items, on the cluster if there is one.
+        If `score` is a function, an int n stands for the numbers 0 to n - 1.
     test : DataFrame, or CSV or Parquet file
-        Columns user and item: rows of the two matrices, counted from 0. A user may have several
-        test items; other columns are left out.
+        Columns user and item: row numbers of the two matrices, from 0. A user may have several test
+        items; other columns are ignored.
     train : DataFrame, file, sparse matrix or sequence of item lists, optional
-        Items that are no candidates: a CSV or Parquet file or a data frame with columns user and
-        item, others being left out; a sparse matrix of SciPy or a file of one (``.npz``), shape
-        (n_users, n_items), by its non-zero entries; or a list of items for each user.
+        Items that are not candidates: a CSV or Parquet file or data frame with columns user and
+        item; a SciPy sparse matrix or a file of one (``.npz``), shape (n_users, n_items), by its
+        non-zero entries; or a list of items for each user.
     score : {"dot", "cosine", "euclidean"} or callable
-        The inner product, the cosine of the angle, or the distance, whose smallest is the best. A
-        function gets some rows of `users` and some of `items` and returns a matrix of all their
-        scores, of NumPy, PyTorch, CuPy, JAX or another library of the array API standard. Products
-        are compared without rounding; a function's scores as they are, so give it a tolerance if
-        they depend in the last digits on what else is asked for. Before the run it is called twice
-        for a few users and items, and refused unless both calls are equal bit for bit.
+        The inner product, the cosine of the angle, or the distance, whose smallest is best. A
+        function takes some rows of `users` and of `items` and returns the matrix of their scores,
+        as an array of NumPy, PyTorch, CuPy, JAX or another library of the array API standard.
+        Products are compared without rounding, a function's scores exactly: give a tolerance if
+        their last digits depend on the other rows in the call. The function is called twice on a
+        few rows before the run, and refused unless both results are equal bit for bit.
     item_bias : file or array_like, optional
-        Added to each item's score, shape (n_items,) or (n_items, 1). A user's bias moves no rank.
+        Added to each item's score, shape (n_items,) or (n_items, 1). A bias of the user does not
+        change ranks.
     relative_tolerance : float
-        In [0, 1): how far scores may be apart and still count as tied, as in
+        In [0, 1): scores this close count as tied, see
         :func:`~sampled_metrics.ranking.exact.exact_ranks`.
     among : {"all", "irrelevant"}
-        Whether a user's other test items are candidates: "all" ranks among all items outside the
-        user's training items, as in a list that a user would see; "irrelevant" leaves the user's
-        other test items out, as evaluations do that rank one held-out item at a time.
+        Whether a user's other test items are candidates. "all" ranks among all items outside the
+        user's training items, as in a list shown to the user; "irrelevant" leaves the other test
+        items out, like evaluations that rank one held-out item at a time.
     output : str or Path, optional
-        A ``.csv`` or ``.parquet`` file to write the result to, which appears when complete, or a
-        folder (a name without an ending) of Parquet files, one for each block of users, in order
-        of users.
+        A ``.csv`` or ``.parquet`` file, which appears when complete; or a folder (no suffix) of
+        Parquet files, one for each block of users, in order of users.
     cluster : str or distributed.Client, optional
-        Where to count: a client of Dask, the address of a scheduler, or "local:N" for N processes
-        on this machine. Blocks that are finished are written at once, to the folder or to one named
-        after the output, ``.parts`` added: a call that was killed goes on after them when it is
-        repeated with the same inputs. Each task opens files itself, so paths must hold on all
-        workers, and a script must call this below ``if __name__ == "__main__":``, as processes
-        import it. If omitted, this process counts.
+        Where to count: a Dask client, the address of a scheduler, or "local:N" for N processes on
+        this machine. By default this process counts. Finished blocks are written at once, to the
+        output folder or to the output's name with ``.parts`` added: if the call is killed and
+        repeated with the same inputs, it continues after them. Paths must be valid on all workers,
+        and a script must call this below ``if __name__ == "__main__":``, since processes import it.
     progress : bool
         Whether to show a progress bar.
 
@@ -91,23 +88,21 @@ def rank(
     -------
     Ranks
         Its frame has a row for each row of `test`, in its order: user, item, n_better, n_tied,
-        n_candidates, n_relevant, relevant_better and relevant_tied. The last three are the user's
-        test items, those that score above this one and the others that score the same. Among "all",
-        as in :func:`~.ranking.exact.exact_ranks`, they are counted in n_better and n_tied too, and
-        n_better + 1 is the item's rank. Among "irrelevant" they are not, and n_better is that of a
-        log and of :class:`~sampled_metrics.relevant_sets.RelevantSets`. n_candidates includes the
-        item itself.
+        n_candidates (the item included), n_relevant (the user's test items), relevant_better and
+        relevant_tied (those of them that score above this one, and the others that score the same).
+        Among "all", n_better and n_tied include these, and n_better + 1 is the item's rank. Among
+        "irrelevant" they do not, as in a log and in
+        :class:`~sampled_metrics.relevant_sets.RelevantSets`.
 
     Raises
     ------
     ValueError
-        If a file is not what it must be, a user or an item is not in the matrices, a row stands
-        twice, a test item is one of the user's training items, a factor or a score is NaN, a
-        scoring function gives other scores at another call, a word is none of those above, `output`
-        has another suffix or holds other blocks, or `cluster` does not answer.
+        If a file or an option is invalid, a user or an item is not in the matrices, a test row
+        appears twice, a test item is a training item of its user, a factor or a score is NaN, a
+        scoring function is random, `output` holds other blocks, or `cluster` does not answer.
     ConnectionError
-        If the scheduler of a cluster is lost, or there has been no worker for five minutes.
-        Finished blocks are kept where `output` is given, and the same call goes on after them.
+        If the scheduler is lost, or has no worker for five minutes. Finished blocks are kept if
+        `output` is given, and the same call continues after them.
 
     Examples
     --------
@@ -123,7 +118,7 @@ def rank(
     0     3         3       0             4
     1     1         1       1             4
 
-    By a function, by which the items with numbers near the user's are the best:
+    By a function that prefers items whose number is near the user's:
 
     >>> def scores(users, items):
     ...     return -np.abs(items[np.newaxis, :] - users[:, np.newaxis])
@@ -142,7 +137,7 @@ def rank(
     user, item = users_and_items(rows, source, shape)
     frame = pd.DataFrame({"user": user, "item": item})
     refuse_twice(frame, ["user", "item"], source)
-    order = np.argsort(user, kind="stable")  # a user's scores are needed once
+    order = np.argsort(user, kind="stable")  # so that a user's scores are computed once
     seen = load_train(train, shape)
     by_user = frame.iloc[order].reset_index(drop=True)
     parts = None
@@ -161,7 +156,7 @@ def rank(
 
 
 def _writer(output: str | Path | None, inputs: list[Any]) -> Any:
-    """A function that writes a frame to `output`, checked before the work begins."""
+    """A function that writes the result to `output`, which is checked before the work begins."""
     if output is None:
         return lambda frame: None
     path = Path(output)
@@ -182,7 +177,7 @@ def _writer(output: str | Path | None, inputs: list[Any]) -> Any:
     if not os.access(path.parent, os.W_OK):
         raise ValueError(f"{path} cannot be written: Permission denied")
     if not path.suffix:
-        return lambda frame: None  # blocks were written as they came
+        return lambda frame: None  # blocks are written when finished
 
     def write(frame: pd.DataFrame) -> None:
         try:

@@ -20,7 +20,7 @@ from ..log.sources import loaded, need_pyarrow
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Items of each instance: a sparse matrix whose non-zero entries they are, or lists of items.
+#: Items of each instance: the non-zero entries of a sparse matrix, or lists of items.
 ItemSets = Any
 #: What a file of factors must be, by its suffix.
 _WANTED = {
@@ -32,7 +32,7 @@ _WANTED = {
 
 
 def checked_held_out(held_out: ArrayLike, n_items: int | None, tolerance: float) -> IntArray:
-    """The items to rank, checked; n_items is None as long as it is not known."""
+    """The items to rank, checked; n_items is None while unknown."""
     items = integers(held_out, "held_out", 0)
     if items.ndim != 1 or not items.size:
         raise ValueError(f"held_out must be a list of one item or more, got shape {items.shape}")
@@ -45,7 +45,7 @@ def checked_held_out(held_out: ArrayLike, n_items: int | None, tolerance: float)
 def users_and_items(
     rows: pd.DataFrame, source: str, shape: tuple[int, int]
 ) -> tuple[IntArray, IntArray]:
-    """Columns user and item, as rows of factors of these numbers."""
+    """Columns user and item, checked against the `shape` of the score matrix."""
     need(rows, ["user", "item"], source)
     user, item = (whole_numbers(rows, key, 0, source) for key in ("user", "item"))
     for key, column, n_rows in zip(("user", "item"), (user, item), shape, strict=True):
@@ -58,7 +58,7 @@ def users_and_items(
 
 
 def load_factors(path: str | Path) -> Any:
-    """A matrix of real numbers in a file: mapped if it is NumPy's, read by rows if it is Zarr's."""
+    """A matrix of real numbers in a file; memory-mapped if .npy, opened lazily if Zarr."""
     suffix, shown = Path(path).suffix.lower(), named(path)
     wanted = _WANTED.get(suffix, "be a .npy file with a matrix")
     try:
@@ -70,7 +70,7 @@ def load_factors(path: str | Path) -> Any:
         raise
     except FileNotFoundError:
         raise ValueError(f"{shown} is missing: it must {wanted}") from None
-    except Exception as problem:  # the parser of a damaged file raises whatever it stumbles on
+    except Exception as problem:  # damaged files raise many types
         kind = "" if suffix in _WANTED else _file_kind(path)
         reason = kind or shortened(str(problem).split("\n")[0], 100)
         raise ValueError(f"{shown} must {wanted}, got: {reason}") from None
@@ -101,7 +101,7 @@ def _open_factors(path: str | Path, suffix: str) -> Any:
 
 
 def _file_kind(path: str | Path) -> str:
-    """What a file is that should be one of NumPy's, or nothing if it is."""
+    """What a file is instead of .npy; empty if it is one."""
     with suppress(OSError), Path(path).open("rb") as file:
         begins = file.read(6)
         if not begins:
@@ -114,7 +114,7 @@ def _file_kind(path: str | Path) -> str:
 
 
 def load_train(train: Any, shape: tuple[int, int]) -> sp.csr_array | None:
-    """Training items as a matrix of users and items: of a file, a frame, a matrix or item lists."""
+    """Training items as a user-item matrix, from a file, frame, matrix or item lists."""
     if train is None:
         return None
     is_path = isinstance(train, (str, Path))
@@ -130,7 +130,7 @@ def load_train(train: Any, shape: tuple[int, int]) -> sp.csr_array | None:
         matrix.check_format(full_check=True)
     except FileNotFoundError:
         raise ValueError(f"{train} is missing: it must be a sparse matrix of SciPy") from None
-    except Exception:  # so does the reader of a damaged archive
+    except Exception:  # damaged archives raise many types
         raise ValueError(
             f"{train} must be a sparse matrix of SciPy (.npz), as scipy.sparse.save_npz writes it, "
             "or a CSV or Parquet file with columns user and item"
@@ -139,10 +139,12 @@ def load_train(train: Any, shape: tuple[int, int]) -> sp.csr_array | None:
 
 
 def as_csr(train: ItemSets | None, n_instances: int, n_items: int) -> sp.csr_array:
-    """Training items as a matrix without duplicates or stored zeros; the input stays as it is."""
+    """Training items as a matrix without duplicates or stored zeros; the input is copied."""
     if train is None:
         return sp.csr_array((n_instances, n_items))
-    if isinstance(train, np.ndarray) and train.ndim > 1:  # zeros and ones, or lists of items?
+    if (
+        isinstance(train, np.ndarray) and train.ndim > 1
+    ):  # ambiguous: zeros and ones, or lists of items
         raise ValueError(
             "train must be a sparse matrix or a sequence of item lists, got an array of shape "
             f"{train.shape}"
@@ -160,7 +162,7 @@ def as_csr(train: ItemSets | None, n_instances: int, n_items: int) -> sp.csr_arr
 
 
 def _csr_of_lists(lists: Sequence[ArrayLike], n_items: int) -> sp.csr_array:
-    # An empty list has no dtype of its own.
+    # An empty list would become float.
     rows = [integers(row if np.size(row) else np.zeros(0, int), "train", 0) for row in lists]
     indptr = np.concatenate(([0], np.cumsum([row.size for row in rows], dtype=np.int64)))
     indices = np.concatenate([np.zeros(0, dtype=np.int64), *rows])

@@ -1,4 +1,4 @@
-"""The ranks of held-out items as intervals of ties, and metrics of them."""
+"""Ranks of held-out items as intervals of ties, and their metrics."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Ties = Literal["optimistic", "pessimistic", "mean", "random", "realistic"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RankIntervals:
-    """The ranks of held-out items, as an interval where they are tied.
+    """The ranks of held-out items, an interval where they tie.
 
-    The rank of instance i is one of n_better[i] + 1, ..., n_better[i] + n_tied[i] + 1.
+    Instance i has a rank in n_better[i] + 1, ..., n_better[i] + n_tied[i] + 1.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class RankIntervals:
     n_tied : array_like of int, shape (n_instances,)
         Other candidates that score the same.
     n_candidates : array_like of int, shape (n_instances,)
-        All candidates, the held-out item included: what metrics call `n_items`.
+        All candidates, the held-out item included; the `n_items` of metrics.
 
     Raises
     ------
@@ -77,14 +77,14 @@ class RankIntervals:
         )
 
     def ranks(self, ties: RankTies, rng: int | np.random.Generator | None = None) -> IntArray:
-        """Ranks under a named tie policy, 1 the best.
+        """Ranks under a tie policy, 1 the best.
 
         Parameters
         ----------
         ties : {"optimistic", "pessimistic", "random"}
             The held-out item comes first among its ties, last, or at a place drawn uniformly.
         rng : int or numpy.random.Generator, optional
-            A seed, or where the draws come from. Needed by "random" alone.
+            Seed or generator, required by "random".
 
         Returns
         -------
@@ -93,8 +93,8 @@ class RankIntervals:
         Raises
         ------
         ValueError
-            If `ties` is not one of the three ("mean" has no single rank: see :meth:`evaluate`),
-            or if `rng` is missing for "random".
+            If `ties` is another policy ("mean" gives no single rank, see :meth:`evaluate`), or
+            `rng` is missing for "random".
 
         Examples
         --------
@@ -126,12 +126,11 @@ class RankIntervals:
         metric : Metric or str
             From :func:`sampled_metrics.metric`.
         ties : {"mean", "optimistic", "pessimistic", "random", "realistic"}
-            "mean" is the exact expectation of the metric over ties broken uniformly at random.
-            "realistic" is the metric of the mean of the first and the last rank, which may lie
-            between two ranks, as PyKEEN, OGB and TGB have it; for AUC that is the same. The others
-            are as in :meth:`ranks`.
+            "mean" is the expected metric with ties broken uniformly at random, computed exactly.
+            "realistic" is the metric of the mean of the first and the last rank, as in PyKEEN, OGB
+            and TGB; for AUC both agree. The others are as in :meth:`ranks`.
         rng : int or numpy.random.Generator, optional
-            A seed, or where the draws come from. Needed by "random" alone.
+            Seed or generator, required by "random".
 
         Returns
         -------
@@ -140,7 +139,7 @@ class RankIntervals:
         Raises
         ------
         ValueError
-            If `ties` is not one of the five, or if `rng` is missing for "random".
+            If `ties` is another policy, or `rng` is missing for "random".
 
         Examples
         --------
@@ -166,38 +165,37 @@ class RankIntervals:
 
     def _mean(self, metric: Metric) -> FloatArray:
         first, last = self.ranks("optimistic"), self.ranks("pessimistic")
-        if metric.linear:  # linear in the rank, so its mean is that of the two ends
+        if metric.linear:  # its mean over an interval is the mean of both ends
             ends = [metric(end, n_items=self.n_candidates) for end in (first, last)]
             return np.asarray((ends[0] + ends[1]) / 2)
-        # Every other metric depends on the rank alone: one prefix sum serves all instances.
+        # Other metrics do not depend on n_items: one prefix sum serves all instances.
         sums = np.concatenate(([0.0], np.cumsum(metric(np.arange(1, last.max(initial=1) + 1)))))
         return np.asarray((sums[last] - sums[first - 1]) / (self.n_tied + 1))
 
     def sampled_pmf(self, n_negatives: int, replacement: bool = False) -> FloatArray:
-        """Probabilities of the number of sampled negatives above the item, ties broken at random.
+        """Distribution of the number of sampled negatives above the item, ties broken at random.
 
         Without replacement the rank is uniform on first..last, so this is the mean of
-        :meth:`Protocol.pmf <sampled_metrics.Protocol.pmf>` over these ranks. Of the
-        subsets of m + 1 of the n candidates, C(r - 1, k) C(n - r, m - k) have their (k + 1)-th
-        best item at rank r. Summed over r these are the subsets with at most k items above first
-        and more than k in the first `last`. So the mean is a difference of two tails.
+        :meth:`Protocol.pmf <sampled_metrics.Protocol.pmf>` over these ranks. Of the subsets of m +
+        1 of the n candidates, C(r - 1, k) C(n - r, m - k) have their (k + 1)-th best item at rank
+        r. Summed over r, these are the subsets with at most k items above rank `first` and more
+        than k up to `last`: a difference of two tails.
 
-        With replacement the order of ties is drawn anew for each negative, also for one that comes
-        back: the share of candidates above is uniform between its two ends, and the mean of the
-        binomial distribution over them is again a difference of two tails, with m + 1 negatives.
+        With replacement each draw of a tied negative is ordered anew. The share of candidates above
+        is then uniform between its two ends, and the mean of the binomial distribution over it is
+        again a difference of two tails, with m + 1 negatives.
 
         Parameters
         ----------
         n_negatives : int
             m, at least 1; without replacement at most n_candidates - 1.
         replacement : bool
-            Whether a negative may come back.
+            Whether negatives are drawn with replacement.
 
         Returns
         -------
         ndarray of float, shape (n_instances, n_negatives + 1)
-            The absolute error is below 1e-12, and for an instance without ties the relative one,
-            too.
+            With an absolute error below 1e-12; also the relative error, for instances without ties.
 
         Raises
         ------
@@ -214,7 +212,7 @@ class RankIntervals:
         pmf = Protocol(self.n_candidates, n_negatives, replacement=replacement).pmf(first)
         tied = self.n_tied > 0
         if tied.any():
-            # Without replacement one more candidate, the item itself, and one more place to be in.
+            # Without replacement the subsets include the item itself: one more candidate and place.
             candidates, more = self.n_candidates[tied], 0 if replacement else 1
             wider = Protocol(candidates + more, n_negatives + 1, replacement=replacement)
             tails = wider.sf(last[tied] + more) - wider.sf(first[tied])

@@ -1,7 +1,7 @@
-"""What scores are made of, and the counts of some users over a shard of the items.
+"""The inputs of scores, and the counts of some users over a shard of the items.
 
-A task needs the factors of some users and of one shard, and returns two whole numbers for each
-held-out item. It is a function of its inputs, so one that is lost with its worker is run again.
+A task takes the factors of some users and one shard, and returns two counts for each held-out item.
+It is a pure function, so that it can be repeated if its worker is lost.
 """
 
 from __future__ import annotations
@@ -25,29 +25,22 @@ from .exact import score_counts
 from .factors import shard_counts
 from .inputs import load_factors
 
-#: How users and items are scored: by their factors in one of three ways, or by a function of some
-#: rows of each that returns a matrix.
+#: A product of factors, or a function of rows of users and rows of items that returns a matrix.
 Score = Literal["dot", "cosine", "euclidean"] | Callable[[Any, Any], Any]
 
-#: Users and shards that a function is tried with before the run.
+#: Users and shards on which a scoring function is tested before the run.
 Trial = tuple[IntArray, list[slice]]
 
 SCORES = ("dot", "cosine", "euclidean")
-#: Held-out items whose scores are asked of a function at a time: it scores all their pairs.
+#: Held-out items per call for their own scores: a function scores all pairs of a call.
 _OWN_SCORES = 16
 
 
 @dataclass(frozen=True)
 class Source:
-    """Rows of a matrix that any process can read: of a file by its path, or values that travel.
+    """Rows of a matrix that any process can read: a file by its path, or an array.
 
-    `values` may be an array of Dask, which is computed by some rows at a time.
-
-    Examples
-    --------
-    >>> Source("users", values=np.arange(6.0).reshape(3, 2)).rows(slice(1, 3))
-    array([[2., 3.],
-           [4., 5.]])
+    `values` may be a Dask array, of which some rows are computed at a time.
     """
 
     name: str
@@ -56,10 +49,10 @@ class Source:
 
     @classmethod
     def of(cls, given: Any, name: str) -> Source:
-        """A source of a file, of an array, or of the numbers below a number."""
+        """A source from a file, an array, or an int n for the numbers 0 to n - 1."""
         if isinstance(given, (str, Path)):
             source = cls(name, path=str(given))
-            source.matrix  # noqa: B018 - a file that is none is refused now
+            source.matrix  # noqa: B018 - refuse an invalid file now
             return source
         if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
             return cls(name, values=np.arange(integer(given, name, 1)))
@@ -76,28 +69,28 @@ class Source:
 
     @property
     def lazy(self) -> bool:
-        """Whether it is an array of Dask."""
+        """Whether it is a Dask array."""
         return hasattr(self.values, "to_delayed")
 
     @property
     def matrix(self) -> Any:
-        """The whole, mapped where its file is one of NumPy's."""
+        """The whole matrix, memory-mapped if its file is .npy."""
         if self.path is None:
             return self.values
         state: tuple[int, ...] = ()
-        with suppress(OSError):  # `load_factors` says what is missing
+        with suppress(OSError):  # `load_factors` reports a missing file
             status = os.stat(self.path)
             state = status.st_mtime_ns, status.st_size
         return _opened(self.path, state)
 
     def rows(self, at: slice | IntArray, computed: Any = None) -> Any:
-        """Some rows, checked for NaN; `computed` has them where a cluster computed them before."""
+        """Some rows, checked for NaN; `computed` holds them if a cluster has computed them."""
         rows = _arrays.rows(self.matrix, at) if computed is None else computed
         if self.lazy and computed is None:
             rows = rows.compute()
         if isinstance(rows, np.ndarray) and rows.dtype.kind == "f" and np.isnan(rows.sum()):
             bad = np.flatnonzero(np.isnan(rows).reshape(len(rows), -1).any(axis=1))
-            if bad.size:  # infinite numbers of both signs have no sum, either
+            if bad.size:  # inf - inf also sums to NaN
                 row = int(at.start + bad[0] if isinstance(at, slice) else at[bad[0]])
                 of = "" if self.path is None else f" of {self.path}"
                 if isinstance(at, slice):
@@ -108,26 +101,15 @@ class Source:
 
 @lru_cache(maxsize=4)
 def _opened(path: str, state: tuple[int, ...]) -> Any:
-    """A file of factors, opened once as long as its time and size are the same."""
+    """A matrix in a file, opened again only if the modification time or size (`state`) changes."""
     return load_factors(path)
 
 
 @dataclass(frozen=True)
 class Job:
-    """What scores are made of, wherever they are counted.
+    """The inputs of scores; `items` is None if `users` are the scores.
 
-    `items` is None if `users` are the scores themselves. For `score`, the `bias` of each item and
-    `tolerance` see :func:`~.ranking.files.rank`.
-
-    Examples
-    --------
-    Two items of three; the second is the better one, and the one to rank is the first:
-
-    >>> users, items = np.ones((1, 1)), np.array([[1.0], [2.0], [0.5]])
-    >>> job = Job(Source("users", values=users), Source("items", values=items))
-    >>> job.counts(np.array([0]), np.array([0]), slice(0, 3), np.zeros((2, 0), int))
-    array([[1],
-           [0]])
+    See :func:`~.ranking.files.rank` for `score`, `bias` and `tolerance`.
     """
 
     users: Source
@@ -138,7 +120,7 @@ class Job:
 
     @classmethod
     def of(cls, users: Any, items: Any, score: Score, bias: Any, tolerance: Any) -> Job:
-        """Check what :func:`~.ranking.files.rank` is given."""
+        """Check the arguments of :func:`~.ranking.files.rank`."""
         if not (callable(score) or (isinstance(score, str) and score in SCORES)):
             raise ValueError(
                 f"score must be 'dot', 'cosine', 'euclidean' or a function, got {as_written(score)}"
@@ -166,7 +148,7 @@ class Job:
         return cls(of_users, of_items, score, bias, known).checked()
 
     def checked(self) -> Job:
-        """The job itself, or ValueError unless its parts fit together."""
+        """The job itself; ValueError unless its shapes match."""
         shapes = [tuple(s.matrix.shape) for s in (self.users, self.items) if s is not None]
         unequal = any(len(shape) != 2 for shape in shapes) or len({s[1] for s in shapes}) > 1
         if unequal and (self.items is None or not callable(self.score)):
@@ -183,7 +165,7 @@ class Job:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Users and items."""
+        """Numbers of users and items."""
         if self.items is None:
             n_users, n_items = self.users.matrix.shape
             return int(n_users), int(n_items)
@@ -191,17 +173,16 @@ class Job:
 
     @property
     def width(self) -> int:
-        """Multiplications of a score, about."""
+        """Approximate multiplications per score."""
         if self.items is None or callable(self.score):
             return 64
         return int(self.users.matrix.shape[1]) + 1
 
     def tried(self, users: IntArray, shards: list[slice], computed: list[Any] | None = None) -> Job:
-        """The job itself, or ValueError if its function is random.
+        """The job itself; ValueError if its scoring function is random.
 
-        Some users and some items of each shard are scored twice in turn, in the same arrays, since
-        sums may differ in the last digits between calls of other shapes. `computed` has the rows
-        of users and of each shard where a cluster computed them.
+        It is called twice with the same arrays: other shapes may change the last digits of sums.
+        `computed` holds the rows of users and of each shard if a cluster has computed them.
         """
         if callable(self.score) and self.items is not None:
             given = computed or [None] * (1 + len(shards))
@@ -225,20 +206,12 @@ class Job:
         seen: IntArray,
         computed: tuple[Any, Any, Any] = (None, None, None),
     ) -> IntArray:
-        """Candidates of a shard above each held-out item, and level with it, shape (2, k).
+        """Candidates of a shard above each held-out item, and those that tie with it, shape (2, k).
 
-        Parameters
-        ----------
-        users, held_out : ndarray of int, shape (k,)
-            Users, in ascending order, and their items.
-        shard : slice
-            Rows of the items.
-        seen : ndarray of int, shape (2, nnz)
-            Items of the shard that are no candidates: number of the user among the distinct ones,
-            and row within the shard.
-        computed : tuple
-            Rows of the distinct users, of the shard and of the held-out items, where a cluster
-            computed them from an array of Dask.
+        `users` (k,) are in ascending order, `held_out` (k,) their items. `seen` (2, nnz) are the
+        items of the shard that are not candidates: index among the distinct users, and row in the
+        shard. `computed` holds the rows of the distinct users, the shard and the held-out items of
+        a Dask array.
         """
         distinct, owners = np.unique(users, return_inverse=True)
         inside = (held_out >= shard.start) & (held_out < shard.stop)
@@ -269,7 +242,7 @@ class Job:
 
 
 def as_index(distinct: IntArray) -> slice | IntArray:
-    """Numbers in ascending order as a slice, which is read in one go, if they are one."""
+    """Ascending numbers as a slice if they are consecutive, since slices read faster."""
     at = slice(int(distinct[0]), int(distinct[-1]) + 1)
     return at if at.stop - at.start == len(distinct) else distinct
 
@@ -277,19 +250,12 @@ def as_index(distinct: IntArray) -> slice | IntArray:
 def as_products(
     users: NDArray[Any], items: NDArray[Any], score: str, bias: NDArray[Any] | None = None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Factors whose inner products put each user's items in the order of a score.
+    """Factors whose inner products order each user's items by a score.
 
-    In float32 where all is, in float64 otherwise. The cosine with a vector of zeros is 0. By
-    :math:`-|u - v|^2 / 2 = u v - |v|^2 / 2 - |u|^2 / 2` the order of Euclidean distances is that of
-    a product with one factor more, since a user's items share the last term; it is computed in
-    float64. `bias` is added to the product, the cosine, or minus half the squared distance.
-
-    Examples
-    --------
-    >>> users, items = np.array([[1.0]]), np.array([[0.0], [2.0], [5.0]])
-    >>> left, right = as_products(users, items, "euclidean")
-    >>> left @ right.T
-    array([[ 0. ,  0. , -7.5]])
+    float32 if both are, else float64; euclidean always float64. The cosine with a zero vector is 0.
+    Since :math:`-|u - v|^2 / 2 = u v - |v|^2 / 2 - |u|^2 / 2` and the last term is the same for all
+    items of a user, one more factor orders items by Euclidean distance. `bias` is added to the
+    product, the cosine, or minus half the squared distance.
     """
     single = users.dtype == items.dtype == np.float32 and score != "euclidean"
     kind = np.float32 if single else np.float64
@@ -311,6 +277,6 @@ def as_products(
 
 
 def sum_of(*counts: IntArray) -> IntArray:
-    """The sum of the shards' counts."""
+    """The sum of counts over shards."""
     total: IntArray = np.sum(counts, axis=0, dtype=np.int64)
     return total

@@ -1,11 +1,10 @@
-"""Scores counted in one pass over them, compiled by Numba where it is installed.
+"""Counting in one pass over the scores, compiled by Numba if it is installed.
 
-NumPy compares scores with a bound and adds up the hits in passes of their own, and a rank with its
-ties needs both twice. The compiled pass does all four while it reads a score once, and a second
-function compares the few pairs that the rounding leaves open without copying their factors. What is
-compiled is kept on disk, where Numba keeps it: beside this file, or in the user's own cache if that
-is not writable. The import of Numba takes half a second and the first compilation two or three, so
-a process that counts few scores does without.
+NumPy needs four passes for a rank with its ties: two comparisons and two sums. The compiled pass
+reads each score once; a second function compares pairs that rounding leaves undecided without
+copying their factors. Numba caches the machine code beside this file, or in the user's cache if
+that is not writable. Importing Numba takes half a second and the first compilation two or three, so
+processes that count few scores do not use it.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ from numpy.typing import NDArray
 
 from .._validate import IntArray
 
-#: What counts a tile: see :func:`counting`.
+#: Counts a tile, see :func:`counting`.
 Pass = Callable[..., tuple[IntArray, IntArray]]
 
-#: What says of pairs which item is ahead: see :func:`deciding`.
+#: Orders pairs of items, see :func:`deciding`.
 Decision = Callable[..., NDArray[np.int8]]
 
-#: Scores that a process counts before it imports Numba: NumPy loses about as long with so many.
+#: Scores counted before Numba is imported: by then NumPy has lost as much time as the import takes.
 WORTH = 2**30
 
-#: Scores that are looked at one by one if any of them is within the bounds.
+#: Scores tested together for one within the bounds, before they are tested one by one.
 STRETCH = 64
 
-#: What :func:`deciding` says of a pair whose order its own rounding may hide.
+#: Result of :func:`deciding` for a pair within the margin of its own rounding.
 OPEN = 2
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -43,21 +42,16 @@ _lock = Lock()
 
 @dataclass(frozen=True)
 class Compiled:
-    """What is compiled for one type of factors: :func:`counting` and :func:`deciding`."""
+    """Compiled :func:`counting` and :func:`deciding` for one dtype of factors."""
 
     count: Pass
     decide: Decision
 
 
 def compiled(dtype: np.dtype[Any], scores: int) -> Compiled | None:
-    """What counts so many more scores of float32 or float64.
+    """Compiled functions for float32 or float64, to count so many more scores.
 
-    None as long as the process has counted few, and without Numba.
-
-    Examples
-    --------
-    >>> compiled(np.dtype(np.float32), 0) is None
-    True
+    None until the process has counted `WORTH` scores, and without Numba.
     """
     global _counted
     with _lock:
@@ -73,22 +67,22 @@ def _compiled(dtype: np.dtype[Any]) -> Compiled | None:
         return None
     types: Any = numba.types
     kind = types.float32 if dtype == np.float32 else types.float64
-    matrix = types.Array(kind, 2, "C", readonly=True)  # which takes one that is not, too
+    matrix = types.Array(kind, 2, "C", readonly=True)  # also accepts writable arrays
     whole, real = types.int64, types.float64
     count = matrix, matrix, types.boolean[::1], whole[::1], whole[::1], whole[:, ::1]
     decide = matrix, matrix, matrix, whole[::1], whole[::1], real, real
     return Compiled(
         _kept(numba.njit, counting(dtype), count),
-        # Sums may be taken in any order, which the margin allows for.
+        # The margin allows for sums in any order.
         _kept(numba.njit, deciding, decide, fastmath={"reassoc", "contract"}),
     )
 
 
 def _kept(njit: Any, function: Callable[..., Any], given: tuple[Any, ...], **options: Any) -> Any:
-    """A function compiled for these types and kept on disk, if there is a place to keep it."""
+    """Compile for these types; cache on disk if possible."""
     try:
         return njit(given, nogil=True, cache=True, **options)(function)
-    except (RuntimeError, OSError):  # no folder that is writable, or no space
+    except (RuntimeError, OSError):  # no writable folder, or no space
         return njit(given, nogil=True, **options)(function)
 
 
@@ -101,14 +95,13 @@ def deciding(
     relative: float,
     absolute: float,
 ) -> NDArray[np.int8]:
-    """Which of two items is ahead, for each pair, in Python, which is what Numba compiles.
+    """Which item of each pair scores higher for a user; plain Python that Numba compiles.
 
-    The first is a row of `items`, the other the row of `own` of the same instance as that of
-    `users`. 1 says that the first item is ahead, -1 that it is behind, and `OPEN` that the
-    difference, in double precision, is not above the margin: `relative` times the norms of both
-    sides, and `absolute`.
+    Pair i compares row item[i] of `items` with row instance[i] of `own`, for row instance[i] of
+    `users`: 1 if the first scores higher, -1 if lower, and `OPEN` if the difference in double
+    precision is within the margin, `relative` times both norms plus `absolute`.
     """
-    found = np.empty(instance.size, np.int8)
+    order = np.empty(instance.size, np.int8)
     least = users.shape[1] * TINY
     for pair in range(instance.size):
         at, row = instance[pair], item[pair]
@@ -119,22 +112,22 @@ def deciding(
             total += factor * difference
             left += factor * factor
             right += difference * difference
-        # Squares that are too small to add up count as much as they can be.
+        # `least` bounds the squares lost to underflow.
         margin = relative * np.sqrt(left + least) * np.sqrt(right + least) + absolute
-        # An infinite or missing margin leaves the pair open.
-        found[pair] = 1 if total > margin else -1 if total < -margin else OPEN
-    return found
+        # An infinite or NaN margin leaves the pair open.
+        order[pair] = 1 if total > margin else -1 if total < -margin else OPEN
+    return order
 
 
 def counting(dtype: np.dtype[Any]) -> Pass:
-    """The pass over scores of float32 or float64 in Python, which is what Numba compiles.
+    """The counting pass for float32 or float64; plain Python that Numba compiles.
 
-    It gets a tile of scores in C order, the lower and the upper bound of each row, which rows are
-    unclear, rows and columns that are not counted (none twice), and `counts`. To these it adds how
-    many scores of each row are above its upper bound, and how many are not below the lower one.
-    It returns rows and columns of the scores within the bounds, in rows that are unclear.
+    It takes a C-ordered tile of scores, the lower and upper bound of each row, which rows are
+    unclear, and entries that do not count (each once). It adds to `counts` the scores of each row
+    above the upper bound and those not below the lower one, and returns the entries within the
+    bounds of unclear rows.
     """
-    # Counters as wide as the scores: a vector then holds as many of the one as of the other.
+    # Counters as wide as scores, so that vector registers hold equally many of both.
     number = np.int32 if dtype == np.float32 else np.int64
 
     def count(
@@ -155,7 +148,7 @@ def counting(dtype: np.dtype[Any]) -> Pass:
                 above = number(above + number(score > high))
                 level = number(level + number(score >= low))
             found[0, row], found[1, row] = above, level
-        # What is not counted, as a list for each row that is linked backwards.
+        # Excluded entries as a linked list for each row, last entry first.
         last, before = np.full(n_rows, -1), np.empty(out_row.size, np.int64)
         for at in range(out_row.size):
             row = out_row[at]

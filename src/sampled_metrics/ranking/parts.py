@@ -1,4 +1,4 @@
-"""Finished blocks of ranks on disk, so that a run that was killed goes on after them."""
+"""Finished blocks of ranks on disk, so that a killed run can be resumed."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ if TYPE_CHECKING:
 
 
 class Parts:
-    """Finished blocks in a folder, a Parquet file each.
+    """A folder of finished blocks, one Parquet file each.
 
-    Each says which inputs and options it was made of: `mark` is their :func:`fingerprint`. A folder
-    with blocks of others is refused.
+    Each file contains the :func:`fingerprint` of the inputs (`mark`); other blocks are refused.
     """
 
     def __init__(self, folder: Path, mark: str) -> None:
         self.folder, self._mark = folder, mark.encode()
         try:
             folder.mkdir(exist_ok=True)
-            for stale in folder.glob(".*.part"):  # what was being written when a run was killed
+            for stale in folder.glob(".*.part"):  # unfinished files of a killed run
                 stale.unlink()
             names = sorted(each.name for each in folder.iterdir())
         except OSError as problem:
@@ -45,7 +44,7 @@ class Parts:
             )
 
     def read(self, number: int, expected: pd.DataFrame) -> pd.DataFrame | None:
-        """A finished block, or None if there is none, or it is damaged."""
+        """A finished block; None if it is missing or damaged."""
         import pyarrow.parquet as pq
 
         try:
@@ -58,7 +57,7 @@ class Parts:
         return frame if frame[["user", "item"]].equals(expected) else None
 
     def write(self, number: int, frame: pd.DataFrame) -> None:
-        """Keep a block: its file appears when it is whole."""
+        """Write a finished block atomically."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -72,7 +71,7 @@ class Parts:
             raise self._unwritable(problem) from None
 
     def remove(self) -> None:
-        """Remove the folder, once all is in one file."""
+        """Remove the folder, after all blocks are in one file."""
         with suppress(OSError):
             for part in self.folder.glob("part-*.parquet"):
                 part.unlink()
@@ -82,7 +81,7 @@ class Parts:
         return self.folder / f"part-{number:06}.parquet"
 
     def _mark_of(self, path: Path) -> bytes | None:
-        """The fingerprint in a file, None if it is damaged."""
+        """The fingerprint in a file; None if it is damaged."""
         import pyarrow.parquet as pq
 
         with suppress(OSError, ValueError):
@@ -113,7 +112,7 @@ def fingerprint(
     *options: object,
     cluster: Any = None,
 ) -> str:
-    """A digest of all that the ranks are a function of; a scoring function counts by its name."""
+    """A digest of everything that determines the ranks; a scoring function by its name."""
     digest = hashlib.sha256(b"ranks 1")
     score: Any = job.score
     name = getattr(score, "__qualname__", type(score).__name__) if callable(score) else score
@@ -138,7 +137,7 @@ def fingerprint(
 
 
 def _chunk_digests(matrix: Any, cluster: Any) -> list[str]:
-    """A digest of each chunk of an array of Dask, made where the chunk is computed."""
+    """Digests of the chunks of a Dask array, computed where the chunks are."""
     from dask.base import compute
     from dask.delayed import delayed
 

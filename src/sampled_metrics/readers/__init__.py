@@ -1,10 +1,8 @@
-"""What other libraries return, as the table that :func:`sampled_metrics.read_log` takes.
+"""Readers: the output of other libraries as the table that :func:`sampled_metrics.read_log` takes.
 
-A library that ranks sampled candidates knows each candidate's score. A log needs less: how many
-negatives scored above each relevant item, and how many the same. None of the libraries is imported.
-
-An item that a run does not hold has no score, so its rank is unknown: a run cut off at its best
-items is refused unless every relevant item is among them.
+They count how many negatives scored above each relevant item, and how many the same. No other
+library is imported. A run that was cut off at its best items is refused if a relevant item is
+missing, because an item without a score has an unknown rank.
 """
 
 from .link_prediction import link_prediction

@@ -1,4 +1,4 @@
-"""Candidates with their scores, checked and counted: what all readers of scores share."""
+"""Checks and counts of candidates with scores, shared by all readers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOG_ALL = "without its score its rank is unknown, so log all candidates"
 
 
 def checked_candidates(rows: pd.DataFrame, source: str) -> pd.DataFrame:
-    """The rows, checked: recommender, user and item as codes, score, and relevant as bool."""
+    """The rows, checked: recommender, user and item as categories, score, relevant as bool."""
     import pandas as pd
 
     need(rows, ["user", "item", "score", "relevant"], source)
@@ -37,7 +37,7 @@ def checked_candidates(rows: pd.DataFrame, source: str) -> pd.DataFrame:
 
 
 def _coded(rows: pd.DataFrame, key: str, source: str) -> pd.Categorical[Any]:
-    """A column of names or numbers, checked, as codes: they sort and match faster."""
+    """A label column as a categorical, which sorts and joins faster."""
     import pandas as pd
 
     if key in rows and isinstance(rows[key].dtype, pd.CategoricalDtype):
@@ -51,7 +51,7 @@ def _coded(rows: pd.DataFrame, key: str, source: str) -> pd.Categorical[Any]:
 
 
 def collapsed(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows with each item once, as a relevant one if it is."""
+    """The rows without duplicates of an item; a relevant row wins over a negative."""
     spread = table.groupby(KEY, sort=False, observed=True)["score"].nunique()
     if (spread > 1).any():
         name, user, item = spread.index[spread > 1][0]
@@ -63,7 +63,7 @@ def collapsed(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def count_above(table: pd.DataFrame, source: str) -> pd.DataFrame:
-    """Counts for the relevant rows, in the order of recommenders and users in the table."""
+    """Count the negatives above and equal for each relevant row, in the order of the table."""
     import pandas as pd
 
     if not table["relevant"].any():
@@ -71,10 +71,10 @@ def count_above(table: pd.DataFrame, source: str) -> pd.DataFrame:
     group = pd.factorize(_pairs_of(table, "recommender", "user"))[0]
     score = table["score"].to_numpy()
     if score.dtype.kind != "f":
-        score = np.unique(score, return_inverse=True)[1]  # in order, however large they are
+        score = np.unique(score, return_inverse=True)[1]  # exact for large integers
     order = np.arange(group.size)
     down = (score[1:] <= score[:-1]) | (group[1:] > group[:-1])
-    if not (down & (group[1:] >= group[:-1])).all():  # as it is where lists are sorted
+    if not (down & (group[1:] >= group[:-1])).all():  # sorted lists skip the sort
         order = np.lexsort((-score, group))
         group, score = group[order], score[order]
     negative = ~table["relevant"].to_numpy()[order]
@@ -92,8 +92,8 @@ def count_above(table: pd.DataFrame, source: str) -> pd.DataFrame:
     }
     keys = {key: np.asarray(table[key].array[order[own]]) for key in KEY}
     result = pd.DataFrame(keys | counts)
-    result.attrs["replacement"] = False  # what is drawn twice stands twice, see `from_scores`
-    # One number for each list of negatives: a sum of hashes does not depend on their order.
+    result.attrs["replacement"] = False  # repeated items are refused or removed, see `from_scores`
+    # A sum of hashes identifies a set of negatives in any order.
     hashes = pd.util.hash_array(table["item"].cat.codes.to_numpy()[order].astype(np.int64))
     lists = np.add.reduceat(np.where(negative, hashes, 0), first)
     recommender = table["recommender"].cat.codes.to_numpy()[order][first]
@@ -103,14 +103,14 @@ def count_above(table: pd.DataFrame, source: str) -> pd.DataFrame:
 
 
 def _pairs_of(table: pd.DataFrame, first: str, second: str) -> IntArray:
-    """A number for each pair of two coded columns."""
+    """A unique number for each pair of labels in two categorical columns."""
     one, two = table[first].cat, table[second].cat
     numbers: IntArray = one.codes.to_numpy(np.int64) * len(two.categories) + two.codes.to_numpy()
     return numbers
 
 
 def judged_run(rows: pd.DataFrame, relevant: pd.DataFrame, source: str) -> pd.DataFrame:
-    """Counts of a run, once it is sure that every relevant item of its users is in it."""
+    """Counts of a run, after checking that it contains every relevant item of its users."""
     import pandas as pd
 
     if relevant.empty:
@@ -137,12 +137,12 @@ def judged_run(rows: pd.DataFrame, relevant: pd.DataFrame, source: str) -> pd.Da
 def scored_candidates(
     rows: pd.DataFrame, wanted: pd.DataFrame, source: str, unscored: str
 ) -> pd.DataFrame:
-    """The scores of these candidates by each recommender, infinitely low where there is none."""
+    """Scores of the wanted candidates by each recommender, minus infinity if unscored."""
     import pandas as pd
 
     table = checked_candidates(rows.assign(relevant=False), source)
     refuse_twice(table, KEY, source)
-    found = []
+    tables = []
     for name, own in table.groupby("recommender", sort=False, observed=True):
         pairs, known = _pairs_of(own, "user", "item"), _pairs_in(own, wanted)
         score = pd.Series(own["score"].to_numpy(), pairs).reindex(known)
@@ -159,12 +159,12 @@ def scored_candidates(
                 )
             _refuse_cut(own, wanted["user"][without], source)
             score = score.astype(np.float64).mask(without, -np.inf)
-        found.append(wanted.assign(recommender=name, score=score.to_numpy()))
-    return pd.concat(found, ignore_index=True)
+        tables.append(wanted.assign(recommender=name, score=score.to_numpy()))
+    return pd.concat(tables, ignore_index=True)
 
 
 def _refuse_cut(own: pd.DataFrame, lacking: pd.Series, source: str) -> None:
-    """Refuse lists of a recommender that end at the same place, though not at the last item."""
+    """Refuse lists cut at the same length: items beyond the cut have scores we do not know."""
     import pandas as pd
 
     lengths = own["user"].value_counts()
@@ -178,7 +178,7 @@ def _refuse_cut(own: pd.DataFrame, lacking: pd.Series, source: str) -> None:
 
 
 def _pairs_in(table: pd.DataFrame, pairs: pd.DataFrame) -> IntArray:
-    """The numbers that pairs of user and item have in a coded table, -1 for those not in it."""
+    """The numbers of pairs (user, item) as in `_pairs_of`; -1 if not in the table."""
     import pandas as pd
 
     user, item = (
@@ -190,26 +190,26 @@ def _pairs_in(table: pd.DataFrame, pairs: pd.DataFrame) -> IntArray:
 
 
 def _other_type(table: pd.DataFrame, user: object, item: object) -> str:
-    """What to do where an id is there as another kind: 1 is not "1"."""
+    """A hint if an id is present with another type, such as 1 and "1"."""
     for key, value in (("user", user), ("item", item)):
         labels = table[key].cat.categories
         if value not in labels and str(value) in labels.astype(str):
-            there = "text" if isinstance(value, str) else "numbers"
+            kind = "text" if isinstance(value, str) else "numbers"
             return (
-                f"the ids of its {key}s are of another kind, and {there} in the relevant items: "
+                f"the ids of its {key}s are of another kind, and {kind} in the relevant items: "
                 "make both the same"
             )
     return ""
 
 
 def real_column(frame: pd.DataFrame, key: str, source: str) -> NDArray[Any]:
-    """A column of numbers, none of them NaN; whole ones are not rounded to floats."""
+    """A column of numbers without NaN; whole numbers stay exact."""
     import pandas as pd
 
     column = frame[key]
     try:
         values = pd.to_numeric(column, errors="coerce")
-    except OverflowError:  # a whole number beyond all floats
+    except OverflowError:  # a whole number too large for floats
         known = column.map(lambda value: None if _beyond(value) else value)
         values = pd.to_numeric(known, errors="coerce")
     if values.dtype.kind in "iu" and not values.hasnans:
@@ -226,4 +226,5 @@ def real_column(frame: pd.DataFrame, key: str, source: str) -> NDArray[Any]:
 
 
 def _beyond(value: object) -> bool:
+    """Whether a whole number is too large for a float."""
     return isinstance(value, int) and abs(value) > 2**1023

@@ -1,7 +1,7 @@
-"""Scores of true edges among false ones, in the arrays that the evaluators of OGB and TGB take.
+"""Scores of true edges among false ones, as the evaluators of OGB and TGB take them.
 
-Each prediction is a row of a log with one relevant item. Other true edges are no candidates, so the
-number of candidates differs from row to row.
+Each prediction is a row of a log with one relevant item. Other true edges are not candidates, so
+the number of candidates differs between rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .._validate import IntArray, as_written, integers
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Scores that are compared at a time.
+#: Scores compared per block.
 _BLOCK = 1 << 22
 
 
@@ -30,33 +30,33 @@ def link_prediction(
     n_items: ArrayLike | None = None,
     recommender: str = "recommender",
 ) -> pd.DataFrame:
-    """Scores of true edges and of the false ones that each is ranked among, as OGB and TGB do.
+    """Count the false edges that scored above each true edge, and the same.
 
     Parameters
     ----------
     y_pred_pos : array_like or tensor, shape (n_edges,)
         Score of each true edge, higher is better.
     y_pred_neg : array_like or tensor, shape (n_edges, m) or (m,), or list of n_edges lists
-        Scores of the negatives of each edge, as OGB's evaluators of MRR and TGB's take them. One
-        row of them is shared by all edges, as in OGB's Hits@k. Lists may differ in length.
+        Scores of the negatives of each edge, as for the MRR of OGB and TGB; lists may differ in
+        length. A single row is shared by all edges, as for OGB's Hits@k.
     filtered : array_like or tensor of bool, shape (n_edges, m), optional
-        True for negatives that are edges, too, and therefore no candidates.
+        True for negatives that are edges, and so not candidates.
     n_items : int or array_like of int, shape (n_edges,), optional
-        Candidates that an edge's negatives were drawn from, and the true one: those of all nodes
-        that are left after filtering. If omitted tell :func:`~.read_log`.
+        Candidates of each edge: the nodes left after filtering, the true one included. If omitted,
+        tell :func:`~.read_log`.
     recommender : str
 
     Returns
     -------
     DataFrame
-        What :func:`~.read_log` takes: columns recommender, user (the number of the edge, from
-        0), n_better, n_tied, n_negatives and, where it is given, n_items. Whether negatives may
-        repeat is not in their scores: tell `read_log` (TGB's are distinct).
+        For :func:`~.read_log`: columns recommender, user (number of the edge, from 0), n_better,
+        n_tied, n_negatives and, if given, n_items. Tell `read_log` whether negatives may repeat,
+        which scores do not show (TGB's are distinct).
 
     Raises
     ------
     ValueError
-        If shapes do not match, a score is no number or NaN, or an edge has no negative.
+        If shapes do not match, a score is NaN or not a number, or an edge has no negative.
 
     See Also
     --------
@@ -64,14 +64,14 @@ def link_prediction(
 
     Notes
     -----
-    For equal scores OGB's MRR and TGB's metrics take the mean of the first and the last rank
-    ("realistic"), OGB's Hits@k the last one. A log keeps the tie, and estimates average over its
-    order. All edges being ranked among one list, its draw does not average out over edges, and a
-    standard error does not hold it.
+    For ties, OGB's MRR and TGB's metrics take the mean of the first and the last rank
+    ("realistic"), OGB's Hits@k the last rank. A log keeps ties, and estimates average over their
+    order. If all edges share one list of negatives, its random error does not average out over
+    edges, and standard errors do not include it.
 
     Examples
     --------
-    Two true edges with three negatives each; the second is level with one of its own:
+    Two true edges with three negatives each; the second ties with one of them:
 
     >>> link_prediction([0.9, 0.4], [[0.1, 0.5, 0.3], [0.4, 0.8, 0.2]], n_items=[50, 48])
        recommender  user  n_better  n_tied  n_negatives  n_items
@@ -112,7 +112,7 @@ def link_prediction(
 
 
 def _scores(values: Any, name: str) -> NDArray[Any]:
-    """Scores as an array of real numbers, none of them NaN."""
+    """Scores as an array of real numbers without NaN."""
     try:
         given = on_host(values)
     except ValueError:  # rows of unequal length
@@ -126,7 +126,7 @@ def _scores(values: Any, name: str) -> NDArray[Any]:
 
 
 def _negatives(values: Any) -> NDArray[Any] | list[NDArray[Any]]:
-    """Scores of negatives as an array, or as a list of lists of different lengths."""
+    """Scores of negatives as an array, or as a list of arrays if lengths differ."""
     given = fetched(values)
     if isinstance(given, Sequence) and not isinstance(given, str) and len(given):
         rows = [on_host(row) for row in given]
@@ -135,12 +135,12 @@ def _negatives(values: Any) -> NDArray[Any] | list[NDArray[Any]]:
                 row if row.dtype.kind in "iuf" or row.size else row.astype(float) for row in rows
             ]
         given = rows if rows[0].ndim else given
-    found = np.asarray(given)
-    if found.dtype.kind not in "iuf" or found.ndim not in (1, 2):
+    scores = np.asarray(given)
+    if scores.dtype.kind not in "iuf" or scores.ndim not in (1, 2):
         raise ValueError(
-            f"y_pred_neg must have shape (n_edges, m) or (m,), got {found.shape} of {found.dtype}"
+            f"y_pred_neg must have shape (n_edges, m) or (m,), got {scores.shape} of {scores.dtype}"
         )
-    return found
+    return scores
 
 
 def _mask(filtered: Any, lists: NDArray[Any] | list[NDArray[Any]]) -> NDArray[np.bool_] | None:
@@ -157,7 +157,7 @@ def _mask(filtered: Any, lists: NDArray[Any] | list[NDArray[Any]]) -> NDArray[np
 
 
 def _among_shared(own: NDArray[Any], shared: NDArray[Any]) -> dict[str, IntArray]:
-    """Counts of one list of negatives for all edges."""
+    """Counts among one list of negatives for all edges, by binary search."""
     ordered = np.sort(_scores(shared, "y_pred_neg"))
     above, level = (np.searchsorted(ordered, own, side=side) for side in ("right", "left"))
     return {
@@ -172,7 +172,7 @@ def _among_own(
     lists: NDArray[Any] | list[NDArray[Any]],
     mask: NDArray[np.bool_] | None,
 ) -> dict[str, IntArray]:
-    """Counts of each edge's own negatives, some edges at a time."""
+    """Counts among each edge's own negatives, in blocks of edges."""
     counts = np.zeros((3, own.size), dtype=np.int64)
     if isinstance(lists, list):
         for edge, row in enumerate(lists):
@@ -192,7 +192,7 @@ def _among_own(
 
 
 def _refuse_nan(values: NDArray[Any], edge: int) -> None:
-    """Refuse scores of the edges from a number on that are no numbers."""
+    """Refuse NaN in the scores of the edges from number `edge` on."""
     if values.dtype.kind not in "iuf":
         raise ValueError(f"y_pred_neg must hold real numbers, got dtype {values.dtype}")
     undefined = np.isnan(np.atleast_2d(values))

@@ -1,4 +1,4 @@
-"""Ranks that an evaluator of PyKEEN holds, and the averages that it returns."""
+"""Ranks held by an evaluator of PyKEEN, and the averages that it returns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 RankType = Literal["optimistic", "realistic", "pessimistic"]
-#: Metrics of PyKEEN whose averages bound exact ones, and what papers call them.
+#: PyKEEN metrics that `published` can use, and their usual names.
 _PUBLISHED = {
     "hits_at_": "HR@",
     "inverse_harmonic_mean_rank": "MRR",
@@ -25,49 +25,49 @@ _PUBLISHED = {
 
 
 def pykeen(evaluator: Any, *, known: Any = None, recommender: str = "recommender") -> pd.DataFrame:
-    """Ranks that an evaluator of PyKEEN holds, with their ties: among all entities or sampled.
+    """Read the ranks that an evaluator of PyKEEN holds, among all entities or among sampled ones.
 
     Parameters
     ----------
     evaluator : pykeen.evaluation.RankBasedEvaluator or SampledRankBasedEvaluator
-        Made with ``clear_on_finalize=False``, so that its ranks are still there after
+        Made with ``clear_on_finalize=False``, so that it keeps its ranks after
         ``evaluator.evaluate(model, triples, ...)``.
     known : array_like or tensor of int, shape (n, 3), or a list of such, optional
-        For sampled ranks: the triples that were filtered, heads first, such as the training and the
-        validation triples. From these and the evaluated ones comes the number of candidates.
+        For sampled ranks: the triples that were filtered, heads first, such as training and
+        validation triples. With the evaluated triples they give the number of candidates.
     recommender : str
 
     Returns
     -------
     DataFrame
-        What :func:`~.read_log` takes: columns recommender, user (the number of the triple,
-        from 0), instance (head, tail or relation: which part was predicted), n_better, n_tied,
-        n_negatives and, where they are known, n_items: the entities left after filtering, the true
-        one included. Ranks among all of them have as many negatives, less one. Negatives are
-        distinct: `read_log` finds that in ``attrs["replacement"]``.
+        For :func:`~.read_log`: columns recommender, user (number of the triple, from 0), instance
+        (head, tail or relation: the part that was predicted), n_better, n_tied, n_negatives and, if
+        known, n_items: the entities left after filtering, the true one included. Ranks among all
+        entities have n_items - 1 negatives. ``attrs["replacement"]`` tells `read_log` that
+        negatives are distinct.
 
     Raises
     ------
     ValueError
-        If `evaluator` holds no ranks; if a triple's negatives repeat, as PyKEEN lets them where
-        filtering leaves fewer entities than it draws; or if `known` is no list of triples, or is
+        If `evaluator` holds no ranks; if a triple's negatives repeat, which happens in PyKEEN if
+        filtering leaves fewer entities than it draws; or if `known` is not a list of triples, or is
         given for ranks among all entities.
 
     Warns
     -----
     UserWarning
-        Where filtering leaves the true entity alone: such predictions are left out. PyKEEN counts
-        them as ranked first.
+        If filtering leaves only the true entity. Such predictions are left out; PyKEEN ranks them
+        first.
 
     See Also
     --------
-    pykeen_metrics : From what ``evaluate`` returns, which is averages.
+    pykeen_metrics : From the averages that ``evaluate`` returns.
 
     Notes
     -----
-    A triple's two predictions are two instances of one user, so their mean counts, and standard
-    errors know that they belong together. PyKEEN's metrics of side "both" are these means; ties
-    get the mean of the first and the last rank ("realistic"), and here the mean of the metric.
+    The two predictions of a triple are two instances of one user: their mean counts, and standard
+    errors allow for their dependence. PyKEEN's metrics of side "both" are these means, but with the
+    "realistic" rank for ties, the mean of the first and the last; here the metric is averaged.
 
     Examples
     --------
@@ -124,30 +124,29 @@ def pykeen(evaluator: Any, *, known: Any = None, recommender: str = "recommender
 def pykeen_metrics(
     results: Any, *, side: str = "both", ties: RankType = "realistic", method: str = "method"
 ) -> pd.DataFrame:
-    """Averages that an evaluation of PyKEEN returned, as a row of a published table.
+    """Convert the averages that PyKEEN's ``evaluate`` returned to a row of a published table.
 
     Parameters
     ----------
     results : pykeen.evaluation.RankBasedMetricResults, or mapping of str to float
-        What ``evaluate`` returned for sampled negatives, all edges having as many, or its
-        ``to_flat_dict()``.
+        What ``evaluate`` returned, or its ``to_flat_dict()``, with the same number of sampled
+        negatives for all triples.
     side : {"both", "head", "tail"}
     ties : {"realistic", "optimistic", "pessimistic"}
     method : str
-        The row's name.
+        Name of the row.
 
     Returns
     -------
     DataFrame
-        What :func:`~sampled_metrics.published_tables.published` takes: columns method and those of
-        HR@k, MRR and AUC that there are, as text to six digits. AUC is half of one more than the
-        adjusted mean rank index. Tell `published` as `users` how many ranks were averaged over: for
-        "both" two for each triple.
+        For :func:`~sampled_metrics.published_tables.published`: columns method and, as far as
+        present, HR@k, MRR and AUC, as text with six decimals. AUC is (1 + adjusted mean rank index)
+        / 2. Give `published` the number of ranks as `users`: two per triple for "both".
 
     Raises
     ------
     ValueError
-        If there is no such metric of this side and tie policy.
+        If there is no such metric with this side and tie policy.
 
     Examples
     --------
@@ -180,7 +179,7 @@ def pykeen_metrics(
 
 
 def _refuse_repeated(negatives: NDArray[Any], target: str) -> None:
-    """Refuse negatives that PyKEEN repeated for want of others."""
+    """Refuse repeated negatives, which PyKEEN makes if too few entities are left."""
     ordered = np.sort(negatives, axis=1)
     twice = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
     if twice.any():
@@ -192,7 +191,7 @@ def _refuse_repeated(negatives: NDArray[Any], target: str) -> None:
 
 
 def _candidates(evaluator: Any, target: str, known: Any, size: int) -> IntArray:
-    """Entities that are left to a sampled evaluator's triples, the true one included."""
+    """Candidates of each triple of a sampled evaluator, the true entity included."""
     asked = np.array(list(evaluator.triple_to_index), dtype=np.int64)
     if len(asked) != size:
         raise ValueError(

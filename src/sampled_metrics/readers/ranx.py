@@ -1,4 +1,4 @@
-"""Runs and relevance judgements of the library ranx, or mappings in their form."""
+"""Runs and relevance judgements of the library ranx."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def ranx(run: Any, qrels: Any, *, recommender: str | None = None) -> pd.DataFrame:
-    """A ``Run`` and ``Qrels`` of the library ranx.
+    """Read a ``Run`` and ``Qrels`` of the library ranx.
 
     Parameters
     ----------
     run : ranx.Run, or mapping of query to mapping of document to score
-        The form that ``Run.to_dict()`` and ranx's JSON files have.
+        The form of ``Run.to_dict()`` and ranx's JSON files.
     qrels : ranx.Qrels, or mapping of query to mapping of document to relevance
-        A document is relevant where its relevance is at least 1, ranx's own threshold.
+        A document is relevant if its relevance is at least 1, as in ranx.
     recommender : str, optional
         By default the run's name.
 
@@ -31,7 +31,7 @@ def ranx(run: Any, qrels: Any, *, recommender: str | None = None) -> pd.DataFram
     Raises
     ------
     ValueError
-        If an argument is of another kind, a score is no number, or a relevant document is not in
+        If an argument has another type, a score is not a number, or a relevant document is not in
         the run.
 
     Examples
@@ -48,7 +48,7 @@ def ranx(run: Any, qrels: Any, *, recommender: str | None = None) -> pd.DataFram
 
 
 def _nested(given: Any, name: str, value: str) -> pd.DataFrame:
-    """Rows of a mapping of user to mapping of item to value, or of what has `to_dict`."""
+    """Rows of a mapping of user to mapping of item to value."""
     import pandas as pd
 
     table = given.to_dict() if hasattr(given, "to_dict") else given
@@ -60,5 +60,5 @@ def _nested(given: Any, name: str, value: str) -> pd.DataFrame:
         [(user, item) for user, own in table.items() for item in own], columns=["user", "item"]
     )
     numbers = [number for own in table.values() for number in own.values()]
-    rows[value] = pd.Series(numbers, dtype=object)  # pandas 2 takes no number beyond all floats
+    rows[value] = pd.Series(numbers, dtype=object)  # pandas 2 refuses numbers too large for floats
     return rows

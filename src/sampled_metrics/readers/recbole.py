@@ -1,4 +1,4 @@
-"""Evaluations of the library RecBole: by its trainer, or by the scores of a batch."""
+"""Evaluations of the library RecBole: by its trainer, or from the scores of a batch."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 def recbole(
     trainer: Any, data: Any, *, recommender: str | None = None, **options: Any
 ) -> pd.DataFrame:
-    """Evaluate a model of RecBole with its own trainer, and keep what a log needs.
+    """Evaluate a model of RecBole with its own trainer, and count negatives above for a log.
 
     Parameters
     ----------
     trainer : recbole.trainer.Trainer
-        Any metrics and any topk will do.
+        With any metrics and any topk.
     data : data loader of RecBole
-        The validation or test data, with mode uni100 or the like; mode full ranks all items.
+        The validation or test data, with a mode such as uni100; mode full ranks all items.
     recommender : str, optional
         By default the model's name.
     **options
@@ -33,11 +33,11 @@ def recbole(
     Returns
     -------
     DataFrame
-        As from :func:`from_scores`, with columns instance (the row that RecBole gave the user) and
-        n_items (the items that the user's negatives may be, and the relevant ones); user and item
-        are as in the data files. RecBole keeps scores by item, so that a negative that was drawn
-        twice counts once. What ``trainer.evaluate`` returned,
-        of the same negatives, is in ``attrs["reported"]``.
+        As from :func:`from_scores`, with the columns instance (RecBole's row of the user) and
+        n_items (the items that may be drawn as the user's negatives, and the relevant ones); user
+        and item are the ids of the data files. RecBole stores scores by item, so that a negative
+        drawn twice counts once. ``attrs["reported"]`` has what ``trainer.evaluate`` returned for
+        the same negatives.
 
     Raises
     ------
@@ -46,12 +46,12 @@ def recbole(
 
     See Also
     --------
-    recbole_scores : From the scores of a batch, where you evaluate otherwise.
+    recbole_scores : From the scores of a batch, if you evaluate without the trainer.
 
     Notes
     -----
-    Equal scores are counted as ties here. In RecBole's metrics of the first k they are in the order
-    in which torch happened to put them.
+    Equal scores count as ties here. RecBole's top-k metrics break them in whatever order torch
+    returns.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def recbole(
     def keep(scores: Any, interaction: Any, positive_u: Any, positive_i: Any) -> None:
         nonlocal before
         users = on_host(interaction[dataset.uid_field])
-        if users.size != len(scores):  # a row for each candidate, those of a user together
+        if users.size != len(scores):  # a row for each candidate, grouped by user
             users = pd.unique(users)
         counts = recbole_scores(scores, positive_u, positive_i)
         row = counts["user"].to_numpy()
@@ -88,8 +88,8 @@ def recbole(
     finally:
         collector.eval_batch_collect = collect
     frame = pd.concat(batches, ignore_index=True)
-    frame["n_items"] = dataset.item_num - 1  # the first one is none
-    if hasattr(data._sampler, "datasets"):  # other samplers draw what the user knows, too
+    frame["n_items"] = dataset.item_num - 1  # RecBole pads with item 0
+    if hasattr(data._sampler, "datasets"):  # other samplers also draw the user's known items
         used = data._sampler.used_ids
         own = frame.groupby("instance")["item"].agg(set)
         user = frame.groupby("instance")["user"].first()
@@ -105,13 +105,13 @@ def recbole(
 def recbole_scores(
     scores: Any, positive_u: Any, positive_i: Any, *, recommender: str = "recbole"
 ) -> pd.DataFrame:
-    """The scores of a batch in RecBole, with ties kept.
+    """Count negatives above from the scores of a batch in RecBole, with ties kept.
 
     Parameters
     ----------
     scores : array_like or tensor, shape (n_users, n_items)
-        Minus infinity for what is not a candidate, as ``full_sort_scores`` returns it and as
-        RecBole's collector gets it in full and in sampled evaluation.
+        Minus infinity for items that are not candidates, as ``full_sort_scores`` returns them and
+        as RecBole's collector receives them in full and in sampled evaluation.
     positive_u, positive_i : array_like or tensor of int, shape (n_relevant,)
         Row and column of each relevant item, as RecBole's data loaders return them.
     recommender : str
@@ -119,8 +119,8 @@ def recbole_scores(
     Returns
     -------
     DataFrame
-        As from :func:`from_scores`; user is the row and item the column. A negative that was
-        drawn twice has one column, and counts once.
+        As from :func:`from_scores`; user is the row and item the column. A negative drawn twice has
+        one column and counts once.
 
     Raises
     ------

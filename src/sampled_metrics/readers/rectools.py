@@ -22,24 +22,23 @@ def rectools(
     *,
     unscored: Literal["refuse", "tied last"] = "refuse",
 ) -> pd.DataFrame:
-    """Recommendations and test interactions as the library RecTools has them.
+    """Read recommendations and test interactions of the library RecTools.
 
     Parameters
     ----------
     reco : DataFrame, or CSV or Parquet file
-        Columns user_id, item_id and score, or rank (1 the best) where there is no score; with
-        several models a column model, too. It must hold all candidates, not the first k alone:
-        ask the model for as many items as there are.
+        Columns user_id, item_id and score, or rank (1 the best) if there is no score; with several
+        models also model. It must hold all candidates, not only the first k: ask the model for as
+        many items as there are.
     interactions : DataFrame, or CSV or Parquet file
-        The test interactions: columns user_id and item_id, others being left out. An item that
-        stands twice counts once. Ids are numbers or text, of one kind in all tables.
+        The test interactions: columns user_id and item_id; others are ignored, and duplicates count
+        once. Ids are numbers or text, of the same type in all tables.
     candidates : DataFrame, or CSV or Parquet file, optional
         The negatives that were drawn: columns user_id and item_id, with or without the test items.
-        The other items of `reco` are left out then. By default its items are the candidates.
+        Other items of `reco` are then ignored. By default all items of `reco` are candidates.
     unscored : {"refuse", "tied last"}
-        What to do with candidates that a model did not score. "tied last" puts them below the
-        others and level with each other, as with models that recommend only what is similar to
-        what the user knows; it needs `candidates`.
+        How to treat candidates without a score. "tied last" puts them below all others, tied with
+        each other, for models that recommend only items similar to the user's; needs `candidates`.
 
     Returns
     -------
@@ -49,9 +48,9 @@ def rectools(
     Raises
     ------
     ValueError
-        If a column is missing, a row of `reco` stands twice, a candidate has no score under
-        "refuse", or `reco` was cut at its best k items: under "tied last" that is where half of
-        the lists that lack a candidate, or more, are as long as the longest, and differ.
+        If a column is missing, a row of `reco` appears twice, a candidate has no score under
+        "refuse", or `reco` seems to be cut at its best k items under "tied last": at least half of
+        the lists that lack a candidate are as long as the longest list, and lists differ.
 
     Examples
     --------
@@ -84,7 +83,7 @@ def rectools(
 
 
 def _renamed(frame: pd.DataFrame, source: str) -> pd.DataFrame:
-    """A table of RecTools under a log's own names of columns."""
+    """A table of RecTools with the column names of a log."""
     names = {"user_id": "user", "item_id": "item", "model": "recommender"}
     renamed = frame.rename(columns=names)
     need(renamed, ["user", "item"], source, names)

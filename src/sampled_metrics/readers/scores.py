@@ -1,4 +1,4 @@
-"""Scores of candidates, counted into a log."""
+"""Counts of negatives above each relevant item, from a table of scores."""
 
 from __future__ import annotations
 
@@ -20,32 +20,31 @@ def from_scores(
     Parameters
     ----------
     rows : DataFrame
-        A row for each candidate of each user: columns user, item, score (higher is better,
-        infinite ones allowed) and relevant (True or 1 for held-out items, False or 0 for
-        negatives); optionally recommender.
+        A row for each candidate of each user: columns user, item, score (higher is better, may be
+        infinite) and relevant (True or 1 for held-out items, False or 0 for negatives); optionally
+        recommender.
     duplicates : {"refuse", "keep", "collapse"}
-        What to do where an item stands twice among a user's candidates, as it may after negatives
-        were drawn with replacement. "keep" counts each time; "collapse" counts it once, and a
-        relevant item never as a negative. Software that keeps scores by item (NCF's, RecBole's)
-        collapses; given how many negatives are left, they are then a sample without replacement.
+        How to treat an item that appears twice among a user's candidates, as after drawing with
+        replacement. "keep" counts every copy. "collapse" counts it once, and a relevant item never
+        as a negative, like software that stores scores by item (NCF, RecBole); given their number,
+        the distinct negatives are a sample without replacement.
 
     Returns
     -------
     DataFrame
-        What :func:`~sampled_metrics.read_log` takes: columns recommender, user, item, n_better,
-        n_tied and n_negatives, a row for each relevant item; n_negatives is the user's number of
-        negatives, distinct ones after "collapse". Users without a relevant item are left out. The
-        size of the catalogue is not in a table of candidates: give it to `read_log`. Candidates are
-        distinct but after "keep": `read_log` finds that in ``attrs["replacement"]``, and in
-        ``attrs["shared_negatives"]`` whether most users have a list of another user, which a CSV
-        file does not hold.
+        For :func:`~sampled_metrics.read_log`: a row for each relevant item with the columns
+        recommender, user, item, n_better, n_tied and n_negatives (of the user; distinct ones after
+        "collapse"). Users without a relevant item are left out. Give the size of the catalogue to
+        `read_log`. Except after "keep", ``attrs["replacement"]`` tells `read_log` that candidates
+        are distinct. ``attrs["shared_negatives"]`` says whether most users have the same negatives
+        as another user. A CSV file does not hold attrs.
 
     Raises
     ------
     ValueError
-        If a column is missing, a user or an item is missing, a score is no number or NaN,
-        `relevant` is not 0 or 1, `duplicates` is another word, an item stands twice under
-        "refuse" or with two scores under "collapse", or there is no relevant item.
+        If a column, user or item is missing, a score is NaN or not a number, `relevant` is not 0 or
+        1, an item appears twice under "refuse" or with two scores under "collapse", `duplicates` is
+        unknown, or there is no relevant item.
 
     Examples
     --------

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 def trec(run: str | Path, qrels: str | Path) -> pd.DataFrame:
-    """A run and relevance judgements in the text formats of TREC.
+    """Read a run and relevance judgements in the text formats of TREC.
 
     Parameters
     ----------
     run : str or Path
-        Lines ``qid Q0 docid rank score tag``, separated by white space. As in trec_eval the order
-        is that of the scores, and the rank is not read; equal scores are kept as ties. The tag
-        names the recommender, and one file may hold several.
+        Lines ``qid Q0 docid rank score tag``, separated by white space. As in trec_eval, documents
+        are ordered by score and the rank is ignored; equal scores are kept as ties. The tag names
+        the recommender; a file may hold several.
     qrels : str or Path
-        Lines ``qid 0 docid rel``. A document is relevant where rel is above 0; one that was not
-        judged is not.
+        Lines ``qid 0 docid rel``. A document is relevant if rel is above 0, and irrelevant if it
+        was not judged.
 
     Returns
     -------
@@ -39,8 +39,8 @@ def trec(run: str | Path, qrels: str | Path) -> pd.DataFrame:
     Raises
     ------
     ValueError
-        If a file cannot be read, a line has other fields, a score or rel is no number, a document
-        stands twice, or a relevant document is not in the run.
+        If a file cannot be read, a line has other fields, a score or rel is not a number, a
+        document appears twice, or a relevant document is not in the run.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def trec(run: str | Path, qrels: str | Path) -> pd.DataFrame:
 
 
 def _lines(path: str | Path, names: list[str]) -> pd.DataFrame:
-    """Fields of each line of a text file, separated by white space; all but numbers as codes."""
+    """The fields of each line, separated by white space; labels as categories."""
     import pandas as pd
 
     try:
@@ -70,7 +70,7 @@ def _lines(path: str | Path, names: list[str]) -> pd.DataFrame:
     except (OSError, ValueError) as problem:  # ValueError: not UTF-8
         reason = getattr(problem, "strerror", None) or "it is not text in UTF-8"
         raise ValueError(f"{named(path)} cannot be read: {reason}") from None
-    if b"\0" in data:  # as in UTF-16; parsers end a field at it, or leave it out
+    if b"\0" in data:  # as in UTF-16; parsers treat it differently
         raise ValueError(f"{named(path)} cannot be read: it holds the character NUL")
     data = data.translate(bytes.maketrans(b"\v\f\r", b"   "))
     kept = [name for name in (*KEY, "score", "rel") if name in names]
@@ -99,9 +99,8 @@ def _lines(path: str | Path, names: list[str]) -> pd.DataFrame:
     frame = frame[kept].astype(dict.fromkeys({*KEY} & {*kept}, "category"))
     if "score" in kept:
         texts = frame["score"].to_numpy(dtype=object)
-        with suppress(
-            ValueError
-        ):  # no number: `real_column` names it, and takes those of many digits
+        # `real_column` reads long numbers exactly, and names what is not a number.
+        with suppress(ValueError):
             numbers = texts.astype(np.float64)
             if (np.abs(numbers) < 2**53).all() and not any("_" in text for text in texts):
                 frame["score"] = numbers

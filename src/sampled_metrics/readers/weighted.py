@@ -1,12 +1,11 @@
-"""The column n_above of a log whose negatives were drawn with known chances.
+"""The column n_above of a log whose negatives were drawn with known probabilities.
 
-A negative that had a chance of 1 in 50 to be drawn stands for 50 items. The sum of that over the
-negatives above a held-out item estimates how many irrelevant items of the whole catalogue are
-above it, without bias, whatever the design is, as long as each item that may be above has a chance
-(horvitz1952). So it estimates without bias whatever is linear in the true rank, which of the
-metrics here is AUC alone. A metric of the estimated rank, such as Recall@10, is biased for any
-number of negatives short of all. What other metrics may be follows from the counts and the weights
-alone (:mod:`sampled_metrics.bounds.weighted`).
+A negative drawn with probability 1/50 stands for 50 items. The sum of these numbers over the
+negatives above a held-out item estimates without bias how many irrelevant items of the catalogue
+are above it, for any design that can draw each of them (horvitz1952). So every metric linear in the
+true rank is estimated without bias; of the metrics here, that is only AUC. Recall@10 of the
+estimated rank is biased unless all items are drawn. For identification intervals of other metrics
+from the counts and weights alone, see :mod:`sampled_metrics.bounds.weighted`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ from .._validate import FloatArray, floats
 def counts_above(positive: ArrayLike, negatives: ArrayLike, inclusion: ArrayLike) -> FloatArray:
     """Estimate how many irrelevant items of the catalogue are above each held-out item.
 
-    Each negative above it counts as one over its inclusion, and a tied one as half of that.
+    This is the Horvitz-Thompson estimator: each negative above the item counts as one over its
+    inclusion, and a tied one as half of that.
 
     Parameters
     ----------
@@ -29,10 +29,10 @@ def counts_above(positive: ArrayLike, negatives: ArrayLike, inclusion: ArrayLike
     negatives : array_like of float, shape (rows, m)
         Scores of its negatives; NaN where a row has fewer.
     inclusion : array_like of float, shape (rows, m)
-        How often each of them is expected among the negatives, above 0, as
-        :meth:`Protocol.inclusion <sampled_metrics.Protocol.inclusion>` says: m times the
-        probability of a draw where an item drawn twice stands in the row twice, and otherwise the
-        probability to be drawn at all.
+        Expected number of times that each is among the negatives, above 0, from
+        :meth:`Protocol.inclusion <sampled_metrics.Protocol.inclusion>`: m times the probability of
+        a draw if an item drawn twice appears twice in the row, otherwise the probability of being
+        drawn at all.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def counts_above(positive: ArrayLike, negatives: ArrayLike, inclusion: ArrayLike
 
     Examples
     --------
-    Two negatives are above: a popular item that is drawn 50 times of 100, and one drawn once.
+    Two negatives are above: one that is in half of all samples, and one in a hundredth of them.
 
     >>> counts_above([0.7], [[0.9, 0.8, 0.1]], [[0.5, 0.01, 0.2]])
     array([102.])
@@ -68,10 +68,10 @@ def counts_above(positive: ArrayLike, negatives: ArrayLike, inclusion: ArrayLike
         )
     if np.isnan(own).any():
         raise ValueError(f"positive must not be NaN, got one in row {np.isnan(own).argmax()}")
-    there = ~np.isnan(scores)
-    bad = there & ~((chance > 0) & np.isfinite(chance))
+    present = ~np.isnan(scores)
+    bad = present & ~((chance > 0) & np.isfinite(chance))
     if bad.any():
         raise ValueError(f"inclusion must be > 0 where there is a negative, got {chance[bad][0]}")
     above = (scores > own[:, np.newaxis]) + 0.5 * (scores == own[:, np.newaxis])
-    stands_for = np.divide(1.0, chance, out=np.zeros(chance.shape), where=there)
+    stands_for = np.divide(1.0, chance, out=np.zeros(chance.shape), where=present)
     return np.asarray((above * stands_for).sum(axis=1))
