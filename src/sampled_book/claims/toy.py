@@ -67,15 +67,7 @@ def exact_cell(published: str, recommender: str, kind: str) -> Finding:
 def average_and_spread(
     published: str, mean: float, variance: float, fourth: float, runs: int
 ) -> tuple[Distance, Distance]:
-    """Distances of a printed average and standard deviation over runs from the exact moments.
-
-    Parameters
-    ----------
-    published : str
-        As in "0.990 ± 0.004".
-    mean, variance, fourth : float
-        Exact mean, variance and fourth central moment of one run.
-    """
+    """Distances of a published "mean ± sd" over runs from the exact moments of one run."""
     average, spread = printed_pair(published)
     sd = float(np.sqrt(variance))
     # Variance of a sample variance is (fourth - variance^2) / runs; the delta method for its root.
