@@ -1,4 +1,4 @@
-"""Computations of the chapter on a reader's own log: intervals by assumption, verdicts, and plans."""
+"""Computations of the chapter on a reader's own log: intervals, verdicts, and plans."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def ranges_table(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Fram
 
 
 def ranges_texts(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Texts:
-    """The intervals of the recommender with the widest ones, after a check that all hold the truth."""
+    """The widest recommender's intervals, after a check that all hold the truth."""
     by, names = _by_name(ranges), ("nothing", "decreasing", "steep")
     widest = next(iter(by.values())).eval("possible_high - possible_low").idxmax()
     for frame in by.values() if exact else ():

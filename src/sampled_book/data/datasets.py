@@ -243,7 +243,7 @@ def first_ratings() -> pd.DataFrame:
 
 
 def several_at_last_timestamp(ratings: pd.DataFrame) -> pd.Series:
-    """Whether each user's last timestamp has several items, so that "the last item" is ambiguous."""
+    """Whether "the last item" is ambiguous, by user: several items at the last timestamp."""
     return _last_items(ratings).groupby("user").size() > 1
 
 
@@ -297,7 +297,7 @@ def bundled_seeds() -> list[RankIntervals]:
 
 def bundled_variants() -> dict[tuple[str, str], RankIntervals]:
     """:func:`bundled_ranks` under each setting that krichene2020 leaves open, by recommender and
-    variant, in the order of :data:`sampled_book.data.recommenders.VARIANTS`.
+    variant, in the order of `recommenders.VARIANTS`.
     """
     with np.load(BUNDLE / "ranks.npz") as bundle:
         names = bundle["names"].tolist()

@@ -77,7 +77,7 @@ def settings(dataset: str) -> dict[str, Any]:
 
 def as_published(dataset: str) -> pd.DataFrame:
     """The sampled half of S3-Rec's table of a data set, of the methods that are in both halves, as
-    :func:`sampled_metrics.published` takes it.
+    :func:`sampled_metrics.published_tables.published` takes it.
     """
     rows = cells().query("dataset == @dataset")
     methods = rows.loc[rows["protocol"] == "all", "method"].unique()

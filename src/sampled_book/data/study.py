@@ -276,7 +276,7 @@ class Study:
     (n_users, n_test): training ratings of each test item. `part` (n_users,): the set of each test
     user, from 0. `item_counts` (n_items,): ratings of each item in the whole data set, the most
     rated first (figure 1 of the paper). `facts`: ``ratings``, ``users``, ``items`` (Table 1);
-    ``left_out``, users with too few ratings; ``spread``, :func:`statistics` of the places for each
+    ``left_out``, users with too few ratings; ``spread``, `statistics` of the places for each
     of `SEEDS`; ``software``, nDCG as in the authors' software, [mean, standard error] for each
     number of ``decoys`` (or all of a user's unrated items where these are fewer);
     ``effectiveness``, the same of the test items alone, and paired differences.

@@ -177,7 +177,7 @@ def count_lists() -> dict[str, Any]:
 
 
 def bundled_lists() -> dict[str, Any]:
-    """Facts of the candidate lists of hou2024 for MovieLens 1M, as :func:`count_lists` counts them.
+    """Facts of the candidate lists of hou2024 for MovieLens 1M, as `count_lists` counts them.
 
     ``items``: in the catalogue; ``own``: pairs of a user and an item in training; ``single``:
     users, of the first 2,998, with one item at their last timestamp, for whom the held-out item is

@@ -123,7 +123,7 @@ def compared(
 
 
 def bundled() -> pd.DataFrame:
-    """The bundled results of :func:`compared` on the benchmark, with columns data, first and most."""
+    """Bundled results of :func:`compared` on the benchmark, with columns data, first and most."""
     return pd.read_csv(BUNDLE / "compared.csv")
 
 

@@ -94,7 +94,7 @@ def moments(
     n_negatives: int,
     replacement: bool,
 ) -> Moments:
-    """Exact expectations and variances of corrections, given as columns (n_negatives + 1, vectors)."""
+    """Exact expectations and variances of corrections, columns (n_negatives + 1, vectors)."""
     users = ranks[0].n_candidates.size
     level = vectors.mean(axis=0)
     vectors = vectors - level  # what is the same for all ranks then varies by nothing, to the digit
@@ -440,7 +440,7 @@ def write(path: Path, table: pd.DataFrame) -> Path:
 def bundled(
     kind: str, names: Sequence[str] | None = None, folder: str | Path | None = None
 ) -> pd.DataFrame:
-    """A table of one kind (see :func:`run`) computed before, of some data sets or all, with column
+    """A table of one kind (see `run`) computed before, of some data sets or all, with column
     data; `folder` is where the command's ``--output`` wrote, by default the package's own.
     """
     if kind not in KINDS:

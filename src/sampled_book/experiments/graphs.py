@@ -207,7 +207,7 @@ def differences(graph: str, folder: Path | None = None) -> list[str]:
 
 
 def negatives(places: RankIntervals, n_negatives: int) -> IntArray:
-    """How many negatives each prediction has: `n_negatives`, or all where filtering leaves fewer."""
+    """Negatives of each prediction: `n_negatives`, or all where filtering leaves fewer."""
     return np.minimum(integer(n_negatives, "n_negatives", 1), places.n_candidates - 1)
 
 
