@@ -79,7 +79,7 @@ def average_and_spread(
 
 
 def shown(mean: float, sd: float, distances: tuple[Distance, ...], digits: int = 2) -> str:
-    """As in "0.984 ± 0.004 (z = 0.1, 1.2)"."""
+    """Format moments and distances, as in "0.984 ± 0.004 (z = 0.1, 1.2)"."""
     z = ", ".join(f"{distance.z:.1f}" for distance in distances)
     return f"{mean:.{digits}f} ± {sd:.{digits}f} (z = {z})"
 
