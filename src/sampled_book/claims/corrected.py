@@ -478,8 +478,7 @@ def seed_differences(view: View, column: str, kind: str) -> np.ndarray:
 
 @cache
 def thinned_pmf(m: int) -> np.ndarray:
-    """Distribution of the negatives above among m of the 100, given the distribution for all 100.
-    """
+    """Distribution of the negatives above among m of the 100, given the number among all 100."""
     every = np.arange(N_NEGATIVES + 1)[:, None]
     return np.asarray(stats.hypergeom.pmf(np.arange(m + 1), N_NEGATIVES, every, m))
 
