@@ -1,6 +1,5 @@
-"""Checks of arguments that functions of the laboratory share, and the types of arrays.
-
-The library has its own, which are private: a change there must not reach the laboratory.
+"""Argument checks and array types of the laboratory. The library's own are private, so that a
+change there does not reach the laboratory.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ FloatArray = NDArray[np.float64]
 def as_written(value: object) -> str:
     """A value as it is written, cut to 60 characters.
 
-    Examples
-    --------
     >>> as_written(np.float64(0.5)), as_written("x" * 70)[-6:]
     ('0.5', 'xxx...')
     """
@@ -31,13 +28,7 @@ def as_written(value: object) -> str:
 
 
 def integer(value: Any, name: str, low: int, high: int | None = None) -> int:
-    """Return `value` as an int, or raise ValueError unless it is a whole number in [low, high].
-
-    Examples
-    --------
-    >>> integer(np.int64(3), "n", 0)
-    3
-    """
+    """Return `value` as an int, or raise ValueError unless it is a whole number in [low, high]."""
     allowed = f"a whole number >= {low}" if high is None else f"a whole number in [{low}, {high}]"
     whole = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
     if not whole or value < low or (high is not None and value > high):
@@ -46,13 +37,7 @@ def integer(value: Any, name: str, low: int, high: int | None = None) -> int:
 
 
 def integers(values: ArrayLike, name: str, low: int, high: int | None = None) -> IntArray:
-    """Return `values` as int64, or raise ValueError naming the first that is not in [low, high].
-
-    Examples
-    --------
-    >>> integers([1.0, 2.0], "n", 0)
-    array([1, 2])
-    """
+    """Return `values` as int64, or raise ValueError naming the first that is not in [low, high]."""
     given = _array(values)
     if given.dtype.kind not in "iuf":
         huge = given.size and all(type(value) is int for value in given.flat)
@@ -71,13 +56,7 @@ def integers(values: ArrayLike, name: str, low: int, high: int | None = None) ->
 
 
 def floats(values: ArrayLike, name: str) -> FloatArray:
-    """Return `values` as floats, or raise ValueError unless they are real numbers.
-
-    Examples
-    --------
-    >>> floats([1, 2], "values")
-    array([1., 2.])
-    """
+    """Return `values` as floats, or raise ValueError unless they are real numbers."""
     given = _array(values)
     if given.dtype.kind not in "biuf":  # objects, if a number is beyond all floats
         raise ValueError(f"{name} must hold real numbers, got {as_written(values)}")
@@ -87,8 +66,6 @@ def floats(values: ArrayLike, name: str) -> FloatArray:
 def generator(rng: Any) -> np.random.Generator:
     """Return a generator as it is, and for a whole number the generator with that seed.
 
-    Examples
-    --------
     >>> int(generator(1).integers(10))
     4
     """

@@ -1,4 +1,4 @@
-"""What the chapter on every correction tabulates and says in numbers, from the evidence."""
+"""Tables and text values of the chapter on every correction, from the bundled evidence."""
 
 from __future__ import annotations
 
@@ -31,8 +31,6 @@ def _recall(found: Mapping[str, RankIntervals]) -> dict[str, float]:
 def data_table(ranks: Ranks, facts: Facts) -> Frame:
     """The data sets: users, items, recommenders, Recall@10 and processor seconds.
 
-    Examples
-    --------
     >>> ranks = {"ml-100k": benchmark.ranks("ml-100k")}
     >>> data_table(ranks, {name: benchmark.facts(name) for name in ranks})["Methods"].tolist()
     [12]
@@ -51,10 +49,8 @@ def data_table(ranks: Ranks, facts: Facts) -> Frame:
 
 
 def published_table(ranks: Ranks) -> Frame:
-    """Recall@10 as printed elsewhere, and here.
+    """Recall@10 as published elsewhere, and here.
 
-    Examples
-    --------
     >>> ranks = {name: benchmark.ranks(name) for name in benchmark.REPORTED}
     >>> published_table(ranks).columns.tolist()[2:5]
     ['Popular', 'Item cosine', 'EASE']
@@ -72,10 +68,8 @@ def published_table(ranks: Ranks) -> Frame:
 
 
 def orders_table(orders: Frame) -> Frame:
-    """How many pairs are in the wrong order in expectation, of all data sets, without replacement.
+    """How many pairs are ordered wrongly in expectation, over all data sets, without replacement.
 
-    Examples
-    --------
     >>> rows = {"metric": ["auc"] * 2, "m": [20] * 2, "replacement": [False] * 2}
     >>> orders_table(pd.DataFrame(rows | {"reversed": [0, 1], "pairs": [3, 4]})).iloc[0].tolist()
     ['AUC', '1 of 7']
@@ -94,10 +88,8 @@ def _reversed(orders: Frame) -> Frame:
 
 
 def fitted_table(drawn: Frame) -> Frame:
-    """Errors, and how often the interval holds, of the corrections that are fitted to a log.
+    """Errors and interval coverage of the corrections that are fitted to a log.
 
-    Examples
-    --------
     >>> row = {"data": ["a"], "metric": ["recall@10"], "m": [20], "estimator": ["x"]}
     >>> ends = {"exact": [0.2], "value": [0.3], "low": [0.1], "high": [0.4]}
     >>> fitted_table(pd.DataFrame(row | ends)).round(3).to_dict("list")

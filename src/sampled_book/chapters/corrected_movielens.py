@@ -26,30 +26,12 @@ def one_evaluation(
     makers: Makers,
     protocol: Protocol,
 ) -> Frame:
-    """Exact metric, and mean and standard deviation of what one evaluation reports.
+    """Exact metric, and mean and standard deviation of the report of one evaluation, by metric,
+    estimator and recommender; nothing is simulated.
 
     Negatives are drawn anew for each user and recommender, without replacement and from the user's
-    own candidates; ties are broken at random. Nothing is simulated.
-
-    Parameters
-    ----------
-    makers : mapping of str to callable
-        As from :func:`methods`.
-    protocol : Protocol
-        What the corrections are made for.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns exact, mean, sd; a row for each (metric, column, recommender).
-
-    Examples
-    --------
-    >>> toy = {"A": RankIntervals(n_better=[0, 9], n_tied=[0, 0], n_candidates=[50, 50])}
-    >>> from sampled_book.chapters.correcting import methods
-    >>> found = one_evaluation(toy, ["auc"], methods([]), Protocol(50, 5, replacement=True))
-    >>> found.loc[("AUC", "rank estimate", "A")].round(3).to_dict()
-    {'exact': 0.908, 'mean': 0.913, 'sd': 0.081}
+    own candidates; ties are broken at random. Corrections (`makers`, from :func:`methods`) are made
+    for `protocol`.
     """
     chosen = [metric(name) for name in metrics]
     keys = [(of.label, column) for of in chosen for column in makers]
@@ -74,20 +56,9 @@ def expected_by_negatives(
     sizes: Iterable[int],
     gamma: float | None = None,
 ) -> Frame:
-    """Expected metric, uncorrected or corrected by bias-variance, for numbers of negatives.
-
-    Negatives are drawn without replacement from each user's own candidates; the correction is made
-    for their rounded mean, with replacement, as in krichene2020.
-
-    Parameters
-    ----------
-    gamma : float, optional
-        Weight of the variance; uncorrected without.
-
-    Examples
-    --------
-    >>> expected_by_negatives("auc", {"A": [1, 6]}, [11, 11], [1, 5])["A"].round(6).tolist()
-    [0.75, 0.75]
+    """Expected metric by number of negatives, uncorrected, or corrected by bias-variance with
+    `gamma`. Negatives are drawn without replacement from each user's own candidates; the
+    correction is made for their rounded mean, with replacement, as in krichene2020.
     """
     chosen, items = metric(of), np.asarray(n_items)
     rows = {}
@@ -109,22 +80,9 @@ def first_right(
     expected: Frame,
     gamma: float,
 ) -> int | None:
-    """Least number of negatives from which a correction has two recommenders in the exact order.
-
-    Parameters
-    ----------
-    of, ranks, n_items, gamma
-        As for :func:`expected_by_negatives`; the first two recommenders are compared.
-    expected : pandas.DataFrame
-        From there: the numbers of negatives at which it is looked for, and by bisection between
-        two of them. None if not right at the last.
-
-    Examples
-    --------
-    >>> ranks, items = {"A": [1, 30, 40], "B": [2, 3, 50]}, [50] * 3
-    >>> expected = expected_by_negatives("auc", ranks, items, [2, 5], gamma=0.1)
-    >>> first_right("auc", ranks, items, expected, gamma=0.1)
-    2
+    """Least number of negatives from which a correction puts the first two recommenders in the
+    exact order, by bisection between the numbers in `expected` (:func:`expected_by_negatives`);
+    None if it is wrong at the last one.
     """
     both = dict(list(ranks.items())[:2])
     exact = [float(metric(of)(r, np.asarray(n_items)).mean()) for r in both.values()]
@@ -156,16 +114,7 @@ def simulated(
     repetitions: int,
     rng: np.random.Generator,
 ) -> Frame:
-    """What so many evaluations report: a row for each, a column as in :func:`one_evaluation`.
-
-    Examples
-    --------
-    >>> toy = {"A": RankIntervals(n_better=[0, 9], n_tied=[0, 0], n_candidates=[50, 50])}
-    >>> from sampled_book.chapters.correcting import methods
-    >>> arguments = ["auc"], methods([]), Protocol(50, 5, replacement=True)
-    >>> simulated(toy, *arguments, 3, np.random.default_rng(1)).shape
-    (3, 3)
-    """
+    """Simulated reports of evaluations: a row for each, a column as in :func:`one_evaluation`."""
     chosen = {of.label: of for of in map(metric, metrics)}
     columns = {}
     for name, found in intervals.items():
@@ -180,13 +129,7 @@ def simulated(
 
 
 def published_table_3() -> Frame:
-    """Table 3 of krichene2020, in percent: mean and sd of 100 evaluations, as the ledger has them.
-
-    Examples
-    --------
-    >>> published_table_3().loc[("Recall@10", "BV 0.1", "Z")].tolist()
-    [7.44, 0.24]
-    """
+    """Table 3 of krichene2020, in percent: mean and sd of 100 evaluations, as in the ledger."""
     rows = {
         (metric(of["kind"]).label, of["column"], of["recommender"]): [*map(float, text.split("±"))]
         for text, of in published_cells("sampled_cell")
@@ -195,30 +138,9 @@ def published_table_3() -> Frame:
 
 
 def distances(found: Frame, printed: Frame, starts: Frame) -> Frame:
-    """How far printed means and spreads of 100 evaluations are from exact ones, in standard errors.
-
-    Parameters
-    ----------
-    found : pandas.DataFrame
-        As from :func:`one_evaluation`, in percent.
-    printed : pandas.DataFrame
-        As from :func:`published_table_3`.
-    starts : pandas.DataFrame
-        As `found`, of recommender X from other random starts: the printed X is one more of them.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns mean and sd, the rows of `found`; NaN where nothing is printed.
-
-    Examples
-    --------
-    >>> key = pd.MultiIndex.from_tuples([("AP", "CLS", "Y")])
-    >>> found, printed = (
-    ...     pd.DataFrame([row], key, ["mean", "sd"]) for row in ([3.5, 0.07], [3.54, 0.06])
-    ... )
-    >>> distances(found, printed, found.iloc[:0]).round(1).iloc[0].tolist()
-    [5.3, -1.7]
+    """Distances in standard errors of published means and spreads of 100 evaluations from the exact
+    ones of :func:`one_evaluation`; NaN where nothing is published. `starts` has X from other
+    random starts: the published X is one more of them.
     """
     rounding = 0.01 / np.sqrt(12)
     texts = printed.reindex(found.index)
@@ -236,24 +158,8 @@ def distances(found: Frame, printed: Frame, starts: Frame) -> Frame:
 
 
 def order_shares(found: Frame, starts: Frame) -> Frame:
-    """Share of the starts of X with which the expected order, or its best, is the exact one.
-
-    Parameters
-    ----------
-    found, starts : pandas.DataFrame
-        As for :func:`distances`; without starts X is the one of `found`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns order and best, a row for each (metric, column).
-
-    Examples
-    --------
-    >>> rows = pd.MultiIndex.from_tuples([("AP", "CLS", "A"), ("AP", "CLS", "B")])
-    >>> toy = pd.DataFrame([(0.5, 0.3), (0.4, 0.35)], rows, ["exact", "mean"])
-    >>> order_shares(toy, toy.iloc[:0]).loc[("AP", "CLS")].tolist()
-    [0.0, 0.0]
+    """Share of the starts of X with which the expected order, or its best, is the exact one;
+    without starts X is the one of `found`.
     """
     rows = {}
     others = dict(list(starts.groupby(level=[0, 1], sort=False)))
@@ -270,19 +176,10 @@ def order_shares(found: Frame, starts: Frame) -> Frame:
 
 
 def table_texts(apart: Frame, found: Frame, shares: Frame) -> Texts:
-    """How far printed means are from ours, where corrections are nearer, and which orders hold.
+    """Text values on Table 3: distances of published means, from :func:`distances`; where
+    corrections are nearer; which orders hold, from :func:`order_shares`. Columns are in the
+    order of the makers.
 
-    Parameters
-    ----------
-    apart : pandas.DataFrame
-        As from :func:`distances`.
-    found : pandas.DataFrame
-        As from :func:`one_evaluation`, in percent; the columns are in the order of the makers.
-    shares : pandas.DataFrame
-        As from :func:`order_shares`.
-
-    Examples
-    --------
     >>> keys = [("AP", c, u) for c in ("uncorrected", "CLS") for u in "AB"]
     >>> rows = pd.MultiIndex.from_tuples(keys, names=["Metric", "Column", "Of"])
     >>> numbers = [(5, 9, 1), (4, 9.5, 1), (5, 5.5, 1), (4, 4.0, 1)]
@@ -317,19 +214,8 @@ def table_texts(apart: Frame, found: Frame, shares: Frame) -> Texts:
 
 
 def plot_estimates(found: Frame, printed: Frame, columns: Sequence[str], label: str) -> Figure:
-    """Draw what corrections say of each recommender by one metric, and what was printed.
+    """Plot estimates by one metric for each recommender, beside published ones, both in percent.
 
-    Parameters
-    ----------
-    found, printed : pandas.DataFrame
-        As from :func:`one_evaluation` and :func:`published_table_3`, in percent, with equal rows.
-    columns : sequence of str
-        The estimators, from left to right.
-    label : str
-        Of the metric.
-
-    Examples
-    --------
     >>> rows = pd.MultiIndex.from_tuples([("AP", "CLS", "A")])
     >>> toy = pd.DataFrame([(5.0, 4.0, 1.0)], rows, ["exact", "mean", "sd"])
     >>> plot_estimates(toy, toy[["mean", "sd"]], ["CLS"], "AP").axes[0].get_ylabel()
@@ -353,14 +239,12 @@ def plot_estimates(found: Frame, printed: Frame, columns: Sequence[str], label: 
 
 
 def plot_table_3(found: Frame, printed: Frame, apart: Frame, columns: Sequence[str]) -> Figure:
-    """Draw Table 3: in each cell the printed mean above ours, coloured by their distance.
+    r"""Plot Table 3: in each cell the published mean above ours, coloured by their distance.
 
-    Examples
-    --------
     >>> rows = pd.MultiIndex.from_tuples([("AP", "CLS", "A")])
     >>> toy = pd.DataFrame([(4.0, 1.0)], rows, ["mean", "sd"])
     >>> plot_table_3(toy, toy + 0.5, toy, ["CLS"]).axes[0].texts[0].get_text()
-    '4.50\\n4.00'
+    '4.50\n4.00'
     """
     keys = list(dict.fromkeys((label, of) for label, _, of in found.index))
     ours, theirs, z = (
@@ -379,12 +263,9 @@ def plot_table_3(found: Frame, printed: Frame, apart: Frame, columns: Sequence[s
 def table_exercises(
     found: Frame, n_items: int, n_negatives: int, key: tuple[str, str, str]
 ) -> Texts:
-    """With or without replacement: CLS over the rank estimate of Recall@10, printed and computed.
+    """CLS over the rank estimate of Recall@10 with and without replacement, published and computed;
+    and the evaluations that the mean of one cell (`key`) needs for an error of 0.1 percent.
 
-    And the evaluations that one cell's mean, `key` of `found`, needs for an error of 0.1 percent.
-
-    Examples
-    --------
     >>> key = ("Recall@10", "CLS", "Y")
     >>> toy = pd.DataFrame([(4.0, 0.25)], pd.MultiIndex.from_tuples([key]), ["mean", "sd"])
     >>> texts = table_exercises(toy, 3_659, 100, key)

@@ -1,4 +1,4 @@
-"""Chapter 6: what a sample keeps of a metric, and errors of corrections by their weight."""
+"""Chapter 6: components of a metric in a sample, and errors of corrections by their weight."""
 
 from __future__ import annotations
 
@@ -23,19 +23,9 @@ Makers = Mapping[str, Callable[[Metric, Protocol], Estimator]]
 
 
 def methods(gammas: Iterable[float], nonnegative: bool = False) -> Makers:
-    """The columns of tables 3 and 4 of krichene2020: how each estimator is made.
-
-    Parameters
-    ----------
-    gammas : iterable of float
-        Weights of the variance, a column for each.
-    nonnegative : bool
-        Whether constrained least squares (CLS) must not report values below 0.
-
-    Examples
-    --------
-    >>> list(methods([1, 0.1]))
-    ['uncorrected', 'rank estimate', 'CLS', 'BV 1', 'BV 0.1']
+    """The columns of tables 3 and 4 of krichene2020: a maker of each estimator, one bias-variance
+    column for each gamma. `nonnegative` constrained least squares (CLS) reports no values below
+    0.
     """
     made: dict[str, Callable[[Metric, Protocol], Estimator]] = {
         "uncorrected": estimators.naive,
@@ -46,15 +36,9 @@ def methods(gammas: Iterable[float], nonnegative: bool = False) -> Makers:
 
 
 def visible(n_items: int, n_negatives: int) -> FloatArray:
-    """Share of a metric's component of each degree, 0 to m, that a sample shows.
-
-    The squares of the singular values of the distribution of the sampled rank, for a uniform prior
-    and negatives drawn without replacement.
-
-    Examples
-    --------
-    >>> visible(10_000, 3).round(3)
-    array([1.   , 0.6  , 0.2  , 0.029])
+    """Share of a metric's component of each degree, 0 to m, that a sample preserves: the squared
+    singular values of the distribution of the sampled rank, for a uniform prior and negatives
+    drawn without replacement.
     """
     k, m, n = np.arange(1, n_negatives + 1), n_negatives, n_items
     steps = (m + 1 - k) * (n + k) / ((m + 1 + k) * (n - k))
@@ -62,14 +46,8 @@ def visible(n_items: int, n_negatives: int) -> FloatArray:
 
 
 def components(of: Metric | str, n_items: int, degree: int) -> FloatArray:
-    """Components of a metric along the Gram polynomials of degree 0 to `degree`.
-
-    The polynomials are orthogonal over the ranks 1 to n and have mean square 1.
-
-    Examples
-    --------
-    >>> components("auc", 10_000, 2).round(6)
-    array([0.5     , 0.288704, 0.      ])
+    """Components of a metric along the Gram polynomials of degree 0 to `degree`, which are
+    orthogonal over the ranks 1 to n and have mean square 1.
     """
     ranks = np.arange(1, n_items + 1)
     basis = np.polynomial.legendre.legvander(2 * (ranks - 1) / (n_items - 1) - 1, degree)
@@ -79,40 +57,19 @@ def components(of: Metric | str, n_items: int, degree: int) -> FloatArray:
 
 
 def passed(share: ArrayLike, gamma: float) -> FloatArray:
-    """Share of each component that is left in the expectation of a bias-variance correction.
-
-    Examples
-    --------
-    >>> passed([1.0, 0.5], 1.0), passed([1.0, 0.5], 0.0)
-    (array([1. , 0.5]), array([1., 1.]))
-    """
+    """Share of each component that remains in the expectation of a bias-variance correction."""
     share = np.asarray(share, dtype=float)
     return np.asarray(share / ((1 - gamma) * share + gamma))
 
 
 def root_mean_square(estimator: Estimator) -> tuple[float, float]:
-    """Bias and standard deviation for one user, root mean squares over all true ranks.
-
-    Examples
-    --------
-    >>> auc = estimators.naive(metric("auc"), Protocol(100, 5, replacement=True))
-    >>> tuple(round(each, 3) for each in root_mean_square(auc))
-    (0.0, 0.182)
-    """
+    """Root mean square bias and standard deviation for one user, over all true ranks."""
     (found,) = root_mean_squares([estimator])
     return found
 
 
 def root_mean_squares(estimators: Iterable[Estimator]) -> list[tuple[float, float]]:
-    """The same of several estimators of one protocol, whose distributions are computed once.
-
-    Examples
-    --------
-    >>> protocol = Protocol(100, 5, replacement=True)
-    >>> both = [estimators.naive(name, protocol) for name in ("auc", "ap")]
-    >>> [tuple(round(each, 3) for each in found) for found in root_mean_squares(both)]
-    [(0.0, 0.182), (0.401, 0.175)]
-    """
+    """The same of several estimators of one protocol, whose distributions are computed once."""
     several = list(estimators)
     protocol = several[0].protocol
     assert isinstance(protocol.n_items, int)
@@ -136,19 +93,8 @@ def errors_by_gamma(
     n_users: Iterable[int],
     gammas: ArrayLike,
 ) -> Frame:
-    """Root mean squared error of the average of N users with ranks like those given.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row for each gamma, a column for each (recommender, N).
-
-    Examples
-    --------
-    >>> protocol = Protocol(1_000, 20, replacement=True)
-    >>> found = errors_by_gamma("ap", protocol, {"A": [1, 5, 30]}, [10, 1_000], [0.01, 1])
-    >>> found["A", 1_000].round(3).to_dict()
-    {0.01: 0.23, 1.0: 0.34}
+    """Root mean squared error of the average of N users with ranks like the given ones: a row for
+    each gamma, a column for each (recommender, N).
     """
     weights = np.asarray(gammas, dtype=float)
     made = [estimators.bias_variance(metric(of), protocol, g) for g in weights]
@@ -170,8 +116,6 @@ def errors_by_gamma(
 def spread(values: Iterable[float], form: str) -> str:
     """The least and the largest of some values, in words.
 
-    Examples
-    --------
     >>> spread([0.25, -1.0, 2.0], "+.1f")
     '−1.0 to +2.0'
     """
@@ -180,18 +124,10 @@ def spread(values: Iterable[float], form: str) -> str:
 
 
 def gamma_texts(errors: Frame, biases: Mapping[str, float]) -> Texts:
-    """How far the rule for gamma, one over the root of the users, is from the best weight.
+    """How far the rule gamma = 1/sqrt(users) is from the best weight. `errors` is from
+    :func:`errors_by_gamma`; its rows include the weights of the rule, and the last other one is
+    1. `biases` are of the uncorrected metric, by recommender.
 
-    Parameters
-    ----------
-    errors : pandas.DataFrame
-        As from :func:`errors_by_gamma`; among its rows are the weights of the rule, and the last
-        of the others is the weight 1.
-    biases : mapping of str to float
-        Of the uncorrected metric, by recommender.
-
-    Examples
-    --------
     >>> columns = pd.MultiIndex.from_product([["A"], [100, 10_000]])
     >>> toy = pd.DataFrame([[0.3, 0.1], [0.2, 0.2], [0.4, 0.4]], [0.01, 0.1, 1.0], columns)
     >>> texts = gamma_texts(toy, {"A": -0.5})
@@ -214,10 +150,9 @@ def gamma_texts(errors: Frame, biases: Mapping[str, float]) -> Texts:
 
 
 def plot_correction(made: Mapping[str, Estimator], of: Metric, most: int = 15) -> Figure:
-    """Draw what estimators report at the first sampled ranks, and expect at each true rank.
+    """Plot the values of estimators at the first sampled ranks, and their expectation at each true
+    rank.
 
-    Examples
-    --------
     >>> ap = metric("ap")
     >>> made = {"uncorrected": estimators.naive(ap, Protocol(1_000, 20, replacement=True))}
     >>> [len(ax.lines) for ax in plot_correction(made, ap).axes]
@@ -244,10 +179,8 @@ def plot_correction(made: Mapping[str, Estimator], of: Metric, most: int = 15) -
 def plot_resolution(
     n_items: int, n_negatives: int, sizes: Iterable[int], gammas: Iterable[float]
 ) -> Figure:
-    """Draw what samples show of each degree, and what corrections leave of it.
+    """Plot the share of each degree that samples preserve, and that corrections leave.
 
-    Examples
-    --------
     >>> figure = plot_resolution(1_000, 20, [10, 20], [1.0, 0.1])
     >>> [text.get_text() for ax in figure.axes for text in ax.texts]
     ['m = 10', 'm = 20', 'γ = 1', 'γ = 0.1']
@@ -273,15 +206,9 @@ def plot_resolution(
 
 
 def plot_gammas(errors: Frame) -> Figure:
-    """Draw the error of an average against gamma, a panel for each recommender, the rule circled.
+    """Plot the error of an average against gamma, in percent, a panel for each recommender, with
+    circles at the weights of the rule, which are among the rows.
 
-    Parameters
-    ----------
-    errors : pandas.DataFrame
-        As from :func:`errors_by_gamma`, in percent; the weights of the rule are among its rows.
-
-    Examples
-    --------
     >>> columns = pd.MultiIndex.from_product([["A"], [100, 10_000]])
     >>> toy = pd.DataFrame([[0.3, 0.1], [0.2, 0.2], [0.4, 0.4]], [0.01, 0.1, 1.0], columns)
     >>> plot_gammas(toy).axes[0].get_title()
@@ -307,8 +234,6 @@ def plot_gammas(errors: Frame) -> Figure:
 def gamma_exercises(of: Metric, protocol: Protocol) -> Texts:
     """Negatives that half resolve degree 10, and twice the negatives against a higher gamma.
 
-    Examples
-    --------
     >>> texts = gamma_exercises(metric("ap"), Protocol(1_000, 20, replacement=True))
     >>> texts["half"], texts["twice"], texts["noise_low"] > texts["noise_more"]
     (158, 40, True)
@@ -324,12 +249,9 @@ def gamma_exercises(of: Metric, protocol: Protocol) -> Texts:
 
 
 def own_prior(of: Metric | str, protocol: Protocol, ranks: Mapping[str, ArrayLike]) -> Texts:
-    """For how many of the recommenders their own ranks, as a prior, put all into the exact order.
+    """For how many recommenders their own ranks, as a prior of all at gamma = 1, give the exact
+    order. The recommender itself is then estimated without bias.
 
-    The weight of the variance is 1. The recommender itself is then estimated without bias.
-
-    Examples
-    --------
     >>> own_prior("ap", Protocol(50, 5, replacement=True), {"A": [1, 2, 30], "B": [3, 40, 50]})
     {'right': '2 of 2'}
     """

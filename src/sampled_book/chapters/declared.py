@@ -1,6 +1,5 @@
-"""The parameters of the chapters: what each one is, its unit, and the values it may take.
-
-A chapter's own cell holds the values. What holds between parameters is checked here too.
+"""The parameters of the chapters: meaning, unit and valid values; the chapter's own cell holds the
+values. Conditions between parameters are checked here too.
 """
 
 from __future__ import annotations
@@ -238,35 +237,8 @@ CHAPTERS: dict[str, Callable[[Values], dict[str, Parameter]]] = {
 
 
 def begin(namespace: Values, chapter: str) -> ParameterTable:
-    """Check a chapter's parameters, and set matplotlib up for its figures.
-
-    Parameters
-    ----------
-    namespace : mapping
-        The notebook's ``globals()``.
-    chapter : str
-        A key of :data:`CHAPTERS`: the name of the chapter's file without its number.
-
-    Returns
-    -------
-    ParameterTable
-        The table of the parameters with their values in this run.
-
-    Raises
-    ------
-    ParameterError
-        If a parameter is missing, unknown, of another type or out of range, or if two of them do
-        not go together.
-
-    Examples
-    --------
-    >>> given = {"dataset": "Beauty", "shown": "HR@10", "confidence": 0.95}
-    >>> begin(given, "published").values["shown"]
-    'HR@10'
-    >>> begin(given | {"shown": "MAP"}, "published")
-    Traceback (most recent call last):
-    sampled_book.chapters.parameters.ParameterError: shown is 'MAP', but must be one of 'HR@5', \
-'HR@10', 'NDCG@5', 'NDCG@10'
+    """Check a chapter's parameters in the notebook's ``globals()``, and set matplotlib up for its
+    figures; the table of the parameters. `chapter` is a key of :data:`CHAPTERS`.
     """
     table = check(namespace, **CHAPTERS[chapter](namespace))
     values = table.values

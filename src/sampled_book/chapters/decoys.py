@@ -1,4 +1,4 @@
-"""What the chapter on misclassified decoys draws, tabulates and says in numbers."""
+"""Figures, tables and text values of the chapter on misclassified decoys."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ PRINTED = ((1_000, "g = 0.00001", 1e-5), (1_000, "1 in 10K", 1e-4), (100, "1 in 
 
 
 def plot_clean(confidence: float) -> Figure:
-    """Draw the largest goodness at which a set is clean, and what is printed.
+    """Plot the largest goodness at which a set is clean, and the published points.
 
-    Examples
-    --------
     >>> figure = plot_clean(0.95)
     >>> [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
     ['90%', '95%']
@@ -41,10 +39,8 @@ def plot_clean(confidence: float) -> Figure:
 
 
 def published_table() -> Frame:
-    """The printed rates for sets that are clean with 95% probability beside the exact ones.
+    """Published rates for sets that are clean with 95% probability, beside the exact ones.
 
-    Examples
-    --------
     >>> published_table()["Exact rate"].tolist()
     ['1 in 19,496', '1 in 19,496', '1 in 1,950']
     """
@@ -61,10 +57,8 @@ def _chance(p: float) -> str:
 
 
 def shares_table(sizes: Iterable[int], goodness: float) -> Frame:
-    """Chances of no good decoy, of three, and of shares of half and twice the goodness.
+    """Probabilities of no good decoy, of three, and of shares of half and twice the goodness.
 
-    Examples
-    --------
     >>> shares_table([100], 0.01).iloc[0, 1:].tolist()
     ['0.366', '0.079', '0.634', '0.264']
     """
@@ -78,10 +72,9 @@ def shares_table(sizes: Iterable[int], goodness: float) -> Frame:
 
 
 def pools_table(sizes: Sequence[int], goodness: float, confidence: float) -> Frame:
-    """How many good items the data sets of the benchmark allow, and how many decoys.
+    """Largest numbers of good items, and of decoys, for clean sets on the data sets of the
+    benchmark.
 
-    Examples
-    --------
     >>> pools_table([100, 1_000], 0.01, 0.95).columns.tolist()
     ['Data', 'Items', 'Unrated', 'G, N=100', 'G, N=1000', '1% good', 'N']
     """
@@ -100,8 +93,6 @@ def pools_table(sizes: Sequence[int], goodness: float, confidence: float) -> Fra
 def independent(n_decoys: int, correlation: float) -> float:
     """How many independent decoys are as likely to be clean, for a tiny goodness.
 
-    Examples
-    --------
     >>> round(independent(2, 0.5), 2)
     1.5
     """
@@ -112,10 +103,8 @@ def independent(n_decoys: int, correlation: float) -> float:
 def users_table(
     n_decoys: int, goodness: float, correlations: Iterable[float], confidence: float
 ) -> Frame:
-    """Clean sets where users differ, a row for each correlation.
+    """Clean sets where goodness differs by user, a row for each correlation.
 
-    Examples
-    --------
     >>> found = users_table(100, 0.01, [0.0, 0.1], 0.95)
     >>> found["Mean K"].round(6).tolist(), found["Needed"].tolist()
     ([1.0, 1.0], ['1 in 1,950', '1 in 447'])
@@ -135,10 +124,8 @@ def users_table(
 
 
 def plot_pmfs(n_decoys: int, goodness: float, correlations: Iterable[float]) -> Figure:
-    """Draw the probability of at least so many good decoys, a curve for each correlation.
+    """Plot the probability of at least each number of good decoys, a curve for each correlation.
 
-    Examples
-    --------
     >>> figure = plot_pmfs(20, 0.1, [0.0, 0.2])
     >>> [line.get_label() for line in figure.axes[0].lines]
     ['ρ = 0', 'ρ = 0.2']
@@ -157,15 +144,9 @@ def plot_pmfs(n_decoys: int, goodness: float, correlations: Iterable[float]) -> 
 def losses_table(
     sizes: Sequence[int], goodness: float, metrics: Sequence[str], n_test: int, all_good: int
 ) -> Frame:
-    """What misclassified decoys cost a perfect recommender, by placement and number.
+    """Expected loss of a perfect recommender, by placement and number of decoys. `all_good` are the
+    good items among all that are unrated, for the rows "all"; AUC has none.
 
-    Parameters
-    ----------
-    all_good : int
-        Good items among all that are unrated, for the rows "all"; AUC has none.
-
-    Examples
-    --------
     >>> losses_table([100], 0.01, ["recall@10"], 5, 30).round(3).to_numpy().tolist()[0]
     ['random', '100', 0.0]
     """
@@ -183,10 +164,8 @@ def losses_table(
 
 
 def plot_losses(n_decoys: int, metrics: Sequence[str], n_test: int) -> Figure:
-    """Draw the loss of a perfect recommender against the expected number of good decoys.
+    """Plot the loss of a perfect recommender against the expected number of good decoys.
 
-    Examples
-    --------
     >>> figure = plot_losses(20, ["rr"], 2)
     >>> [ax.get_title() for ax in figure.axes]
     ['random', 'above']
@@ -208,16 +187,9 @@ def plot_losses(n_decoys: int, metrics: Sequence[str], n_test: int) -> Figure:
 
 
 def real_table(goodness: Sequence[float], name: str = "recall@10") -> Frame:
-    """What good items above the test item cost the best recommender of each data set.
+    """Gain of the best recommender of each data set if good items above the test item did not
+    count, for two shares of good items, and the pairs of recommenders that would change places.
 
-    Parameters
-    ----------
-    goodness : sequence of two float
-        Shares of good items; for each the gain of the best recommender if they did not count, and
-        the pairs of recommenders that would change places.
-
-    Examples
-    --------
     >>> list(real_table([0.01, 0.1]).columns[-2:])
     ['Turned', 'Turned ']
     """
@@ -240,10 +212,8 @@ def real_table(goodness: Sequence[float], name: str = "recall@10") -> Frame:
 
 
 def published_texts() -> Texts:
-    """How rare good items must be for the printed numbers of decoys, and how few decoys for 1%.
+    """How rare good items must be for the published numbers of decoys, and how few decoys for 1%.
 
-    Examples
-    --------
     >>> texts = published_texts()
     >>> round(texts["in_1000"][0]), texts["largest"]
     (19496, 5)

@@ -1,4 +1,4 @@
-"""What the chapter on identification draws and tabulates: ranges, and where corrections fall."""
+"""Figures and tables of the chapter on identification: intervals, and values of corrections."""
 
 from __future__ import annotations
 
@@ -41,10 +41,8 @@ def _range(ends: Interval | None) -> str:
 
 
 def plot_inside(lines: Mapping[str, Mapping[str, float]], *bars: Mapping[str, Interval]) -> Figure:
-    """Draw values line by line below each recommender's name, over the ranges that are possible.
+    """Plot values line by line below each recommender's name, over their identification intervals.
 
-    Examples
-    --------
     >>> figure = plot_inside({"A": {"exact": 0.2}})
     >>> [text.get_text() for text in figure.axes[0].get_yticklabels()]
     ['A', 'exact']
@@ -64,13 +62,10 @@ def plot_answer(
     of: Metric,
     confidence: float,
 ) -> Figure:
-    """Draw the reported and the exact metric over what one log leaves possible, twice.
+    """Plot the reported and the exact metric over the identification interval of one log, twice.
+    The second, darker interval assumes fewer users at deeper top ranks, and is left out where
+    the log contradicts that.
 
-    The second, darker range assumes that near the top deeper ranks have fewer users; where the
-    log refuses that, there is none.
-
-    Examples
-    --------
     >>> protocol = Protocol(50, 5)
     >>> counts = {"A": np.array([40, 20, 15, 10, 9, 6])}
     >>> figure = plot_answer(counts, {"A": np.arange(1, 51)}, protocol, metric("recall@5"), 0.95)
@@ -152,12 +147,9 @@ def most_decided(
     confidence: float,
     sizes: Sequence[int],
 ) -> dict[str, list[float]]:
-    """How often any method can decide between two recommenders, by assumption, in percent.
+    """Bound on how often any method can decide between two recommenders, by assumption, in percent,
+    for each number of negatives in `sizes`.
 
-    A number for each of some numbers of negatives.
-
-    Examples
-    --------
     >>> ranks = {"A": np.array([1, 40]), "B": np.array([30, 40])}
     >>> found = most_decided(ranks, Protocol(50, 4), metric("rr"), 0.95, [1, 4])
     >>> [round(share) for share in found["none"]]
@@ -180,10 +172,8 @@ def most_decided(
 
 
 def plot_decided(sizes: Sequence[int], shares: Mapping[str, Sequence[float]]) -> Figure:
-    """Draw how often any method can decide, in percent, against the negatives.
+    """Plot the bounds of :func:`most_decided` against the number of negatives.
 
-    Examples
-    --------
     >>> figure = plot_decided([20, 100], {"none": [5.0, 6.0]})
     >>> len(figure.axes[0].lines)
     2
@@ -223,16 +213,9 @@ def inside_texts(
     values: Values,
     chosen: Mapping[str, Metric],
 ) -> Texts:
-    """How wide the ranges are, and which corrections lie in them.
-
-    Parameters
-    ----------
-    found, shaped : mapping of (str, str) to Interval
-        With nothing assumed and with a shape; the latter may lack some.
-    values : mapping of (str, str, str) to float
-        Of each correction, "uncorrected" among them.
-    chosen : mapping of str to Metric
-        By label; the first is that of the text.
+    """Widths of the identification intervals, and which corrections lie in them. `found` assumes
+    nothing; `shaped` has a shape and may lack some keys; `values` are by correction,
+    "uncorrected" among them; the first of the `chosen` metrics is that of the text.
     """
     names, label = list(dict.fromkeys(name for name, _ in found)), next(iter(chosen))
 
@@ -274,14 +257,9 @@ def inside_texts(
 class Bet:
     """Bets on one side of a metric, fixed before a log is looked at.
 
-    Attributes
-    ----------
-    h : ndarray of float, shape (m + 1, bets)
-        By the sampled negatives above the item.
-    slope : ndarray of float, shape (bets,)
-        Negative for bets that the metric is smaller.
-    certificate : ndarray of float, shape (bets,)
-        No true rank has a larger expectation of h less the slope times the metric.
+    `h` (m + 1, bets) is by the sampled negatives above the item; `slope` (bets,) is negative for
+    bets that the metric is smaller; `certificate` (bets,) bounds the expectation of h less the
+    slope times the metric at every true rank.
     """
 
     h: NDArray[np.float64]
@@ -302,19 +280,11 @@ def bets_against(
     sign: int,
     assumption: Assumption | None,
 ) -> Bet:
-    """The bets that :func:`~sampled_metrics.bounds.identification.interval` makes.
+    """The bets of :func:`~sampled_metrics.bounds.identification.interval`: that the metric is
+    larger (`sign` 1), which give the lower end, or smaller (-1). One catalogue size, one
+    relevant item. The upper end is the value against which the average bet has won enough.
 
-    Parameters
-    ----------
-    protocol : Protocol
-        With one catalogue size and one relevant item.
-    sign : int
-        1 for bets that the metric is larger, which give the lower end; else -1.
-
-    Examples
-    --------
     The upper end is the value against which the average bet has won enough:
-
     >>> counts, protocol = np.array([60, 30, 10]), Protocol(50, 2)
     >>> bet = bets_against(metric("recall@10"), protocol, 100, 0.95, -1, Assumption())
     >>> high = interval(counts, protocol, "recall@10", assumption=Assumption()).high
@@ -340,21 +310,9 @@ def plot_wealth(
     logs: int,
     rng: np.random.Generator,
 ) -> tuple[Figure, dict[str, int]]:
-    """Draw the wealth of a bet over the users of several logs, for each value in a panel.
-
-    Parameters
-    ----------
-    ranks : ndarray of int
-        True ranks; each log has the users in another order.
-    values : mapping of str to float
-        What is bet against, by the title of the panel.
-    wanted : float
-        Wealth that refutes a value.
-
-    Returns
-    -------
-    dict of str to int
-        How many logs refute each value.
+    """Plot the wealth of a bet against each value over the users of several logs, a panel for each
+    value; how many logs refute it. Each log has the users in another order; wealth of `wanted`
+    refutes.
     """
     figure, axes = figures.panels(1, len(values), height=3.4, sharey=True)
     users = np.arange(1, ranks.size + 1)
@@ -381,12 +339,9 @@ MISSED_BY_LIKELIHOOD = {1: 11, 2: 37, 4: 116, 8: 348, 16: 566}
 
 
 def missed(sizes: int, logs: int, users: int = 1_000) -> int:
-    """How many intervals of Recall@10 miss 0 where all users have their item at rank 11.
+    """How many intervals of Recall@10 miss 0 where all users have their item at rank 11. Catalogues
+    have `sizes` sizes from 60 to 300; ten negatives, with replacement.
 
-    The users' catalogues have so many sizes from 60 to 300; ten negatives, with replacement.
-
-    Examples
-    --------
     >>> missed(2, 3)
     0
     """
@@ -416,13 +371,7 @@ def missed_table(logs: int) -> Frame:
 def exercises(
     counts: NDArray[np.int64], ranks: NDArray[np.int64], protocol: Protocol, confidence: float
 ) -> Texts:
-    """One negative by hand, a million items, and AUC's interval over that of Student.
-
-    Raises
-    ------
-    AssertionError
-        If the largest Recall@10 that one negative leaves possible is not that of the argument.
-    """
+    """One negative by hand, a million items, and AUC's interval over that of Student."""
     n, m = protocol.n_items, protocol.n_negatives
     assert isinstance(n, int)
     single, recall = Protocol(n, 1, replacement=protocol.replacement), metric("recall@10")

@@ -33,16 +33,9 @@ TOY = {
 
 @dataclass(frozen=True)
 class Course:
-    """A sampled metric of some recommenders for more and more negatives.
-
-    Attributes
-    ----------
-    orders : OrderByNegatives
-    expected : pandas.DataFrame
-        Expected metric: a row for each number of negatives, a column for each recommender.
-    exact : mapping of str to float
-    crossings : list of (int, float)
-        Numbers of negatives at which one recommender passes another, and the height there.
+    """A sampled metric of some recommenders for more and more negatives: `expected` has a row for
+    each number of negatives; `crossings` are (negatives, height) where one recommender passes
+    another.
     """
 
     orders: OrderByNegatives
@@ -62,22 +55,9 @@ class Course:
 def course(
     ranks: Mapping[str, ArrayLike], of: Metric | str, protocol: Protocol, points: int = 40
 ) -> Course:
-    """Expected metrics for 1 to as many negatives as the protocol has.
-
-    Parameters
-    ----------
-    ranks : mapping of str to array_like of int, shape (n_instances,)
-        True ranks of the same instances under each recommender.
-    points : int
-        Numbers of negatives, evenly spaced in logarithms; those at which the order changes, and
-        the ones before, are added.
-
-    Examples
-    --------
-    >>> toy = {"A": [100] * 5, "C": [212, 2, 743, 5342, 1548]}
-    >>> found = course(toy, "ndcg", Protocol(10_000, 9_999, replacement=True), points=5)
-    >>> found.expected.index.tolist(), [m for m, _ in found.crossings]
-    ([1, 9, 99, 691, 692, 999, 9999], [692])
+    """Expected metrics for 1 to as many negatives as the protocol has, at `points` numbers evenly
+    spaced in logarithms, and at those where the order changes, and just before. `ranks` are of
+    the same instances under each recommender.
     """
     chosen = metric(of)
     orders = order_by_negatives(ranks, chosen, protocol)
@@ -103,19 +83,10 @@ def course(
 
 
 def plot_courses(found: Mapping[str, Course], n_negatives: int, relative: bool = False) -> Figure:
-    """Draw a panel for each metric: curves, circles where they cross, black exact values.
+    """Plot a panel for each metric: curves, circles where they cross, black exact values, a dotted
+    line at `n_negatives`. `relative` plots multiples of the mean of all recommenders, on its own
+    axis for each metric.
 
-    Parameters
-    ----------
-    found : mapping of str to Course
-        Under the name of each metric.
-    n_negatives : int
-        A dotted line.
-    relative : bool
-        Draw multiples of the mean of all recommenders, on an axis of their own for each metric.
-
-    Examples
-    --------
     >>> toy = {"A": [100] * 5, "C": [212, 2, 743, 5342, 1548]}
     >>> whole = Protocol(10_000, 9_999, replacement=True)
     >>> figure = plot_courses({"NDCG": course(toy, "ndcg", whole, points=5)}, 99)
@@ -141,10 +112,9 @@ def plot_courses(found: Mapping[str, Course], n_negatives: int, relative: bool =
 
 
 def orders_table(found: Mapping[str, Course], n_negatives: int) -> Frame:
-    """Orders by each metric, best first: exact and sampled, and from how many negatives right.
+    """Orders by each metric, best first: exact and sampled, and the least number of negatives from
+    which the latter is right.
 
-    Examples
-    --------
     >>> toy = {name: TOY[name] for name in "AC"}
     >>> found = {"NDCG": course(toy, "ndcg", Protocol(10_000, 9_999), points=5)}
     >>> orders_table(found, 99)["Right from m ="].tolist()
@@ -160,14 +130,8 @@ def orders_table(found: Mapping[str, Course], n_negatives: int) -> Frame:
 
 
 def averaged(intervals: RankIntervals, of: Metric | str, n_negatives: int) -> float:
-    """Expected sampled metric of one recommender, averaged over its users and all orders of ties.
-
-    Negatives are drawn without replacement.
-
-    Examples
-    --------
-    >>> averaged(RankIntervals([0, 0], [1, 0], [4, 4]), "recall@1", 3)  # first, or first or second
-    0.75
+    """Expected sampled metric of one recommender, averaged over its users and all orders of ties;
+    negatives without replacement.
     """
     estimator = naive(metric(of), Protocol(intervals.n_candidates, n_negatives, replacement=False))
     expected, tied = estimator.expected(intervals.ranks("optimistic")), intervals.n_tied > 0
@@ -180,19 +144,9 @@ def averaged(intervals: RankIntervals, of: Metric | str, n_negatives: int) -> fl
 def reversal_texts(
     ranks: Mapping[str, ArrayLike], ap: Course, runs: Frame, protocol: Protocol
 ) -> Texts:
-    """What the chapter on the reversal says of A, B and C.
+    """Text values on the reversal of A, B and C. `ap` is of Average Precision; `runs` has simulated
+    sampled AP, a row for each evaluation under `protocol`.
 
-    Parameters
-    ----------
-    ap : Course
-        Of Average Precision.
-    runs : pandas.DataFrame
-        Simulated sampled AP: a row for each evaluation, a column for each recommender.
-    protocol : Protocol
-        That of the runs.
-
-    Examples
-    --------
     >>> protocol, whole = Protocol(10_000, 99), Protocol(10_000, 9_999)
     >>> runs = pd.DataFrame({"A": [0.6, 0.7], "B": [0.5, 0.5], "C": [0.5, 0.65]})
     >>> texts = reversal_texts(TOY, course(TOY, "ap", whole, points=9), runs, protocol)
@@ -227,8 +181,6 @@ def reversal_texts(
 def reversal_exercises() -> Texts:
     """Both sides of the smallest counterexample, and from where Recall@10 of A and B is right.
 
-    Examples
-    --------
     >>> reversal_exercises()["left_ap"][0] > reversal_exercises()["right_ap"][0]
     True
     """

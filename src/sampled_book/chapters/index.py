@@ -17,28 +17,9 @@ from .inconsistency import averaged
 def opening(
     intervals: Mapping[str, RankIntervals], of: Metric | str, n_negatives: int, points: int = 20
 ) -> tuple[Frame, dict[str, float], Texts]:
-    """Recall of X, Y and Z in percent by the number of negatives, averaged over ties, and words.
-
-    Parameters
-    ----------
-    intervals : mapping of str to RankIntervals
-        Of "X" and "Z" at least, which one number of negatives puts in the right order.
-    n_negatives : int
-        Of the text, at which the order of X and Z is wrong.
-    points : int
-        Numbers of negatives from 10 to as many as there can be.
-
-    Returns
-    -------
-    expected : pandas.DataFrame
-        A row for each number of negatives, a column for each recommender.
-
-    Examples
-    --------
-    >>> from sampled_book.data import datasets
-    >>> expected, exact, texts = opening(datasets.bundled_ranks(), "recall@10", 100, points=3)
-    >>> round(float(expected.loc[100, "Z"]), 2), round(exact["Z"], 2)
-    (54.16, 9.42)
+    """Recall of X, Y and Z in percent by the number of negatives, averaged over ties, exact values,
+    and text values. At `n_negatives` the order of X and Z is wrong, and one larger number
+    corrects it; `points` numbers from 10 to all.
     """
     n = next(iter(intervals.values())).n_candidates
     whole = int(n.min()) - 1

@@ -1,8 +1,8 @@
-"""The rules of "What to do instead", each tried on every data set of the benchmark.
+"""The rules of "What to do instead", each tried on every data set of the benchmark and of a folder,
+by their ranks and evidence.
 
-A rule that has something to choose, a correction or a number of negatives, is made from all data
-sets but one and tried on that one. The others say that something happens, and are tried on each.
-All by the bundled ranks and evidence; a folder of ranks of one's own is tried like the rest.
+A rule that chooses a correction or a number of negatives is made from all data sets but one and
+tried on that one. The others are tried on each.
 """
 
 from __future__ import annotations
@@ -22,24 +22,9 @@ Found = dict[str, tuple[str, bool]]
 
 
 class Bench:
-    """The bundled ranks and evidence, with those of a folder, for one metric and number.
-
-    Data sets whose users have too few candidates for so many negatives are left out.
-
-    Parameters
-    ----------
-    folder : str or Path, optional
-        Ranks of one's own, as for :func:`~sampled_book.experiments.evidence.every`.
-    of : {"recall@10", "ndcg@10"}
-        The metric that rules are tried with.
-    n_negatives : {20, 100}
-        The number of negatives.
-
-    Examples
-    --------
-    >>> bench = Bench()
-    >>> bench.candidates["lastfm"] > 3_500
-    True
+    """The bundled ranks and evidence, with those of a folder (as for
+    :func:`~sampled_book.experiments.evidence.every`), for "recall@10" or "ndcg@10" and 20 or 100
+    negatives. Data sets whose users have too few candidates are left out.
     """
 
     def __init__(
@@ -181,13 +166,9 @@ RULES: dict[str, tuple[str, Callable[[Bench], Found]]] = {
 
 
 def tried(bench: Bench) -> pd.DataFrame:
-    """Each rule on each data set.
-
-    Returns
-    -------
-    DataFrame
-        Columns Rule, Shown (what the cells of the data sets have), one column for each data set, a
-        dash where nothing can be said, and Holds: on how many of the others the rule does.
+    """Each rule on each data set: Rule, Shown (the content of the cells), a column for each data
+    set with a dash where nothing can be said, and Holds, on how many of the others the rule
+    does.
     """
     rows = []
     for rule, (shown, tries) in RULES.items():
@@ -202,14 +183,9 @@ def tried(bench: Bench) -> pd.DataFrame:
 
 
 def seconds(bench: Bench) -> pd.DataFrame:
-    """What exact ranking cost on each data set, beside the training.
-
-    Returns
-    -------
-    DataFrame
-        Columns Data; Users; Items; Training and Ranking: processor seconds of all recommenders, of
-        tuning and training, and of ranking all items; Share, the second by the first; and Scores:
-        how many times as many scores as one hundred negatives.
+    """Cost of exact ranking on each data set: processor seconds of all recommenders for Training
+    (with tuning) and for Ranking all items, Share, their ratio, and Scores, how many times as
+    many scores as one hundred negatives.
     """
     rows = []
     for name, at in bench.where.items():
@@ -225,13 +201,9 @@ def seconds(bench: Bench) -> pd.DataFrame:
 
 
 def moved(bench: Bench) -> pd.DataFrame:
-    """How far one choice moves the report, averaged over recommenders, as a part of the report.
-
-    Returns
-    -------
-    DataFrame
-        Columns Data, then one for each other number of negatives, and by popularity; again: with
-        replacement; and seed: one standard deviation.
+    """Relative change of the report by one choice, averaged over recommenders: each other number of
+    negatives, sampling by popularity, again (with replacement), and seed (one standard
+    deviation).
     """
     table = bench.tables["errors"]
     kept = table[(table["metric"] == bench.of) & (table["estimator"] == "naive")]
@@ -251,13 +223,9 @@ def moved(bench: Bench) -> pd.DataFrame:
 
 
 def most_tied(bench: Bench) -> pd.DataFrame:
-    """The recommender of each data set whose report ties move most.
-
-    Returns
-    -------
-    DataFrame
-        Columns Data, Recommender, Among negatives and Among all: how much more it has with the test
-        item first among its ties than with it last, as a part of the mean over both.
+    """The recommender of each data set whose report ties move most: how much higher it is with the
+    test item first among its ties than with it last, relative to the mean of both, among
+    negatives and among all.
     """
     effects = bench.cell("effects")
     effects = effects.assign(moved=(effects["first"] - effects["last"]) / effects["sampled"])

@@ -15,10 +15,8 @@ from ..display.tables import Frame, Texts
 
 
 def plot_worths(shapes: Iterable[Metric], ranks: Mapping[str, ArrayLike], n_items: int) -> Figure:
-    """Draw each metric over all ranks, and below them where the items of each recommender are.
+    """Plot each metric over all ranks, and below them where the items of each recommender are.
 
-    Examples
-    --------
     >>> figure = plot_worths([metric("auc"), metric("ap")], {"A": [3, 5]}, 100)
     >>> [text.get_text() for text in figure.axes[0].texts]
     ['AUC', 'AP', 'A']
@@ -47,17 +45,9 @@ def plot_worths(shapes: Iterable[Metric], ranks: Mapping[str, ArrayLike], n_item
 
 
 def worth_texts(means: Frame, ranks: Mapping[str, Sequence[int]], n_items: int) -> Texts:
-    """What the first chapter says of three recommenders and of the worth of their ranks.
+    """Text values on three recommenders and on the values of their ranks. `means` has a row for
+    each recommender and a column for each metric; ranks beyond 100 are the tail.
 
-    Parameters
-    ----------
-    means : pandas.DataFrame
-        A row for each recommender, a column for each metric, among them AP and NDCG.
-    ranks : mapping of str to sequence of int
-        Of A, B and C; beyond rank 100 lies the tail.
-
-    Examples
-    --------
     >>> import pandas as pd
     >>> means = pd.DataFrame({"AP": [0.1, 0.3, 0.2], "NDCG": [0.1, 0.2, 0.3]}, [*"ABC"])
     >>> texts = worth_texts(means, {"A": [10], "B": [3], "C": [5]}, 1_000)
@@ -88,14 +78,10 @@ def worth_texts(means: Frame, ranks: Mapping[str, Sequence[int]], n_items: int) 
 
 
 def worth_exercises(n_items: int) -> Texts:
-    """Answers to the exercises on metrics: first ranks of half the worth, and pairs of items.
+    """Answers to the exercises on metrics. "half": the first rank worth at most a half; "steady":
+    the first x at which items at 1 and x are worth less than at 3 and 4, or 0; and means of two
+    recommenders, P and Q, on an instance with one relevant item and one with ten.
 
-    Under "half" the first rank worth at most a half; under "steady" the first x at which items at
-    1 and x are worth less than at 3 and 4, 0 if there is none; and means of two recommenders, P
-    and Q, on an instance with one relevant item and one with ten.
-
-    Examples
-    --------
     >>> texts = worth_exercises(1_000)
     >>> texts["half_ap"], texts["half_recall"], texts["steady_recall"], texts["p_recall"]
     (2, 11, 11, (0.5, '.2f'))

@@ -24,25 +24,9 @@ from .inconsistency import Course
 
 
 def under_ties(intervals: RankIntervals, metrics: list[str], n_negatives: int, seed: int) -> Frame:
-    """Exact and expected sampled metrics, in percent, under four ways to break ties.
-
-    Negatives are drawn without replacement.
-
-    Parameters
-    ----------
-    seed : int
-        Of the one random breaking.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Rows (policy, "exact" or "sampled"), a column for each metric; `attrs` has `n_negatives`.
-
-    Examples
-    --------
-    >>> level = RankIntervals([0, 0], [9, 9], [10, 10])
-    >>> under_ties(level, ["auc"], 3, seed=1).loc[["optimistic", "mean"], "AUC"].tolist()
-    [100.0, 100.0, 50.0, 50.0]
+    """Exact and expected sampled metrics, in percent, under four ways to break ties, of which
+    `seed` makes one; negatives without replacement. Rows (policy, "exact" or "sampled"), a
+    column for each metric; `attrs` has `n_negatives`.
     """
     n, chosen = intervals.n_candidates, [metric(name) for name in metrics]
     protocol = Protocol(n, n_negatives, replacement=False)
@@ -73,15 +57,8 @@ def under_ties(intervals: RankIntervals, metrics: list[str], n_negatives: int, s
 def verdicts_texts(
     ranks: Mapping[str, ArrayLike], found: Mapping[str, Course], protocol: Protocol
 ) -> Texts:
-    """Which pairs are in the wrong order in expectation, and which metric is right latest.
+    """Which pairs are ordered wrongly in expectation, and which metric needs the most negatives.
 
-    Parameters
-    ----------
-    found : mapping of str to Course
-        Under the label of each metric.
-
-    Examples
-    --------
     >>> from sampled_book.chapters.inconsistency import TOY, course
     >>> toy = {name: TOY[name] for name in "AC"}
     >>> protocol = Protocol(10_000, 99)
@@ -114,12 +91,9 @@ def verdicts_texts(
 
 
 def start_texts() -> Texts:
-    """How surely X misses the top ten of a large sample, and its starts that do so more than Y.
+    """How surely X misses the top ten of a large sample, and how many of its starts do so more than
+    Y, from the bundled ranks of MovieLens 1M, negatives drawn without replacement.
 
-    From the bundled ranks of MovieLens 1M, negatives drawn without replacement.
-
-    Examples
-    --------
     >>> texts = start_texts()
     >>> 0 <= texts["below"] <= texts["seeds"]
     True
@@ -137,13 +111,7 @@ def start_texts() -> Texts:
 
 
 def tie_spread(intervals: RankIntervals) -> float:
-    """Standard deviation of the mean exact AUC over random breakings of the ties.
-
-    Examples
-    --------
-    >>> round(tie_spread(RankIntervals([0], [1], [3])), 3)
-    0.25
-    """
+    """Standard deviation of the mean exact AUC over random breakings of the ties."""
     n = intervals.n_candidates
     variance = ((intervals.n_tied + 1.0) ** 2 - 1) / 12 / (n - 1.0) ** 2
     return float(np.sqrt(variance.sum()) / n.size)
@@ -152,19 +120,9 @@ def tie_spread(intervals: RankIntervals) -> float:
 def ties_texts(
     intervals: Mapping[str, RankIntervals], loose: str, by_ties: Frame, seed: int
 ) -> Texts:
-    """What the ties of one recommender do to AUC, to Recall@10 and to the order of all.
+    """Effects of the ties of one recommender (`loose`) on AUC, Recall@10 and the order of all;
+    `by_ties` is from :func:`under_ties`.
 
-    Parameters
-    ----------
-    loose : str
-        The recommender with the ties.
-    by_ties : pandas.DataFrame
-        As from :func:`under_ties`, of `loose`.
-    seed : int
-        Of the random breaking.
-
-    Examples
-    --------
     >>> two = {"A": RankIntervals([0, 0], [9, 9], [20, 20])}
     >>> two["B"] = RankIntervals([14, 14], [0, 0], [20, 20])
     >>> texts = ties_texts(two, "A", under_ties(two["A"], ["auc", "recall@10"], 12, seed=1), seed=1)
@@ -204,10 +162,8 @@ def ties_texts(
 def plot_buckets(
     ranks: Mapping[str, ArrayLike], tied: RankIntervals, name: str, seed: int
 ) -> Figure:
-    """Where each recommender's ranks are, and where those of one are under three tie policies.
+    """Plot where each recommender's ranks are, and those of one under three tie policies.
 
-    Examples
-    --------
     >>> figure = plot_buckets({"A": [1, 30]}, RankIntervals([0, 9], [0, 40], [60, 60]), "A", 1)
     >>> figure.axes[1].get_legend().get_title().get_text()
     'A, among its ties'

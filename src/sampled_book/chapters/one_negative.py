@@ -15,24 +15,8 @@ from ..display import figures
 
 
 def not_linear(values: ArrayLike) -> float:
-    """Share of the variance of a metric over its ranks that no straight line explains, 1 - R^2.
-
-    Parameters
-    ----------
-    values : array_like of float, shape (n,)
-        The metric at ranks 1 to n, each as likely as any other.
-
-    Returns
-    -------
-    float
-        In [0, 1]; NaN where the metric is constant.
-
-    Examples
-    --------
-    >>> round(not_linear([1.0, 0.5, 0.0]), 12), round(not_linear([1.0, 0.0, 0.0]), 3)
-    (0.0, 0.25)
-    >>> not_linear([1.0, 1.0, 1.0])
-    nan
+    """Share of the variance of a metric over uniform ranks 1 to n that no straight line explains, 1
+    - R^2; NaN where the metric is constant.
     """
     column = np.asarray(values, dtype=float)
     if np.ptp(column) <= 1e-12:
@@ -44,10 +28,9 @@ def not_linear(values: ArrayLike) -> float:
 
 
 def plot_bends(metrics: Sequence[str], n_items: int, sizes: Sequence[int]) -> Figure:
-    """Draw expected sampled metrics, from 1 at the first rank to 0 at the last, by negatives.
+    """Plot expected sampled metrics, from 1 at the first rank to 0 at the last, by number of
+    negatives.
 
-    Examples
-    --------
     >>> figure = plot_bends(["ap"], 1_000, [1, 10])
     >>> [text.get_text() for text in figure.axes[0].texts]
     ['1', '10']
@@ -75,14 +58,8 @@ def plot_bends(metrics: Sequence[str], n_items: int, sizes: Sequence[int]) -> Fi
 
 
 def limit_of_two(of: Metric | str) -> float:
-    """Share of variance that no line explains of a metric's expectation with two negatives.
-
-    In the limit of a large catalogue; the expectation is then a parabola in the rank.
-
-    Examples
-    --------
-    >>> round(limit_of_two("recall@1"), 4), limit_of_two("auc")
-    (0.0625, 0.0)
+    """1 - R^2 of a linear fit to a metric's expectation with two negatives, in the limit of a large
+    catalogue, where the expectation is a parabola in the rank.
     """
     first, second, third = metric(of)([1, 2, 3], 3)
     bend = float(first - 2 * second + third)

@@ -268,36 +268,8 @@ class ParameterTable:
 
 
 def check(namespace: MutableMapping[str, object], /, **declared: Parameter) -> ParameterTable:
-    """Hold the parameters in a notebook's namespace against what the chapter declares.
-
-    Parameters
-    ----------
-    namespace
-        The notebook's ``globals()``.
-    **declared
-        For each parameter of the chapter its kind, meaning and range.
-
-    Returns
-    -------
-    ParameterTable
-        The table of the parameters with their values in this run.
-
-    Raises
-    ------
-    ParameterError
-        If a declared parameter is missing, of another type or out of range, or if the namespace
-        holds a plain literal that the chapter does not declare.  The latter is looked at once per
-        namespace: when a reader runs the cell again, it also holds what the chapter defined since.
-
-    Examples
-    --------
-    >>> table = check({"seed": 1}, seed=Integer("seed of the simulation", 0, 99))
-    >>> table.values
-    {'seed': 1}
-    >>> check({"seed": 100}, seed=Integer("seed of the simulation", 0, 99))
-    Traceback (most recent call last):
-    sampled_book.chapters.parameters.ParameterError: seed is 100, but must be a whole number \
-from 0 to 99
+    """Check the parameters in a notebook's ``globals()`` against the chapter's declarations; the
+    table of the parameters with their values.
     """
     for name, parameter in declared.items():
         if name not in namespace:

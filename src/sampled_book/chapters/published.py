@@ -1,4 +1,4 @@
-"""What the chapter on published tables draws and counts: bounds from one half of a table."""
+"""Figures and counts of the chapter on published tables: bounds from one half of a table."""
 
 from __future__ import annotations
 
@@ -22,17 +22,8 @@ ENDINGS = {
 
 
 def plot_bounds(rows: Frame, label: str) -> Figure:
-    """Draw what each method's printed averages leave possible, the guess, and what is exact.
+    """Plot each method's bounds from its published averages, the guess, and the exact value.
 
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Columns method, low, high, low_decreasing, high_decreasing, exact and guess.
-    label : str
-        Of the axis.
-
-    Examples
-    --------
     >>> row = pd.DataFrame({"method": ["A"], "low": 0.0, "high": 0.4, "exact": 0.1, "guess": 0.2})
     >>> figure = plot_bounds(row.assign(low_decreasing=0.05, high_decreasing=0.3), "HR@10")
     >>> [round(float(bar.get_width()), 2) for bar in figure.axes[0].patches]
@@ -53,8 +44,6 @@ def plot_bounds(rows: Frame, label: str) -> Figure:
 def inside(rows: Frame, end: str = "") -> Frame:
     """Whether each exact value is within the bounds of one ending of :data:`ENDINGS`.
 
-    Examples
-    --------
     >>> inside(pd.DataFrame({"low": [0.1, 0.1], "exact": [0.2, 0.4], "high": 0.3})).tolist()
     [True, False]
     """
@@ -63,17 +52,9 @@ def inside(rows: Frame, end: str = "") -> Frame:
 
 
 def assumptions_table(rows: Frame, known: Frame) -> Frame:
-    """How many exact values are within bounds, how wide these are, and what orders they settle.
+    """By assumption: how many exact values are within the bounds, how wide these are, and how many
+    orders they settle (in `known`, an unknown order has an empty assumption).
 
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Columns exact, and low and high with each ending of :data:`ENDINGS`.
-    known : pandas.DataFrame
-        Orders of two methods; its column assumption is empty for those that are unknown.
-
-    Examples
-    --------
     >>> both = ("low", 0.1), ("high", 0.3)
     >>> ends = {f"{side}{end}": [x] for end in ENDINGS.values() for side, x in both}
     >>> known = pd.DataFrame({"assumption": ["none", "decreasing at the top", ""]})
@@ -91,10 +72,8 @@ def assumptions_table(rows: Frame, known: Frame) -> Frame:
 
 
 def times_off(values: Frame, exact: Frame) -> float:
-    """By what factor, in the median, values are off, whether too high or too low.
+    """Median factor by which values are off, too high or too low.
 
-    Examples
-    --------
     >>> times_off(pd.Series([2.0, 0.25, 3.0]), pd.Series([1.0, 1.0, 1.0])).__round__(6)
     3.0
     """
@@ -104,8 +83,6 @@ def times_off(values: Frame, exact: Frame) -> float:
 def turned_orders(values: NDArray[np.float64], exact: NDArray[np.float64]) -> int:
     """Pairs whose order by values is the opposite of the exact one.
 
-    Examples
-    --------
     >>> turned_orders(np.array([0.3, 0.2, 0.1]), np.array([0.1, 0.3, 0.2]))
     2
     """
@@ -114,15 +91,9 @@ def turned_orders(values: NDArray[np.float64], exact: NDArray[np.float64]) -> in
 
 
 def texts(rows: Frame, known: Frame, twins: Frame) -> Texts:
-    """What the chapter says of bounds and of the guess, against what was printed of all items.
-
-    Parameters
-    ----------
-    rows, twins : pandas.DataFrame
-        Columns dataset, method, metric, printed, guess, exact and the bounds; of S3-Rec's table,
-        and of models of which one was evaluated both ways.
-    known : pandas.DataFrame
-        As for :func:`assumptions_table`.
+    """Text values on bounds and on the guess, against published metrics of all items: `rows` of
+    S3-Rec's table, `twins` of models that were evaluated both ways, `known` as in
+    :func:`assumptions_table`.
     """
     exact, shaped = rows["exact"], inside(rows, "_decreasing")
     same = [part for _, part in rows.groupby(["dataset", "metric"])]
@@ -158,10 +129,8 @@ def texts(rows: Frame, known: Frame, twins: Frame) -> Texts:
 
 
 def plot_guesses(rows: Frame) -> Figure:
-    """Draw the guess of each value against what was printed of all items, by data set.
+    """Plot the guess of each value against the published one of all items, by data set.
 
-    Examples
-    --------
     >>> figure = plot_guesses(pd.DataFrame({"dataset": ["D"], "exact": [0.01], "guess": [0.02]}))
     >>> len(figure.axes[0].lines)
     2

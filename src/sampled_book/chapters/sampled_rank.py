@@ -18,17 +18,9 @@ from ..display.tables import Frame, Texts
 
 
 def plot_sampled_ranks(protocol: Protocol, ranks: Iterable[int], top: int = 10) -> Figure:
-    """Draw the distribution of the sampled rank: lines with replacement, dots without.
+    """Plot the distribution of the sampled rank at each true rank, the last the deepest: lines with
+    replacement, dots without. A dotted line marks sampled rank `top`.
 
-    Parameters
-    ----------
-    ranks : iterable of int
-        True ranks, a curve for each; the last is the deepest.
-    top : int
-        A dotted line behind this sampled rank.
-
-    Examples
-    --------
     >>> figure = plot_sampled_ranks(Protocol(1_000, 20), [5, 300])
     >>> [text.get_text() for text in figure.axes[0].texts]
     ['rank 5', 'rank 300']
@@ -52,10 +44,8 @@ def plot_sampled_ranks(protocol: Protocol, ranks: Iterable[int], top: int = 10) 
 
 
 def plot_expected(metrics: Sequence[str], n_items: int, sizes: Iterable[int], top: int) -> Figure:
-    """Draw expected sampled metrics by the true rank for numbers of negatives, exact ones in black.
+    """Plot expected sampled metrics by the true rank for numbers of negatives, exact ones in black.
 
-    Examples
-    --------
     >>> figure = plot_expected(["auc", "ap"], 1_000, [10, 100], 200)
     >>> [ax.get_title() for ax in figure.axes]
     ['AUC', 'AP']
@@ -76,10 +66,8 @@ def plot_expected(metrics: Sequence[str], n_items: int, sizes: Iterable[int], to
 
 
 def rank_texts(protocol: Protocol, rank: int) -> Texts:
-    """What the chapter on the sampled rank says of one item and of its sampled ranks.
+    """Text values on one item and its sampled ranks.
 
-    Examples
-    --------
     >>> texts = rank_texts(Protocol(10_000, 99), 60)
     >>> texts["above"], texts["list"], round(texts["mean"][0], 3)
     (59, 100, 1.584)
@@ -111,8 +99,6 @@ def rank_texts(protocol: Protocol, rank: int) -> Texts:
 def biases(ranks: Mapping[str, ArrayLike], n_items: int, sizes: Iterable[int]) -> Frame:
     """Bias of sampled Average Precision, a row for each number of negatives.
 
-    Examples
-    --------
     >>> found = biases({"A": [2, 3]}, 3, [2])
     >>> found["m"].tolist(), found["A"].round(4).tolist()
     (['2'], [0.0417])

@@ -1,4 +1,6 @@
-"""What the chapter on several relevant items computes: drawn users, their spreads, joint laws."""
+"""Computations of the chapter on several relevant items: simulated users, their spreads, joint
+distributions.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,9 @@ from ..experiments.theory import variance_of_set
 def drawn_users(
     n_items: int, sizes: Iterable[int], users: int, concentration: float, seed: int
 ) -> dict[int, IntArray]:
-    """Ranks of the relevant items of users with each number of them, nearer the top than by chance.
+    """Random ranks of the relevant items of users with each number of them, concentrated near the
+    top.
 
-    Examples
-    --------
     >>> drawn_users(100, [2], 1, 3.0, seed=1)[2].shape
     (1, 2)
     """
@@ -37,13 +38,9 @@ def drawn_users(
 
 
 def spreads(estimator: Estimator, sets: IntArray) -> tuple[float, float]:
-    """The mean over users of the expected metric, and the ratio of its standard deviations.
+    """The mean over users of the expected metric, and the standard deviation of the average over
+    users relative to independent items of a user; NaN where the latter is 0.
 
-    Of the average over users: exact, over what it would be were a user's items independent; NaN
-    where the latter is 0.
-
-    Examples
-    --------
     >>> from sampled_metrics import estimators, metric
     >>> auc = estimators.naive(metric("auc"), Protocol(12, 4, replacement=True, n_relevant=2))
     >>> mean, ratio = spreads(auc, np.array([[6, 7]]))
@@ -58,15 +55,8 @@ def spreads(estimator: Estimator, sets: IntArray) -> tuple[float, float]:
 
 
 def joint_pmf(protocol: Protocol, pair: Sequence[int]) -> FloatArray:
-    """Distribution of the negatives above each of two relevant items: rows for the better one.
-
+    """Distribution of the negatives above each of two relevant items, rows for the better one.
     Given those above the worse item, those above the better one are a sample of them.
-
-    Examples
-    --------
-    >>> joint_pmf(Protocol(4, 1, replacement=True, n_relevant=2), [2, 4])
-    array([[0. , 0.5],
-           [0. , 0.5]])
     """
     above = [rank - j for j, rank in enumerate(pair, start=1)]
     second = protocol.pmf(pair[1], 2)
@@ -78,15 +68,8 @@ def joint_pmf(protocol: Protocol, pair: Sequence[int]) -> FloatArray:
 
 
 def biases_texts(means: Frame) -> Texts:
-    """The least and largest bias uncorrected and corrected, and how often the latter is smaller.
+    """Least and largest bias uncorrected and corrected, and how often the latter is smaller.
 
-    Parameters
-    ----------
-    means : pandas.DataFrame
-        Columns exact, uncorrected and corrected.
-
-    Examples
-    --------
     >>> toy = pd.DataFrame({"exact": [0.1, 0.2], "uncorrected": [0.6, 0.3]})
     >>> toy["corrected"] = [0.2, 0.4]
     >>> biases_texts(toy)
@@ -104,16 +87,9 @@ def biases_texts(means: Frame) -> Texts:
 
 
 def within_variance(recall: Estimator, instance: IntArray) -> float:
-    """Variance of a user's sampled Recall@k, from the probability of each item to be within k.
-
-    Of one sample the deeper of two items is within k only if the other is, too.
-
-    Parameters
-    ----------
-    recall : Estimator
-        The uncorrected one, of a protocol with as many relevant items as the user has.
-    instance : ndarray of int
-        True ranks, increasing.
+    """Variance of a user's sampled Recall@k, from the probability of each item to be within k. In
+    one sample the deeper of two items is within k only if the other is, too. `recall` is the
+    uncorrected estimator for as many relevant items; `instance` has increasing true ranks.
     """
     of: Metric = recall.metric
     k, protocol, size = of.k or 0, recall.protocol, len(instance)
@@ -128,16 +104,7 @@ def within_variance(recall: Estimator, instance: IntArray) -> float:
 
 
 def auc_variance(instance: IntArray, protocol: Protocol) -> float:
-    """Variance of a user's sampled AUC by its closed form.
-
-    Examples
-    --------
-    >>> from sampled_metrics import estimators, metric
-    >>> protocol = Protocol(12, 4, replacement=False, n_relevant=2)
-    >>> found = auc_variance(np.array([6, 7]), protocol)
-    >>> bool(np.isclose(found, variance_of_set(estimators.naive("auc", protocol), [6, 7])))
-    True
-    """
+    """Variance of a user's sampled AUC by its closed form."""
     n, m, size = protocol.n_items, protocol.n_negatives, len(instance)
     assert isinstance(n, int)
     q = (instance - np.arange(1, size + 1)) / (n - size)
@@ -147,10 +114,8 @@ def auc_variance(instance: IntArray, protocol: Protocol) -> float:
 
 
 def each_by_way(found: Mapping[tuple[str, str, int], float]) -> Frame:
-    """Values by way, metric and number of items, a column for each way.
+    """A table of values by metric and number of items, a column for each way.
 
-    Examples
-    --------
     >>> each_by_way({("exact", "AP", 2): 0.1, ("corrected", "AP", 2): 0.2}).iloc[0].to_dict()
     {'exact': 0.1, 'corrected': 0.2}
     """

@@ -1,4 +1,4 @@
-"""What the chapter on twenty candidates draws, tabulates and counts."""
+"""Figures, tables and counts of the chapter on twenty candidates."""
 
 from __future__ import annotations
 
@@ -21,23 +21,13 @@ def plot_first(
     exact: Mapping[str, float],
     reported: Mapping[str, float],
 ) -> Figure:
-    """Draw how often an item comes first, by its true rank, and both orders of recommenders.
+    r"""Plot how often an item comes first, by its true rank (n,), and the orders of recommenders by
+    exact Recall@k and by the reported share of users whose item comes first.
 
-    Parameters
-    ----------
-    first : ndarray of float, shape (n,)
-        Probability of coming first among the candidates, for each true rank.
-    k, n_candidates : int
-        Depth of the list that users see, and size of the sampled list.
-    exact, reported : mapping of str to float
-        Recall@k, and the share of users whose item comes first.
-
-    Examples
-    --------
     >>> shares = {"A": 0.1, "B": 0.2}, {"A": 0.4, "B": 0.3}
     >>> figure = plot_first(np.linspace(1, 0, 100), 10, 20, *shares)
     >>> [text.get_text() for text in figure.axes[0].texts]
-    ['Recall@10', 'Recall@5', 'first\\namong 20']
+    ['Recall@10', 'Recall@5', 'first\namong 20']
     """
     every, deep = np.arange(1, first.size + 1), round(first.size / n_candidates)
     figure, (left, right) = figures.panels(1, 2, height=3.6)
@@ -54,8 +44,6 @@ def plot_first(
 def first_texts(exact: Mapping[str, float], reported: Mapping[str, float]) -> Texts:
     """Which recommender most often comes first, and its place by the exact metric.
 
-    Examples
-    --------
     >>> first_texts({"A": 0.1, "B": 0.2}, {"A": 0.4, "B": 0.3})
     {'twenty_several': 'two', 'twenty_best': 'A', 'twenty_best_place': 'last'}
     """
@@ -69,15 +57,7 @@ def first_texts(exact: Mapping[str, float], reported: Mapping[str, float]) -> Te
 
 
 def audit_table(lists: Mapping[str, Any], names: Mapping[str, str]) -> Frame:
-    """What lists of candidates hold: how many differ, what repeats, whose own films they have.
-
-    Parameters
-    ----------
-    lists : mapping
-        As :func:`~sampled_book.experiments.candidates.bundled_lists` returns it.
-    names : mapping of str to str
-        Its kinds of lists, and the heads of their columns.
-    """
+    """Properties of lists of candidates: how many differ, repeated items, users' own films."""
     rows = {
         "different lists": "lists",
         "different films in them": "distinct",
@@ -118,13 +98,8 @@ def audit_texts(lists: Mapping[str, Any]) -> Texts:
 
 
 def plot_cost(found: Frame) -> Figure:
-    """Draw how often the verdict is right by the candidates of each user, at equal cost.
-
-    Parameters
-    ----------
-    found : pandas.DataFrame
-        As :func:`~sampled_book.experiments.candidates.at_equal_cost` returns it; the last row is
-        exact.
+    """Plot how often the verdict is right by the candidates of each user, at equal cost
+    (:func:`~sampled_book.experiments.candidates.at_equal_cost`); the last row is exact.
     """
     by_size = found[found["estimator"] != "exact"].pivot(
         index="n_negatives", columns="estimator", values="probability"
@@ -166,10 +141,9 @@ def cost_texts(found: Frame, sizes: Sequence[int]) -> Texts:
 
 
 def cheapest_for_auc(ranks: ArrayLike, n_items: int) -> int:
-    """Negatives of each user with which AUC is known best for a given number of candidates read.
+    """Negatives of each user with which AUC has the least variance for a given number of candidates
+    read.
 
-    Examples
-    --------
     >>> cheapest_for_auc([1, 50, 100], 101)
     1
     """

@@ -18,24 +18,8 @@ from .corrected_movielens import published_cells
 
 
 def verdicts(found: Frame, n_users: int) -> Frame:
-    """The verdict on each pair of recommenders, samples independent for the two.
-
-    Parameters
-    ----------
-    found : pandas.DataFrame
-        As from :func:`one_evaluation`.
-
-    Returns
-    -------
-    pandas.Series of Verdict
-        By pair ("A, B"), metric and column.
-
-    Examples
-    --------
-    >>> rows = pd.MultiIndex.from_tuples([("AP", "CLS", "A"), ("AP", "CLS", "B")])
-    >>> toy = pd.DataFrame([(0.5, 0.4, 0.03), (0.4, 0.35, 0.04)], rows, ["exact", "mean", "sd"])
-    >>> round(verdicts(toy, 100)["A, B", "AP", "CLS"].probability, 3)
-    0.841
+    """The verdict on each pair of recommenders, by metric and column, samples independent for the
+    two; `found` is from :func:`one_evaluation`.
     """
     made = {}
     for (label, column), cell in found.groupby(level=[0, 1], sort=False):
@@ -51,13 +35,7 @@ def verdicts(found: Frame, n_users: int) -> Frame:
 
 
 def published_table_4() -> Frame:
-    """Table 4 of krichene2020: of 100 evaluations those in the exact order, by pair.
-
-    Examples
-    --------
-    >>> int(published_table_4()["X, Y", "AP", "BV 0.1"])
-    68
-    """
+    """Table 4 of krichene2020: how many of 100 evaluations are in the exact order, by pair."""
     return pd.Series(
         {
             (f"{of['first']}, {of['second']}", metric(of["kind"]).label, of["column"]): int(text)
@@ -67,10 +45,8 @@ def published_table_4() -> Frame:
 
 
 def as_grid(values: Frame, columns: Iterable[str]) -> Frame:
-    """Values by pair, metric and column: a row for each pair and metric, in the order they come.
+    """A table of values by pair, metric and column: a row for each pair and metric, in their order.
 
-    Examples
-    --------
     >>> keys = pd.MultiIndex.from_tuples([("X, Y", "AP", "CLS"), ("X, Y", "AP", "BV 1")])
     >>> as_grid(pd.Series([1, 2], keys), ["BV 1", "CLS"]).to_dict("index")
     {'AP  X, Y': {'BV 1': 2, 'CLS': 1}}
@@ -82,13 +58,11 @@ def as_grid(values: Frame, columns: Iterable[str]) -> Frame:
 
 
 def plot_chances(chance: Frame, printed: Frame) -> Figure:
-    """Draw how often verdicts are right, in percent, and below what was counted in print.
+    r"""Plot how often verdicts are right, in percent, and below the published counts.
 
-    Examples
-    --------
     >>> toy = pd.DataFrame({"CLS": {"AP  X, Y": 0.9}})
     >>> [text.get_text() for text in plot_chances(toy, toy * 100).axes[0].texts]
-    ['90\\n(90)']
+    ['90\n(90)']
     """
     texts = [
         [
@@ -103,10 +77,8 @@ def plot_chances(chance: Frame, printed: Frame) -> Figure:
 
 
 def brief(users: float) -> str:
-    """A number of users in at most five characters, or that there is none.
+    """Format a number of users in at most five characters, "never" for NaN.
 
-    Examples
-    --------
     >>> [brief(k) for k in (float("nan"), 2_108, 27_300, 3.2e6)]
     ['never', '2,108', '27k', '3M']
     """
@@ -118,10 +90,8 @@ def brief(users: float) -> str:
 
 
 def plot_users(size: Frame) -> Figure:
-    """Draw how many users each verdict needs.
+    """Plot the users that each verdict needs.
 
-    Examples
-    --------
     >>> toy = pd.DataFrame({"CLS": {"AP  X, Y": 45_000.0}})
     >>> [text.get_text() for text in plot_users(toy).axes[0].texts]
     ['45k']
@@ -134,17 +104,9 @@ def plot_users(size: Frame) -> Figure:
 
 
 def chances_texts(chance: Frame, printed: Frame, gammas: Sequence[float]) -> Texts:
-    """How often verdicts are right uncorrected and corrected, here and in print.
+    """How often verdicts are right uncorrected and corrected, computed and published (counts of
+    100, NaN where missing). The second of `gammas` is that of the text.
 
-    Parameters
-    ----------
-    chance, printed : pandas.Series
-        By pair, metric and column; the printed counts, of 100, are NaN where there are none.
-    gammas : sequence of float
-        Weights; the second is that of the text.
-
-    Examples
-    --------
     >>> columns = ["uncorrected", "rank estimate", "BV 1", "BV 0.1"]
     >>> keys = pd.MultiIndex.from_product([["X, Y"], ["AP"], columns])
     >>> chance, none = pd.Series([0.1, 0.3, 0.4, 0.9], keys), pd.Series([float("nan")] * 4, keys)

@@ -1,4 +1,4 @@
-"""What the chapter on a reader's own log computes: ranges by assumption, verdicts, and plans."""
+"""Computations of the chapter on a reader's own log: intervals, verdicts, and plans."""
 
 from __future__ import annotations
 
@@ -25,15 +25,8 @@ _NAN = float("nan")
 
 
 def exact_metrics(metrics: Sequence[str]) -> dict[tuple[str, str], float]:
-    """Metrics of the true ranks that the bundled log was drawn from.
+    """Metrics of the true ranks behind the bundled log, by recommender and metric.
 
-    Returns
-    -------
-    dict of (str, str) to float
-        By recommender and name of the metric.
-
-    Examples
-    --------
     >>> found = exact_metrics(["recall@10"])
     >>> sorted(found, key=found.get)
     [('X', 'recall@10'), ('Y', 'recall@10'), ('Z', 'recall@10')]
@@ -46,10 +39,8 @@ def exact_metrics(metrics: Sequence[str]) -> dict[tuple[str, str], float]:
 
 
 def shapes(steepness: float) -> dict[str, Assumption | None]:
-    """The assumptions that the chapter shows, by name.
+    """The assumptions in the chapter, by name.
 
-    Examples
-    --------
     >>> list(shapes(2.0))
     ['no assumption', 'decreasing at the top', 'at most 2 times per doubling']
     """
@@ -62,17 +53,9 @@ def shapes(steepness: float) -> dict[str, Assumption | None]:
 def log_texts(
     frame: Frame, confidence: float, *, label: str, steepness: float, compared: str
 ) -> Texts:
-    """What the chapter says of a log's size and of its own parameters.
+    """Text values on a log's size and on the parameters; `label` is the metric of the figure,
+    `compared` the one that pairs are compared by.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Columns user, recommender and n_negatives.
-    label, compared : str
-        The metric of the figure, and the one that pairs are compared by.
-
-    Examples
-    --------
     >>> log = pd.DataFrame({"user": [1, 1, 2], "recommender": [*"ABA"]})
     >>> log["n_negatives"] = [99, 99, 50]
     >>> texts = log_texts(log, 0.95, label="AP", steepness=2.0, compared="AUC")
@@ -97,17 +80,9 @@ def _by_name(ranges: Mapping[str, Estimates]) -> dict[str, Frame]:
 
 
 def plot_ranges(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Figure:
-    """Draw for each recommender the reported metric, the exact one, and each range.
+    """Plot the reported metric, the exact one if known, and each identification interval, by
+    recommender.
 
-    Parameters
-    ----------
-    ranges : mapping of str to Estimates
-        Of one metric, by the name of the assumption.
-    exact : mapping of (str, str) to float
-        Empty if the truth is unknown.
-
-    Examples
-    --------
     >>> frame = pd.DataFrame({"recommender": ["A"], "reported": [0.5]})
     >>> found = Estimates.__new__(Estimates)
     >>> object.__setattr__(found, "frame", frame.assign(possible_low=0.1, possible_high=0.4))
@@ -144,13 +119,7 @@ def ranges_table(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Fram
 
 
 def ranges_texts(ranges: Mapping[str, Estimates], exact: Exact, of: str) -> Texts:
-    """The ranges of the recommender that is least known, once it is sure that all hold the truth.
-
-    Raises
-    ------
-    AssertionError
-        If a range does not hold a known exact metric.
-    """
+    """The widest recommender's intervals, after a check that all hold the truth."""
     by, names = _by_name(ranges), ("nothing", "decreasing", "steep")
     widest = next(iter(by.values())).eval("possible_high - possible_low").idxmax()
     for frame in by.values() if exact else ():
@@ -188,14 +157,9 @@ def compare_table(verdicts: Mapping[str, Comparison], exact: Exact) -> Frame:
 
 
 def compare_texts(verdicts: Mapping[str, Comparison], compared: str, exact: Exact) -> Texts:
-    """How many verdicts are given, unknown and right, and how often the reported order is right.
-
-    Parameters
-    ----------
-    compared : str
-        The metric of the first four numbers.
-    exact : mapping of (str, str) to float
-        Empty if the truth is unknown: nothing is then said of right and wrong.
+    """How many verdicts are decided, unknown and right, and how often the reported order is right;
+    nothing on right and wrong where `exact` is empty. `compared` is the metric of the first four
+    numbers.
     """
     here: Frame = verdicts[compared].frame
     every: Frame = pd.concat(
@@ -229,13 +193,10 @@ def compare_texts(verdicts: Mapping[str, Comparison], compared: str, exact: Exac
 
 
 def rare_texts(trials: int = 400, seed: int = 15) -> Texts:
-    """False alarms of Student's test and of a bet where a rare user turns the order around.
+    """False alarms of Student's test and of a bet where rare users reverse the order. A ranks 99
+    items of 100 at 2 and the rest last, of 1,002; B all of them at 12. Their mean AUC is about
+    equal, but twenty users seldom show it.
 
-    A ranks 99 items of 100 at 2 and the rest last, of 1,002; B all of them at 12. Their means of
-    AUC are about equal, but twenty users seldom show it.
-
-    Examples
-    --------
     >>> texts = rare_texts(trials=40)
     >>> texts["log_trials"], texts["log_bet"] <= texts["log_student"]
     (40, True)
@@ -270,14 +231,8 @@ def plan_table(plans: Frame, truly: Frame | None) -> Frame:
 
 
 def plan_texts(plans: Frame, truly: Frame | None, scored: int) -> Texts:
-    """What ranking all items would cost, and how far the plan is from that of the true ranks.
-
-    Parameters
-    ----------
-    plans, truly : pandas.DataFrame
-        As :func:`sampled_metrics.planning.for_pairs` returns them.
-    scored : int
-        Items that the planned evaluation scores.
+    """Cost of ranking all items, and how far the plan is from the plan for the true ranks, both
+    from :func:`sampled_metrics.planning.for_pairs`; `scored` items are scored by the plan.
     """
     naive = plans[plans["estimator"] == "naive"]
     full = plans[plans["estimator"] == "exact"]
@@ -302,14 +257,9 @@ def plan_texts(plans: Frame, truly: Frame | None, scored: int) -> Texts:
 def plot_plan(
     first: Any, second: Any, of: str, protocol: Protocol, n_users: int, most: int
 ) -> Figure:
-    """Draw how often each estimator's verdict on a pair is right, by the number of negatives.
-
-    Parameters
-    ----------
-    first, second : array_like or mapping
-        Ranks, or a distribution over ranks, as :func:`sampled_metrics.planning.curve` takes them.
-    most : int
-        Negatives.
+    """Plot how often each estimator's verdict on a pair is right, by number of negatives up to
+    `most`. The pair is given by ranks or distributions, as in
+    :func:`sampled_metrics.planning.curve`.
     """
     sizes = planning.steps(most)
     drawn = [replace(protocol, n_negatives=m) for m in sizes]

@@ -74,23 +74,10 @@ class Source:
 class Claim:
     """One entry of the ledger.
 
-    Attributes
-    ----------
-    id : str
-    source : Source
-        Where it is printed first.
-    claim : str
-        What is claimed, in our words.
-    published : str
-        The printed number, formula or order; it is what the check is held against.
-    check : str
-        The function that computes our value, as "module.name".
-    chapter : str
-        Label of the chapter that explains it.
-    args : mapping
-        What the check needs to know besides.
-    also : tuple of Source
-        Other places that print the same.
+    `source` is where it is published first, `also` other places. `claim` is in our words;
+    `published` is the number, formula or order that the check compares with. `check` names the
+    function that computes our value, as "module.name", `args` its further arguments. `chapter` is
+    the label of the chapter that explains it.
     """
 
     id: str

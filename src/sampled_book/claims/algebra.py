@@ -19,7 +19,7 @@ from .finding import Finding, Trial, judge, made_by
 
 
 def evaluate(formula: str, **names: Any) -> Any:
-    """The value of a printed formula; the names it may use are given and these few."""
+    """Evaluate a printed formula with the given names and a few functions."""
     known: dict[str, Any] = {
         "__builtins__": {},
         "sum": sum,
@@ -38,7 +38,7 @@ def _compiled(formula: str) -> CodeType:
 
 
 def same(first: Any, second: Any, digits: int = 12) -> bool:
-    """Equal where both are rational, else to so many digits."""
+    """Equal exactly where both are rational, else to this many digits."""
     if isinstance(first, (Fraction, int)) and isinstance(second, (Fraction, int)):
         return first == second
     return isclose(
@@ -67,7 +67,7 @@ def compared(cases: Cases, against: str, note: str = "", digits: int = 12) -> Fi
 
 
 def checked(against: str, digits: int = 12) -> Callable[..., Callable[..., Finding]]:
-    """Make a check of what yields the cases of a formula, each as :func:`compared` takes it."""
+    """Decorator: make a check of a generator of cases, as :func:`compared` takes them."""
     return made_by(lambda cases: compared(cases(), against, digits=digits))
 
 

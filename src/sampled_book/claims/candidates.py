@@ -13,7 +13,7 @@ def _count(text: str) -> int:
 
 
 def users_listed(published: str, name: str) -> Finding:
-    """How many users have a list of their own."""
+    """How many different lists the users have."""
     users = bundled_lists()[name]["users"]
     return judge(Trial(f"{users:,} users with a list", users == _count(published)))
 

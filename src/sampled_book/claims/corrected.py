@@ -109,7 +109,7 @@ def _look_at_seeds(published: str, view: View, kind: str, column: str) -> Trial:
 
 
 def _look_given_auc(published: str, view: View, column: str, true: Printed) -> Trial:
-    """X's AUC from the exact one: the reported mean is a line in it, which ten seeds give."""
+    """X's reported AUC from its exact AUC, by the line through the ten seeds."""
     variants = study.variants("X", view.reading)
     found = [view.value("X", variant, "auc", column) for variant in variants]
     line = np.polyfit([exact("X", v)["auc"].mean for v in variants], [f.mean for f in found], 1)
@@ -187,7 +187,7 @@ def runs_in_order(published: str, first: str, second: str, kind: str, column: st
 
 @cache
 def pair_gaps(view: View, first: str, second: str, kind: str, column: str) -> tuple[float, ...]:
-    """Expected difference the right way round over its standard deviation, for each seed of X."""
+    """Expected difference in the exact direction over its standard deviation, by seed of X."""
     gaps = []
     for a in study.variants(first, view.reading):
         for b in study.variants(second, view.reading):
@@ -205,7 +205,7 @@ def _one_more(gaps: tuple[float, ...], points: int = 200) -> tuple[float, ...]:
 
 
 def _distance_of_count(count: int, gaps: tuple[float, ...]) -> Distance:
-    """Distance of a count of runs from what equally likely gaps give, as that of a normal."""
+    """Distance of a count of runs from the expected count, as a normal score."""
     z, beyond_2, beyond_3 = _counts(gaps)
     return Distance(float(z[count]), beyond_2, beyond_3)
 
@@ -478,7 +478,7 @@ def seed_differences(view: View, column: str, kind: str) -> np.ndarray:
 
 @cache
 def thinned_pmf(m: int) -> np.ndarray:
-    """Distribution of the number above among m of the 100 negatives, given that of all."""
+    """Distribution of the negatives above among m of the 100, given the number among all 100."""
     every = np.arange(N_NEGATIVES + 1)[:, None]
     return np.asarray(stats.hypergeom.pmf(np.arange(m + 1), N_NEGATIVES, every, m))
 

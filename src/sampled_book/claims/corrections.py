@@ -43,7 +43,7 @@ METHODS: dict[str, Callable[..., Estimator]] = {
 
 @cache
 def _law(n_items: int, m: int) -> np.ndarray:
-    """The binomial law of the sampled rank at every rank."""
+    """The binomial distribution of the sampled rank at every true rank."""
     return Protocol(n_items, m).pmf(np.arange(1, n_items + 1))
 
 
@@ -58,7 +58,7 @@ def _bias(method: str | Callable[..., Estimator], kind: str, n_items: int, m: in
 
 
 def _sizes(largest: int = 7) -> Iterator[tuple[int, int, bool]]:
-    """Every n up to the largest, m below it, and law."""
+    """Every n up to the largest, m below it, with and without replacement."""
     for n in range(2, largest + 1):
         for m in range(1, n):
             for replacement in (True, False):
@@ -146,13 +146,13 @@ class Problem(NamedTuple):
 
     @property
     def where(self) -> str:
-        """The case, for a reader."""
+        """A description of the case."""
         how = "with" if self.replacement else "without"
         prior = "a uniform" if len(set(self.prior)) == 1 else "another"
         return f"{self.kind}, n = {self.n}, m = {self.m}, {how} replacement, {prior} prior"
 
     def names(self, values: Any = None) -> dict[str, Any]:
-        """What the formulas are written in; `values` are those of M-hat."""
+        """The names that formulas may use; `values` are those of M-hat."""
         names: dict[str, Any] = {
             "ranks": range(1, self.n + 1),
             "sampled": range(1, self.m + 2),
@@ -174,7 +174,7 @@ class Problem(NamedTuple):
         return names
 
     def package(self, gamma: Any) -> np.ndarray:
-        """The package's values."""
+        """The values of the package's estimator."""
         protocol = Protocol(self.n, self.m, replacement=self.replacement)
         return _solution(self.kind, protocol, float(gamma), tuple(map(float, self.prior)))
 
@@ -278,7 +278,7 @@ def objective_at(published: str, gamma: str, other: str) -> Cases:
 
 
 def determined(published: str, n_items: int = 12) -> Finding:
-    """What eq. 21's problem is when m + 1 < n: "under-determined" or "over-determined"."""
+    """Whether eq. 21's problem with m + 1 < n is "under-determined" or "over-determined"."""
     found = set()
     for m in range(1, n_items - 1):
         law = [exact_pmf(n_items, m, r, True) for r in range(1, n_items + 1)]
@@ -464,7 +464,7 @@ FIGURE_4 = (10_000, 100)  # n and m
 
 
 def _turns(values: np.ndarray) -> int:
-    """How often a vector turns from rising to falling or back."""
+    """Number of turning points of a vector."""
     steps = np.diff(values)
     signs = np.sign(steps[np.abs(steps) > 1e-9])
     return int((np.diff(signs) != 0).sum())

@@ -65,7 +65,7 @@ def goodness_at(published: str, n: int, confidence: float) -> Finding:
 
 
 def _one_in(text: str) -> float:
-    """Read "1 in 10K"."""
+    """Parse "1 in 10K"."""
     number = text.removeprefix("1 in ")
     return Printed.parse(number.removesuffix("K")).value * (1e3 if number.endswith("K") else 1.0)
 

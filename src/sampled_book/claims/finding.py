@@ -24,14 +24,8 @@ Z_LIMIT = 3.0
 
 
 class Distance(NamedTuple):
-    """How far a printed number is from the one it should be, and how far chance may take it.
-
-    Attributes
-    ----------
-    z : float
-        In standard errors.
-    beyond_2, beyond_3 : float
-        Probability of a distance beyond 2 or beyond 3 if the claim holds.
+    """Distance of a published number from its expected value, `z` in standard errors, and the
+    probabilities of a distance beyond 2 and beyond 3 if the claim holds.
     """
 
     z: float
@@ -43,22 +37,12 @@ class Distance(NamedTuple):
 class Finding:
     """What a check computed.
 
-    Attributes
-    ----------
-    ours : str
-        Our value, as the ledger shows it.
-    holds : bool
-        Whether the claim holds, under what the source states or under `setting`.
-    setting : str
-        The setting that the source does not state and that the claim needs, if any.
-    evidence : str
-        What is found instead under what the source states; needed where that is not the claim.
-    distances : tuple of Distance
-        From the exact values to a printed average over runs, its printed standard deviation, or
-        a printed count of runs.
-    unsettled : str
-        Why what we compute cannot decide against the claim: it is of the authors' own runs or
-        data. Empty for what can be decided: formulas, arithmetic, always and never.
+    `ours`: our value, as the ledger shows it. `holds`: whether the claim holds, under the source's
+    own settings or under `setting`, one that the source does not state and the claim needs.
+    `evidence`: the result under the source's settings, where that is not the claim. `distances`:
+    from the exact values to a published average over runs, standard deviation, or count of runs.
+    `unsettled`: why our computation cannot decide against the claim, because it is about the
+    authors' own runs or data; empty for formulas, arithmetic, "always" and "never".
     """
 
     ours: str

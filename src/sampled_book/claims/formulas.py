@@ -323,7 +323,7 @@ def _how_far_off(published: str) -> str:
 
 
 def _names(n: int, m: int, r: int, k: int | None) -> dict[str, Any]:
-    """What the closed forms are written in, as rationals."""
+    """The names that closed forms may use, as rationals."""
     return {
         "n": Fraction(n),
         "m": m,

@@ -34,7 +34,7 @@ Findings = Mapping[str, Finding]
 
 
 class Shown:
-    """MyST text that a notebook shows as such."""
+    """MyST text, rendered by a notebook."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -44,7 +44,7 @@ class Shown:
 
 
 def cards(claims: Iterable[Claim], findings: Findings) -> Shown:
-    """A card for each claim: what is claimed, printed and found, its status, and where it is."""
+    """A card for each claim: the claim, the published and our value, status, and source."""
     return Shown("\n\n".join(_card(claim, findings[claim.id]) for claim in claims))
 
 

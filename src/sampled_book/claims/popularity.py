@@ -56,7 +56,7 @@ class Curves(NamedTuple):
     stands: list[Standing]
 
     def behind(self, name: str) -> Floats:
-        """By how much a recommender is behind Popular."""
+        """Popular's lead over a recommender."""
         return self.of["Popular"] - self.of[name]
 
     def fraction(self, name: str) -> Floats:
@@ -64,13 +64,13 @@ class Curves(NamedTuple):
         return np.asarray(self.of[name] / self.of["Popular"])
 
     def at(self, n: int) -> int:
-        """The place of the number of decoys nearest to n."""
+        """Index of the number of decoys nearest to n, on a logarithmic scale."""
         return int(np.argmin(np.abs(np.log(self.decoys / n))))
 
 
 @cache
 def exact_curves(data: str, kinds: tuple[str, ...], step: int) -> dict[str, Curves]:
-    """Expected metrics of this package, at every so many-th of the bundled numbers of decoys."""
+    """Expected metrics of this package, at every `step`-th of the bundled numbers of decoys."""
     kept = study(data)
     pool = kept.n_irrelevant
     grid = np.array(kept.facts["software"]["decoys"])[::step]
@@ -110,7 +110,9 @@ def curves(data: str, kind: str, definition: str = CHAPTER_1) -> Curves:
 
 
 def _standing_of_means(data: str, means: dict[str, Floats], at: int) -> Standing:
-    """By means of values in [0, 1]: a difference rests on at least its sum over users."""
+    """The standing from means alone: as values are in [0, 1], a difference rests on at least its
+    sum over users.
+    """
     users = {
         (a, b): int(abs(means[a][at] - means[b][at]) * study(data).n_users)
         for a, b in combinations(means, 2)
@@ -119,7 +121,7 @@ def _standing_of_means(data: str, means: dict[str, Floats], at: int) -> Standing
 
 
 def _everywhere(case: Callable[[str, str], Case]) -> Finding:
-    """A claim on both data sets and under both definitions; else on or under one of them."""
+    """Try a claim on both data sets under both definitions of nDCG, then under one, then on one."""
     found = {(d, of): case(d, of) for d in BUNDLED for of in (CHAPTER_1, SOFTWARE)}
 
     def trial(setting: str, data: tuple[str, ...], definitions: tuple[str, ...]) -> Trial:
@@ -146,14 +148,14 @@ def _by_data(texts: Mapping[str, str]) -> str:
 
 
 def _on_each(case: Callable[[str], Case]) -> Trial:
-    """A claim that no definition of nDCG enters, on both data sets."""
+    """Try a claim that does not depend on the definition of nDCG on both data sets."""
     found = {data: case(data) for data in BUNDLED}
     text = _by_data({data: shown for data, (_, shown) in found.items()})
     return Trial(text, all(holds for holds, _ in found.values()))
 
 
 def _for_each(unsettled: str = "") -> Callable[..., Callable[..., Finding]]:
-    """Make a check of a case that no definition of nDCG enters."""
+    """Decorator: make a check of a case that does not depend on the definition of nDCG."""
     return made_by(lambda case: judge(_on_each(case), unsettled=unsettled))
 
 

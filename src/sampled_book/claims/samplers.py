@@ -29,7 +29,7 @@ def _stands(
 
 
 def _turned(first: Standing, second: Standing) -> str:
-    """A pair whose order is clear in both and not the same, or nothing."""
+    """A pair whose order is clear in both standings and differs, or an empty text."""
     for one, two in combinations(first.means, 2):
         if first.order(one, two) * second.order(one, two) < 0:
             return f"{one} and {two}"

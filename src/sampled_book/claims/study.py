@@ -52,7 +52,7 @@ NONNEGATIVE, ONE_MORE = "CLS, non-negative", "rank estimate, m + 1"
 
 
 class Value(NamedTuple):
-    """A metric in percent: its mean, and the standard deviation that chance leaves it."""
+    """A metric in percent: its mean, and its standard deviation over runs."""
 
     mean: float
     sd: float
@@ -117,7 +117,7 @@ def corrected(method: str, kind: str, n_items: int, n_negatives: int = N_NEGATIV
 
 
 class Moments(NamedTuple):
-    """What mean and variance of any estimator need of the laws of all users.
+    """Sums over all users' distributions that give mean and variance of any estimator.
 
     Users are grouped by their number of candidates, to within 5%, because a correction may be
     for each user's own.
@@ -155,7 +155,7 @@ def expected_with(m: int, recommender: str, variant: str, kind: str) -> float:
 
 
 def law_of_counts(intervals: RankIntervals, replacement: bool) -> np.ndarray:
-    """Law of the number of negatives above each held-out item, ties broken at random.
+    """Distribution of the negatives above each held-out item, ties broken at random.
 
     With replacement the sum over the tied ranks is an integral over the success probability,
     from half a rank before the first to half a rank behind the last, up to the error of the
@@ -178,7 +178,7 @@ def law_of_counts(intervals: RankIntervals, replacement: bool) -> np.ndarray:
 
 
 def _drawn_without(above: np.ndarray, n_items: np.ndarray) -> np.ndarray:
-    """The hypergeometric law, each probability from the one before: to 1e-12, not in far tails.
+    """The hypergeometric pmf by recursion; accurate to 1e-12 except in far tails.
 
     That is enough here, and ten times as fast as `Protocol.pmf`, which has the digits of both.
     """
@@ -221,7 +221,7 @@ def sampled(
 
 
 def last_place_left_out(recommender: str, method: str = "uncorrected") -> float:
-    """What it adds to expected AUC, in points, never to put the item behind all its sampled ties.
+    """Points that expected AUC gains if the item is never put behind all its sampled ties.
 
     With K >= 1 tied negatives in the sample the item then has (K - 1) / 2 of them above it on
     average in place of K / 2. Every method reports an AUC that is linear in the number above.
@@ -273,7 +273,7 @@ def seeds_limit(n_seeds: int) -> float:
 
 
 def span(values: list[float], digits: int = 2) -> str:
-    """As in "7.43 to 7.72 over 10 seeds"."""
+    """Format a range, as in "7.43 to 7.72 over 10 seeds"."""
     return f"{min(values):.{digits}f} to {max(values):.{digits}f} over {len(values)} seeds"
 
 

@@ -19,7 +19,7 @@ UNITS = {"k": 1e3, "M": 1e6}
 
 
 def _size(text: str) -> float:
-    """Read "17k" or "2M"."""
+    """Parse "17k" or "2M"."""
     return float(text.strip()[:-1]) * UNITS[text.strip()[-1]]
 
 

@@ -67,15 +67,7 @@ def exact_cell(published: str, recommender: str, kind: str) -> Finding:
 def average_and_spread(
     published: str, mean: float, variance: float, fourth: float, runs: int
 ) -> tuple[Distance, Distance]:
-    """Distances of a printed average and standard deviation over runs from the exact moments.
-
-    Parameters
-    ----------
-    published : str
-        As in "0.990 ± 0.004".
-    mean, variance, fourth : float
-        Exact mean, variance and fourth central moment of one run.
-    """
+    """Distances of a published "mean ± sd" over runs from the exact moments of one run."""
     average, spread = printed_pair(published)
     sd = float(np.sqrt(variance))
     # Variance of a sample variance is (fourth - variance^2) / runs; the delta method for its root.
@@ -87,7 +79,7 @@ def average_and_spread(
 
 
 def shown(mean: float, sd: float, distances: tuple[Distance, ...], digits: int = 2) -> str:
-    """As in "0.984 ± 0.004 (z = 0.1, 1.2)"."""
+    """Format moments and distances, as in "0.984 ± 0.004 (z = 0.1, 1.2)"."""
     z = ", ".join(f"{distance.z:.1f}" for distance in distances)
     return f"{mean:.{digits}f} ± {sd:.{digits}f} (z = {z})"
 

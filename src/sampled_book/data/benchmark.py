@@ -59,24 +59,9 @@ Scores = Callable[[IntArray], NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """Users' items in order of time.
-
-    Parameters
-    ----------
-    items : ndarray of int
-        Those of the first user, then those of the second, ...; numbered from 0.
-    starts : ndarray of int, shape (n_users + 1,)
-        Where each user's items start, and the end of the last ones.
-    n_items : int
-        Items in the catalogue.
-    in_order : bool
-        False where the order in time is unknown: recommenders that go by it are left out.
-
-    Examples
-    --------
-    >>> two = Sequences.of([[7, 8, 7, 9], [9, 8, 5]])
-    >>> two.items.tolist(), two.starts.tolist(), two.n_items
-    ([1, 2, 3, 3, 2, 0], [0, 3, 6], 4)
+    """Users' items in order of time: `items`, numbered from 0, of the first user, then of the
+    second, ...; `starts` (n_users + 1,) where each user's items start. `in_order` is False where
+    the order in time is unknown: recommenders that go by it are left out.
     """
 
     items: IntArray
@@ -135,17 +120,7 @@ class Sequences:
 
 
 def read_sequences(path: Path) -> Sequences:
-    """Sequences of a file: one user a line, the user, then items in order of time, any words.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "shop.txt"
-    ...     _ = path.write_text("ann 3 1 4\\nbob 1 5 9 2\\n")
-    ...     read_sequences(path).n_items
-    6
-    """
+    """Sequences of a file: one user a line, the user, then items in order of time, any words."""
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -450,14 +425,9 @@ def place(
 def popularity_above(
     entry: Entry, scores: Scores, data: Sequences, held_out: IntArray, users: IntArray
 ) -> NDArray[Any]:
-    """How much of the popularity of their candidates stands above some users' held-out items.
-
-    An item weighs as much as it has users. The held-out item itself does not count.
-
-    Returns
-    -------
-    ndarray of float, shape (2, users)
-        Shares in [0, 1], with the ties of the held-out item below it and above it.
+    """Share of the popularity of their candidates above some users' held-out items, shape (2,
+    users): with the ties of the held-out item below it and above it. An item weighs as much as
+    it has users; the held-out item itself does not count.
     """
     weights = np.bincount(data.items, minlength=data.n_items).astype(float)
     found = np.empty((2, users.size))
@@ -478,23 +448,9 @@ def popularity_above(
 
 
 def in_bins(low: ArrayLike, high: ArrayLike) -> pd.DataFrame:
-    """How many users have a share of about so much, a user's share being uniform from low to high.
-
-    Parameters
-    ----------
-    low, high : array_like of float, shape (users,)
-        In [0, 1].
-
-    Returns
-    -------
-    DataFrame
-        For each bin that is not empty: share, the mean in it; and users. The bins are narrow beside
-        their shares, so that a smooth function of the share has the right mean to three digits.
-
-    Examples
-    --------
-    >>> in_bins([0, 0.25, 0], [0, 0.25, 0]).values.tolist()
-    [[0.0, 2.0], [0.25, 1.0]]
+    """Users by share, in bins, a user's share being uniform from low to high; the mean share of
+    each bin that is not empty. Bins are narrow relative to their shares, so that a smooth
+    function of the share has the right mean to three digits.
     """
     first, last = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
     spread = np.where(last > first, last - first, 1.0)
@@ -575,29 +531,9 @@ def compute(
 
 
 def ranks(name: str, folder: str | Path | None = None) -> dict[str, RankIntervals]:
-    """Rank intervals of each recommender on a data set, computed before.
-
-    Parameters
-    ----------
-    name : str
-        One of `DATA`, or another data set that the folder holds.
-    folder : str or Path, optional
-        Where the command's ``--output`` wrote; by default the package's own.
-
-    Returns
-    -------
-    dict of str to RankIntervals
-        The users are the same for all, in one random order.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the folder has no such data set.
-
-    Examples
-    --------
-    >>> ranks("lastfm")["Popular"].n_better.size
-    1090
+    """Rank intervals of each recommender on a data set, computed before; all have the same users,
+    in one random order. `folder` is where the command's ``--output`` wrote, by default the
+    package's own; it may hold data sets that are not in `DATA`.
     """
     where = BUNDLE if folder is None else Path(folder)
     try:
@@ -617,37 +553,15 @@ def ranks(name: str, folder: str | Path | None = None) -> dict[str, RankInterval
 
 
 def facts(name: str, folder: str | Path | None = None) -> dict[str, Any]:
-    """How the ranks of a data set came about: its size, settings, seconds, seeds and versions.
-
-    Examples
-    --------
-    >>> facts("lastfm")["users"], facts("lastfm")["items"]
-    (1090, 3646)
-    """
+    """Provenance of the ranks of a data set: its size, settings, seconds, seeds and versions."""
     where = BUNDLE if folder is None else Path(folder)
     return dict(json.loads((where / f"{name}.json").read_text(encoding="utf-8")))
 
 
 def shares_above(name: str, folder: str | Path | None = None) -> pd.DataFrame:
-    """How much of the catalogue's popularity stands above the test items, in bins.
-
-    A negative that is drawn in proportion to the items' users stands above a user's test item with
-    this probability.
-
-    Returns
-    -------
-    DataFrame
-        Columns recommender, share (in [0, 1]) and users.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the folder has no shares of the data set.
-
-    Examples
-    --------
-    >>> round(shares_above("lastfm").groupby("recommender")["users"].sum()["Popular"])
-    1090
+    """Share of the catalogue's popularity above the test items, in bins: columns recommender, share
+    and users. A negative that is drawn in proportion to the items' users ranks above a user's
+    test item with this probability.
     """
     path = (BUNDLE if folder is None else Path(folder)) / f"{name}.shares.csv.gz"
     if not path.exists():
@@ -656,18 +570,7 @@ def shares_above(name: str, folder: str | Path | None = None) -> pd.DataFrame:
 
 
 def every(folder: str | Path = "") -> dict[str, Path]:
-    """Where the ranks of each data set are: the package's, then those of a folder of one's own.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the folder has no ranks.
-
-    Examples
-    --------
-    >>> list(every())
-    ['ml-100k', 'lastfm', 'ml-1m', 'beauty', 'sports', 'yelp']
-    """
+    """Folders of the ranks of each data set: the package's, then those of `folder`."""
     found = dict.fromkeys(DATA, BUNDLE)
     if folder:
         own = sorted(path.stem for path in Path(folder).glob("*.npz"))
@@ -758,12 +661,8 @@ CHECKED = {
 
 
 def differences(name: str, data: Sequences, recommenders: Sequence[str], folder: Path) -> list[str]:
-    """In what ranks computed again, with the settings that are kept, differ from those kept.
-
-    Returns
-    -------
-    list of str
-        A sentence for each difference.
+    """Compute ranks again with the kept settings; a sentence for each difference from the kept
+    ones.
     """
     kept, told = ranks(name, folder), facts(name, folder)
     found = resized(name, told, shape(data))
@@ -778,10 +677,8 @@ def differences(name: str, data: Sequences, recommenders: Sequence[str], folder:
 
 
 def resized(name: str, told: Mapping[str, Any], sizes: Mapping[str, int]) -> list[str]:
-    """A sentence for each size of a data set that is not what it was.
+    """A sentence for each size of a data set that has changed.
 
-    Examples
-    --------
     >>> resized("toy", {"users": 1090}, {"users": 7})
     ['toy: users must be 1,090, got 7']
     """
@@ -795,8 +692,6 @@ def resized(name: str, told: Mapping[str, Any], sizes: Mapping[str, int]) -> lis
 def moved(fresh: RankIntervals, old: RankIntervals) -> int:
     """How many rank intervals differ.
 
-    Examples
-    --------
     >>> moved(RankIntervals([0, 1], [0, 0], [4, 4]), RankIntervals([0, 1], [0, 1], [4, 4]))
     1
     """

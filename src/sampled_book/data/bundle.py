@@ -19,8 +19,6 @@ from sampled_metrics._files import put
 def write_arrays(path: Path, **arrays: Any) -> Path:
     """Write a compressed file of arrays beside the old one and rename it; its path.
 
-    Examples
-    --------
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     np.load(write_arrays(Path(folder) / "a.npz", a=np.arange(3)))["a"]
@@ -32,14 +30,12 @@ def write_arrays(path: Path, **arrays: Any) -> Path:
 
 
 def write_table(path: Path, table: pd.DataFrame, digits: int) -> Path:
-    """Write a table with so many digits, compressed where the name ends in .gz; its path.
+    r"""Write a table with so many digits, compressed where the name ends in .gz; its path.
 
-    Examples
-    --------
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     write_table(Path(folder) / "a.csv", pd.DataFrame({"a": [1 / 3]}), 2).read_text()
-    'a\\n0.33\\n'
+    'a\n0.33\n'
     """
     packed = io.BytesIO()
     # Without the time of writing, the same table gives the same bytes.
@@ -49,14 +45,12 @@ def write_table(path: Path, table: pd.DataFrame, digits: int) -> Path:
 
 
 def write_json(path: Path, content: Any) -> Path:
-    """Write values as JSON; its path.
+    r"""Write values as JSON; its path.
 
-    Examples
-    --------
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     write_json(Path(folder) / "a.json", {"a": 1}).read_text()
-    '{\\n "a": 1\\n}\\n'
+    '{\n "a": 1\n}\n'
     """
     return put(path, (json.dumps(content, indent=1) + "\n").encode())
 
@@ -64,8 +58,6 @@ def write_json(path: Path, content: Any) -> Path:
 def parser(module: str, about: str | None, check: str = "") -> argparse.ArgumentParser:
     """The parser of a command: ``--output``, and ``--check`` where its help is given.
 
-    Examples
-    --------
     >>> parser("sampled_book.data.study", "Compute.", "compare").parse_args(["--check"])
     Namespace(output=None, check=True)
     """
@@ -82,27 +74,11 @@ def run(
     same: str = "",
     extra: str = "",
 ) -> int:
-    """Write a bundle and print the files, or compare it and print each difference.
+    """Write a bundle and print the files, or, with `compare`, print a sentence for each difference
+    from what is kept, or `same`. `extra` names the package's extra that installs a missing
+    library. Returns the exit status: 2 if a library or the data cannot be had, 1 if there is a
+    difference.
 
-    Parameters
-    ----------
-    write : callable
-        Computes and writes; what it yields is printed, a line each.
-    compare : callable, optional
-        Computes and returns a sentence for each difference from what is kept; then nothing is
-        written.
-    same : str
-        What to print if there is no difference.
-    extra : str
-        Of the package: what a missing library is installed by.
-
-    Returns
-    -------
-    int
-        The exit status: 2 if a library or the data cannot be had, 1 if there is a difference.
-
-    Examples
-    --------
     >>> run(lambda: ["a.npz"]), run(list, lambda: ["a: others"]), run(list, list, "As kept.")
     a.npz
     a: others

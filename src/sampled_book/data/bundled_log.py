@@ -21,35 +21,9 @@ BUNDLED_SEED = 20_200
 def simulate(
     ranks: Mapping[str, RankIntervals], n_negatives: int, rng: int | np.random.Generator
 ) -> pd.DataFrame:
-    """Draw the log of one sampled evaluation of known ranks, without replacement.
-
-    Every row has negatives of its own, from the candidates other than the held-out item.
-
-    Parameters
-    ----------
-    ranks : mapping of str to RankIntervals
-        As from :func:`~sampled_book.data.datasets.bundled_ranks`.
-    n_negatives : int
-        From 1 to the smallest n_candidates less 1.
-
-    Returns
-    -------
-    pandas.DataFrame
-        What :func:`read_log` takes, with replacement=False: columns recommender, user, n_better,
-        n_tied, n_items and n_negatives; users are numbered from 0.
-
-    Raises
-    ------
-    ValueError
-        If `n_negatives` is outside its range.
-
-    Examples
-    --------
-    >>> ranks = {"A": RankIntervals([0, 90], [0, 4], [500, 480])}
-    >>> simulate(ranks, 20, rng=2)
-      recommender  user  n_better  n_tied  n_items  n_negatives
-    0           A     0         0       0      500           20
-    1           A     1         1       0      480           20
+    """Draw the log of one sampled evaluation of known ranks, as :func:`read_log` takes it. Every
+    row has negatives of its own, drawn without replacement from the candidates other than the
+    held-out item; users are numbered from 0.
     """
     better, tied, items = (
         np.concatenate([getattr(each, name) for each in ranks.values()])
@@ -74,26 +48,8 @@ def simulate(
 
 
 def write_bundled_log(ranks: Mapping[str, RankIntervals], folder: Path = BUNDLE) -> Path:
-    """Write the log that ``read_log("bundled")`` reads, beside the old one and then renamed.
-
-    Parameters
-    ----------
-    ranks : mapping of str to RankIntervals
-        As from :func:`~sampled_book.data.datasets.bundled_ranks`; each recommender has the same
-        users with the same numbers of candidates.
-
-    Returns
-    -------
-    Path
-        The file written.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> from .datasets import bundled_ranks
-    >>> with TemporaryDirectory() as folder:
-    ...     write_bundled_log(bundled_ranks(), Path(folder)).name
-    'log.npz'
+    """Write the log that ``read_log("bundled")`` reads. All recommenders have the same users with
+    the same numbers of candidates.
     """
     rows = simulate(ranks, BUNDLED_NEGATIVES, BUNDLED_SEED)
     table: dict[str, Any] = {

@@ -130,20 +130,9 @@ _RELEASES = {
 class Split:
     """A leave-one-out split: each user's training items and one item held out.
 
-    Attributes
-    ----------
-    train : scipy.sparse.csr_array of float, shape (n_users, n_items)
-        1 where the user has the item in training.
-    held_out : ndarray of int, shape (n_users,)
-        The item to find, never one of the user's training items.
-    negatives : ndarray of int, shape (n_users, n_negatives)
-        The items among which published sampled evaluations ranked it.
-
-    Examples
-    --------
-    >>> split = Split(sp.csr_array([[1, 0, 0, 1]]), np.array([2]), np.array([[1, 2]]))
-    >>> split.n_users, split.n_items, split.listed_as_negative.tolist()
-    (1, 4, [True])
+    `train` (n_users, n_items) is 1 where the user has the item in training; `held_out` (n_users,)
+    is never one of these; `negatives` (n_users, n_negatives) are the items among which published
+    sampled evaluations ranked it.
     """
 
     train: sp.csr_array
@@ -167,27 +156,9 @@ class Split:
 
 
 def ncf_split() -> Split:
-    """The MovieLens 1M split of He et al. (2017), which krichene2020, section 6, uses.
-
-    Users and items are numbered from 0 as in the split's files.
-
-    Returns
-    -------
-    Split
-        6,040 users, 3,706 items, 994,169 training pairs, 99 negatives for each user.
-
-    Raises
-    ------
-    FileNotFoundError
-        If `SAMPLED_METRICS_DATA` is set and a file is missing there.
-    ValueError
-        If a file is truncated or altered.
-
-    Examples
-    --------
-    >>> split = ncf_split()  # doctest: +SKIP
-    >>> split.train.nnz, split.n_items  # doctest: +SKIP
-    (994169, 3706)
+    """The MovieLens 1M split of He et al. (2017), which krichene2020, section 6, uses: 6,040 users,
+    3,706 items, 994,169 training pairs, 99 negatives for each user. Users and items are numbered
+    from 0 as in the split's files.
     """
     content = {}
     for name, (blob, what) in _NCF_FILES.items():
@@ -208,27 +179,9 @@ def ncf_split() -> Split:
 
 
 def ncf_movie_ids() -> IntArray:
-    """MovieLens' own movie id of each item of :func:`ncf_split`.
-
-    The split numbers movies in the order in which the file of MovieLens 1M first mentions them.
-
-    Returns
-    -------
-    ndarray of int, shape (3706,)
-        From ``ncf-ml-1m/movie_ids.csv`` (columns item, movie_id) where the local folder has it,
-        else from :func:`movielens`.
-
-    Raises
-    ------
-    FileNotFoundError
-        If `SAMPLED_METRICS_DATA` is set and has neither file.
-    ValueError
-        If the file is truncated or altered.
-
-    Examples
-    --------
-    >>> ncf_movie_ids()[:3]  # doctest: +SKIP
-    array([1193,  661,  914])
+    """MovieLens' own movie id of each item of :func:`ncf_split`, shape (3706,). The split numbers
+    movies in the order in which the file of MovieLens 1M first mentions them. Read from
+    ``ncf-ml-1m/movie_ids.csv`` where the local folder has it.
     """
     folder = _local_folder()
     listed = folder / "ncf-ml-1m" / "movie_ids.csv" if folder else None
@@ -244,36 +197,12 @@ def ncf_movie_ids() -> IntArray:
 def movielens(
     release: Literal["100k", "1m", "10m"], path: str | Path | None = None
 ) -> pd.DataFrame:
-    """The ratings of a MovieLens release, in the order of its file.
+    """The ratings of a MovieLens release in the order of its file: user, item (MovieLens' own ids,
+    from 1), rating (0.5 to 5), timestamp (seconds since 1970).
 
-    Parameters
-    ----------
-    path : str or Path, optional
-        A file in this release's format (``u.data`` with tabs for 100K, ``ratings.dat`` with
-        ``::`` for the others) to read instead. It may hold a part of the release, so only its
-        form is checked.
-
-    Returns
-    -------
-    DataFrame
-        Columns user, item (MovieLens' own ids, from 1), rating (0.5 to 5), timestamp (seconds
-        since 1970).
-
-    Raises
-    ------
-    FileNotFoundError
-        If the file is missing.
-    ValueError
-        If it is malformed or, without `path`, is not the whole release: the archive's sha256 is
-        checked on download; in the local folder, the file's (100K), that of its pairs of user
-        and movie (1M), or its counts of ratings, users and movies (10M).
-
-    Examples
-    --------
-    >>> movielens("1b")
-    Traceback (most recent call last):
-        ...
-    ValueError: release must be one of 100k, 1m, 10m, got '1b'
+    `path` names a file in the release's format to read instead (``u.data`` with tabs for 100K,
+    ``ratings.dat`` with ``::`` for the others). It may hold a part of the release, so only its form
+    is checked.
     """
     if release not in _RELEASES:
         allowed = ", ".join(_RELEASES)
@@ -305,23 +234,8 @@ def movielens(
 
 
 def first_ratings() -> pd.DataFrame:
-    """Ratings of the first users of MovieLens 1M, `TIMED_USERS` of them or more.
-
-    Returns
-    -------
-    DataFrame
-        As :func:`movielens`: what ``ml-1m-first-2999-users/ratings.dat`` holds in the local
-        folder, else the whole release.
-
-    Raises
-    ------
-    FileNotFoundError
-        If `SAMPLED_METRICS_DATA` is set and has neither.
-
-    Examples
-    --------
-    >>> first_ratings()["user"].max()  # doctest: +SKIP
-    2999
+    """Ratings of the first users of MovieLens 1M, `TIMED_USERS` of them or more:
+    ``ml-1m-first-2999-users/ratings.dat`` in the local folder, else the whole release.
     """
     folder = _local_folder()
     part = folder / "ml-1m-first-2999-users" / "ratings.dat" if folder else None
@@ -329,23 +243,7 @@ def first_ratings() -> pd.DataFrame:
 
 
 def several_at_last_timestamp(ratings: pd.DataFrame) -> pd.Series:
-    """Whether each user's last timestamp has several items, so that "the last item" is open.
-
-    Parameters
-    ----------
-    ratings : DataFrame
-        As from :func:`movielens`.
-
-    Returns
-    -------
-    Series of bool, indexed by user
-
-    Examples
-    --------
-    >>> ratings = pd.DataFrame({"user": [1, 1, 2], "item": [5, 6, 5], "timestamp": [9, 9, 9]})
-    >>> several_at_last_timestamp(ratings).tolist()
-    [True, False]
-    """
+    """Whether "the last item" is ambiguous, by user: several items at the last timestamp."""
     return _last_items(ratings).groupby("user").size() > 1
 
 
@@ -356,24 +254,8 @@ def _last_items(ratings: pd.DataFrame) -> pd.DataFrame:
 
 
 def count_facts(split: Split, ratings: pd.DataFrame | None = None) -> dict[str, tuple[int, int]]:
-    """What :func:`bundled_counts` holds, counted from the data.
-
-    Parameters
-    ----------
-    split : Split
-        From :func:`ncf_split`.
-    ratings : DataFrame, optional
-        The ratings of the first 2,998 users of MovieLens 1M or more; by default those of
-        ``ml-1m-first-2999-users/ratings.dat`` in the local folder, else the whole release.
-
-    Returns
-    -------
-    dict of str to (count, out of)
-
-    Examples
-    --------
-    >>> count_facts(ncf_split())["several_at_last_timestamp"]  # doctest: +SKIP
-    (1268, 2998)
+    """Count the facts of :func:`bundled_counts` from the data; ratings are those of the first 2,998
+    users of MovieLens 1M or more, by default from :func:`first_ratings`.
     """
     if ratings is None:
         ratings = first_ratings()
@@ -401,51 +283,21 @@ def count_facts(split: Split, ratings: pd.DataFrame | None = None) -> dict[str, 
 
 
 def bundled_ranks() -> dict[str, RankIntervals]:
-    """Exact ranks of recommenders X, Y and Z of krichene2020 on MovieLens 1M.
-
-    Returns
-    -------
-    dict of str to RankIntervals
-        For "X", "Y" and "Z", of the 6,040 users in the order of :func:`ncf_split`.
-
-    Examples
-    --------
-    >>> recall = {name: r.evaluate("recall@10", "mean") for name, r in bundled_ranks().items()}
-    >>> {name: round(float(each.mean()), 3) for name, each in recall.items()}
-    {'X': 0.078, 'Y': 0.088, 'Z': 0.094}
+    """Rank intervals of recommenders X, Y and Z of krichene2020 on MovieLens 1M, of 6,040 users in
+    the order of :func:`ncf_split`.
     """
     return {name: r for (name, v), r in bundled_variants().items() if v == "as reproduced"}
 
 
 def bundled_seeds() -> list[RankIntervals]:
-    """Recommender X of :func:`bundled_ranks` from each of ten random starts, its own the first.
-
-    Returns
-    -------
-    list of RankIntervals
-
-    Examples
-    --------
-    >>> recall = [float(x.evaluate("recall@10", "mean").mean()) for x in bundled_seeds()]
-    >>> round(min(recall), 3), round(max(recall), 3)
-    (0.073, 0.078)
-    """
+    """Recommender X of :func:`bundled_ranks` from ten random starts, its own the first."""
     bundle = bundled_variants().items()
     return [r for (name, v), r in bundle if name == "X" and re.match("as reproduced|seed", v)]
 
 
 def bundled_variants() -> dict[tuple[str, str], RankIntervals]:
-    """:func:`bundled_ranks` under each setting that krichene2020 leaves open.
-
-    Returns
-    -------
-    dict of (recommender, variant) to RankIntervals
-        The keys are those of :data:`sampled_book.data.recommenders.VARIANTS`, in their order.
-
-    Examples
-    --------
-    >>> [variant for name, variant in bundled_variants() if name == "Y"]
-    ['as reproduced', 'as printed', 'item not its own neighbour', 'training items ranked too']
+    """:func:`bundled_ranks` under each setting that krichene2020 leaves open, by recommender and
+    variant, in the order of `recommenders.VARIANTS`.
     """
     with np.load(BUNDLE / "ranks.npz") as bundle:
         names = bundle["names"].tolist()
@@ -457,39 +309,9 @@ def bundled_variants() -> dict[tuple[str, str], RankIntervals]:
 def read_ranks(path: str | Path) -> dict[str, RankIntervals]:
     """Ranks of your own recommenders from a CSV file, in the form of :func:`bundled_ranks`.
 
-    Parameters
-    ----------
-    path : str or Path
-        Columns recommender, user, n_better, n_tied and n_candidates, in any order, others being
-        left out; a row for each recommender and user. Users of any kind, the same ones for every
-        recommender, each with one n_candidates of at least 2.
-
-    Returns
-    -------
-    dict of str to RankIntervals
-        Recommenders in the order of the file; users in one order for all of them.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If a column is missing, a count is not a whole number in its range, fewer than two
-        recommenders are given, or they do not rank the same users among as many candidates.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> table = pd.DataFrame(
-    ...     [("mine", "ann", 0, 0, 500), ("mine", "bob", 7, 1, 480),
-    ...      ("theirs", "bob", 30, 0, 480), ("theirs", "ann", 2, 0, 500)],
-    ...     columns=["recommender", "user", "n_better", "n_tied", "n_candidates"],
-    ... )
-    >>> with TemporaryDirectory() as folder:
-    ...     table.to_csv(Path(folder, "ranks.csv"), index=False)
-    ...     ranks = read_ranks(Path(folder, "ranks.csv"))
-    >>> {name: r.n_better.tolist() for name, r in ranks.items()}
-    {'mine': [0, 7], 'theirs': [2, 30]}
+    A row for each recommender and user, with columns recommender, user, n_better, n_tied and
+    n_candidates in any order; other columns are ignored. Every recommender has the same users, each
+    with one n_candidates of at least 2. Raises ValueError otherwise.
     """
     try:
         table = pd.read_csv(path, dtype={"recommender": str})
@@ -519,20 +341,13 @@ def read_ranks(path: str | Path) -> dict[str, RankIntervals]:
 
 
 def bundled_counts() -> dict[str, tuple[int, int]]:
-    """Facts about the split of He et al. that need data which the package may not carry.
+    """Facts about the split of He et al. that need data which the package may not carry, as (count,
+    out of).
 
-    Returns
-    -------
-    dict of str to (count, out of)
-        ``held_out_among_own_negatives``: users whose published negatives hold their held-out
-        item. ``several_at_last_timestamp``: users, of the first 2,998, who rated several movies
-        at their last timestamp. ``held_out_is_..._of_several``: users among these whose held-out
-        movie is the one that a simple rule picks from them.
-
-    Examples
-    --------
-    >>> bundled_counts()["held_out_among_own_negatives"]
-    (156, 6040)
+    ``held_out_among_own_negatives``: users whose published negatives hold their held-out item.
+    ``several_at_last_timestamp``: users, of the first 2,998, who rated several movies at their last
+    timestamp. ``held_out_is_..._of_several``: users among these whose held-out movie is the one
+    that a simple rule picks from them.
     """
     counts = json.loads((BUNDLE / "counts.json").read_text(encoding="utf-8"))
     return {name: (count, total) for name, (count, total) in counts.items()}
@@ -544,26 +359,7 @@ def write_bundle(
     seed: int,
     folder: Path,
 ) -> list[Path]:
-    """Write what the `bundled_` functions read, each file beside the old one and then renamed.
-
-    Parameters
-    ----------
-    seed : int
-        Of recommender X.
-
-    Returns
-    -------
-    list of Path
-        The files written.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> ranks = {("Y", "as reproduced"): RankIntervals([0], [1], [5])}
-    >>> with TemporaryDirectory() as folder:
-    ...     [path.name for path in write_bundle(ranks, {}, seed=0, folder=Path(folder))]
-    ['ranks.npz', 'counts.json']
-    """
+    """Write the files that the `bundled_` functions read; `seed` is that of recommender X."""
     table: dict[str, Any] = {
         name: np.array([getattr(r, name) for r in ranks.values()], np.uint16) for name in _COUNTS
     }
@@ -591,26 +387,9 @@ def _ncf_file(name: str) -> Path:
 
 
 def published_file(folder_url: str, name: str, local: str, git_blob: str) -> bytes:
-    """A file that others publish, from the local folder or downloaded, checked by its git blob id.
+    """A published file, from the local folder (at `local`) or downloaded from `folder_url`, which
+    ends in a slash; it is checked by its git blob id.
 
-    Parameters
-    ----------
-    folder_url : str
-        Where it is published, with a slash at the end.
-    local : str
-        Its place in the folder that `SAMPLED_METRICS_DATA` names.
-    git_blob : str
-        Its git blob id.
-
-    Raises
-    ------
-    FileNotFoundError
-        If `SAMPLED_METRICS_DATA` is set and has no such file.
-    ValueError
-        If the file is truncated or altered.
-
-    Examples
-    --------
     >>> published_file(
     ...     "https://example.org/", "lists.txt", "lists", "5ec1154"
     ... )  # doctest: +SKIP

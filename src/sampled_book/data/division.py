@@ -23,25 +23,12 @@ N_SETS, N_TEST = 5, 5
 class Division:
     """Ratings divided as in ekstrand2017, with users and items numbered from 0.
 
-    Attributes
-    ----------
-    ratings : DataFrame
-        Columns user, item, rating, and part: the set for which the rating is a test rating, -1
-        where it is one for none.
-    users : ndarray of int, shape (n_users,)
-        The test users, set after set, in random order.
-    part : ndarray of int, shape (n_users,)
-        The set of each, from 0.
-    test_items : ndarray of int, shape (n_users, n_test)
-        In random order.
-    gains : ndarray of float, shape (n_users, n_test)
-        The test ratings.
-    left_out : ndarray, shape (n_left_out,)
-        Users, by the name they have in the ratings given, who have too few ratings to be test
-        users. Their ratings are training ratings.
+    `ratings`: user, item, rating and part, the set for which it is a test rating, or -1. `users`
+    (n_users,): the test users, set after set, in random order; `part` (n_users,): the set of each.
+    `test_items` and `gains` (n_users, n_test): test items in random order and their ratings.
+    `left_out`: users, by their original name, with too few ratings to be test users; their ratings
+    are training ratings.
 
-    Examples
-    --------
     >>> ratings = pd.DataFrame({"user": [7, 7, 8], "item": [1, 2, 1], "rating": [3, 4, 5]})
     >>> sets = split(ratings, 0, n_sets=1, n_test=2)
     >>> sets.test_items.tolist(), sets.left_out.tolist()
@@ -78,30 +65,10 @@ def split(
     n_test: int = N_TEST,
     users_per_set: int | None = None,
 ) -> Division:
-    """Divide ratings as ekstrand2017 does ("Experimental Method").
+    """Divide ratings as ekstrand2017 does ("Experimental Method"): `n_sets` disjoint sets of test
+    users, and `n_test` test ratings of each. By default all users are in one set; the paper has
+    5,000 `users_per_set` for 10M and 20M. No user rates an item twice.
 
-    Parameters
-    ----------
-    ratings : DataFrame
-        Columns user, item and rating; no user rates an item twice.
-    rng : int or numpy.random.Generator
-        Draws the sets and each user's test ratings.
-    n_sets : int
-        Disjoint sets of test users, at least 1.
-    n_test : int
-        Test ratings of each test user, at least 1.
-    users_per_set : int, optional
-        Test users in each set, as many as these; by default all users are in one (the paper has
-        5,000 for 10M and 20M).
-
-    Raises
-    ------
-    ValueError
-        If a column is missing, a rating is not a number or doubled, or there are too few users
-        with enough ratings.
-
-    Examples
-    --------
     >>> ratings = pd.DataFrame({"user": np.repeat(range(6), 8), "item": [*range(8)] * 6})
     >>> sets = split(ratings.assign(rating=4.0), 0, n_sets=2)
     >>> sets.part.tolist(), sets.test_items.shape, len(sets.training(0))

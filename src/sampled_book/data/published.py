@@ -31,15 +31,8 @@ def cells(name: str = "s3rec") -> pd.DataFrame:
 
 
 def pairs_of_halves(name: str = "s3rec") -> pd.DataFrame:
-    """What is printed in both halves, as numbers.
+    """Numbers published in both halves: dataset, metric, method, sampled and all.
 
-    Returns
-    -------
-    DataFrame
-        A row for each data set, metric and method: dataset, metric, method, sampled and all.
-
-    Examples
-    --------
     >>> pairs_of_halves().shape
     (240, 5)
     """
@@ -52,18 +45,8 @@ def pairs_of_halves(name: str = "s3rec") -> pd.DataFrame:
 
 
 def orders() -> pd.DataFrame:
-    """Each two methods of S3-Rec on a data set and metric: how far apart they are in both halves.
-
-    Returns
-    -------
-    DataFrame
-        Columns dataset, metric, first, second, sampled and all (differences), and reversed.
-
-    Examples
-    --------
-    >>> found = orders()
-    >>> len(found), int(found["reversed"].sum())
-    (1080, 222)
+    """Differences of each two methods of S3-Rec in both halves, by data set and metric, and whether
+    their orders are reversed.
     """
     rows = []
     for (dataset, of), same in pairs_of_halves().groupby(["dataset", "metric"], sort=False):
@@ -76,28 +59,15 @@ def orders() -> pd.DataFrame:
 
 
 def best_baselines() -> pd.DataFrame:
-    """The best method but the authors' own on each data set and metric, in both halves.
-
-    Examples
-    --------
-    >>> found = best_baselines()
-    >>> len(found), int((found["sampled"] == found["all"]).sum())
-    (24, 0)
-    """
+    """The best method other than the authors' own, in both halves, by data set and metric."""
     others = pairs_of_halves().query("method != @OURS").set_index("method")
     return others.groupby(["dataset", "metric"], sort=False)[["sampled", "all"]].idxmax(
     ).reset_index()  # fmt: skip
 
 
 def settings(dataset: str) -> dict[str, Any]:
-    """What a data set of S3-Rec was evaluated with: n_items, n_negatives and users.
-
-    A user's own items are no candidates; the mean number of them is taken off the catalogue.
-
-    Examples
-    --------
-    >>> settings("LastFM")
-    {'n_items': 3599, 'n_negatives': 99, 'users': 1090}
+    """n_items, n_negatives and users of a data set of S3-Rec. A user's own items are not
+    candidates, so their mean number is subtracted from the catalogue.
     """
     row = cells().query("dataset == @dataset").iloc[0]
     users = int(row["n_users"])
@@ -106,12 +76,8 @@ def settings(dataset: str) -> dict[str, Any]:
 
 
 def as_published(dataset: str) -> pd.DataFrame:
-    """The sampled half of S3-Rec's table of a data set, of the methods that are in both halves.
-
-    Examples
-    --------
-    >>> as_published("Yelp").columns.tolist()
-    ['method', 'HR@1', 'HR@10', 'HR@5', 'MRR', 'NDCG@10', 'NDCG@5']
+    """The sampled half of S3-Rec's table of a data set, of the methods that are in both halves, as
+    :func:`sampled_metrics.published_tables.published` takes it.
     """
     rows = cells().query("dataset == @dataset")
     methods = rows.loc[rows["protocol"] == "all", "method"].unique()
@@ -123,21 +89,9 @@ def as_published(dataset: str) -> pd.DataFrame:
 
 
 def bounds(confidence: float = 0.95, **options: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What the sampled halves of S3-Rec's tables leave possible, beside the other halves.
-
-    Meituan is left out: neither its users nor its items are printed there.
-
-    Parameters
-    ----------
-    **options
-        Further ones of :func:`sampled_metrics.published_tables.published`.
-
-    Returns
-    -------
-    frame : DataFrame
-        That of `published`, with a column exact.
-    orders : DataFrame
-        What is known of the orders.
+    """Bounds and orders from the sampled halves of S3-Rec's tables, with a column for the exact
+    half; options are those of :func:`sampled_metrics.published_tables.published`. Meituan is
+    left out: neither its users nor its items are published.
     """
     frames, known = [], []
     for dataset in INTERACTIONS:
@@ -155,19 +109,8 @@ def bounds(confidence: float = 0.95, **options: Any) -> tuple[pd.DataFrame, pd.D
 
 
 def twins() -> pd.DataFrame:
-    """Three models on Amazon Video Games, each trained once and evaluated in both ways.
-
-    Returns
-    -------
-    DataFrame
-        The frame of `published` for the sampled half, with a column exact for the other.
-
-    Examples
-    --------
-    >>> twins()[["method", "metric", "printed", "exact"]].iloc[:2]
-          method   metric  printed   exact
-    0  Attention   hit@10   0.7339  0.0769
-    1  Attention  ndcg@10   0.5106  0.0400
+    """Bounds for three models on Amazon Video Games from their sampled evaluation, with a column
+    for the exact one; each was trained once and evaluated both ways.
     """
     halves = {
         half: part.pivot(index="method", columns="metric", values="value").reset_index()

@@ -43,41 +43,17 @@ class ItemBased:
     """Item-based collaborative filtering (krichene2020, eqs 27-30).
 
     The similarity of items i and j is the cosine of their columns of the training matrix to the
-    power of `exponent` (eq. 27). All but the nearest are set to zero (eq. 28) and each row is
-    scaled to unit L2 norm (eq. 29). The score of i is the sum of its row over the user's history
-    (the numerator of eq. 30).
+    power of `exponent`, q > 0 (eq. 27). All but the nearest `neighbours` are set to zero (eq. 28;
+    None keeps all, ties go to the lower number) and each row is scaled to unit L2 norm (eq. 29).
+    The score of i is the sum of its row over the user's history (the numerator of eq. 30). The
+    denominator, the sum of the row, cancels the scaling of eq. 29; Table 3 was computed without it
+    (`divide`).
 
-    The denominator of eq. 30, the sum of the row, cancels the scaling of eq. 29; the paper's
-    Table 3 was computed without it.
-
-    Parameters
-    ----------
-    exponent : float
-        q of eq. 27, above 0.
-    neighbours : int, optional
-        How many similarities to keep; None keeps all. Of equally similar items the one with the
-        lower number is kept.
-    keep : {"column", "row"}
-        Whether each history item j keeps its nearest items i, or each scored item i its nearest
-        history items j. The paper's k' = 10 reads as "row"; its Table 3 was computed by column.
-    self_neighbour : bool
-        Whether an item is its own neighbour. Training items are not candidates, so its own
-        similarity never adds to a score; it adds to the norm and takes up a neighbour's place.
-    divide : bool
-        Whether to divide by the denominator of eq. 30.
-
-    Raises
-    ------
-    ValueError
-        If `exponent` is not above 0, `neighbours` is below 1 or `keep` is another word.
-
-    Examples
-    --------
-    >>> train = sp.csr_array([[1, 1, 0], [0, 1, 1], [0, 1, 1]])
-    >>> ItemBased(exponent=1, self_neighbour=False).weights(train).round(3)
-    array([[0.   , 1.   , 0.   ],
-           [0.577, 0.   , 0.816],
-           [0.   , 1.   , 0.   ]])
+    `keep`: whether each history item j keeps its nearest items i ("column") or each scored item i
+    its nearest history items j ("row"). The paper's k' = 10 reads as "row"; its Table 3 was
+    computed by column. `self_neighbour`: whether an item is its own neighbour. Training items are
+    not candidates, so its own similarity never adds to a score; it adds to the norm and takes up a
+    neighbour's place.
     """
 
     exponent: float
@@ -95,13 +71,9 @@ class ItemBased:
             raise ValueError(f"keep must be 'column' or 'row', got {as_written(self.keep)}")
 
     def weights(self, train: sp.csr_array) -> FloatArray:
-        """Weight of each history item j (column) in the score of each item i (row).
-
-        Returns
-        -------
-        ndarray of float, shape (n_items, n_items)
-            Dense, so for catalogues of some ten thousand items at most. A row is zero where
-            the item has no neighbour.
+        """Weight of each history item j (column) in the score of each item i (row). Dense, so for
+        catalogues of some ten thousand items at most. A row is zero where the item has no
+        neighbour.
         """
         counts = (train.T @ train).toarray().astype(np.float64)
         degrees = counts.diagonal().copy()
@@ -142,38 +114,15 @@ class MatrixFactorisation:
 
         sum over H of c (z - 1)^2  +  sum over (U x I) less H of z^2  +  mu * ||W||^2.
 
-    Divide the paper's loss by alpha. An observed pair then costs (y - 1)^2 / alpha + y^2, which
-    is c (y - t)^2 plus a constant, with c = 1 + 1/alpha and t = 1 / (1 + alpha) = 1 / (alpha c).
-    Let y = t z, so V = sqrt(t) W, and divide by t^2: this is the second loss with
+    Divide the paper's loss by alpha. An observed pair then costs (y - 1)^2 / alpha + y^2, which is
+    c (y - t)^2 plus a constant, with c = 1 + 1/alpha and t = 1 / (1 + alpha) = 1 / (alpha c). Let y
+    = t z, so V = sqrt(t) W, and divide by t^2: this is the second loss with
 
         c = 1 + 1/alpha,    mu = lambda / (alpha t) = lambda (1 + 1/alpha).
 
-    Scores are scaled by t alone, so ranks stay. The paper's alpha = 0.2 and lambda = 10 become
-    c = 6 and mu = 60.
-
-    Parameters
-    ----------
-    n_factors : int
-        d of the paper.
-    alpha : float
-        Weight of the unobserved pairs, above 0.
-    regularization : float
-        lambda of the paper, at least 0.
-    seed : int
-        Of the factors that the iterations start from; the paper does not give one.
-    iterations : int
-        The paper does not say how many; 15 is the library's own.
-
-    Raises
-    ------
-    ValueError
-        If a number is outside its range.
-
-    Examples
-    --------
-    >>> X = MatrixFactorisation()
-    >>> X.confidence, X.library_regularization
-    (6.0, 60.0)
+    Scores are scaled by t alone, so ranks stay. The paper's alpha = 0.2 and lambda = 10 become c =
+    6 and mu = 60. It gives neither the seed of the initial factors nor the iterations; 15 is the
+    library's default.
     """
 
     n_factors: int = 16
@@ -202,18 +151,9 @@ class MatrixFactorisation:
         return self.regularization * self.confidence
 
     def factors(self, train: sp.csr_array) -> tuple[FloatArray, FloatArray]:
-        """User and item factors.
-
-        Returns
-        -------
-        tuple of ndarray, shapes (n_users, n_factors) and (n_items, n_factors)
-            Computed in float32. The same for any number of threads; another processor may
-            round differently, which after the iterations moves some ranks.
-
-        Raises
-        ------
-        ImportError
-            If the library `implicit` is not installed.
+        """User and item factors, (n_users, n_factors) and (n_items, n_factors), in float32. The
+        same for any number of threads; another processor may round differently, which after the
+        iterations moves some ranks.
         """
         try:
             from implicit.als import AlternatingLeastSquares
@@ -275,31 +215,7 @@ COMPARED = [key for key in VARIANTS if key[0] != "X" or key[1] == REPRODUCED]
 
 
 def rank_variant(recommender: str, variant: str, split: datasets.Split) -> RankIntervals:
-    """Rank intervals of the held-out items of a split under one entry of `VARIANTS`.
-
-    Parameters
-    ----------
-    recommender, variant : str
-        A key of `VARIANTS`.
-    split : Split
-        From :func:`sampled_book.data.datasets.ncf_split`.
-
-    Returns
-    -------
-    RankIntervals, one per user
-
-    Raises
-    ------
-    ValueError
-        If there is no such variant.
-
-    Examples
-    --------
-    >>> train = sp.csr_array([[1, 0, 0], [1, 1, 0], [0, 1, 1]])
-    >>> split = datasets.Split(train, np.array([1, 2, 0]), np.zeros((3, 0), int))
-    >>> rank_variant("Y", "as reproduced", split).ranks("pessimistic")
-    array([1, 1, 1])
-    """
+    """Rank intervals of a split's held-out items, one per user, under one entry of `VARIANTS`."""
     if (recommender, variant) not in VARIANTS:
         raise ValueError(
             "(recommender, variant) must be a key of VARIANTS, got "
@@ -314,27 +230,10 @@ def rank_variant(recommender: str, variant: str, split: datasets.Split) -> RankI
 def differences(
     ranks: Mapping[tuple[str, str], RankIntervals], counts: Mapping[str, tuple[int, int]]
 ) -> list[str]:
-    """In what ranks that were computed again differ from the bundled ones.
+    """A sentence for each difference between ranks computed again and the bundled ones.
 
     Those of Y and Z must be the same. X starts from random factors and rounds in float32, so its
     mean metrics must be within four standard deviations of those of the ten bundled seeds.
-
-    Parameters
-    ----------
-    ranks : mapping of (recommender, variant) to RankIntervals
-        Some or all of `VARIANTS`.
-    counts : mapping of str to (count, out of)
-        As :func:`sampled_book.data.datasets.count_facts`.
-
-    Returns
-    -------
-    list of str
-        A sentence for each difference.
-
-    Examples
-    --------
-    >>> differences({("Y", REPRODUCED): RankIntervals([0], [0], [3])}, datasets.bundled_counts())
-    ['Y, as reproduced: ranks must be those of 6,040 users, got those of 1']
     """
     kept = datasets.bundled_variants()
     found = [

@@ -67,32 +67,13 @@ def place(
     popularity: ArrayLike,
     relative_tolerance: float = 0.0,
 ) -> RelevantSets:
-    """Where each user's test items stand among the items that the user has not rated.
+    """Places of each user's test items among the items that the user has not rated.
 
-    Parameters
-    ----------
-    scores : array_like of int or float, shape (n_users, n_items)
-        Higher is better. Infinite scores are level with their equals alone; an item that is masked
-        by minus infinity is a decoy all the same, unless `rated` says otherwise.
-    rated : array_like of bool, shape (n_users, n_items)
-        Whether the user has rated the item, in training or in test: no decoy.
-    popularity : array_like of int, shape (n_items,)
-        Training ratings of each item, the weights of the decoys.
-    relative_tolerance : float
-        In [0, 1). Two scores next to each other in a user's order are level if they differ by no
-        more than this part of the larger; so are scores that a chain of such pairs connects.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not match, a score is NaN or no number, a test item is not in the
-        catalogue or not among the rated ones, or the tolerance is outside its range.
-
-    Examples
-    --------
-    >>> found = place([[4, 3, 3, 1]], [[1]], [[0, 1, 0, 0]], [5, 2, 3, 1])
-    >>> found.n_better.tolist(), found.n_tied.tolist(), found.weight_better.tolist()
-    ([[1]], [[1]], [[5]])
+    `scores` and `rated` have shape (n_users, n_items), higher scores are better; `rated` items, in
+    training or test, are not decoys, while an item masked by a score of minus infinity is.
+    `popularity` (n_items,), the training ratings, weighs the decoys. Neighbouring scores in a
+    user's order are level if they differ by at most `relative_tolerance` of the larger, and so are
+    all scores in a chain of such pairs; infinite scores are level with their equals only.
     """
     if not 0 <= relative_tolerance < 1:
         given = as_written(relative_tolerance)
@@ -166,35 +147,9 @@ Scorer = Callable[[str, pd.DataFrame, IntArray, int, int], FloatArray]
 def place_all(
     sets: Division, recommender: str, seed: int, scorer: Scorer = _lenskit.scores
 ) -> tuple[RelevantSets, IntArray]:
-    """Where all test items stand under a recommender, and how popular they are.
-
-    Parameters
-    ----------
-    recommender : str
-        One of `RECOMMENDERS`.
-    seed : int
-        Of a recommender that has one.
-    scorer : callable
-        (recommender, training ratings, users, n_items, seed) -> scores, shape (n_users, n_items).
-
-    Returns
-    -------
-    ndarray of int, shape (n_users, n_test)
-        Training ratings of each test item.
-
-    Raises
-    ------
-    ImportError
-        If LensKit is not installed.
-
-    Examples
-    --------
-    >>> ratings = pd.DataFrame({"user": [0, 0, 1, 1, 2, 2], "item": [0, 1, 1, 2, 2, 0]})
-    >>> sets = split(ratings.assign(rating=4.0), 0, n_sets=3, n_test=1)
-    >>> def by_number(name, train, users, n_items, seed):
-    ...     return np.tile(np.arange(n_items), (len(users), 1))
-    >>> place_all(sets, "Popular", 0, by_number)[0].n_irrelevant
-    array([1, 1, 1])
+    """Places of all test items under a recommender of `RECOMMENDERS`, and their training ratings,
+    shape (n_users, n_test). `scorer` maps (recommender, training ratings, users, n_items, seed)
+    to scores, shape (n_users, n_items).
     """
     done, popular = [], []
     for part in range(sets.n_sets):
@@ -230,33 +185,11 @@ def rank_effectiveness(
 ) -> tuple[FloatArray, FloatArray]:
     """How well a recommender orders the test items alone, by the users' own ratings.
 
-    The protocol that ekstrand2017 recommends ("Conclusion"), TestItems in bellogin2011. Level
-    items are taken in random order, and the mean over it is exact.
-
-    Parameters
-    ----------
-    level : ndarray of int, shape (n_users, n_test)
-        Place of each test item among the user's test items, 0 the best, level ones alike.
-    gains : ndarray of float, shape (n_users, n_test)
-        The ratings, above 0.
-    discount : ndarray of float, shape (n_test,)
-        Of ranks 1 to n_test.
-
-    Returns
-    -------
-    ndcg : ndarray of float, shape (n_users,)
-        With the ratings as gains.
-    concordant : ndarray of float, shape (n_users,)
-        Share of the pairs with unequal ratings in which the better rated item comes first, level
-        ones counting half; NaN for a user without such a pair.
-
-    Examples
-    --------
-    >>> ndcg, concordant = rank_effectiveness(
-    ...     np.array([[0, 1, 1]]), np.array([[4.0, 5.0, 3.0]]), np.array([1.0, 0.5, 0.25])
-    ... )
-    >>> ndcg, concordant  # (4 + 4 x 0.5 + 4 x 0.25) / (5 + 4 x 0.5 + 3 x 0.25)
-    (array([0.90322581]), array([0.5]))
+    This is the protocol that ekstrand2017 recommends ("Conclusion"), TestItems in bellogin2011.
+    `level` (n_users, n_test) is the place of each test item among them, 0 the best, equal for level
+    ones; `gains` are the ratings, `discount` that of ranks 1 to n_test. Returns each user's NDCG,
+    an exact mean over the random order of level items, and the share of concordant pairs with
+    unequal ratings, level ones counting half; NaN for a user without such a pair.
     """
     same = level[:, :, None] == level[:, None, :]
     shared = (same * gains[:, None, :]).sum(axis=2) / same.sum(axis=2)
@@ -272,15 +205,9 @@ def rank_effectiveness(
 
 
 def software_discounts(length: int) -> FloatArray:
-    """Discounts of ranks 1 to `length` in the authors' software: 1 / max(1, log2(rank)).
-
-    LensKit 3 discounts as jarvelin2002 does, so that ranks 1 and 2 count alike; the ndcg of this
-    package has 1 / log2(rank + 1).
-
-    Examples
-    --------
-    >>> software_discounts(4).round(4)
-    array([1.    , 1.    , 0.6309, 0.5   ])
+    """Discounts of ranks 1 to `length` in LensKit 3, the authors' software: 1 / max(1, log2(rank)),
+    as in jarvelin2002, so that ranks 1 and 2 count alike. This package's NDCG has 1 / log2(rank
+    + 1).
     """
     return np.asarray(1 / np.maximum(1.0, np.log2(np.arange(1, integer(length, "length", 1) + 1))))
 
@@ -288,8 +215,6 @@ def software_discounts(length: int) -> FloatArray:
 def decoy_grid(most: int, size: int = 40) -> IntArray:
     """Numbers of decoys from 5 to `most`, about evenly spaced in their logarithm.
 
-    Examples
-    --------
     >>> decoy_grid(1000, 5)
     array([   5,   19,   71,  266, 1000])
     """
@@ -346,29 +271,15 @@ def _effectiveness(places: Mapping[str, RelevantSets], gains: FloatArray) -> dic
 class Study:
     """The experiment on one data set.
 
-    Attributes
-    ----------
-    sets : mapping of str to RelevantSets
-        Recommender -> where the test items of each test user stand, weighed by training ratings.
-        Users are in random order, set after set, the same for every recommender.
-    popularity : ndarray of int, shape (n_users, n_test)
-        Training ratings of each test item.
-    part : ndarray of int, shape (n_users,)
-        The set of each test user, from 0.
-    item_counts : ndarray of int, shape (n_items,)
-        Ratings of each item in the whole data set, the most rated first (figure 1 of the paper).
-    facts : mapping
-        ``ratings``, ``users``, ``items``: of the data set (Table 1). ``left_out``: users with
-        too few ratings. ``spread``: statistics of the places for each of `SEEDS`, by recommender.
-        ``software``: nDCG as in the authors' software, a list of [mean, standard error] for each
-        number of ``decoys`` (or all of a user's unrated items where these are fewer).
-        ``effectiveness``: of the test items alone, the same, and paired differences.
-
-    Examples
-    --------
-    >>> study = bundled_study("ml-100k")
-    >>> list(study.sets), study.n_users, study.facts["items"]
-    (['Popular', 'PersMean', 'Item-Item', 'FunkSVD'], 943, 1682)
+    `sets`: where the test items of each test user rank under each recommender, weighed by training
+    ratings; users are in random order, set after set, the same for every recommender. `popularity`
+    (n_users, n_test): training ratings of each test item. `part` (n_users,): the set of each test
+    user, from 0. `item_counts` (n_items,): ratings of each item in the whole data set, the most
+    rated first (figure 1 of the paper). `facts`: ``ratings``, ``users``, ``items`` (Table 1);
+    ``left_out``, users with too few ratings; ``spread``, `statistics` of the places for each
+    of `SEEDS`; ``software``, nDCG as in the authors' software, [mean, standard error] for each
+    number of ``decoys`` (or all of a user's unrated items where these are fewer);
+    ``effectiveness``, the same of the test items alone, and paired differences.
     """
 
     sets: Mapping[str, RelevantSets]
@@ -400,30 +311,9 @@ def standing(
     *,
     weighted: bool = False,
 ) -> Standing:
-    """How recommenders stand to each other by a metric, in expectation over decoys.
-
-    Parameters
-    ----------
-    sets : mapping of str to RelevantSets
-        Of the same users.
-    n_decoys : int, optional
-        Distinct decoys, or all of a user's unrated items where these are fewer; all if omitted.
-    weighted : bool
-        Draw them by their number of ratings instead, with replacement.
-
-    Raises
-    ------
-    ValueError
-        As :meth:`RelevantSets.expected <sampled_metrics.relevant_sets.RelevantSets.expected>`.
-
-    Examples
-    --------
-    >>> from sampled_metrics import metric
-    >>> sets = bundled_study("ml-100k").sets
-    >>> standing(sets, metric("recall@10")).spelled
-    'Popular > Item-Item = FunkSVD = PersMean'
-    >>> standing(sets, metric("recall@10"), 1_000).spelled
-    'Popular > Item-Item > PersMean = FunkSVD'
+    """The order of recommenders by a metric, in expectation over `n_decoys` distinct decoys (all of
+    a user's unrated items where these are fewer or none are given), or over decoys drawn by
+    their number of ratings with replacement if `weighted`.
     """
     return standings(sets, [metric], n_decoys, weighted=weighted)[0]
 
@@ -435,15 +325,7 @@ def standings(
     *,
     weighted: bool = False,
 ) -> list[Standing]:
-    """The :func:`standing` by each of several metrics, which takes little longer than by one.
-
-    Examples
-    --------
-    >>> from sampled_metrics import metric
-    >>> both = standings(bundled_study("ml-100k").sets, [metric("recall@10"), metric("ap")], 1_000)
-    >>> [each.spelled for each in both]
-    ['Popular > Item-Item > PersMean = FunkSVD', 'Popular > Item-Item = PersMean > FunkSVD']
-    """
+    """The :func:`standing` by each of several metrics, which takes little longer than by one."""
     lists = sorted({each.k for each in metrics if each.k is not None})
     wanted = [*metrics, *(Metric("hit", k) for k in lists)]
     found: dict[str, Sequence[FloatArray]] = {}
@@ -472,32 +354,8 @@ def conduct(
     scorer: Scorer = _lenskit.scores,
     progress: Callable[[str], object] = str,
 ) -> Study:
-    """Conduct the experiment.
-
-    Parameters
-    ----------
-    seeds : sequence of int
-        Of the recommenders that have one; the places of the first are kept.
-    scorer : callable
-        As in :func:`place_all`.
-    progress : callable
-        Called with a word on what comes next.
-
-    Raises
-    ------
-    ImportError
-        If LensKit is not installed.
-
-    Examples
-    --------
-    >>> user, item = np.divmod(np.arange(108), 12)
-    >>> ratings = pd.DataFrame({"user": user, "item": item, "rating": 1.0 + user * item % 5})
-    >>> ratings = ratings[(user + item) % 2 == 0]
-    >>> sets = split(ratings, 0, n_sets=2, n_test=2)
-    >>> def noise(name, train, users, n_items, seed):
-    ...     return np.random.default_rng(seed).random((len(users), n_items))
-    >>> conduct(sets, scorer=noise).sets["Popular"].n_irrelevant.tolist()
-    [6, 6, 6, 6, 6, 6, 6, 6, 6]
+    """Conduct the experiment; the places of the first seed are kept. `scorer` is as in
+    :func:`place_all`; `progress` is called with a description of the next step.
     """
     places: dict[str, RelevantSets] = {}
     spread: dict[str, dict[str, list[float]]] = {}
@@ -524,18 +382,9 @@ def conduct(
 
 
 def statistics(places: RelevantSets) -> dict[str, float]:
-    """Two numbers by which two runs of a recommender are compared.
-
-    Returns
-    -------
-    dict of str to float
-        ``auc``: mean share of the unrated items below a test item, level ones counting half.
-        ``log rank``: mean logarithm of one plus the number above it, likewise.
-
-    Examples
-    --------
-    >>> statistics(RelevantSets([[0], [10]], [[0], [2]], [[0], [0]], [20, 22]))
-    {'auc': 0.75, 'log rank': 1.2424533248940002}
+    """Two numbers by which two runs of a recommender are compared. ``auc``: mean share of the
+    unrated items below a test item, level ones counting half. ``log rank``: mean logarithm of
+    one plus the number above it, likewise.
     """
     above = places.n_better + places.n_tied / 2
     return {
@@ -545,22 +394,11 @@ def statistics(places: RelevantSets) -> dict[str, float]:
 
 
 def differences(fresh: Study, kept: Study) -> list[str]:
-    """In what a study that was computed again differs from the one that is kept.
+    """A sentence for each difference between a study computed again and the kept one.
 
-    Popular and PersMean must come out the same to the last place. Item-Item and FunkSVD must be
-    as near to the kept ones as other seeds: each of `statistics` within four standard deviations
-    of the kept seeds (each with its first seed).
-
-    Returns
-    -------
-    list of str
-        A sentence for each difference.
-
-    Examples
-    --------
-    >>> study = bundled_study("ml-100k")
-    >>> differences(study, study)
-    []
+    Popular and PersMean must come out the same to the last place. Item-Item and FunkSVD must be as
+    near to the kept ones as other seeds: each of `statistics` within four standard deviations of
+    the kept seeds (each with its first seed).
     """
     found = [
         f"{what} must be {kept.facts[what]:,}, got {fresh.facts[what]:,}"
@@ -606,27 +444,9 @@ def _unequal(name: str, fresh: RelevantSets, kept: RelevantSets) -> list[str]:
 
 
 def bundled_study(data: str = "ml-100k", folder: str | Path | None = None) -> Study:
-    """The study of a data set, computed before.
-
-    Parameters
-    ----------
-    data : str
-        With the package come "ml-100k" (MovieLens 100K) and "ml-1m-2998" (the first 2,998 users of
-        MovieLens 1M).
-    folder : str or Path, optional
-        Where ``python -m sampled_book.data.study --output`` wrote; by default the package's own.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the folder has no study.
-    ValueError
-        If it has none of this data set.
-
-    Examples
-    --------
-    >>> bundled_study("ml-1m-2998").n_users
-    2998
+    """The study of a data set, computed before: "ml-100k" (MovieLens 100K), "ml-1m-2998" (the first
+    2,998 users of MovieLens 1M), or another from a `folder` that ``python -m
+    sampled_book.data.study --output`` wrote.
     """
     where = datasets.BUNDLE if folder is None else Path(folder)
     try:
@@ -648,21 +468,7 @@ def bundled_study(data: str = "ml-100k", folder: str | Path | None = None) -> St
 
 
 def write_study(studies: Mapping[str, Study], folder: Path) -> list[Path]:
-    """Write what :func:`bundled_study` reads, each file beside the old one and then renamed.
-
-    Returns
-    -------
-    list of Path
-        The files written.
-
-    Examples
-    --------
-    >>> study = bundled_study("ml-100k")
-    >>> with TemporaryDirectory() as folder:
-    ...     names = [path.name for path in write_study({"ml-100k": study}, Path(folder))]
-    ...     names, differences(bundled_study("ml-100k", folder), study)
-    (['decoys.npz', 'decoys.json'], [])
-    """
+    """Write the files that :func:`bundled_study` reads, each atomically; their paths."""
     held: dict[str, Any] = {}
     for data, study in studies.items():
         for name in _ARRAYS:

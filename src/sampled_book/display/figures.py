@@ -1,7 +1,7 @@
-"""What the chapters draw. Each function takes the axes to draw on and returns them.
+"""The figures of the chapters: each function draws on the given axes and returns them.
 
-Every mark is told apart three ways (colour, line style, marker), so that figures survive
-greyscale, and text is large enough to be read at the width of a phone.
+Marks differ in colour, line style and marker, so that figures survive greyscale. Text is large
+enough to be read at the width of a phone.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ __all__ = ["ESTIMATORS", "MARKS", "WIDTH", "curves", "intervals", "marks"]
 def use_style() -> None:
     """Set matplotlib up for the book: the look of figures, and SVG output in notebooks.
 
-    Examples
-    --------
     >>> use_style()
     >>> plt.rcParams["font.size"]
     12.0
@@ -43,21 +41,7 @@ def panels(
     rows: int = 1, columns: int = 1, height: float = 3.4, **kwargs: Any
 ) -> tuple[Figure, Any]:
     """Make a figure of the book's width and its axes, as :func:`matplotlib.pyplot.subplots`.
-
-    Parameters
-    ----------
-    rows, columns : int
-        Panels; more than two columns cannot be read on a phone.
-    height : float
-        Height of one row, inches.
-    **kwargs
-        Passed on to ``subplots``.
-
-    Examples
-    --------
-    >>> figure, axes = panels(2, 2)
-    >>> float(figure.get_figwidth()), axes.shape
-    (6.0, (2, 2))
+    `height` is that of one row, in inches. More than two columns cannot be read on a phone.
     """
     figure, axes = plt.subplots(rows, columns, figsize=(WIDTH, height * rows), **kwargs)
     return figure, axes
@@ -66,8 +50,6 @@ def panels(
 def grid(count: int, height: float, **kwargs: Any) -> tuple[Figure, list[Any]]:
     """A figure with so many panels, two in a row.
 
-    Examples
-    --------
     >>> figure, axes = grid(3, 2.9)
     >>> len(axes), len(figure.axes)
     (3, 3)
@@ -79,16 +61,9 @@ def grid(count: int, height: float, **kwargs: Any) -> tuple[Figure, list[Any]]:
 
 
 def pmf_matrix(ax: Axes, pmf: ArrayLike) -> Axes:
-    """Shade the matrix P: a row for each true rank, a column for each sampled rank.
-
-    The shade is the square root of the probability, so that rare outcomes can be seen; cells that
-    cannot happen are left white. A line is where the sampled rank equals the true one.
-
-    Examples
-    --------
-    >>> figure, ax = panels()
-    >>> pmf_matrix(ax, [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]).images[0].get_array().mask.sum()
-    np.int64(2)
+    """Shade the matrix P: a row for each true rank, a column for each sampled rank. The shade is
+    the square root of the probability, so that rare outcomes can be seen; cells that cannot
+    happen are left white. A line is where the sampled rank equals the true one.
     """
     mass = np.asarray(pmf, dtype=float)
     rows, columns = mass.shape
@@ -110,27 +85,10 @@ def expected_curves(
     exact: Mapping[str, float],
     flips: Iterable[tuple[int, float]] = (),
 ) -> Axes:
-    """Draw sampled metrics in expectation against the number of negatives (krichene2020, fig. 2).
-
-    Parameters
-    ----------
-    n_negatives : array_like of int, shape (p,)
-        Drawn on a logarithmic axis.
-    expected : mapping of str to array_like, shape (p,)
-        Expected sampled metric of each recommender.
-    exact : mapping of str to float
-        Exact metric of each recommender: a black wedge on the right edge.
-    flips : iterable of (int, float)
-        Number of negatives at which two curves have just crossed, and their height there: a
-        circle over a dotted line.
-
-    Examples
-    --------
-    >>> figure, ax = panels()
-    >>> drawn = {"A": [0.2, 0.1], "B": [0.1, 0.2]}
-    >>> ax = expected_curves(ax, [1, 99], drawn, {"A": 0.0, "B": 0.3}, flips=[(10, 0.15)])
-    >>> ax.get_xscale(), len(ax.lines)
-    ('log', 6)
+    """Plot expected sampled metrics, (p,) by name, against the number of negatives, on a
+    logarithmic axis (krichene2020, fig. 2). Exact values are black wedges on the right edge;
+    `flips` are (negatives, height) where two curves have just crossed: circles over dotted
+    lines.
     """
     curves(ax, n_negatives, expected)
     for name in expected:
@@ -148,23 +106,11 @@ def beside(
 ) -> Axes:
     """Write each name beside the axes at its height, moved apart where two would touch.
 
-    They are moved as little as can be, by least squares, and never beyond the ends of the axis.
+    They are moved as little as possible, by least squares, and never beyond the ends of the axis.
+    `heights` are in units of the vertical axis, whose limits are final; `x` is where names begin,
+    and `gap` the least distance of two names, both as shares of the axes. Colours follow the order
+    of the names.
 
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes
-        Its limits and scales are final.
-    heights : mapping of str to float
-        In units of the vertical axis; the names take their colours from the order they come in.
-    x : float
-        Where the names begin, as a share of the width.
-    gap : float
-        Least distance of two names, as a share of the height.
-    **style
-        Passed on to ``text``; ``color`` overrides the colours.
-
-    Examples
-    --------
     >>> figure, ax = panels()
     >>> ax = beside(ax, {"A": 0.50, "B": 0.51})
     >>> [(text.get_text(), round(text.get_position()[1], 2)) for text in ax.texts]
@@ -188,15 +134,9 @@ def beside(
 def by_negatives(
     ax: Axes, x: ArrayLike, sampled: Mapping[int, ArrayLike], exact: ArrayLike
 ) -> Axes:
-    """Draw a metric for several numbers of negatives, and the exact one in solid black.
+    """Plot a metric for several numbers of negatives, (p,) for each, darker for more, and the exact
+    one in black.
 
-    Parameters
-    ----------
-    sampled : mapping of int to array_like, shape (p,)
-        Ordinates for each number of negatives, in a colour the darker the more they are.
-
-    Examples
-    --------
     >>> figure, ax = panels()
     >>> ax = by_negatives(ax, [1, 2], {10: [1.0, 0.9], 1_000: [1.0, 0.6]}, [1.0, 0.5])
     >>> [line.get_label() for line in ax.lines], ax.lines[-1].get_color()
@@ -211,17 +151,9 @@ def by_negatives(
 
 
 def on_curves(ax: Axes, heights: Mapping[str, float]) -> Axes:
-    """Write names into falling curves, each where its curve has come down to a height.
+    """Write labels of falling curves where each curve has come down to a height; a curve that stays
+    above it gets none.
 
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes
-        Its curves have labels.
-    heights : mapping of str to float
-        For the labels of some curves; a curve that never comes down so far gets no name.
-
-    Examples
-    --------
     >>> figure, ax = panels()
     >>> ax = on_curves(by_negatives(ax, [1, 2, 3], {9: [1, 0.4, 0]}, [1, 0, 0]), {"m = 9": 0.5})
     >>> [(text.get_text(), tuple(map(float, text.get_position()))) for text in ax.texts]
@@ -245,23 +177,8 @@ def heat_map(
     scale: tuple[float, float] = (0.0, 1.0),
     colours: str = "RdYlBu",
 ) -> Axes:
-    """Draw a table whose cells are coloured by values and hold texts of one or two lines.
-
-    Parameters
-    ----------
-    values : array_like of float, shape (p, q)
-        Grey where NaN.
-    scale : tuple of two float
-        Values of the first and the last colour.
-    colours : str
-        A colour map of matplotlib.
-
-    Examples
-    --------
-    >>> figure, ax = panels()
-    >>> ax = heat_map(ax, [[0.1, 0.9]], [["10", "90"]], ["AP"], ["naive", "BV"])
-    >>> [text.get_text() for text in ax.texts]
-    ['10', '90']
+    """Plot a table whose cells hold texts of one or two lines, coloured by `values` (p, q), grey
+    where NaN. `scale` has the values of the first and the last colour.
     """
     table, said = np.asarray(values, dtype=float), np.asarray(texts)
     shades = plt.get_cmap(colours).with_extremes(bad="#e8e8e8")
@@ -288,22 +205,8 @@ def heat_map(
 
 
 def rank_buckets(ax: Axes, ranks: Mapping[str, ArrayLike], edges: ArrayLike) -> Axes:
-    """Draw how many of each recommender's ranks fall into each bucket, bars side by side.
-
-    Parameters
-    ----------
-    ranks : mapping of str to array_like of int
-        Ranks under each name.
-    edges : array_like of int, shape (b,), increasing
-        Last rank of each bucket; the first begins at rank 1, and one more bucket holds the ranks
-        beyond the last edge.
-
-    Examples
-    --------
-    >>> figure, ax = panels()
-    >>> ax = rank_buckets(ax, {"A": [1, 5, 6, 90], "B": [2, 3, 4, 5]}, [5, 50])
-    >>> [[int(bar.get_height()) for bar in bars] for bars in ax.containers]
-    [[2, 1, 1], [4, 0, 0]]
+    """Plot a histogram of each recommender's ranks, bars side by side. `edges` are the last rank of
+    each bucket; one more bucket holds the ranks beyond.
     """
     last = np.asarray(edges)
     places = np.arange(last.size + 1)
@@ -336,24 +239,8 @@ def errors_by_gamma(
     errors: Mapping[str, ArrayLike],
     alike: Mapping[str, tuple[float, float]],
 ) -> Axes:
-    """Draw the error of an average against gamma, the least one of each curve starred.
-
-    Parameters
-    ----------
-    gammas : array_like of float, shape (p,)
-        Drawn on a logarithmic axis.
-    errors : mapping of str to array_like, shape (p,)
-        Errors under each name, drawn on a logarithmic axis.
-    alike : mapping of str to (float, float)
-        Under some of these names the gamma for users that are all alike, and the error there: an
-        open circle.
-
-    Examples
-    --------
-    >>> figure, ax = panels()
-    >>> ax = errors_by_gamma(ax, [0.1, 1.0], {"N = 10": [0.2, 0.3]}, {"N = 10": (0.1, 0.2)})
-    >>> [line.get_marker() for line in ax.lines]
-    ['None', '*', 'o']
+    """Plot the error of an average against gamma, both logarithmic, with a star at each minimum.
+    `alike` has the gamma for users that are all alike, and the error there: an open circle.
     """
     weights = np.asarray(gammas)
     for name, mark in marks(errors).items():
@@ -374,25 +261,11 @@ def estimates(
     found: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]],
     exact: Mapping[str, float],
 ) -> Axes:
-    """Draw what several estimators say of each recommender, beside the exact value.
+    """Plot the estimates of several estimators for each recommender, beside the exact value.
 
-    Parameters
-    ----------
-    names : iterable of str
-        The estimators, from left to right.
-    found : mapping of str to three of array_like, shape (p,)
-        For each recommender the mean of every estimator (a filled marker), its standard deviation
-        (a bar to both sides), and a value published elsewhere, NaN for none (an open marker with
-        a cross in it).
-    exact : mapping of str to float
-        Exact value of each recommender: a solid black line across.
-
-    Examples
-    --------
-    >>> figure, ax = panels()
-    >>> ax = estimates(ax, ["CLS"], {"A": ([4.0], [1.0], [4.2])}, {"A": 5.0})
-    >>> [float(line.get_ydata()[0]) for line in ax.lines]
-    [5.0, 4.0, 4.2, 4.2]
+    `found` holds for each recommender, by estimator, the mean (a filled marker), the standard
+    deviation (a bar to both sides) and a published value, NaN for none (an open marker with a
+    cross); `exact` values are black lines across.
     """
     labels = list(names)
     places = np.arange(len(labels))
@@ -416,24 +289,9 @@ def clean_region(
     printed: Mapping[str, tuple[float, float]],
     levels: Mapping[str, float],
 ) -> Axes:
-    """Draw the largest goodness at which a set of decoys is clean, against the set's size.
-
-    Parameters
-    ----------
-    limits : mapping of str to array_like of float, shape (p,)
-        Largest goodness for each size, under the name of each confidence; the region below the
-        last curve is shaded.
-    printed : mapping of str to tuple of float
-        Number of decoys and goodness of points to mark with a cross, with a text beside each.
-    levels : mapping of str to float
-        Goodness of horizontal lines, with a text above each.
-
-    Examples
-    --------
-    >>> figure, ax = panels()
-    >>> ax = clean_region(ax, [1, 10], {"95%": [0.05, 0.005]}, {"here": (10, 0.01)}, {})
-    >>> ax.lines[-1].get_xydata().tolist()
-    [[10.0, 0.01]]
+    """Plot the largest goodness at which a set of decoys is clean, against the set's size, by
+    confidence; the region below the last curve is shaded. `printed` has points (decoys,
+    goodness) to mark with a cross, `levels` the goodness of horizontal lines.
     """
     curves(ax, n_decoys, limits)
     ax.set(xscale="log", yscale="log")
@@ -463,25 +321,9 @@ def decoy_curves(
     full: Mapping[str, float],
     run: Mapping[str, ArrayLike] | None = None,
 ) -> Axes:
-    """Draw expected metrics against the number of decoys (ekstrand2017, figures 2 to 6).
-
-    Parameters
-    ----------
-    n_decoys : array_like of int, shape (p,)
-        Drawn on a logarithmic axis.
-    expected : mapping of str to array_like, shape (p,)
-        Expected metric of each recommender: a curve.
-    full : mapping of str to float
-        The metric of each with all unrated items as decoys: a black wedge on the right edge.
-    run : mapping of str to array_like, shape (p,), optional
-        The metric of each in one simulated run: open markers.
-
-    Examples
-    --------
-    >>> figure, ax = panels()
-    >>> ax = decoy_curves(ax, [5, 50], {"A": [0.9, 0.4]}, {"A": 0.1}, {"A": [0.88, 0.41]})
-    >>> [float(np.ravel(line.get_ydata())[0]) for line in ax.lines]
-    [0.9, 0.1, 0.88]
+    """Plot expected metrics, (p,) by recommender, against the number of decoys on a logarithmic
+    axis (ekstrand2017, figures 2 to 6). `full` has the metrics with all unrated items as decoys:
+    black wedges on the right edge; `run` one simulated run: open markers.
     """
     expected_curves(ax, n_decoys, expected, full)
     if run is not None:
@@ -493,19 +335,8 @@ def decoy_curves(
 
 
 def rating_counts(ax: Axes, counts: Mapping[str, ArrayLike]) -> Axes:
-    """Draw the share of items with at least so many ratings (ekstrand2017, figure 1).
-
-    Parameters
-    ----------
-    counts : mapping of str to array_like of int, shape (n_items,)
-        Ratings of each item under the name of each data set, at least 1; both axes are logarithmic.
-
-    Examples
-    --------
-    >>> figure, ax = panels()
-    >>> ax = rating_counts(ax, {"toy": [3, 1, 1, 9]})
-    >>> ax.lines[0].get_xydata().tolist()
-    [[1.0, 1.0], [3.0, 0.5], [9.0, 0.25]]
+    """Plot the share of items with at least each number of ratings, both axes logarithmic
+    (ekstrand2017, figure 1).
     """
     for name, mark in marks(counts).items():
         values, items = np.unique(np.asarray(counts[name]), return_counts=True)
@@ -517,19 +348,8 @@ def rating_counts(ax: Axes, counts: Mapping[str, ArrayLike]) -> Axes:
 
 
 def rows_of_dots(ax: Axes, rows: Mapping[str, Mapping[str, float]]) -> Axes:
-    """Draw a row of marks for each of several settings, one mark for each thing compared.
-
-    Parameters
-    ----------
-    rows : mapping of str to mapping of str to float
-        Setting -> name -> value, drawn from the top down; every row has the same names.
-
-    Examples
-    --------
-    >>> figure, ax = panels()
-    >>> _ = rows_of_dots(ax, {"all items": {"A": 1.0, "B": 0.2}, "sample": {"A": 0.9, "B": 1.0}})
-    >>> [tick.get_text() for tick in ax.get_yticklabels()]
-    ['all items', 'sample']
+    """Plot a row of marks for each setting, from the top down, a mark for each name; every row has
+    the same names.
     """
     names = list(next(iter(rows.values())))
     places = np.arange(len(rows))
@@ -545,16 +365,10 @@ def rows_of_dots(ax: Axes, rows: Mapping[str, Mapping[str, float]]) -> Axes:
 
 
 def slopes(ax: Axes, columns: Mapping[str, Mapping[str, float]]) -> Axes:
-    """Connect each thing's values in two columns, each column from its lowest to its highest.
+    """Plot a slope chart: connect each name's place in two columns, each from its lowest to its
+    highest value. The exact column is on the left, with black marks; values stand beside the
+    ends.
 
-    Parameters
-    ----------
-    columns : mapping of str to mapping of str to float
-        Two columns, the exact one left, with black marks; name -> value, the same names in both.
-        Values stand beside the ends; at least two of them differ in each column.
-
-    Examples
-    --------
     >>> figure, ax = panels()
     >>> ax = slopes(ax, {"exact": {"A": 0.1, "B": 0.3}, "sampled": {"A": 0.5, "B": 0.4}})
     >>> [line.get_ydata().tolist() for line in ax.lines[::2]]
@@ -582,23 +396,8 @@ def shrinking(
     bands: Mapping[str, tuple[ArrayLike, ArrayLike]],
     exact: float,
 ) -> Axes:
-    """Draw both ends of intervals against the number of users.
-
-    Parameters
-    ----------
-    users : array_like of float, shape (p,)
-        On a logarithmic axis.
-    bands : mapping of str to two of array_like, shape (p,)
-        Lower and upper ends under each name.
-    exact : float
-        A black line across.
-
-    Examples
-    --------
-    >>> figure, ax = panels()
-    >>> ax = shrinking(ax, [10, 1_000], {"m = 1": ([0, 1], [9, 7])}, 3.0)
-    >>> [len(line.get_xdata()) for line in ax.lines]
-    [2, 2, 2]
+    """Plot both ends of intervals, (p,) by name, against the number of users on a logarithmic axis;
+    the exact value is a black line.
     """
     for name, mark in marks(bands).items():
         for j, values in enumerate(reversed(bands[name])):

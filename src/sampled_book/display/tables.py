@@ -23,29 +23,9 @@ Texts = dict[str, Any]
 class Table:
     """A captioned, numbered table: MyST in the book, HTML in a notebook.
 
-    Attributes
-    ----------
-    frame : pandas.DataFrame
-        One row a line; the index is not shown.
-    name : str
-        Label that the text refers to, as in ``{numref}`tbl-toy` ``.
-    caption : str
-        MyST text that explains every column and mark.
-    formats : mapping of str to str
-        Format specification for each column of numbers; others are printed by ``str``.
-
-    Examples
-    --------
-    >>> toy = pd.DataFrame({"recommender": ["A", "B"], "AUC": [0.9901, 0.5551]})
-    >>> print(Table(toy, "tbl-toy", "AUC of two recommenders.", {"AUC": ".3f"})._repr_markdown_())
-    ~~~{table} AUC of two recommenders.
-    :name: tbl-toy
-    <BLANKLINE>
-    | recommender | AUC |
-    | :--- | ---: |
-    | A | 0.990 |
-    | B | 0.555 |
-    ~~~
+    `name` is the label that the text refers to, as in ``{numref}`tbl-toy` ``; the caption is MyST;
+    `formats` has a format specification for each column of numbers. Other columns are printed by
+    ``str``; the index is not shown.
     """
 
     frame: pd.DataFrame
@@ -92,21 +72,8 @@ def _cell(value: object, form: str) -> str:
 class Lookup:
     """Tables of which a reader chooses one; all are shown where no script runs.
 
-    Attributes
-    ----------
-    name : str
-        Of the element, unlike that of any other on the page.
-    asked : sequence of str
-        What is chosen, as in ("Data set", "Metric").
-    tables : mapping of tuple of str to Table
-        By what is chosen; the first is shown first. Their captions are plain text.
-
-    Examples
-    --------
-    >>> toy = Table(pd.DataFrame({"m": [20]}), "", "Beauty with 20 negatives.")
-    >>> html = Lookup("look", ["Data set"], {("beauty",): toy})._repr_html_()
-    >>> html.count("<option"), html.count("<table"), "20 negatives" in html
-    (1, 1, True)
+    `name` identifies the element on the page; `asked` names the choices, as in ("Data set",
+    "Metric"); `tables`, by choice, begin with the one shown first. Captions are plain text.
     """
 
     name: str
@@ -147,10 +114,8 @@ _CHOOSE = """<script>
 
 
 def between(low: float, high: float, digits: int = 3, *, signed: bool = False) -> str:
-    """Write a range, rounded outwards, as the library does.
+    """Format a range, rounded outwards, as the library does.
 
-    Examples
-    --------
     >>> between(0.02766, 0.0281), between(-0.0123, 0.5, 2, signed=True)
     ('0.027 to 0.029', '−0.02 to +0.50')
     """
@@ -160,8 +125,6 @@ def between(low: float, high: float, digits: int = 3, *, signed: bool = False) -
 def bounded(frame: pd.DataFrame, digits: int, low: str, high: str) -> pd.DataFrame:
     """Round a column of lower bounds down and one of upper bounds up.
 
-    Examples
-    --------
     >>> bounded(pd.DataFrame({"a": [0.0279], "b": [0.0281]}), 3, "a", "b")
            a      b
     0  0.027  0.029
@@ -180,10 +143,8 @@ def _outwards(value: float, form: str, way: str) -> float:
 
 
 def scientific(value: float, digits: int = 1) -> str:
-    """Print a number as a decimal times a power of ten, to so many significant digits.
+    """Format a number as a decimal times a power of ten, to `digits` significant digits.
 
-    Examples
-    --------
     >>> scientific(2.9e-8), scientific(-0.01234, 3), scientific(1.2)
     ('3 × 10⁻⁸', '−1.23 × 10⁻²', '1')
     """
@@ -196,20 +157,12 @@ def scientific(value: float, digits: int = 1) -> str:
 
 
 def glued(**values: object) -> None:
-    """Hand numbers to the text of a chapter, which shows each as ``{glue:text}`name` ``.
+    """Glue values for the text of a chapter, which shows each as ``{glue:text}`name` ``.
 
-    Parameters
-    ----------
-    **values : object
-        Text is shown as it is, a whole number with its thousands apart, any other number to three
-        digits. A pair of a number and a format specification says otherwise; a third item, "down"
-        or "up", says which way a bound is rounded. Minus signs are true ones. An underscore in a
-        name is a hyphen in the text.
-
-    Examples
-    --------
-    >>> spelled(9_999), spelled(0.01234), spelled((-0.0127, "+.1%")), spelled(2.9e-8)
-    ('9,999', '0.0123', '−1.3%', '2.90 × 10⁻⁸')
+    Text is shown as it is, a whole number with thousands separators, any other number to three
+    digits. A pair of a number and a format specification overrides that; a third item, "down" or
+    "up", says which way a bound is rounded. Minus signs are true ones. An underscore in a name is a
+    hyphen in the text.
     """
     from myst_nb import glue  # not everyone who makes a table has the book's tools
 
@@ -220,8 +173,6 @@ def glued(**values: object) -> None:
 def spelled(value: object) -> str:
     """A value as :func:`glued` shows it.
 
-    Examples
-    --------
     >>> spelled("A > B"), spelled(1234.5), spelled((7, "d")), spelled((0.02766, ".1%", "down"))
     ('A > B', '1,234', '7', '2.7%')
     """

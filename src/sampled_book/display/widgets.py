@@ -1,4 +1,4 @@
-"""What the widgets of the book read: ranks, and what a sample leaves possible.
+"""Data of the book's widgets: ranks, and identification intervals of one log.
 
 ``python -m sampled_book.display.widgets`` writes both beside the scripts, in book/_static/widgets.
 """
@@ -36,19 +36,9 @@ TIMES = 166
 
 
 def ranks() -> dict[str, Any]:
-    """The bundled ranks as the scripts read them, users in the order of their candidates.
-
-    Returns
-    -------
-    dict
-        Under "n" the candidates of each user, as differences from the user before; under the name
-        of each recommender "better" and "tied".
-
-    Examples
-    --------
-    >>> found = ranks()
-    >>> found["n"][0], len(found["Z"]["tied"])
-    (1393, 6040)
+    """The bundled ranks in the form of the scripts, users in the order of their candidates. "n" has
+    the candidates of each user, as differences from the user before; each recommender has
+    "better" and "tied".
     """
     intervals = bundled_ranks()
     candidates = next(iter(intervals.values())).n_candidates
@@ -69,14 +59,7 @@ class Drawn(NamedTuple):
 
 
 def drawn(n_negatives: int, seed: int = 16) -> Drawn:
-    """Break ties and draw negatives with replacement, as in the chapter on identification.
-
-    Examples
-    --------
-    >>> found = drawn(20)
-    >>> found.protocol.n_items, found.sampled["X"].size, bool(found.sampled["X"].max() <= 21)
-    (3541, 6040, True)
-    """
+    """Break ties and draw negatives with replacement, as in the chapter on identification."""
     rng, intervals = np.random.default_rng(seed), bundled_ranks()
     n = round(float(next(iter(intervals.values())).n_candidates.mean()))
     found = Drawn(Protocol(n, n_negatives, replacement=True), {}, {})
@@ -89,24 +72,13 @@ def drawn(n_negatives: int, seed: int = 16) -> Drawn:
 def fitted(
     name: str, protocol: Protocol, sampled: Mapping[str, NDArray[np.int64]]
 ) -> dict[str, dict[str, list[Any]]]:
-    """What a prior that is fitted to a log says, which is an estimate and no verdict.
+    """Estimates from a prior that is fitted to a log, with sampled ranks (n_users,) by recommender;
+    no verdicts.
 
-    Parameters
-    ----------
-    name : str
-        Of the metric.
-    sampled : mapping of str to ndarray of int, shape (n_users,)
-        Sampled ranks under the name of each recommender, users in the same order.
+    "value" is the estimate and Student's interval at 95%, which ignores its bias; "ahead" are the
+    recommenders that it is likely ahead of, where the standard error of the difference leaves no
+    doubt.
 
-    Returns
-    -------
-    dict
-        Under the name of each recommender "value": the estimate and the ends of Student's
-        interval at 95%, which knows nothing of its bias; and "ahead": the recommenders that it is
-        likely ahead of, where the standard error of the difference leaves no doubt.
-
-    Examples
-    --------
     >>> found = fitted("recall@10", *drawn(20)[::2])
     >>> low, high = found["X"]["value"][1:]
     >>> low < found["X"]["value"][0] < high
@@ -145,27 +117,12 @@ def priors(n_negatives: int, name: str, seed: int = 16) -> dict[str, Any]:
 
 
 def possible(n_negatives: int, name: str, seed: int = 16) -> dict[str, Any]:
-    """What one log leaves possible of each bundled recommender, and what a million users would.
+    """Identification intervals of each bundled recommender from one log, and from a million users.
 
-    Parameters
-    ----------
-    n_negatives : int
-        Drawn with replacement for each user, as in the chapter on identification.
-    name : str
-        Of the metric.
-    seed : int
-        Of ties and negatives.
+    For each recommender: "exact" and "reported"; under "log" and "million" a pair of ends for each
+    of :data:`SHAPES`, None for one that the sample contradicts; under "prior" the result of
+    :func:`fitted` for both. The million users' sampled ranks are distributed as expected.
 
-    Returns
-    -------
-    dict
-        Under the name of each recommender "exact" and "reported"; under "log" and "million" a pair
-        of ends for each of :data:`SHAPES`, None for one that the sample contradicts. The
-        million's sampled ranks are distributed just as expected. Under "prior" for both what
-        :func:`fitted` says, the million being the users of the log many times over.
-
-    Examples
-    --------
     >>> found = possible(20, "recall@10")["Z"]
     >>> low, high = found["log"][0]
     >>> low <= found["exact"] <= high
@@ -197,14 +154,8 @@ def possible(n_negatives: int, name: str, seed: int = 16) -> dict[str, Any]:
 
 
 def write(folder: Path = FOLDER) -> list[Path]:
-    """Write ``ranks.js`` and ``possible.js``, each beside the old one and then renamed.
-
-    They are scripts that assign, since a page that is opened from a file may load no JSON.
-
-    Returns
-    -------
-    list of Path
-        The files written.
+    """Write ``ranks.js`` and ``possible.js``, each atomically; their paths. They are scripts that
+    assign, since a page that is opened from a file may load no JSON.
     """
     ranges = {name: {str(m): possible(m, name) for m in NEGATIVES} for name in METRICS}
     contents = {"ranks": ranks(), "possible": ranges}
@@ -212,12 +163,10 @@ def write(folder: Path = FOLDER) -> list[Path]:
 
 
 def script(name: str, content: Any) -> bytes:
-    """What a file of data holds.
+    r"""The content of a data script.
 
-    Examples
-    --------
     >>> script("ranks", {"n": [1, 2]})
-    b'window.sampledMetrics.ranks = {"n":[1,2]};\\n'
+    b'window.sampledMetrics.ranks = {"n":[1,2]};\n'
     """
     return (
         f"window.sampledMetrics.{name} = {json.dumps(content, separators=(',', ':'))};\n".encode()

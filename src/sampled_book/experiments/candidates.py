@@ -51,51 +51,15 @@ def at_equal_cost(
     estimators: Sequence[str] = ("naive", "bias-variance"),
     per_user: int = 1,
 ) -> pd.DataFrame:
-    """Verdicts on two recommenders that cost the same, from many users with few candidates on.
+    """Verdicts on two recommenders from evaluations that cost the same: many users with few
+    candidates, or few users with many.
 
-    Negatives are drawn without replacement, users at random from those given.
-
-    Parameters
-    ----------
-    first, second : array_like of int, shape (n_users,)
-        True ranks of the same users under each recommender.
-    n_items : int
-        Candidates in the whole catalogue.
-    budget : int
-        What an evaluation of one recommender may cost, in candidates read.
-    sizes : iterable of int
-        Numbers of negatives to try.
-    estimators : sequence of str
-        Names of :func:`~sampled_metrics.estimators.by_name`.
-    per_user : int
-        What a user costs besides the negatives: 1 for the relevant item alone, more where a
-        prompt carries the user's history, too.
-
-    Returns
-    -------
-    DataFrame
-        Columns estimator, n_negatives (all there are for ``exact``, the last row), n_users,
-        expected and sd (of the difference of the two averages, first less second) and probability
-        (that it has the exact order).
-
-    Raises
-    ------
-    ValueError
-        If the budget is below the cost of one user ranked among all items.
-
-    See Also
-    --------
-    sampled_metrics.verdicts.verdict : One evaluation.
-    sampled_metrics.planning.plan : How many users or negatives a verdict needs.
-
-    Examples
-    --------
-    >>> found = at_equal_cost([2, 300], [40, 80], "ndcg@10", 1_000, 20_000, [19])
-    >>> found[["estimator", "n_negatives", "n_users", "probability"]].round(3)
-           estimator  n_negatives  n_users  probability
-    0          naive           19     1000          0.0
-    1  bias-variance           19     1000          1.0
-    2          exact          999       20          1.0
+    `first` and `second` are the true ranks of the same users; negatives are drawn without
+    replacement, users at random from those given. `budget` is the cost of one recommender in
+    candidates read; a user costs its negatives and `per_user`: 1 for the relevant item, more where
+    a prompt carries the user's history, too. In a row per estimator and number of negatives, the
+    last of them exact: users, the expectation and sd of the difference of the averages, and the
+    probability of the exact order.
     """
     exact_users = budget // (per_user + n_items - 1)
     if exact_users < 1:
@@ -119,41 +83,15 @@ def at_equal_cost(
 def share_ranked(
     values: Sequence[float], cutoffs: Sequence[int], half_unit: float = 0.0
 ) -> tuple[float, float]:
-    r"""Share of users whose item has a rank up to the last cutoff, from averages of NDCG alone.
+    r"""Least and largest share of users whose item has a rank up to the last cutoff, from averages
+    of NDCG alone.
 
-    With one relevant item, :math:`\mathrm{NDCG}@k_i - \mathrm{NDCG}@k_{i-1}` is the share of
-    users with a rank in :math:`k_{i-1} + 1, \dots, k_i`, each weighted by
-    :math:`1 / \log_2(r + 1)`. The weight is largest at the first of these ranks and smallest at
-    the last, which bounds the share from both sides.
-
-    Parameters
-    ----------
-    values : sequence of float
-        Averages of NDCG at the cutoffs, in [0, 1].
-    cutoffs : sequence of int
-        Increasing, from 1 on.
-    half_unit : float
-        Half a unit of the last printed digit.
-
-    Returns
-    -------
-    (float, float)
-        The least and the largest share that the values allow. If the last cutoff is the length of
-        the list, a largest share below 1 says that some items had no rank; a least share above 1
-        says that the values cannot belong together.
-
-    Raises
-    ------
-    ValueError
-        If there is not one value for each cutoff, or the cutoffs do not increase.
-
-    Examples
-    --------
-    All items are at rank 1 or 2, and nearly half of them at 1:
-
-    >>> low, high = share_ranked([0.49, 0.81], [1, 2])
-    >>> round(low, 2), round(high, 2)
-    (1.0, 1.0)
+    With one relevant item, :math:`\mathrm{NDCG}@k_i - \mathrm{NDCG}@k_{i-1}` is the share of users
+    with a rank in :math:`k_{i-1} + 1, \dots, k_i`, each weighted by :math:`1 / \log_2(r + 1)`. The
+    weight is largest at the first of these ranks and smallest at the last, which bounds the share
+    from both sides. Cutoffs begin at 1; `half_unit` is half a unit of the last printed digit. If
+    the last cutoff is the length of the list, a largest share below 1 says that some items had no
+    rank; a least share above 1 says that the values cannot belong together.
     """
     k, v = np.asarray(cutoffs), np.asarray(values, dtype=np.float64)
     if k.shape != v.shape or k.ndim != 1 or k.size == 0:
@@ -168,39 +106,20 @@ def share_ranked(
 
 
 def published_table() -> pd.DataFrame:
-    """What hou2024 print: NDCG of rankers of 20 candidates, from the pictures of their repository.
+    """NDCG of rankers of 20 candidates as published by hou2024, from the pictures of their
+    repository (README at commit 5ec1154).
 
-    Returns
-    -------
-    DataFrame of str
-        Columns picture (of the README at commit 5ec1154: "tab-2" and "tab-3" with the test item
-        among 19 random ones, "tab-4" with 21 candidates of seven retrievers), dataset, method,
-        users (lines of the candidate lists that their scripts name; averages such as 23.33% of 200
-        users are over several runs), n_negatives (empty for
-        "tab-4") and NDCG@1, NDCG@5, NDCG@10, NDCG@20 as printed, in percent.
-
-    Examples
-    --------
-    >>> rows = published_table().set_index(["picture", "dataset", "method"])
-    >>> rows.loc[("tab-3", "ML-1M", "GPT-4"), ["NDCG@1", "NDCG@20"]].tolist()
-    ['15.50%', '48.42%']
+    In pictures "tab-2" and "tab-3" the test item is among 19 random negatives; in "tab-4" there are
+    21 candidates of seven retrievers, and n_negatives is empty. `users` are the lines of the
+    candidate lists that their scripts name; averages such as 23.33% of 200 users are over several
+    runs. NDCG is text, in percent.
     """
     path = BUNDLE / "published" / "llmrank.csv"
     return pd.read_csv(path, dtype=str, keep_default_na=False)
 
 
 def add_share_ranked(rows: pd.DataFrame, cutoffs: Sequence[int] = (1, 5, 10, 20)) -> pd.DataFrame:
-    """Add to rows of :func:`published_table` the ends of :func:`share_ranked`: least and most.
-
-    Examples
-    --------
-    >>> rows = published_table().query("picture == 'tab-3' and dataset == 'Games'")
-    >>> add_share_ranked(rows)[["method", "least", "most"]].round(2).iloc[2:5]
-                  method  least  most
-    27         Alpaca-7B   0.65  0.85
-    28        Vicuna-13B   0.67  0.88
-    29  LLaMA-2-70B-Chat   0.69  0.87
-    """
+    """Add to rows of :func:`published_table` the ends of :func:`share_ranked`: least and most."""
     ends = [
         share_ranked([float(row[f"NDCG@{k}"].rstrip("%")) / 100 for k in cutoffs], cutoffs, 5e-5)
         for row in rows.to_dict("records")
@@ -209,32 +128,8 @@ def add_share_ranked(rows: pd.DataFrame, cutoffs: Sequence[int] = (1, 5, 10, 20)
 
 
 def read_lists(name: str) -> tuple[IntArray, IntArray]:
-    """Candidate lists of hou2024 for MovieLens 1M, in the numbers of :func:`~.datasets.ncf_split`.
-
-    Parameters
-    ----------
-    name : {"random", "pop", "sasrec"}
-        Who made them.
-
-    Returns
-    -------
-    users : ndarray of int, shape (6040,)
-    items : ndarray of int, shape (6040, 100)
-        The candidates of each, the first one first.
-
-    Raises
-    ------
-    FileNotFoundError
-        If `SAMPLED_METRICS_DATA` is set and has no such file; where it is not set, the file is
-        downloaded.
-    ValueError
-        If the file is truncated or altered.
-
-    Examples
-    --------
-    >>> users, items = read_lists("random")  # doctest: +SKIP
-    >>> items.shape  # doctest: +SKIP
-    (6040, 100)
+    """Candidate lists of hou2024 for MovieLens 1M, made by "random", "pop" or "sasrec": users, and
+    each one's 100 candidates in order, in the numbers of :func:`~.datasets.ncf_split`.
     """
     content = datasets.published_file(_URL, f"ml-1m-full.{name}", "llmrank", LISTS[name])
     lines = [line.split("\t") for line in content.decode().splitlines()]
@@ -245,13 +140,7 @@ def read_lists(name: str) -> tuple[IntArray, IntArray]:
 
 
 def count_lists() -> dict[str, Any]:
-    """What :func:`bundled_lists` holds, counted from the data; a second or two.
-
-    Examples
-    --------
-    >>> count_lists()["random"]["repeated"]  # doctest: +SKIP
-    0
-    """
+    """What :func:`bundled_lists` holds, counted from the data; a second or two."""
     split, ratings = datasets.ncf_split(), datasets.first_ratings()
     own = split.train.astype(bool)
     n_users, n_items = own.shape
@@ -288,30 +177,22 @@ def count_lists() -> dict[str, Any]:
 
 
 def bundled_lists() -> dict[str, Any]:
-    """Facts of the candidate lists of hou2024 for MovieLens 1M.
+    """Facts of the candidate lists of hou2024 for MovieLens 1M, as `count_lists` counts them.
 
-    Returns
-    -------
-    dict
-        ``items``: in the catalogue; ``own``: pairs of a user and an item in training; ``single``:
-        users, of the first 2,998, who have one item at their last timestamp, so that the held-out
-        item is no matter of choice. And for "random", "pop" and "sasrec" a dict:
+    ``items``: in the catalogue; ``own``: pairs of a user and an item in training; ``single``:
+    users, of the first 2,998, with one item at their last timestamp, for whom the held-out item is
+    determined. And for "random", "pop" and "sasrec" a dict:
 
-        - ``users``, ``listed``: lists, and candidates in each
-        - ``lists``, ``distinct``, ``repeated``: different lists, different items in all of them,
-          items that are in a list twice
-        - ``popular``, ``deepest``: of the different items, how many are among the so many most
-          rated, and the place of the last of them in the order of ratings
-        - ``own``, ``users with own``: among the first 19, items of the user's own training set
-        - ``positions``: users whose held-out item is at place 1, 2, ... of their list;
-          ``positions, single``: of the users ``single``
-        - ``audit``: p-value of each check of :func:`~sampled_metrics.auditing.audit`, where
-          lists are held to be drawn from the whole catalogue without replacement
-
-    Examples
-    --------
-    >>> bundled_lists()["random"]["users with own"]
-    2698
+    - ``users``, ``listed``: lists, and candidates in each
+    - ``lists``, ``distinct``, ``repeated``: different lists, different items in all of them,
+      items that are in a list twice
+    - ``popular``, ``deepest``: of the different items, how many are among the equally many most
+      rated, and the place of the last of them in the order of ratings
+    - ``own``, ``users with own``: among the first 19, items of the user's own training set
+    - ``positions``: users whose held-out item is at place 1, 2, ... of their list;
+      ``positions, single``: of the users ``single``
+    - ``audit``: p-value of each check of :func:`~sampled_metrics.auditing.audit`, against lists
+      drawn from the whole catalogue without replacement
     """
     facts: dict[str, Any] = json.loads((BUNDLE / "llmrank.json").read_text(encoding="utf-8"))
     return facts

@@ -1,9 +1,9 @@
 """Random decoys: how many of them the user would like, and what those cost.
 
 Ranked with a user's test items, decoys count as irrelevant. One that the user would like is
-*misclassified* (ekstrand2017). The number K of such decoys among N has a law, a vector over 0..N;
-a recommender that is right about every item has a value for each K, another such vector; and what
-misclassified decoys cost it is the product of the two.
+*misclassified* (ekstrand2017). The number K of such decoys among N has a distribution, a vector
+over 0..N; a recommender that is right about every item has a value for each K, another such vector;
+the product of the two is the expected cost of misclassified decoys.
 """
 
 from __future__ import annotations
@@ -26,32 +26,11 @@ PLACEMENTS = ("random", "above")
 
 
 def misclassified(n_decoys: ArrayLike, goodness: ArrayLike) -> FloatArray:
-    """Probability that at least one of N decoys is good, if goodness is independent.
+    """Probability that at least one of N decoys is good, if each is good with probability g,
+    independently: 1 - (1 - g)^N, to about 15 digits however small g is; arguments broadcast.
 
-    One less (1 - g)^N, the probability of none (ekstrand2017, "Probability of Misclassified
-    Decoys", where the two are equated).
-
-    Parameters
-    ----------
-    n_decoys : array_like of int, any shape
-        N, at least 0.
-    goodness : array_like of float
-        g, the probability that a decoy is good, in [0, 1]; broadcasts.
-
-    Returns
-    -------
-    ndarray of float
-        To about 15 digits, however small g is.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
-
-    Examples
-    --------
-    >>> misclassified([100, 1000], 0.001).round(4)
-    array([0.0952, 0.6323])
+    ekstrand2017, "Probability of Misclassified Decoys", equates it with (1 - g)^N, the probability
+    of no good decoy.
     """
     decoys, good = integers(n_decoys, "n_decoys", 0), _shares(goodness, "goodness")
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -60,34 +39,12 @@ def misclassified(n_decoys: ArrayLike, goodness: ArrayLike) -> FloatArray:
 
 
 def misclassified_among(n_decoys: int, goodness: ArrayLike) -> float:
-    """Probability that at least one of N decoys is good, if each item has a goodness of its own.
+    """Probability that at least one of N decoys is good, if item i of the pool is good with its own
+    probability, independently; decoys are drawn uniformly without replacement.
 
-    The decoys are drawn from the pool uniformly without replacement, and the items are good
-    independently. Item by item through the pool, what is kept is the probability for a random
-    choice of k of the items so far: the item is among them with probability k / i.
-
-    Parameters
-    ----------
-    n_decoys : int
-        N, from 0 to the size of the pool.
-    goodness : array_like of float, shape (pool,)
-        Probability that each item of the pool is good, in [0, 1]; 0 and 1 for a fixed set of good
-        items.
-
-    Returns
-    -------
-    float
-        Not below :func:`misclassified` at the mean goodness, by Maclaurin's inequality.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range or `goodness` is not a non-empty list.
-
-    Examples
-    --------
-    >>> round(misclassified_among(2, [1, 0, 0, 0]), 12)
-    0.5
+    The recursion goes through the pool item by item and keeps the probability for a random choice
+    of k of the first i items; the i-th is among them with probability k / i. By Maclaurin's
+    inequality the result is at least :func:`misclassified` at the mean goodness.
     """
     items = _shares(goodness, "goodness")
     if items.ndim != 1 or items.size == 0:
@@ -104,40 +61,14 @@ def misclassified_among(n_decoys: int, goodness: ArrayLike) -> float:
 
 
 def pmf(n_decoys: int, goodness: float, correlation: float = 0.0) -> FloatArray:
-    """Law of the number of good decoys among N, for a goodness that varies from user to user.
+    """Distribution of the number of good decoys among N, over 0..N, where goodness varies by user.
 
-    Binomial for a correlation of 0 (ekstrand2017's assumption of independence), else
-    beta-binomial (skellam1948): each user's goodness is drawn from a Beta distribution. With
-    t = correlation / (1 - correlation) the probability of none is the product over i < N of
-    1 - g / (1 + i t), and the ratio of that of x + 1 to that of x is
-    (N - x) (g + x t) / ((x + 1) (1 - g + (N - x - 1) t)).
-
-    Parameters
-    ----------
-    n_decoys : int
-        N, at least 0.
-    goodness : float
-        g, the mean over users, in [0, 1].
-    correlation : float
-        Correlation between the goodness of two decoys of one user, in [0, 1): the inverse of
-        one plus the sum of the parameters of the Beta distribution.
-
-    Returns
-    -------
-    ndarray of float, shape (n_decoys + 1,)
-        Relative error below 1e-10 for N up to 10,000.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
-
-    Examples
-    --------
-    >>> pmf(2, 0.5).round(12)
-    array([0.25, 0.5 , 0.25])
-    >>> pmf(2, 0.5, correlation=1 / 3).round(4)
-    array([0.3333, 0.3333, 0.3333])
+    Binomial for a correlation of 0 (ekstrand2017 assumes independence), else beta-binomial
+    (skellam1948): each user's goodness is drawn from a Beta distribution with mean g, and
+    `correlation`, in [0, 1), is the inverse of one plus the sum of its parameters. With t =
+    correlation / (1 - correlation), P(0) is the product over i < N of 1 - g / (1 + i t), and P(x +
+    1) / P(x) = (N - x) (g + x t) / ((x + 1) (1 - g + (N - x - 1) t)). Relative error below 1e-10
+    for N up to 10,000.
     """
     size = integer(n_decoys, "n_decoys", 0)
     g = _share(goodness, "goodness")
@@ -154,32 +85,8 @@ def pmf(n_decoys: int, goodness: float, correlation: float = 0.0) -> FloatArray:
 
 
 def pmf_in_pool(n_decoys: int, n_good: int, pool: int) -> FloatArray:
-    """Law of the number of good decoys among N drawn from a pool that holds G good items.
-
-    Hypergeometric: decoys are drawn without replacement, as in ekstrand2017's protocol.
-
-    Parameters
-    ----------
-    n_decoys : int
-        N, from 0 to `pool`.
-    n_good : int
-        G, the unrated items that the user would like, from 0 to `pool`.
-    pool : int
-        Unrated items, at least 1.
-
-    Returns
-    -------
-    ndarray of float, shape (n_decoys + 1,)
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
-
-    Examples
-    --------
-    >>> pmf_in_pool(2, 2, 4).round(4)
-    array([0.1667, 0.6667, 0.1667])
+    """Distribution of the number of good decoys among N drawn without replacement from a pool with
+    G good items: hypergeometric, as in ekstrand2017's protocol.
     """
     items = integer(pool, "pool", 1)
     size = integer(n_decoys, "n_decoys", 0, items)
@@ -188,26 +95,8 @@ def pmf_in_pool(n_decoys: int, n_good: int, pool: int) -> FloatArray:
 
 
 def at_least(law: ArrayLike, count: int) -> float:
-    """Probability of at least so many good decoys.
-
-    A sum of positive terms from the right: it keeps its relative accuracy where it is small.
-
-    Parameters
-    ----------
-    law : array_like of float, shape (n_decoys + 1,)
-        Law of the number of good decoys.
-    count : int
-        At least 0.
-
-    Raises
-    ------
-    ValueError
-        If `pmf` is not a list of probabilities that add up to 1, or `count` is negative.
-
-    Examples
-    --------
-    >>> at_least([0.25, 0.5, 0.25], 1)
-    0.75
+    """Probability of at least `count` good decoys, summed from the right, so that small
+    probabilities keep their relative accuracy.
     """
     probability = _pmf(law)
     least = integer(count, "count", 0)
@@ -215,24 +104,8 @@ def at_least(law: ArrayLike, count: int) -> float:
 
 
 def at_least_share(law: ArrayLike, share: float) -> float:
-    """Probability that at least this share of the decoys is good.
-
-    Parameters
-    ----------
-    law : array_like of float, shape (n_decoys + 1,)
-        Law of the number of good decoys, of at least one decoy.
-    share : float
-        In [0, 1]; taken as the decimal it prints as, so that 0.07 of 100 decoys are 7.
-
-    Raises
-    ------
-    ValueError
-        As :func:`at_least`, and if `share` is outside [0, 1] or there is no decoy.
-
-    Examples
-    --------
-    >>> at_least_share([0.25, 0.5, 0.25], 0.5)
-    0.75
+    """Probability that at least this share of the decoys is good. The share is taken as the decimal
+    it prints as, so that 0.07 of 100 decoys are 7.
     """
     size = _pmf(law).size - 1
     if size == 0:
@@ -241,53 +114,18 @@ def at_least_share(law: ArrayLike, share: float) -> float:
 
 
 def largest_goodness(n_decoys: ArrayLike, confidence: ArrayLike) -> FloatArray:
-    """Largest g at which N decoys hold no good item with this probability: 1 - c^(1 / N).
-
+    """Largest g at which N decoys hold no good item with probability c: 1 - c^(1 / N); broadcasts.
     From ekstrand2017, "Probability of Misclassified Decoys": 1 - g = 0.95^(1 / N).
-
-    Parameters
-    ----------
-    n_decoys : array_like of int, any shape
-        N, at least 1.
-    confidence : array_like of float
-        c, in (0, 1); broadcasts.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
-
-    Examples
-    --------
-    >>> float(largest_goodness(1000, 0.95).round(8)), round(1 / float(largest_goodness(1000, 0.95)))
-    (5.129e-05, 19496)
     """
     decoys = integers(n_decoys, "n_decoys", 1)
     return np.asarray(-np.expm1(np.log(_confidence(confidence)) / decoys))
 
 
 def largest_sample(goodness: float, confidence: float) -> int:
-    """Largest N at which the decoys hold no good item with this probability, at goodness g.
+    """Largest N at which the decoys hold no good item with probability c, at goodness g > 0.
 
-    The whole part of log(c) / log(1 - g), of both numbers as the decimals they print as. It is
-    computed to so many digits that it is right where the quotient is whole, too.
-
-    Parameters
-    ----------
-    goodness : float
-        g, in (0, 1]: with no good items there is no largest N.
-    confidence : float
-        c, in (0, 1).
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
-
-    Examples
-    --------
-    >>> largest_sample(0.01, 0.95), largest_sample(0.05, 0.95), largest_sample(0.1, 0.95)
-    (5, 1, 0)
+    The floor of log(c) / log(1 - g), of both numbers as the decimals they print as. Decimal
+    arithmetic has enough digits to be right where the quotient is a whole number, too.
     """
     g = Decimal(repr(_share(goodness, "goodness")))
     if g == 0:
@@ -305,35 +143,12 @@ def largest_sample(goodness: float, confidence: float) -> int:
 
 
 def largest_in_pool(size: int, pool: int, confidence: float) -> int:
-    """Largest number of items that a random choice of `size` from the pool avoids.
+    """Largest number of items of the pool that a random choice of `size` avoids with this
+    confidence.
 
     The probability that N decoys avoid G good items is C(pool - N, G) / C(pool, G), which is the
     same with N and G exchanged. So this is the largest G for a given N, and the largest N for a
     given G. Computed in whole numbers.
-
-    Parameters
-    ----------
-    size : int
-        The decoys, or the good items: from 0 to `pool`.
-    pool : int
-        Unrated items, at least 1.
-    confidence : float
-        Probability that the two sets have no item in common, in (0, 1).
-
-    Returns
-    -------
-    int
-        The good items, or the decoys: from 0 to ``pool - size``.
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
-
-    Examples
-    --------
-    >>> largest_in_pool(1000, 26_600, 0.95), largest_in_pool(1000, 10_534, 0.95)
-    (1, 0)
     """
     items = integer(pool, "pool", 1)
     taken = integer(size, "size", 0, items)
@@ -348,41 +163,13 @@ def largest_in_pool(size: int, pool: int, confidence: float) -> int:
 
 
 def perfect(of: Metric, n_decoys: int, n_test: int = 1, placement: str = "random") -> FloatArray:
-    """Expected value of a perfect recommender, as a vector over the number of good decoys.
+    """Expected value of a perfect recommender with K = 0..N good decoys, of T test items.
 
     It ranks all that the user would like, test items and good decoys, above all else; the metric
-    counts good decoys as irrelevant. Placed at random, they come one after the other: with x of
-    K good decoys above the j-th best of T test items, the next one is above it, too, with
-    probability (j + x) / (T + 1 + K).
-
-    Parameters
-    ----------
-    n_decoys : int
-        N, at least 0; AUC needs 1.
-    n_test : int
-        T, the test items, at least 1: the relevant items of the metric.
-    placement : {"random", "above"}
-        Whether good decoys are in random order among the test items, or all above them. All
-        below, they would cost nothing.
-
-    Returns
-    -------
-    ndarray of float, shape (n_decoys + 1,)
-        Value with K = 0..N good decoys. Without a cut-off random placement takes of the order of
-        ``n_test * n_decoys**2`` steps.
-
-    Raises
-    ------
-    ValueError
-        If a number is outside its range or `placement` is another word.
-
-    Examples
-    --------
-    >>> from sampled_metrics import metric
-    >>> perfect(metric("rr"), 2).round(4)
-    array([1.    , 0.75  , 0.6111])
-    >>> perfect(metric("rr"), 2, placement="above").round(4)
-    array([1.    , 0.5   , 0.3333])
+    counts good decoys as irrelevant. `placement`: good decoys are in random order among the test
+    items, or all "above" them. In random order they come one after the other: with x of K good
+    decoys above the j-th best test item, the next one is above it, too, with probability (j + x) /
+    (T + 1 + K). Without a cut-off this takes of the order of T N^2 steps.
     """
     size, tests = integer(n_decoys, "n_decoys", 0), integer(n_test, "n_test", 1)
     if placement not in PLACEMENTS:
@@ -407,25 +194,8 @@ def perfect(of: Metric, n_decoys: int, n_test: int = 1, placement: str = "random
 
 
 def loss(law: ArrayLike, values: ArrayLike) -> float:
-    """What misclassified decoys cost in expectation: the value without any, less the expected one.
-
-    Parameters
-    ----------
-    law : array_like of float, shape (n_decoys + 1,)
-        Law of the number of good decoys.
-    values : array_like of float, shape (n_decoys + 1,)
-        Value with each number of good decoys, as from :func:`perfect`.
-
-    Raises
-    ------
-    ValueError
-        If `pmf` is not a law, or `values` is not of its shape.
-
-    Examples
-    --------
-    >>> from sampled_metrics import metric
-    >>> loss([0.5, 0.25, 0.25], [1.0, 0.5, 0.25])
-    0.3125
+    """Expected cost of misclassified decoys: the value without any less the expected value, given
+    the distribution of their number and the value for each number.
     """
     probability, value = _pmf(law), floats(values, "values")
     if value.shape != probability.shape:
@@ -434,36 +204,10 @@ def loss(law: ArrayLike, values: ArrayLike) -> float:
 
 
 def uncounted(ranks: RankIntervals, of: Metric, goodness: float) -> FloatArray:
-    """A metric of real ranks if good items above the test item did not count against it.
+    """Each user's expected metric if good items above the test item did not count against it.
 
-    Every item above the test item is good with the same probability, independently, and is taken
-    out of the list. Ties are in random order.
-
-    Parameters
-    ----------
-    ranks : RankIntervals
-        Of one test item each.
-    of : Metric
-        With a cut-off.
-    goodness : float
-        g, in [0, 1].
-
-    Returns
-    -------
-    ndarray of float, shape (users,)
-        Expected value of each user; with a goodness of 0 the metric itself.
-
-    Raises
-    ------
-    ValueError
-        If `goodness` is outside its range, or the metric has no cut-off.
-
-    Examples
-    --------
-    >>> from sampled_metrics import metric
-    >>> second = RankIntervals([1], [0], [10])
-    >>> uncounted(second, metric("recall@1"), 0.25)
-    array([0.25])
+    Every item above the test item is good with probability g, independently, and is then taken out
+    of the list. Ties are in random order; the metric needs a cut-off.
     """
     g = _share(goodness, "goodness")
     if of.k is None:

@@ -41,22 +41,14 @@ WHOLE, COARSE, REST = 100, 16, 49
 
 
 def population(places: RankIntervals) -> FloatArray:
-    """Share of the users at each true rank; an item with ties is spread over their places.
-
-    Examples
-    --------
-    >>> population(RankIntervals([0, 1], [0, 1], [4, 4]))
-    array([0.5 , 0.25, 0.25, 0.  ])
-    """
+    """Share of the users at each true rank; an item with ties is spread over their places."""
     n = int(np.max(places.n_candidates))
     return spread_ties(places.n_better, places.n_tied, 1.0 / places.n_better.size, n)
 
 
 def some_ranks(n_items: int) -> IntArray:
-    """All of the first 1,024 ranks, and further on ranks 1% apart; between them all is smooth.
+    """The first 1,024 ranks and then ranks 1% apart: errors are smooth in the rank between them.
 
-    Examples
-    --------
     >>> some_ranks(2_000).size
     1091
     """
@@ -66,19 +58,9 @@ def some_ranks(n_items: int) -> IntArray:
 
 
 def moments(rows: FloatArray, values: FloatArray, ranks: IntArray, mass: FloatArray) -> FloatArray:
-    """Expectation and variance of a user's value, for each of some corrections.
-
-    Parameters
-    ----------
-    rows : ndarray of float, shape (k, outcomes)
-        Distribution of the outcome at some ranks.
-    mass : ndarray of float, shape (n,)
-        Distribution of the true ranks.
-
-    Returns
-    -------
-    ndarray of float, shape (2, several)
-        The expectation, and the mean of the variances given the rank.
+    """Expectation of a user's value, and the mean of its variances given the rank, for each
+    correction: result (2, corrections). `rows` (k, outcomes) is the distribution of the outcome
+    at some ranks, `mass` (n,) that of the true ranks.
     """
     mean = rows @ values.T
     variance = np.maximum(rows @ values.T**2 - mean**2, 0.0)
@@ -96,25 +78,13 @@ def compared(
     metrics: Sequence[str] = METRICS,
     gammas: Sequence[float] = GAMMAS,
 ) -> pd.DataFrame:
-    """Adaptive sampling against a fixed number of negatives that costs as many scores.
+    """Errors of adaptive sampling and of a fixed number of negatives that costs as many scores.
 
-    Both are corrected by bias-variance: with gamma 1 over the root of the number of users, and with
-    the best one of some.
-
-    Parameters
-    ----------
-    places : dict of str to RankIntervals
-        Exact ranks of each recommender.
-    first, most : int
-        Of the adaptive design; `most` is at most half of the catalogue.
-
-    Returns
-    -------
-    pandas.DataFrame
-        For each metric and recommender: *n_items*, *users*, *exact*, *scores* of a user in the
-        adaptive design, *m* negatives that cost at least as much, and for each design and gamma
-        (none or ``_best`` at the end) *bias* and *sd* of the average and the *ratio* of the mean
-        squared errors.
+    Both are corrected by bias-variance, with gamma = 1/sqrt(users), and (columns ``_best``) with
+    the best gamma of some. A row for each metric and recommender: *scores* of a user in the
+    adaptive design, *m* negatives that cost at least as much, and for each design and gamma *bias*
+    and *sd* of the average and the *ratio* of the mean squared errors. `most` is at most half of
+    the catalogue.
     """
     populations = {name: population(each) for name, each in places.items()}
     n = max(mass.size for mass in populations.values())
@@ -153,13 +123,7 @@ def compared(
 
 
 def bundled() -> pd.DataFrame:
-    """What :func:`compared` found on the benchmark, with columns data, first and most in front.
-
-    Examples
-    --------
-    >>> bundled().groupby("data")["recommender"].nunique().sum()
-    np.int64(70)
-    """
+    """Bundled results of :func:`compared` on the benchmark, with columns data, first and most."""
     return pd.read_csv(BUNDLE / "compared.csv")
 
 
@@ -170,22 +134,11 @@ def fitted(
     seeds: Sequence[int],
     metrics: Sequence[str] = METRICS,
 ) -> pd.DataFrame:
-    """The same comparison with the true ranks fitted to each log, on logs that are drawn.
+    """The same comparison with a distribution of true ranks fitted to each drawn log, one log of
+    either design per seed.
 
-    Such a fit is no fixed vector, so its errors are not sums over ranks. Ties are at their best.
-
-    Parameters
-    ----------
-    places, first, most, metrics
-        As for :func:`compared`.
-    seeds : sequence of int
-        One log of either design is drawn from each.
-
-    Returns
-    -------
-    pandas.DataFrame
-        For each metric, recommender and seed *exact*, and *adaptive* and *fixed*: the errors of
-        the metric of the fitted distribution.
+    A fit is not a fixed vector, so its errors are not sums over ranks. Ties are at their best.
+    Columns *adaptive* and *fixed* are errors of the metric of the fitted distribution.
     """
     n = max(int(np.max(each.n_candidates)) for each in places.values())
     design = Adaptive(n, first, min(most, n // 2), replacement=False)
@@ -213,28 +166,14 @@ def fitted(
 
 
 def bundled_fits() -> pd.DataFrame:
-    """What :func:`fitted` found on some data sets, with column data in front.
-
-    Examples
-    --------
-    >>> set(bundled_fits()["data"]) <= set(benchmark.DATA)
-    True
-    """
+    """The bundled results of :func:`fitted` on some data sets, with column data."""
     return pd.read_csv(BUNDLE / "fitted.csv")
 
 
 def fits_table() -> pd.DataFrame:
-    """Root mean squared errors of the bundled fits by data set and metric, and who errs less.
+    """Root mean squared errors of the bundled fits over recommenders and logs, by data set and
+    metric, and for how many of *all* recommenders adaptive sampling errs less (*better*).
 
-    Returns
-    -------
-    pandas.DataFrame
-        For each data set and metric *adaptive* and *fixed*, root mean squared errors over
-        recommenders and logs, *better*, the recommenders for which adaptive sampling errs less over
-        their logs, and *all*.
-
-    Examples
-    --------
     >>> list(fits_table())
     ['data', 'metric', 'adaptive', 'fixed', 'better', 'all']
     """
@@ -251,21 +190,10 @@ def fits_table() -> pd.DataFrame:
 def counts(ratio: str = "ratio", first: int = 50) -> pd.DataFrame:
     """For how many recommenders adaptive sampling errs less, by metric, and by how much.
 
-    Parameters
-    ----------
-    ratio : {"ratio", "ratio_best"}
-        With gamma as it comes, or with the best one of each design.
-    first : int
-        Which of the designs in `DESIGNS`.
+    `ratio` is "ratio" (gamma by rule) or "ratio_best"; `first` names a design of `DESIGNS`.
+    *median*, *least* and *most* are ratios of mean squared errors over all recommenders; the column
+    of a data set has its median.
 
-    Returns
-    -------
-    pandas.DataFrame
-        For each metric *better*, *all*, *median*, *least* and *most*: the ratios of mean squared
-        errors over all recommenders. For a data set the median is in its column.
-
-    Examples
-    --------
     >>> int(counts().loc["ndcg@10", "all"])
     70
     """
@@ -283,13 +211,9 @@ def counts(ratio: str = "ratio", first: int = 50) -> pd.DataFrame:
 
 
 def misread(of: str, design: Adaptive, gamma: float) -> Estimator:
-    """What comes out if each user of an adaptive design is corrected for a fixed sample.
+    """The estimator that corrects each user of an adaptive design as if its number of negatives had
+    been fixed beforehand. The number depends on the draws, so this is biased.
 
-    That is the correction for as many negatives as the user has, as if the number had been chosen
-    beforehand. But it depends on what was drawn.
-
-    Examples
-    --------
     >>> design = Adaptive(1_000, 20, 160)
     >>> wrong, right = misread("auc", design, 0.01), bias_variance("auc", design, 0.01)
     >>> [float(each.bias(50).round(3)) for each in (wrong, right)]
@@ -310,27 +234,12 @@ def misread(of: str, design: Adaptive, gamma: float) -> Estimator:
 def split_ranks(
     data: benchmark.Sequences, factors: int, users: IntArray, whole: int, coarse: int
 ) -> pd.DataFrame:
-    """How many items are above each user's test item, and how many of them in two strata.
+    """How many items are above each user's test item (*above*), and how many of these are in two
+    strata of `whole` items: the most *popular*, and those that a *search* by the `coarse`
+    leading factors finds first.
 
     The recommender is the benchmark's PureSVD. Of two items with one score the first in the
-    catalogue is above. Strata have no items of the user's own, nor the test item.
-
-    Parameters
-    ----------
-    factors : int
-        Of the recommender.
-    users : ndarray of int
-        Users to rank for, by number.
-    whole : int
-        Items of a stratum.
-    coarse : int
-        Leading factors that the search goes by.
-
-    Returns
-    -------
-    pandas.DataFrame
-        For each user *above*, *popular* (of them among the most popular) and *search* (of them
-        among those that the search finds first).
+    catalogue is above. Strata exclude the user's own items and the test item.
     """
     learnt, held_out = data.without_last(1)
     matrix = learnt.matrix
@@ -362,24 +271,14 @@ def split_ranks(
 
 
 def strata(name: str) -> pd.DataFrame:
-    """What :func:`split_ranks` found for PureSVD on a data set of `STRATA`.
-
-    Examples
-    --------
-    >>> list(strata("lastfm"))
-    ['above', 'popular', 'search']
-    """
+    """The bundled results of :func:`split_ranks` for PureSVD on a data set of `STRATA`."""
     with np.load(BUNDLE / "strata.npz") as held:
         return pd.DataFrame(held[name].astype(np.int64), columns=["above", "popular", "search"])
 
 
 def adaptive_of_cost(above: IntArray, n_items: int, scores: float) -> Adaptive:
-    """The adaptive design with up to 16 times the first negatives that costs the most up to a sum.
-
-    Examples
-    --------
-    >>> adaptive_of_cost(np.array([0, 10, 500, 900]), 1_000, 150.0)
-    Adaptive(n_items=1000, first=25, most=400, replacement=False)
+    """The most expensive adaptive design within `scores` per user, with up to 16 times the first
+    negatives.
     """
     best = Adaptive(n_items, 1, 16, replacement=False)
     for first in range(1, int(scores)):
@@ -392,24 +291,11 @@ def adaptive_of_cost(above: IntArray, n_items: int, scores: float) -> Adaptive:
 
 
 def unexplained_variance(rows: FloatArray, values: FloatArray, weights: FloatArray) -> float:
-    """Mean squared error of the best guess of a user's value from what a design recorded.
+    """Mean squared error of the best prediction of a user's value from a design's outcome.
 
-    The best guess is the mean over the users with the same outcome: who knew the population could
-    do no better. It does not depend on a correction, but tells how much a design sees.
-
-    Parameters
-    ----------
-    rows : ndarray of float, shape (k, outcomes)
-        Distribution of the outcome of some users.
-    values, weights : ndarray of float, shape (k,)
-        What is to be guessed, and the share of such users.
-
-    Examples
-    --------
-    >>> told, alike = np.eye(2), np.ones((2, 1))
-    >>> value, half = np.array([0.0, 1.0]), np.array([0.5, 0.5])
-    >>> unexplained_variance(told, value, half), unexplained_variance(alike, value, half)
-    (0.0, 0.25)
+    The best prediction is the mean over the users with the same outcome; with the population known,
+    no correction does better. So it measures how informative a design is. `rows` (k, outcomes);
+    `values` and `weights` (k,).
     """
     share = weights @ rows
     sums = (weights * values) @ rows
@@ -420,23 +306,12 @@ def unexplained_variance(rows: FloatArray, values: FloatArray, weights: FloatArr
 def by_design(
     split: pd.DataFrame, n_items: int, of: str, whole: int = WHOLE, rest: int = REST
 ) -> pd.DataFrame:
-    """What each design makes of the same users for the same number of scores.
+    """Errors of each design on the same users for the same number of scores.
 
-    Parameters
-    ----------
-    split : pandas.DataFrame
-        From :func:`split_ranks`.
-    of : str
-        Name of a metric.
-    whole, rest : int
-        Items of a stratum scored whole, and negatives beside it.
-
-    Returns
-    -------
-    pandas.DataFrame
-        For each design *scores* of a user; *bias*, *sd* and *rmse* of the average; and *left*, the
-        part of the variance of the users' values that is :func:`unexplained_variance`. *search,
-        trusted* takes what the search does not find for below.
+    A stratum scores `whole` items and draws `rest` negatives beside it. Columns: *scores* of a
+    user; *bias*, *sd* and *rmse* of the average; *left*, :func:`unexplained_variance` as a part of
+    the variance of the users' values. *search, trusted* assumes that items which the search does
+    not find rank below the test item.
     """
     users, total = len(split), 1 + whole + rest
     gamma = estimators.default_gamma(users)

@@ -76,16 +76,11 @@ _BLOCK = 1 << 22  # probabilities held at a time
 
 @dataclass(frozen=True)
 class Moments:
-    """What vectors over the sampled ranks report of recommenders, over all evaluations.
+    """Moments of corrections, vectors over the sampled ranks, over all evaluations.
 
-    Attributes
-    ----------
-    mean : ndarray of float, shape (recommenders, vectors)
-        Expectation of the average over users.
-    within : ndarray of float, shape (recommenders, vectors)
-        A user's variance from evaluation to evaluation, averaged over users.
-    between : ndarray of float, shape (vectors, recommenders, recommenders)
-        Covariance between users of the users' expectations.
+    `mean` (recommenders, vectors): expectation of the average over users. `within`, of the same
+    shape: a user's variance from evaluation to evaluation, averaged over users. `between` (vectors,
+    recommenders, recommenders): covariance between users of their expectations.
     """
 
     mean: FloatArray
@@ -99,21 +94,7 @@ def moments(
     n_negatives: int,
     replacement: bool,
 ) -> Moments:
-    """Expectations and variances of corrections, exactly.
-
-    Parameters
-    ----------
-    ranks : sequence of RankIntervals
-        Of the same users.
-    vectors : array_like of float, shape (n_negatives + 1, vectors)
-        What a correction gives for each sampled rank.
-
-    Examples
-    --------
-    >>> found = moments([RankIntervals([0, 3], [0, 0], [4, 4])], np.eye(2), 1, True)
-    >>> found.mean.tolist(), found.within.tolist()
-    ([[0.5, 0.5]], [[0.0, 0.0]])
-    """
+    """Exact expectations and variances of corrections, columns (n_negatives + 1, vectors)."""
     users = ranks[0].n_candidates.size
     level = vectors.mean(axis=0)
     vectors = vectors - level  # what is the same for all ranks then varies by nothing, to the digit
@@ -158,36 +139,18 @@ def exact(
     replacement: bool,
     metrics: Sequence[str] = METRICS,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Errors of each correction, and how often it orders two recommenders rightly.
+    """Errors of each correction and its verdicts on pairs, in expectation, as two tables.
 
     Every recommender has negatives of its own. Corrections take the mean number of candidates. The
-    fitted prior is the maximum entropy fit to what a sample of all recommenders is expected to
-    show, so its own noise, small where many recommenders share it, is left out.
+    fitted prior is the maximum entropy fit to the expected sample of all recommenders; its own
+    noise, small where many recommenders share it, is left out.
 
-    Parameters
-    ----------
-    ranks : mapping of str to RankIntervals
-        Of the same users.
-
-    Returns
-    -------
-    errors : DataFrame
-        Columns metric, estimator, recommender; exact; bias; sd: from evaluation to evaluation, the
-        users given; rmse, of both; error: the standard error that the users' spread shows; and
-        covered: chance that the 95% interval holds the exact metric, users drawn like these.
-    pairs : DataFrame
-        Of all recommenders but `FLOOR`. Columns metric, estimator, first, second; exact: the
-        difference; users: how many it rests on; expected; wrong: chance that one evaluation of
-        these users orders them wrongly, one half where it has them level; said_right, said_wrong:
-        chances that the 95% interval of the difference lies on the right and on the wrong side of
-        0. The last three by the normal distribution.
-
-    Examples
-    --------
-    >>> errors, pairs = exact(benchmark.ranks("lastfm"), 20, False, ["auc"])
-    >>> naive = errors[errors["estimator"] == "naive"]
-    >>> bool((naive["bias"].abs() < 1e-12).all()), len(pairs) // errors["estimator"].nunique()
-    (True, 55)
+    Errors: exact; bias; sd from evaluation to evaluation, the users given; rmse; error, the
+    standard error that the users' spread shows; covered, the probability that the 95% interval
+    holds the exact metric, users drawn like these. Pairs, without `FLOOR`: users that the order
+    rests on; wrong, the probability that one evaluation of these users orders them wrongly (one
+    half if level); said_right and said_wrong, the probabilities that the 95% interval of the
+    difference lies on either side of 0. Probabilities of pairs are by the normal distribution.
     """
     names = list(ranks)
     sizes = ranks[names[0]].n_candidates
@@ -276,20 +239,10 @@ def _histogram(ranks: RankIntervals, items: int) -> FloatArray:
 
 
 def users_by_doubling(ranks: Mapping[str, RankIntervals]) -> pd.DataFrame:
-    """How many users have their item at each doubling of the rank, and how steeply they fall.
+    """Users with their item at each doubling of the rank (1, 2-3, 4-7, ...), ties spread evenly.
 
-    Returns
-    -------
-    DataFrame
-        For each recommender and doubling 1, 2-3, 4-7, ...: first (the doubling's first rank); users
-        with the item there, ties spread evenly; per_rank; and ratio: how many times fewer than at
-        the ranks of the doubling before.
-
-    Examples
-    --------
-    >>> toy = {"A": RankIntervals([0, 0, 0, 1, 2], [0] * 5, [9] * 5)}
-    >>> users_by_doubling(toy)[["first", "users", "ratio"]].values.tolist()[:2]
-    [[1.0, 3.0, nan], [2.0, 2.0, 3.0]]
+    `first` is the doubling's first rank, `per_rank` users per rank, and `ratio` how many times
+    fewer that is than at the doubling before.
     """
     rows = []
     for name, each in ranks.items():
@@ -311,20 +264,10 @@ def users_by_doubling(ranks: Mapping[str, RankIntervals]) -> pd.DataFrame:
 def shapes(ranks: Mapping[str, RankIntervals], n_negatives: int) -> pd.DataFrame:
     """Whether the true ranks have the shape that verdicts assume, and how steep they are.
 
-    Returns
-    -------
-    DataFrame
-        For each recommender: head, of how many first ranks the default
-        :class:`~sampled_metrics.bounds.assumption.Assumption` speaks; decreasing: whether no
-        doubling among them has more users a rank than the one before; rise: the largest excess of a
-        doubling over the one before in standard errors, 0 if there is none (2 or less is what
-        chance may do); and the steepest and gentlest of the ratios.
-
-    Examples
-    --------
-    >>> found = shapes(benchmark.ranks("lastfm"), 100)
-    >>> int(found["head"].iloc[0])
-    359
+    For each recommender: head, the number of top ranks that the default
+    :class:`~sampled_metrics.bounds.assumption.Assumption` is about; decreasing, whether no doubling
+    among them has more users per rank than the one before; rise, the largest excess over the
+    doubling before in standard errors (2 or less may be chance); the steepest and gentlest ratio.
     """
     rows = []
     for name, table in users_by_doubling(ranks).groupby("recommender", sort=False):
@@ -352,31 +295,12 @@ def drawn(
     seed: int = SEED,
     tell: Callable[[str], object] = str,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What the library says of one drawn log, beside the truth.
+    """Verdicts of :func:`~sampled_metrics.evaluation.compare` on one drawn log, and the
+    identification intervals, beside the exact values.
 
-    Negatives are drawn without replacement for each user and recommender.
-
-    Parameters
-    ----------
-    of : str
-        Name of a metric.
-    tell : callable
-        Called with a word on what comes next.
-
-    Returns
-    -------
-    verdicts : DataFrame
-        For each pair but those of `FLOOR`: first, second, exact (the difference), reported,
-        assumption (of a verdict, a key of `ASSUMPTIONS`), steepness, and right (of a verdict).
-    possible : DataFrame
-        For each recommender: assumed ("nothing" or "decreasing"), exact, low, high.
-
-    Examples
-    --------
-    >>> two = {name: benchmark.ranks("lastfm")[name] for name in ("Popular", "EASE")}
-    >>> verdicts, possible = drawn(two, 100, "auc")
-    >>> verdicts[["first", "second", "assumption", "right"]].values.tolist()
-    [['Popular', 'EASE', 'none', True]]
+    Negatives are drawn without replacement for each user and recommender. Verdicts have a row for
+    each pair but those of `FLOOR`; the assumption is a key of `ASSUMPTIONS`. Intervals have a row
+    for each recommender and assumption ("nothing" or "decreasing"). `tell` reports progress.
     """
     judged, log = _log(ranks, n_negatives, seed)
     truth = {name: float(each.evaluate(of).mean()) for name, each in judged.items()}
@@ -407,10 +331,9 @@ def drawn(
 
 
 def assumption_of(assumption: str) -> str:
-    """The assumption of a verdict, a key of `ASSUMPTIONS`: any k is one, and an empty name another.
+    """The key in `ASSUMPTIONS` of the assumption behind a verdict, whatever its k; an empty name is
+    the key of unknown verdicts.
 
-    Examples
-    --------
     >>> [assumption_of(name) for name in ("none", "at most 3 times per doubling", "")]
     ['none', 'at most k times per doubling', 'unknown']
     """
@@ -423,16 +346,9 @@ def fitted(
     seed: int = SEED,
     metrics: Sequence[str] = METRICS,
 ) -> pd.DataFrame:
-    """The corrections that are fitted to a sample, on the log of :func:`drawn`.
+    """The corrections that are fitted to a sample, on the log of :func:`drawn`, with the ends of
+    the 95% interval, which "maximum likelihood" does not have.
 
-    Returns
-    -------
-    DataFrame
-        Columns metric, estimator, recommender, exact, value, low and high, the ends of the 95%
-        interval, which "maximum likelihood" has not.
-
-    Examples
-    --------
     >>> two = {name: benchmark.ranks("lastfm")[name] for name in ("Popular", "EASE")}
     >>> fitted(two, 20, metrics=["auc"])["estimator"].unique().tolist()
     ['bias-variance, fitted prior', 'maximum entropy', 'maximum likelihood']
@@ -468,23 +384,11 @@ def run(
     sizes: Sequence[int] = SIZES,
     tell: Callable[[str], object] = str,
 ) -> None:
-    """Compute the tables of a data set, each written again with every part that is added.
+    """Compute the tables of a data set and write each after every part, so that a run resumes.
 
-    What the folder has is not computed again. "errors" and "pairs" are those of :func:`exact`,
-    "verdicts" and "possible" those of :func:`drawn`, on `DRAWS` logs, "fitted" that of
-    :func:`fitted`, on the first, "effects" and "fewer" those of `protocols`.
-
-    Parameters
-    ----------
-    sizes : sequence of int
-        Numbers of negatives; those that a user's candidates do not allow are left out.
-    tell : callable
-        Called with a word on what comes next.
-
-    Raises
-    ------
-    ValueError
-        If no number of negatives is left.
+    "errors" and "pairs" are from :func:`exact`, "verdicts" and "possible" from :func:`drawn` on
+    `DRAWS` logs, "fitted" from :func:`fitted` on the first log, "effects" and "fewer" from
+    `protocols`. Numbers of negatives that a user's candidates do not allow are left out.
     """
     most = int(next(iter(ranks.values())).n_candidates.min()) - 1
     within = [size for size in sizes if size <= most]
@@ -536,35 +440,8 @@ def write(path: Path, table: pd.DataFrame) -> Path:
 def bundled(
     kind: str, names: Sequence[str] | None = None, folder: str | Path | None = None
 ) -> pd.DataFrame:
-    """A table computed before, of some data sets or all.
-
-    Parameters
-    ----------
-    kind : {"errors", "pairs", "verdicts", "possible", "fitted", "effects", "fewer"}
-        The first two are of :func:`exact`, the next two of :func:`drawn`, the last two of
-        :func:`~sampled_book.experiments.protocols.effects` and
-        :func:`~sampled_book.experiments.protocols.fewer_users`.
-    names : sequence of str, optional
-        Data sets; by default all that the folder has.
-    folder : str or Path, optional
-        Where the command's ``--output`` wrote; by default the package's own.
-
-    Returns
-    -------
-    DataFrame
-        With the column data before the others.
-
-    Raises
-    ------
-    ValueError
-        If there is no such kind.
-    FileNotFoundError
-        If the folder lacks a data set.
-
-    Examples
-    --------
-    >>> sorted(bundled("errors", ["lastfm"])["m"].unique().tolist())
-    [20, 100, 500]
+    """A table of one kind (see `run`) computed before, of some data sets or all, with column
+    data; `folder` is where the command's ``--output`` wrote, by default the package's own.
     """
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {as_written(kind)}")
@@ -586,18 +463,8 @@ def bundled(
 
 
 def every(kind: str, folder: str | Path = "") -> pd.DataFrame:
-    """A table of the package's data sets and of those of a folder of ranks.
-
-    Parameters
-    ----------
-    folder : str or Path, optional
-        Where the benchmark's ``--output`` wrote ranks, with their evidence in the
-        folder "evidence" within; none by default.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a data set of the folder has no evidence.
+    """A table of the package's data sets and of those in a folder of ranks, whose evidence is in
+    its folder "evidence".
     """
     tables = [bundled(kind)]
     if folder:
@@ -616,18 +483,9 @@ def settled_pairs(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def naive_orders(pairs: pd.DataFrame) -> pd.DataFrame:
-    """How often the order that is reported is wrong.
-
-    Parameters
-    ----------
-    pairs : DataFrame
-        Of :func:`bundled`.
-
-    Returns
-    -------
-    DataFrame
-        By data, metric, m and replacement: pairs; reversed, how many of them are in the wrong order
-        in expectation; and wrong, the mean chance that one evaluation has them so.
+    """How often the reported order is wrong, by data, metric, m and replacement: `reversed` pairs
+    are wrong in expectation; `wrong` is the mean probability that one evaluation orders a pair
+    wrongly.
     """
     naive = settled_pairs(pairs[pairs["estimator"] == "naive"])
     opposite = naive["expected"] * naive["exact"] < 0
@@ -641,19 +499,11 @@ def naive_orders(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_correction(errors: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
-    """Each correction's errors over recommenders, and its verdicts over pairs.
+    """Each correction's errors over recommenders, and its verdicts over the `settled_pairs`.
 
-    Parameters
-    ----------
-    errors, pairs : DataFrame
-        Of :func:`bundled`.
-
-    Returns
-    -------
-    DataFrame
-        By data, metric, m, replacement and estimator: bias, mean size over recommenders; rmse, the
-        root of the mean square; share, rmse as a part of the mean exact metric; covered; wrong,
-        said_right and said_wrong, means over the pairs that are `settled_pairs`.
+    By data, metric, m, replacement and estimator: bias, the mean absolute one; rmse, the root of
+    the mean square; share, rmse over the mean exact metric; covered; wrong, said_right and
+    said_wrong.
     """
     keys = ["data", "metric", "m", "replacement", "estimator"]
     squares = errors.assign(bias=errors["bias"].abs(), square=errors["rmse"] ** 2)
@@ -666,17 +516,8 @@ def by_correction(errors: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_assumption(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """How many pairs each assumption decides, and how many of these wrongly.
-
-    Parameters
-    ----------
-    verdicts : DataFrame
-        Of :func:`bundled`.
-
-    Returns
-    -------
-    DataFrame
-        By data, metric, m and assumption: pairs and wrong, of all logs together.
+    """How many pairs each assumption decides, and how many of these wrongly, over all logs, by
+    data, metric and m.
     """
     wrong = verdicts["right"].eq(False)
     groups = verdicts.assign(wrong=wrong).groupby(["data", "metric", "m", "assumption"], sort=False)
@@ -684,21 +525,9 @@ def by_assumption(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def decided(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """What part of the pairs each assumption decides, of all data sets and logs, in words.
+    """The part of the pairs that each assumption decides, over all data sets and logs, as text,
+    with the wrong verdicts if there are any. By metric and m.
 
-    Parameters
-    ----------
-    verdicts : DataFrame
-        Of :func:`bundled`.
-
-    Returns
-    -------
-    DataFrame
-        By metric and m; a column for each assumption, with how many verdicts are wrong of how many
-        if any are.
-
-    Examples
-    --------
     >>> decided(bundled("verdicts")).columns.tolist()
     ['no assumption', 'decreasing at the top', 'at most k times per doubling', 'unknown']
     """
@@ -715,10 +544,8 @@ def decided(verdicts: pd.DataFrame) -> pd.DataFrame:
 
 
 def columns_by_assumption(table: pd.DataFrame, missing: str) -> pd.DataFrame:
-    """A table whose columns are assumptions, in their order and with the words for them.
+    """The columns of a table by assumption, in the order of `ASSUMPTIONS` and with its words.
 
-    Examples
-    --------
     >>> columns_by_assumption(pd.DataFrame({"unknown": ["3"], "none": ["2"]}), "0").iloc[0].tolist()
     ['2', '0', '0', '3']
     """
@@ -727,21 +554,11 @@ def columns_by_assumption(table: pd.DataFrame, missing: str) -> pd.DataFrame:
 
 
 def best_correction(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """The correction to use for each metric and number of negatives, checked on data left out.
+    """The best correction for each metric and number of negatives, chosen on all data sets but one
+    and checked on that one.
 
-    For each data set the correction is chosen on all the others: the one whose error is least on
-    geometric average, or whose chance has the best mean.
-
-    Parameters
-    ----------
-    summary : DataFrame
-        Of :func:`by_correction`, of one kind of replacement.
-
-    Returns
-    -------
-    DataFrame
-        By metric, m and data (the set that is left out): chosen; value, its measure there; best and
-        best_value there; naive, the measure of the naive metric there.
+    The choice has the least geometric mean of the error, or the best mean of a probability. `value`
+    is its measure on the set left out; `best` and `best_value` are the best one there.
     """
     rows = []
     for (of, m), cell in summary.groupby(["metric", "m"], sort=False):
@@ -762,23 +579,13 @@ def best_correction(summary: pd.DataFrame, measure: str) -> pd.DataFrame:
 def enough_negatives(
     orders: pd.DataFrame, items: Mapping[str, float], most_wrong: float = 0.05
 ) -> pd.DataFrame:
-    """From what share of the catalogue on the reported order may be trusted, by data left out.
+    """The least m / n from which the reported order may be trusted, chosen on all data sets but
+    one.
 
-    Parameters
-    ----------
-    orders : DataFrame
-        Of :func:`naive_orders`, of one kind of replacement.
-    items : mapping of str to float
-        Candidates of each data set.
-    most_wrong : float
-        Mean chance of a wrong order that is borne.
-
-    Returns
-    -------
-    DataFrame
-        By metric and data (the set that is left out): share, the smallest m / n from which on the
-        chance is borne on all the others (missing if never); cells, how many numbers of negatives
-        reach it on the set left out; and broken, how many of these have a larger chance.
+    `most_wrong` is the largest acceptable mean probability of a wrong order. `share` is missing if
+    no m suffices on all other sets; `cells` are the numbers of negatives on the set left out that
+    reach it, `broken` those among them with a larger probability. `items` are candidates by data
+    set.
     """
     rows = []
     shares = orders.assign(share=orders["m"] / orders["data"].map(items))
@@ -795,21 +602,8 @@ def enough_negatives(
 
 
 def lookup(name: str, data: Sequence[str] | None = None, folder: str | Path = "") -> Lookup:
-    """What each correction makes of a data set, a metric and a number of negatives, to choose from.
-
-    Parameters
-    ----------
-    name : str
-        Of the element on the page.
-    data : sequence of str, optional
-        Data sets; by default all.
-    folder : str or Path, optional
-        As for :func:`every`.
-
-    Examples
-    --------
-    >>> list(lookup("look", ["lastfm"]).tables)[0]
-    ('lastfm', 'Recall@10', '20')
+    """Tables of each correction's errors and verdicts, by data set, metric and number of negatives,
+    for a reader to choose from.
     """
     errors, pairs, verdicts = (every(kind, folder) for kind in KINDS[:3])
     if data is not None:

@@ -126,13 +126,7 @@ def compute(graph: str, name: str) -> tuple[RankIntervals, dict[str, Any]]:
 
 
 def settings(graph: str, name: str) -> dict[str, float]:
-    """The settings of a model on a graph, empty for the one that counts.
-
-    Examples
-    --------
-    >>> settings("umls", "ComplEx")
-    {'embedding_dim': 8, 'epochs': 40, 'batch': 512, 'learning rate': 0.02}
-    """
+    """The settings of a model on a graph, empty for the one that counts."""
     options = dict(MODELS[name].options)
     if not options:
         return {}
@@ -174,42 +168,16 @@ def run(graph: str, folder: Path, command: str, tell: Callable[[str], object]) -
 
 
 def ranks(graph: str, folder: str | Path | None = None) -> dict[str, RankIntervals]:
-    """Rank intervals of each model on a graph, computed before.
+    """Rank intervals of each model on a graph of `GRAPHS`, computed before.
 
-    Parameters
-    ----------
-    graph : str
-        One of `GRAPHS`.
-    folder : str or Path, optional
-        Where the command's ``--output`` wrote; by default the package's own.
-
-    Returns
-    -------
-    dict of str to RankIntervals
-        Predictions are the same for all: the heads of the test triples in one random order, and
-        then their tails.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the folder has no such graph.
-
-    Examples
-    --------
-    >>> ranks("nations")["TransE"].n_better.size
-    402
+    All models have the same predictions: the heads of the test triples in one random order, then
+    their tails. `folder` is where the command's ``--output`` wrote.
     """
     return benchmark.ranks(graph, BUNDLE if folder is None else folder)
 
 
 def facts(graph: str, folder: str | Path | None = None) -> dict[str, Any]:
-    """How the ranks of a graph came about: its size, settings, seconds, seed and versions.
-
-    Examples
-    --------
-    >>> facts("umls")["entities"], facts("umls")["test"]
-    (135, 661)
-    """
+    """Provenance of the ranks of a graph: its size, settings, seconds, seed and versions."""
     return benchmark.facts(graph, BUNDLE if folder is None else folder)
 
 
@@ -219,13 +187,7 @@ NEAR = 0.03
 
 
 def differences(graph: str, folder: Path | None = None) -> list[str]:
-    """In what a part of the ranks, computed again, differs from those that are kept.
-
-    Returns
-    -------
-    list of str
-        A sentence for each difference.
-    """
+    """Compute a part of the ranks again; a sentence for each difference from the kept ones."""
     kept, told = ranks(graph, folder), facts(graph, folder)
     found = benchmark.resized(graph, told, shape(graph))
     for name in CHECKED[graph] if not found else ():
@@ -245,34 +207,13 @@ def differences(graph: str, folder: Path | None = None) -> list[str]:
 
 
 def negatives(places: RankIntervals, n_negatives: int) -> IntArray:
-    """How many negatives each prediction has: fewer where filtering leaves fewer.
-
-    Examples
-    --------
-    >>> negatives(RankIntervals([0, 1], [0, 0], [4, 90]), 10)
-    array([ 3, 10])
-    """
+    """Negatives of each prediction: `n_negatives`, or all where filtering leaves fewer."""
     return np.minimum(integer(n_negatives, "n_negatives", 1), places.n_candidates - 1)
 
 
 def expected(places: RankIntervals, n_negatives: int, metric: str) -> FloatArray:
-    """Expectation of a sampled metric for each prediction, ties broken at random.
-
-    Parameters
-    ----------
-    n_negatives : int
-        Distinct ones, or all where filtering leaves fewer.
-
-    Returns
-    -------
-    ndarray of float, shape (n_predictions,)
-
-    Examples
-    --------
-    An item at rank 2 of 4, among one negative: first with a chance of 2 in 3.
-
-    >>> expected(RankIntervals([1], [0], [4]), 1, "hit@1").round(4)
-    array([0.6667])
+    """Expectation of a sampled metric for each prediction, ties broken at random and negatives
+    distinct; all of them where filtering leaves fewer.
     """
     of, each = parsed(metric), negatives(places, n_negatives)
     found = np.empty(each.size)
@@ -285,18 +226,7 @@ def expected(places: RankIntervals, n_negatives: int, metric: str) -> FloatArray
 
 
 def overview(metrics: Sequence[str], sizes: Sequence[int]) -> pd.DataFrame:
-    """Each model's exact metrics, and those of a sample in expectation.
-
-    Returns
-    -------
-    DataFrame
-        Columns graph, model, metric, m (number of negatives), exact and sampled.
-
-    Examples
-    --------
-    >>> overview(["auc"], [5]).columns.tolist()
-    ['graph', 'model', 'metric', 'm', 'exact', 'sampled']
-    """
+    """Each model's exact metrics and expected sampled metrics, by graph, metric and m."""
     rows = [
         (graph, name, of, m, places.evaluate(of).mean(), expected(places, m, of).mean())
         for graph in GRAPHS
@@ -308,20 +238,7 @@ def overview(metrics: Sequence[str], sizes: Sequence[int]) -> pd.DataFrame:
 
 
 def reversed_pairs(table: pd.DataFrame) -> pd.DataFrame:
-    """The pairs of models of an overview that a sample has in the other order, in expectation.
-
-    Returns
-    -------
-    DataFrame
-        A row for each graph, metric and m: pairs, reversed, and which (as text).
-
-    Examples
-    --------
-    >>> rows = [("g", "A", "rr", 5, 0.5, 0.6), ("g", "B", "rr", 5, 0.4, 0.7)]
-    >>> columns = ["graph", "model", "metric", "m", "exact", "sampled"]
-    >>> reversed_pairs(pd.DataFrame(rows, columns=columns)).values.tolist()
-    [['g', 'rr', 5, 1, 1, 'A and B']]
-    """
+    """The pairs of models in an overview that a sample orders wrongly in expectation."""
     rows = []
     for keys, cell in table.groupby(["graph", "metric", "m"], sort=False):
         pairs = list(combinations(cell[["model", "exact", "sampled"]].to_numpy().tolist(), 2))
@@ -333,24 +250,10 @@ def reversed_pairs(table: pd.DataFrame) -> pd.DataFrame:
 def adjusted(above: ArrayLike, n_negatives: ArrayLike) -> dict[str, float]:
     """PyKEEN's metrics that are adjusted for chance, from the mean rank.
 
-    Parameters
-    ----------
-    above : array_like of float, shape (n_predictions,)
-        Negatives above the true entity, half of those level with it included.
-    n_negatives : array_like of int, shape (n_predictions,)
-        Negatives of each prediction: the other candidates, or the sampled ones.
-
-    Returns
-    -------
-    dict of str to float
-        "AMR", the mean rank over that of a random order, in (0, 2]; "AMRI", 1 less the mean number
-        above over that of a random order, in [-1, 1]; "z", how many standard deviations of a random
-        order's mean rank the mean rank is better.
-
-    Examples
-    --------
-    >>> {name: round(value, 3) for name, value in adjusted([0, 1, 2], [4, 4, 4]).items()}
-    {'AMR': 0.667, 'AMRI': 0.5, 'z': 1.225}
+    `above` counts the negatives above the true entity and half of those level with it. "AMR" is the
+    mean rank over its value in random order, in (0, 2]; "AMRI" is 1 less the mean number above over
+    its value in random order, in [-1, 1]; "z" is by how many standard deviations of a random
+    order's mean rank the mean rank is better.
     """
     mine, others = np.asarray(above, dtype=float), np.asarray(n_negatives, dtype=float)
     n = len(others)
@@ -364,14 +267,7 @@ def adjusted(above: ArrayLike, n_negatives: ArrayLike) -> dict[str, float]:
 
 
 def adjustments(places: RankIntervals, n_negatives: int | None = None) -> dict[str, float]:
-    """:func:`adjusted` of exact ranks, or of a sample in expectation.
-
-    Examples
-    --------
-    >>> places = RankIntervals([2, 6], [0, 0], [9, 9])
-    >>> adjustments(places)["AMRI"], adjustments(places, 3)["AMRI"]  # AUC is 1/2
-    (0.0, 0.0)
-    """
+    """:func:`adjusted` of exact ranks, or of a sample in expectation."""
     above, others = places.n_better + places.n_tied / 2, places.n_candidates - 1
     if n_negatives is None:
         return adjusted(above, others)
@@ -380,15 +276,8 @@ def adjustments(places: RankIntervals, n_negatives: int | None = None) -> dict[s
 
 
 def sampled_log(graph: str, n_negatives: int, seed: int = SEED) -> Log:
-    """A log of one sampled evaluation of all models, each with negatives of its own.
-
-    A triple is a user with two instances, its head and its tail.
-
-    Examples
-    --------
-    >>> log = sampled_log("nations", 5)
-    >>> log.recommenders, len(log.frame)
-    (('Frequency', 'TransE', 'DistMult', 'ComplEx', 'RotatE'), 2010)
+    """A log of one sampled evaluation of all models, each with negatives of its own. A triple is a
+    user with two instances, its head and its tail.
     """
     rng = np.random.default_rng([seed, n_negatives])
     parts = []
@@ -405,17 +294,9 @@ def sampled_log(graph: str, n_negatives: int, seed: int = SEED) -> Log:
 
 
 def judged_pairs(graph: str, n_negatives: int, metric: str, seed: int = SEED) -> pd.DataFrame:
-    """What `compare` says of each pair of models on one sampled log, beside the truth.
+    """Verdicts of `compare` on each pair of models on one sampled log, beside the exact order;
+    assumptions as in :func:`~sampled_book.experiments.evidence.assumption_of`.
 
-    Returns
-    -------
-    DataFrame
-        Columns graph, m, metric, first, second, exact and reported (differences), assumption (as of
-        :func:`~sampled_book.experiments.evidence.assumption_of`), and right (of a verdict, else
-        missing).
-
-    Examples
-    --------
     >>> found = judged_pairs("nations", 5, "auc")
     >>> len(found), found["right"].dropna().astype(bool).all()
     (10, np.True_)

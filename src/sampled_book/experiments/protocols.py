@@ -33,20 +33,9 @@ def _worth(of: str, n_negatives: int) -> FloatArray:
 
 
 def among_popular(shares: pd.DataFrame, of: str, n_negatives: int) -> dict[str, float]:
-    """Expected report of each recommender among negatives drawn by popularity.
-
-    With replacement, in proportion to how many users have an item.
-
-    Parameters
-    ----------
-    shares : DataFrame
-        Of :func:`~sampled_book.data.benchmark.shares_above`.
-
-    Examples
-    --------
-    >>> half = pd.DataFrame({"recommender": "A", "share": [0.5, 0.0], "users": [3, 1]})
-    >>> round(among_popular(half, "recall@1", 2)["A"], 4)
-    0.4375
+    """Expected report of each recommender among negatives drawn with replacement in proportion to
+    the users that an item has; `shares` is from
+    :func:`~sampled_book.data.benchmark.shares_above`.
     """
     # A catalogue so large that a share of it is a rank to six digits.
     protocol, worth = Protocol(10**7 + 1, n_negatives, replacement=True), _worth(of, n_negatives)
@@ -61,24 +50,14 @@ def among_popular(shares: pd.DataFrame, of: str, n_negatives: int) -> dict[str, 
 def means(
     errors: pd.DataFrame, shares: pd.DataFrame, of: str, n_negatives: int = 100
 ) -> pd.DataFrame:
-    """Expected reports of all recommenders but the random one under each protocol.
+    """Expected report of each recommender but the random one under each protocol: columns "20
+    uniform", ..., "100 by popularity", "all items".
 
-    Parameters
-    ----------
-    errors : DataFrame
-        Of :func:`~sampled_book.experiments.evidence.bundled`, of one data set.
-    shares : DataFrame
-        Of :func:`~sampled_book.data.benchmark.shares_above`, of the same.
-    n_negatives : int
-        Of those drawn by popularity; uniform ones are as many as `errors` knows.
+    `errors` and `shares` are of one data set, from
+    :func:`~sampled_book.experiments.evidence.bundled` and
+    :func:`~sampled_book.data.benchmark.shares_above`. `n_negatives` are drawn by popularity;
+    uniform ones are as many as in `errors`.
 
-    Returns
-    -------
-    DataFrame
-        A row for each recommender; columns "20 uniform", ..., "100 by popularity", "all items".
-
-    Examples
-    --------
     >>> from sampled_book.data import benchmark
     >>> from sampled_book.experiments import evidence
     >>> errors = evidence.bundled("errors", ["lastfm"])
@@ -98,27 +77,8 @@ def means(
 
 
 def reversed_orders(of_each: pd.DataFrame, pairs: pd.DataFrame, of: str) -> pd.Series:
-    """How many pairs each protocol has in the wrong order in expectation.
-
-    Parameters
-    ----------
-    of_each : DataFrame
-        Of :func:`means`.
-    pairs : DataFrame
-        Of :func:`~sampled_book.experiments.evidence.bundled`, of the same data set.
-
-    Returns
-    -------
-    Series
-        A number for each protocol, and "pairs", of how many: those that are
-        :func:`~sampled_book.experiments.evidence.settled_pairs`.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"sample": [0.5, 0.6], "all items": [0.2, 0.1]}, index=["A", "B"])
-    >>> pair = {"metric": ["ap"], "first": ["A"], "second": ["B"], "users": [9]}
-    >>> reversed_orders(table, pd.DataFrame(pair), "ap").to_dict()
-    {'sample': 1, 'pairs': 1}
+    """How many of the settled "pairs" (:func:`~sampled_book.experiments.evidence.settled_pairs`)
+    each protocol of :func:`means` orders wrongly in expectation.
     """
     told = pairs[(pairs["metric"] == of) & (pairs["users"] >= HANDFUL)]
     both = set(zip(told["first"], told["second"], strict=True))
@@ -134,33 +94,12 @@ def effects(
     metrics: Sequence[str] = ("recall@10", "ndcg@10"),
     part: float = TOP_PART,
 ) -> pd.DataFrame:
-    """What uniform negatives do to each recommender but the random one, in expectation.
+    """Effects of uniform negatives on each recommender but the random one, in expectation.
 
-    Parameters
-    ----------
-    ranks : mapping of str to RankIntervals
-        Of the same users, with "Popular", whose ranks are the places of the test items by
-        popularity.
-    metrics : sequence of str
-        With a cut-off.
-    part : float
-        What part of the users "top" means.
-
-    Returns
-    -------
-    DataFrame
-        Columns metric, recommender and, each an average over users: sampled; exact; deep, the
-        metric among all items in a list of k n / m of them, n being the mean number of candidates;
-        top_sampled and top_exact, the shares of the first two that come from the users with the
-        most popular test items; first and last, sampled with the test item first and last among
-        its ties.
-
-    Examples
-    --------
-    >>> from sampled_book.data import benchmark
-    >>> found = effects(benchmark.ranks("lastfm"), 100, ["recall@10"]).set_index("recommender")
-    >>> found.loc["Popular", ["sampled", "exact", "deep"]].astype(float).round(3).to_dict()
-    {'sampled': 0.292, 'exact': 0.044, 'deep': 0.301}
+    Averages over users: sampled; exact; deep, the exact metric at cut-off k n / m, n being the mean
+    number of candidates; top_sampled and top_exact, the shares of the first two that come from the
+    `part` of users with the most popular test items (by the ranks of "Popular"); first and last,
+    sampled with the test item first and last among its ties. The metrics have a cut-off.
     """
     own = ranks[POPULAR]
     place = (own.n_better + own.n_tied / 2) / own.n_candidates
@@ -194,21 +133,11 @@ def fewer_users(
     n_negatives: int,
     metrics: Sequence[str] = ("recall@10", "ndcg@10"),
 ) -> pd.DataFrame:
-    """All items for some users, as many as have the scores that negatives cost for all users.
+    """Exact ranking of a random subset of users that costs as many scores as `n_negatives` for all.
 
-    Returns
-    -------
-    DataFrame
-        Columns metric; users: how many; and over the pairs whose order rests on a handful of all
-        users, the mean chances that the order among these users, chosen at random, is wrong, and
-        that the 95% interval of the difference lies on the right side of 0, said_right, or on the
-        wrong one, said_wrong; by the normal distribution.
-
-    Examples
-    --------
-    >>> from sampled_book.data import benchmark
-    >>> fewer_users(benchmark.ranks("lastfm"), 100, ["recall@10"]).round(3).values.tolist()
-    [['recall@10', 31, 0.334, 0.07, 0.009]]
+    By metric: the users; and over pairs whose order rests on at least a handful of users, the mean
+    probabilities that these users give the wrong order, and that the 95% interval of the difference
+    lies on the right and on the wrong side of 0, by the normal distribution.
     """
     judged = {name: each for name, each in ranks.items() if name != FLOOR}
     items = float(ranks[POPULAR].n_candidates.mean())

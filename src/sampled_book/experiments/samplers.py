@@ -37,14 +37,7 @@ WAYS = {
 def lists(
     way: str, seed: int, n_users: int = 200, n_items: int = 900, m: int = 40
 ) -> tuple[pd.DataFrame, int, pd.DataFrame]:
-    """Negatives drawn one of `WAYS`, the catalogue's size, and the positives of their users.
-
-    Examples
-    --------
-    >>> negatives, n_items, positives = lists("pooled", seed=1)
-    >>> negatives["user"].value_counts().sort_index().head(3).tolist()
-    [40, 80, 120]
-    """
+    """Negatives drawn in one of `WAYS`, the catalogue's size, and the positives of their users."""
     rng = np.random.default_rng(seed)
     liking = rng.permutation(1 / (1 + np.arange(n_items)))
     known = rng.random((n_users, n_items)) < np.minimum(20 * liking, 0.8) + 0.005
@@ -80,26 +73,14 @@ def lists(
 
 
 def lowest(draws: IntArray, m: int, known: NDArray[np.bool_]) -> IntArray:
-    """What sorting the distinct unseen of the draws and keeping the first m leaves.
-
-    Examples
-    --------
-    >>> lowest(np.array([7, 2, 7, 0, 5]), 2, np.arange(9) == 0)
-    array([2, 5])
-    """
+    """Sort the distinct unseen draws and keep the first m, as some libraries do."""
     distinct = np.unique(draws)
     return np.asarray(distinct[~known[distinct]][:m])
 
 
 def lowest_inclusion(n_items: int, m: int) -> FloatArray:
-    """Chance of each item number to be among the m lowest distinct ones of 2 m uniform draws.
-
-    Where fewer than m are distinct, none is added.
-
-    Examples
-    --------
-    >>> lowest_inclusion(4, 1).round(4)  # the lowest of two draws
-    array([0.4375, 0.3125, 0.1875, 0.0625])
+    """Probability of each item number to be among the m lowest distinct ones of 2 m uniform draws,
+    without topping up where fewer than m are distinct.
     """
     kept = (
         chance * hit * different.sum(axis=0) for _, chance, hit, different in _below(n_items, m)
@@ -128,30 +109,12 @@ def _below(n_items: int, m: int) -> Iterator[tuple[int, FloatArray, FloatArray, 
 
 
 def lowest_law(above: NDArray[np.bool_], m: int) -> FloatArray:
-    """How many of the m lowest distinct ones of 2 m uniform draws are above the held-out item.
+    """Distribution of how many of the m lowest distinct ones of 2 m uniform draws are above the
+    held-out item: probabilities of 0, 1, ..., m.
 
-    Given the last number that is kept, the others are a sample without replacement of the lower
-    ones, so the law is a mixture of hypergeometric ones. Where fewer than m are distinct, none is
-    added.
-
-    Parameters
-    ----------
-    above : ndarray of bool, shape (n,)
-        Of each candidate by its number, the held-out item left out.
-
-    Returns
-    -------
-    ndarray of float, shape (m + 1,)
-        Probabilities of 0, 1, ..., m negatives above.
-
-    Examples
-    --------
-    The lowest of two draws from four items, of which the first or the last is above:
-
-    >>> lowest_law(np.array([True, False, False, False]), 1).round(4)
-    array([0.5625, 0.4375])
-    >>> lowest_law(np.array([False, False, False, True]), 1).round(4)
-    array([0.9375, 0.0625])
+    `above` (n,) says of each other candidate, by its number, whether it is above. Given the last
+    number that is kept, the others are a sample without replacement of the lower ones: a mixture of
+    hypergeometric distributions. No item is added where fewer than m are distinct.
     """
     n_items, counts = above.size, np.arange(m + 1)
     last = np.zeros((m, n_items))  # the last number kept, and how many lower ones are
@@ -170,8 +133,6 @@ def lowest_law(above: NDArray[np.bool_], m: int) -> FloatArray:
 def lowest_means(n_items: int, m: int, rank: int) -> dict[str, float]:
     """Mean sampled ranks if the items above have the lowest or the highest numbers, or a fair draw.
 
-    Examples
-    --------
     >>> {name: round(mean, 2) for name, mean in lowest_means(200, 20, 30).items()}
     {'first': 6.29, 'last': 1.0, 'fair': 3.91}
     """
@@ -201,16 +162,9 @@ class Weighted:
 def weighted(
     way: str, n_logs: int, seed: int, n_users: int = 200, n_items: int = 300, m: int = 20
 ) -> Weighted:
-    """Logs of users drawn from thirty kinds, each with its ranking and its held-out item.
-
-    Items are drawn by popularity: "replacement", "distinct", "collapsed", or "one list", with
-    replacement, for all users of a log.
-
-    Examples
-    --------
-    >>> logs = weighted("distinct", n_logs=50, seed=1)
-    >>> [round(float(x), 3) for x in (logs.exact, logs.naive.mean(), logs.estimated.mean())]
-    [0.695, 0.563, 0.697]
+    """Logs of users drawn from thirty kinds, each with its ranking and its held-out item. Items are
+    drawn by popularity: "replacement", "distinct", "collapsed", or "one list", with replacement,
+    for all users of a log.
     """
     rng, kinds = np.random.default_rng(seed), 30
     popularity = np.ceil(400 / (1 + np.arange(n_items)) ** 0.8)
@@ -262,13 +216,9 @@ def weighted(
 def hit_curves(
     counts: FloatArray, ranks: IntArray, m: int, k: int
 ) -> dict[str, dict[str, FloatArray]]:
-    """Chance of an item at each true rank to be among the first k, by ranking and by sampler.
+    """Probability of an item at each true rank to be among the first k, by ranking and by sampler.
+    One ranking is by the counts, the largest first; the other is unrelated to them.
 
-    The rankings are by the counts, the largest first, and in an order that has nothing to do with
-    them.
-
-    Examples
-    --------
     >>> counts = np.array([40.0, 20.0, 10.0, 5.0, 5.0])
     >>> {way: at.round(2) for way, at in hit_curves(counts, np.array([2]), 2, 1)["popular"].items()}
     {'uniform': array([0.5]), 'by ratings': array([0.11]), 'by ratings, distinct': array([0.08])}
@@ -290,21 +240,11 @@ def hit_curves(
 
 
 def ranges_by_popularity(m: int, k: int) -> pd.DataFrame:
-    """What negatives drawn by ratings leave possible of Recall@k, on MovieLens 100K.
+    """Identification intervals of Recall@k from negatives drawn by ratings, on MovieLens 100K, for
+    each recommender of the benchmark.
 
-    Users stand at each sampled rank as often as is expected, given how much popularity is above
-    their items. Each user's own films are no candidates there, which the range does not know.
-
-    Returns
-    -------
-    DataFrame
-        For each recommender of the benchmark, by what is reported: reported, low, high, exact.
-
-    Examples
-    --------
-    >>> found = ranges_by_popularity(20, 5)
-    >>> bool(found["exact"].between(found["low"], found["high"]).all())
-    True
+    Users stand at each sampled rank as often as expected, given how much popularity is above their
+    items. A user's own films are not candidates, which the interval does not account for.
     """
     name, of = "ml-100k", metric(f"recall@{k}")
     weights = bundled_study(name).item_counts.astype(float)

@@ -45,31 +45,8 @@ HANDFUL = 5
 
 
 def users_behind(first: ArrayLike, second: ArrayLike) -> int:
-    """The smallest number of users whose removal would undo the order of two recommenders.
-
-    Parameters
-    ----------
-    first, second : array_like of float, shape (n_users,)
-        Metric of each recommender for the same users.
-
-    Returns
-    -------
-    int
-        0 if the means are equal.
-
-    Raises
-    ------
-    ValueError
-        If the shapes differ.
-
-    See Also
-    --------
-    Standing : Orders in which a handful of users make a tie.
-
-    Examples
-    --------
-    >>> users_behind([1.0, 0.0, 0.0, 0.5], [0.0, 0.0, 0.0, 0.5]), users_behind([1, 1, 0], [0, 0, 1])
-    (1, 1)
+    """The smallest number of users whose removal would undo the order of two recommenders, given
+    each user's metric under both; 0 if the means are equal.
     """
     a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
     if a.ndim != 1 or a.shape != b.shape:
@@ -88,24 +65,9 @@ def users_behind(first: ArrayLike, second: ArrayLike) -> int:
 class Standing:
     """The order of recommenders, where one that rests on a handful of users counts as a tie.
 
-    Attributes
-    ----------
-    means : mapping of str to float
-        The metric of each recommender.
-    users : mapping of (str, str) to int
-        For each pair, in the order of `means`, how many users its order rests on.
-    hits : mapping of str to float
-        How many users have a value above 0, or are expected to; empty if unknown.
-
-    See Also
-    --------
-    users_behind : How many users an order rests on.
-
-    Examples
-    --------
-    >>> few = Standing.of({"A": [1] * 6 + [0] * 3, "B": [0] * 6 + [1, 0, 0], "C": [0] * 9})
-    >>> few.spelled, few.users["B", "C"], few.order("C", "A")
-    ('A > B = C', 1, -1)
+    `means`: the metric of each recommender. `users`: for each pair, in the order of `means`, how
+    many users its order rests on. `hits`: how many users have a value above 0, or are expected to;
+    empty if unknown.
     """
 
     means: Mapping[str, float]
@@ -119,24 +81,10 @@ class Standing:
     def of(
         cls, values: Mapping[str, ArrayLike], hits: Mapping[str, ArrayLike] | None = None
     ) -> Standing:
-        """Make the standing from the values of each user.
+        """Make the standing from each user's metric, or its expectation over samples.
 
-        Parameters
-        ----------
-        values : mapping of str to array_like of float, shape (n_users,)
-            Metric of each recommender, or its expectation over samples, for the same users.
-        hits : mapping of str to array_like of float, shape (n_users,), optional
-            Probability that a user's value is above 0. An order in expectation then rests on no
-            more users than are expected to have a value above 0 for the leading recommender.
-
-        Returns
-        -------
-        Standing
-
-        Raises
-        ------
-        ValueError
-            As :func:`users_behind`.
+        `hits` is the probability that a user's value is above 0. An order in expectation then rests
+        on no more users than are expected to have a value above 0 for the leading recommender.
         """
         table = {name: np.asarray(row, dtype=float) for name, row in values.items()}
         means = {name: float(row.mean()) for name, row in table.items()}
@@ -185,48 +133,12 @@ def choose_gamma(
     ranks: ArrayLike | None = None,
     prior: Prior = None,
 ) -> float:
-    """The gamma whose average over `n_users` is expected to be closest to the exact average.
+    """The gamma in (0, 1] whose average over `n_users` has the least mean squared error, ``(mean
+    bias)**2 + (mean variance) / n_users``.
 
-    The mean squared error of an average over N users is ``(mean bias)**2 + (mean variance) / N``.
-    Given `ranks` like those of the users, say of a recommender that was ranked exactly, this error
-    is minimised over gamma in [1e-12, 1]. Without `ranks`, gamma is that of
-    :func:`~sampled_metrics.estimators.default_gamma`.
-
-    Parameters
-    ----------
-    of : Metric or str
-    protocol : Protocol
-        With one catalogue size and one relevant item.
-    n_users : int
-        Evaluation users that the metric is averaged over, at least 1.
-    ranks : array_like of int, optional
-        True ranks that are typical of the users.
-    prior : optional
-        Prior of the estimator, as for :func:`~sampled_metrics.estimators.least_bias`.
-
-    Returns
-    -------
-    float
-        In (0, 1].
-
-    Raises
-    ------
-    ValueError
-        If `n_users` is below 1, there are several relevant items, or a rank is out of range.
-
-    See Also
-    --------
-    sampled_metrics.estimators.default_gamma : Where no true ranks are known.
-    sampled_metrics.estimators.bias_variance : The estimator that takes gamma.
-
-    Examples
-    --------
-    >>> protocol = Protocol(n_items=1_000, n_negatives=20)
-    >>> choose_gamma(metric("ap"), protocol, n_users=100)
-    0.1
-    >>> few, many = (choose_gamma(metric("ap"), protocol, N, [1, 5, 30]) for N in (10, 10_000))
-    >>> few > many
-    True
+    `ranks` are true ranks that are typical of the users, say of a recommender that was ranked
+    exactly; without them, gamma is :func:`~sampled_metrics.estimators.default_gamma`. The protocol
+    has one catalogue size and one relevant item.
     """
     of = metric(of)
     users = integer(n_users, "n_users", 1)
@@ -258,32 +170,7 @@ def choose_gamma(
 
 
 def observed(ranks: ArrayLike) -> dict[int, float]:
-    """The prior that gives each true rank its share of the observed `ranks`.
-
-    Parameters
-    ----------
-    ranks : array_like of int, at least one
-        True ranks, 1 the best.
-
-    Returns
-    -------
-    dict of int to float
-        Its values sum to 1.
-
-    Raises
-    ------
-    ValueError
-        If there are none, or one is fractional or below 1.
-
-    See Also
-    --------
-    sampled_metrics.priors.maximum_entropy : A prior from sampled ranks.
-
-    Examples
-    --------
-    >>> observed([3, 1, 3, 8])
-    {1: 0.25, 3: 0.5, 8: 0.25}
-    """
+    """The prior that gives each true rank its share of the observed `ranks`."""
     if np.size(ranks) == 0:
         raise ValueError("ranks must hold at least one rank, got none")
     values, counts = np.unique(integers(ranks, "ranks", 1), return_counts=True)
@@ -297,32 +184,9 @@ def plug_in(
     position: int = 1,
     n_relevant: int = 1,
 ) -> float:
-    """The exact metric if the true ranks are distributed as `prior`.
-
-    Parameters
-    ----------
-    prior : FittedPrior, mapping of int to float, or array_like of float, shape (n,)
-        Probabilities of the ranks; with several relevant items a rank counts the irrelevant
-        items only.
-    of : Metric or str
-    n_items : int
-        Items ranked, more than `n_relevant`.
-    position, n_relevant : int
-        Which of how many relevant items the prior is about; the result is its term.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        If the prior is empty, or has a rank that the catalogue has not.
-
-    Examples
-    --------
-    >>> plug_in({1: 0.5, 4: 0.5}, metric("ap"), n_items=10)
-    0.625
+    """The exact metric if the true ranks are distributed as `prior`: a fitted prior, probabilities
+    by rank, or a vector over the ranks. With several relevant items the result is the term of
+    the item at `position`, and its rank counts irrelevant items only.
     """
     ranks, shares = priors.listed(prior.mass if isinstance(prior, priors.FittedPrior) else prior)
     if ranks.size == 0:
@@ -334,37 +198,8 @@ def plug_in(
 def draw_set(
     protocol: Protocol, ranks: ArrayLike, rng: int | np.random.Generator, size: int | None = None
 ) -> IntArray:
-    """Draw the sampled ranks of all relevant items of one instance from one sample.
-
-    Parameters
-    ----------
-    protocol : Protocol
-    ranks : array_like of int, shape (n_relevant,)
-        Their distinct true ranks.
-    rng : int or numpy.random.Generator
-        A seed, or where the draws come from.
-    size : int, optional
-        Number of samples of negatives.
-
-    Returns
-    -------
-    ndarray of int, shape (n_relevant,) or (size, n_relevant)
-        Increasing along the last axis.
-
-    Raises
-    ------
-    ValueError
-        If `ranks` is not a set of the protocol's `n_relevant` ranks, or `rng` is neither a seed nor
-        a generator.
-
-    See Also
-    --------
-    sampled_metrics.Protocol.draw : One relevant item.
-
-    Examples
-    --------
-    >>> draw_set(Protocol(n_items=100, n_negatives=9, n_relevant=2), [2, 60], rng=0)
-    array([1, 8])
+    """Draw the sampled ranks of all relevant items of one instance from one sample, shape ([size,]
+    n_relevant), increasing along the last axis. `ranks` are the distinct true ranks.
     """
     ordered, rng = _checked_set(protocol, ranks), generator(rng)
     above = np.diff(ordered - np.arange(1, ordered.size + 1), prepend=0)
@@ -380,27 +215,10 @@ def draw_set(
 
 
 def expected_of_set(estimator: Estimator, ranks: ArrayLike) -> float:
-    """Exact expectation for one instance with several relevant items.
+    """Exact expectation for one instance with several relevant items at distinct true ranks.
 
     The metric is a sum over the items. So the distribution of each item's own sampled rank is
     enough, although these ranks depend on one another.
-
-    Parameters
-    ----------
-    estimator : Estimator
-    ranks : array_like of int, shape (n_relevant,)
-        Their distinct true ranks, in any order.
-
-    Raises
-    ------
-    ValueError
-        If `ranks` is not a set of the protocol's `n_relevant` ranks.
-
-    Examples
-    --------
-    >>> est = estimators.naive(metric("auc"), Protocol(n_items=10, n_negatives=3, n_relevant=2))
-    >>> expected_of_set(est, [3, 5]), metric("auc").of_set([3, 5], n_items=10)
-    (0.6875, 0.6875)
     """
     ordered = _checked_set(estimator.protocol, ranks)
     terms = [estimator.expected(rank, j) for j, rank in enumerate(ordered, start=1)]
@@ -408,31 +226,11 @@ def expected_of_set(estimator: Estimator, ranks: ArrayLike) -> float:
 
 
 def variance_of_set(estimator: Estimator, ranks: ArrayLike) -> float:
-    """Exact variance for one instance with several relevant items, over the draws of negatives.
+    """Exact variance over the draws of negatives, for one instance with several relevant items.
 
-    All items are ranked among one sample, so their terms are correlated. Every negative above
-    one relevant item is equally likely to be above the next better item, too. The counts
-    therefore form a Markov chain, and the sum of the terms so far is carried along it.
-
-    Parameters
-    ----------
-    estimator : Estimator
-    ranks : array_like of int, shape (n_relevant,)
-        Their distinct true ranks, in any order.
-
-    Raises
-    ------
-    ValueError
-        If `ranks` is not a set of the protocol's `n_relevant` ranks.
-
-    Examples
-    --------
-    Two neighbours have the same negatives above them. The standard deviation of their sum is
-    twice that of one of them, and its variance twice the sum of the variances:
-
-    >>> pair = estimators.naive(metric("auc"), Protocol(n_items=12, n_negatives=4, n_relevant=2))
-    >>> variance_of_set(pair, [6, 7]), float(pair.variance(6) + pair.variance(7, position=2))
-    (0.0625, 0.03125)
+    All items are ranked among one sample, so their terms are correlated. Every negative above one
+    relevant item is equally likely to be above the next better item, too. The counts therefore form
+    a Markov chain, and the sum of the terms so far is carried along it.
     """
     ordered = _checked_set(estimator.protocol, ranks)
     rows, replacement = np.atleast_2d(estimator.values), estimator.protocol.replacement
@@ -470,39 +268,12 @@ def expected_gain(
     replacement: bool = False,
     weighted: bool = False,
 ) -> FloatArray:
-    """Expected normalized discounted cumulative gain, with gains and discounts of any kind.
+    """Expected NDCG with any gains, shape (n_rankings, n_relevant), and discounts of ranks 1..k.
 
-    A relevant item adds its gain times the discount of its own rank; the sum is divided by
-    that of the relevant items alone in the order of their gains. LensKit 3, the software of
+    Each relevant item adds its gain times the discount of its rank; the sum is divided by its value
+    with the relevant items alone, in the order of their gains. LensKit 3, the software of
     ekstrand2017, takes ratings for gains and ``1 / max(1, log2(rank))`` for discounts
-    (jarvelin2002).
-
-    Parameters
-    ----------
-    sets : RelevantSets
-    gains : array_like of float, shape (n_rankings, n_relevant)
-        At least 0, with one above 0 in every ranking.
-    discounts : array_like of float, shape (k,)
-        Discounts of ranks 1..k, the length of the list; ranks beyond k count nothing.
-    n_negatives, replacement, weighted
-        As for :meth:`RelevantSets.expected <sampled_metrics.RelevantSets.expected>`.
-
-    Returns
-    -------
-    ndarray of float, shape (n_rankings,)
-
-    Raises
-    ------
-    ValueError
-        If shapes do not match, a gain is negative or not finite, the sum of the relevant items
-        alone is not above 0, and as ``RelevantSets.expected``.
-
-    Examples
-    --------
-    >>> sets = RelevantSets([[3, 0]], [[1, 0]], [[1, 0]], [8])
-    >>> discounts = 1 / np.maximum(1, np.log2(np.arange(1, 11)))
-    >>> expected_gain(sets, [[5.0, 1.0]], discounts, 8).round(6)
-    array([0.507304])
+    (jarvelin2002). Ranks beyond k count nothing.
     """
     gain = floats(gains, "gains")
     relevant = sets.n_better.shape[1]
@@ -534,18 +305,9 @@ def expected_gain(
 
 @dataclass(frozen=True)
 class Counterexample:
-    """Two recommenders that sampling orders wrongly in expectation.
-
-    Attributes
-    ----------
-    metric : Metric
-    protocol : Protocol
-    better, worse : tuple of int
-        True ranks of one relevant item for each instance.
-    exact : tuple of float
-        Mean of the metric for the better and for the worse: the first is larger.
-    expected : tuple of float
-        Mean of the expected sampled metric: the second is larger.
+    """Two recommenders that sampling orders wrongly in expectation: true ranks of one relevant item
+    for each instance, and the means of the exact and of the expected sampled metric, for the
+    better recommender first.
     """
 
     metric: Metric
@@ -566,40 +328,9 @@ def counterexample(
 ) -> Counterexample | None:
     """Search for the smallest case in which sampling reverses an order in expectation.
 
-    Catalogues of 3, 4, ... items are tried in turn, each with 2, 3, ... instances, and each of
-    these with 1, 2, ... negatives. From the first case with a reversal, the pair with the widest
-    margin is returned.
-
-    Parameters
-    ----------
-    of : Metric or str
-    n_items : int
-        Largest catalogue to try, in [3, 60].
-    n_instances : int
-        Largest number of instances to try, in [2, 4].
-    replacement : bool
-
-    Returns
-    -------
-    Counterexample or None
-        None if there is none up to that size. AUC never has one.
-
-    Raises
-    ------
-    ValueError
-        If a size is outside its range.
-
-    See Also
-    --------
-    sampled_metrics.consistency.expected_differences : Whether sampling keeps a given order.
-
-    Examples
-    --------
-    >>> found = counterexample(metric("ap"))
-    >>> found.protocol.n_items, found.protocol.n_negatives, found.better, found.worse
-    (3, 1, (1, 3, 3), (2, 2, 2))
-    >>> counterexample(metric("auc"), n_items=6) is None
-    True
+    Catalogues of 3, 4, ... items (60 at most) are tried in turn, each with 2, 3, ... instances (4
+    at most), and each of these with 1, 2, ... negatives. From the first case with a reversal, the
+    pair with the widest margin is returned; None if there is none. AUC never has one.
     """
     of = metric(of)
     largest = integer(n_items, "n_items", 3, 60)
