@@ -333,11 +333,6 @@ class Metric:
 def relevant_set(ranks: ArrayLike) -> np.ndarray:
     """Return the ranks of one ranking's relevant items in increasing order, checked.
 
-    Raises
-    ------
-    ValueError
-        If there is none, if a rank stands twice, or if `ranks` is not one-dimensional.
-
     Examples
     --------
     >>> relevant_set([5, 3])

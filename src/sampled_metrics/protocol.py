@@ -80,36 +80,12 @@ class Design:
 
     @property
     def pool(self) -> IntArray:
-        """Number of irrelevant items that negatives are drawn from, each as likely as the others.
-
-        Raises
-        ------
-        ValueError
-            If `uniform` is False: what starts from this number alone is not for such a protocol.
-        """
+        """Number of irrelevant items, from which negatives are drawn uniformly."""
         drawn_alike(self)
         return np.asarray(self.n_items, dtype=np.int64) - self.n_positions
 
     def above(self, rank: ArrayLike, position: int = 1) -> IntArray:
         """Number of irrelevant items above the item at true `rank` that negatives are drawn from.
-
-        Parameters
-        ----------
-        rank : array_like of int, shape (...)
-            True ranks; broadcasts with `n_items`.
-        position : int
-            Place among the items that are always ranked, in [1, n_positions].
-
-        Returns
-        -------
-        ndarray of int, shape (...)
-            In [0, n_items - n_positions].
-
-        Raises
-        ------
-        ValueError
-            If a rank is fractional, below `position`, or leaves no place for the items that are
-            always ranked and behind it.
 
         Examples
         --------
@@ -692,12 +668,6 @@ def _one_number(design: Design) -> int:
 def by_negatives(given: Protocol | Sequence[Protocol]) -> list[Protocol]:
     """Return protocols of one relevant item that differ in n_negatives alone, the fewest first.
 
-    Raises
-    ------
-    ValueError
-        If there are none, one is no protocol or has several relevant items, or two differ in
-        anything but `n_negatives`.
-
     Examples
     --------
     >>> [one.n_negatives for one in by_negatives([Protocol(50, 9), Protocol(50, 4)])]
@@ -716,10 +686,6 @@ def by_negatives(given: Protocol | Sequence[Protocol]) -> list[Protocol]:
 
 def steps(last: int) -> list[int]:
     """The numbers of negatives that a plan tries: 1, 2, 5, 10, 20, ... and `last`, at least 1.
-
-    See Also
-    --------
-    sampled_metrics.planning.around : Numbers of users.
 
     Examples
     --------
