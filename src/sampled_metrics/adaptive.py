@@ -1,15 +1,12 @@
 """Designs that spend negatives near the top: adaptive ones, and some items scored whole.
 
 An adaptive design draws a few negatives for every user, and more for those whose item is still
-first among them. What it records is the number of negatives drawn and the number above the item.
-By exchangeability that outcome has the probability that it has in a sample of fixed size, times a
-factor that does not depend on the true rank (:class:`Adaptive`).
+first among them. It records the numbers of negatives drawn and above the item. By exchangeability
+such an outcome has the probability of a sample of fixed size times a factor that does not depend on
+the true rank (:class:`Adaptive`).
 
-A design with a stratum scored whole (:class:`Stratified`) knows exactly how many of some items are
-above, popular ones or those that an approximate search finds first, and samples the rest.
-
-:mod:`sampled_metrics.estimators` and :mod:`sampled_metrics.priors` take both as they take a
-:class:`~sampled_metrics.Protocol`.
+A stratified design (:class:`Stratified`) scores some items for everyone, such as popular ones or
+the results of an approximate search, and samples the rest.
 """
 
 from __future__ import annotations
@@ -97,14 +94,13 @@ class Adaptive(Design):
     def __post_init__(self) -> None:
         first = integer(self.first, "first", 1)
         most = integer(self.most, "most", first)
-        # It checks the other two.
-        items = one_size(Protocol(self.n_items, 1, replacement=self.replacement))
+        items = one_size(Protocol(self.n_items, 1, replacement=self.replacement))  # checks both
         if not self.replacement and most > items - 1:
             raise ValueError(
                 f"most must be <= {items - 1}, the irrelevant items there are, when sampling "
                 f"without replacement, got {most}"
             )
-        Protocol(items, most)  # their product is not too large
+        Protocol(items, most)  # checks that their product is not too large
         for name, value in (("n_items", items), ("first", first), ("most", most)):
             object.__setattr__(self, name, value)
 
@@ -128,8 +124,8 @@ class Adaptive(Design):
     def outcomes(self) -> tuple[IntArray, IntArray]:
         """Negatives drawn and negatives above of each outcome; shapes (most + 1,).
 
-        From the last round, where none may be above, to the first one. There are as many outcomes
-        as `most` fixed negatives have, and without a bound on the users they tell as much.
+        From the last round, which alone can end with none above, to the first. There are as many
+        outcomes as with `most` fixed negatives.
 
         Examples
         --------
@@ -260,7 +256,7 @@ class Adaptive(Design):
             if self.replacement:
                 new = rng.binomial(now - before, above / self.pool)
             else:
-                # None of those drawn before was above: they are gone from the others.
+                # None drawn before was above: all were drawn from the other items.
                 others = np.maximum(self.pool - before - above, 0)
                 new = rng.hypergeometric(
                     above, np.maximum(others, now - before - above), now - before
@@ -273,14 +269,13 @@ class Adaptive(Design):
 class Stratified(Design):
     """Some items scored whole, and the rest sampled.
 
-    The stratum scored whole may be the same for everyone, as the most popular items, or each user's
-    own, as what an approximate search finds first. The number of its items above the relevant one
-    is then known, and the negatives are drawn from the rest alone. As all of the stratum is ranked
-    with the sample, `position` is 1 plus the number of its items above the relevant one, and the
-    sampled rank is `position` plus the number of negatives above. An estimator has a row of values
-    for each position.
+    The stratum that is scored whole may be the same for all users, such as the most popular items,
+    or each user's own, such as the results of an approximate search. The number of its items above
+    the relevant one is then known; `position` is 1 plus that number, and the sampled rank is
+    `position` plus the number of negatives above. An estimator has a row of values for each
+    position.
 
-    Attributes
+    Parameters
     ----------
     n_items : int
         Candidates, the relevant one included.

@@ -1,9 +1,8 @@
 """Does sampling keep the order of two recommenders (krichene2020, Definition 1)?
 
-More negatives never raise a sampled metric, so its expectation falls as their number m grows. If
-one recommender's smallest expectation between two values of m is above the other's largest, their
-order cannot flip in between, and nothing there needs to be computed. This is how all flips are
-found without trying every m.
+More negatives never raise a sampled metric, so that its expectation falls with their number m. If
+one recommender's smallest expectation between two values of m exceeds the other's largest, their
+order cannot flip in between. So all flips are found without trying every m.
 """
 
 from __future__ import annotations
@@ -23,19 +22,17 @@ from .metrics import Metric
 from .metrics import metric as parsed
 from .protocol import Protocol, by_negatives, checked
 
-#: Two means that differ by less than this share of the larger one are equal up to rounding.
+#: Means that differ by less than this share of the larger one are equal up to rounding.
 _TOLERANCE = 1e-12
 
-#: With a cut-off k and many users, adding one negative after another costs less than a search:
-#: where k times the users exceeds the first number, and k times the negatives is below the second.
+#: Adding negatives one by one is faster than a search if the cut-off times the users exceeds the
+#: first number, and the cut-off times the negatives is below the second.
 _MANY, _LONG = 20_000, 100_000
 
 
 def sign(first: float, second: float) -> int:
-    """1 if `first` is the larger, -1 if `second` is, 0 if they agree to 12 digits.
+    """Sign of `first` less `second`; 0 if they agree to 12 digits.
 
-    Examples
-    --------
     >>> sign(0.2, 0.1), sign(0.1, 0.1), sign(0.1, 0.2)
     (1, 0, -1)
     """
@@ -49,7 +46,7 @@ def expected_differences(
     metric: Metric | str,
     protocol: Protocol | Sequence[Protocol],
 ) -> pd.DataFrame:
-    """Tell for each pair of recommenders whether sampling keeps their order in expectation.
+    """Whether sampling keeps the order of each pair of recommenders in expectation.
 
     Parameters
     ----------
@@ -62,15 +59,15 @@ def expected_differences(
     Returns
     -------
     pandas.DataFrame
-        Columns first, second, n_negatives, exact (difference of the means of the metric),
-        expected (difference of the expected sampled means) and consistent (bool): whether the
-        two differences have the same sign.
+        Columns first, second, n_negatives, exact (difference of the means of the metric), expected
+        (difference of the expected sampled means) and consistent (bool): whether these have one
+        sign.
 
     Raises
     ------
     ValueError
-        If fewer than two recommenders are given, their numbers of instances differ, a rank is
-        not in the catalogue, or there are several relevant items.
+        If fewer than two recommenders are given, their numbers of instances differ, a rank is not
+        in the catalogue, or there are several relevant items.
 
     See Also
     --------
@@ -141,11 +138,7 @@ class OrderByNegatives:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """A row for each stretch, with the columns first, last, order and right (bool).
-
-        The stretch reaches from `first` to `last` negatives; right says whether its order is the
-        exact one.
-        """
+        """A row per stretch of n_negatives: first, last, order, and right (is it exact)."""
         last = [*(start - 1 for start in self.starts[1:]), self.n_negatives]
         right = [found == self.exact for found in self.orders]
         return pd.DataFrame(
@@ -213,7 +206,7 @@ def order_by_negatives(
     depth = metric.k or protocol.n_negatives + 1
     users = next(iter(true.values())).size
     many = depth * users > _MANY and depth * protocol.n_negatives < _LONG
-    if many and not metric.linear:  # whose mean is the same for all, and needs no law
+    if many and not metric.linear:  # the mean of a linear metric is constant
         of_all = {name: _mean_by_negatives(metric, ranks, protocol) for name, ranks in true.items()}
         means = {name: partial(_at, of) for name, of in of_all.items()}
     else:
@@ -246,10 +239,10 @@ def _mean_by_negatives(metric: Metric, ranks: IntArray, protocol: Protocol) -> F
 
 @lru_cache(maxsize=8)  # for metrics of the same depth
 def _mean_pmfs(above: bytes, pool: bytes, most: int, depth: int, replacement: bool) -> FloatArray:
-    """Probabilities of the first counts, averaged over users, for 1, 2, ... negatives.
+    """Probabilities of the first `depth` counts, averaged over users, for 1, 2, ... negatives.
 
-    The next negative is above the item with the share of those above among all that are left; sums
-    of positive terms, which lose no digits. Only the counts that earn anything are followed.
+    By recursion: the next negative is above the item with the share of such items among those left.
+    All terms are positive, so that no digits cancel.
     """
     over, left = (np.frombuffer(each, dtype=np.int64).astype(float) for each in (above, pool))
     over = np.repeat(over[np.newaxis], depth, axis=0)
@@ -259,7 +252,7 @@ def _mean_pmfs(above: bytes, pool: bytes, most: int, depth: int, replacement: bo
     law[0] = 1.0
     found = np.empty((most, depth))
     for m in range(most):
-        # Where fewer are left than are above, the count cannot be: its probability is 0 already.
+        # Impossible counts (fewer items left than above) have a probability of 0 already.
         np.subtract(left, over, out=under)
         law /= left
         np.multiply(law, over, out=up)
@@ -272,7 +265,7 @@ def _mean_pmfs(above: bytes, pool: bytes, most: int, depth: int, replacement: bo
 
 
 def _flips(first: Callable[[int], float], second: Callable[[int], float], most: int) -> list[int]:
-    """Every m in 2..most at which the order differs from that at m - 1; both means never rise."""
+    """Every m in 2..most at which the order differs from m - 1; both means never rise with m."""
 
     def between(low: int, high: int) -> Iterator[int]:
         if sign(first(low), second(high)) == sign(first(high), second(low)):
@@ -289,7 +282,7 @@ def _flips(first: Callable[[int], float], second: Callable[[int], float], most: 
 
 
 def _spelled(names: list[str], signs: Mapping[tuple[str, str], int]) -> str:
-    """The names in order, as in "B > A = C", from the signs of their pairwise differences."""
+    """The order of the names, as in "B > A = C", from the signs of pairwise differences."""
     lead = dict.fromkeys(names, 0)
     for (a, b), sign in signs.items():
         lead[a] += sign
@@ -302,7 +295,7 @@ def _spelled(names: list[str], signs: Mapping[tuple[str, str], int]) -> str:
 
 
 def _checked(ranks: Mapping[str, ArrayLike], items: int | IntArray) -> dict[str, IntArray]:
-    """The ranks of every recommender, checked against the catalogue and one another."""
+    """The ranks of each recommender, checked against the catalogue and one another."""
     if len(ranks) < 2:
         raise ValueError(f"ranks must hold at least two recommenders, got {len(ranks)}")
     true = {}

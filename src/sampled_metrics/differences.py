@@ -14,10 +14,9 @@ from ._validate import FloatArray, IntArray
 from .estimators import Estimator
 from .protocol import fixed
 
-#: Relative tolerance: values closer than this share of their range count as equal, and so do sums
-#: closer than this share of their largest term. Values may be as far from a lattice.
+#: Relative tolerance: of values to their range, of sums to their largest term, and to a lattice.
 _SAME = 1e-11
-#: Probability that a sum is outside the interval that is computed, by Bernstein's bound.
+#: Probability that a sum is outside the computed interval, by Bernstein's bound.
 _OUTSIDE = 1e-10
 #: Values with a smaller expected count are left out.
 _NEVER = 1e-40
@@ -25,9 +24,9 @@ _NEVER = 1e-40
 _NEARLY_NORMAL = 2e-3
 #: Points of all Fourier transforms together, and of each at least and at most.
 _POINTS, _LEAST, _MOST = 1 << 22, 1 << 12, 1 << 15
-#: Sums that are enumerated at most, and the total probability of those that are left out.
+#: Most sums that are enumerated, and the total probability of omitted ones.
 _SUMS, _LEFT_OUT = 1 << 18, 1e-13
-#: With neighbouring sums merged: the fewest sums that are enough, and the work at most.
+#: Fewest sums after merging neighbours, and the most work.
 _MERGED, _WORK = 1 << 10, 1 << 22
 #: Excess probability near 0 from which on a lattice may be too coarse to tell the sign.
 _UNRESOLVED = 5e-3
@@ -37,16 +36,10 @@ _PARTS = np.arange(1, 65)
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """A sum of independent values, some of them added and some taken away.
+    """A sum of independent values, some added and some subtracted.
 
-    Attributes
-    ----------
-    values : ndarray of float, shape (K,)
-        What a single one may be. As many are added as are taken away, or 0 is among them.
-    pmfs : ndarray of float, shape (R, K)
-        Probabilities of the values; each row sums to 1.
-    counts : ndarray of float, shape (R,)
-        How many are drawn from each row: above 0 if added, below 0 if taken away.
+    `values` (K,); `pmfs` (R, K) are their distributions; `counts` (R,) is how many are drawn from
+    each row, negative if subtracted. Either the counts sum to 0, or 0 is among the values.
     """
 
     values: FloatArray
@@ -55,9 +48,9 @@ class Differences:
 
     @cached_property
     def _atoms(self) -> tuple[FloatArray, FloatArray]:
-        """The distinct values less one of them, and their probabilities in each row of `pmfs`.
+        """Distinct values relative to one of them, and their probabilities in each row.
 
-        The probability of the value 0 is given less 1: where it is nearly 1, it would lose digits.
+        The probability of the value 0 is stored less 1, to keep its digits near 1.
         """
         balanced = self.counts.sum() == 0
         kept = (np.abs(self.counts) @ self.pmfs > _NEVER) | (~balanced & (self.values == 0))
@@ -76,7 +69,7 @@ class Differences:
 
     @cached_property
     def cumulants(self) -> FloatArray:
-        """The first four cumulants of the sum; a mean that is only rounding is 0."""
+        """First four cumulants of the sum; a mean that is only rounding is set to 0."""
         values, laws = self._atoms
         first, second, third, fourth = (laws @ values**power for power in range(1, 5))
         two = np.maximum(second - first**2, 0.0)
@@ -90,7 +83,7 @@ class Differences:
 
     @cached_property
     def _lattice(self) -> float:
-        """The spacing of the values if they lie on a lattice, and else 0."""
+        """Spacing of the lattice of the values, or 0 if there is none."""
         distances = np.unique(np.abs(self._atoms[0]))
         if distances.size < 2:
             return 0.0
@@ -103,15 +96,11 @@ class Differences:
     def chances(self, times: float = 1.0) -> tuple[float, float]:
         """Probabilities that the sum of `times` as many draws is above 0, and that it is 0.
 
-        Of few draws all sums are enumerated. Of more, by the distribution itself on a lattice that
-        holds all values. Values that lie on none are rounded to a fine one such that the mean
-        stays: opposite values still cancel. Where much is so near 0 that the lattice may not tell
-        its sign, sums are enumerated again, neighbours as one. Where many draws make the sum nearly
-        normal, by Edgeworth's series instead, over the middle of a lattice's steps if it has any.
-
-        Examples
-        --------
-        A coin that wins 1 with probability 0.6, less a fair one:
+        Few draws: enumerate all sums. More: convolve on a lattice; values on no lattice are rounded
+        to a fine one, keeping the mean and the cancellation of opposite values. If too much mass is
+        near 0 for the lattice, enumerate with neighbouring sums merged. Nearly normal sums:
+        Edgeworth's series, with a continuity correction on a lattice. A coin that wins with
+        probability 0.6, less a fair one:
 
         >>> coins = np.array([[0.4, 0.6], [0.5, 0.5]])
         >>> once = Differences(np.array([0.0, 1.0]), coins, np.array([1.0, -1.0]))
@@ -146,7 +135,7 @@ class Differences:
             whole = 2520 if parts >= 2520 else 60
             spacing = 1.0 / (parts // whole * whole or parts)
         steps = _rounded(values / spacing, times * self.counts @ laws)
-        beyond = 2 + int(min(added + taken, 32))  # rounding may lead a little out of the stretch
+        beyond = 2 + int(min(added + taken, 32))  # rounding may leave the interval
         length = next_fast_len(int((high - low) / spacing) + 2 * beyond + 2, real=True)
         start = int(np.floor(low / spacing)) - beyond
         law = self._pmf_modulo(steps, length, times)
@@ -155,7 +144,7 @@ class Differences:
         zero = -start if 0 <= -start < length else length - 1
         above, tie = float(whole[max(1 - start, 0) :].sum()), float(whole[zero])
         if rounding:
-            # Many sums that are level, or that the lattice cannot tell from level ones.
+            # Does the lattice leave too much mass near 0 to tell its sign?
             wide = 2 + int((added + taken) / 2)
             middle = whole[max(zero - wide, 0) : zero + wide + 1]
             around = whole[max(zero - 16 - 4 * wide, 0) : zero + 17 + 4 * wide]
@@ -163,19 +152,19 @@ class Differences:
                 enumerated = self._enumerated(times, merged=True)
                 if enumerated is not None:
                     return enumerated
-            # What is at 0 by rounding alone is as much as around it, half on either side.
+            # Mass rounded to 0 is estimated by its neighbours; half belongs on either side.
             near = np.delete(whole[max(zero - 16, 0) : zero + 17], min(zero, 16))
             by_chance = min(float(np.median(near)), tie)
             above, tie = above + by_chance / 2, tie - by_chance
         return min(above, 1.0), max(min(tie, 1.0 - above), 0.0)
 
     def _enumerated(self, times: float, merged: bool = False) -> tuple[float, float] | None:
-        """The same by enumerating all sums, or None if there are too many.
+        """:meth:`chances` by enumeration, or None if there are too many sums.
 
-        The draws are divided in two, those that are added and those that are taken away if there
-        are both, and the sums of either part are enumerated. That resolves values as different as
-        1/2 and 1/5,000, which no lattice of some thousand points does. With neighbouring sums
-        `merged`, so that all are about as likely, there may be more draws.
+        Meet in the middle: the sums of the added and of the subtracted draws (or of two halves) are
+        enumerated separately. This resolves values as different as 1/2 and 1/5,000, which no
+        lattice of some thousand points does. `merged` merges neighbouring sums into about equally
+        likely ones.
         """
         counts = times * self.counts
         many = np.abs(counts).round()
@@ -229,7 +218,7 @@ class Differences:
 def _added(
     part: tuple[FloatArray, FloatArray, FloatArray], values: FloatArray, law: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The sums with one more draw, in order, each with its largest term and its probability."""
+    """Sorted sums with one more draw, each with its largest term and its probability."""
     sums = np.add.outer(part[0], values).ravel()
     sizes = np.maximum.outer(part[1], np.abs(values)).ravel()
     chances = np.outer(part[2], law).ravel()
@@ -262,13 +251,11 @@ def _merged(
 def tabulated(
     estimator: Estimator, ranks: Mapping[int, IntArray]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Values, their distribution at each different rank (and catalogue), and the users with it.
+    """Values, their distribution at each distinct rank (and catalogue), and signed counts.
 
-    `ranks` are those of the users under the recommender whose values are added, under 1, and
-    under the other one, under -1. The zeros at the end of the values are one value.
+    `ranks` are the true ranks under the recommender that is added (1) and subtracted (-1). Trailing
+    zeros of the values are merged.
 
-    Examples
-    --------
     >>> from sampled_metrics import Protocol
     >>> from sampled_metrics.estimators import naive
     >>> found = tabulated(naive("recall@1", Protocol(3, 2)), {1: np.array([1, 2, 2])})
@@ -291,7 +278,7 @@ def tabulated(
 
 
 def _rounded(steps: FloatArray, weight: FloatArray) -> IntArray:
-    """Round `steps` to whole numbers, symmetrically, and keep the weighted mean."""
+    """Round `steps` symmetrically to whole numbers, keeping the weighted mean."""
     sizes, place = np.unique(np.abs(steps).round(9), return_inverse=True)
     net = np.bincount(place, np.sign(steps) * weight, minlength=sizes.size)
     out = np.round(sizes)
@@ -311,8 +298,7 @@ def _edgeworth(
 ) -> tuple[float, float]:
     """Probabilities of more than 0 and of 0 by Edgeworth's series.
 
-    On a lattice the sum is spread over the spacing around it, which makes it smooth, and leaves
-    the probability of all that is between two of its steps.
+    On a lattice the sum is smoothed by a uniform variable of one spacing (continuity correction).
     """
     variance += spacing**2 / 12
     fourth -= spacing**4 / 120

@@ -1,8 +1,8 @@
-"""M-hat: what an evaluation reports for each sampled rank, and what that means in expectation.
+"""M-hat: what an evaluation reports for each sampled rank, and its expectation.
 
-An estimator is a vector over the sampled ranks. Its expectation at a true rank is the sum of its
-values, each times the probability of that sampled rank: P M-hat. `naive`, the metric applied to the
-sampled rank as if the sample were the catalogue, is the one that everyone reports.
+An estimator is a vector over the sampled ranks; its expectations at all true ranks are P M-hat.
+Nearly every paper reports `naive`, the metric of the sampled rank as if the sample were the
+catalogue.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from .protocol import Design, Protocol, fixed, one_size
 #: A prior over the true ranks; see :func:`least_bias`.
 Prior = ArrayLike | Mapping[int, float] | None
 
-#: A prior with its ranks and their probabilities as tuples, which a cache can keep.
+#: A prior as hashable tuples of ranks and probabilities.
 _Points = tuple[tuple[int, ...], tuple[float, ...]]
 
-#: With more outcomes than this, counts outside Bernstein's bounds are left out. Each bound fails
+#: With more outcomes than this, counts outside Bernstein's bounds are left out; each bound fails
 #: with a probability of at most exp(-70), about 4e-31.
 _WIDE, _RARE = 200, 70.0
 
@@ -217,7 +217,7 @@ class Estimator:
 def _by_position(
     of: Callable[[ArrayLike, int], FloatArray], given: ArrayLike, position: ArrayLike
 ) -> FloatArray:
-    """Apply a function of ranks and one position to ranks that may each have their own."""
+    """Apply a function of ranks and one position to arrays of ranks and positions."""
     if np.ndim(position) == 0:
         return of(given, position)  # type: ignore[arg-type]
     ranks, places = np.broadcast_arrays(given, position)
@@ -228,10 +228,10 @@ def _by_position(
 
 
 def _over_likely(protocol: Protocol, rank: ArrayLike, position: int, row: FloatArray) -> FloatArray:
-    """Expectation of the values `row` at each rank, without counts rarer than 1e-30.
+    """Expectation of `row` at each rank, without counts rarer than 1e-30.
 
-    They change a sum of values that are all of some size by less than its rounding. Ranks with
-    similar shares of items above them come together, so that they share their likely counts.
+    Where all values are nonzero these counts are below the rounding of the sum. Ranks with similar
+    shares of items above are grouped, to share their likely counts.
     """
     above, m = protocol.above(rank, position), protocol.n_negatives
     ranks, items, above = np.broadcast_arrays(np.asarray(rank), protocol.n_items, above)
@@ -250,7 +250,7 @@ def _over_likely(protocol: Protocol, rank: ArrayLike, position: int, row: FloatA
 
 
 class _Naive(Estimator):
-    """The naive estimator, whose expectation often has a closed form."""
+    """The naive estimator, with closed forms of its expectation."""
 
     def _expected(self, rank: ArrayLike, j: int) -> FloatArray:
         protocol = fixed(self.protocol, "naive")
@@ -352,8 +352,8 @@ def expected_average_precision(rank: ArrayLike, protocol: Protocol) -> FloatArra
 def _log_none_drawn(draws: int, marked: IntArray, total: IntArray) -> FloatArray:
     """Log-probability that `draws` of `total` items, without replacement, miss all `marked` ones.
 
-    Accurate in relative terms: where the probability is near 1 it is a sum of like-signed
-    logarithms, over the fewer of the draws and the marked items, which have the same role.
+    Relative accuracy: near 1 it is a sum of logarithms of one sign, over the fewer of the draws and
+    the marked items (their roles are symmetric).
     """
     out = np.asarray(log_hypergeometric(np.array(0), draws, marked, total))
     rare = draws * marked < 0.1 * total
@@ -617,14 +617,10 @@ def by_name(
 
 
 def known(name: str) -> str:
-    """Return the name of an estimator as it is, or raise ValueError if :func:`by_name` has none.
+    """The name of an estimator, or ValueError if :func:`by_name` has none.
 
-    Examples
-    --------
-    >>> known("nave")
-    Traceback (most recent call last):
-    ...
-    ValueError: estimator 'nave' is unknown: did you mean 'naive'?
+    >>> known("naive")
+    'naive'
     """
     if name not in NAMES:
         near = difflib.get_close_matches(str(name), NAMES, n=1)
@@ -636,16 +632,20 @@ def known(name: str) -> str:
 def default_gamma(n_users: int) -> float:
     """Weight of the variance for an average over `n_users` whose true ranks are unknown.
 
-    It is ``1 / sqrt(n_users)``, a compromise. If all users were alike, the mean squared error of
-    the average would be ``bias**2 + variance / n_users``, and the best weight ``1 / n_users``. If
-    they were independent draws from the estimator's prior, their biases would cancel, and the best
-    weight would be 1. Real users are neither: for the recommenders of MovieLens the best weight
-    falls about like the square root (chapters 6 and 16 of the book).
+    ``1 / sqrt(n_users)`` is a compromise. If all users had one true rank, the mean squared error of
+    the average would be ``bias**2 + variance / n_users``, and ``1 / n_users`` the best weight. If
+    they were independent draws from the prior, their biases would cancel, and the best weight would
+    be 1. For the recommenders of MovieLens the best weight falls about like the square root
+    (chapters 6 and 16 of the book).
 
     Parameters
     ----------
     n_users : int
         At least 1.
+
+    Returns
+    -------
+    float
 
     Raises
     ------
@@ -674,7 +674,7 @@ def _systems(metric: Metric, protocol: Design, prior: _Points | None) -> list[li
     ranks, m = int(protocol.pool) + 1, protocol.n_negatives
     positions = np.arange(1, protocol.n_positions + 1)
     cuts = np.zeros_like(positions) if metric.k is None else np.maximum(metric.k + 1 - positions, 0)
-    # All ranks near both ends are summed one by one, so that a jump there needs no node.
+    # Ranks near both ends are summed exactly, so that a jump there needs no break.
     near = (cuts <= m + MARGIN) | (cuts >= ranks - (m + MARGIN))
     cuts = np.where(near | (prior is not None), 0, cuts)
     groups = []
@@ -687,7 +687,7 @@ def _systems(metric: Metric, protocol: Design, prior: _Points | None) -> list[li
 
 @lru_cache(maxsize=16)
 def _weighted(protocol: Design, prior: _Points | int) -> WeightedRows:
-    """P over a prior, or over all ranks with equal weights and a jump of the metric after one."""
+    """P over a prior, or over uniform ranks with a jump of the metric after rank `prior`."""
     if isinstance(prior, int):
         ranks = int(protocol.pool) + 1
         nodes, weights = all_ranks(ranks, protocol.n_negatives, (prior,) if prior else ())
@@ -702,7 +702,7 @@ def _forget() -> None:
 
 
 def _checked_prior(prior: Prior, protocol: Design) -> _Points | None:
-    """The ranks with a probability above 0, in order, and these probabilities; None as it is."""
+    """The ranks with positive probability in order, with these probabilities; None for None."""
     ranks = one_size(protocol) - protocol.n_positions + 1
     if prior is None:
         return None

@@ -1,8 +1,8 @@
-"""M: what a ranking is worth, as a function of the true ranks of its relevant items.
+"""M: the value of a ranking, as a function of the true ranks of its relevant items.
 
-Every metric here is additive: the value of a ranking is a sum over its relevant items of a
-*term* that depends only on the item's position j among the relevant ones (1 is the best) and
-on its rank. That is what makes expectations under sampling exact for several relevant items.
+Every metric here is a sum over the relevant items of a *term*. A term depends only on the item's
+rank and on its position j among the relevant items, 1 for the best. So expectations under sampling
+are exact for several relevant items too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from ._validate import FloatArray, IntArray, as_written, integer, integers
 
-#: The metrics, and whether each needs ("must"), takes ("may") or refuses ("no") a cut-off k.
+#: Whether each metric needs ("must"), takes ("may") or refuses ("no") a cut-off k.
 CUTOFF = {
     "auc": "no",
     "precision": "must",
@@ -28,7 +28,7 @@ CUTOFF = {
     "hit": "must",
     "accuracy": "no",
 }
-#: What RecBole, RecTools, ranx, trec_eval and ir_measures call them, without "_" and "-".
+#: Names in RecBole, RecTools, ranx, trec_eval and ir_measures, without "_" and "-".
 _OTHER_NAMES = {
     "p": "precision",
     "r": "recall",
@@ -100,7 +100,7 @@ class Metric:
 
     @property
     def linear(self) -> bool:
-        """Whether the metric is linear in the true rank, so that a sample has no bias: AUC is.
+        """Whether the metric is linear in the true rank, so that sampling leaves it unbiased: AUC.
 
         Examples
         --------
@@ -290,10 +290,8 @@ class Metric:
         relevant: int,
         items: IntArray | None,
     ) -> FloatArray:
-        """`term` without checks, and continued smoothly to ranks between whole numbers.
+        """:meth:`term` without checks, continued smoothly to fractional ranks.
 
-        Examples
-        --------
         >>> metric("ap").term_between(np.array([2.5]), np.array(1), 1, None)
         array([0.4])
         """
@@ -317,7 +315,7 @@ class Metric:
         return np.asarray(value / self._scale(relevant))
 
     def _scale(self, relevant: int) -> float:
-        """What the sum of a ranking's terms is divided by: its best possible value, or k."""
+        """Normalisation of the sum of terms: its best possible value, or k for precision."""
         reachable = relevant if self.k is None else min(relevant, self.k)
         if self.kind == "ndcg":
             return float(np.sum(1.0 / np.log2(np.arange(1, reachable + 1) + 1.0)))
@@ -331,15 +329,8 @@ class Metric:
 
 
 def relevant_set(ranks: ArrayLike) -> np.ndarray:
-    """Return the ranks of one ranking's relevant items in increasing order, checked.
+    """The ranks of one ranking's relevant items, sorted; ValueError if none or not distinct.
 
-    Raises
-    ------
-    ValueError
-        If there is none, if a rank stands twice, or if `ranks` is not one-dimensional.
-
-    Examples
-    --------
     >>> relevant_set([5, 3])
     array([3, 5])
     """
@@ -418,7 +409,7 @@ def metric(name: str | Metric) -> Metric:
 
 @lru_cache(maxsize=256)
 def _named(name: str) -> Metric:
-    """`metric` of a name; a name is asked for again and again where values are enumerated."""
+    """:func:`metric` of a string, cached."""
     trec = re.fullmatch(r"(.*[a-z])_([0-9]+)", name.strip().lower())  # such as ndcg_cut_10
     given = "@".join(trec.groups()) if trec else name.lower()
     kind, at, cutoff = (part.strip() for part in given.partition("@"))

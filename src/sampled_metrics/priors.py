@@ -1,9 +1,8 @@
-"""The distribution of the true ranks, fitted to the sampled ranks themselves.
+"""Distributions of the true ranks, fitted to the sampled ranks.
 
-Instead of a correction for each metric, a distribution of the true ranks can be fitted to what
-the sample shows and any metric read off it (li2020, jin2021), or be given to a correction as its
-prior. Among the many distributions that fit, maximum likelihood picks the most likely, which has
-few ranks, and maximum entropy the one that is closest to all ranks being alike.
+Instead of correcting each metric, fit a distribution of the true ranks and read any metric off it
+(li2020, jin2021), or give it to a correction as a prior. Among the many distributions that fit,
+maximum likelihood picks the likeliest, which has few ranks; maximum entropy one close to uniform.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from .protocol import Design, one_size
 
 #: A fit is certified if no distribution has a criterion better by this much, per user.
 CERTIFIED = 1e-6
-#: A larger gap is reported. A tenth, so that another processor's rounding leaves a fit certified.
+#: A larger gap is warned of; smaller than `CERTIFIED` to allow for the rounding of other
+#: processors.
 _REPORTED = 0.1 * CERTIFIED
-#: The gap at which iterations stop, and the most steps for maximum likelihood.
+#: Gap at which iterations stop, and the most steps of maximum likelihood.
 _ENOUGH, _STEPS = 1e-10, 200
-#: A smaller rise of the log-likelihood per user is rounding, and the steps without a smaller gap
-#: that are then allowed.
+#: A smaller rise of the log-likelihood per user is rounding; steps allowed without a smaller gap.
 _ROUNDING, _PATIENCE = 1e-15, 10
 #: Replaces probabilities that rounding made 0 or negative.
 _TINY = 1e-300
@@ -44,16 +43,19 @@ class FittedPrior:
 
     Attributes
     ----------
-    mass : dict of int to float, or ndarray of float
-        Probability of each rank that has any, or of each of the ranks; either is taken as
-        `prior` by :mod:`sampled_metrics.estimators`.
+    mass : dict of int to float, or ndarray of float, shape (n_ranks,)
+        Probability of each rank that has any, or of every rank; both can be a `prior` in
+        :mod:`sampled_metrics.estimators`.
     log_likelihood : float
-        Of the outcomes, in nats: the sum over the users of the logarithm of the
-        probability of their sampled rank.
+        Of the observed outcomes, in nats, summed over the users.
     gap : float
-        No distribution has a criterion, per user and in nats, that is larger by more than this.
+        No distribution has a criterion that is larger by more than this, per user and in nats.
     marginal : ndarray of float, shape (m + 1,)
-        The distribution of the sampled rank in such a population.
+        The distribution of the sampled rank under `mass`.
+
+    See Also
+    --------
+    maximum_likelihood, maximum_entropy : Compute it.
 
     Examples
     --------
@@ -78,10 +80,10 @@ class FittedPrior:
 def maximum_likelihood(counts: ArrayLike, protocol: Design) -> FittedPrior:
     """The distribution of true ranks under which the observed sampled ranks are the most likely.
 
-    The likelihood of a mixture is concave in the mixing distribution, and the best one has at
-    most m + 1 ranks. Ranks at which the likelihood would rise the most are added, and all
-    masses moved together by a Newton step whose quadratic problem is solved exactly (wang2007).
-    The derivative towards every rank of the catalogue bounds what is left to gain.
+    The likelihood is concave in the distribution, and the best one has at most m + 1 ranks. Each
+    step adds the ranks at which the likelihood would rise the most, and moves all masses by a
+    Newton step with nonnegative least squares (wang2007). The derivative at every rank bounds the
+    remaining gain.
 
     Parameters
     ----------
@@ -106,6 +108,10 @@ def maximum_likelihood(counts: ArrayLike, protocol: Design) -> FittedPrior:
     -----
     RuntimeWarning
         If the gap could not be brought below 1e-7.
+
+    See Also
+    --------
+    maximum_entropy : A smooth distribution instead.
 
     Examples
     --------
@@ -147,17 +153,16 @@ def maximum_likelihood(counts: ArrayLike, protocol: Design) -> FittedPrior:
 
 
 def _newton(rows: FloatArray, mass: FloatArray, seen: FloatArray) -> tuple[FloatArray | None, bool]:
-    """One Newton step for the masses of some ranks; `rows` has the outcomes that were seen.
+    """One Newton step for the masses of some ranks; `rows` has the observed outcomes.
 
-    Returns the new masses, or None without a solution, and whether the likelihood was seen to rise.
-    A few users among a million have less weight than the likelihood has rounding errors: near the
-    best masses the whole step is returned, and its gap says whether it is better.
+    Returns the new masses (None if unsolved), and whether the likelihood was seen to rise. Near the
+    optimum the rise is below rounding: then the whole step is taken, and its gap decides.
     """
     q = mass @ rows
     root = np.sqrt(seen)
     # Minus the second-order expansion of the log-likelihood, per user, is half a square, up to a
-    # constant. Half the square of the sum of the masses keeps that at 1: its slope is 1 there,
-    # and so is, at the best masses, the slope of the likelihood.
+    # constant. Adding half the square of the sum of the masses keeps the sum at 1, since both have
+    # a slope of 1 there.
     system = (root / q)[:, np.newaxis] * rows.T
     try:
         from scipy.optimize import nnls  # takes as long to import as all the rest
@@ -190,25 +195,23 @@ def maximum_entropy(
 ) -> FittedPrior:
     r"""The most even distribution of true ranks that still makes the sampled ranks likely.
 
-    It maximises the log-likelihood of the sample plus `weight` times the entropy, both in nats.
-    The dual problem is smooth and convex in one multiplier for each outcome x that was seen,
+    It maximises the log-likelihood of the sample plus `weight` times the entropy, both in nats. The
+    dual problem is smooth and convex in one multiplier for each observed outcome x,
 
     .. math:: p(r) \propto \exp\Big(\sum_x \lambda_x P(r, x)\Big), \qquad
               \lambda_x = \frac{c_x}{w\, (pP)_x},
 
-    and is solved by Newton's method with sums over all ranks; the values of both problems certify
-    the fit. (jin2021 takes squared distances from the observed shares instead of the likelihood.)
-    The likelihood of an adaptive log is that of a log with the same numbers of negatives, each
-    chosen beforehand, times a constant.
+    and is solved by Newton's method with sums over all ranks; the duality gap certifies the fit.
+    (jin2021 takes squared distances from the observed shares instead of the likelihood.)
 
     Parameters
     ----------
     counts, protocol
         As for :func:`maximum_likelihood`.
     weight : float, optional
-        Weight of the entropy beside the logarithm of the likelihood, above 0 and finite: the square
-        root of the number of users if omitted. A small one gives the masses of maximum likelihood,
-        smeared; one of the order of the number of users forgets the sample.
+        Weight of the entropy, above 0 and finite; the square root of the number of users if
+        omitted. A small weight approaches maximum likelihood; one of the order of the number of
+        users ignores the sample.
 
     Returns
     -------
@@ -225,6 +228,10 @@ def maximum_entropy(
     RuntimeWarning
         If the gap could not be brought below 1e-7.
 
+    See Also
+    --------
+    maximum_likelihood : The likeliest distribution.
+
     Examples
     --------
     >>> from sampled_metrics import Protocol
@@ -232,7 +239,7 @@ def maximum_entropy(
     >>> fitted.mass.shape, fitted.certified, fitted.mass[[0, 9, 49]].round(3)
     ((50,), True, array([0.312, 0.011, 0.009]))
 
-    Of an adaptive log, users are counted by the number of their outcome:
+    With an adaptive design, count the users by outcome:
 
     >>> from sampled_metrics import Adaptive
     >>> design = Adaptive(n_items=500, first=5, most=40)
@@ -250,10 +257,10 @@ def maximum_entropy(
         raise ValueError(f"weight must be a finite number > 0, got {as_written(weight)}")
     on = np.flatnonzero(given)
     seen, law = given[on] / users, every.only(on)
-    # The weights of a path on which each solution is a good start for the next.
+    # Warm starts along a path of decreasing weights.
     path = np.geomspace(max(users, weight), weight, int(np.log10(max(users / weight, 1.0))) + 2)
     multipliers = np.ones(on.size)
-    # Nearly all the way with sums over few ranks, and the last step, and the proof, with all.
+    # Most steps use quadrature; the last step and the certificate use all ranks.
     few = _Quadrature.of(law)
     for step in path:
         multipliers, mass, gap = _tilted(few, seen, users / float(step), multipliers, 1e-3)
@@ -265,34 +272,15 @@ def maximum_entropy(
 
 
 class Expansion:
-    r"""How a fit of maximum entropy moves with the sampled ranks that it is fitted to.
+    r"""First-order influence of the sampled ranks on a fit of maximum entropy.
 
-    To first order, with the number of users kept: from the condition on the multipliers,
-    :math:`\lambda_x q_x = c_x / w`, by implicit differentiation.
+    By implicit differentiation of :math:`\lambda_x q_x = c_x / w` at a fixed number of users.
+    `ranks`, `mass` and `rows` are the fit condensed by :func:`condensed`, and P at its ranks.
 
-    Parameters
-    ----------
-    fitted : FittedPrior
-        As :func:`maximum_entropy` returns it.
-    counts, protocol, weight
-        What it was fitted to.
-
-    Attributes
-    ----------
-    ranks : ndarray of int, shape (k,)
-        All of the first 1,023, and beyond them one in each percent.
-    mass : ndarray of float, shape (k,)
-        The fit, moved to these ranks.
-    rows : ndarray of float, shape (k, m + 1)
-        The distribution of the sampled rank at these ranks.
-
-    Examples
-    --------
     >>> from sampled_metrics import Protocol
     >>> counts, protocol = np.array([900.0, 60, 40]), Protocol(n_items=50, n_negatives=2)
     >>> moves = Expansion(maximum_entropy(counts, protocol), counts, protocol)
-    >>> first = (moves.ranks == 1).astype(float)
-    >>> moves.influence(first).round(3)
+    >>> moves.influence((moves.ranks == 1).astype(float)).round(3)
     array([ 0.167, -2.438, -0.096])
     """
 
@@ -310,7 +298,7 @@ class Expansion:
         self.ranks, self.mass = condensed(np.asarray(fitted.mass))
         self.rows = rows = law.rows(self.ranks - 1)
         q = self.mass @ rows
-        # The ranks that a sampled rank comes from, and how they lead to the others.
+        # Posterior of the true rank given each outcome, and the outcomes that it predicts.
         self._from = np.divide((rows.T * self.mass), q[:, np.newaxis], where=q[:, np.newaxis] > 0,
                                out=np.zeros(rows.T.shape))  # fmt: skip
         leads = self._from @ rows - np.outer(q > 0, q)
@@ -318,17 +306,10 @@ class Expansion:
         self._system = np.eye(q.size) + self._worth * leads * ratio
 
     def influence(self, target: FloatArray) -> FloatArray:
-        """The derivative of the sum of `mass` times `target` in the share of each sampled rank.
+        """Derivative of the sum of `mass` times `target` in the share of each sampled rank.
 
-        Parameters
-        ----------
-        target : ndarray of float, shape (k,) or (k, several)
-            Values at `ranks`.
-
-        Returns
-        -------
-        ndarray of float, shape (m + 1,) or (m + 1, several)
-            Its mean over the users is 0.
+        `target` (k,) or (k, several) at `ranks`; returns (m + 1,) or (m + 1, several) with mean 0
+        over users.
         """
         found = np.linalg.solve(
             self._system, self._worth * (self._from @ (target - self.mass @ target))
@@ -337,10 +318,8 @@ class Expansion:
 
 
 def condensed(mass: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Move a distribution to fewer ranks: beyond the first 1,023 to one in each percent.
+    """Merge ranks beyond the first 1,023 into bins of one percent; returns ranks and shares.
 
-    Examples
-    --------
     >>> ranks, shares = condensed(np.full(5_000, 1 / 5_000))
     >>> ranks.size, int(ranks[1_022]), float(shares.sum().round(12))
     (1182, 1023, 1.0)
@@ -354,17 +333,17 @@ def condensed(mass: FloatArray) -> tuple[IntArray, FloatArray]:
 
 @dataclass(frozen=True, eq=False)
 class _Quadrature:
-    """P at few ranks, each of which stands for as many as its weight."""
+    """P at a few ranks, with quadrature weights."""
 
     matrix: FloatArray
     log_weights: FloatArray
 
     @staticmethod
     def of(law: AllRanks) -> _Quadrature | AllRanks:
-        """Few rows that stand for P at all ranks, or P itself if that saves nothing.
+        """Quadrature for P at all ranks, or P itself if that saves nothing.
 
-        The summands are exponentials of polynomials of degree m: smooth, but steeper than
-        the polynomials, so the rule is one for three times the degree.
+        The rule is for three times the degree: exponentials of the polynomials are steeper than
+        these.
         """
         nodes, weights = quadrature_ranks(law.pool + 1, 3 * law.degree)
         if 2 * nodes.size > law.pool:
@@ -392,9 +371,8 @@ def _tilted(
 ) -> tuple[FloatArray, FloatArray, float]:
     """Minimise the dual of entropy plus `worth` times the log-likelihood per user.
 
-    Multipliers are in units of `worth`. Returns them, the masses, and the duality gap. The gap is
-    of the order of the square of the masses' errors, so `last` asks for one more step after it is
-    below `enough`: convergence is quadratic, and only rounding errors are left.
+    Returns multipliers in units of `worth`, masses, and the duality gap. The gap is quadratic in
+    the errors of the masses, so `last` adds one Newton step once it is below `enough`.
     """
     log_weights = law.log_weights if isinstance(law, _Quadrature) else 0.0
     gap, near = np.inf, False
@@ -435,12 +413,10 @@ def _tilted(
 
 
 def listed(mass: Mapping[int, float] | ArrayLike) -> tuple[IntArray, FloatArray]:
-    """The ranks of a distribution, and the probability of each.
+    """Ranks and probabilities of a distribution.
 
-    Examples
-    --------
-    >>> listed({1: 0.5, 4: 0.5}), listed([0.5, 0.5])
-    ((array([1, 4]), array([0.5, 0.5])), (array([1, 2]), array([0.5, 0.5])))
+    >>> listed({1: 0.5, 4: 0.5})
+    (array([1, 4]), array([0.5, 0.5]))
     """
     if isinstance(mass, Mapping):
         return np.array(list(mass)), np.array(list(mass.values()), dtype=float)
@@ -449,7 +425,7 @@ def listed(mass: Mapping[int, float] | ArrayLike) -> tuple[IntArray, FloatArray]
 
 
 def _observed(counts: ArrayLike, protocol: Design) -> tuple[FloatArray, AllRanks]:
-    """The counts of the outcomes, checked, and P at all ranks."""
+    """The checked counts of the outcomes, and P at all ranks."""
     if not isinstance(protocol, Design) or isinstance(protocol, Stratified):
         name = type(protocol).__name__
         raise ValueError(f"protocol must be one Protocol or Adaptive design, got {name}")

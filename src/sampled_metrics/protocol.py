@@ -1,8 +1,7 @@
 """P: the distribution of what an evaluation records, given the true rank.
 
-Rank m random negatives with the relevant item instead of the whole catalogue: the number of
-them that land above it is binomial when they are drawn with replacement and hypergeometric
-when not. Both distributions are computed from whole numbers (:mod:`.numerics.distributions`), to
+The number of m random negatives above an item is binomial if they are drawn with replacement and
+hypergeometric if not. Both are computed from whole numbers (:mod:`.numerics.distributions`), to
 about 13 digits even for catalogues of 1e9 items.
 """
 
@@ -27,15 +26,11 @@ _BLOCK = 1 << 20
 
 
 class Design:
-    """What turns a true rank into an outcome: which outcomes there are, and how likely each is.
+    """What turns a true rank into an outcome: the interface of estimators and fitted priors.
 
-    P has a row for each true rank and a column for each outcome. :class:`Protocol` has a fixed
-    number of negatives, :class:`~sampled_metrics.Adaptive` and :class:`~sampled_metrics.Stratified`
-    have not; estimators and fitted populations are derived from this interface alone.
-
-    The number of irrelevant items above an item determines its row, whatever its *position* is: its
-    place among the items that are always ranked with the sample, 1 for the best. These are the
-    relevant items of the instance, or those of a stratum.
+    P has a row for each true rank and a column for each outcome. The number of irrelevant items
+    above an item determines its row. Its `position` is its place, from 1, among the items that are
+    always ranked with the sample: the relevant items of the instance, or those of a stratum.
     """
 
     if TYPE_CHECKING:
@@ -64,10 +59,8 @@ class Design:
 
     @property
     def n_outcomes(self) -> int:
-        """Columns of P: how many outcomes an item at a known position can have.
+        """Columns of P: outcomes of an item at a known position.
 
-        Examples
-        --------
         >>> Protocol(n_items=10_000, n_negatives=99).n_outcomes
         100
         """
@@ -75,44 +68,21 @@ class Design:
 
     @property
     def uniform(self) -> bool:
-        """Whether all items are drawn with the same probability, and all those drawn are ranked."""
+        """Whether all items are equally likely to be drawn, and all drawn items are ranked."""
         return True
 
     @property
     def pool(self) -> IntArray:
-        """Number of irrelevant items that negatives are drawn from, each as likely as the others.
-
-        Raises
-        ------
-        ValueError
-            If `uniform` is False: what starts from this number alone is not for such a protocol.
-        """
+        """Irrelevant items, from which negatives are drawn uniformly, or ValueError."""
         drawn_alike(self)
         return np.asarray(self.n_items, dtype=np.int64) - self.n_positions
 
     def above(self, rank: ArrayLike, position: int = 1) -> IntArray:
-        """Number of irrelevant items above the item at true `rank` that negatives are drawn from.
+        """Number of irrelevant items above the item at true `rank`; broadcasts with `n_items`.
 
-        Parameters
-        ----------
-        rank : array_like of int, shape (...)
-            True ranks; broadcasts with `n_items`.
-        position : int
-            Place among the items that are always ranked, in [1, n_positions].
+        Raises ValueError if a rank is fractional, below `position`, or leaves no place for the
+        items that are always ranked and behind it.
 
-        Returns
-        -------
-        ndarray of int, shape (...)
-            In [0, n_items - n_positions].
-
-        Raises
-        ------
-        ValueError
-            If a rank is fractional, below `position`, or leaves no place for the items that are
-            always ranked and behind it.
-
-        Examples
-        --------
         >>> Protocol(n_items=10, n_negatives=3, n_relevant=2).above([4, 7], position=2)
         array([2, 5])
         """
@@ -121,35 +91,27 @@ class Design:
         return integers(rank, "rank", j, last) - j
 
     def exact(self, metric: Metric, rank: np.ndarray, position: np.ndarray) -> FloatArray:
-        """What an item at a true rank adds to the metric; nothing is checked.
+        """Term of the metric for an item at a true rank; nothing is checked.
 
-        Examples
-        --------
         >>> Protocol(10, 3).exact(Metric("ap"), np.array([2.0]), np.array(1))
         array([0.5])
         """
         return metric.term_between(rank, position, self.n_relevant, np.asarray(self.n_items))
 
     def rows(self, above: np.ndarray) -> FloatArray:
-        """Rows of P for numbers of irrelevant items above; shape (..., n_outcomes).
+        """Rows of P for numbers of irrelevant items above, (..., n_outcomes); nothing is checked.
 
-        Where at least `n_negatives` + 17 irrelevant items are on either side, the numbers need not
-        be whole: the probabilities are polynomials in them. Unlike :meth:`pmf` this checks nothing.
+        The numbers may be fractions if at least `n_negatives` + 17 irrelevant items are on either
+        side: the probabilities are polynomials in them.
 
-        Examples
-        --------
         >>> Protocol(n_items=5, n_negatives=2).rows(np.array([2.0]))
         array([[0.25, 0.5 , 0.25]])
         """
         return self._rows(law, above, self.pool, self.n_outcomes)
 
     def pmf(self, rank: ArrayLike, position: int = 1) -> FloatArray:
-        """Probability of each outcome at a true rank; shape (..., n_outcomes).
+        """Probability of each outcome at a true rank, (..., n_outcomes), to 12 digits.
 
-        Relative error below 1e-12. Arguments and errors as :meth:`above`.
-
-        Examples
-        --------
         >>> from sampled_metrics import Adaptive
         >>> Adaptive(n_items=5, first=1, most=2).pmf(3)  # (2, 0), (2, 1) and (1, 1)
         array([0.25, 0.25, 0.5 ])
@@ -157,10 +119,8 @@ class Design:
         return self.rows(self.above(rank, position))
 
     def polynomials(self, above: np.ndarray) -> FloatArray:
-        """As :meth:`rows`, for any numbers of items above, slower and with absolute errors.
+        """:meth:`rows` for any fractional numbers of items above: slower, with absolute errors.
 
-        Examples
-        --------
         >>> Protocol(4, 2, replacement=False).polynomials(np.array([0.5]))
         array([[ 0.625     ,  0.41666667, -0.04166667]])
         """
@@ -173,10 +133,8 @@ class Design:
     def blocks(
         self, rank: ArrayLike, position: int = 1, width: int | None = None
     ) -> Iterator[FloatArray]:
-        """The rows at each rank in turn, in blocks of bounded size; the first `width` columns.
+        """The first `width` columns of the rows at each rank in turn, in blocks of bounded size.
 
-        Examples
-        --------
         >>> [block.shape for block in Protocol(10_000, 99).blocks(np.arange(1, 10_001), width=100)]
         [(10000, 100)]
         """
@@ -191,10 +149,8 @@ class Design:
             yield self._rows(law, above[part], pool[part], width)
 
     def marginal(self, rank: ArrayLike, mass: FloatArray, position: int = 1) -> FloatArray:
-        """Distribution of the outcome in a population that has the probability `mass` at each rank.
+        """Distribution of the outcome in a population with the probability `mass` at each rank.
 
-        Examples
-        --------
         >>> Protocol(n_items=5, n_negatives=2).marginal([1, 3], np.array([0.5, 0.5]))
         array([0.625, 0.25 , 0.125])
         """
@@ -344,7 +300,7 @@ class Protocol(Design):
 
     @property
     def _key(self) -> tuple[object, ...]:
-        """What makes two protocols the same, several catalogue sizes by their bytes."""
+        """Identity of a protocol; arrays by their bytes."""
         sizes = self.n_items
         items = sizes if isinstance(sizes, int) else (sizes.shape, sizes.tobytes())
         weights = None if self.weights is None else self.weights.tobytes()
@@ -441,16 +397,11 @@ class Protocol(Design):
         return np.asarray(found[kind.reshape(np.shape(above))])
 
     def share(self, rank: ArrayLike) -> FloatArray:
-        """Probability that one draw, the first of an instance, is above the item; shape (...).
+        """Probability that one draw is above the item; shape (...).
 
-        With weights this is a relative rank that counts each item by its weight. What an
-        evaluation reports is a function of it if negatives are drawn with replacement. (As for
-        :meth:`above`, with one relevant item.)
-
-        Raises
-        ------
-        ValueError
-            As :meth:`above`.
+        With weights this is a relative rank that counts each item by its weight. With replacement
+        the expected metric is a function of it. One relevant item; arguments and errors as
+        :meth:`above`.
 
         Examples
         --------
@@ -464,11 +415,10 @@ class Protocol(Design):
         return np.asarray(np.minimum(total[above] / (total[-1] - self.weights[above]), 1.0))
 
     def inclusion(self, rank: int) -> FloatArray:
-        """How often each item is expected among the negatives, if the one at `rank` is relevant.
+        """Expected number of times that each item is among the negatives of the item at `rank`.
 
-        What :func:`~sampled_metrics.readers.weighted.counts_above` divides by. With replacement
-        that is a number of times, ``n_negatives`` times the probability of a draw; otherwise the
-        probability to be among the negatives.
+        :func:`~sampled_metrics.readers.weighted.counts_above` divides by it. With replacement it is
+        ``n_negatives`` times the probability of a draw, otherwise the inclusion probability.
 
         Parameters
         ----------
@@ -561,7 +511,7 @@ class Protocol(Design):
         binomial = self.n_negatives * (above / pool) * ((pool - above) / pool)
         if self.replacement:
             return np.asarray(binomial)
-        # One irrelevant item, drawn once, leaves nothing to chance.
+        # A pool of one item has a variance of 0: avoid 0 / 0.
         return np.asarray(binomial * (pool - self.n_negatives) / np.maximum(pool - 1, 1))
 
     def draw(
@@ -615,13 +565,8 @@ class Protocol(Design):
 
 
 def checked(given: Design, *, n_relevant: int | None = None) -> Protocol:
-    """Return a protocol as it is, or raise ValueError where there is something else.
+    """The protocol, if it is a uniform one (for `n_relevant` items, if given), or ValueError.
 
-    Its negatives must be drawn alike. With `n_relevant`, it must also be for as many relevant
-    items.
-
-    Examples
-    --------
     >>> checked(Protocol(10_000, 99)).n_negatives
     99
     """
@@ -639,10 +584,8 @@ def checked(given: Design, *, n_relevant: int | None = None) -> Protocol:
 
 
 def drawn_alike(given: Design) -> None:
-    """Raise ValueError unless all items are drawn with the same probability, and all ranked.
+    """Raise ValueError unless negatives are drawn uniformly and all ranked.
 
-    Examples
-    --------
     >>> drawn_alike(Protocol(10_000, 99))
     """
     if not given.uniform:
@@ -652,10 +595,8 @@ def drawn_alike(given: Design) -> None:
 
 
 def fixed(given: Design, name: str) -> Protocol:
-    """Return a design with a fixed number of negatives, or raise ValueError.
+    """The design, if it has a fixed number of negatives, or ValueError.
 
-    Examples
-    --------
     >>> fixed(Protocol(10_000, 99), "naive").n_negatives
     99
     """
@@ -667,12 +608,8 @@ def fixed(given: Design, name: str) -> Protocol:
 
 
 def one_size(design: Design) -> int:
-    """The catalogue size of a design that has one and whose negatives are drawn alike.
+    """The catalogue size of a uniform design that has only one, or ValueError.
 
-    Or ValueError.
-
-    Examples
-    --------
     >>> one_size(Protocol(10_000, 99))
     10000
     """
@@ -681,7 +618,7 @@ def one_size(design: Design) -> int:
 
 
 def _one_number(design: Design) -> int:
-    """The one catalogue size of any design, or ValueError."""
+    """The catalogue size of a design that has only one, or ValueError."""
     if not isinstance(design.n_items, int):
         raise ValueError(
             f"n_items must be one catalogue size here, got shape {design.n_items.shape}"
@@ -690,16 +627,8 @@ def _one_number(design: Design) -> int:
 
 
 def by_negatives(given: Protocol | Sequence[Protocol]) -> list[Protocol]:
-    """Return protocols of one relevant item that differ in n_negatives alone, the fewest first.
+    """Protocols of one relevant item that differ in n_negatives alone, sorted, or ValueError.
 
-    Raises
-    ------
-    ValueError
-        If there are none, one is no protocol or has several relevant items, or two differ in
-        anything but `n_negatives`.
-
-    Examples
-    --------
     >>> [one.n_negatives for one in by_negatives([Protocol(50, 9), Protocol(50, 4)])]
     [4, 9]
     """
@@ -715,14 +644,8 @@ def by_negatives(given: Protocol | Sequence[Protocol]) -> list[Protocol]:
 
 
 def steps(last: int) -> list[int]:
-    """The numbers of negatives that a plan tries: 1, 2, 5, 10, 20, ... and `last`, at least 1.
+    """Numbers of negatives that a plan tries: 1, 2, 5, 10, 20, ... and `last`.
 
-    See Also
-    --------
-    sampled_metrics.planning.around : Numbers of users.
-
-    Examples
-    --------
     >>> steps(30)
     [1, 2, 5, 10, 20, 30]
     """
@@ -732,12 +655,10 @@ def steps(last: int) -> list[int]:
 
 @lru_cache(maxsize=64)
 def thinned(m: int, fewer: int) -> FloatArray:
-    """Distribution of how many of any `fewer` of m negatives are above, for each number of the m.
+    """Distribution of the number above among any `fewer` of m negatives, given the number of the m.
 
-    Of negatives drawn alike, with replacement or without, any so many are drawn alike too.
+    Any subset of uniformly drawn negatives is uniformly drawn, with replacement or without.
 
-    Examples
-    --------
     >>> thinned(3, 2)[1].round(4)  # one of three negatives is above
     array([0.3333, 0.6667, 0.    ])
     """

@@ -1,14 +1,13 @@
-"""Several relevant items ranked together among random decoys, ties broken at random: exactly.
+"""Several relevant items ranked together among random negatives, with ties: exact expectations.
 
-The metrics of this package are sums over j of a function of the rank of the j-th best relevant
-item, which is j plus the number of decoys above it. An expectation therefore needs only the
-distribution of that number for each j, and a variance the joint distribution of two of them. Both
-follow from where the relevant items stand among *all* irrelevant candidates: no decoy has to be
-drawn.
+Every metric here is a sum over j of a function of the rank of the j-th best relevant item, which is
+j plus the number of negatives above it. An expectation needs the distribution of that number for
+each j, a variance the joint distribution of two of them. Both follow from where the relevant items
+stand among all irrelevant candidates: nothing has to be drawn.
 
-Ties are broken at random. The k-th of c relevant items that are tied with t candidates has a
-negative hypergeometric number of these above it (`_places`). Where only one of the tied items is
-relevant, the distribution of the decoys above it is a difference of two tails, as in
+Ties are broken at random. The k-th of c relevant items tied with t candidates has a negative
+hypergeometric number of these above it (`_share_above`). If only one tied item is relevant, the
+distribution of the negatives above it is a difference of two tails, as in
 :meth:`RankIntervals.sampled_pmf <sampled_metrics.ranking.intervals.RankIntervals.sampled_pmf>`.
 """
 
@@ -35,17 +34,16 @@ _BLOCK = 1 << 21  # probabilities held at once: 16 MiB
 class RelevantSets:
     """Where the relevant items of each ranking stand among the irrelevant ones, with their ties.
 
-    Decoys, which are sampled negatives, are drawn from the irrelevant candidates and ranked
-    together with the relevant items (ekstrand2017). Items of equal score then come in random
-    order. There are three ways to draw decoys:
+    Negatives are drawn from the irrelevant candidates and ranked together with the relevant items
+    (ekstrand2017); items of equal score come in random order. There are three ways to draw them:
 
-    - distinct decoys, all sets equally likely (the default);
+    - distinct negatives, all sets equally likely (the default);
     - ``replacement=True``: one by one, each from all candidates;
     - ``replacement=True, weighted=True``: one by one, each candidate with a probability in
-      proportion to its weight, say its number of ratings.
+    proportion
+      to its weight, such as its number of ratings.
 
-    With replacement a candidate may be drawn twice. It is then in the list twice, and each copy
-    counts as one decoy, with its own place among equal scores.
+    A candidate that is drawn twice is in the list twice.
 
     Parameters
     ----------
@@ -54,8 +52,8 @@ class RelevantSets:
     n_tied : array_like of int, shape (n_rankings, n_relevant)
         Irrelevant candidates with its score.
     level : array_like of int, shape (n_rankings, n_relevant)
-        Place of its score among the scores of the ranking's relevant items: 0 for the best, the
-        same number for equal scores, and no number left out.
+        Dense rank of its score among the ranking's relevant items: 0 for the best, equal for equal
+        scores, without gaps.
     n_irrelevant : array_like of int, shape (n_rankings,)
         Irrelevant candidates in all, at least 1.
     weight_better, weight_tied : array_like of int, shape (n_rankings, n_relevant), optional
@@ -67,8 +65,8 @@ class RelevantSets:
     ------
     ValueError
         If shapes do not match, a count is negative or fractional, a level is left out, or counts
-        contradict one another: two items of one level have different counts, an item has fewer
-        candidates above it than the level before it and its ties, or the counts exceed the total.
+        contradict one another: items of one level differ in their counts, an item has fewer
+        candidates above it than the level before with its ties, or the counts exceed the total.
 
     See Also
     --------
@@ -188,28 +186,27 @@ class RelevantSets:
         replacement: bool = False,
         weighted: bool = False,
     ) -> FloatArray:
-        """Probabilities of the number of decoys above the best, second best, ... relevant item.
+        """Probabilities of the number of negatives above the best, second best, ... relevant item.
 
         Parameters
         ----------
         n_negatives : int or array_like of int, shape (n_rankings,)
-            How many decoys are drawn: at least 0, and at most `n_irrelevant` if distinct.
+            Negatives drawn: at least 0, and at most `n_irrelevant` if distinct.
         reach : int, optional
-            Return the probabilities of 0..reach - 1 decoys: k for a list of length k. All
-            ``n_negatives + 1`` if omitted.
+            Return the probabilities of 0..reach - 1 negatives; all ``n_negatives + 1`` if omitted.
         replacement, weighted : bool
-            How decoys are drawn; see the class.
+            How negatives are drawn; see the class.
 
         Returns
         -------
         ndarray of float, shape (n_rankings, n_relevant, reach)
-            The absolute error is below 1e-12, and for items without ties the relative one, too.
+            Absolute error below 1e-12; for items without ties also the relative one.
 
         Raises
         ------
         ValueError
-            If `n_negatives` or `reach` is outside its range, or decoys are to be weighted without
-            weights or without replacement.
+            If `n_negatives` or `reach` is out of range, or `weighted` comes without weights or
+            without `replacement`.
 
         See Also
         --------
@@ -236,13 +233,13 @@ class RelevantSets:
         replacement: bool = False,
         weighted: bool = False,
     ) -> FloatArray:
-        """Exact expectation of the sampled metric, over the draws of decoys and the order of ties.
+        """Exact expectation of the sampled metric, over draws and the order of ties.
 
         Parameters
         ----------
         metric : Metric, str, Estimator, or list of these
-            What is reported. The protocol of an estimator must have as many relevant items and
-            negatives. A list takes little longer than one of its elements.
+            The protocol of an estimator must have as many relevant items and negatives. A list
+            takes little longer than one of its elements.
         n_negatives, replacement, weighted
             As in :meth:`pmf`.
 
@@ -253,8 +250,8 @@ class RelevantSets:
         Raises
         ------
         ValueError
-            As :meth:`pmf`, or if an estimator is for other numbers of items or negatives, or AUC
-            is asked for without decoys.
+            As :meth:`pmf`, or if an estimator is for other numbers of items or negatives, or AUC is
+            asked for without negatives.
 
         See Also
         --------
@@ -267,8 +264,6 @@ class RelevantSets:
         >>> sets.expected([metric("auc"), metric("precision@2")], 4).round(6)
         array([[0.78125 ],
                [0.521429]])
-        >>> sets.evaluate(metric("auc"))
-        array([0.78125])
         """
         several = isinstance(metric, (list, tuple))
         places, drawn = self._drawn(n_negatives, replacement, weighted)
@@ -286,18 +281,16 @@ class RelevantSets:
         replacement: bool = False,
         weighted: bool = False,
     ) -> FloatArray:
-        """Exact variance of the sampled metric, over the draws of decoys and the order of ties.
+        """Exact variance of the sampled metric, over draws and the order of ties.
 
-        Given how many decoys are above a group of tied items, these decoys are a random sample of
-        the candidates above it. So the sum of the terms so far is carried from group to group as a
-        function of that number. The second moment needs nothing but its products with the terms of
-        the next group. The time for a ranking grows with the square of the list's length, or of
-        the number of decoys for a metric that looks at the whole list.
+        Given the number of negatives above a group of tied items, these negatives are a random
+        sample of the candidates above it. So the expected sum of the terms so far is carried from
+        group to group as a function of that number. The time for a ranking grows with the square of
+        the cut-off, or of the number of negatives for a metric without cut-off.
 
         Parameters
         ----------
         metric : Metric, str or Estimator
-            As in :meth:`expected`.
         n_negatives, replacement, weighted
             As in :meth:`pmf`.
 
@@ -342,19 +335,19 @@ class RelevantSets:
         replacement: bool = False,
         weighted: bool = False,
     ) -> IntArray:
-        """Draw the decoys of every ranking once and break ties: one simulated run.
+        """Draw the negatives of every ranking once and break ties: one simulated run.
 
         Parameters
         ----------
         n_negatives, replacement, weighted
             As in :meth:`pmf`.
         rng : int or numpy.random.Generator
-            A seed, or where the draws come from.
+            A seed or a generator.
 
         Returns
         -------
         ndarray of int, shape (n_rankings, n_relevant)
-            Rank of each relevant item among the decoys and the other relevant items, 1 the best;
+            Rank of each relevant item among the negatives and the other relevant items, 1 the best;
             in the order of the items.
 
         Raises
@@ -364,7 +357,7 @@ class RelevantSets:
 
         See Also
         --------
-        expected, variance : What many runs would show, exactly.
+        expected, variance : Exact moments over many runs.
 
         Examples
         --------
@@ -420,7 +413,7 @@ class RelevantSets:
     def _drawn(
         self, n_negatives: ArrayLike, replacement: bool, weighted: bool
     ) -> tuple[_Places, IntArray]:
-        """The items in order, with the counts or weights around them, and the decoys drawn."""
+        """Counts or weights around the ordered items, and the number of negatives drawn."""
         if weighted and not replacement:
             raise ValueError("weighted decoys are drawn with replacement=True, got False")
         drawn = integers(n_negatives, "n_negatives", 0)
@@ -446,7 +439,7 @@ class RelevantSets:
         return self._places(*weights, True), drawn
 
     def _target(self, given: Metric | str | Estimator, drawn: IntArray) -> _Target:
-        """The metric as a vector over the decoys above the j-th best item, for each j."""
+        """The metric as values over the negatives above the j-th best item, for each j."""
         wanted = given if isinstance(given, Estimator) else parsed(given)
         relevant, ones = self.n_better.shape[1], np.ones(drawn.size)
         most = int(drawn.max(initial=0))
@@ -484,7 +477,7 @@ class RelevantSets:
         return terms
 
     def _all_terms(self, targets: Sequence[_Target]) -> list[FloatArray]:
-        """As `_sampled_terms`, with every irrelevant candidate as a decoy."""
+        """`_sampled_terms` with every irrelevant candidate drawn."""
         counts = (self.n_better, self.n_tied, self.n_irrelevant)
         places, relevant = self._places(*counts, False), self.n_better.shape[1]
         terms = [np.zeros(self.n_better.shape) for _ in targets]
@@ -501,10 +494,10 @@ class RelevantSets:
 
 @dataclass(frozen=True, eq=False)
 class _Target:
-    """What is summed: ``shift + scale * sum over j of values[j, decoys above the j-th best]``.
+    """``shift + scale * sum over j of values[j, negatives above the j-th best]``.
 
-    `values` has shape (n_relevant, reach), `scale` one entry for each ranking. Beyond `reach`
-    the values are 0.
+    `values` has shape (n_relevant, reach) and is 0 beyond `reach`; `scale` has an entry per
+    ranking.
     """
 
     values: FloatArray
@@ -515,7 +508,7 @@ class _Target:
         return np.asarray(self.shift + self.scale * total)
 
     def trimmed(self) -> _Target:
-        """The same without columns of zeros at the end."""
+        """Without trailing columns of zeros."""
         used = np.flatnonzero((self.values != 0).any(axis=0))
         reach = int(used[-1]) + 1 if used.size else 1
         return _Target(self.values[:, :reach], self.scale, self.shift)
@@ -525,9 +518,9 @@ class _Target:
 class _Places:
     """Candidates, or their weights, around the best, second best, ... item of each ranking.
 
-    All of shape (n_rankings, n_relevant) but `total`: `better` and `tied` as in `RelevantSets`,
-    `first`, the number of items before the tied group that the item is in, and `size`, the
-    relevant items of that group. `repeat` tells whether decoys are drawn with replacement.
+    Shapes (n_rankings, n_relevant), but `total` (n_rankings,). `first` is the number of relevant
+    items before the item's tied group, `size` that group's relevant items; `repeat`: with
+    replacement.
     """
 
     better: IntArray
@@ -547,13 +540,13 @@ class _Places:
     def draw(
         self, marked: IntArray, pool: IntArray, draws: IntArray, rng: np.random.Generator
     ) -> IntArray:
-        """Draw how many of `draws` decoys are among the marked candidates of the pool."""
+        """Draw how many of `draws` negatives are among the marked candidates of the pool."""
         if self.repeat:
             return np.asarray(rng.binomial(draws, marked / np.maximum(pool, 1)))
         return np.asarray(rng.hypergeometric(marked, pool - marked, draws))
 
     def pmf(self, part: slice, draws: IntArray, width: int) -> FloatArray:
-        """Distributions of the decoys above each item; shape (rows, n_relevant, width)."""
+        """Distributions of the negatives above each item; shape (rows, n_relevant, width)."""
         own = self.rows(part)
         relevant = own.better.shape[1]
         better, tied, size = own.better.ravel(), own.tied.ravel(), own.size.ravel()
@@ -577,7 +570,7 @@ class _Places:
 
 
 def _blocks(costs: IntArray) -> Iterator[slice]:
-    """Slices of neighbouring rows whose costs add up to about `_BLOCK` at most."""
+    """Slices of neighbouring rows with a total cost of at most about `_BLOCK`."""
     start, spent = 0, 0
     for row, cost in enumerate(costs.tolist()):
         if spent and spent + cost > _BLOCK:
@@ -591,11 +584,11 @@ def _blocks(costs: IntArray) -> Iterator[slice]:
 def _tail_difference(
     draws: IntArray, better: IntArray, tied: IntArray, pool: IntArray, width: int, repeat: bool
 ) -> FloatArray:
-    """Distribution of the decoys above a relevant item that is tied with decoys alone.
+    """Distribution of the negatives above a relevant item that is tied with irrelevant ones only.
 
-    Without replacement as in `RankIntervals.sampled_pmf`. With, the share of the tied weight above
-    the item is uniform on [0, 1], and the integral of the binomial law over its probability of
-    success is the same difference of two tails, of one more draw.
+    Without replacement as in `RankIntervals.sampled_pmf`. With replacement, the share of the tied
+    weight above the item is uniform; integrating the binomial probabilities over it gives the same
+    difference of two tails, of one more draw.
     """
     more = 0 if repeat else 1
     upper, lower = (
@@ -609,7 +602,7 @@ def _tail_difference(
 def _mixed_distinct(
     draws: IntArray, better: IntArray, tied: IntArray, pool: IntArray, size: int, width: int
 ) -> FloatArray:
-    """Distributions of the distinct decoys above tied relevant items; shape (rows, size, width).
+    """Distributions of distinct negatives above tied relevant items; shape (rows, size, width).
 
     A mixture over the number of tied candidates above the item.
     """
@@ -635,11 +628,11 @@ def _mixed_distinct(
 def _mixed_repeats(
     draws: IntArray, better: IntArray, tied: IntArray, pool: IntArray, size: int, width: int
 ) -> FloatArray:
-    """As `_mixed_distinct`, of decoys that may be drawn twice.
+    """`_mixed_distinct` with replacement.
 
-    The share u of the tied weight above the k-th item has a Beta law, and the binomial
-    probabilities are polynomials in it, which a Gauss rule integrates. Its error falls at least
-    as ``(e * expected / (4 * nodes)) ** (2 * nodes)``, `expected` of the tied being drawn.
+    The share u of the tied weight above the k-th item has a Beta distribution. The binomial
+    probabilities are polynomials in u, integrated by a Gauss rule; its error falls at least as ``(e
+    * expected / (4 * nodes)) ** (2 * nodes)``, with `expected` tied candidates drawn.
     """
     from scipy.stats import beta  # takes as long to import as all the rest
 
@@ -661,8 +654,8 @@ def _share_above(
 ) -> FloatArray:
     """Probability that `among` of `tied` candidates come before the place-th of `size` others.
 
-    All in random order: negative hypergeometric. The first among + place - 1 hold place - 1 of the
-    others, and one more comes next.
+    Negative hypergeometric: the first among + place - 1 hold place - 1 of the others, then comes
+    one.
     """
     candidates, behind, k, c = np.broadcast_arrays(among, tied, place, size)
     before, everything = candidates + k - 1, behind + c
@@ -673,9 +666,9 @@ def _share_above(
 
 
 def _spread(own: _Places, within: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
-    """The candidates that may be above each item, with probabilities: 0..within - 1 of the tied.
+    """Possible numbers of candidates above each item: raveled index, number, probability.
 
-    Returns the item's place in the raveled arrays, the number above it and the probability.
+    Of the tied candidates 0..within - 1 are above.
     """
     relevant = own.better.shape[1]
     counts = within.ravel()
@@ -687,10 +680,9 @@ def _spread(own: _Places, within: IntArray) -> tuple[IntArray, IntArray, FloatAr
 
 
 def _second_moment(own: _Places, draws: IntArray, values: FloatArray) -> FloatArray:
-    """Expected square of the sum of ``values[j, decoys above the j-th best]``, ranking by ranking.
+    """Expected square of the sum of ``values[j, negatives above the j-th best]``, by ranking.
 
-    The groups of tied items are taken from the best to the last, all rankings together whose
-    next group starts at the same place and has the same size.
+    Goes through the groups of tied items from the best, batching rankings with equal groups.
     """
     relevant, width = values.shape
     moment = np.zeros(draws.size)
@@ -726,9 +718,9 @@ def _tied_blocks(
 
 
 def _thinned(marked: IntArray, pool: IntArray, carried: FloatArray, repeat: bool) -> FloatArray:
-    """``E[carried[X]]`` given 0..width - 1 decoys in the pool, X of which are marked.
+    """``E[carried[X]]`` given 0..width - 1 negatives in the pool, X of which are marked.
 
-    Shapes (rows,), (rows,) and (rows, width); a count that cannot be gives any number.
+    Shapes (rows,), (rows,) and (rows, width); entries for impossible counts are arbitrary.
     """
     rows, width = carried.shape
     known = np.arange(width)
@@ -747,10 +739,10 @@ def _thinned(marked: IntArray, pool: IntArray, carried: FloatArray, repeat: bool
 def _carried(
     better: IntArray, tied: IntArray, so_far: FloatArray, mean: FloatArray, repeat: bool
 ) -> FloatArray:
-    """Expected sum of the terms up to the end of a group, given the decoys up to there.
+    """Expected sum of the terms through a group, given the negatives above its end.
 
-    `so_far` (rows, width) are those before the group, given the decoys above it; `mean[b, t]`
-    those of the group, given b decoys above it and t tied with it.
+    `so_far` (rows, width): terms before the group given the negatives above it; ``mean[b, t]``:
+    terms of the group given b negatives above it and t tied with it.
     """
     rows, width = so_far.shape
     found = np.empty((rows, width))
@@ -771,7 +763,7 @@ def _carried(
 def _group_moment(
     own: _Places, start: int, draws: IntArray, group: FloatArray, so_far: FloatArray
 ) -> FloatArray:
-    """Second moment that a group of tied items adds, in expectation over the decoys drawn."""
+    """Second moment added by a group of tied items, in expectation over the draws."""
     width = so_far.shape[1]
     better, tied = own.better[:, start], own.tied[:, start]
     above = distributions.law(draws, better, own.total, own.repeat, width)
@@ -796,10 +788,9 @@ def _group_moment(
 
 
 def _group_terms(group: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
-    """Mean of the sum of a group's terms, and of its square.
+    """Mean of the sum of a group's terms, and of its square; each (width, most + 1).
 
-    Given b decoys above the group, a row for each b < width, and 0..most decoys tied with it.
-    `group` has shape (size, width).
+    Indexed by the negatives above the group and tied with it; `group` has shape (size, width).
     """
     size, width = group.shape
     among = np.arange(width)

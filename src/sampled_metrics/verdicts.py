@@ -24,7 +24,7 @@ from .estimators import Estimator, by_name, default_gamma
 from .metrics import Metric
 from .protocol import Design, Protocol, checked, one_size
 
-#: True ranks of users, or the probability of each rank that has any.
+#: True ranks of users, or probabilities of ranks.
 Ranks = ArrayLike | Mapping[int, float]
 
 
@@ -83,7 +83,7 @@ class Verdict:
 
     @classmethod
     def _of(cls, exact: float, of: Differences, n_users: int, n_summed: int = 1) -> Verdict:
-        """The verdict for `n_users`, given the sum of the differences of `n_summed` users."""
+        """The verdict for `n_users`, given the differences summed over `n_summed` users."""
         users = integer(n_users, "n_users", 1)
         mean, variance, *_ = of.cumulants.tolist()
         sd = float(np.sqrt(variance / (n_summed * users)))
@@ -140,19 +140,22 @@ class Verdict:
     def users(self, confidence: float = 0.95) -> int | None:
         """Fewest users like these for which `probability` reaches `confidence`, or None.
 
-        More users leave the expected difference as it is and divide its variance. If the expected
+        More users leave the expected difference unchanged and divide its variance. If the expected
         order is wrong, more users only make the wrong order more certain, and the answer is None.
 
-        Users who are drawn at random (see :func:`verdict`) are counted one by one. Users who are
-        given are counted in whole copies of their set; if one copy is already enough, the number
-        of its users that would be is found from the normal distribution, as is every number
-        without `differences`. The probability may fall a little from one number of users to the
-        next: the number returned reaches `confidence`, and one less does not.
+        Users who are drawn at random (see :func:`verdict`) are counted one by one, given users in
+        whole copies of their set. If one copy is more than enough, or without `differences`, the
+        number comes from the normal distribution. The probability may fall a little from one number
+        of users to the next: the number returned reaches `confidence`, one less does not.
 
         Parameters
         ----------
         confidence : float
             In [0.5, 1); at 0.5 the order has to be right in expectation.
+
+        Returns
+        -------
+        int or None
 
         Raises
         ------
@@ -203,33 +206,31 @@ def verdict(
 ) -> Verdict:
     """How often a sampled evaluation finds the order of two recommenders, without simulation.
 
-    Negatives are drawn independently for every user and recommender. The distribution of the
-    difference of the averages is the convolution of the users' own distributions. The
-    probabilities from it are exact where the estimator's values are multiples of one number, as
-    those of Recall and AUC are, and of one, two or a few users, whose differences are all listed.
-    Elsewhere, and where the difference is nearly normal, they are right to about 0.001. An
-    exception are values of very different sizes for more than about fifty users: with "rank
-    estimate", five to twenty negatives and items that are mostly last, simulated evaluations
-    differed by up to 0.007 with 170 users, and by up to 0.2 with 300.
+    Negatives are drawn independently for every user and recommender, so that the distribution of
+    the difference is a convolution of the users' own distributions. The probabilities are exact for
+    one or a few users, and where the estimator's values are multiples of one number, as those of
+    Recall and AUC. Elsewhere they are right to about 0.001, except for values of very different
+    sizes and more than about fifty users: with "rank estimate", five to twenty negatives and items
+    that are mostly last, simulated evaluations differed by up to 0.007 with 170 users, and by up to
+    0.2 with 300.
 
     Parameters
     ----------
     first, second : array_like of int, shape (n,), or mapping of int to float
-        True ranks of the same users under each recommender; or, with `n_users`, the probabilities
-        of the ranks that have any.
+        True ranks of the same users under each recommender; or, with `n_users`, probabilities of
+        ranks.
     estimator : Estimator or str
-        What the evaluation reports, under the protocol that it samples by; one relevant item. A
-        name is one of :func:`~sampled_metrics.estimators.by_name`; "bias-variance" has the gamma
-        of :func:`~sampled_metrics.estimators.default_gamma`.
+        What the evaluation reports, for one relevant item. A name is one of
+        :func:`~sampled_metrics.estimators.by_name`; "bias-variance" has the gamma of
+        :func:`~sampled_metrics.estimators.default_gamma`.
     metric : Metric or str, optional
     protocol : Protocol, optional
-        Needed with the name of an estimator; an
-        :class:`~sampled_metrics.estimators.Estimator` has its own.
+        Needed with a name; an :class:`~sampled_metrics.estimators.Estimator` has its own.
     n_users : int, optional
-        If omitted, the evaluation is of the users given, and only their negatives are random.
-        Otherwise it is of this many users, drawn at random: from two arrays a user's two ranks are
-        drawn together; from probabilities they are drawn independently, which overstates the
-        variance where both recommenders do well for the same users.
+        If omitted, the users are given and only their negatives are random. Otherwise this many
+        users are drawn at random: from two arrays a user's two ranks together; from probabilities
+        independently, which overstates the variance where both recommenders do well for the same
+        users.
 
     Returns
     -------
@@ -238,10 +239,10 @@ def verdict(
     Raises
     ------
     ValueError
-        If the numbers of users differ, a rank is out of range, probabilities do not sum to 1 or
-        are given without `n_users`, a name comes without metric or protocol or an estimator with
-        them, there are several relevant items, users are to be drawn from several catalogue
-        sizes, or the exact averages are equal.
+        If the numbers of users differ, a rank is out of range, probabilities do not sum to 1 or are
+        given without `n_users`, a name comes without metric or protocol or an estimator with them,
+        there are several relevant items, users are to be drawn from several catalogue sizes, or the
+        exact averages are equal.
 
     See Also
     --------
@@ -350,7 +351,7 @@ def negatives_needed(
         return None
     steps = 0
     while reached - below > 1:
-        steps += 1  # interpolation alone may creep up to the answer from one side
+        steps += 1  # interpolation alone may converge from one side only
         line = steps % 3 > 0 and np.isfinite(lack - excess)
         share = lack / (lack - excess) if line else 0.5
         middle = below + min(max(round(share * (reached - below)), 1), reached - below - 1)
@@ -365,13 +366,13 @@ def negatives_needed(
 def _normal_quantile(confidence: float) -> float:
     if not 0.5 <= confidence < 1:
         raise ValueError(f"confidence must be in [0.5, 1), got {confidence}")
-    # At 0.5 the expected order has to be right: two equal expectations are not enough.
+    # At 0.5 equal expectations are not enough.
     return max(float(ndtri(confidence)), float(np.finfo(float).tiny))
 
 
 @dataclass(frozen=True, eq=False)
 class _Pair:
-    """Two distributions of true ranks, and which two ranks belong to one user if that is known."""
+    """Two distributions of true ranks, with the pairs of ranks of each user if known."""
 
     metric: Metric
     n_items: int
@@ -397,7 +398,7 @@ class _Pair:
             together = (one, two)
         return cls(metric, n_items, ranks, masses, together)
 
-    #: Relevant items of a user.
+    #: Relevant items per user.
     n_relevant = 1
 
     @property
@@ -413,7 +414,7 @@ class _Pair:
 
     @cached_property
     def difference(self) -> float:
-        """Difference of the averages of the exact metric; 0 if they differ by rounding alone."""
+        """Difference of the exact averages; 0 if it is only rounding."""
         return _difference(*(float(m @ v) for m, v in zip(self.masses, self.values, strict=True)))
 
     def pmf(self, estimator: Estimator) -> FloatArray:

@@ -1,4 +1,4 @@
-"""What one is willing to assume of the true ranks near the top."""
+"""Assumptions on the true ranks near the top."""
 
 from __future__ import annotations
 
@@ -15,28 +15,33 @@ from .._validate import FloatArray, IntArray, as_written
 class Assumption:
     """An assumption on the first true ranks: the deeper the rank, the fewer the users.
 
-    The assumption is made of the users of each catalogue size, where these differ. Beyond the first
-    ranks anything is possible. The range under a sharper assumption need not lie within the range
-    under a weaker one, since each comes from bets of its own. Nor may one quote what two ranges
-    have in common: each of them may miss the exact metric in 5% of the logs, and both together in
-    up to 10%.
+    It is made of the users of each catalogue size. Beyond the first ranks anything is possible. The
+    interval under a sharper assumption need not lie within the interval under a weaker one, since
+    each has its own bets. Do not quote their intersection: each interval misses the exact metric in
+    up to 5% of the logs, both together in up to 10%.
 
-    Attributes
+    Parameters
     ----------
     head : float
-        The assumption is of the first ``head * n_items / n_negatives`` ranks, those with fewer
-        than `head` negatives above them on average. For an adaptive design `n_negatives` are the
-        `most` that it draws: that is of the fewest ranks, so that the assumption is the weakest
-        that any of its rounds would make, and the same as for so many fixed negatives.
+        The assumption is of the first ``head * n_items / n_negatives`` ranks, those with fewer than
+        `head` negatives above them on average; above 0. For an adaptive design `n_negatives` is
+        `most`, which makes it the weakest assumption of any of its rounds.
     steepness : float
-        How many times fewer users, at most, there are at a rank of {2, 3} than at rank 1, at one
-        of {4, ..., 7} than at one of {2, 3}, and so on while the ranks are among the first; at
-        least 1, and infinite if the fall may be of any steepness.
+        Users at a rank of {2, 3} are at most this many times fewer than at rank 1, at a rank of
+        {4, ..., 7} than at one of {2, 3}, and so on; at least 1, infinite for no limit.
     geometric : bool
-        Whether the users at these ranks are moreover a mixture of geometric distributions that
-        are cut off there: users of several kinds, and of each kind there are so many per cent
-        fewer at every rank than at the one before. It is a sharper assumption, and true of fewer
-        recommenders.
+        Whether the users at these ranks are also a mixture of geometric distributions cut off at
+        the last of them: in each group of users, every rank has the same percentage fewer than the
+        rank before. This sharper assumption is true of fewer recommenders.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+
+    See Also
+    --------
+    sampled_metrics.bounds.identification.interval : Takes an assumption.
 
     Examples
     --------
@@ -48,8 +53,6 @@ class Assumption:
     Of 2,000 users 700 have none of 20 negatives above their item, and 300 one. How many have it
     among the first ten of 1,000?
 
-    >>> from sampled_metrics import Protocol
-    >>> from sampled_metrics.bounds.identification import interval
     >>> counts = [700, 300, 180, 130, 100, 80, 70, 60, 50, 45, 40, 35, 30, 30, 25, 25, 20, 20, 20]
     >>> counts, protocol = [*counts, 20, 20], Protocol(n_items=1_000, n_negatives=20)
     >>> for assumption in (Assumption(), Assumption(geometric=True)):
@@ -84,20 +87,14 @@ class Assumption:
 
     @property
     def name(self) -> str:
-        """What frames and verdicts call it.
-
-        Examples
-        --------
-        >>> Assumption().name, Assumption(steepness=4.0).name
-        ('decreasing at the top', 'at most 4 times per doubling')
-        """
+        """Short name in tables and verdicts, such as "at most 4 times per doubling"."""
         names = ["mixture of geometrics"] if self.geometric else []
         if np.isfinite(self.steepness):
             names.append(f"at most {self.steepness:g} times per doubling")
         return ", ".join(names) or "decreasing at the top"
 
     def top(self, n_items: int, n_negatives: int) -> int:
-        """How many ranks of a catalogue it is about.
+        """Number of the first ranks that it is about.
 
         Examples
         --------
@@ -107,22 +104,11 @@ class Assumption:
         return int(min(self.head * n_items / n_negatives, n_items))
 
     def constraints(self, within: FloatArray) -> FloatArray:
-        """Users of each doubling but the first, less the fewest that the steepness allows.
+        """Rows whose product with a mixture of k populations is >= 0 if the steepness allows it.
 
-        Parameters
-        ----------
-        within : ndarray of float, shape (k, doublings)
-            Shares of the users of k populations that are before each of :func:`doublings`.
-
-        Returns
-        -------
-        ndarray of float, shape (constraints, k)
-            Their product with a mixture of the populations is not negative if that is allowed.
-            No constraints with one doubling, or if the fall may be of any steepness.
-
-        Examples
-        --------
-        Of ranks 1 to 3 alike, and of rank 1 alone:
+        For each doubling after the first: its users less the fewest allowed. `within` (k,
+        doublings) has the share of each population's users before each of :func:`doublings`. Shape
+        (constraints, k). For a population even over ranks 1 to 3, and one at rank 1 alone:
 
         >>> Assumption(steepness=4.0).constraints(np.array([[0.0, 1 / 3, 1.0], [0.0, 1.0, 1.0]]))
         array([[ 0.5, -0.5]])
@@ -134,22 +120,10 @@ class Assumption:
 
 
 def doublings(top: int) -> IntArray:
-    """Ranks before each whole doubling {1}, {2, 3}, ... of the first `top`, and in all of these.
-
-    Examples
-    --------
-    >>> doublings(10)
-    array([0, 1, 3, 7])
-    """
+    """Ranks before each whole doubling {1}, {2, 3}, ... of the first `top`, and in all."""
     return np.asarray(2 ** np.arange(int(np.log2(top + 1)) + 1) - 1)
 
 
 def assumption_name(assumption: Assumption | None) -> str:
-    """The name of an assumption; "none" if nothing is assumed.
-
-    Examples
-    --------
-    >>> assumption_name(None), assumption_name(Assumption())
-    ('none', 'decreasing at the top')
-    """
+    """The name of an assumption; "none" if nothing is assumed."""
     return NONE if assumption is None else assumption.name

@@ -1,16 +1,14 @@
-"""Bounds of exact metrics from averages over users of sampled metrics: HR@10, NDCG@10, MRR.
+"""Bounds of exact metrics from published averages of sampled metrics: HR@10, NDCG@10, MRR.
 
-Each average is linear in the distribution q of the sampled ranks, and its expectation is linear in
-the distribution p of the true ranks. So all that averages allow is a linear programme with a row
-for each of them: whether they can stand together, and between which ends an exact metric lies,
-under each assumption on p. The programmes are solved on some ranks and bounded by their dual on
-all.
+Each average is linear in the distribution of the sampled ranks, and its expectation is linear in
+the distribution of the true ranks. So linear programmes with a row for each average tell whether
+the averages can all be right, and bound an exact metric under each assumption. They are solved on
+some ranks and bounded by their dual on all.
 
-For the sampling of the negatives, averages of N independent values in [0, 1] deviate by more than
-`b` nats of relative entropy, times N, with a probability of at most ``exp(-b)`` to either side
-(hoeffding1963, theorem 1), whatever the true ranks of the users are. That holds for each average
-and for the differences of neighbouring ones; whoever asks for bounds chooses `b` such that all of
-them hold at once.
+By Hoeffding's inequality (hoeffding1963, theorem 1), an average of N independent values in [0, 1]
+deviates from its expectation by more than `b` / N nats of relative entropy with a probability of at
+most ``exp(-b)`` to either side, whatever the true ranks are. This holds for each average and for
+the difference of neighbouring ones; the caller chooses `b` such that all hold at once.
 """
 
 from __future__ import annotations
@@ -32,29 +30,21 @@ from ..numerics.newton import damped_newton
 from ..protocol import Protocol
 from .assumption import Assumption, doublings
 
-#: Ranks that a programme begins with, ranks added at once and how often; a bound is near enough.
+#: Ranks at the start, ranks added per round, rounds, and the tolerance of a bound.
 _GRID, _MORE, _ROUNDS, _NEAR = 60, 8, 30, 2e-6
-#: Steps of a bisection.
+#: Bisection steps.
 _STEPS = 60
-#: Columns of a programme whose row is infeasible by less than this, in units of its width, pass.
+#: Rows may miss their ends by this share of their width and count as feasible.
 _SLACK = 1e-6
 
 
 @lru_cache(maxsize=256)
 def contrasts(metrics: tuple[Metric, ...]) -> FloatArray:
-    """Averages that are bounded, in terms of the printed ones: these, and some differences.
+    """The averages that are bounded, as combinations of the published ones (columns).
 
-    The differences are of one metric at neighbouring cut-offs, and of HR and NDCG at the same
-    cut-off: each is an average of values in a short interval, so that its sampling error is less
-    than those of its two parts.
-
-    Examples
-    --------
-    >>> from sampled_metrics import metric
-    >>> contrasts((metric("hit@10"), metric("hit@5")))
-    array([[ 1.,  0.],
-           [ 0.,  1.],
-           [ 1., -1.]])
+    They are the published averages, differences of one metric at neighbouring cut-offs, and HR less
+    NDCG at the same cut-off. The values of a difference lie in a short interval, so that its
+    sampling error is smaller than those of its parts.
     """
     pairs = []
     kinds = dict.fromkeys("hit" if m.kind == "recall" else m.kind for m in metrics)
@@ -75,17 +65,10 @@ def contrasts(metrics: tuple[Metric, ...]) -> FloatArray:
 
 
 class Averages:
-    """The averages of some metrics of the sampled rank, and what they say of exact metrics.
+    """Bounds from averages of some metrics of the sampled rank.
 
-    Parameters
-    ----------
-    protocol : Protocol
-        With one catalogue size and one relevant item.
-    metrics : tuple of Metric
-
-    Examples
-    --------
-    A million users, half of whom are above both of two negatives:
+    The protocol has one catalogue size and one relevant item. A million users, half of whom rank
+    above both of two negatives:
 
     >>> from sampled_metrics import metric
     >>> found = Averages(Protocol(50, 2), (metric("hit@1"),))
@@ -99,16 +82,16 @@ class Averages:
         n, m = int(protocol.n_items), protocol.n_negatives
         self.metrics, self._n, self._m = metrics, n, m
         self._pmf = all_ranks(protocol)
-        #: Of the sampled rank, (metrics, m + 1), and their expectations at each true rank.
+        #: Metrics of the sampled rank, (metrics, m + 1), and their expectations at each true rank.
         self._values = np.stack([of.vector(m + 1) for of in metrics])
         self._expected = np.stack([self._pmf.expected(each) for each in self._values])
-        #: Kept, as the ranks that one table row needs are good for the next.
+        #: Cached: the columns generated for one row of a table serve the next.
         self._programmes: dict[Assumption | None, tuple[_Programme, int]] = {}
 
     def consistent(
         self, low: FloatArray, high: FloatArray, some: Sequence[int] | None = None
     ) -> bool:
-        """Whether any list of sampled ranks has all averages, or some of them, between two ends."""
+        """Whether some list of sampled ranks has the averages (all, or `some`) between two ends."""
         at = list(range(len(self.metrics)) if some is None else some)
         ranks = self._m + 1
         programme = _Programme(self._values[at], np.zeros((0, ranks)), np.arange(ranks))
@@ -117,7 +100,10 @@ class Averages:
     def expectations(
         self, low: FloatArray, high: FloatArray, users: int, nats: float
     ) -> tuple[FloatArray, FloatArray]:
-        """The ends of the expectations of all :func:`contrasts` of averages between two ends."""
+        """Confidence limits of the expectations of all :func:`contrasts`.
+
+        `low` and `high` are the ends of the averages.
+        """
         rows = contrasts(self.metrics)
         up, down = np.maximum(rows, 0.0), np.maximum(-rows, 0.0)
         least, most = up @ low - down @ high, up @ high - down @ low
@@ -126,9 +112,9 @@ class Averages:
     def bounds(
         self, of: Metric, assumption: Assumption | None, low: FloatArray, high: FloatArray
     ) -> tuple[float, float]:
-        """The least and the most of an exact metric; infinite if no true ranks are possible.
+        """Least and largest value of an exact metric, infinite if no true ranks are possible.
 
-        Expectations of the contrasts are between `low` and `high`.
+        `low` and `high` are the limits of :meth:`expectations`.
         """
         if assumption not in self._programmes:
             self._programmes[assumption] = self._programme(assumption)
@@ -138,7 +124,7 @@ class Averages:
         return max(least, float(target.min())), min(most, float(target.max()))
 
     def _programme(self, assumption: Assumption | None) -> tuple[_Programme, int]:
-        """The programmes under an assumption, and how many ranks it is about."""
+        """The linear programmes under an assumption, and the number of ranks it is about."""
         n, top = self._n, 0
         constraints = np.zeros((0, n))
         if assumption is not None:
@@ -155,11 +141,10 @@ class Averages:
     def most_even(self, low: FloatArray, high: FloatArray, users: int) -> FloatArray:
         r"""The most even distribution of true ranks that makes the averages likely.
 
-        It maximises a normal log-likelihood of the averages plus the square root of the number of
-        users times the entropy, as :func:`~sampled_metrics.priors.maximum_entropy` does for the
-        sampled ranks themselves: :math:`p(r) \propto \exp(\lambda \cdot g(r))`, with g(r) the
-        expected metrics at rank r, by Newton's method for the multipliers. The covariance of the
-        metrics is that under the distribution that is found, in a few rounds.
+        Maximises a normal log-likelihood of the averages plus sqrt(users) times the entropy, as
+        :func:`~sampled_metrics.priors.maximum_entropy` does for sampled ranks. The solution is
+        :math:`p(r) \propto \exp(\lambda \cdot g(r))`, with g(r) the expected metrics at rank r;
+        Newton's method finds the multipliers. Three rounds update the covariance of the metrics.
         """
         values, expected, middle = self._values, self._expected, 0.5 * (low + high)
         rounding = np.diag(1e-9 + (high - low) ** 2 * users / 12.0)
@@ -188,12 +173,12 @@ class Averages:
 
 @lru_cache(maxsize=8)
 def averages(protocol: Protocol, metrics: tuple[Metric, ...]) -> Averages:
-    """The averages of a protocol, made once."""
+    """A cached :class:`Averages`."""
     return Averages(protocol, metrics)
 
 
 def _means(values: FloatArray, top: int) -> FloatArray:
-    """The columns of values at ranks: their means over the first 1, 2, ..., `top`; then these."""
+    """Values at single ranks, the first `top` replaced by means over the ranks so far."""
     found = values.copy()
     found[:, :top] = np.cumsum(values[:, :top], axis=1) / np.arange(1.0, top + 1)
     return found
@@ -202,20 +187,10 @@ def _means(values: FloatArray, top: int) -> FloatArray:
 def _expectations(
     values: FloatArray, low: FloatArray, high: FloatArray, users: int, nats: float
 ) -> tuple[FloatArray, FloatArray]:
-    """The ends of the expectations of averages that lie between `low` and `high`.
+    """Confidence limits of the expectations of averages between two ends.
 
-    Parameters
-    ----------
-    values : ndarray of float, shape (c, m + 1)
-        What is averaged.
-    low, high : ndarray of float, shape (c,)
-    users : int
-    nats : float
-        Of relative entropy, times the number of users, that an average may deviate by.
-
-    Examples
-    --------
-    Half of 1,000 users had a hit; the standard error is 0.016:
+    `values` (c, m + 1) are averaged. Each limit deviates by `nats` of relative entropy, times the
+    number of users. Half of 1,000 users had a hit; the standard error is 0.016:
 
     >>> hit = np.array([[1.0, 0.0]])
     >>> half = np.array([0.5])
@@ -230,8 +205,8 @@ def _expectations(
         inner, outer = seen, np.full_like(seen, side)
         for _ in range(_STEPS):
             middle = 0.5 * (inner + outer)
-            apart = rel_entr(seen, middle) + rel_entr(1.0 - seen, 1.0 - middle)
-            far = users * apart > nats
+            entropy = rel_entr(seen, middle) + rel_entr(1.0 - seen, 1.0 - middle)
+            far = users * entropy > nats
             inner, outer = np.where(far, inner, middle), np.where(far, middle, outer)
         ends.append(least + scale * outer)
     return ends[0], ends[1]
@@ -239,20 +214,11 @@ def _expectations(
 
 @dataclass(eq=False)
 class _Programme:
-    """Linear programmes over mixtures of columns; some columns are used, all are looked at.
+    """Linear programmes over mixtures of columns, solved by column generation.
 
-    Attributes
-    ----------
-    rows : ndarray of float, shape (c, columns)
-        What is bounded from both sides.
-    constraints : ndarray of float, shape (r, columns)
-        What must not be negative.
-    chosen : ndarray of int
-        The columns that are used.
-
-    Examples
-    --------
-    The most that the last of three values can weigh where their mean is at most 1:
+    `rows` (c, columns) are bounded from both sides, `constraints` (r, columns) are >= 0; `chosen`
+    are the columns in use. The largest weight of the last of three values if their mean is at most
+    1:
 
     >>> programme = _Programme(np.array([[0.0, 1.0, 3.0]]), np.zeros((0, 3)), np.arange(3))
     >>> low, high = np.array([0.0]), np.array([1.0])
@@ -266,10 +232,7 @@ class _Programme:
     chosen: IntArray
 
     def least(self, target: FloatArray, low: FloatArray, high: FloatArray) -> float:
-        """The least of `target`, or a little less: the dual's bound on all columns.
-
-        Infinite if the dual proves that no mixture is between the ends.
-        """
+        """Lower bound of `target`, by the dual over all columns; infinite if proved infeasible."""
         best = -np.inf
         for _ in range(_ROUNDS):
             found, y, z = self._on_chosen(target[self.chosen], low, high)
@@ -287,7 +250,7 @@ class _Programme:
         return best
 
     def feasible(self, low: FloatArray, high: FloatArray) -> bool:
-        """Whether some mixture is between the ends; if not, the dual proves it."""
+        """Whether some mixture lies between the ends; False is proved by the dual."""
         if (low > high).any():
             return False
         widths = 0.5 * (high - low) + 1e-6
@@ -312,10 +275,10 @@ class _Programme:
         high: FloatArray,
         widths: FloatArray | None = None,
     ) -> tuple[Any, FloatArray, FloatArray]:
-        """What the solver found, and its prices of the rows and of the constraints.
+        """Solution on the chosen columns, with the dual prices of rows and constraints.
 
-        Its unknowns are the weights of the chosen columns, the values of the rows and, with
-        `widths`, how many of these each row is above its upper end, and below its lower one.
+        Unknowns: the weights, the values of the rows and, with `widths`, by how many widths each
+        row exceeds its upper end or misses its lower one.
         """
         at, c, r = self.chosen, len(self.rows), len(self.constraints)
         slacks = np.zeros((c, 0)) if widths is None else np.diag(widths)
@@ -343,5 +306,5 @@ class _Programme:
 
 
 def _worth(y: FloatArray, low: FloatArray, high: FloatArray) -> float:
-    """What prices of rows are worth, at least, whatever is between the ends."""
+    """Lower bound on the value of rows between the ends, at the prices `y`."""
     return float(np.maximum(y, 0.0) @ low - np.maximum(-y, 0.0) @ high)

@@ -63,9 +63,9 @@ from .parts import partition as partition
 if TYPE_CHECKING:
     from .assumption import Assumption
 
-#: Populations that bets are made for, (a, b, part): of the users a part at ranks r in proportion to
-#: (r + a n / m)^-b, the others evenly, so that no sampled rank ruins a bet. They are those of 101
-#: such populations that, one after the other, made intervals of the benchmark's recommenders short.
+#: Guessed populations (a, b, part): a part of the users has ranks r in proportion to (r + a n /
+#: m)^-b, the rest uniform ranks, so that no sampled rank ruins a bet. Selected greedily from 101
+#: such populations for short intervals on the benchmark's recommenders.
 GUESSES = (
     (0.1, 0.7, 1.0),
     (0.1, 0.0, 1.0),
@@ -75,21 +75,21 @@ GUESSES = (
     (1.0, 1.5, 0.6),
     (1.0, 2.5, 0.99),
 )
-#: With so many users bets are made on learnt distributions too: on stretches of these shares of the
-#: users, all but the first.
+#: From so many users on, bets are also made on learnt distributions. `_PARTS` are the shares of the
+#: stretches; the first stretch is learnt from only.
 _LEARN = 50_000
 _PARTS = np.diff([0.0, *(1.3 ** np.arange(-6.0, 1.0))])
-#: Of a law that is learnt from half of the users so many users are of one that is guessed.
+#: Pseudo-users of a guess, added to the counts that a distribution is learnt from.
 _GUESSED = 3.0
-#: Sums of two bets have slopes for this part of the need. This part of their mean certificate is
-#: taken away, but no more of their least value than the last.
+#: Slopes in sums of two bets are made for this share of the need. The constant subtracted from a
+#: sum is `_TAKEN` of its mean certificate, at most `_LEFT` of its least value.
 SUM_NEED, _TAKEN, _LEFT = 0.15, 0.75, 0.95
-#: Rough fits, each of which changes the slopes, and the most generators that one adds for a bet.
+#: Rough fits that update the slopes, and the most generators that one of them adds per bet.
 _ROUNDS, _MORE = 2, 30
-#: How near their optimum the last fit and rough ones come, and what a certificate may lose, as
-#: parts of what a user has to win.
+#: Tolerances of the last fit, of rough fits and of certificates, as shares of the growth needed per
+#: user.
 _NEAR, _ROUGH, _SLACK = 0.01, 0.1, 0.02
-#: Nearer to its optimum rounding lets no fit come.
+#: Smallest tolerance of a fit that rounding allows.
 _ROUNDING = 3e-11
 
 
@@ -97,18 +97,10 @@ _ROUNDING = 3e-11
 class Bets:
     """Functions of the sampled rank, their slopes and their certificates.
 
-    Attributes
-    ----------
-    partition : Partition
-    sign : ndarray of int, shape (bets,)
-        1 for bets that the metric is larger, -1 for bets that it is smaller.
-    slope : ndarray of float, shape (bets,)
-        Not negative.
-    functions : list of ndarray of float, shape (bets, knots)
-        For each part, straight lines between its knots.
-    certificates : ndarray of float, shape (bets, kinds)
-        For rows of each kind: the expectation of the weighted function, less the price of what the
-        row adds to the metric, is at most this.
+    For each bet: `sign` 1 that the metric is larger or -1 that it is smaller, `slope` >= 0, the
+    values of `functions` at the knots of each part, (bets, knots), and `certificates` (bets,
+    kinds): upper bounds of the expected weighted function less the price of the metric, for rows of
+    each kind.
     """
 
     partition: Partition
@@ -118,7 +110,7 @@ class Bets:
     certificates: FloatArray
 
     def values(self, rows: Rows) -> FloatArray:
-        """The weighted functions at rows of a sample; shape (bets, rows)."""
+        """The weighted functions at the rows of a sample; shape (bets, rows)."""
         found = np.ones((self.sign.size, rows.kind.size))
         for functions, seen in zip(self.functions, rows.seen(self.partition), strict=True):
             found[:, seen.rows] = seen.values(functions)
@@ -126,7 +118,7 @@ class Bets:
 
 
 def _guess(found: Generators, a: float, b: float, part: float) -> FloatArray:
-    """The distribution of the sampled rank on the knots, of a population that is guessed."""
+    """Distribution of the sampled rank, on the knots, in one of the guessed populations."""
     n = found.pool + 1.0
     power = found.marginal(lambda rank: (rank + a * n / found.m) ** -b)
     return np.asarray(part * power + (1.0 - part) * found.marginal(np.ones_like))
@@ -139,25 +131,12 @@ def build(
     users: float,
     pmfs: Sequence[FloatArray] | None = None,
 ) -> Bets:
-    """Bets on each guess, for and against the metric, whose slopes suit a number of users.
+    """Bets on each guess, first that the metric is larger, then that it is smaller.
 
-    Parameters
-    ----------
-    parts : Partition
-    assumption : Assumption, optional
-        What is assumed of the true ranks of each part; nothing if omitted.
-    need : float
-        Logarithm of the e-value that is wanted.
-    users : float
-    pmfs : sequence of ndarray of float, shape (guesses, knots), optional
-        For each part, guesses of the sampled rank's distribution; by `GUESSES` if omitted.
-
-    Returns
-    -------
-    Bets
-        First those that the metric is larger, one for each guess, then the others.
+    The slopes suit the number of users; `need` is the logarithm of the e-value wanted. `pmfs` (by
+    part, (guesses, knots)) replace the `GUESSES`.
     """
-    if pmfs is None:  # the same for all logs of such users
+    if pmfs is None:  # guesses are the same for all logs
         return _built(parts, assumption, need / users)
     made = _Building(parts, assumption, need / users, pmfs, (1, -1))
     return made.certified(made.slopes())
@@ -172,25 +151,12 @@ def _built(parts: Partition, assumption: Assumption | None, target: float) -> Be
 def refutations(
     parts: Partition, assumption: Assumption | None, rows: Rows, counts: Sequence[FloatArray]
 ) -> list[float]:
-    """How strongly samples speak against an assumption: logarithms of e-values.
+    """Log e-values of samples against an assumption, by split likelihood ratios (wasserman2020).
 
-    The users are split at random. From either half the distribution of the sampled rank is learnt,
-    and the ratio to its likeliest fit within the assumption is a bet on the users of the other
-    half. Nothing about them was looked at, so its expectation is at most 1, over samples and
-    splits. The e-value is the average of the two. The split has a fixed seed, so that a log always
-    gives the same answer.
-
-    Parameters
-    ----------
-    parts : Partition
-    assumption : Assumption or None
-    rows : Rows
-    counts : sequence of ndarray of float, shape (rows,)
-        Users of each sample, each with one row.
-
-    Returns
-    -------
-    list of float
+    The users are split at random. The ratio of the distribution learnt from one half to its
+    likeliest fit within the assumption is a bet on the other half. The bet does not depend on that
+    half, so that its expectation is at most 1. The e-value is the average over both halves. The
+    seed is fixed, so that a log always gives the same answer.
     """
     if not parts.parts:
         return [0.0] * len(counts)
@@ -231,10 +197,7 @@ def _refutations(
 def _observed(
     parts: Partition, assumption: Assumption | None, rows: Rows, counts: np.ndarray
 ) -> list[FloatArray]:
-    """The distribution of the sampled rank among some users, and a few that are guessed.
-
-    A list by part, (samples, knots), of counts (rows, samples).
-    """
+    """Distributions of the sampled rank, smoothed with a guess; by part, (samples, knots)."""
     pmfs = []
     for one, seen in zip(parts.parts, rows.seen(parts), strict=True):
         prior = _GUESSED * _guess(one.generators(assumption), *GUESSES[0])
@@ -246,30 +209,14 @@ def _observed(
 def learnt(
     parts: Partition, assumption: Assumption | None, need: float, rows: Rows, counts: FloatArray
 ) -> Evidence | None:
-    """Bets of many users, each with one row, on distributions that are learnt from other users.
+    """Bets on distributions that are learnt from other users; None where they do not help or apply.
 
-    The guesses are never quite right, and the more users there are, the more that costs. So the
-    users are put in a random order. Bets on a stretch of it are made for the distribution of those
-    before. Nothing of the stretch was looked at, so their product is one bet, if the users are
-    drawn from a population. Under an assumption no more is promised. If nothing is assumed, a range
-    also holds for users whose ranks are fixed, and then the mean metric of a stretch is not that of
-    all users. Nor is it where catalogue sizes differ, since a stretch has another mix of them. The
-    order has a fixed seed, so that a log always gives the same answer.
-
-    Parameters
-    ----------
-    parts : Partition
-    assumption : Assumption or None
-    need : float
-        Logarithm of the e-value that is wanted.
-    rows : Rows
-    counts : ndarray of float, shape (rows,)
-
-    Returns
-    -------
-    Evidence or None
-        None of fewer than `_LEARN` users, of several kinds, if nothing is assumed, or if the metric
-        does not depend on the rank.
+    The loss from imperfect guesses grows with the number of users. So the users are put in a random
+    order, and bets on a stretch of it are made for the distribution of all users before. They do
+    not depend on the stretch, so that their product is one bet, if the users are drawn from a
+    population. Under an assumption the interval promises no more than that. If nothing is assumed
+    it also promises the mean metric of fixed users, and a stretch has another mean; so it has if
+    catalogue sizes differ. The seed is fixed, so that a log always gives the same answer.
     """
     if assumption is None or counts.sum() < _LEARN or len(parts.kinds) > 1 or not parts.parts:
         return None
@@ -284,7 +231,7 @@ def learnt(
     logs, stretch = np.log(found.values(rows)), np.tile(np.arange(1, len(_PARTS)), 2)
     users = stretches.sum(axis=0)[stretch].astype(float)
     inside = stretches[:, stretch].T
-    mean = found.certificates[:, 0]  # there is one kind
+    mean = found.certificates[:, 0]  # of the only kind
     same = np.zeros(users.size)
     return Evidence(
         found.sign, found.slope, mean, (logs * inside).sum(axis=1), users, same.astype(int), same
@@ -292,7 +239,7 @@ def learnt(
 
 
 class _Building:
-    """The fits of all guesses, sides and parts."""
+    """Solves the fits of all guesses, sides and parts, by column generation over generators."""
 
     def __init__(
         self,
@@ -320,22 +267,21 @@ class _Building:
         self._warm_start: list[tuple[FloatArray, FloatArray] | None] = [None] * len(self.generators)
 
     def _term(self, above: IntArray, j: int, relevant: int, items: int) -> FloatArray:
-        """What the item at a place adds; added items are below all of the user's own."""
+        """Metric of an item with `above` items above, at most as many as the user has."""
         above = np.minimum(above, items - relevant)
         return np.asarray(self.partition.metric.term(above + j, j, relevant, items))
 
     def _metric(self, one: Generators, *place: int) -> FloatArray:
-        """What the item at a place adds to the metric of each generator."""
+        """The metric of each generator."""
         first = self._term(np.arange(max(one.top, 1)), *place)
         return one.metric(first, self._term(one.last, *place))
 
     def slopes(self) -> FloatArray:
-        """The slopes at which a bet on a true guess would end the interval soonest.
+        """The slopes at which a bet on a true guess grows just as fast as is needed.
 
-        There it grows as fast as is wanted. We begin with a regression on the best slopes of 144
-        set-ups: 3 metrics, catalogues of 300 to 50,000 items, 20 to 500 negatives, and 1,000 to a
-        million users. It takes the mean metric if all true ranks were as likely beforehand, and
-        how much larger the metric of the best rank is than that of users above all negatives.
+        Starts with a regression on the best slopes of 144 set-ups (3 metrics, 300 to 50,000 items,
+        20 to 500 negatives, 1,000 to a million users). Predictors: the mean metric under a uniform
+        prior, and the ratio of the metric at the best rank to that of users above all negatives.
         """
         metric, steep = np.zeros((2, self.sign.size))
         of_parts = zip(self.partition.parts, self.generators, self.shares, self.pmf, strict=True)
@@ -355,10 +301,7 @@ class _Building:
         return np.asarray(slope)
 
     def growth(self, slope: FloatArray) -> FloatArray:
-        """How fast each bet grows under its guess, by a rough fit.
-
-        Generators that it has left out are added for the fits to come.
-        """
+        """Growth rate of each bet under its guess, by a rough fit; adds missing generators."""
         found = np.zeros(slope.size)
         for g, share in enumerate(self.shares):
             functions, prices = self._solve(g, slope, _ROUGH)
@@ -390,7 +333,7 @@ class _Building:
         return pmfs / (weights @ one.pmf[used]), np.maximum(prices[:, 1:], 0.0)
 
     def populations(self, slope: FloatArray) -> list[FloatArray]:
-        """Weights of the generators in use, in each fit: for each part, (bets, generators)."""
+        """Weights of the generators in use, in each fit; by part, (bets, generators)."""
         found = []
         for g, used in enumerate(self.columns):
             self._solve(g, slope)
@@ -399,12 +342,12 @@ class _Building:
         return found
 
     def fits(self) -> list[FloatArray]:
-        """The distributions within the assumption that are nearest to those given."""
+        """The distributions within the assumption that are nearest to the given ones."""
         none = np.zeros(self.sign.size)
         return [pmfs / self._solve(g, none)[0] for g, pmfs in enumerate(self.pmf)]
 
     def certified(self, slope: FloatArray) -> Bets:
-        """The bets of some slopes, with certificates over all generators."""
+        """Bets with the given slopes, certified over all generators."""
         parts, slack = self.partition, _SLACK * self.target
         certificates = np.empty((slope.size, len(parts.kinds)))
         functions = []
@@ -426,7 +369,7 @@ class _Building:
         return Bets(parts, self.sign, slope, functions, certificates)
 
     def _add(self, g: int, more: IntArray) -> None:
-        """More generators for the fits of a part, which go on where they were."""
+        """Add generators to the fits of a part and extend its warm start."""
         before, k = self.columns[g], self.columns[g].size
         self.columns[g] = np.union1d(before, more)
         weights, prices = self._warm_start[g]  # type: ignore[misc]
@@ -437,7 +380,7 @@ class _Building:
 
 
 def _peaks(values: FloatArray, above: float) -> IntArray:
-    """The highest local maxima that are above a number."""
+    """Places of the highest local maxima above a bound."""
     rises = np.append(True, values[1:] >= values[:-1])
     falls = np.append(values[:-1] >= values[1:], True)
     found = np.flatnonzero(rises & falls & (values > above))
@@ -446,24 +389,13 @@ def _peaks(values: FloatArray, above: float) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Bets that one metric is larger than another, on the sampled ranks of both.
+    """Bets that one metric is larger than another, on both sampled ranks of each user.
 
-    A bet that the first is larger, plus a bet that the second is smaller: at equal prices of the
-    two metrics its expectation is at most the sum of the certificates, plus the price times the
-    first metric less the second, however the ranks of a user depend on each other. A constant is
-    taken away from both sides. That raises the stake: a sum of two bets moves half as much as
-    either, so what is left of it must move more.
-
-    Attributes
-    ----------
-    over, under : ndarray of int, shape (sums,)
-        The bet on the first metric, and that on the second.
-    ratio : ndarray of float, shape (sums,)
-        What the second bet is multiplied by.
-    slope, mean : ndarray of float, shape (sums,)
-        Of the sum, as :class:`Evidence` has them.
-    less : ndarray of float, shape (sums,)
-        What is taken away.
+    Each is a bet `over` that the first metric is larger plus `ratio` times a bet `under` that the
+    second is smaller, at equal prices. Its expectation is at most the sum of the certificates plus
+    the price times the difference of the metrics, however a user's two ranks depend on each other.
+    A sum moves half as much as its parts; subtracting a constant, `less`, from both sides raises
+    the stake.
     """
 
     over: IntArray
@@ -475,7 +407,7 @@ class Sums:
 
     @classmethod
     def of(cls, bets: Bets, first: FloatArray, second: FloatArray) -> Sums:
-        """All sums, from the mean certificates of the users' rows with either recommender."""
+        """All pairs of bets, from mean certificates over users with either recommender."""
         sides = np.flatnonzero(bets.sign > 0), np.flatnonzero(bets.sign < 0)
         over, under = (each.ravel() for each in np.meshgrid(*sides, indexing="ij"))
         ratio = bets.slope[over] / bets.slope[under]
@@ -487,22 +419,12 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What some bets have won, as a function of the value that they were made against.
+    """The wealth of bets as a function of the value that they were made against.
 
-    Attributes
-    ----------
-    sign : ndarray of int, shape (bets,)
-        1 for bets that the value is larger, -1 for bets that it is smaller.
-    slope, mean : ndarray of float, shape (bets,)
-        A user's bet is expected to be at most the mean, plus `sign` times slope times the value.
-    logs : ndarray of float, shape (bets,)
-        Sum over users of the logarithm of the bet.
-    users : ndarray of float, shape (bets,)
-        How many there are, so that bets on several parts of the users can be multiplied.
-    group : ndarray of int, shape (bets,)
-        Those of a sign and a group are multiplied, and what groups win is averaged.
-    log_weight : ndarray of float, shape (bets,)
-        Fixed beforehand. Multiplied over a group and then added up, weights are 1 or less.
+    For each bet: `sign` (1: the value is larger), its expectation per user, at most ``mean + sign *
+    slope * value``, `logs`, the sum over users of its logarithm, and `users`. Bets of one sign and
+    `group` are multiplied, on disjoint users; groups are averaged. `log_weight` is fixed in
+    advance: multiplied over a group and then summed, weights are at most 1.
     """
 
     sign: IntArray
@@ -523,14 +445,14 @@ class Evidence:
         users: float,
         weight: float = 1.0,
     ) -> Evidence:
-        """Of bets on the same users, as many of each sign, with equal weights."""
+        """Bets on the same users, as many of each sign, with equal weights."""
         share = weight / max(int((sign == sign[0]).sum()), 1)
         size, group = logs.size, np.arange(logs.size)
         weights = np.full(size, np.log(share))
         return cls(sign, slope, mean, logs, np.full(size, float(users)), group, weights)
 
     def with_(self, other: Evidence | None, part: float | None = None) -> Evidence:
-        """These bets and others, which have so large a part if any is given."""
+        """Both sets of bets; the others get the share `part` of the weight, if given."""
         if other is None:
             return self
         own, its = (0.0, 0.0) if part is None else (np.log1p(-part), np.log(part))
@@ -547,7 +469,7 @@ class Evidence:
         )
 
     def against(self, sign: int, value: float, times: float = 1.0) -> float:
-        """Logarithm of the average bet that the true value is beyond one."""
+        """Logarithm of the average wealth of bets that the true value is beyond `value`."""
         of = self.sign == sign
         most = self.mean[of] + sign * self.slope[of] * value
         if (most <= 0).any():  # no bet has such an expectation
@@ -559,5 +481,5 @@ class Evidence:
         return float(best + np.log(np.exp(wealth - best).sum()))
 
     def end(self, sign: int, need: float, near: float, far: float) -> float:
-        """The value next to `near`, towards `far`, that the bets of a sign do not refute."""
+        """The value nearest to `near`, towards `far`, that the bets of a sign do not refute."""
         return crossing(lambda value: self.against(sign, value) - need, near, far)

@@ -1,10 +1,10 @@
 """The populations that an assumption allows, as mixtures of generators.
 
 With nothing assumed a population is a mixture of single ranks. If deeper ranks have fewer users
-down to a rank L, it is a mixture of even distributions over the ranks 1..j, for j up to L, and of
-single ranks below; or, if the users there are of several kinds with so many per cent fewer at every
-rank, of geometric distributions that are cut off at L. Whatever is linear in a population is
-largest at a generator, so an expectation is bounded over a whole class by looking at all of them.
+down to a rank L, it is a mixture of uniform distributions on the ranks 1..j, for j up to L, and of
+single ranks below. Under the geometric assumption the first are geometric distributions cut off at
+L. A linear function of the population is largest at a generator, so that looking at all generators
+bounds an expectation over the whole class.
 """
 
 from __future__ import annotations
@@ -26,28 +26,22 @@ if TYPE_CHECKING:
     from ..adaptive import Adaptive
     from .assumption import Assumption
 
-#: Sampled ranks are known to a function at knots this far apart, in standard deviations.
+#: Distance of the knots, in standard deviations of the sampled rank.
 _CELL = 0.75
-#: All ranks are looked at if they have at most so many probabilities. Else all down to the second
-#: number are, then so many per unit of the angle and of the logarithm of the rank.
+#: All ranks are evaluated if P has at most so many entries. Else all down to `_EVERY`, then so many
+#: per unit of the angle (in standard deviations) and of the logarithm of the rank.
 _ALL, _EVERY, _ANGLES, _RATIOS = 12_000_000, 4_096, 32, 50
-#: Ranks between those looked at are added until what they may hide is small, at most so often.
+#: Most bisections of the gaps between evaluated ranks, to certify the maximum in between.
 _ROUNDS = 6
-#: Rates of geometric distributions that are looked at, and the steepest one, which is rank 1 alone.
+#: Number of rates of geometric distributions, and the steepest rate, which is rank 1 alone.
 _RATES, _STEEPEST = 3_000, 40.0
-#: Law entries computed at once.
+#: Entries of P computed at once.
 _BLOCK = 1 << 22
 
 
 @lru_cache(maxsize=64)
 def knots(n_negatives: int) -> IntArray:
-    """Sampled ranks, counted from 0, between which a bet is interpolated linearly.
-
-    Examples
-    --------
-    >>> knots(20)
-    array([ 0,  1,  2,  3,  4,  5,  6,  8, 10, 12, 14, 16, 17, 18, 19, 20])
-    """
+    """Sampled ranks, counted from 0, between which a bet is interpolated linearly."""
     found, x = [], 0
     while x < n_negatives:
         found.append(x)
@@ -59,14 +53,7 @@ def knots(n_negatives: int) -> IntArray:
 
 @lru_cache(maxsize=64)
 def hats(n_negatives: int) -> FloatArray:
-    """Hat functions of the knots at each sampled rank: the weights of linear interpolation.
-
-    Examples
-    --------
-    >>> hats(20)[7]  # halfway between 6 and 8
-    array([0. , 0. , 0. , 0. , 0. , 0. , 0.5, 0.5, 0. , 0. , 0. , 0. , 0. ,
-           0. , 0. , 0. ])
-    """
+    """Hat functions of the knots at each sampled rank; shape (n_negatives + 1, knots)."""
     at = knots(n_negatives)
     x = np.arange(n_negatives + 1)
     left = np.clip(np.searchsorted(at, x, side="right") - 1, 0, at.size - 2)
@@ -82,21 +69,13 @@ def hats(n_negatives: int) -> FloatArray:
 def basis(protocol: Protocol | Adaptive) -> FloatArray:
     """Hat functions of the knots at each outcome; shape (n_outcomes, knots), rows sum to 1.
 
-    An adaptive design has knots of its own among the outcomes of each round.
-
-    Examples
-    --------
-    >>> from sampled_metrics.adaptive import Adaptive
-    >>> basis(Adaptive(n_items=1_000, first=1, most=2))  # (2, 0), (2, 1) and (1, 1)
-    array([[1., 0., 0.],
-           [0., 1., 0.],
-           [0., 0., 1.]])
+    An adaptive design has its own knots in each round.
     """
     if isinstance(protocol, Protocol):
         return hats(protocol.n_negatives)
     drawn, above = protocol.outcomes
     rounds = [above[drawn == each] for each in dict.fromkeys(drawn.tolist())]
-    # From 1 above, except in the last round, where none may be.
+    # A round ends with 1 or more above; only the last may end with none.
     found = block_diag(*(hats(int(each[-1]))[each[0] :, each[0] :] for each in rounds))
     found.setflags(write=False)
     return np.asarray(found)
@@ -104,18 +83,9 @@ def basis(protocol: Protocol | Adaptive) -> FloatArray:
 
 @lru_cache(maxsize=64)
 def given_all(protocol: Protocol | Adaptive) -> FloatArray:
-    """The probability of each outcome, given how many of the most negatives are above the item.
+    """Matrix K of :mod:`~sampled_metrics.bounds.bets`: outcome given all negatives above.
 
-    That is the design in a catalogue of which all negatives are drawn; the identity for a fixed
-    number of negatives. (See ``sampled_metrics.bounds.bets``.)
-
-    Examples
-    --------
-    >>> from sampled_metrics.adaptive import Adaptive
-    >>> given_all(Adaptive(n_items=1_000, first=1, most=2))
-    array([[1. , 0. , 0. ],
-           [0. , 0.5, 0.5],
-           [0. , 0. , 1. ]])
+    It is the design in a catalogue that is drawn completely; the identity for a fixed sample.
     """
     most = protocol.n_outcomes - 1
     every = replace(protocol, n_items=most + 1, replacement=False)
@@ -123,45 +93,12 @@ def given_all(protocol: Protocol | Adaptive) -> FloatArray:
 
 
 class Generators:
-    """The generators of one catalogue size, and the sampled ranks that each leads to.
+    """The generators of one catalogue size, and their distributions of the sampled rank.
 
-    Parameters
-    ----------
-    protocol : Protocol or Adaptive
-        With one catalogue size and one relevant item.
-    assumption : Assumption, optional
-        Nothing is assumed if omitted.
-    top : int, optional
-        How many of the first ranks it is about, if fewer than it says.
-
-    Raises
-    ------
-    ValueError
-        If the assumption is geometric and about more than 4,096 ranks.
-
-    Attributes
-    ----------
-    pmf : ndarray of float, shape (k, knots)
-        Distribution of the sampled rank on the knots, for each generator that is looked at.
-    last : ndarray of int, shape (k,)
-        Irrelevant items above the deepest rank of each generator.
-    spread : int
-        The first so many generators are spread over several ranks, the others are single ranks.
-    above : ndarray of int
-        Irrelevant items above each single rank that is looked at.
-    constraints : ndarray of float, shape (constraints, k)
-        Of the assumption: not negative on average.
-    first : ndarray of int
-        Generators that a fit begins with.
-
-    Examples
-    --------
-    >>> from .assumption import Assumption
-    >>> found = Generators(Protocol(10, 2, replacement=False), Assumption(), top=3)
-    >>> found.spread, found.last
-    (3, array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]))
-    >>> found.largest(np.array([1.0, 0.0, 0.0]), found.last * 0.0, 1e-9)[0]  # nobody above: rank 1
-    1.0
+    `top`, if given, limits the ranks of the assumption. `pmf` (k, knots): distributions of the
+    sampled rank; `last` (k,): irrelevant items above the deepest rank of each generator; the first
+    `spread` generators cover several ranks, the others are the single ranks `above`; `constraints`
+    (constraints, k) are >= 0 on average; `first` are the columns a fit begins with.
     """
 
     def __init__(
@@ -173,7 +110,7 @@ class Generators:
         self.protocol = protocol
         self.pool, self.m = int(protocol.pool), protocol.n_outcomes - 1
         self._basis = basis(protocol)
-        #: The same for each number of all negatives above, where all of them are drawn.
+        #: Hat functions given the number of the `most` negatives above.
         self._given_all = given_all(protocol) @ self._basis
         self._assumption = assumption
         if assumption is None:
@@ -188,7 +125,7 @@ class Generators:
         single = self.rows(above)
         upto = int((above < self.top).sum())
         geometric = assumption is not None and assumption.geometric
-        #: Weights of the first ranks in each geometric distribution; none where they are even.
+        #: Weights of the first ranks in each geometric distribution; None for even ones.
         self._mixed = self._geometric() if geometric and self.top else None
         if self._mixed is None:
             pmfs, last = self._averages(above[:upto], single), above[:upto]
@@ -199,7 +136,7 @@ class Generators:
         self.pmf = np.concatenate([pmfs, single[upto:]])
         self.last = np.concatenate([last, above[upto:]])
         self.constraints = self._constraints()
-        #: Where generators lie between neighbours that are looked at.
+        #: Gaps between neighbouring evaluated generators.
         self._gaps = np.flatnonzero(np.diff(self.last) > 1)
         self.first = self._begin()
         self.above, self._single = above, single
@@ -219,7 +156,7 @@ class Generators:
         return np.asarray(found / found.sum(axis=1, keepdims=True))
 
     def rows(self, above: IntArray) -> FloatArray:
-        """The distribution of the sampled rank on the knots at single ranks."""
+        """Distribution of the sampled rank on the knots at single ranks."""
         found = np.empty((above.size, self._basis.shape[1]))
         step = max(1, _BLOCK // (self.m + 1))
         for start in range(0, above.size, step):
@@ -228,11 +165,12 @@ class Generators:
         return found
 
     def _averages(self, ends: IntArray, single: FloatArray) -> FloatArray:
-        """The average over the ranks down to each of some ends.
+        """Averages of P over the ranks 1 to each of `ends`.
 
-        Summed one by one while every rank is looked at. Beyond, without replacement, the sum of
-        hypergeometric probabilities over the ranks is the tail of another; with replacement it is
-        an integral, a binomial tail, with two terms of the Euler-Maclaurin formula (`_rest`).
+        Cumulative sums while every rank is evaluated. Beyond: without replacement, a sum of
+        hypergeometric probabilities is the tail of another hypergeometric distribution; with
+        replacement, an integral (a binomial tail) and two terms of the Euler-Maclaurin formula,
+        with the error bound in `_rest`.
         """
         if not ends.size:
             return np.empty((0, single.shape[1]))
@@ -243,7 +181,7 @@ class Generators:
         return np.asarray(sums / (ends + 1.0)[:, np.newaxis])
 
     def _sums(self, upto: IntArray) -> FloatArray:
-        """Sums over so many ranks of the probability of each number of all negatives above."""
+        """Sums over so many ranks of the distribution of the number of all negatives above."""
         m, pool = self.m, self.pool
         if not self.protocol.replacement:
             found = law(m + 1, upto, pool + 1, False)
@@ -260,12 +198,11 @@ class Generators:
         return np.asarray(found - 0.5 * (last - first) + (slope(upto) - slope(0)) / 12.0)
 
     def _rest(self, function: FloatArray, cost: FloatArray, paid: float) -> float:
-        """What an expectation over spread generators may be wrong by.
+        """Bound of the error of an expectation over spread generators.
 
-        Of an average over ranks, the remainder of the Euler-Maclaurin formula. Of a geometric
-        distribution between two rates that are looked at: the second derivative with respect to
-        the logarithm of the rate is at most 1.5 times how far the averaged numbers lie apart,
-        since the variance of the rank is at most 1 / rate^2.
+        For averages over ranks, the Euler-Maclaurin remainder. For a geometric distribution between
+        two evaluated rates: the second derivative in the logarithm of the rate is at most 1.5 times
+        the range of the averaged values, since the variance of the rank is at most 1 / rate^2.
         """
         if self._mixed is not None:
             apart = np.ptp(function) + abs(float(cost[self.spread - 1])) + paid
@@ -289,7 +226,7 @@ class Generators:
         return np.pad(found, ((0, 0), (0, self.last.size - self.spread)))
 
     def _begin(self) -> IntArray:
-        """A few generators of each kind, near enough that a mixture of them is nearly any."""
+        """A few generators of each kind, whose mixtures approximate the whole class."""
         angles = np.linspace(0.0, np.pi, int(2 * np.pi * np.sqrt(self.m)) + 2)
         few = [*range(12), *(0.5 * self.pool * (1.0 - np.cos(angles)))]
         few += [*np.geomspace(1, self.pool, 24)]
@@ -308,12 +245,12 @@ class Generators:
         return np.unique(np.concatenate([found, likely]))
 
     def marginal(self, density: Callable[[Any], FloatArray]) -> FloatArray:
-        """The distribution of the sampled rank on the knots, of a density over the true ranks."""
+        """Distribution of the sampled rank on the knots, for a density over the true ranks."""
         mass = self._widths * density(self.above + 1.0)
         return np.asarray(mass / mass.sum() @ self._single)
 
     def mass(self, weights: FloatArray, at: IntArray) -> FloatArray:
-        """The distribution of the true rank in mixtures of some generators; (mixtures, ranks)."""
+        """Distribution of the true rank in mixtures of generators; shape (mixtures, ranks)."""
         spread, last = at < self.spread, self.last[at]
         found = np.zeros((len(weights), self.pool + 1))
         if self._mixed is not None:
@@ -325,19 +262,11 @@ class Generators:
         return found
 
     def expected(self, terms: FloatArray) -> FloatArray:
-        """The mean metric given a sampled rank on the knots, if all true ranks are as likely."""
+        """Posterior mean metric given a sampled rank on the knots, under uniform true ranks."""
         return np.asarray((self._widths * terms) @ self._single / (self._widths @ self._single))
 
     def metric(self, terms: FloatArray, at: FloatArray) -> FloatArray:
-        """The metric of each generator.
-
-        Parameters
-        ----------
-        terms : ndarray of float, shape (max(top, 1),)
-            The metric at the first ranks.
-        at : ndarray of float, shape (k,)
-            The metric at the rank of `last`, for each generator.
-        """
+        """Metric of each generator, given `terms` at the first ranks and `at` those of `last`."""
         found = np.array(at, dtype=float)
         if self._mixed is not None:
             found[: self.spread] = self._mixed @ terms
@@ -353,24 +282,11 @@ class Generators:
         near: float,
         prices: FloatArray | None = None,
     ) -> tuple[float, FloatArray]:
-        """An upper bound of an expectation less a cost, over all generators.
+        """Upper bound over all generators of an expectation less a cost.
 
-        Parameters
-        ----------
-        function : ndarray of float, shape (knots,)
-            Of the sampled rank, a straight line between knots.
-        cost : ndarray of float, shape (k,)
-            Of each generator that is looked at. Between two neighbours it lies between theirs.
-        near : float
-            How much larger than a generator's value the bound may be, if that can be had.
-        prices : ndarray of float, shape (constraints,), optional
-            Not negative: what each unit of `constraints` is worth.
-
-        Returns
-        -------
-        bound : float
-        values : ndarray of float, shape (k,)
-            Of the generators that are looked at.
+        Returns the bound, and the values (k,) at the evaluated generators. `function` is on the
+        knots, `prices` are multipliers of the constraints; gaps are bisected until they may hide at
+        most `near`.
         """
         prices = np.zeros(len(self.constraints)) if prices is None else prices
         expected, paid = self.pmf @ function, prices @ self.constraints
@@ -381,9 +297,9 @@ class Generators:
         rest = self._rest(function, cost, steep)
         if not self._gaps.size:
             return best + rest, values
-        # An expectation between two ranks is above the line that joins them by at most its second
-        # difference: that of a polynomial, which is the expected second difference of the function
-        # with two draws fewer. An average over ranks bends a third as much.
+        # Between two ranks an expectation exceeds its chord by at most width^2 / 8 times its second
+        # difference: the expected second difference of the function with two draws fewer. An
+        # average over ranks bends a third as much.
         bend = float(np.abs(np.diff(self._given_all @ function, 2)).max(initial=0.0))
         less = 0.0 if self.protocol.replacement else 1.0
         bend *= self.m * (self.m - 1.0) / (self.pool * (self.pool - less)) / 8.0
@@ -414,7 +330,7 @@ class Generators:
 def generators(
     protocol: Protocol | Adaptive, assumption: Assumption | None = None, top: int | None = None
 ) -> Generators:
-    """The generators of a catalogue, made once."""
+    """A cached :class:`Generators`."""
     return Generators(protocol, assumption, top)
 
 
@@ -429,5 +345,5 @@ def _looked_at(pool: int, m: int) -> IntArray:
 
 
 def _tails(probabilities: FloatArray) -> FloatArray:
-    """Probabilities of 1 or more, 2 or more, ...; never a difference of nearly equal numbers."""
+    """Probabilities of 1 or more, 2 or more, ..., summed from the far end: nothing cancels."""
     return np.asarray(np.cumsum(probabilities[..., :0:-1], axis=-1)[..., ::-1])

@@ -1,10 +1,9 @@
-"""What the sample cannot tell: the exact metrics that are compatible with the sampled ranks.
+"""Identification intervals: the exact metrics that are compatible with the sampled ranks.
 
-A sample of negatives shows the distribution of the sampled rank, q = p P, and not the distribution
-p of the true ranks; many p have the same q, or one that the observed sample does not contradict.
-What is assumed of p narrows the range of its metric: nothing, or an :class:`Assumption` near the
-top, where the sample shows little. The ranges have a finite-sample proof:
-``sampled_metrics.bounds.bets``.
+A sample shows the distribution q = p P of the sampled rank, not the distribution p of the true
+ranks. Many p have the same q, or one that the sample does not contradict. An :class:`Assumption` on
+the top ranks, where the sample shows little, narrows the interval. The intervals have a
+finite-sample proof: ``sampled_metrics.bounds.bets``.
 """
 
 from __future__ import annotations
@@ -28,17 +27,25 @@ from .assumption import Assumption, assumption_name
 from .generators import knots
 from .shortest import least_width
 
-#: A sample is incompatible with its protocol, or with an assumption, if it is as unlikely as this:
-#: at most this part of the error that ranges are allowed.
+#: A sample contradicts its protocol or an assumption if its p-value is below `REFUTED`, and below
+#: the share `_REFUTING` of an interval's error.
 REFUTED, _REFUTING = 1e-3, 0.02
-#: An end may be wrong by less than this.
+#: Rounding error of an end.
 _ROUNDING = 1e-12
-#: Users that stand for infinitely many: with more, rounding is what one sees.
+#: Stands for infinitely many users: beyond, rounding errors dominate.
 _INFINITE = 1e8
 
 
 class IncompatibleError(ValueError):
-    """No distribution of true ranks leads to such sampled ranks."""
+    """The sample contradicts the protocol at any true ranks, or the assumption.
+
+    Examples
+    --------
+    >>> interval([0, 0, 2_000], Protocol(50, 2), "recall@10", assumption=Assumption(head=50.0))
+    Traceback (most recent call last):
+    ...
+    sampled_metrics.bounds.identification.IncompatibleError: counts contradict ...
+    """
 
 
 @dataclass(frozen=True)
@@ -48,12 +55,17 @@ class Interval:
     Attributes
     ----------
     low, high : float
+        In units of the metric.
     confidence : float
-        How often, in the long run, such an interval holds the exact metric, at least.
+        Such an interval holds the exact metric at least this often.
     assumption : str
-        On the true ranks; "none" if nothing is assumed.
+        Name of the assumption on the true ranks; "none" if nothing is assumed.
     warrant : str
-        Why it holds it so often: "proved".
+        Why the confidence holds: "proved".
+
+    See Also
+    --------
+    interval : Computes it.
 
     Examples
     --------
@@ -70,14 +82,9 @@ class Interval:
 
 
 def need(confidence: float, many: int = 1) -> float:
-    """The logarithm of the e-value that refutes a value from one of two sides, of many ranges.
+    """Logarithm of the e-value that refutes a value from one of two sides, for `many` intervals.
 
-    They may miss as often as the confidence leaves, but for what refuted assumptions are left.
-
-    Examples
-    --------
-    >>> round(float(np.exp(need(0.95))), 1)
-    40.8
+    Reserves a share of the error for samples that contradict a true assumption.
     """
     return float(np.log(2.0 * many / ((1.0 - _REFUTING) * (1.0 - confidence))))
 
@@ -95,73 +102,72 @@ def interval(
     """The exact metrics that are compatible with the observed sampled ranks.
 
     **Theorem.** Let N users be drawn from a population of true ranks that the assumption allows,
-    and negatives for each of them, independently. With several classes there is a population for
-    each, and their metrics are weighted by the users of the classes. Then the interval holds the
-    population's metric in at least 95% of the samples, for every N and every such population. If
-    nothing is assumed, it also holds the mean metric of these very users, whatever their true ranks
-    are.
+    and negatives for each of them, independently. With several classes each has a population, and
+    their metrics are weighted by the users of the classes. Then the interval holds the population's
+    metric in at least 95% of the samples, for every N and every such population. If nothing is
+    assumed, it also holds the mean metric of these very users, whatever their true ranks are.
 
     Proof: ``sampled_metrics.bounds.bets`` bets against every value outside the interval, by
     functions of the sampled rank that were fixed before the sample was looked at. At the true
-    value, or on its side towards the interval, the expectation of what is left of 1 is at most 1,
-    so that by Markov's inequality it exceeds 40.8 in at most 2.45% of the samples. Each end is the
-    value at which the average bet has won so much. The remaining 0.1% is for samples that
-    contradict a true assumption.
+    value, or on its side towards the interval, a bet of 1 has an expected payoff of at most 1. By
+    Markov's inequality it exceeds 40.8 in at most 2.45% of the samples. Each end is the value at
+    which the average bet has won 40.8. The remaining 0.1% is for samples that contradict a true
+    assumption.
 
     Parameters
     ----------
     counts : array_like of float, shape (m + 1,) or (n_relevant, m + 1), or a sequence of such
-        Users with 0, 1, ..., m sampled negatives above the item, with several relevant items a
-        row for each position. They may be fractions, as of ties spread over the places they
-        cover: for negatives without replacement that makes the interval wider than ties that are
-        kept together (a log), and not invalid. A sequence has one array for each class of users.
-        Of an adaptive design, users with each of its `outcomes`, in their order.
+        Users with 0, 1, ..., m sampled negatives above the item, with several relevant items a row
+        for each position; with an adaptive design users with each of its `outcomes`. A sequence has
+        one array for each class of users. Counts may be fractions, as of ties spread over their
+        places; without replacement the interval is then valid but wider than from a log, which
+        keeps ties together.
     protocol : Protocol, Adaptive or sequence of Protocol
-        With one catalogue size; as many as there are classes. One whose negatives are not drawn
-        alike (:mod:`~sampled_metrics.bounds.weighted`) stands alone, for one relevant item: the
-        interval then is of all sets of items that may be above, by exact binomial intervals.
+        With one catalogue size; one for each class. Weighted or collapsed negatives need a single
+        protocol with one relevant item; the interval then comes from exact binomial intervals and
+        allows any items to be above (:mod:`~sampled_metrics.bounds.weighted`).
     metric : Metric or str
     confidence : float
         In (0, 1).
     users : float, optional
-        Users that `counts`, then shares, stand for; ``inf`` leaves what even a hundred million
-        users cannot tell. The sum of the counts if omitted.
+        Number of users that `counts`, then shares, stand for; ``inf`` for the limit (computed with
+        1e8 users). The sum of the counts if omitted.
     assumption : Assumption, optional
-        What is assumed of the first true ranks; nothing if omitted. With several relevant items
-        it is of the best one's, for metrics that look at no other, such as "hit@10" and "rr": the
-        second best may well be rarer at rank 2 than further down where each item is likeliest at
-        the top. With several classes it is of each class.
+        On the true ranks of each class; nothing is assumed if omitted. With several relevant items
+        it is on the best one's rank, and the metric must look at no other, such as "hit@10" and
+        "rr": the second best may be rarer at rank 2 than below even where each item is likeliest at
+        the top.
 
     Returns
     -------
     Interval
-        Of the average metric over the users. With several relevant items the positions of one
-        user may depend on each other in any way. With few users it is wide, up to all values that
-        the metric can have, and holds all the same.
+        Of the average metric over the users. A user's positions may depend on each other in any
+        way. With few users it is wide, up to all values of the metric, and still valid.
 
     Raises
     ------
     ValueError
-        If the counts are negative, not finite, all zero or of another shape than the protocol's,
-        if `confidence` or `users` is out of range, if something is assumed of other relevant items
-        than the best, or (:class:`IncompatibleError`) if the sample contradicts the protocol at
-        any true ranks, or the assumption: if users with one row each have an e-value above 1,000
-        against it, or if no value of the metric is left.
+        If the counts are negative, not finite, all zero or of the wrong shape, `confidence` or
+        `users` is out of range, or something is assumed of other relevant items than the best.
+    IncompatibleError
+        A ValueError, if the sample contradicts the protocol at any true ranks, or the assumption:
+        users with one row each have an e-value above 1,000 against it, or no value of the metric is
+        left.
 
     See Also
     --------
     sampled_metrics.evaluation.estimate : Takes a log, and knows which rows are of one user.
-    sampled_metrics.priors.maximum_entropy : One distribution of those that are compatible.
+    sampled_metrics.priors.maximum_entropy : One of the compatible distributions.
 
     Examples
     --------
-    How much of the catalogue's first ten ranks 99 negatives show:
+    What 99 negatives show about the first ten ranks; the exact value is 0.096:
 
     >>> protocol = Protocol(n_items=1_000, n_negatives=99)
     >>> true = np.random.default_rng(1).geometric(0.01, size=5_000)
     >>> drawn = np.bincount(protocol.draw(np.minimum(true, 1_000), 1) - 1, minlength=100)
     >>> found = interval(drawn, protocol, "recall@10")
-    >>> round(found.low, 2), round(found.high, 2)  # the exact one is 0.096
+    >>> round(found.low, 2), round(found.high, 2)
     (0.02, 0.21)
     >>> found = interval(drawn, protocol, "recall@10", assumption=Assumption())
     >>> round(found.low, 2), round(found.high, 2)
@@ -177,7 +183,7 @@ def interval(
         (against,) = bets.refutations(parts, assumption, rows, [many])
         check(against, assumption, confidence)
     made = bets.build(parts, assumption, need(confidence), total)
-    # A user's weighted mean over positions has a logarithm of at least the mean logarithm.
+    # By Jensen's inequality, the log of a user's mean over positions is at least the mean log.
     weight = parts.weight[rows.kind]
     some = np.flatnonzero(weight)
     logs = np.log(made.values(rows)[:, some] / weight[some]) @ (many * weight)[some]
@@ -206,20 +212,17 @@ def shortest(
     """Lower bound on the mean width of any valid interval, at the population fitted to a sample.
 
     **Theorem.** Let a method's intervals hold the metric in at least 95% (`confidence`) of samples
-    from each population that the assumption allows. Let p be the population that is fitted here to
-    the counts, within the assumption. Then the mean width of the method's intervals, over samples
-    from p, is at least the result.
-
-    Proof: the interval is a test of each value of the metric, and its mean width is the integral of
-    how often that test does not reject. The theorem of Neyman and Pearson bounds this from below by
-    any one population with the value (pratt1961): see ``sampled_metrics.bounds.shortest``.
+    from each population that the assumption allows. Let p be the population within the assumption
+    that is fitted to the counts. Then the mean width of the method's intervals, over samples from
+    p, is at least the result. Proof: ``sampled_metrics.bounds.shortest``, by the theorem of Neyman
+    and Pearson (pratt1961).
 
     Parameters
     ----------
     counts, protocol, metric, confidence, users, assumption
-        As for :func:`interval`; one relevant item for each user. Where classes with nearly the same
-        catalogue size or numbers of negatives are put together, all are taken to have the largest
-        catalogue and the fewest negatives: then the result is approximate, and may be too large.
+        As for :func:`interval`, with one relevant item per user. Classes with similar catalogue
+        sizes or numbers of negatives are merged, with the largest catalogue and the fewest
+        negatives; the result is then approximate, and may be too large.
 
     Returns
     -------
@@ -229,13 +232,13 @@ def shortest(
     Raises
     ------
     ValueError
-        As for :func:`interval`, or if users have several relevant items or negatives are not drawn
-        alike.
+        As for :func:`interval`, or if users have several relevant items, or negatives are weighted
+        or collapsed.
 
     See Also
     --------
     interval : An interval that holds the metric as often as it says.
-    sampled_metrics.evaluation.estimate : Says how far its ranges are from this bound.
+    sampled_metrics.evaluation.estimate : Compares its intervals with this bound.
 
     Examples
     --------
@@ -257,7 +260,7 @@ def shortest(
 
 
 def _checked(metric: Metric | str, confidence: float, users: float | None) -> Metric:
-    """The metric, if it is one and the numbers are in their ranges."""
+    """The parsed metric; checks the numbers."""
     if not isinstance(confidence, numbers.Real) or not 0 < confidence < 1:
         raise ValueError(f"confidence must be a number in (0, 1), got {as_written(confidence)}")
     if users is not None and (not isinstance(users, numbers.Real) or not users > 0):
@@ -271,7 +274,7 @@ def _sample(
     metric: Metric,
     users: float | None,
 ) -> tuple[bets.Partition, bets.Rows, FloatArray, float]:
-    """The parts of a sample, its rows, the users with each, and how many users there are."""
+    """Parts of a sample, its rows, the users with each row, and the number of users."""
     classes = checked_counts(counts, protocol)
     total = sum(of_class for _, _, of_class in classes)
     scale = 1.0 if users is None else min(float(users), _INFINITE) / total
@@ -299,29 +302,14 @@ def left(
     assumption: Assumption | None,
     whose: str = "counts",
 ) -> tuple[float, float]:
-    """The values of a metric within its span that bets leave, if the assumption is not wrong.
+    """The values of a metric that bets do not refute, rounded outwards.
 
-    Raises
-    ------
-    IncompatibleError
-        If none is left even at the confidence with which an assumption is refuted.
-
-    Examples
-    --------
-    >>> kinds, users = np.array([[9, 1, 1, 50]]), 100.0
-    >>> parts = bets.partition(kinds, np.array([users]), parsed("recall@25"), replacement=True)
-    >>> made = bets.build(parts, None, need(0.95), users)
-    >>> first = bets.Rows(np.array([0]), np.array([0]))  # all are above their negatives
-    >>> logs, mean = users * np.log(made.values(first)[:, 0]), made.certificates @ parts.share
-    >>> evidence = bets.Evidence.of(made.sign, made.slope, mean, logs, users)
-    >>> [round(end, 2) for end in left(evidence, 0.95, parts.span(), None)]
-    [0.9, 1.0]
+    If no value is left at this confidence, tries the level that would contradict the assumption.
     """
     for level in (confidence, 1.0 - REFUTED):
         (least, most), wanted = span, need(level)
         low, high = evidence.end(1, wanted, least, most), evidence.end(-1, wanted, most, least)
         if low <= high:
-            # Outwards by more than rounding, since every metric lies in [0, 1].
             return max(float(low) - _ROUNDING, 0.0), min(float(high) + _ROUNDING, 1.0)
     raise IncompatibleError(f"{whose} contradict {_why(assumption)}: p-value at most {REFUTED:g}")
 
@@ -344,34 +332,7 @@ def check(
     whose: str = "counts",
     many: int = 1,
 ) -> None:
-    """Refuse a sample that contradicts an assumption.
-
-    Parameters
-    ----------
-    against : float
-        Logarithm of the e-value against it.
-    assumption : Assumption, optional
-        What was assumed.
-    confidence : float
-        Of the ranges.
-    whose : str
-        What contradicts, for the message.
-    many : int
-        Assumptions that are checked together.
-
-    Raises
-    ------
-    IncompatibleError
-        If the e-value is above 1 / `REFUTED`, or more for a higher confidence.
-
-    Examples
-    --------
-    >>> check(4.0, Assumption())
-    >>> check(42.0, None, whose="the ranks of B")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    ...
-    sampled_metrics...IncompatibleError: the ranks of B contradict the protocol at any true ...
-    """
+    """Raise IncompatibleError if the log e-value `against` contradicts the assumption."""
     if against > -np.log(min(REFUTED, _REFUTING * (1.0 - confidence)) / many):
         raise IncompatibleError(
             f"{whose} contradict {_why(assumption)}: p-value at most {_p(against)}"
@@ -386,7 +347,7 @@ def _of_unequal(
     users: float | None,
     assumption: Assumption | None,
 ) -> Interval:
-    """As :func:`interval`, of negatives that are not drawn alike."""
+    """:func:`interval` for weighted or collapsed negatives."""
     if not isinstance(protocol.n_items, int) or protocol.n_relevant > 1:
         raise ValueError(
             "protocol must have one n_items and one relevant item where negatives are not drawn "
@@ -406,7 +367,7 @@ def _of_unequal(
         seen = seen * (min(float(users), _INFINITE) / seen.sum())
     top = 0 if assumption is None else assumption.top(protocol.n_items, m)
     starts = knots(m)[1:]
-    # A band that no distribution respects may be the rare one that fails.
+    # An infeasible band may be one of the few that fail: only a wider one contradicts.
     for level in (confidence, 1.0 - REFUTED):
         band = weighted.band(seen, starts, level)
         found = weighted.ends(protocol, metric, starts, *band, top)
@@ -424,7 +385,7 @@ def _why(assumption: Assumption | None) -> str:
 
 
 def _p(against: float) -> str:
-    """What 1 over an e-value is, rounded up."""
+    """The p-value of a log e-value, rounded up."""
     if against > 690:
         return "1e-300"
     p = float(np.exp(-against))
@@ -436,15 +397,8 @@ def checked_counts(
     counts: ArrayLike | Sequence[ArrayLike],
     protocol: Protocol | Adaptive | Sequence[Protocol],
 ) -> list[tuple[FloatArray, Protocol | Adaptive, float]]:
-    """The counts of each class of users as a row for each position, its protocol and its users.
+    """For each class of users: counts (n_relevant, outcomes), protocol and number of users.
 
-    Raises
-    ------
-    ValueError
-        As :func:`interval`; classes without users are left out.
-
-    Examples
-    --------
     >>> checked_counts([2, 1], Protocol(n_items=5, n_negatives=1))[0][2]
     3.0
     """

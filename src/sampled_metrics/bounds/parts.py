@@ -1,6 +1,6 @@
-"""The parts of a sample that bets are made for, and the rows that they are made on.
+"""The parts of a sample, which share a bet, and the rows that bets are made on.
 
-Users whose protocols hardly differ share a bet, and so do places among their relevant items.
+Users whose protocols hardly differ share a bet, and so do positions among their relevant items.
 """
 
 from __future__ import annotations
@@ -23,26 +23,19 @@ if TYPE_CHECKING:
     from ..adaptive import Adaptive
     from .assumption import Assumption
 
-#: Catalogue sizes that differ by at most this factor, positions and numbers of relevant items by
-#: the next, share a function; so do groups with a smaller share of the users than the last.
+#: Largest ratios of catalogue sizes, and of positions and numbers of relevant items, that share a
+#: function. Groups with a smaller share of the users than `_FEW` are merged in any case.
 _ALIKE, _ALIKE_SETS, _FEW = 1.1, 2.0, 0.03
 
 
 @dataclass(frozen=True)
 class Part:
-    """Users, or their items, that share a function.
+    """Users, or their items, that share a function of the sampled rank.
 
-    Attributes
-    ----------
-    protocol : Protocol or Adaptive
-        For one relevant item, the fewest negatives of any and the most irrelevant items of any.
-    shallowest : tuple of int
-        `n_items` and `n_negatives` where their ratio is least: there an assumption is of the fewest
-        ranks.
-    fewest : int
-        The fewest irrelevant items of any: no assumption is about ranks that some user lacks.
-    position, relevant, counted : int
-        Of most of them: the place of the item, and how many items there are and count.
+    `protocol` has the fewest negatives and the largest catalogue of any of them. `shallowest`,
+    n_items and n_negatives of the smallest ratio, and `fewest` irrelevant items limit the ranks of
+    an assumption to ranks that all have. `position`, `relevant` and `counted` (items that count)
+    are the most frequent.
     """
 
     protocol: Protocol | Adaptive
@@ -54,7 +47,7 @@ class Part:
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Of most of them: the place of the item, and how many are relevant, and items in all."""
+        """Position and n_relevant of most users, and the largest catalogue size."""
         return self.position, self.relevant, self.pool + self.relevant
 
     @property
@@ -76,22 +69,12 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """The parts of a sample, and which of them each kind of row belongs to.
+    """The parts of a sample, and the part of each kind of row.
 
-    Equal to another of the same kinds of users and the same metric.
-
-    Attributes
-    ----------
-    parts : list of Part
-    part : ndarray of int, shape (k,)
-        Of each kind; -1 where the metric does not depend on the rank.
-    kinds : ndarray of int, shape (k, 4)
-        Numbers of negatives and of relevant items, position among these, and n_items.
-    share : ndarray of float, shape (k,)
-        Of the users, those who have a row of the kind.
-    counted : ndarray of int, shape (k,)
-        At how many places among its relevant items a ranking's metric depends on the rank.
-    metric : Metric
+    `kinds` (k, 4): n_negatives, n_relevant, position, n_items. For each kind: `part` (-1 if the
+    metric does not depend on the rank), `share` of the users with such a row, and `counted`, the
+    number of positions at which the metric depends on the rank. Partitions of equal kinds and
+    metric are equal.
     """
 
     parts: list[Part]
@@ -114,21 +97,18 @@ class Partition:
 
     @cached_property
     def key(self) -> tuple[object, ...]:
-        """What it has in common with partitions by other metrics."""
+        """Cache key shared by partitions for other metrics."""
         return tuple(self.parts), self.part.tobytes()
 
     @property
     def weight(self) -> FloatArray:
-        """The weight of a row's function in the user's sum; those of a ranking sum to 1."""
+        """Weight of a row's function in the user's sum; the weights of a ranking sum to 1."""
         counts = np.where(self.part >= 0, self.counted, np.inf)
         none = self.counted == 0
         return np.asarray(np.where(none, 1.0 / self.kinds[:, 1], 1.0 / counts))
 
     def span(self, share: FloatArray | None = None) -> tuple[float, float]:
-        """The least and the most that the metric of some users can be, given their share by kind.
-
-        Of all users of the sample if omitted.
-        """
+        """Least and largest value of the metric, given the users' share of each kind."""
         share = self.share if share is None else share
         least = most = 0.0
         for (relevant, j, items), kinds in self.distinct(np.arange(len(self.kinds))):
@@ -138,9 +118,9 @@ class Partition:
         return least, most
 
     def distinct(self, kinds: IntArray) -> Iterator[tuple[tuple[int, int, int], IntArray]]:
-        """The kinds that the metric distinguishes: relevant items, position, n_items, and which.
+        """Kinds with different metrics: (n_relevant, position, n_items) and indices of kinds.
 
-        All metrics but AUC are the same for all catalogue sizes: the largest stands for them.
+        All metrics but AUC are the same for all catalogue sizes: the largest one stands for them.
         """
         columns = self.kinds[kinds, 1:].copy()
         if not self.metric.linear:
@@ -157,32 +137,10 @@ def partition(
     replacement: bool,
     design: Adaptive | None = None,
 ) -> Partition:
-    """Put rows together that can share a function of the sampled rank.
+    """Group kinds of rows (as in :class:`Partition`) that can share a function of the sampled rank.
 
-    Parameters
-    ----------
-    kinds : ndarray of int, shape (k, 4)
-        Numbers of negatives and of relevant items, the position among these, and n_items.
-    weights : ndarray of float, shape (k,)
-        Users of each kind.
-    metric : Metric
-    replacement : bool
-    design : Adaptive, optional
-        How negatives were drawn, if not so many for each user. Then there is one kind, with the
-        `most` negatives of the design, and rows have the places of its `outcomes`.
-
-    Returns
-    -------
-    Partition
-
-    Raises
-    ------
-    ValueError
-        If a catalogue has more than `MOST_ITEMS` items.
-
-    Examples
-    --------
-    Catalogues of 1,000 and 1,050 items are alike, one of 3,000 is a part of its own:
+    `weights` are the users of each kind. An adaptive `design` has one kind, with its `most`
+    negatives. In this example catalogues of 1,000 and 1,050 items share a part:
 
     >>> from sampled_metrics import metric
     >>> kinds = np.array([[99, 1, 1, 1_000], [99, 1, 1, 1_050], [99, 1, 1, 3_000]])
@@ -245,7 +203,7 @@ def partition(
 
 
 def _bins(values: IntArray, weights: FloatArray, ratio: float) -> IntArray:
-    """Numbers for values that differ by at most a factor, or that few users have."""
+    """Bin values that differ by at most a factor, or that few users have."""
     distinct, at = np.unique(values, return_inverse=True)
     at = at.ravel()
     share = np.bincount(at, weights)
@@ -259,25 +217,13 @@ def _bins(values: IntArray, weights: FloatArray, ratio: float) -> IntArray:
 
 
 class Rows:
-    """Rows of a sample that are alike: their kinds and sampled ranks.
+    """Distinct rows of a sample: their kinds and sampled ranks from 0 (or adaptive outcomes).
 
-    Parameters
-    ----------
-    kind : ndarray of int, shape (k,)
-        Of each entry, in a partition.
-    x : ndarray of int, shape (k,)
-        Sampled ranks from 0, or places of an adaptive design's outcomes.
-    starts : ndarray of int, optional
-        Where there are ties with negatives: the first entry of each row; else each row has one.
-    share : ndarray of float, shape (k,), optional
-        The probability of each entry of a row, if ties are broken at random.
-
-    Notes
-    -----
-    Drawn without replacement, tied negatives are different items, and a row's bet is its average
-    over their random order. Drawn with replacement they may be one item drawn several times, which
-    is above the relevant item as a whole or not at all. A log does not say so. The bet of a row
-    with two tied negatives or more is then its least value over all orders.
+    With ties a row has several entries with probabilities `share`, beginning at `starts`. Tied
+    negatives drawn without replacement are different items: the row's bet is its average over their
+    random order. With replacement they may be copies of one item, all above the relevant item or
+    all below, and a log does not say so: with two tied negatives or more, the row's bet is its
+    least value over all orders.
     """
 
     def __init__(
@@ -290,11 +236,11 @@ class Rows:
         self.kind = kind if starts is None else kind[starts]
         self._entries, self._x, self._starts, self._share = kind, x, starts, share
         self._seen: dict[tuple[object, ...], list[_Seen]] = {}
-        #: E-values against an assumption, which many metrics have in common.
+        #: Cache of e-values against an assumption, which do not depend on the metric.
         self.refuted: dict[tuple[object, ...], list[float]] = {}
 
     def seen(self, parts: Partition) -> list[_Seen]:
-        """What the rows of each part give to its knots."""
+        """For each part, the weights of its rows on its knots."""
         if parts.key not in self._seen:
             self._seen[parts.key] = [self._of_part(parts, g) for g in range(len(parts.parts))]
         return self._seen[parts.key]
@@ -315,7 +261,7 @@ class Rows:
 
 
 def _given(parts: Partition, one: Part, kind: IntArray, x: IntArray) -> FloatArray:
-    """What sampled ranks of some kinds give to the knots of a part; (pairs, knots)."""
+    """Weights of sampled ranks of some kinds on the knots of a part; shape (pairs, knots)."""
     of = parts.kinds[kind]
     negatives, pools = of[:, 0], of[:, 3] - of[:, 1]
     lines = basis(one.protocol)
@@ -334,10 +280,10 @@ def _given(parts: Partition, one: Part, kind: IntArray, x: IntArray) -> FloatArr
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
-    """The rows of a part, and what each gives to the knots.
+    """The rows of a part, and their weights on the knots.
 
-    A row is one of the pairs of a kind and a sampled rank, or, where it has ties, several. Then its
-    value is their average, with the probabilities in `share`, or in some rows their least value.
+    A row without ties has one (kind, sampled rank) pair. With ties it has several: its value is
+    their average with the probabilities `share`, or for the rows `least` their minimum.
     """
 
     rows: IntArray
@@ -348,7 +294,7 @@ class _Seen:
     least: IntArray | None
 
     def values(self, functions: FloatArray) -> FloatArray:
-        """Functions that are given at the knots, at the rows; (functions, rows)."""
+        """Functions given at the knots, evaluated at the rows; shape (functions, rows)."""
         of_pairs = functions @ self.given.T
         if self.starts is None or not self.rows.size:
             return np.asarray(of_pairs[:, self.pair])
@@ -360,7 +306,7 @@ class _Seen:
         return found
 
     def observed(self, counts: np.ndarray) -> FloatArray:
-        """Users with each row, (rows, samples), spread over the knots; (samples, knots)."""
+        """Counts of users by row, (rows, samples), spread over the knots; (samples, knots)."""
         if self.starts is not None and self.share is not None:
             many = np.diff(self.starts, append=self.pair.size)
             counts = np.repeat(counts, many, axis=0) * self.share[:, np.newaxis]

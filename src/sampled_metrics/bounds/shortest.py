@@ -40,26 +40,26 @@ from .generators import Generators, basis
 if TYPE_CHECKING:
     from .assumption import Assumption
 
-#: Prices of the metric that populations are made with, as parts of the one that bets would have.
+#: Prices of the metric for the populations p_v, relative to the price of the best bet.
 _PRICES = np.geomspace(1 / 100, 4.0, 18)
-#: The same where they must make two metrics equal.
+#: Prices among which two metrics become equal.
 _UNTIL_EQUAL = np.append(0.0, np.geomspace(1e-4, 1_000.0, 48))
-#: Populations between each two of them.
+#: Steps between two neighbouring populations.
 _BETWEEN = 3
-#: Points of the lattice in a standard deviation of a user's log ratio, and how many standard
-#: deviations of the sum it reaches in either direction.
+#: Lattice points per standard deviation of a user's log ratio; reach of the lattice in standard
+#: deviations of the sum.
 _FINE, _REACH = 16, 14.0
-#: Points of the lattice on either side, at most: with more users its cells are wider.
+#: Most lattice points on either side; with more users cells are wider.
 _MOST = 1 << 19
-#: With more users than this, rounding leaves no digit of a product over them.
+#: With more users, rounding leaves no digit of a product over them.
 _USERS = 1e9
-#: Log ratios of so little variance tell nothing.
+#: Distributions with a smaller variance of the log ratio count as equal.
 _NONE = 1e-14
-#: The logarithm of what bets are to win, for the first price, and how near fits come for all users.
+#: Log e-value for which the first price is chosen, and tolerance of fits, over all users.
 _GROWN, _NEAR = 3.0, 0.1
-#: What is mixed into the distributions that populations are found for.
+#: Share of a uniform population mixed in, since fits need positive probabilities.
 _EVEN = 1e-6
-#: Law entries computed at once.
+#: Entries of P computed at once.
 _BLOCK = 1 << 22
 
 
@@ -72,38 +72,9 @@ def least_width(
 ) -> float:
     """Lower bound on the mean width of any valid interval, at the population fitted to a sample.
 
-    The theorem holds for the population computed, whether or not it is the likeliest.
-
-    Parameters
-    ----------
-    parts : Partition
-        Of users with one row each. Where users of a part differ, all are taken to have its largest
-        catalogue and its fewest negatives; then the bound is an approximation, and not proved.
-    assumption : Assumption or None
-        The class of populations.
-    confidence : float
-        At least so often a range holds the metric of each population of the class.
-    rows : Rows
-    counts : ndarray of float, shape (rows,)
-        Users with each row.
-
-    Returns
-    -------
-    float
-        0 or more.
-
-    Examples
-    --------
-    Of 1,000 users 300 are above all of 9 negatives; the others are below half of them or more:
-
-    >>> from sampled_metrics.metrics import metric
-    >>> from sampled_metrics.bounds import bets
-    >>> kinds = np.array([[9, 1, 1, 101]])
-    >>> parts = bets.partition(kinds, np.array([1_000.0]), metric("recall@10"), True)
-    >>> rows = bets.Rows(np.zeros(6, dtype=int), np.array([0, 5, 6, 7, 8, 9]))
-    >>> found = least_width(parts, None, 0.95, rows, np.array([300.0, 140, 140, 140, 140, 140]))
-    >>> round(found, 2)
-    0.05
+    Proved for the population computed, whether or not it is the likeliest. Users of a part that
+    differ are all given its largest catalogue and fewest negatives; then the bound is only
+    approximate.
     """
     users = float(counts.sum())
     if not parts.parts or not users:
@@ -132,32 +103,14 @@ def decidable(
 ) -> float:
     """Upper bound on the probability that a valid method names the better of two populations.
 
-    Valid is a method that names A in at most 5% of evaluations for all pairs of populations of the
-    class of which A is not better. The two recommenders are evaluated on users of their own, or
-    their ranks are independent. **On common users a method may do better**, since it can compare
-    each user's ranks. The bound uses one pair of populations with equal metrics, found by a common
-    price; any such pair would do. Guessing reaches 5%.
+    A valid method names A in at most 5% of evaluations whenever A is not better. Guessing reaches
+    5%. The recommenders are evaluated on different users, or their ranks are independent: **on
+    common users a method may do better**. The bound uses one pair of populations with equal
+    metrics; any pair would do. `better` and `worse` (n_items,) are probabilities of the true ranks,
+    and need not belong to the class.
 
-    Parameters
-    ----------
-    parts : Partition
-        With one part.
-    assumption : Assumption or None
-        The class; the two populations need not belong to it.
-    confidence : float
-    better, worse : ndarray of float, shape (n_items,)
-        Probabilities of the true ranks.
-    users : float
-
-    Returns
-    -------
-    float
-        In [1 - confidence, 1].
-
-    Examples
-    --------
-    Of one recommender every tenth item is at rank 5, of the other at rank 30. Ten negatives tell
-    these ranks apart if there are a million users:
+    Every tenth item is at rank 5 under one recommender, at rank 30 under the other. Ten negatives
+    distinguish them with a million users:
 
     >>> from sampled_metrics.metrics import metric
     >>> from sampled_metrics.bounds import bets
@@ -175,34 +128,27 @@ def decidable(
         side.populations(sign, price * _UNTIL_EQUAL)
         for side, sign in zip(sides, (1, -1), strict=True)
     ]
-    apart = moved[0][0] - moved[1][0]
-    if apart[-1] > 0:  # no population of the class is so far
+    gap = moved[0][0] - moved[1][0]
+    if gap[-1] > 0:  # no two populations of the class are level
         return 1.0
-    at = int(np.argmax(apart <= 0))
-    # Between two prices, populations are mixed; those of the first price may be level already.
-    part_of = 0.0 if at == 0 else apart[at - 1] / (apart[at - 1] - apart[at])
+    at = int(np.argmax(gap <= 0))
+    # Mix the populations of two prices until level; the first price may do already.
+    part_of = 0.0 if at == 0 else gap[at - 1] / (gap[at - 1] - gap[at])
     level = [(1.0 - part_of) * pmfs[0][max(at - 1, 0)] + part_of * pmfs[0][at] for _, pmfs in moved]
     pairs = [(true[0], other) for true, other in zip(known, level, strict=True)]
     return 1.0 - missed(pairs, np.array([users, users]), 1.0 - confidence)
 
 
 class _Towards:
-    """Populations of a class that are likely under a distribution of the sampled rank.
+    """Populations of a class that are likely under given distributions of the sampled rank.
 
-    Parameters
-    ----------
-    parts : Partition
-    assumption : Assumption or None
-    pmfs : list of ndarray of float, shape (1, knots)
-        For each part, the distribution.
-    users : float
+    `pmfs` has a distribution (1, knots) for each part.
     """
 
     def __init__(
         self, parts: Partition, assumption: Assumption | None, pmfs: list[FloatArray], users: float
     ) -> None:
         self._given, self._users = (parts, assumption), users
-        # A little of what is even, since fits need a positive chance of every sampled rank.
         self._laws = []
         for part, each in zip(parts.parts, pmfs, strict=True):
             even = part.generators(None).marginal(np.ones_like)
@@ -214,13 +160,13 @@ class _Towards:
         return _Building(*self._given, near / self._users, pmfs, (sign,))
 
     def price(self, sign: int) -> float:
-        """The price of the metric with which bets on the distribution would grow best."""
+        """The price of the metric at which bets on the distribution grow best."""
         return float(self._building(sign, 1, _GROWN).slopes()[0])
 
     def populations(self, sign: int, prices: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
-        """The metric of one for each price, and for each part their distributions.
+        """For each price a population: its metric, and by part its sampled-rank distribution.
 
-        The higher the price, the smaller the metric if `sign` is 1, and the larger if it is -1.
+        A higher price lowers the metric if `sign` is 1 and raises it if `sign` is -1.
         """
         made, metric, pmfs = self._building(sign, prices.size), np.zeros(prices.size), []
         for g, weights in enumerate(made.populations(prices)):
@@ -238,7 +184,7 @@ def _on_knots(parts: Partition, pmfs: list[FloatArray]) -> list[FloatArray]:
 
 
 def _sampled(found: Generators, mass: FloatArray) -> FloatArray:
-    """The distribution of the sampled rank in some populations; (populations, m + 1)."""
+    """Distribution of the sampled rank, (populations, m + 1), given `mass` of the ranks."""
     at = np.flatnonzero(mass.any(axis=0))
     pmfs = np.zeros((len(mass), found.m + 1))
     step = max(1, _BLOCK // (found.m + 1))
@@ -251,7 +197,7 @@ def _sampled(found: Generators, mass: FloatArray) -> FloatArray:
 def _side(
     metric: FloatArray, pmfs: list[FloatArray], users: FloatArray, error: float, sign: int
 ) -> float:
-    """What the values on one side of the first population's metric add to the width."""
+    """Contribution to the width of the values on one side of the first population's metric."""
     away = sign * (metric[0] - metric)
     order = np.argsort(away, kind="stable")[int((away < 0).sum()) :]
     width, best = 0.0, 0.0
@@ -266,24 +212,11 @@ def _side(
 
 
 def missed(pairs: list[tuple[FloatArray, FloatArray]], users: FloatArray, error: float) -> float:
-    """Lower bound on the type II error of every test of one distribution against another.
+    """Lower bound on the type II error of any test of one distribution against another.
 
-    Parameters
-    ----------
-    pairs : list of (ndarray of float, ndarray of float)
-        For each part of the users, the distribution that they are drawn from, and the one tested.
-    users : ndarray of float, shape (parts,)
-    error : float
-        The level of the tests.
-
-    Returns
-    -------
-    float
-        In [0, 1 - error]; 0, which says nothing, of more than a billion users.
-
-    Examples
-    --------
-    A fair coin is tossed once. That it shows heads in 5% of tosses is rejected if it does:
+    `pairs` has for each part the true distribution and the tested one; `error` is the level. At
+    most 1 - error; 0, a trivial bound, for more than a billion users. A fair coin, tossed once,
+    against a coin that shows heads in 5%:
 
     >>> round(missed([(np.array([0.5, 0.5]), np.array([0.95, 0.05]))], np.array([1.0]), 0.05), 3)
     0.5
@@ -301,7 +234,7 @@ def missed(pairs: list[tuple[FloatArray, FloatArray]], users: FloatArray, error:
     if users.sum() > _USERS:
         return 0.0
     variance = max(variance, _NONE)
-    from scipy import fft  # intervals need not wait for its import
+    from scipy import fft  # a slow import that only this function needs
 
     fine = 2.0 / _FINE * np.sqrt(variance / users.sum())
     cell = max(fine, _REACH * np.sqrt(variance) / _MOST)
@@ -309,7 +242,7 @@ def missed(pairs: list[tuple[FloatArray, FloatArray]], users: FloatArray, error:
     size = fft.next_fast_len(2 * half, real=True)
     transform, centre = np.ones(size // 2 + 1, dtype=complex), 0.0
     for true, ratio, many in ratios:
-        # What is beyond half of the lattice is lowered to it, or to 0: that lowers the bound.
+        # Ratios beyond half of the lattice are lowered to its end, or to 0: that lowers the bound.
         kept = ratio > -0.5 * half * cell
         place = np.minimum(ratio[kept], 0.5 * half * cell) / cell
         low = np.floor(place).astype(np.int64)
@@ -320,7 +253,7 @@ def missed(pairs: list[tuple[FloatArray, FloatArray]], users: FloatArray, error:
         centre += many * float(true[kept] @ place)
     chance = np.maximum(fft.irfft(transform, size), 0.0)
     at = np.arange(size)
-    log = (at + size * np.rint((centre - at) / size)) * cell  # the sum that each place stands for
+    log = (at + size * np.rint((centre - at) / size)) * cell  # the sum at each lattice point
     order = np.argsort(log)
     log, chance = log[order], chance[order]
     above = chance.sum() - np.cumsum(chance)

@@ -1,21 +1,19 @@
-"""What is possible where negatives are not drawn alike: by popularity, or duplicates collapsed.
+"""Identification intervals for weighted negatives, or with duplicates collapsed.
 
 A sampled rank does not say which items are above the held-out one. If these are the most often
-drawn items, as many negatives as possible are above it, and as few as possible if they are the
-least often drawn. To exchange an item above for one below that is drawn more often moves the
-sampled rank down, in distribution, for draws with replacement and without: the negatives can be
-drawn for both so that none is above in the one and not in the other. So the distribution of the
-sampled rank lies between two that can be computed, for each true rank, and with replacement it is
-binomial with a probability between two.
+drawn items, as many negatives as possible are above it; if the least often drawn, as few as
+possible. To exchange an item above for one below that is drawn more often lowers the sampled rank
+in distribution, with and without replacement: couple the draws so that no negative is above in the
+first case and not in the second. So, for each true rank, the distribution of the sampled rank lies
+between two that can be computed; with replacement it is binomial with a probability between two.
 
-Observed are the shares of users with at most so many negatives above, and each of some twenty of
-them is within an exact binomial interval of the true one. What is possible are the metrics of all
-mixtures that respect all intervals: two linear programmes. They hold the exact metric as often as
-they say for any number of users and any distribution of their ranks.
+The data are the shares of users with fewer than so many negatives above. Each of some twenty shares
+lies in an exact binomial interval. Two linear programmes then bound the metric over all mixtures
+that respect all intervals. The result is valid for any number of users and any true ranks.
 
-All users are taken to have the same items but for the held-out one, which is not drawn. If others
-are left out for a user, as what the user has seen, a draw is above with a probability that is up
-to one over the share of the weight that is left times as large.
+All users are taken to have the same items except the held-out one, which is not drawn. If more
+items are left out for a user, such as seen ones, the probability that a draw is above can be larger
+by a factor of up to one over the share of the weight that is left.
 """
 
 from __future__ import annotations
@@ -30,41 +28,20 @@ from .._validate import FloatArray, IntArray
 from ..metrics import Metric
 from ..protocol import Protocol
 
-#: Ranks that columns stand for: all up to the first number, then stretches this much longer.
+#: One column for each of the first ranks, then stretches that grow by this ratio.
 _EVERY, _LONGER = 256, 1.01
-#: Probabilities of a draw that are looked at, per standard deviation of the number above.
+#: Grid of draw probabilities, per standard deviation of the number above.
 _FINE = 24
-#: Smaller shares are none to the solver.
+#: Smaller coefficients are 0 for the solver.
 _TINY = 1e-9
-#: What is between two of them may be so many times further from their chord than in the middle.
+#: Safety factor: between grid points the distance from the chord may exceed the one in the middle.
 _SAFE = 1.5
 
 
 def band(users: FloatArray, starts: IntArray, confidence: float) -> tuple[FloatArray, FloatArray]:
-    """Intervals that hold all true shares of users with fewer negatives above than each start.
+    """Simultaneous Clopper-Pearson intervals of the shares with fewer above than each start.
 
-    Parameters
-    ----------
-    users : ndarray of float, shape (m + 1,)
-        With 0, 1, ..., m negatives above.
-    starts : ndarray of int, shape (k,)
-        In [1, m].
-    confidence : float
-        In (0, 1), of all together: each is Clopper and Pearson's, and they share what is left.
-
-    Returns
-    -------
-    below, above : ndarray of float, shape (k,)
-
-    See Also
-    --------
-    ends : What such a band leaves possible.
-
-    Examples
-    --------
-    >>> below, above = band(np.array([60.0, 30.0, 10.0]), np.array([1, 2]), 0.95)
-    >>> below.round(2), above.round(2)
-    (array([0.48, 0.81]), array([0.71, 0.96]))
+    `users` (m + 1,) have 0, 1, ..., m negatives above; `starts` are in [1, m].
     """
     total, seen = float(users.sum()), np.cumsum(users)[starts - 1]
     least = 0.5 * (1.0 - confidence) / starts.size
@@ -84,33 +61,11 @@ def ends(
     above: FloatArray,
     top: int = 0,
 ) -> tuple[float, float] | None:
-    """The least and the most of a metric over the distributions of true ranks that a band allows.
+    """Least and largest value of a metric over the true ranks that a band allows, or None if none.
 
-    Parameters
-    ----------
-    protocol : Protocol
-        With one relevant item and catalogue size. Of its weights the order does not matter.
-    metric : Metric
-        Not increasing with the rank.
-    starts, below, above : ndarray, shape (k,)
-        The shares of users with fewer negatives above than each start are within these.
-    top : int
-        Among so many first ranks deeper ones have fewer users, if above 1.
-
-    Returns
-    -------
-    tuple of float, or None
-        None if no distribution is allowed. Either end may be a little further out.
-
-    See Also
-    --------
-    band : Of a sample.
-    sampled_metrics.bounds.identification.interval : From counts of users.
-
-    Examples
-    --------
-    Of five items, one is drawn as often as all others together. If half of the users have neither
-    negative above their item, how many of them may have it at rank 1?
+    The metric must not increase with the rank. Among the first `top` ranks deeper ones have fewer
+    users. Either end may be a little further out. One of five items is drawn as often as the others
+    together, and half of the users have neither negative above:
 
     >>> from sampled_metrics.metrics import metric
     >>> protocol = Protocol(5, 2, weights=[4, 1, 1, 1, 1])
@@ -124,7 +79,7 @@ def ends(
     if solved[0] is None or solved[1] is None:
         return None
     low, high = solved[0], solved[1]
-    if top > 1:  # a band leaves no more with an assumption; other columns might
+    if top > 1:  # coarser columns must not make an assumption widen the result
         free = ends(protocol, metric, starts, below, above)
         if free is None:
             return None
@@ -136,16 +91,10 @@ def ends(
 
 @dataclass(frozen=True, eq=False)
 class _Columns:
-    """What a distribution of the true ranks is a mixture of.
+    """Columns whose mixtures include every distribution of the true ranks.
 
-    Attributes
-    ----------
-    least, most : ndarray of float, shape (k, starts)
-        The shares with fewer negatives above than each start are between these.
-    values : tuple of ndarray of float, shape (k,)
-        The least and the most that the metric is.
-    slack : float
-        How far the shares may be from those of any mixture of columns.
+    The shares with fewer negatives above than each start lie between `least` and `most`, (k,
+    starts), up to `slack`; the metric lies between the two `values`.
     """
 
     least: FloatArray
@@ -156,7 +105,7 @@ class _Columns:
 
 @lru_cache(maxsize=16)
 def _columns(protocol: Protocol, metric: Metric, begin: tuple[int, ...], top: int) -> _Columns:
-    """Columns that allow all that is possible, and maybe a little more."""
+    """The columns; conservative where a column stands for several ranks."""
     starts = np.array(begin)
     n = int(protocol.n_items)
     term = metric.term(np.arange(1, n + 1), 1, 1, n)
@@ -169,7 +118,7 @@ def _columns(protocol: Protocol, metric: Metric, begin: tuple[int, ...], top: in
         last = np.unique(np.append(last, np.geomspace(_EVERY, n, steps).astype(int) - 1))
     first = np.append(0, last[:-1] + 1)
     least, most = _between(protocol, last + 1, starts)
-    # A stretch of ranks has the least and the most of any.
+    # A stretch of ranks has the bounds of all its ranks.
     wide, before = last > first, np.maximum(np.arange(last.size) - 1, 0)
     most = np.where(wide[:, np.newaxis], most[before], most)
     low, high = np.minimum.reduceat(term, first), np.maximum.reduceat(term, first)
@@ -187,7 +136,7 @@ def _columns(protocol: Protocol, metric: Metric, begin: tuple[int, ...], top: in
 def _between(
     protocol: Protocol, ranks: IntArray, starts: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The least and the most that the share with fewer negatives above is, at each rank."""
+    """Bounds of the shares with fewer negatives above, at each rank; shape (ranks, starts)."""
     if protocol.weights is None:
         both = protocol.cdf(ranks)[:, starts - 1]
         return both, both
@@ -199,14 +148,14 @@ def _between(
     shares = [one.share(ranks)[:, np.newaxis] for one in (heavy, light)]
     least, most = (bdtr(fewer.astype(float), m, share) for share in shares)
     if protocol.collapsed:
-        # No more different ones than draws above, nor than items; none only if none was drawn.
+        # At most as many distinct items above as draws or items above; 0 only if no draw is above.
         least = np.where(fewer >= ranks[:, np.newaxis] - 1, 1.0, least)
         most = np.where(fewer > 0, 1.0, most)
     return least, most
 
 
 def _by_share(protocol: Protocol, term: FloatArray, starts: IntArray) -> _Columns:
-    """Columns for each probability that a draw is above: the number above is then binomial."""
+    """Columns for probabilities of a draw above: the number above is then binomial."""
     assert protocol.weights is not None
     n, m = term.size, protocol.n_negatives
     order = np.sort(protocol.weights)
@@ -223,8 +172,8 @@ def _by_share(protocol: Protocol, term: FloatArray, starts: IntArray) -> _Column
         return np.asarray(bdtr(starts - 1.0, m, q[:, np.newaxis]))
 
     pmf = fewer(q)
-    # Whatever is between two columns has at best what is just behind the one, or before the
-    # other, and nearly a mixture of their distributions.
+    # Between two grid points the distribution is nearly a mixture, and the metric is at most the
+    # one just behind the first point.
     middle = np.sin(0.5 * (np.arcsin(np.sqrt(q[1:])) + np.arcsin(np.sqrt(q[:-1])))) ** 2
     part = ((middle - q[:-1]) / np.diff(q))[:, np.newaxis]
     chord = (1.0 - part) * pmf[:-1] + part * pmf[1:]
@@ -239,7 +188,7 @@ def _by_share(protocol: Protocol, term: FloatArray, starts: IntArray) -> _Column
 
 
 def _solved(columns: _Columns, side: int, below: FloatArray, above: FloatArray) -> float | None:
-    """A bound on the least value, or the most, from the dual."""
+    """Bound of the least value (side 0) or the largest (side 1) from the dual."""
     from scipy.optimize import linprog  # takes as long to import as all the rest
 
     sign = 1.0 if side == 0 else -1.0
@@ -255,7 +204,7 @@ def _solved(columns: _Columns, side: int, below: FloatArray, above: FloatArray) 
             break
     else:
         raise RuntimeError(f"the linear programme was not solved: {found.message}")
-    # Any prices of the rows bound the optimum, so that rounding of the solver's does no harm.
+    # Any dual prices bound the optimum, so that the solver's rounding does no harm.
     prices = np.minimum(found.ineqlin.marginals, 0.0)
     bound = float((cost - prices @ rows).min() + prices @ right)
     return sign * bound

@@ -1,8 +1,8 @@
-"""P times a vector at every true rank at once, without the matrix of all of them.
+"""Products of P with vectors over all true ranks, without storing P.
 
-The expectation of anything that an evaluation records is a polynomial in the true rank, of a degree
-of at most m. Its values at m + 1 Chebyshev nodes determine it: from them the expectation follows at
-all n ranks, exactly but for rounding, by Clenshaw's recurrence.
+The probability of each outcome is a polynomial in the true rank, of a degree of at most m. Its
+values at m + 1 Chebyshev nodes determine it. Clenshaw's recurrence then evaluates it at all n
+ranks.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from numpy.polynomial.chebyshev import chebval
 
 from .._validate import FloatArray, IntArray
 
-#: Largest catalogue: a programme over its ranks then takes a few GB.
+#: Largest catalogue: computations over all of its ranks take a few GB.
 MOST_ITEMS = 20_000_000
-#: Entries of a P that is small enough to be kept whole.
+#: A P of at most so many entries is kept as a matrix.
 _SMALL = 1 << 15
-#: Ranks that a recurrence carries at once: few enough to stay in the processor's cache.
+#: Ranks per block of a recurrence: few enough to stay in the processor's cache.
 _RANKS = 1 << 13
 
 
 class Rows(Hashable, Protocol):
-    """The part of :class:`sampled_metrics.protocol.Design` that sums over the ranks need."""
+    """The part of :class:`sampled_metrics.protocol.Design` that sums over ranks need."""
 
     @property
     def pool(self) -> IntArray: ...
@@ -38,13 +38,9 @@ class Rows(Hashable, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class AllRanks:
-    """P for 0, 1, ..., `pool` irrelevant items above; make it with :func:`all_ranks`.
+    """P for 0, 1, ..., `pool` irrelevant items above; made by :func:`all_ranks`.
 
-    Attributes
-    ----------
-    design : Rows
-    columns : ndarray of int or slice
-        The outcomes that are kept.
+    `columns` are the outcomes kept; P is stored as a matrix or as Chebyshev coefficients.
     """
 
     design: Rows
@@ -54,7 +50,7 @@ class AllRanks:
 
     @property
     def pool(self) -> int:
-        """Irrelevant items that the negatives are drawn from."""
+        """Irrelevant items, from which the negatives are drawn."""
         return int(self.design.pool)
 
     @property
@@ -63,7 +59,7 @@ class AllRanks:
         return self.design.n_outcomes - 1
 
     def only(self, columns: IntArray) -> AllRanks:
-        """The same for some of the outcomes."""
+        """P for some outcomes."""
         matrix = None if self._matrix is None else self._matrix[:, columns]
         return replace(
             self, columns=columns, _matrix=matrix, _coefficients=self._coefficients[:, columns]
@@ -76,7 +72,7 @@ class AllRanks:
         return np.asarray(self.design.rows(above)[:, self.columns])
 
     def expected(self, values: FloatArray) -> FloatArray:
-        """P times `values`, at all ranks; shape (pool + 1,)."""
+        """P times `values` at all ranks; shape (pool + 1,)."""
         if self._matrix is not None:
             return np.asarray(self._matrix @ values)
         coefficients = self._coefficients @ values
@@ -86,19 +82,19 @@ class AllRanks:
         return out
 
     def marginal(self, mass: FloatArray) -> FloatArray:
-        """The distribution of the outcome if the true ranks have the probabilities `mass`."""
+        """Distribution of the outcome if the true ranks have the probabilities `mass`."""
         if self._matrix is not None:
             return np.asarray(mass @ self._matrix)
         return np.asarray(self._moments(mass, self.degree) @ self._coefficients)
 
     def products(self, mass: FloatArray) -> FloatArray:
-        """Sum over the ranks of `mass` times the outer square of P; (outcomes, outcomes)."""
+        """Sum over the ranks of `mass` times the outer product of each row with itself."""
         if self._matrix is not None:
             rows = self._matrix * np.sqrt(mass)[:, np.newaxis]
             return np.asarray(rows.T @ rows)
         moments = self._moments(mass, 2 * self.degree)
         at = np.arange(self.degree + 1)
-        # The product of two Chebyshev polynomials is the mean of two others.
+        # T_i T_j = (T_(i+j) + T_|i-j|) / 2
         sums = moments[at[:, np.newaxis] + at] + moments[np.abs(at[:, np.newaxis] - at)]
         return np.asarray(self._coefficients.T @ (0.5 * sums) @ self._coefficients)
 
@@ -114,26 +110,14 @@ class AllRanks:
         return out
 
     def _blocks(self) -> Iterator[tuple[slice, FloatArray]]:
-        """Stretches of the ranks, and where they lie between -1 and 1."""
+        """Slices of the ranks, and these ranks scaled to [-1, 1]."""
         for start in range(0, self.pool + 1, _RANKS):
             part = slice(start, min(start + _RANKS, self.pool + 1))
             yield part, (2.0 * np.arange(part.start, part.stop) - self.pool) / self.pool
 
 
 def all_ranks(design: Rows) -> AllRanks:
-    """P at all ranks; a small one is kept as a matrix, a large one as polynomials.
-
-    Raises
-    ------
-    ValueError
-        If there are more ranks than `MOST_ITEMS`.
-
-    Examples
-    --------
-    >>> from sampled_metrics.protocol import Protocol
-    >>> all_ranks(Protocol(5, 2)).expected(np.array([0.0, 1.0, 2.0]))
-    array([0. , 0.5, 1. , 1.5, 2. ])
-    """
+    """P at all ranks: a small one as a matrix, a large one as polynomials."""
     pool, outcomes = int(design.pool), design.n_outcomes
     if pool >= MOST_ITEMS:
         raise ValueError(
@@ -148,7 +132,7 @@ def all_ranks(design: Rows) -> AllRanks:
 
 
 def _coefficients(design: Rows) -> FloatArray:
-    """The columns of P as coefficients of the Chebyshev polynomials; (outcomes, outcomes)."""
+    """Chebyshev coefficients of the columns of P; shape (outcomes, outcomes)."""
     count = design.n_outcomes
     angles = np.pi * (np.arange(count) + 0.5) / count
     values = design.polynomials(0.5 * int(design.pool) * (1.0 + np.cos(angles)))
@@ -159,29 +143,20 @@ def _coefficients(design: Rows) -> FloatArray:
     return np.asarray(coefficients)
 
 
-#: A log can have a thousand catalogue sizes, each of which is met again and again.
+#: Cached, since a log can have a thousand catalogue sizes that recur.
 _few_coefficients = lru_cache(maxsize=1024)(_coefficients)
 
 
 def spread(law: AllRanks) -> IntArray:
-    """Numbers of items above that lie closer together than a row of P is wide, and at both ends.
-
-    Examples
-    --------
-    >>> from sampled_metrics.protocol import Protocol
-    >>> spread(all_ranks(Protocol(10, 1)))
-    array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
-    """
+    """A grid of numbers of items above, finer than the width of a row of P."""
     angles = np.linspace(0.0, np.pi, int(4 * np.pi * np.sqrt(law.degree)) + 2)
     even, doubling = 0.5 * law.pool * (1.0 - np.cos(angles)), np.geomspace(1, law.pool, 40)
     return np.unique(np.round(np.concatenate([even, doubling])).astype(np.int64))
 
 
 def local_maxima(values: FloatArray, above: float, most: int = 30) -> IntArray:
-    """Where `values` are as large as their neighbours and larger than `above`: the `most` largest.
+    """Indices of the `most` largest local maxima above a bound.
 
-    Examples
-    --------
     >>> local_maxima(np.array([3.0, 1.0, 2.0, 0.0]), above=1.5)
     array([0, 2])
     """

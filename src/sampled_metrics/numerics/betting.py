@@ -1,11 +1,11 @@
-"""A test and an interval for a mean of bounded numbers that hold for any number of them.
+"""A test and an interval for a mean of bounded values, valid for any number of values.
 
-Bet against "the mean is at most c": a stake of lambda turns a capital of 1 into the product of
-1 + lambda (value - c). If the values are independent and the average of their expectations is at
-most c, the expected capital is at most 1, since no product of numbers that sum to at most N is
-above 1. So it is for the average over several stakes, and the capital exceeds 1 / error with at
-most probability error (waudbysmith2024). Stakes that are fixed beforehand do not depend on the
-order of the values, and the values need not have the same expectation.
+Bet against "the mean is at most c": a stake of lambda turns a capital of 1 into the product of 1 +
+lambda (value - c). If the values are independent and the average of their expectations is at most
+c, the expected capital is at most 1, by the inequality of arithmetic and geometric means. The same
+holds for an average over several stakes. So the capital exceeds 1 / error with a probability of at
+most `error` (waudbysmith2024). The stakes are fixed in advance: the result does not depend on the
+order of the values, and these need not have equal expectations.
 """
 
 from __future__ import annotations
@@ -17,37 +17,17 @@ from scipy.special import logsumexp
 
 from .._validate import FloatArray
 
-#: The largest stake, as a share of the one that can lose everything, and the ratio of neighbours.
+#: Largest stake, as a share of the stake that can lose everything, and the ratio of the grid.
 _MOST, _RATIO = 0.9, 1.2
-#: With more distinct values than this, all are rounded to the worse side.
+#: With more distinct values than this, all are rounded conservatively.
 _DISTINCT = 1 << 16
-#: How far outside its exact place an end may lie, as a share of the range.
+#: Tolerance of an end, outwards, as a share of the range.
 _NEAR = 1e-12
 
 
 def log_e_value(values: FloatArray, counts: FloatArray, lowest: float, mean: float) -> float:
-    """Logarithm of what is left of 1 after betting that the mean is above `mean`.
-
-    Parameters
-    ----------
-    values : ndarray of float, shape (k,)
-        Different values, none below `lowest`.
-    counts : ndarray of float, shape (k,)
-        How often each was observed.
-    lowest, mean : float
-        The least that a value can be, and the mean that is bet against.
-
-    Returns
-    -------
-    float
-        If the mean is at most `mean`, the expectation of its exponential is at most 1.
-
-    Examples
-    --------
-    >>> round(log_e_value(np.array([0.0, 1.0]), np.array([2.0, 18.0]), lowest=0.0, mean=0.5), 3)
-    6.057
-    """
-    if mean <= lowest:  # then all values would be the lowest
+    """Logarithm of the e-value against a mean of at most `mean`; `values` are distinct."""
+    if mean <= lowest:  # then all values are the lowest
         beyond = bool((values > lowest).any()) or mean < lowest
         return np.inf if beyond else 0.0
     users = float(counts.sum())
@@ -64,32 +44,10 @@ def against(
     *,
     counts: FloatArray | None = None,
 ) -> tuple[int, float]:
-    """Test whether a mean is 0, where the values may be wrong by up to `bias` on average.
+    """Test whether a mean is 0 if each expectation is biased by up to `bias` on average.
 
-    Parameters
-    ----------
-    values : ndarray of float, shape (k,)
-        Of independent users.
-    lowest, highest : float
-        The least and the most that a value can be.
-    bias : float
-        The mean of the values' expectations lies within this of the one that is tested.
-    counts : ndarray of float, shape (k,), optional
-        How many users have each value; one if omitted.
-
-    Returns
-    -------
-    sign : int
-        Of what the bets were won on: 1, -1, or 0 if none was.
-    p_value : float
-        Two-sided. If the mean is 0 or has another sign than `sign`, this is at most any a with at
-        most probability a, whatever the distribution and the number of values.
-
-    Examples
-    --------
-    >>> sign, p = against(np.array([0.0, 1.0]), -1.0, 1.0, counts=np.array([80.0, 20.0]))
-    >>> sign, round(p, 5)
-    (1, 6e-05)
+    Returns the sign of the mean (0 if neither side won its bet) and a two-sided p-value. `lowest`
+    and `highest` bound a value; `counts` are the users with each value.
     """
     logs = [
         log_e_value(*_coarse(side, counts, low, high), low, bias)
@@ -108,25 +66,7 @@ def interval(
     *,
     counts: FloatArray | None = None,
 ) -> tuple[float, float]:
-    """Find the means that :func:`against` would not reject at the level `error`.
-
-    Parameters
-    ----------
-    values, lowest, highest, counts
-        As for :func:`against`.
-    error : float
-        Probability, at most, that the mean of the expectations is outside.
-
-    Returns
-    -------
-    low, high : float
-
-    Examples
-    --------
-    >>> low, high = interval(np.array([0.0, 1.0]), 0.0, 1.0, 0.05, counts=np.array([80.0, 20.0]))
-    >>> round(low, 3), round(high, 3)
-    (0.096, 0.341)
-    """
+    """The means that :func:`against` does not reject at the level `error`."""
     low = _lower(values, counts, lowest, highest, error / 2)
     return low, -_lower(-values, counts, -highest, -lowest, error / 2)
 
@@ -134,7 +74,7 @@ def interval(
 def _lower(
     values: FloatArray, counts: FloatArray | None, lowest: float, highest: float, error: float
 ) -> float:
-    """A bound that is above the mean with at most probability `error`."""
+    """A lower confidence bound: above the mean with a probability of at most `error`."""
     different, each = _coarse(values, counts, lowest, highest)
     near = _NEAR * (highest - lowest)
     average = float(different @ each / each.sum())
@@ -150,28 +90,11 @@ def _lower(
 def crossing(
     excess: Callable[[float], float], near: float, far: float, tolerance: float = 1e-13
 ) -> float:
-    """Where a function that falls from `near` to `far` becomes 0, or a little nearer.
+    """Root of a decreasing function between `near` and `far`, rounded towards `near`.
 
-    By the Illinois method, which is regula falsi with weights that keep both ends moving.
-    `scipy.optimize` takes as long to import as many of these searches.
-
-    Parameters
-    ----------
-    excess : callable
-        May be infinite; positive at what is returned, unless that is `near`.
-    near, far : float
-    tolerance : float
-        How far on the side of `near` the answer may lie.
-
-    Returns
-    -------
-    float
-        `near` if the function is not positive there, and `far` if it is positive there.
-
-    Examples
-    --------
-    >>> round(crossing(lambda x: 2.0 - x**2, 1.0, 5.0), 9)
-    1.414213562
+    The Illinois variant of regula falsi: importing `scipy.optimize` would take longer than the
+    searches. Returns `near` if the function is not positive there, and `far` if it is still
+    positive there.
     """
     high, low, before = excess(near), excess(far), 0.0
     if high <= 0 or low > 0:
@@ -198,24 +121,7 @@ def crossing(
 
 
 def tally(values: FloatArray, counts: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-    """Different values, in order, and how often each is there.
-
-    Parameters
-    ----------
-    values : ndarray of float, shape (k,)
-    counts : ndarray of float, shape (k,), optional
-        How often each is there; once if omitted.
-
-    Returns
-    -------
-    different, counts : ndarray of float
-
-    Examples
-    --------
-    >>> different, counts = tally(np.array([0.5, 0.0, 0.5]), np.array([1.0, 2.0, 3.0]))
-    >>> different.tolist(), counts.tolist()
-    ([0.0, 0.5], [2.0, 4.0])
-    """
+    """Distinct values in increasing order, with their counts."""
     different, which = np.unique(values, return_inverse=True)
     return different, np.bincount(which, counts, different.size).astype(float)
 
@@ -223,9 +129,9 @@ def tally(values: FloatArray, counts: FloatArray | None = None) -> tuple[FloatAr
 def _coarse(
     values: FloatArray, counts: FloatArray | None, lowest: float, highest: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Different values, rounded down where they are many, and how often each is there."""
+    """Distinct values with counts; with many values, rounded down, which is conservative."""
     different, each = tally(values, counts)
-    if different.size > _DISTINCT:  # down is the worse side of a bet on more
+    if different.size > _DISTINCT:
         step = (highest - lowest) / _DISTINCT
         different, each = tally(lowest + step * np.floor((different - lowest) / step), each)
     return different, each

@@ -1,8 +1,8 @@
-"""Binomial and hypergeometric probabilities in logarithms, to about 13 digits for any sizes.
+"""Binomial and hypergeometric probabilities to about 13 digits for any sizes.
 
-Both are computed by Loader's saddle-point expansion (loader2000), in which nothing cancels, on
-whole numbers, so that they hold for catalogues of 1e9 items. Probabilities as floating-point
-numbers would already lose 7 of those digits.
+Both use Loader's saddle-point expansion (loader2000), which avoids cancellation. The arguments are
+whole numbers, so that the result holds for catalogues of 1e9 items; success probabilities as
+floating-point numbers would already lose 7 digits there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from scipy.special import gammaln
 
 from .._validate import FloatArray, IntArray
 
-#: log(x!) - log(sqrt(2 pi x) (x / e)^x) for x = 0..15; beyond, the series below is exact enough.
+#: log(x!) - log(sqrt(2 pi x) (x / e)^x) for x = 0..15; beyond, the series below is accurate.
 _STIRLING_ERROR = np.array(
     [
         0.0,
@@ -40,10 +40,10 @@ _STIRLING_SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188)
 _HALF_LOG_2PI = 0.5 * float(np.log(2 * np.pi))
 
 
-#: Entries of a law that are computed at once: few enough to stay in the processor's cache.
+#: Probabilities per block: few enough to stay in the processor's cache.
 _BLOCK = 1 << 15
-#: Up to so many draws the products below keep 12 digits: no more than 20 sqrt(draws) factors, each
-#: rounded four times, lie between the most likely count and those as rare as 1e-300.
+#: Up to so many draws products of ratios keep 12 digits: at most 20 sqrt(draws) factors, each
+#: rounded four times, lie between the mode and counts as rare as 1e-300.
 _MOST_FACTORS = 40_000
 
 
@@ -54,29 +54,10 @@ def law(
     replacement: bool,
     width: int | None = None,
 ) -> FloatArray:
-    """Probabilities of 0, 1, ... successes in `draws` from a pool, with or without replacement.
+    """Binomial or hypergeometric probabilities of 0..width - 1 successes, (..., width).
 
-    From the most likely count, whose probability is that of :func:`log_law`, up and down by the
-    ratios of neighbours.
-
-    Parameters
-    ----------
-    draws, successes, pool : array_like, shapes that broadcast to (...)
-        As those of :func:`log_binomial`.
-    replacement : bool
-    width : int, optional
-        How many of the counts; up to the largest of `draws` if omitted.
-
-    Returns
-    -------
-    ndarray of float, shape (..., width)
-        Relative error below 1e-12, down to 1e-300.
-
-    Examples
-    --------
-    >>> law(2, [0, 2], 4, replacement=True)
-    array([[1.  , 0.  , 0.  ],
-           [0.25, 0.5 , 0.25]])
+    Starts at the most likely count, by :func:`log_law`, and multiplies by ratios of neighbours.
+    Relative error below 1e-12, down to 1e-300. Arguments as for :func:`log_binomial`.
     """
     drawn, some, everything = np.broadcast_arrays(draws, successes, pool)
     columns = int(drawn.max(initial=0)) + 1 if width is None else width
@@ -94,13 +75,13 @@ def law(
         mode = np.maximum((drawn + 1) * (some + 1) // (everything + 2), drawn - everything + some)
         mode = np.minimum(mode, some).astype(np.int64)
     mode = np.minimum(np.minimum(mode, drawn), columns - 1)
-    # Where every count is there the probabilities add up to 1, and else one of them is needed.
+    # With all counts, normalise to a sum of 1; else scale by the probability of the mode.
     whole = columns > drawn.max(initial=0)
     highest = None if whole else np.exp(log_law(mode, drawn, some, everything, replacement))
     out = np.empty((drawn.size, columns))
     step = max(_BLOCK // columns, 1)
     x = np.arange(1.0, columns)
-    # From the rarer side: so the first probability of a thousand draws is not yet too small.
+    # Start from the likelier end, so that the first probability does not underflow.
     alike = replacement and whole and drawn.size > 0 and drawn.min() == columns - 1
     fraction = (columns - x) / x
     turned = alike & (2 * some > everything)
@@ -109,8 +90,8 @@ def law(
         part = slice(start, start + step)
         marked = some[part, np.newaxis].astype(float)
         others = everything[part, np.newaxis] - marked
-        # The probability of x over that of x - 1, as a fraction; 0 is what is off the support.
-        if alike:  # the same fraction of whole numbers in all rows, times the odds of each
+        # up / down is the probability of x over the probability of x - 1; 0 off the support.
+        if alike:  # one fraction for all rows, times the odds of each
             up, down = fraction * np.minimum(marked, others), np.maximum(marked, others)
         elif replacement:
             up, down = np.maximum(drawn[part, np.newaxis] - (x - 1), 0.0) * marked, x * others
@@ -128,10 +109,10 @@ def law(
 
 
 def _relative(up: FloatArray, down: FloatArray, mode: IntArray, out: FloatArray) -> FloatArray:
-    """Write to `out` each row's probabilities but for a factor, and return the largest of each.
+    """Fill `out` with the probabilities of each row up to a factor; return the largest of each row.
 
-    `up` over `down` is the probability of 1, 2, ... over that of one less. The products start at 0,
-    or, in rows where that is impossible or rarer than 1e-300, at the most likely count.
+    ``up / down`` is the probability of 1, 2, ... over that of one less. Products start at 0, or at
+    the mode where the probability of 0 underflows.
     """
     out[:, 0] = 1.0
     with np.errstate(all="ignore"):
@@ -151,25 +132,7 @@ def _relative(up: FloatArray, down: FloatArray, mode: IntArray, out: FloatArray)
 
 
 def spread_ties(better: IntArray, tied: IntArray, weight: ArrayLike, places: int) -> FloatArray:
-    """Total weight at each of some places, that of an item with ties shared among its places.
-
-    Parameters
-    ----------
-    better, tied : ndarray of int, shape (k,)
-        How many candidates are above each item, and how many are tied with it.
-    weight : array_like of float, shape (k,)
-    places : int
-        More than all of `better` plus `tied`.
-
-    Returns
-    -------
-    ndarray of float, shape (places,)
-
-    Examples
-    --------
-    >>> spread_ties(np.array([0, 1]), np.array([0, 1]), np.array([1.0, 1.0]), 4)
-    array([1. , 0.5, 0.5, 0. ])
-    """
+    """Total weight at each place, an item's weight shared equally among the places of its ties."""
     each = np.broadcast_to(np.asarray(weight) / (tied + 1.0), better.shape)
     changes = np.bincount(better, each, places + 1)
     changes -= np.bincount(better + tied + 1, each, places + 1)
@@ -180,16 +143,9 @@ def spread_ties(better: IntArray, tied: IntArray, weight: ArrayLike, places: int
 def polynomials(
     draws: int, successes: FloatArray, pool: ArrayLike, replacement: bool, width: int
 ) -> FloatArray:
-    """:func:`law` for numbers of successes between whole ones, in which it is a polynomial.
+    """:func:`law` continued as a polynomial to fractional numbers of successes.
 
-    Without replacement that is a sum of logarithms of the factors of falling factorials: slower,
-    and right to an absolute error only.
-
-    Examples
-    --------
-    >>> polynomials(2, np.array([0.5, 1.0]), 3, False, 3)
-    array([[ 0.625     ,  0.41666667, -0.04166667],
-           [ 0.33333333,  0.66666667,  0.        ]])
+    Without replacement from logarithms of falling factorials: slower, with an absolute error only.
     """
     if replacement:
         return law(draws, successes, pool, True, width)
@@ -213,15 +169,7 @@ def _falling(x: FloatArray, pool: FloatArray, m: int) -> tuple[FloatArray, Float
 def log_law(
     x: IntArray, draws: ArrayLike, successes: ArrayLike, pool: ArrayLike, replacement: bool
 ) -> FloatArray:
-    """Log-probability of `x` successes in `draws` from a pool, with or without replacement.
-
-    Arguments as those of :func:`log_binomial`.
-
-    Examples
-    --------
-    >>> [float(np.exp(log_law(np.array(1), 2, 2, 4, kind)).round(4)) for kind in (True, False)]
-    [0.5, 0.6667]
-    """
+    """Binomial or hypergeometric log-probability of `x` successes; see :func:`log_binomial`."""
     law = log_binomial if replacement else log_hypergeometric
     return law(x, draws, successes, pool)
 
@@ -231,16 +179,9 @@ def log_binomial(
 ) -> FloatArray:
     """Log-probability of `x` successes in `trials` draws, each from `successes` of `pool` items.
 
-    Loader's form (loader2000): the deviances of x and of trials - x from their means, which
-    are never negative, and the errors of Stirling's formula. Arguments broadcast; the result is
-    -inf off the support. `x` and `pool` are whole. So are `trials` and `successes`, but where
-    they exceed `x` by 16 or more they may lie between whole numbers (sums over ranks are
-    evaluated there).
-
-    Examples
-    --------
-    >>> float(np.exp(log_binomial(np.array(1), 2, 2, 4)).round(12))
-    0.5
+    Loader's form: two deviances, never negative, and three Stirling errors. Arguments broadcast;
+    -inf off the support. `trials` and `successes` may be fractions where they exceed `x` by 16 or
+    more, because sums over ranks are evaluated there.
     """
     x, trials, successes, pool = np.broadcast_arrays(x, trials, successes, pool)
     failures = pool - successes
@@ -263,7 +204,7 @@ def log_binomial(
 def _log_binomial_inside(
     x: IntArray, trials: np.ndarray, successes: np.ndarray, pool: IntArray
 ) -> FloatArray:
-    """`log_binomial` for 0 < x < trials and 0 < successes < pool, one-dimensional."""
+    """:func:`log_binomial` for 0 < x < trials and 0 < successes < pool, one-dimensional."""
     # x minus its mean, times the pool: whole numbers, so nothing is lost.
     excess, rest, failures = x * pool - trials * successes, trials - x, pool - successes
     share, other = successes / pool, failures / pool
@@ -285,14 +226,9 @@ def log_hypergeometric(
 ) -> FloatArray:
     """Log-probability of `x` successes among `draws` of `pool` items, without replacement.
 
-    The ratio of three binomials whose success probability is draws / pool (loader2000).
-
-    Examples
-    --------
-    >>> float(np.exp(log_hypergeometric(np.array(1), 2, 2, 4)).round(12))
-    0.666666666667
+    A ratio of three binomial probabilities with success probability draws / pool (loader2000).
     """
-    # Before it is broadcast: the same for every count, and often for every rank.
+    # Before broadcasting: it is the same for every count, and often for every rank.
     all_drawn = log_binomial(np.asarray(draws), pool, draws, pool)
     x, draws, successes, pool = np.broadcast_arrays(x, draws, successes, pool)
     counts, of = np.stack([x, draws - x]), np.stack([successes, pool - successes])
@@ -304,13 +240,7 @@ def log_hypergeometric(
 
 
 def stirling_error(x: np.ndarray) -> FloatArray:
-    """``log(x!) - log(sqrt(2 pi x) (x / e)**x)`` for whole x >= 1, and any x >= 16.
-
-    Examples
-    --------
-    >>> float(stirling_error(np.array(100)).round(9))
-    0.000833331
-    """
+    """``log(x!) - log(sqrt(2 pi x) (x / e)**x)`` for whole x >= 1, and any x >= 16."""
     inverse = 1.0 / np.maximum(x, 16)
     square = inverse * inverse
     series = np.zeros_like(inverse)
@@ -323,13 +253,8 @@ def stirling_error(x: np.ndarray) -> FloatArray:
 def deviance(mean: FloatArray, relative: FloatArray) -> FloatArray:
     """``mean * ((1 + d) log(1 + d) - d)`` for the relative deviation d > -1: never negative.
 
-    Where 1 + d is within a factor of three of 1 the two terms nearly cancel, and the series of
-    ``atanh(d / (2 + d))`` takes their place.
-
-    Examples
-    --------
-    >>> float(deviance(np.array(1e6), np.array(1e-9)).round(20))
-    5e-13
+    For 1 + d within a factor of three of 1 the terms nearly cancel; the series of
+    ``atanh(d / (2 + d))`` replaces them.
     """
     d = np.asarray(relative, dtype=float)
     out = np.empty(np.broadcast_shapes(np.shape(mean), d.shape))
@@ -338,7 +263,7 @@ def deviance(mean: FloatArray, relative: FloatArray) -> FloatArray:
     size = np.abs(v)
     far = size >= 0.5
     out[far] = (1.0 + d[far]) * np.log1p(d[far]) - d[far]
-    for low, high, terms in ((0.0, 0.05, 6), (0.05, 0.5, 27)):  # the rest is below 1e-17 of the sum
+    for low, high, terms in ((0.0, 0.05, 6), (0.05, 0.5, 27)):  # truncation below 1e-17 of the sum
         near = (size >= low) & (size < high)
         square = v[near] ** 2
         series = np.zeros_like(square)

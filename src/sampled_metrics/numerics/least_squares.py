@@ -1,9 +1,8 @@
-"""The least-squares problems behind the corrections, reduced once to the size of the sample.
+"""The least-squares problems behind the corrections, reduced to the size of the sample.
 
-P and the metric, a row for each true rank, weighted by the root of the prior, are reduced block by
-block, so that the working memory does not grow with the catalogue. The result is a triangular
-factor, from which all corrections follow; or, where the weight of the variance makes them
-well-conditioned, the normal equations, which take a fifth of the time.
+The weighted rows of P and the metric are reduced in blocks, so that memory does not grow with the
+catalogue: to a triangular factor, from which all corrections follow, or, where gamma makes them
+well-conditioned, to the normal equations, which take a fifth of the time.
 """
 
 from __future__ import annotations
@@ -21,29 +20,20 @@ from .all_ranks import Rows
 
 #: Entries of P held in memory at once.
 _BLOCK = 1 << 19
-#: With so few entries the rows are kept, for other targets.
+#: P with at most so many entries is kept for other targets.
 _FEW = 1 << 18
-#: Weights of the variance for which normal equations are formed. The scaled rows have singular
-#: values of at most 1, so the condition number is 1 / weight: the least one leaves 12 digits.
+#: Values of gamma for which normal equations are solved. Singular values are at most 1, so that the
+#: condition number is 1 / gamma: the smallest gamma leaves 12 digits.
 _WELL_CONDITIONED = (1e-4, 10.0)
 
 
 class IllConditionedError(ValueError):
-    """The values of a correction have no digits that double precision can hold."""
+    """Double precision cannot hold the values of a correction."""
 
 
 @dataclass(frozen=True, eq=False)
 class WeightedRows:
-    """P over a prior on the true ranks, which the problems of all targets share.
-
-    Attributes
-    ----------
-    nodes : ndarray of float, shape (k,)
-        True ranks.
-    weights : ndarray of float, shape (k,)
-        Their prior.
-    design : Rows
-    """
+    """P over a prior (true ranks `nodes`, probabilities `weights`), shared by the targets."""
 
     nodes: FloatArray
     weights: FloatArray
@@ -55,7 +45,7 @@ class WeightedRows:
         return self.design.n_outcomes
 
     def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
-        """The rows of some ranks at a time."""
+        """Blocks of rows of P, with the slice of the nodes."""
         step = max(self.n_outcomes + 1, _BLOCK // (self.n_outcomes + 1))
         for start in range(0, self.nodes.size, step):
             part = slice(start, start + step)
@@ -63,7 +53,7 @@ class WeightedRows:
 
     @cached_property
     def _kept(self) -> dict[str, FloatArray]:
-        """What was computed before: the products of P with itself, and its rows if they are few."""
+        """Cache of the products of P with itself, and of its rows if these are few."""
         return {}
 
     @cached_property
@@ -75,7 +65,7 @@ class WeightedRows:
         return found
 
     def products(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Sums over the prior of P times itself, and times each target; the marginal too."""
+        """Prior-weighted P'P (columns, columns) and P' times each target; also sets `marginal`."""
         kept, roots = self._kept, np.sqrt(self.weights)
         if "rows" in kept:
             return kept["squares"], (roots * targets) @ kept["rows"]
@@ -96,21 +86,14 @@ class WeightedRows:
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """The problem of fitting P times x to a target over a prior on the true ranks.
-
-    Attributes
-    ----------
-    of : WeightedRows
-    at_nodes : ndarray of float, shape (k,)
-        The target at its true ranks.
-    """
+    """The problem of fitting P x to a target, `at_nodes`, over a prior on the true ranks."""
 
     of: WeightedRows
     at_nodes: FloatArray
 
     @cached_property
     def _triangle(self) -> FloatArray:
-        """Triangular factor of the weighted rows, with the target as the last column."""
+        """R of the QR decomposition of the weighted rows, with the target as the last column."""
         triangle = np.empty((0, self.of.n_outcomes + 1))
         for part, rows in self.of.blocks():
             block = np.column_stack([rows, self.at_nodes[part]])
@@ -149,15 +132,12 @@ class System:
     def solve(self, gamma: float) -> FloatArray:
         """Minimise squared bias plus gamma times variance, averaged over the prior.
 
-        Raises
-        ------
-        IllConditionedError
-            If rounding may move the values by more than a hundredth of their size.
+        Raises IllConditionedError if rounding may change the values by more than 1% of their size.
         """
         products, s, right = self._svd
         gain = self._least_bias_gain()[0] if gamma == 0 else s / ((1.0 - gamma) * s * s + gamma)
         solution = right.T @ (gain * products)
-        # Rounding moves a singular value, and a product with the target, by about this much.
+        # About the rounding error of a singular value and of a product with the target.
         rounding = np.finfo(float).eps * s.size * s[0]
         noise = rounding * (
             np.linalg.norm(gain**2 * products) + gain.max() * np.linalg.norm(self._target)
@@ -173,11 +153,10 @@ class System:
         return self._filled(solution / self._scale)
 
     def _least_bias_gain(self) -> tuple[FloatArray, bool]:
-        """Reciprocals of the singular values, zeros beyond those that leave no bias; if any do.
+        """Truncated inverse singular values, and whether the truncation leaves no bias.
 
-        A metric that is a polynomial of low degree in the rank, as AUC is, needs the first few
-        directions only; what the others would add is rounding. They are taken until the bias comes
-        down to its rounding errors.
+        A metric that is a polynomial of low degree in the rank, such as AUC, needs only the first
+        singular vectors; the others would add rounding errors.
         """
         products, s, right = self._svd
         inverse = 1.0 / np.where(s > 0, s, np.inf)
@@ -193,7 +172,7 @@ class System:
         """Minimise squared bias over the vectors that never rise, and optionally stay >= 0."""
         products, _, right = self._svd
         gain, unbiased = self._least_bias_gain()
-        if unbiased:  # many vectors have no bias, to 16 digits: the shortest, if it never rises
+        if unbiased:  # take the minimum-norm solution if it never rises
             free = self._filled(right.T @ (gain * products) / self._scale)
             fallen = np.minimum.accumulate(np.maximum(free, 0.0) if nonnegative else free)
             if np.abs(fallen - free).max() <= 1e-6 * np.abs(free).max():
@@ -201,23 +180,23 @@ class System:
         from scipy.optimize import nnls  # takes as long to import as all the rest
 
         rows = np.where(self.possible, self._rows, 0.0)
-        # Column i of `steps` is what a step of 1 down after sampled rank i adds: ones up to i.
+        # Column i of `steps` is P times a vector of i + 1 ones and then zeros: a step down.
         steps = np.cumsum(rows, axis=1)
         tries = 30 * steps.shape[1]
         if nonnegative:
             down, _ = nnls(steps, self._target, maxiter=tries)
         else:
-            # The last value is free: the steps are fitted in what is orthogonal to it, then it.
+            # The last value is free: fit the steps orthogonally to its column, then the value.
             flat, steps = steps[:, -1], steps[:, :-1]
             unit = flat / np.linalg.norm(flat)
-            apart = steps - np.outer(unit, unit @ steps)
-            down, _ = nnls(apart, self._target - unit * (unit @ self._target), maxiter=tries)
+            orthogonal = steps - np.outer(unit, unit @ steps)
+            down, _ = nnls(orthogonal, self._target - unit * (unit @ self._target), maxiter=tries)
             last = unit @ (self._target - steps @ down) / np.linalg.norm(flat)
             down = np.append(down, last)
         return self._filled(np.cumsum(down[::-1])[::-1][self.possible])
 
     def _filled(self, known: FloatArray) -> FloatArray:
-        """The values of all outcomes: an impossible one takes that of the nearest possible one."""
+        """All values: an impossible outcome takes the value of the nearest possible one."""
         if self.possible.all():
             return known
         at = np.arange(self.possible.size)
@@ -227,7 +206,7 @@ class System:
 
 @one_thread
 def solve(systems: Sequence[System], gamma: float) -> list[FloatArray]:
-    """What :meth:`System.solve` returns for each of several systems with the same rows."""
+    """:meth:`System.solve` for several targets with the same rows."""
     if not _WELL_CONDITIONED[0] <= gamma <= _WELL_CONDITIONED[1]:
         return [system.solve(gamma) for system in systems]
     targets = np.stack([system.at_nodes for system in systems])
@@ -240,7 +219,7 @@ def solve(systems: Sequence[System], gamma: float) -> list[FloatArray]:
     factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
     right = (with_targets[:, one.possible] / one._scale).T
     solutions = cho_solve(factor, right, overwrite_b=True, check_finite=False).T
-    # As in `solve`, with the largest that the gain and the products can be.
+    # The test of `System.solve`, with upper bounds of the gain and the products.
     gain = 0.5 / np.sqrt(gamma * (1.0 - gamma)) if gamma < 0.5 else 1.0
     noise = np.finfo(float).eps * len(matrix) * (gain**2 + gain)
     noise = noise * np.sqrt(targets**2 @ one.of.weights)

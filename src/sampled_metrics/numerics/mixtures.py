@@ -1,9 +1,9 @@
-"""The likeliest mixture of given distributions, with a linear term beside the likelihood.
+"""Maximum-likelihood mixtures of given distributions, with a linear cost.
 
-Minimised is ``cost @ w - sum(shares * log(laws @ w))`` over w >= 0 with ``rows @ w = right``, for
-many such problems at once, by a primal-dual interior-point method with Mehrotra's predictor
-(mehrotra1992). The programme is convex, so any weights and multipliers bound its optimum:
-:func:`sampled_metrics.bounds.identification` does that with every rank, and does not trust the
+Minimises ``cost @ w - sum(shares * log(laws @ w))`` over w >= 0 with ``rows @ w = right``, for many
+problems at once, by Mehrotra's primal-dual interior-point method (mehrotra1992). The problem is
+convex, so that any weights and multipliers bound its optimum.
+:mod:`sampled_metrics.bounds.identification` computes that bound itself and need not trust the
 solver.
 """
 
@@ -14,15 +14,15 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from .._validate import FloatArray
 
-#: Most steps.
+#: Largest number of steps.
 _STEPS = 60
-#: Share of the way to the boundary that a step may go.
+#: Fraction-to-the-boundary rule.
 _SHORT = 0.995
-#: The smallest gap that is aimed at, as a share of the gap that is allowed.
+#: Smallest target of the duality gap, as a share of the tolerance.
 _AIM = 0.1
-#: Share of a starting mixture that is spread over all columns, so that none is at the boundary.
+#: Share of a warm start that is spread evenly over all columns, to leave the boundary.
 _MIXED = 1e-3
-#: Least weight, so that none is divided by 0.
+#: Least weight, to avoid division by 0.
 _LEAST = 1e-200
 
 
@@ -35,31 +35,13 @@ def likeliest(
     near: float,
     begin: tuple[FloatArray, FloatArray] | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Weights of the mixtures, and the multipliers of the rows.
+    """Weights (problems, k) of the mixtures, and multipliers (problems, r) of the rows.
 
-    Parameters
-    ----------
-    laws : ndarray of float, shape (cells, k)
-        A distribution in each column; zeros where a weight is that of a slack variable.
-    shares : ndarray of float, shape (problems, cells)
-        Observed; not negative, and not all zero.
-    cost : ndarray of float, shape (problems, k)
-    rows : ndarray of float, shape (r, k)
-        The first one sums the weights of the mixture.
-    right : ndarray of float, shape (r,)
-    near : float
-        How far above its optimum each programme may stay, unless it takes more than 60 steps.
-        Callers must not rely on it: bets are certified whatever the weights are.
-    begin : tuple of ndarray, optional
-        Weights and multipliers of programmes like these; none of them need fulfil the rows.
+    A column of `laws` (cells, k) is a distribution, or 0 for a slack variable; `shares` (problems,
+    cells) are >= 0, and the first of `rows` (r, k) sums the weights of the mixture. Solutions are
+    within `near` of the optimum unless 60 steps do not suffice. `begin` is a warm start, feasible
+    or not.
 
-    Returns
-    -------
-    weights : ndarray of float, shape (problems, k)
-    multipliers : ndarray of float, shape (problems, r)
-
-    Examples
-    --------
     Two coins, one of which always shows heads and the other every other time:
 
     >>> coins, one = np.array([[1.0, 0.5], [0.0, 0.5]]), np.ones((1, 2))
@@ -71,7 +53,7 @@ def likeliest(
     weights, multipliers = np.full((problems, k), 1.0 / k), np.zeros((problems, right.size))
     scale = np.maximum(shares.sum(axis=1), 1e-6)
     below, least = 0.5, 0.1
-    if begin is not None:  # well within the boundary, or the first steps would be short
+    if begin is not None:  # away from the boundary, where steps are short
         weights = _MIXED * weights + (1.0 - _MIXED) * begin[0]
         multipliers[:, 1:] = begin[1][:, 1:]
         below = least = _MIXED
@@ -101,7 +83,7 @@ def _step(
     y: FloatArray,
     z: FloatArray,
 ) -> tuple[np.ndarray, tuple[FloatArray, ...]]:
-    """Which problems are solved, and where a step leads the others."""
+    """One predictor-corrector step; which problems are solved, and the new iterates."""
     k = w.shape[1]
     expected = w @ laws.T
     dual = cost - shares / expected @ laws - y @ rows - z
@@ -112,7 +94,7 @@ def _step(
     if done.all():
         return done, (w, y, z)
     theta = (w / z)[:, np.newaxis]
-    # With H the Hessian, (H + Z/W)^-1 by Woodbury: only a system over the cells is solved.
+    # (Hessian + Z/W)^-1 by Woodbury's formula: only a system over the cells is solved.
     root = np.sqrt(shares) / expected
     system = ((laws * theta).reshape(-1, k) @ laws.T).reshape(len(w), len(laws), len(laws))
     system *= root[:, :, np.newaxis] * root[:, np.newaxis]
@@ -134,7 +116,7 @@ def _step(
     pushed = inverse(np.concatenate([across, force[:, np.newaxis]], axis=1))
     across = pushed[:, :-1]
     schur = across @ rows.T
-    # It need not be regular, where all weight is at one rank.
+    # Singular where all weight is at one rank.
     diagonal = np.arange(right.size)
     schur[:, diagonal, diagonal] += 1e-15 * np.trace(schur, axis1=1, axis2=2)[:, np.newaxis]
     inner = np.asarray(np.linalg.inv(schur), dtype=float)
@@ -146,7 +128,7 @@ def _step(
 
     dw, _, dz = direction(pushed[:, -1], w * z)
     ahead = ((w + _far(w, dw) * dw) * (z + _far(z, dz) * dz)).sum(axis=1)
-    # Never aimed much below what is wanted: rounding would have no room left.
+    # Mehrotra's centring; a target far below the tolerance would be lost to rounding.
     centre = np.maximum(np.minimum(1.0, ahead / gap) ** 3 * gap, _AIM * near) / k
     more = dw * dz - centre[:, np.newaxis]
     dw, dy, dz = direction(inverse((force - more / w)[:, np.newaxis])[:, 0], w * z + more)
@@ -154,23 +136,22 @@ def _step(
     far = np.where(far < 1.0, _SHORT * far, 1.0)
     far[done] = 0.0
     w = w + far * dw
-    # Near the optimum rounding would let the sum drift.
+    # Renormalise: near the optimum the sum drifts by rounding.
     w = w / (rows[0] * w).sum(axis=1, keepdims=True)
-    # A step that ends at 0 would have the next divide 0 by 0.
     return done, (np.maximum(w, _LEAST), y + far * dy, np.maximum(z + far * dz, _LEAST))
 
 
 def _factor(system: FloatArray, little: float) -> FloatArray:
-    """The Cholesky factor; rounding may leave a matrix a little short of positive definite."""
-    factor, failed = dpotrf(system.T, clean=False)  # which is in Fortran's order
-    while failed and np.isfinite(little):  # nothing helps where a number is missing
+    """Cholesky factor, with a larger ridge until rounding leaves the matrix positive definite."""
+    factor, failed = dpotrf(system.T, clean=False)  # Fortran order
+    while failed and np.isfinite(little):
         little *= 10.0
         factor, failed = dpotrf(system + little * np.eye(len(system)), clean=False)
     return np.asarray(factor)
 
 
 def _far(v: FloatArray, dv: FloatArray) -> FloatArray:
-    """How far `v` can go along `dv` and stay positive, at most 1; shape (problems, 1)."""
+    """Largest step along `dv`, up to 1, that keeps `v` nonnegative; shape (problems, 1)."""
     return np.asarray(1.0 / np.maximum(1.0, (-dv / v).max(axis=1, keepdims=True)))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._validate import FloatArray
 
-#: How many steps are taken at most: convergence is quadratic, and ends in rounding.
+#: Largest number of steps; convergence is quadratic.
 _STEPS = 200
 
 
@@ -19,33 +19,10 @@ def damped_newton(
     enough: float,
     positive: bool = False,
 ) -> tuple[FloatArray, float, FloatArray]:
-    """Minimise a function whose value comes with something that its derivatives need, as masses.
+    """Minimise a function; `value_at` returns the value and data that the derivatives need.
 
-    Parameters
-    ----------
-    value_at : callable
-        From x to the value, and what comes with it.
-    slopes_at : callable
-        From x and both of these to the gradient and the Hessian, or None where x is good enough.
-    start : ndarray of float, shape (k,)
-    enough : float
-        Stop where the quadratic expansion promises less than this.
-    positive : bool
-        Whether every entry of x must stay above 0.
-
-    Returns
-    -------
-    x : ndarray of float, shape (k,)
-    value : float
-    with_it : ndarray of float
-
-    Examples
-    --------
-    >>> square = lambda x: (float(np.sum(x**4)), x)
-    >>> x, value, _ = damped_newton(square, lambda x, *_: (4 * x**3, np.diag(12 * x**2)),
-    ...                             np.array([1.0, 2.0]), 1e-12)
-    >>> value < 1e-11
-    True
+    `slopes_at` returns gradient and Hessian, or None to stop. Stops too when the quadratic model
+    promises less than `enough`. With `positive`, every entry of x stays above 0.
     """
     x = start
     value, with_it = value_at(x)

@@ -1,9 +1,9 @@
-"""Comparisons of inner products that do not depend on the order in which they were summed.
+"""Comparisons of inner products that do not depend on the order of summation.
 
-A matrix product sums in an order that its library, the processor and the shape of the matrices
-choose, so two items whose scores differ by less than the rounding may change places between
-machines. Every order is within a known distance of the exact sum. Scores that are further from the
-held-out item's are compared as they are, and the few others are summed again, exactly.
+The library, the processor and the shape of the matrices choose the order of a sum. Items whose
+scores differ by less than the rounding error may therefore swap places between machines. Every
+computed score lies within a known distance of the exact one: scores further apart are compared
+directly, and the few others are recomputed exactly.
 """
 
 from __future__ import annotations
@@ -18,33 +18,17 @@ from numpy.typing import NDArray
 from .._arrays import namespace, on_host
 from .._validate import FloatArray
 
-_ROWS = (
-    4096  # checked for whole numbers at a time: most factors show in the first that they have none
-)
+#: Rows checked for whole numbers at once: the first block usually decides.
+_ROWS = 4096
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """How far the products of two matrices can be from exact, by the norms of their rows.
+    """Bounds of the rounding errors of products of two matrices.
 
-    Parameters
-    ----------
-    users, items : ndarray of float32 or of float64, shapes (n_users, d) and (n_items, d)
-
-    Attributes
-    ----------
-    of_users, of_items : ndarray of float, shapes (n_users,) and (n_items,)
-        Not less than the Euclidean norms; infinite or NaN where these are, or nearly.
-    safe : bool
-        Whether no sum can overflow, in any order.
-    whole : bool
-        Whether every sum is exact in any order, because all factors are small whole numbers.
-
-    Examples
-    --------
-    >>> bounds = Bounds.of(np.array([[0.5, 1.0]]), np.array([[3.0, 4.0], [0.0, 1.0]]))
-    >>> bounds.safe, bounds.whole, bounds.of_items
-    (True, False, array([5., 1.]))
+    `of_users` and `of_items` bound the Euclidean norms of the rows from above (infinite or NaN near
+    overflow). `safe`: no sum can overflow in any order. `whole`: every sum is exact, because all
+    factors are small whole numbers.
     """
 
     of_users: FloatArray
@@ -54,7 +38,7 @@ class Bounds:
 
     @classmethod
     def of(cls, users: NDArray[Any], items: Any) -> Bounds:
-        """Look at two matrices of one type and width; `items` may be of another array library."""
+        """The bounds of two matrices of one dtype; `items` may be of another array library."""
         found = [norms(matrix) for matrix in (users, items)]
         largest = [float(each.max(initial=0.0)) for each in found]
         kind = np.finfo(users.dtype)
@@ -66,13 +50,7 @@ class Bounds:
 
 
 def norms(matrix: Any) -> FloatArray:
-    """Euclidean norms of rows, or a little more where squares are too small to add up.
-
-    Examples
-    --------
-    >>> norms(np.array([[3.0, 4.0], [0.0, 0.0]])).round(3)
-    array([5., 0.])
-    """
+    """Euclidean norms of rows, increased slightly where the squares underflow."""
     xp = namespace(matrix)
     with np.errstate(all="ignore"):
         if xp is None:
@@ -87,26 +65,9 @@ def norms(matrix: Any) -> FloatArray:
 def radius(dtype: Any, width: int, users: FloatArray, items: Any) -> FloatArray:
     """Bound of abs(computed - exact) for products of `width` terms, summed in any order.
 
-    Parameters
-    ----------
-    dtype : dtype
-        float32 or float64, of the factors and of the sum.
-    width : int
-        Number of terms, below a hundredth of the inverse of the unit roundoff.
-    users, items : float or ndarray of float
-        Euclidean norms, which broadcast.
-
-    Returns
-    -------
-    ndarray of float
-        By the classical bound of Higham, Accuracy and Stability of Numerical Algorithms, chapter 3,
-        with Cauchy and Schwarz's for the sum of absolute values; and once more for the other side
-        of a comparison, summed in float64.
-
-    Examples
-    --------
-    >>> float(radius(np.float32, 64, np.float64(1.0), 1.0).round(8))
-    3.91e-06
+    The classical bound of Higham, Accuracy and Stability of Numerical Algorithms, chapter 3, with
+    Cauchy-Schwarz for the sum of absolute values; plus the float64 error of the other side of a
+    comparison. `users` and `items` are norms; `width` is below 1% of the inverse unit roundoff.
     """
     kind = np.finfo(dtype)
     unit = (float(kind.eps) + float(np.finfo(np.float64).eps)) / 2
@@ -116,17 +77,10 @@ def radius(dtype: Any, width: int, users: FloatArray, items: Any) -> FloatArray:
 def exact_band(
     users: NDArray[Any], own: NDArray[Any], margin: FloatArray
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The lowest and the highest computed score that may be as good as each held-out item's.
+    """Lowest and highest computed scores that may equal each held-out item's exact score.
 
-    In the type of the factors, rounded outwards; both are the score itself where `margin` is 0.
-    `users` and `own` are the factors of each instance's user and held-out item, and `margin` is
-    their :func:`radius`.
-
-    Examples
-    --------
-    >>> low, high = exact_band(np.ones((1, 1)), np.ones((1, 1)), np.array([0.5]))
-    >>> bool(low[0] < 0.5 < 1.5 < high[0])
-    True
+    In the dtype of the factors, rounded outwards; both are the score itself where `margin`, the
+    :func:`radius`, is 0. `own` are the factors of the held-out items.
     """
     centre = np.einsum("ij,ij->i", users.astype(np.float64), own.astype(np.float64))
     kind, wide = users.dtype, margin > 0
@@ -138,45 +92,17 @@ def exact_band(
 
 
 def doubt(width: int) -> tuple[float, float]:
-    """How far a product with a difference of two rows of factors can be from exact, in float64.
+    """Relative and absolute float64 error bounds of a product with a difference of two rows.
 
-    Returns
-    -------
-    relative, absolute : float
-        The first for each unit of the product of both norms.
-
-    Examples
-    --------
-    >>> doubt(64)[0] < 1e-13
-    True
+    The relative bound is per unit of the product of the norms.
     """
-    # The difference is one more rounding of each term. Twice, since norms are rounded as well.
+    # The difference rounds each term once more; a factor of 2 covers the rounding of the norms.
     ends = 2 * radius(np.float64, width + 1, np.array([1.0, 0.0]), 1.0)
     return float(ends[0]), float(ends[1])
 
 
 def signs(users: NDArray[Any], items: NDArray[Any], others: NDArray[Any]) -> NDArray[np.int8]:
-    """Whether each user's exact product with the item is above that with the other item.
-
-    Parameters
-    ----------
-    users, items, others : ndarray of float, shape (n_pairs, d)
-        Such that no product overflows.
-
-    Returns
-    -------
-    ndarray of int8, shape (n_pairs,)
-        1 for above, 0 for equal, -1 for below.
-
-    Examples
-    --------
-    Summed from left to right, both products below are 0:
-
-    >>> users = np.ones((2, 3))
-    >>> items = np.array([[1e17, 1.0, -1e17], [1e17, 0.0, -1e17]])
-    >>> signs(users, items, np.zeros((2, 3)))
-    array([1, 0], dtype=int8)
-    """
+    """Exact sign, as int8, of each user's product with `items` less the product with `others`."""
     width = users.shape[1]
     left, differences = users.astype(np.float64), items.astype(np.float64) - others
     found = np.einsum("ij,ij->i", left, differences)

@@ -1,9 +1,9 @@
-"""Sums over all true ranks from few of them.
+"""Sums over all true ranks from a few of them.
 
 The probability of a sampled rank is a polynomial of degree m in the true rank, and metrics are
-smooth beyond their cut-off. A Gauss rule for equally spaced points sums a polynomial of degree
-2K - 1 over any stretch of ranks exactly from K nodes; stretches that double in length need few
-nodes each. So a sum over n ranks costs O(m + sqrt(m) log n) evaluations, and n can be 1e9.
+smooth beyond their cut-off. A Gauss rule for equally spaced points with K nodes sums polynomials of
+degree 2K - 1 exactly. Stretches of ranks that double in length need few nodes each. So a sum over n
+ranks costs O(m + sqrt(m) log n) evaluations, and n can be 1e9.
 """
 
 from __future__ import annotations
@@ -15,29 +15,23 @@ from scipy.linalg import eigh_tridiagonal
 
 from .._validate import FloatArray
 
-#: Ranks at either end that are summed one by one, beyond the first and the last m.
+#: The first and the last m + MARGIN ranks are summed exactly.
 MARGIN = 17
 
 
 def gauss(low: int, high: int, count: int) -> tuple[FloatArray, FloatArray]:
     """Nodes and weights that sum a polynomial over the whole numbers low..high.
 
-    Exact up to degree ``2 * count - 1`` (Gauss rule of the discrete Chebyshev polynomials). All
-    the whole numbers themselves are returned where there are no more than `count`.
-
-    Examples
-    --------
-    >>> nodes, weights = gauss(1, 1_000_000, 2)
-    >>> bool(np.isclose(weights @ nodes**3, (1_000_000 * 1_000_001 / 2) ** 2, rtol=1e-14))
-    True
+    Exact up to degree ``2 * count - 1`` (Gauss rule of the discrete Chebyshev polynomials); all
+    whole numbers themselves if there are at most `count`.
     """
     size = high - low + 1
     if size <= count:
         return np.arange(low, high + 1, dtype=float), np.ones(max(size, 0))
     k = np.arange(1.0, count)
     beside = 0.5 * k * np.sqrt((size - k) * (size + k) / (4 * k * k - 1))
-    # The nodes lie symmetrically: the matrix's square falls apart, and the half that holds the
-    # first row has the squares of their distances from the middle.
+    # The nodes are symmetric: the square of the Jacobi matrix decouples into two blocks, and the
+    # eigenvalues of the block with the first row are the squared distances from the middle.
     squares = np.append(0.0, beside**2) + np.append(beside**2, 0.0)
     squares, vectors = eigh_tridiagonal(squares[::2], beside[::2][: k.size // 2] * beside[1::2])
     offsets, weights = np.sqrt(np.maximum(squares, 0.0)), 0.5 * size * vectors[0] ** 2
@@ -49,28 +43,7 @@ def gauss(low: int, high: int, count: int) -> tuple[FloatArray, FloatArray]:
 
 
 def all_ranks(n: int, m: int, breaks: tuple[int, ...] = ()) -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights for sums over the true ranks 1..n of P times a smooth metric.
-
-    Parameters
-    ----------
-    n : int
-        Number of ranks.
-    m : int
-        Number of negatives: the degree of P in the rank.
-    breaks : tuple of int
-        Last ranks before a jump of the metric.
-
-    Returns
-    -------
-    nodes, weights : ndarray of float
-        The weights sum to n.
-
-    Examples
-    --------
-    >>> nodes, weights = all_ranks(10**9, 100)
-    >>> nodes.size < 1_000, bool(np.isclose(weights.sum(), 1e9, rtol=1e-14))
-    (True, True)
-    """
+    """Nodes and weights that sum P times a metric with jumps after `breaks` over 1..n."""
     margin = m + MARGIN
     if n <= 4 * margin:
         return np.arange(1.0, n + 1), np.ones(n)
@@ -83,7 +56,7 @@ def all_ranks(n: int, m: int, breaks: tuple[int, ...] = ()) -> tuple[FloatArray,
 
 
 def _panel_ends(n: int, margin: int) -> list[int]:
-    """Last ranks of the stretches: the two margins, and doubling lengths up to the middle."""
+    """Last ranks of the panels: a margin at each end, and panels that double in length between."""
     ends = [margin]
     while 4 * ends[-1] < n:
         ends.append(2 * ends[-1])
@@ -91,6 +64,6 @@ def _panel_ends(n: int, margin: int) -> list[int]:
 
 
 def _count(high: int, n: int, m: int) -> int:
-    """Nodes for a stretch that ends at rank `high`: enough to resolve P and the metric."""
+    """Nodes for a panel that ends at rank `high`: enough to resolve P and the metric."""
     expected = m * min(1.0, high / n)
     return min(m + 20, 18 + int(8 * np.sqrt(expected)))

@@ -1,15 +1,14 @@
 """Negatives drawn with unequal probabilities: how many of them are above an item.
 
-Without replacement, each next item is drawn from those left in proportion to its weight. That is
-the order in which items arrive that wait for independent exponential times with the weights as
-rates (rosen1972). At a given time arrivals are independent trials, so that the number of the first
-m that belong to some items is one integral over the time of the m-th arrival. Its integrand is a
-sum of products of positive terms, and smooth in the logarithm of the time: the trapezoidal rule has
-13 digits with some fifty nodes.
+Without replacement, each next item is drawn from the remaining ones in proportion to its weight.
+This is the order of independent exponential arrival times with the weights as rates (rosen1972).
+Given the time of the m-th arrival, arrivals are independent trials, so that the distribution is one
+integral over that time. The integrand has positive terms and is smooth in the logarithm of the
+time: the trapezoidal rule reaches 13 digits with some fifty nodes.
 
-With replacement and duplicates collapsed, the generating function of the numbers of distinct items
-over all numbers of draws is a product over the items. The coefficient of m draws is an integral
-over a circle through the saddle point, where the trapezoidal rule is exact but for rounding.
+With replacement and duplicates collapsed, the generating function over the number of draws is a
+product over the items. Its m-th coefficient is an integral over a circle through the saddle point,
+where the trapezoidal rule is exact but for rounding.
 """
 
 from __future__ import annotations
@@ -24,33 +23,17 @@ from .._validate import FloatArray, IntArray
 
 #: Numbers held in memory at once.
 _BLOCK = 1 << 23
-#: Logarithm of the probability below which a tail of an integral is left out.
+#: Log-probability below which tails of an integral are left out.
 _RARE = -44.0
-#: Items whose share of the weight, times sqrt(m), is larger do not share a circle with others.
+#: Places with a larger share of the weight, times sqrt(m), get a circle of integration each.
 _LARGE = 0.1
 
 
 def successive(weights: FloatArray, places: IntArray, m: int) -> FloatArray:
-    """Distribution of the number of items above each place among m drawn without replacement.
+    """Distribution of the number of items above each place among m drawn successively.
 
-    Parameters
-    ----------
-    weights : ndarray of float, shape (n,)
-        In the order of the ranking; what is at the place itself is not drawn.
-    places : ndarray of int, shape (k,)
-        In [0, n - 1].
-    m : int
-        Draws; fewer than the positive weights.
-
-    Returns
-    -------
-    ndarray of float, shape (k, m + 1)
-        Relative error below 1e-11 where it is not negligible.
-
-    Examples
-    --------
-    >>> successive(np.array([2.0, 1.0, 1.0]), np.array([1]), 1)
-    array([[0.33333333, 0.66666667]])
+    `weights` (n,) are in the order of the ranking, the item at the place itself is not drawn. Shape
+    (places, m + 1); relative error below 1e-11 where the probability is not negligible.
     """
     out = np.empty((places.size, m + 1))
     for part, _, spread in _spread(weights, places, m):
@@ -59,18 +42,13 @@ def successive(weights: FloatArray, places: IntArray, m: int) -> FloatArray:
 
 
 def drawn_first(weights: FloatArray, m: int) -> FloatArray:
-    """Probability of each item to be among m drawn without replacement.
+    """Inclusion probability of each item among m drawn without replacement.
 
-    Items of equal weight have the same; each different weight costs a place of :func:`successive`.
-
-    Examples
-    --------
-    >>> drawn_first(np.array([2.0, 1.0, 1.0]), 1)
-    array([0.5 , 0.25, 0.25])
+    Items of equal weight share it; each distinct weight costs one place of :func:`successive`.
     """
     if m >= np.count_nonzero(weights):
         return np.asarray((weights > 0).astype(float))
-    weights = weights / weights.max()  # as the times are of these rates
+    weights = weights / weights.max()  # the rates of :func:`_spread`'s times
     kinds, first, kind = np.unique(weights, return_index=True, return_inverse=True)
     # An item is drawn if it arrives before the m-th of the others.
     inside = np.empty(kinds.size)
@@ -83,9 +61,10 @@ def drawn_first(weights: FloatArray, m: int) -> FloatArray:
 def _spread(
     weights: FloatArray, places: IntArray, m: int
 ) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
-    """For some places each: times, and (places, times, m + 1) probabilities.
+    """Yields, for blocks of places, times and joint probabilities (places, times, m + 1).
 
-    Each is that the m-th of all others arrives about then, and so many of the first m are above.
+    Jointly: the m-th arrival among the other items is about then, and so many of the first m are
+    above.
     """
     weights = weights / weights.max()
     without = np.delete(weights, places[np.argmax(weights[places])])
@@ -106,7 +85,7 @@ def _spread(
         behind = _swept(weights[::-1], weights.size - 1 - places[part], times, m)
         spread = np.zeros((places[part].size, times.size, m + 1))
         for one, ((few, few_now), (many, many_now)) in enumerate(zip(before, behind, strict=True)):
-            # The last of the m to arrive is above, or it is not; arrays are (count, time).
+            # The m-th arrival is above, or it is not; arrays are (count, time).
             spread[one, :, 1:] += (few_now[:-1] * many[:-1][::-1]).T
             spread[one, :, :-1] += (few[:-1] * many_now[:-1][::-1]).T
         spread *= mass[:, np.newaxis]
@@ -114,7 +93,7 @@ def _spread(
 
 
 def _edge(weights: FloatArray, m: int, early: bool) -> float:
-    """Logarithm of a time before, or after, which the m-th arrival hardly ever is (Chernoff)."""
+    """Log of a time before (or after) which the m-th arrival is negligibly rare (Chernoff)."""
 
     def rare(at: float) -> bool:
         came = float(-np.expm1(-weights * exp(at)).sum())
@@ -138,10 +117,7 @@ def _edge(weights: FloatArray, m: int, early: bool) -> float:
 def _swept(
     weights: FloatArray, places: IntArray, times: FloatArray, m: int
 ) -> list[tuple[FloatArray, FloatArray]]:
-    """Arrivals among the items before each place, by any time: law, and rates of the next one.
-
-    Both are (m + 1, times): the probability of so many arrivals, and the density of one more.
-    """
+    """Distribution of arrivals before each place, and density of the next; (m + 1, times)."""
     law, rate = np.zeros((m + 1, times.size)), np.zeros((m + 1, times.size))
     law[0] = 1.0
     found: dict[int, tuple[FloatArray, FloatArray]] = {}
@@ -165,21 +141,15 @@ def _swept(
 
 
 def distinct(weights: FloatArray, places: IntArray, m: int) -> FloatArray:
-    """Distribution of the number of distinct items above each place, of m drawn with replacement.
+    """Distribution of the number of distinct items above each place among m drawn with replacement.
 
-    Parameters and returned shape as :func:`successive`; absolute error below 1e-12.
-
-    Examples
-    --------
-    >>> distinct(np.array([1.0, 0.0, 1.0]), np.array([1]), 2).round(12)
-    array([[0.25, 0.75, 0.  ]])
+    As :func:`successive`, with an absolute error below 1e-12.
     """
     out = np.empty((places.size, m + 1))
     total = weights.sum()
     share = weights[places] / total
-    together = np.flatnonzero(share * sqrt(m) < _LARGE)
-    apart = np.flatnonzero(share * sqrt(m) >= _LARGE)
-    for group in [together, *apart[:, np.newaxis]]:
+    large = share * sqrt(m) >= _LARGE
+    for group in [np.flatnonzero(~large), *np.flatnonzero(large)[:, np.newaxis]]:
         length = max(1, _BLOCK // (4 * (m + 1) * (m + 50)))
         for start in range(0, group.size, length):
             some = group[start : start + length]
@@ -188,14 +158,14 @@ def distinct(weights: FloatArray, places: IntArray, m: int) -> FloatArray:
 
 
 def _on_circle(weights: FloatArray, places: IntArray, m: int) -> FloatArray:
-    """As :func:`distinct`, for places of nearly the same weight."""
+    """:func:`distinct` for places of similar weight, which share the circle of integration."""
     total = np.cumsum(weights)
     pool = total[-1] - weights[places]
     radius = m / float(pool.mean())
     count = m + 40 + 12 * int(sqrt(m))
     angles = np.arange(count // 2 + 1) * (2 * np.pi / count)
     z = radius * np.exp(1j * angles)
-    # A conjugate pair for each node but those on the real axis.
+    # Nodes off the real axis stand for a conjugate pair.
     pairs = np.where((angles == 0) | np.isclose(angles, np.pi), 1.0, 2.0)
     law: NDArray[np.complex128] = np.zeros((m + 1, z.size), dtype=complex)
     law[0] = 1.0
@@ -222,13 +192,7 @@ def _on_circle(weights: FloatArray, places: IntArray, m: int) -> FloatArray:
 
 
 def occupied(m: int, pool: int) -> FloatArray:
-    """Distribution of the number of distinct items among m drawn uniformly with replacement.
-
-    Examples
-    --------
-    >>> occupied(2, 4)
-    array([0.  , 0.25, 0.75])
-    """
+    """Distribution of the number of distinct items among m drawn uniformly with replacement."""
     law = np.zeros(m + 1)
     law[0] = 1.0
     again = np.minimum(np.arange(m + 1) / pool, 1.0)
