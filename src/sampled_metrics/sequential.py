@@ -653,11 +653,12 @@ def expected_users(pmf: FloatArray, n_users: int, error: float) -> int:
     """Users until a race of two recommenders is expected to end, at most all of them.
 
     The log wealth of each stake is assumed to grow at its expected rate. `pmf` has the
-    probabilities of a user's differences -1, -0.998, ..., 1; `error` is the type I error of one of
-    the pair's two null hypotheses. Let D be the mean difference over all N users, in favour of the
-    better recommender. After t users the sum is about D t. If the better recommender were not better over
-    all users, the remaining users would have a mean difference of at most mu = -D t / (N - t). The
-    result is the end of the batch in which the wealth reaches 1 / `error`.
+    probabilities of a user's differences -1, -0.998, ..., 1; `error` is the type I error of one
+    of the pair's two null hypotheses. Let D be the mean difference over all N users, in favour
+    of the better recommender. After t users the sum is about D t. If the better recommender
+    were not better over all users, the remaining users would have a mean difference of at most
+    mu = -D t / (N - t). The result is the end of the batch in which the wealth reaches 1 /
+    `error`.
 
     >>> pmf = np.zeros(1_001)
     >>> pmf[[0, 500, 1_000]] = 0.2, 0.5, 0.3
