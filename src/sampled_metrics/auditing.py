@@ -1,13 +1,13 @@
-"""Whether logged negatives are what they claim to be: uniform, as many as said, no duplicates.
+"""Test whether logged negatives are uniform, as many as claimed, and without duplicates.
 
-Everything else in this package rests on the distribution of the negatives. A sampler that draws
-from part of the catalogue, prefers popular items, gives every user the same negatives or lets
-positives in has another distribution, and the corrections then correct for what did not happen.
+All corrections and bounds of this package rest on the distribution of the negatives. A sampler
+that draws from part of the catalogue, prefers popular items, gives every user the same negatives
+or lets positives in has another distribution, and the corrections are then wrong.
 
-The candidates of a user are all items of the catalogue outside the user's positives. A draw's
-*place*, the number of candidates that come before it in some order plus a uniform number, divided
-by the number of candidates, is uniform on (0, 1) if the draw is uniform over the candidates,
-whatever their number. So one Kolmogorov-Smirnov test serves all users, and keeps its level.
+A user's candidates are all items except the user's positives. A draw's *place* is the number of
+candidates before it in some order, plus a uniform number, divided by the number of candidates. If
+the draw is uniform over the candidates, its place is uniform on (0, 1), whatever their number. So
+one Kolmogorov-Smirnov test serves all users, and keeps its level.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from .log.columns import labelled, log_names, need, warn_ignored, whole_numbers
 from .log.sources import loaded
 from .results import Audit, table_of
 
-#: Seed of the numbers that spread each place, where no generator is given.
+#: Default seed of the uniform numbers in the places.
 SEED = 20_260
 _DRAWS_PER_BIN = 10
-#: Lists of fewer negatives may well be nearly equal by chance.
+#: Shorter lists are not compared: they may be nearly equal by chance.
 _LONG = 5
-#: Lists are nearly equal if one holds this share of the other.
+#: A list nearly equals another if it shares at least this part of its negatives.
 _OVERLAP = 0.8
-#: Random orders of the items by which lists that are nearly equal are found (minwise hashing).
+#: Random orders of the items (minwise hashing).
 _ORDERS = 8
 
 
@@ -54,83 +54,81 @@ def audit(
     level: float = 0.05,
     rng: int | np.random.Generator = SEED,
 ) -> Audit:
-    """Test what logged negatives claim to be.
+    """Test whether logged negatives were drawn as claimed.
 
     Parameters
     ----------
     negatives : array_like of int, shape (n_users, m), or DataFrame, or CSV or Parquet file
-        The negatives of each user, a row each; or columns user and item, a row for each draw.
-        Items are numbered from 0. Other names of columns are understood as by
+        One row of negatives for each user; or columns user and item with one row for each draw.
+        Items are numbered from 0. Column names are understood as by
         :func:`sampled_metrics.read_log`.
     n_items : int
         Size of the catalogue, in [2, 2**40].
     positives : sparse matrix (n_users, n_items), DataFrame, or CSV or Parquet file, optional
-        Items that must not be among a user's negatives: those in training, and the held-out one.
-        A matrix belongs to negatives in rows, columns user and item to negatives in columns.
+        Items that must not be among a user's negatives: training items and the held-out item. A
+        matrix if `negatives` are an array, else columns user and item.
     n_negatives : int, optional
-        How many negatives each user is said to have, at least 1.
+        The claimed number of negatives of each user, at least 1.
     replacement : bool, optional
-        Whether negatives are said to be drawn with replacement. Duplicates are then expected, and
-        their number is tested; if False the first one raises the alarm. If omitted the negatives
-        show it: they are taken to be drawn with replacement where one repeats, and the settings of
-        the result say which.
+        Whether negatives are claimed to be drawn with replacement. If True, the number of
+        duplicates is tested; if False, one duplicate raises the alarm. By default True if any
+        user's negative repeats; the result's settings say which.
     level : float
-        Probability, in (0, 1), that what is as it claims raises an alarm. It is divided by the
-        number of tests (Bonferroni).
+        Probability of any false alarm, in (0, 1). It is divided by the number of checks
+        (Bonferroni).
     rng : int or numpy.random.Generator, optional
-        A seed, or where the draws come from that spread each place within its candidate.
+        Seed or generator of the uniform numbers in the places.
 
     Returns
     -------
     Audit
         Its frame has a row for each check: check, statistic, p_value, alarm (bool) and finding (a
-        sentence).
+        sentence). Its property `sampler` sums up the findings in words. A p-value of 0 or 1 means
+        that the claim excludes, or does not exclude, the finding.
 
-        - *positives*, where these are given: draws that are positives of their user. One raises
-          the alarm.
-        - *duplicates*: draws of an item that the user had already; with replacement the pairs of
-          equal draws of one user, by their Poisson distribution.
-        - *lists*: users whose negatives are those of another user, but for what is left out of
-          one of them: shared or recycled lists, and negatives from the same batch. From five
-          negatives on; by the probability of so large an overlap (Chernoff).
-        - *numbers*: users who have another number of negatives than `n_negatives`, or than most
-          users where that is not given. One raises the alarm. But without replacement, where no
-          number is given, users may have fewer as duplicates were dropped: the p-value then
-          bounds the probability that this leaves any user so few.
-        - *items*: whether each item, or each stretch of items where draws are fewer than ten for
-          an item, was drawn as often as it should be: the chi-square statistic over its
-          expectation, 1 for uniform draws. Above 1 some items are preferred, or users share
-          negatives; below 1 draws avoid one another. Two-sided.
+        - *positives*, if given: draws that are positives of their user. One raises the alarm.
+        - *duplicates*: draws that repeat a negative of their user; with replacement, pairs of equal
+          draws of one user, tested by their Poisson distribution.
+        - *lists*: users with at least five negatives, 80% of which are those of another user:
+          shared or recycled lists, and negatives from the same batch. The p-value bounds the
+          probability of so large an overlap (Chernoff).
+        - *numbers*: users whose number of negatives is not `n_negatives`, or by default not the
+          most common number. One raises the alarm. Exception: without replacement and without
+          `n_negatives`, users may have fewer because duplicates were dropped; the p-value bounds
+          the probability that any user has so few.
+        - *items*: chi-square statistic of the counts of items (or of stretches of items, if there
+          are fewer than ten draws for an item) over its expectation, 1 for uniform draws. Above 1,
+          some items are preferred or users share negatives; below 1, draws avoid one another.
+          Two-sided.
         - *order*: Kolmogorov-Smirnov distance of the places in the order of item numbers.
-        - *popularity*: the same in the order of the number of positives, where these are given.
-          Its finding has the power of that number that the draws are in proportion to, with a 95%
-          interval.
+        - *popularity*, if there are positives: the same in the order of the number of positives.
+          The finding includes the power of popularity that the draws are proportional to, with a
+          95% interval.
 
-        Its property `sampler` says in words what the negatives look like, from these findings.
-
-        A p-value of 0 or 1 stands where the claim excludes what was found, or not. The Poisson
-        and the chi-square distribution, and so `level`, are for many draws.
+        The Poisson and chi-square distributions, and so `level`, are asymptotic in the number of
+        draws.
 
     Raises
     ------
     ValueError
         If there are no draws, an item is not in the catalogue, `positives` is missing a user's
-        row, of another form or leaves a user without a candidate, or an option is outside its
+        row, has another form or leaves a user without a candidate, or an option is outside its
         range.
 
     Examples
     --------
     >>> draws = np.random.default_rng(1).permuted(np.tile(np.arange(40), (200, 1)), axis=1)[:, :9]
-    >>> audit(draws, 80).frame[["check", "alarm"]]
+    >>> result = audit(draws, 80)
+    >>> result.frame[["check", "alarm"]]
             check  alarm
     0  duplicates  False
     1       lists  False
     2     numbers  False
     3       items   True
     4       order   True
-    >>> audit(draws, 80).frame["finding"].iloc[4]
+    >>> result.frame["finding"].iloc[4]
     'half of the draws are among the first 24.5% of the candidates in the order of their numbers'
-    >>> audit(draws, 80).sampler
+    >>> result.sampler
     'distinct negatives, low item numbers preferred'
     """
     n_items = integer(n_items, "n_items", 2, 2**40)
@@ -176,7 +174,7 @@ def audit(
 
 
 class Check(NamedTuple):
-    """A row of the table, but for the alarm."""
+    """A row of the result, before the alarm is known."""
 
     check: str
     statistic: float
@@ -185,7 +183,7 @@ class Check(NamedTuple):
 
 
 def _distinct(values: IntArray) -> IntArray:
-    """Sorted, each once; several times as fast here as the hash table of np.unique."""
+    """Sorted distinct values; several times as fast here as np.unique."""
     ordered = np.sort(values)
     return np.asarray(ordered[np.append(True, ordered[1:] != ordered[:-1])[: ordered.size]])
 
@@ -222,15 +220,15 @@ def _duplicates(user: IntArray, keys: IntArray, n_candidates: IntArray, replacem
 
 
 def _two_sided(of: Any, value: float, below: float) -> float:
-    """Two-sided p-value of a value, `below` being the next possible one below it."""
+    """Two-sided p-value; `below` is the largest possible value below `value`."""
     return min(1.0, 2 * float(min(of.cdf(value), of.sf(below))))
 
 
 def _lists(user: IntArray, item: IntArray, n_items: int) -> tuple[Check, str]:
-    """Whether users have the lists of others, and in words how they share them, if they do.
+    """Find users whose lists nearly equal another's (minwise hashing), and how they are shared.
 
-    Each is held against the first user that has the same items at the head of two random orders,
-    which lists with much in common have for some of several orders.
+    Two similar lists are likely to agree on their first item in some random order. Each user is
+    compared with the first user that agrees on two consecutive orders.
     """
     keys = _distinct(user * n_items + item)
     own, code = np.unique(keys // n_items, return_inverse=True)[1], pd.factorize(keys % n_items)[0]
@@ -251,7 +249,7 @@ def _lists(user: IntArray, item: IntArray, n_items: int) -> tuple[Check, str]:
         better = overlap > most
         most[better], partner[better] = overlap[better], other[better]
     equal = (most >= _OVERLAP * sizes) & (sizes >= _LONG)
-    # How often items are in lists, but for those that are nearly equal to another.
+    # Frequency of items in lists that do not nearly equal another.
     share = np.bincount(code[~equal[own]], minlength=many) / max(sizes.size, 1)
     share = np.maximum(share, sizes.mean() / n_items)
     mean = np.bincount(own, share[code], minlength=sizes.size)
@@ -285,7 +283,7 @@ def _lists(user: IntArray, item: IntArray, n_items: int) -> tuple[Check, str]:
 
 @dataclass(frozen=True)
 class _Power:
-    """The power of popularity that draws are in proportion to, and its 95% interval."""
+    """The power of popularity that the draws are proportional to, and its 95% interval."""
 
     value: float
     low: float
@@ -300,10 +298,10 @@ class _Power:
 def _power(
     drawn: IntArray, known: IntArray, n_items: int, n_users: int, replacement: bool
 ) -> _Power | None:
-    """Fit the power: users' draws have the mean log-popularity that it says (a score equation).
+    """Fit the power so that the users' mean log-popularity is as expected (a score equation).
 
-    Without replacement an item's chance to be drawn is taken as 1 - exp(-t w), with t such that
-    the chances of a user's candidates add up to the number drawn (rosen1972).
+    Without replacement the inclusion probability of an item of weight w is approximated as
+    1 - exp(-t w), with t such that a user's probabilities add up to the number drawn (rosen1972).
     """
     items, counts = np.unique(known % n_items, return_counts=True)
     kinds, times = np.unique(counts, return_counts=True)
@@ -345,7 +343,7 @@ def _power(
             left = np.exp(-t[owner] * w[held])
             gap = (1 - stay) @ times - np.bincount(owner, 1 - left, minlength=n_users) - m
             slope = stay @ (w * times) - np.bincount(owner, left * w[held], minlength=n_users)
-            # By the logarithm of the rest, which is nearly straight.
+            # Newton steps in log t, in which the gap is nearly linear.
             step = -gap / np.maximum(slope * t, 1e-300)
             t = np.where(full, t, t * np.exp(np.clip(step, -1, 1)))
             if np.abs(gap[some & ~full]).max(initial=0.0) < 1e-7 * m.max():
@@ -371,7 +369,7 @@ def _sampler(
     power: _Power | None,
     median: float,
 ) -> str:
-    """What the negatives look like, in words."""
+    """The result in words."""
     alarm, statistic = checks["alarm"], checks["statistic"]
     draws = np.bincount(user)
     sizes = np.unique(draws[draws > 0])
@@ -401,13 +399,13 @@ def _sampler(
 def _number(
     user: IntArray, n_candidates: IntArray, claimed: int | None, replacement: bool
 ) -> Check:
-    """Of users with a draw: whether they have as many as claimed, or as one another."""
+    """Whether each user with a draw has the claimed, or else the most common, number."""
     draws = np.bincount(user, minlength=n_candidates.size)
     draws, n = draws[draws > 0], n_candidates[draws > 0]
     sizes, times = np.unique(draws, return_counts=True)
     usual = int(sizes[np.argmax(times)])
     wanted = np.full(draws.size, usual if claimed is None else claimed)
-    if not replacement:  # nobody can have more than there are
+    if not replacement:  # nobody can have more than all candidates
         wanted = np.where(draws >= n, draws, wanted)
     others = int((draws != wanted).sum())
     p_value = float(not others)
@@ -434,19 +432,19 @@ def _number(
 def _items(
     drawn: IntArray, known: IntArray, n_items: int, n_candidates: IntArray, replacement: bool
 ) -> Check:
-    """Chi-square over its expectation: sums over users of exact means and variances by bin."""
+    """The chi-square statistic over its expectation, from exact means and variances by bin."""
     n_bins = min(n_items, max(2, drawn.size // _DRAWS_PER_BIN))
     size = np.diff(-(-np.arange(n_bins + 1) * n_items // n_bins))
     counts = np.bincount(drawn % n_items * n_bins // n_items, minlength=n_bins)
     draws = np.bincount(drawn // n_items, minlength=n_candidates.size).astype(np.float64)
-    # What a user's positives take from each bin, and the user and bin of that.
+    # The number of each user's positives in each bin.
     place, taken = np.unique(
         known // n_items * n_bins + known % n_items * n_bins // n_items, return_counts=True
     )
     owner, bin_ = place // n_bins, place % n_bins
     candidates = np.maximum(n_candidates, 1).astype(np.float64)
     spread = draws.copy()
-    if not replacement:  # the factor of a finite population
+    if not replacement:  # finite population correction
         spread *= np.maximum(candidates - draws, 0) / np.maximum(candidates - 1, 1)
 
     def taken_in(values: FloatArray) -> FloatArray:
@@ -487,7 +485,7 @@ def _places(
 
 
 def _by_popularity(positives: IntArray) -> Callable[[IntArray], IntArray]:
-    """Rank of items by how often they are positives, then by number: from 0 for the first."""
+    """Rank of items by number of positives, then by item number, from 0."""
     items, counts = np.unique(positives, return_counts=True)
     ranks = np.empty(items.size, dtype=np.int64)
     ranks[np.argsort(-counts, kind="stable")] = np.arange(items.size)
@@ -495,7 +493,7 @@ def _by_popularity(positives: IntArray) -> Callable[[IntArray], IntArray]:
     def rank(item: IntArray) -> IntArray:
         at = np.searchsorted(items, item)  # positives with a lower number
         known = items[np.minimum(at, items.size - 1)] == item
-        last = items.size + item - at  # what is nobody's positive stands behind all that are
+        last = items.size + item - at  # items without positives come last
         return np.where(known, ranks[np.minimum(at, items.size - 1)], last)
 
     return rank
@@ -533,7 +531,7 @@ def _draws(
 
 
 def _columns(given: Any, name: str, n_items: int) -> tuple[pd.Series, IntArray]:
-    """Columns user and item of a table, checked."""
+    """The user labels and item numbers of a table, checked."""
     frame, source = loaded(given, name)
     frame = frame.set_axis(log_names(frame.columns, source, ("user", "item")), axis=1)
     need(frame, ("user", "item"), source)

@@ -1,9 +1,8 @@
-"""The command line: estimate, compare, published, plan, rank and audit.
+"""The command line: estimate, compare, published, plan, rank, audit and example.
 
 Tables go to standard output or to files, which appear under their names only when complete.
-Progress, warnings and notes of what a table leaves out go to the error stream, and so does the one
-sentence that says what is wrong with an input, with exit status 2. What a command needs is imported
-when it runs, so that ``--help`` answers at once.
+Progress, warnings and notes go to the error stream. So does the error message, one sentence, with
+exit status 2. Each command imports its modules when it runs, so that ``--help`` answers at once.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ if TYPE_CHECKING:
 
 _LONGEST = 1_000  # characters of an error or a warning
 
-#: What a log may be.
+#: The forms of a log, for the help.
 LOG = 'a file, a folder of files, a pattern in quotes such as "log/*.parquet", or "bundled"'
 
-#: For each command what it does, what else is to be said, and an example that works as pasted.
+#: For each command a summary, a description, and an example that works as pasted.
 COMMANDS = {
     "estimate": (
         "Estimate exact metrics from a sampled evaluation.",
@@ -117,12 +116,12 @@ n_negatives and users may say what differs from row to row. Each user has one he
 """
 
 
-#: The arguments of functions that are not named like the option of the command.
+#: Arguments of functions whose names differ from the option.
 _ARGUMENTS = {("plan", "users"): "n_users", ("rank", "tolerance"): "relative_tolerance"}
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one sentence, said like all others."""
+    """A parser whose errors are one sentence, like those of the library."""
 
     #: The parsers of the commands.
     commands: Mapping[str, argparse.ArgumentParser] = MappingProxyType({})
@@ -134,7 +133,7 @@ class _Parser(argparse.ArgumentParser):
         raise ValueError(message)
 
     def in_options(self, sentence: str, given: argparse.Namespace) -> str:
-        """Name options where a function of the library names its arguments."""
+        """Replace the names of arguments in a library's message by options."""
         for command, parser in self.commands.items():
             for action in parser._actions:
                 for flag in action.option_strings:
@@ -157,7 +156,7 @@ class _Files:
         self._targets: set[Path] = set()
 
     def add(self, given: Path, inputs: Sequence[str | Path | None] = ()) -> Path:
-        """Make sure that a file can be written, and return the path to write to meanwhile."""
+        """Check that a file can be written, and return the temporary path to write to."""
         target = given.resolve()
         if target.exists() and not target.is_file():
             raise ValueError(f"{given} must be a file to write to, not a folder or a device")
@@ -180,21 +179,10 @@ class _Files:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command.
+    """Run a command and return the exit status.
 
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        The words after the name of the program; those it was called with if omitted.
+    0 is success, 2 bad input, 130 an interrupt, 141 a closed pipe (such as to ``head``).
 
-    Returns
-    -------
-    int
-        The exit status: 0, 2 for bad input, 130 if interrupted, 141 if the reader of the output
-        has gone.
-
-    Examples
-    --------
     >>> main(["estimate", "bundled", "--metrics", "auc", "--estimators", "naive",
     ...       "--no-identification", "--format", "csv"])  # doctest: +ELLIPSIS
     recommender,metric,estimator,value,standard_error,low,high,users
@@ -353,7 +341,7 @@ def _example(arguments: argparse.Namespace, files: _Files) -> None:
 
 
 def _given(arguments: argparse.Namespace, names: str) -> dict[str, Any]:
-    """The options that a function of the library calls by the same names."""
+    """The options with the same names as the library function's arguments."""
     return {name: getattr(arguments, name) for name in names.split()}
 
 
@@ -366,7 +354,7 @@ def _assumption(arguments: argparse.Namespace) -> Assumption | str | None:
 
 
 def _opened(arguments: argparse.Namespace, files: _Files) -> tuple[Log, Path | None, Path | None]:
-    """The log, and where to write the table and the report, made sure of before any work."""
+    """The log and the paths of table and page, checked before any work."""
     from .log.sources import files as files_of
     from .metrics import metric
 
@@ -401,13 +389,13 @@ def _log(arguments: argparse.Namespace) -> Log:
 def _table(
     arguments: argparse.Namespace, files: _Files, inputs: Sequence[str | Path | None]
 ) -> Path | None:
-    """Where to write the table, if it is not printed."""
+    """The path to write the table to; None if it is printed."""
     _format(arguments)
     return None if arguments.output is None else files.add(Path(arguments.output), inputs)
 
 
 def _format(arguments: argparse.Namespace) -> str:
-    """The format that is asked for, or that the name of the output ends in."""
+    """The format asked for, or the one of the output's suffix."""
     suffix = "" if arguments.output is None else Path(arguments.output).suffix.lower()
     if arguments.format is None and suffix not in ("", *SUFFIXES):
         raise ValueError(
@@ -423,7 +411,7 @@ def _write_page(page: Path, result: Result, arguments: argparse.Namespace) -> No
 
 
 def _show(result: Result, output: Path | None, arguments: argparse.Namespace) -> None:
-    """Print or write a table, and say what it leaves out on the error stream."""
+    """Print or write a table, and its notes on the error stream."""
     for note in result.notes:
         print(f"note: {note}", file=sys.stderr)
     text = result.to_text(_format(arguments))
@@ -437,7 +425,7 @@ def _show(result: Result, output: Path | None, arguments: argparse.Namespace) ->
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """Say each warning once, on a line of its own."""
+    """Print each warning once, on one line."""
     said = set()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
@@ -457,7 +445,7 @@ def _warnings_as_lines() -> Iterator[None]:
 
 
 def _sentence(problem: BaseException, parser: _Parser, arguments: argparse.Namespace) -> str:
-    """What is wrong, on one line."""
+    """The error message on one line."""
     if isinstance(problem, MemoryError):
         return "there is not enough memory for this"
     if isinstance(problem, OSError) and problem.strerror:
@@ -499,7 +487,7 @@ def _parser() -> _Parser:
 def _add(parser: argparse._ActionsContainer, name: str, what: str, **options: Any) -> None:
     """Add an option, given as in its help: ``--users U``, ``--metrics NAME...``, ``--quiet``.
 
-    What one letter stands for is a number, whole but for a level (P) and a tolerance (T).
+    An option with a one-letter metavar is a whole number; P (level) and T (tolerance) are real.
     """
     flag, _, metavar = name.partition(" ")
     if metavar.endswith("..."):
@@ -617,7 +605,7 @@ def _example_options(add: partial[None]) -> None:
 
 
 def _log_options(add: partial[None], *, plan: bool = False) -> None:
-    """What every command that reads a log takes."""
+    """The options of every command that reads a log."""
     if plan:
         add("--from LOG", LOG, dest="log", required=True)
         add("--n-items N", "candidates of each user in the planned evaluation, the relevant item "

@@ -1,7 +1,7 @@
-"""Two recommenders whose exact ranks are known for the same users, and verdicts on users like them.
+"""Two recommenders whose exact ranks are known for the same users, and verdicts on similar users.
 
-Users are drawn from these at random, each with its own candidates. Expectations and variances are
-exact, and the average is taken to be normal.
+The planned users are drawn at random from the known ones, each with its own candidates. Mean and
+variance are exact, and the average is approximated as normal.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .ranking.intervals import RankIntervals
 from .relevant_sets import RelevantSets
 from .verdicts import Verdict
 
-#: What an exact evaluation of users finds; a list for users with different numbers of items.
+#: Exact ranks of users; a list if users differ in the number of relevant items.
 ExactRanks = RankIntervals | RelevantSets | Sequence[RelevantSets]
 
 
 @dataclass(frozen=True, eq=False)
 class ExactPair:
-    """The exact ranks of the same users under two recommenders, in classes of as many items."""
+    """Exact ranks of the same users under two recommenders, grouped by number of items."""
 
     metric: Metric
     n_items: int
@@ -55,12 +55,12 @@ class ExactPair:
 
     @property
     def pool(self) -> int:
-        """The most negatives that every user has."""
+        """The largest number of negatives that every user has."""
         return min(int(one.n_irrelevant.min()) for one, _ in self.classes)
 
     @cached_property
     def n_relevant(self) -> float:
-        """Relevant items of a user, on average."""
+        """Mean number of relevant items of a user."""
         users, items = np.sum(
             [(len(one.n_better), one.n_better.size) for one, _ in self.classes], axis=0
         )
@@ -75,12 +75,12 @@ class ExactPair:
 
     @property
     def difference(self) -> float:
-        """Difference of the averages of the exact metric; 0 where it is only rounding."""
+        """Difference of the averages of the exact metric; 0 if it is only rounding error."""
         mean = float(self.differences.mean())
         return mean if sign(mean, 0.0) else 0.0
 
     def verdict(self, made: Callable[[int], Estimator], n_users: int) -> Verdict:
-        """The verdict by estimators, made for a number of relevant items, of users drawn."""
+        """The verdict of `n_users` users; `made` maps n_relevant to an estimator."""
         means, variances = [], []
         for pair in self.classes:
             estimator = made(pair[0].n_better.shape[1])
@@ -92,7 +92,7 @@ class ExactPair:
         return self._judged(float(mean.mean()), variance, n_users)
 
     def exact(self, n_users: int) -> Verdict:
-        """The verdict by the exact metric, of users drawn."""
+        """The verdict of the exact metric."""
         return self._judged(float(self.differences.mean()), float(self.differences.var()), n_users)
 
     def _judged(self, mean: float, variance: float, n_users: int) -> Verdict:
@@ -100,26 +100,26 @@ class ExactPair:
 
 
 def _moments(sets: RelevantSets, estimator: Estimator) -> tuple[FloatArray, FloatArray]:
-    """Expectation and variance of each user's value."""
+    """Expectation and variance of each user's value under sampling."""
     of = estimator.protocol
     mean = sets.expected(estimator, of.n_negatives, replacement=of.replacement)
     if sets.n_better.shape[1] > 1:
         return mean, sets.variance(estimator, of.n_negatives, replacement=of.replacement)
-    # Of one item the square is a value of the sampled rank like any other.
+    # For one item, the square is a function of the sampled rank, too: E[x^2] - E[x]^2.
     squared = replace(estimator, values=estimator.values**2)
     square = sets.expected(squared, of.n_negatives, replacement=of.replacement)
     return mean, np.maximum(square - mean**2, 0.0)
 
 
 def are_exact(given: Any) -> bool:
-    """Whether ranks are those of an exact evaluation of users, not a distribution."""
+    """Whether the ranks come from an exact evaluation of users, not from a distribution."""
     if isinstance(given, Sequence) and len(given):
         return isinstance(given[0], RelevantSets)
     return isinstance(given, (RankIntervals, RelevantSets))
 
 
 def _classes(given: Any, name: str) -> list[RelevantSets]:
-    """The classes of users of one recommender."""
+    """The groups of users of one recommender, one for each number of relevant items."""
     if isinstance(given, RankIntervals):
         above, tied = given.n_better[:, np.newaxis], given.n_tied[:, np.newaxis]
         return [RelevantSets(above, tied, np.zeros_like(above), given.n_candidates - 1)]

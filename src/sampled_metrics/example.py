@@ -86,7 +86,7 @@ def write_example(folder: str | Path, seed: int = 1) -> list[Path]:
 
 
 def _published_table(log: pd.DataFrame) -> pd.DataFrame:
-    """The table that a paper would print of a log without ties to speak of."""
+    """The table that a paper would print from the log."""
     table = {"method": list(log["recommender"].unique())}
     for name in ("HR@1", "HR@5", "HR@10", "NDCG@5", "NDCG@10", "MRR"):
         values = metric(name)(log["n_better"] + 1)

@@ -35,21 +35,24 @@ def plan_log(
 ) -> Plan:
     """Plan for each pair of recommenders of a log, as ``sampled-metrics plan`` does.
 
-    The distributions of true ranks are those of :func:`fitted`.
+    The true ranks are taken to be as evenly distributed as the log allows
+    (:func:`~sampled_metrics.priors.maximum_entropy`). Very different true ranks can lead to nearly
+    the same log: see :mod:`sampled_metrics.bounds.identification`.
 
     Parameters
     ----------
     log : Log
-        As for :func:`fitted`.
+        One relevant item for each user.
     metric : Metric or str
     n_items : int, optional
-        Candidates of each user in the planned evaluation; by default as in the log, on average.
+        Candidates of each user in the planned evaluation; by default the mean of the log. In a
+        catalogue of another size, the share of candidates above each user's item stays the same.
     n_users : int, optional
         Users of the planned evaluation; by default those of the log.
     max_negatives : int, optional
         As for :func:`~sampled_metrics.planning.plan`.
     curves : bool
-        Whether to add the curves that the plan's page draws, as from :func:`curve_log`.
+        Whether to add the curves that the plan's page draws.
     progress : bool
         Show progress bars on the error stream.
     **options
@@ -58,22 +61,26 @@ def plan_log(
     Returns
     -------
     Plan
+        Its tables have columns first and second, the recommenders, before those of
+        :func:`~sampled_metrics.planning.plan`.
 
     Raises
     ------
     ValueError
-        As :func:`fitted` and :func:`~sampled_metrics.planning.for_all`.
+        If a user has several relevant items, the negatives are weighted, there are fewer than two
+        recommenders or no two with different averages, or as
+        :func:`~sampled_metrics.planning.plan`.
 
     Warns
     -----
     UserWarning
-        As :func:`~sampled_metrics.planning.for_pairs`.
+        If two recommenders have equal averages: they have no order to plan for.
 
     Examples
     --------
     >>> from .log.read import read_log
-    >>> found = plan_log(read_log("bundled"), "auc", estimators="naive", max_negatives=1)
-    >>> found.frame[["first", "second", "estimator", "users_needed"]].head(2)
+    >>> result = plan_log(read_log("bundled"), "auc", estimators="naive", max_negatives=1)
+    >>> result.frame[["first", "second", "estimator", "users_needed"]].head(2)
       first second estimator  users_needed
     0     X      Y     naive            99
     1     X      Y     exact            96
@@ -104,25 +111,10 @@ def curve_log(
     progress: bool = False,
     **options: Any,
 ) -> Result:
-    """Compute the curves of a plan, as ``sampled-metrics plan --curve`` does.
+    """The curves of a plan, as ``sampled-metrics plan --curve`` shows them.
 
-    Parameters
-    ----------
-    log, metric, n_items, n_users, max_negatives, progress
-        As for :func:`plan_log`.
-    **options
-        As for :func:`~sampled_metrics.planning.curve`.
-
-    Returns
-    -------
-    Result
-        For each pair the probability of the right verdict with 1, 2, 5, ... negatives, and with a
-        tenth to ten times the users, the other number as planned.
-
-    Raises
-    ------
-    ValueError
-        As :func:`plan_log`.
+    For each pair, negatives vary over 1, 2, 5, ... with the planned users, and users from a tenth
+    to ten times as many with the log's negatives.
     """
     given = _Given.of(log, metric, n_items, n_users, max_negatives, progress)
     return Result(given.curves(progress=progress, **options), notes=given.notes)
@@ -130,7 +122,7 @@ def curve_log(
 
 @dataclass(frozen=True)
 class _Given:
-    """What a plan starts from, out of a log."""
+    """The distributions and sizes that a plan takes from a log."""
 
     ranks: dict[str, dict[int, float]]
     metric: Metric
@@ -174,64 +166,17 @@ class _Given:
 
 
 def around(n_users: int) -> list[int]:
-    """Numbers of users from a tenth to ten times as many, at least 1.
-
-    See Also
-    --------
-    sampled_metrics.protocol.steps : Numbers of negatives.
-
-    Examples
-    --------
-    >>> around(30)
-    [3, 6, 15, 30, 60, 150, 300]
-    """
+    """Numbers of users from a tenth to ten times as many, at least 1."""
     factors = (0.1, 0.2, 0.5, 1, 2, 5, 10)
     return sorted({max(1, round(factor * n_users)) for factor in factors})
 
 
 def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[int, float]]:
-    """Fit to each recommender of a log the most even distribution of true ranks.
+    """The maximum-entropy distribution of true ranks of each recommender of a log.
 
-    This is the fit of :func:`~sampled_metrics.priors.maximum_entropy`, moved to fewer ranks: all
-    of 1 to 100, and further on ranks 2% apart. The probability of a rank in between is divided
-    between its two neighbours so that the mean rank stays. In a catalogue of another size, the
-    share of candidates above each user's item stays as it is in the log. A log cannot tell true
-    ranks apart that lead to nearly the same sampled ranks: see
-    :mod:`sampled_metrics.bounds.identification`.
-
-    Parameters
-    ----------
-    log : Log
-        From :func:`~sampled_metrics.log.read.read_log`; one relevant item for each user. Where
-        users differ in the number of negatives, the fit is for the smallest such number: a random
-        subset of a user's negatives is a sample, too.
-    n_items : int
-        Candidates in the planned catalogue; more than the log's negatives.
-    progress : bool
-        Show a progress bar on the error stream.
-
-    Returns
-    -------
-    dict of str to dict of int to float
-        For each recommender the probabilities of ranks in 1..n_items.
-
-    Raises
-    ------
-    ValueError
-        If a user has several relevant items, or there are not enough items.
-
-    See Also
-    --------
-    sampled_metrics.priors.maximum_entropy : The fit itself.
-    sampled_metrics.planning.plan : What to do with the distributions.
-
-    Examples
-    --------
-    >>> from .log.read import read_log
-    >>> rows = pd.DataFrame({"user": [1, 2, 3, 4], "rank": [1, 1, 1, 5]})
-    >>> found = fitted(read_log(rows, n_items=50, n_negatives=4, replacement=True), 101)
-    >>> len(found["recommender"]), round(sum(found["recommender"].values()), 9)
-    (101, 1.0)
+    It is moved to the ranks of :func:`~sampled_metrics.planning.rank_grid` without changing its
+    mean (linear binning). If users differ in the number of negatives, the fit is for the smallest
+    number: a random subset of a user's negatives is a sample, too.
     """
     from . import priors  # its solvers take long to import, and no other function needs them
 

@@ -1,9 +1,9 @@
-"""How large a sampled evaluation has to be before its verdict on two recommenders can be trusted.
+"""How many negatives or users an evaluation needs until its verdict can be trusted.
 
-A plan starts from two distributions of true ranks: those of recommenders that were ranked exactly
-before, or those fitted to a sampled log. Users are drawn from them, and negatives for each user. A
-verdict is right if it is the order of the exact metric averaged over the distributions. The exact
-evaluation of a few users can be wrong as well, so it has a row of its own.
+A plan starts from the distributions of two recommenders' true ranks: known from an earlier exact
+evaluation, or fitted to a sampled log. Users are drawn from them, and negatives for each user. A
+verdict is right if it names the order of the exact metric, averaged over the distributions. An
+exact evaluation of a few users can be wrong as well, so it has a row of its own.
 """
 
 from __future__ import annotations
@@ -37,25 +37,22 @@ from .results import Plan, table_of
 from .sequential import DIFFERENCES, METRICS, expected_scores, expected_users, rebinned
 from .verdicts import Ranks, Verdict, _Pair, negatives_needed
 
-#: What is known of a recommender: a distribution of true ranks, or the same users' exact ranks.
+#: A recommender's distribution of true ranks, or the exact ranks of its users.
 Population = Ranks | ExactRanks
 
-#: What a plan compares if nothing is named. Gamma of bias-variance is that of
-#: :func:`~sampled_metrics.estimators.default_gamma`, as in
-#: :func:`~sampled_metrics.evaluation.estimate`.
+#: The estimators of a plan by default; gamma of bias-variance is ``default_gamma(n_users)``.
 ESTIMATORS = ("naive", "rank estimate", "monotone", "bias-variance")
 
-#: Users of a plan, and counts that its tables show, at most.
+#: Largest number of users, and largest count shown in a table.
 _MOST_USERS, _MOST_COUNT = 10**12, 2**62
 
-#: The confidence of verdicts in the limits, and the most candidates that these are computed for.
+#: The confidence of verdicts in `limits`, and the most candidates for which these are computed.
 _PROVED, _MOST_RANKS = 0.95, 10**6
 
-#: Row names of the evaluations with exact metrics: a race, which stops early, and a full ranking.
+#: Row names of a race and of a full ranking.
 RACE, EXACT = "race", "exact"
 
-#: Negatives of the first round of the adaptive designs that are tried, and how many times as many
-#: a user has at most.
+#: First numbers of negatives of the adaptive designs tried, and the largest multiple of them.
 _FIRST, _TIMES = (10, 20, 50), 16
 
 
@@ -115,41 +112,37 @@ def plan(
     sequential: bool | int = False,
     progress: bool = False,
 ) -> Plan:
-    """How many negatives, or how many users, until the verdict on two recommenders is right.
+    """Find how many negatives or users make the verdict on two recommenders right.
 
     Parameters
     ----------
     first, second : array_like of int, or mapping of int to float
         Distributions of true ranks in 1..n_items, as for
-        :func:`~sampled_metrics.verdicts.verdict`. Or what an exact evaluation of the same users
-        found for both: :class:`~sampled_metrics.ranking.intervals.RankIntervals`, or for several
-        relevant items :class:`~sampled_metrics.relevant_sets.RelevantSets`, one or a list of them
-        for users with different numbers of items. Users are then drawn from these at random, each
-        with its own candidates; expectations and variances are exact, and the average is taken to
-        be normal.
+        :func:`~sampled_metrics.verdicts.verdict`. Or exact ranks of the same users for both:
+        :class:`~sampled_metrics.ranking.intervals.RankIntervals`, or for several relevant items
+        :class:`~sampled_metrics.relevant_sets.RelevantSets` (a list of them if users differ in the
+        number of items). The planned users are then drawn from these users, each with its own
+        candidates; the average is approximated as normal, with exact mean and variance.
     metric : Metric or str
     protocol : Protocol
-        How the evaluation samples, and what corrections are made for; one catalogue size. Its
-        `n_negatives` are what the evaluation has if only users are added. Its `n_relevant` must
-        be 1, and gives way to that of sets.
+        How the evaluation samples; one catalogue size, `n_relevant` = 1. Its `n_negatives` is used
+        where only the number of users varies. With RelevantSets, the sets give the number of
+        relevant items.
     n_users : int
         Users of the evaluation, at least 1.
     estimators : str or sequence of str
-        Names of :func:`~sampled_metrics.estimators.by_name`; those in `ESTIMATORS` if omitted.
+        Names of :func:`~sampled_metrics.estimators.by_name`; by default `ESTIMATORS`.
     confidence : float
         Probability of the right verdict to reach, in [0.5, 1).
     max_negatives : int, optional
-        Most negatives to consider; by default 1,000, or 100 for sets, or all of a user's
-        candidates if they are fewer. The time that a correction takes grows with the cube of this
-        number.
+        Most negatives to consider; by default 1,000 (100 for several relevant items), or all of a
+        user's candidates if they are fewer. The time of a correction grows with its cube.
     budget : int, optional
-        Scores that may be computed for one recommender, at least 1: who pays for each of them, as
-        for the calls of a language model, has many users with few candidates or few users with
-        many.
+        Scores that may be computed for one recommender, at least 1. The plan then divides them
+        into users and negatives.
     sequential : bool or int
-        Whether to add a row with the users and scores that
-        :func:`~sampled_metrics.sequential.race` is expected to need. If the race has several pairs,
-        give their number: they share the error, so each pair needs more users. True means 1.
+        Whether to add a row for :func:`~sampled_metrics.sequential.race`. If the race has several
+        pairs, give their number: they share the error, so each pair needs more users.
     progress : bool
         Show a progress bar on the error stream.
 
@@ -161,51 +154,48 @@ def plan(
 
         - *estimator*
         - *probability* of the right verdict with `n_users` and the protocol
-        - *ties*: probability that the two are level, which is no verdict
+        - *ties*: probability that the two averages are equal, which is no verdict
         - *negatives_needed* with `n_users`: the fewest from which on `confidence` is kept up to
-          `max_negatives`; NA if it is not reached. The numbers 1, 2, 5, 10, ... are tried, and the
-          last step is refined.
-        - *scores_by_negatives*: scores to compute for one recommender with these negatives, which
-          is users times (negatives + 1), or users times `n_items` in the row ``exact``
-        - *users_needed* with the protocol; NA if the expected order is wrong, so that more users
-          only make the wrong order more certain, or if 10**12 are not enough. Gamma of
-          bias-variance falls with the users; for it, these are the fewest from which on
-          `confidence` is kept, found in the same way.
-        - *scores_by_users*: the same with these users
-        - *best_negatives*, *best_users*, *best_probability*, with a `budget`: how it is best
-          divided, of 1, 2, 5, 10, ... negatives, and how often the verdict is then right
+          `max_negatives`; NA if there is no such number. It is found among 1, 2, 5, 10, ..., and
+          then refined within the last step.
+        - *scores_by_negatives*: scores for one recommender with these negatives: users times
+          (negatives + 1); in the row ``exact``, users times `n_items`
+        - *users_needed* with the protocol; NA if the expected order is wrong, since more users then
+          only make the wrong verdict more certain, or above 10**12. For bias-variance gamma
+          depends on the number of users; the search is then that for negatives.
+        - *scores_by_users*: the scores with these users
+        - *best_negatives*, *best_users*, *best_probability*, with a `budget`: its best division
+          among 1, 2, 5, 10, ... negatives, and the probability of the right verdict
 
         Counts above 2**62 are NA.
 
         In the row ``race``, *users_needed* is the number of users, out of `n_users`, after which
-        the race is expected to reach its verdict. *scores_by_users* is the number of scores for one
-        recommender until then, averaged over the two. The other columns are NA. With probability
+        the race is expected to reach its verdict, and *scores_by_users* the scores for one
+        recommender until then, averaged over the two; the other columns are NA. With probability
         at least `confidence`, the verdict is the order of the exact metrics over all `n_users`.
         Both numbers are approximations: they assume that the log wealth of each bet grows at its
-        expected rate. If `first` and `second` are distributions, they also assume that a user's two
-        ranks are independent. Most often these are positively correlated, and the race is shorter.
+        expected rate and, for distributions, that a user's two ranks are independent. Most often
+        these are positively correlated, and the race is shorter.
 
         Its `designs` are the cheapest evaluations of each kind that reach `confidence` with up to
-        `n_users` users, the cheapest first:
+        `n_users` users, the cheapest first; NA where none does:
 
         - *design*: ``fixed``, the same number of negatives for each user; ``adaptive``, see
-          :class:`~sampled_metrics.adaptive.Adaptive`, of 10, 20 or 50 negatives and up to 16 times
-          as many; or ``full ranking``
-        - *estimator*: the one of `estimators` with which a fixed number is the cheapest,
-          ``bias-variance`` for an adaptive one, and ``exact``; gamma is that for `n_users`
-        - *negatives*, *most*: of a user at first and in the end at most
-        - *users*, *scores*: how many are needed, and the scores for one recommender; the mean of
-          the two where they depend on it. Of two arrays of ranks the average of an adaptive
-          design is taken to be normal.
+          :class:`~sampled_metrics.adaptive.Adaptive`, with 10, 20 or 50 negatives first and up to
+          16 times as many (only for distributions); or ``full ranking``
+        - *estimator*: the cheapest of `estimators`, ``bias-variance``, or ``exact``, with gamma
+          for `n_users`
+        - *negatives*, *most*: a user's first and largest number of negatives
+        - *users*, *scores*: users needed, and scores for one recommender (expected, averaged over
+          the two, if adaptive). For two arrays of ranks, the average of an adaptive design is
+          approximated as normal.
 
-        All four are NA where no such evaluation was found. For sets there is no adaptive one.
-
-        Its `limits` are about verdicts of :func:`~sampled_metrics.evaluation.compare`, and of every
-        other method that names A in at most 5% of evaluations wherever A is not better. With so
-        many *negatives*, and so many *users* of its own for each recommender, such a method names
-        the better one in at most *most_decided* of the evaluations, under an *assumption* on the
-        ranks. On common users it may do better. Guessing reaches 5%. Empty for several relevant
-        items and for more than a million candidates.
+        Its `limits` bound every method, including :func:`~sampled_metrics.evaluation.compare`, that
+        names A in at most 5% of evaluations wherever A is not better. With *negatives*, and *users*
+        drawn separately for each recommender, such a method names the better one in at most
+        *most_decided* of the evaluations under the *assumption* on the ranks. With common users it
+        may do better. Guessing reaches 5%. Empty for exact ranks of users and for more than a
+        million candidates.
 
     Raises
     ------
@@ -215,16 +205,14 @@ def plan(
 
     See Also
     --------
-    curve : The probabilities at several numbers of negatives and users.
-    for_all, for_pairs : A plan for each pair of several recommenders.
     sampled_metrics.log_plans.plan_log : A plan from a log.
     sampled_metrics.verdicts.verdict : The verdict of one evaluation.
 
     Examples
     --------
     >>> better, worse = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
-    >>> found = plan(better, worse, "ndcg@10", Protocol(1_000, 100), n_users=50)
-    >>> found.frame[["estimator", "probability", "negatives_needed", "users_needed"]].round(2)
+    >>> result = plan(better, worse, "ndcg@10", Protocol(1_000, 100), n_users=50)
+    >>> result.frame[["estimator", "probability", "negatives_needed", "users_needed"]].round(2)
            estimator  probability  negatives_needed  users_needed
     0          naive         0.48               244          <NA>
     1  rank estimate         1.00                49            14
@@ -232,18 +220,18 @@ def plan(
     3  bias-variance         1.00                33             8
     4          exact         1.00              <NA>             9
 
-    Who can pay for 2,000 scores takes 19 users with 100 negatives each:
+    A budget of 2,000 scores is best spent on 19 users with 100 negatives each:
 
-    >>> sample = Protocol(1_000, 20)
-    >>> found = plan(better, worse, "ndcg@10", sample, 50, estimators="rank estimate", budget=2_000)
-    >>> found.frame[["estimator", "best_negatives", "best_users", "best_probability"]].round(3)
+    >>> options = {"estimators": "rank estimate", "budget": 2_000}
+    >>> result = plan(better, worse, "ndcg@10", Protocol(1_000, 20), 50, **options)
+    >>> result.frame[["estimator", "best_negatives", "best_users", "best_probability"]].round(3)
            estimator  best_negatives  best_users  best_probability
     0  rank estimate             100          19             0.979
     1          exact            <NA>           2              0.51
 
-    What is the cheapest evaluation that is right 95 times in 100?
+    The cheapest evaluations that are right 95 times in 100:
 
-    >>> found.designs
+    >>> result.designs
              design      estimator  negatives  most  users  scores
     0      adaptive  bias-variance         10   160      5     220
     1         fixed  rank estimate        100   100     14    1414
@@ -298,7 +286,7 @@ def _row(
     scores: int | None = None,
     users: int | None = None,
 ) -> _PlanRow:
-    """A row of a plan, where a user takes `each` scores; counts that are too large are missing."""
+    """A row of a plan whose users take `each` scores; counts that are too large are missing."""
     users = None if users is None or users > _MOST_USERS else users
     counts = (negatives, scores, users, None if users is None else round(users * each))
     shown = (None if count is None or count > _MOST_COUNT else count for count in counts)
@@ -306,7 +294,7 @@ def _row(
 
 
 def _limits(pair: _Pair | ExactPair, protocol: Protocol, n_users: int) -> pd.DataFrame:
-    """How often any proved verdict can decide a pair, by what is assumed of the ranks."""
+    """An upper bound, for each assumption, on how often a verdict on a pair can be proved."""
     rows = []
     if isinstance(pair, _Pair) and pair.n_items <= _MOST_RANKS and pair.difference != 0:
         masses = [
@@ -333,41 +321,9 @@ def curve(
     estimators: str | Sequence[str] = ESTIMATORS,
     progress: bool = False,
 ) -> pd.DataFrame:
-    """Probability of the right verdict by the numbers of negatives and of users.
+    """Probability of the right verdict by negatives (one Protocol for each number) and by users.
 
-    Parameters
-    ----------
-    first, second, metric, estimators, progress
-        As for :func:`plan`.
-    protocol : Protocol or sequence of Protocol
-        One for each number of negatives; they must not differ in anything else.
-    n_users : int or array_like of int
-        Numbers of users. Every one is judged with every protocol.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns estimator, n_negatives (NA for ``exact``), n_users, probability, ties and scores
-        (to compute for one recommender).
-
-    Raises
-    ------
-    ValueError
-        As :func:`plan`.
-
-    See Also
-    --------
-    plan : How many negatives or users are needed.
-
-    Examples
-    --------
-    >>> better, worse = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
-    >>> samples = [Protocol(1_000, m) for m in (10, 100)]
-    >>> curve(better, worse, "ap", samples, n_users=50, estimators=["naive"]).round(3)
-      estimator  n_negatives  n_users  probability  ties  scores
-    0     naive           10       50        0.015   0.0     550
-    1     naive          100       50        0.924   0.0    5050
-    2     exact         <NA>       50        1.000   0.0   50000
+    Columns estimator, n_negatives (NA for ``exact``), n_users, probability, ties, scores.
     """
     metric = parsed(metric)
     protocols = by_negatives(protocol)
@@ -398,45 +354,10 @@ def for_pairs(
     *arguments: Any,
     **options: Any,
 ) -> pd.DataFrame:
-    """Call :func:`plan` or :func:`curve` for each pair of recommenders.
+    """The frames of :func:`plan` or :func:`curve` for each pair, with columns first and second.
 
-    Parameters
-    ----------
-    of : callable
-        One of the two.
-    ranks : mapping of str to array_like of int, mapping of int to float, RankIntervals or sets
-        Of each recommender, such as from :func:`~sampled_metrics.log_plans.fitted`.
-    metric, protocol, *arguments, **options
-        As for `of`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns first and second, the recommenders, before those of `of`.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two recommenders or no two with different averages, and as `of`.
-
-    Warns
-    -----
-    UserWarning
-        If the exact averages of two recommenders are equal: they have no order to plan for.
-
-    See Also
-    --------
-    plan, curve : What is called for each pair.
-
-    Examples
-    --------
-    >>> ranks = {"A": {1: 1.0}, "B": {9: 1.0}, "C": {2: 0.5, 70: 0.5}}
-    >>> found = for_pairs(plan, ranks, "ap", Protocol(100, 10), 5, estimators=["naive"])
-    >>> found[["first", "second", "estimator", "negatives_needed"]].head(3)
-      first second estimator  negatives_needed
-    0     A      B     naive                 8
-    1     A      B     exact              <NA>
-    2     A      C     naive                 2
+    Two recommenders with equal exact averages have no order to plan for: they are left out, with
+    a warning.
     """
     made = _by_pair(of, ranks, metric, protocol, *arguments, **options)
     return _stacked({pair: getattr(each, "frame", each) for pair, each in made.items()})
@@ -450,44 +371,7 @@ def for_all(
     n_users: int,
     **options: Any,
 ) -> Plan:
-    """Plan for each pair of recommenders, and join the tables.
-
-    Parameters
-    ----------
-    ranks : mapping of str to array_like of int, mapping of int to float, RankIntervals or sets
-        Of each recommender, such as from :func:`~sampled_metrics.log_plans.fitted`.
-    metric, protocol, n_users, **options
-        As for :func:`plan`.
-
-    Returns
-    -------
-    Plan
-        Its tables have columns first and second, the recommenders, before those of :func:`plan`.
-
-    Raises
-    ------
-    ValueError
-        As :func:`for_pairs`.
-
-    Warns
-    -----
-    UserWarning
-        As :func:`for_pairs`.
-
-    See Also
-    --------
-    for_pairs : The same for curves.
-
-    Examples
-    --------
-    >>> ranks = {"A": {1: 1.0}, "B": {9: 1.0}, "C": {2: 0.5, 70: 0.5}}
-    >>> found = for_all(ranks, "ap", Protocol(100, 10), 500, estimators=["naive"])
-    >>> found.designs[["first", "second", "design", "users", "scores"]].head(3)
-      first second        design  users  scores
-    0     A      B         fixed      2      42
-    1     A      B      adaptive      1      61
-    2     A      B  full ranking      1     100
-    """
+    """One :func:`plan` for all pairs: its tables have columns first and second in front."""
     if options.get("sequential") is True:
         options["sequential"] = len(ranks) * (len(ranks) - 1) // 2
     plans = _by_pair(plan, ranks, metric, protocol, n_users, **options)
@@ -507,7 +391,7 @@ def _by_pair(
     *arguments: Any,
     **options: Any,
 ) -> dict[tuple[str, str], Any]:
-    """What `of` returns for each pair that has an order."""
+    """The result of `of` for each pair of recommenders with different averages."""
     metric = parsed(metric)
     sample = by_negatives(protocol)[0]
     if len(ranks) < 2:
@@ -528,7 +412,7 @@ def _by_pair(
 
 
 def _stacked(tables: Mapping[tuple[str, str], pd.DataFrame]) -> pd.DataFrame:
-    """The tables of all pairs, one below the other, with the pair in front."""
+    """The tables of all pairs below one another, with the pair in front."""
     for (first, second), table in tables.items():
         table.insert(0, "first", first)
         table.insert(1, "second", second)
@@ -538,7 +422,7 @@ def _stacked(tables: Mapping[tuple[str, str], pd.DataFrame]) -> pd.DataFrame:
 def _pair(
     first: Population, second: Population, metric: Metric, protocol: Protocol
 ) -> _Pair | ExactPair:
-    """Two recommenders by their distributions of ranks, or by the ranks of their users."""
+    """Two recommenders by their distributions of ranks, or by exact ranks of the same users."""
     if are_exact(first) or are_exact(second):
         return ExactPair.of(first, second, metric, protocol)
     return _Pair.of(first, second, metric, protocol)  # type: ignore[arg-type]
@@ -546,7 +430,7 @@ def _pair(
 
 @dataclass(frozen=True, eq=False)
 class _Verdicts:
-    """The verdict of one estimator by the numbers of negatives and of users."""
+    """The verdicts of one estimator by the numbers of negatives and users, cached."""
 
     pair: _Pair | ExactPair
     name: str
@@ -570,7 +454,7 @@ class _Verdicts:
         return self.pair.verdict(estimator(1), n_users)
 
     def users_needed(self, now: Verdict, n_negatives: int, confidence: float) -> int | None:
-        """Fewest users for the confidence; gamma of bias-variance depends on their number."""
+        """Fewest users for the confidence; a search where gamma depends on them."""
         if self.name != "bias-variance":
             return now.users(confidence)
         return _fewest_reaching(partial(self, n_negatives), steps(_MOST_USERS), confidence)
@@ -579,7 +463,7 @@ class _Verdicts:
 def _fewest_reaching(
     at: Callable[[int], Verdict], grid: list[int], confidence: float
 ) -> int | None:
-    """Fewest negatives, or users, from which on the confidence is kept at every later step."""
+    """Fewest negatives, or users, from which on all steps of the grid keep the confidence."""
     kept = grid[-1] + 1
     for step in reversed(grid):
         made = at(step)
@@ -590,7 +474,7 @@ def _fewest_reaching(
 
 
 def _best_split(at: _Verdicts, grid: list[int], budget: int) -> _BudgetRow:
-    """Negatives and users that cost a budget and make the verdict the surest."""
+    """The division of a budget into negatives and users with the surest verdict."""
     tried = ((m, int(budget / (m + at.pair.n_relevant))) for m in grid)
     made = [(m, users, at(m, users)) for m, users in tried if users]
     if not made:
@@ -602,7 +486,7 @@ def _best_split(at: _Verdicts, grid: list[int], budget: int) -> _BudgetRow:
 def _designs(
     verdicts: Sequence[_Verdicts], grid: list[int], full: Verdict, n_users: int, confidence: float
 ) -> pd.DataFrame:
-    """The cheapest design of each kind with which the verdict is right often enough."""
+    """The cheapest design of each kind that reaches the confidence."""
     pair, protocol = verdicts[0].pair, verdicts[0].protocol
     best: dict[str, _DesignRow] = {"fixed": _DesignRow("fixed")}
 
@@ -637,9 +521,9 @@ def _designs(
 
 
 def _adaptive_verdict(pair: _Pair, design: Adaptive, n_users: int) -> tuple[Verdict, float]:
-    """The verdict by an adaptive design, and the scores of a user.
+    """The verdict by an adaptive design, and its expected scores for a user.
 
-    Of users whose two ranks are drawn together the average is taken to be normal.
+    If the two ranks of a user are drawn jointly, the average is approximated as normal.
     """
     made = corrections.bias_variance(pair.metric, design, corrections.default_gamma(n_users))
     marginals = list(zip(pair.masses, pair.ranks, strict=True))
@@ -654,7 +538,7 @@ def _adaptive_verdict(pair: _Pair, design: Adaptive, n_users: int) -> tuple[Verd
 
 
 def _race_row(pair: _Pair | ExactPair, n_users: int, error: float) -> _PlanRow:
-    """Users until a race is expected to end, and mean scores until then for one recommender."""
+    """Expected users until a race ends, and mean scores until then for one recommender."""
     grid = rank_grid(pair.n_items)
     each = expected_scores(pair.metric, grid - 1, pair.n_items)
     if isinstance(pair, ExactPair):
@@ -679,13 +563,7 @@ def _race_row(pair: _Pair | ExactPair, n_users: int, error: float) -> _PlanRow:
 
 
 def rank_grid(n_items: int) -> IntArray:
-    """Ranks that are enough for a smooth distribution: all of the first, then fewer and fewer.
-
-    Examples
-    --------
-    >>> rank_grid(110)[[0, 98, 99, 100, -1]]
-    array([  1,  99, 100, 102, 110])
-    """
+    """Ranks 1 to 100, then a geometric grid (2% apart) to n_items, for smooth distributions."""
     far = max(n_items, 101)
     points = np.geomspace(100, far, 2 + int(50 * np.log(far / 100)))
     near = np.concatenate([np.arange(1, 101), points.round().astype(np.int64), [n_items]])

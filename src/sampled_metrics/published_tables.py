@@ -1,9 +1,8 @@
-"""What a published table says: the exact metrics that printed averages of a sample leave possible.
+"""Bounds on exact metrics from published averages of sampled metrics.
 
-A table prints averages over users of metrics of the sampled rank: HR@10, NDCG@10, MRR. Printed
-digits are taken as rounded to the nearest. What such averages say of exact metrics, and why, is in
-``sampled_metrics.bounds.averages``; the bounds of one data set hold at once with the confidence
-asked for.
+A table prints averages over users of metrics of the sampled rank: HR@10, NDCG@10, MRR. Digits are
+taken as rounded to the nearest. The bounds are those of ``sampled_metrics.bounds.averages``; all
+bounds of one data set hold jointly with the given confidence.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from .metrics import metric as parsed
 from .protocol import Protocol
 from .results import Published
 
-#: Steepness of the third assumption, where the second allows any.
+#: Steepness of the third assumption, if the second has none.
 STEEPNESS = 4.0
-#: Other names of the columns that are no metrics.
+#: Accepted names of the columns other than metrics.
 _NAMES = {
     "method": ("method", "methods", "model", "models", "recommender", "algorithm", "name"),
     "dataset": ("dataset", "datasets", "data set", "data"),
@@ -37,7 +36,7 @@ _NAMES = {
     "n_negatives": ("n_negatives", "negatives", "n negatives", "#negatives"),
     "users": ("users", "n_users", "n users", "#users"),
 }
-#: What stands where a paper prints no number.
+#: Cells without a number.
 _EMPTY = ("", "-", "–", "—", "−", "nan", "n/a", "na", "none")
 
 
@@ -60,67 +59,62 @@ def published(
     Parameters
     ----------
     table : str, Path or pandas.DataFrame
-        A CSV file, or the same as text in a data frame: a row for each method, and data set, with
-        columns method, dataset (may be missing) and one for each metric, named as papers do
-        (HR@10, Hit@10, Recall@10, NDCG@10, MRR, AUC). Cells are text as printed, such as "0.250"
-        or "25.0%": the last digit says how far they were rounded. Empty cells and "-" are left
-        out. Columns n_items, n_negatives and users may say what differs from row to row.
+        A CSV file, or a data frame of text: a row for each method (and data set), with columns
+        method, dataset (optional) and one for each metric, named as in papers (HR@10, Hit@10,
+        Recall@10, NDCG@10, MRR, AUC). Cells are text as printed, such as "0.250" or "25.0%": the
+        last digit shows the rounding. Empty cells and "-" are skipped. Columns n_items,
+        n_negatives and users may give sizes that differ between rows.
     n_items : int, optional
-        Candidates of each user, the held-out item included, if there is no such column.
+        Candidates of each user, the held-out item included, if there is no such column. Where
+        users' own items are not candidates it differs a little between users; give the mean.
     n_negatives : int, optional
         Sampled negatives of each user.
     users : int, optional
-        Users that are averaged over.
+        Number of users averaged over.
     replacement : bool
         Whether negatives were drawn with replacement.
     metrics : sequence of str or Metric, optional
-        Exact metrics to bound; those of the table if omitted.
+        Exact metrics to bound; by default those of the table.
     assumption : Assumption, "decreasing" or None
-        What is assumed for the second column of bounds; "decreasing" is ``Assumption()``. If its
-        steepness is infinite, there is a third column with a steepness of `STEEPNESS`.
+        The assumption of the second pair of bounds; "decreasing" is ``Assumption()``. If its
+        steepness is infinite, a third pair of bounds has steepness `STEEPNESS`.
     confidence : float
-        In (0, 1): how often, at least, all bounds and orders of a data set hold at once, if the
-        assumption does. It counts the draws of the negatives, not those of the users: the exact
+        In (0, 1): probability, at least, that all bounds and orders of a data set hold jointly, if
+        the assumption does. Only the draws of the negatives are random, not the users: the exact
         metrics are averages over the same users.
 
     Returns
     -------
     Published
         Its frame has a row for each row of the table and each metric: dataset (if there is one),
-        method, metric, printed (float, NaN where the table has none), low and high (without
-        assumption), low_decreasing and high_decreasing, low_steep and high_steep, and guess, the
-        exact metric if the true ranks are as even as the printed numbers allow. Bounds that no
-        distribution of true ranks has are NaN, and `checks` says why.
+        method, metric, printed (NaN where the table has no number), low and high (no assumption),
+        low_decreasing and high_decreasing, low_steep and high_steep, and guess, the exact metric
+        if the true ranks are as even as the published numbers allow. Bounds are NaN if no
+        distribution of true ranks agrees with the numbers; `checks` says why.
 
         `checks` has a row for each row of the table: together (bool), whether any list of sampled
-        ranks has all its averages; possible, decreasing and steep (bool), whether any true ranks,
-        without assumption and with it, lead to them; and finding, a sentence.
+        ranks has all its averages; possible, decreasing and steep (bool), whether any true ranks
+        agree with them, without and with the assumptions; and finding, a sentence.
 
-        `orders` has a row for each metric and each two methods of a data set: first, second (of
-        which the first has the larger printed average); verdict, or "unknown" if either may be
-        ahead; and the assumption and the warrant of the verdict, as for
-        :func:`~sampled_metrics.evaluation.compare`. Both are empty without a verdict.
+        `orders` has a row for each metric and each two methods of a data set: first (the larger
+        published average) and second; verdict, "unknown" if either may be ahead; and assumption
+        and warrant of the verdict, as for :func:`~sampled_metrics.evaluation.compare`, empty if it
+        is unknown.
 
     Raises
     ------
     ValueError
-        If the table cannot be read, a cell is no number in [0, 1], a column or a size is missing,
-        a method stands twice, or an option is outside its range.
+        If the table cannot be read, a cell is not a number in [0, 1], a column or a size is
+        missing, a method occurs twice, or an option is outside its range.
 
     See Also
     --------
-    sampled_metrics.evaluation.estimate : Takes the sampled ranks themselves, which tell more.
-    sampled_metrics.bounds.identification.interval : The same for counts of sampled ranks.
-
-    Notes
-    -----
-    Where users' own items are no candidates, `n_items` differs from user to user a little, and the
-    mean stands for all.
+    sampled_metrics.evaluation.estimate : Tighter bounds, from the sampled ranks.
 
     Examples
     --------
-    Two methods of a paper, with 22,363 users, 12,101 items and 99 negatives; their order on HR@10
-    among all items may be either:
+    Two methods of a paper, with 22,363 users, 12,101 items and 99 negatives. Either may have the
+    higher HR@10 on all items:
 
     >>> rows = pd.DataFrame({"method": ["A", "B"], "HR@1": ["0.1870", "0.1531"],
     ...                      "HR@10": ["0.4696", "0.4739"], "NDCG@10": ["0.3156", "0.2964"]})
@@ -180,7 +174,7 @@ def published(
 
 @dataclass(frozen=True, eq=False)
 class _Row:
-    """A row of the table; `printed` has each number, and half a unit of its last digit."""
+    """A row of the table; `printed` has each value and half a unit of its last digit."""
 
     dataset: str
     method: str
@@ -196,7 +190,7 @@ class _Row:
 
 @dataclass(frozen=True, eq=False)
 class _Judged:
-    """What became of a row: `ends` has the bounds of each metric, a row for each assumption."""
+    """The results of a row; `ends` has the bounds of each metric, shape (assumptions, 2)."""
 
     row: _Row
     check: dict[str, object]
@@ -219,7 +213,7 @@ def _assumptions(assumption: Assumption | None) -> list[Assumption | None]:
 def _read(
     table: str | Path | pd.DataFrame, sizes: dict[str, int | None]
 ) -> tuple[list[_Row], list[str]]:
-    """The rows of a table, and what is to be said of it."""
+    """The rows of a table, and notes on what is left out."""
     frame, name = _text(table)
     columns: dict[str, str] = {}
     of_metrics: dict[Metric, str] = {}
@@ -272,7 +266,7 @@ def _read(
 
 
 def _text(table: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """A table as text, and what to call it."""
+    """A table as text, and its name in messages."""
     if isinstance(table, pd.DataFrame):
         return table, "the table"
     if not isinstance(table, (str, Path)):
@@ -291,7 +285,7 @@ def _text(table: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 def _metric(column: str) -> Metric | None:
-    """The metric that a column's name says, or None; a bare "P" or "R@" says none."""
+    """The metric that a column is named after, or None (also for a bare "P" or "R@")."""
     try:
         return parsed(column.strip())
     except ValueError:
@@ -301,10 +295,8 @@ def _metric(column: str) -> Metric | None:
 
 
 def _number(cell: object, what: str) -> tuple[float, float] | None:
-    """A printed number and half a unit of its last digit; None where nothing is printed.
+    """A published number and half a unit of its last digit; None for an empty cell.
 
-    Examples
-    --------
     >>> _number("**.250**", "HR@10 of A"), _number("25.0%", "HR@10 of A"), _number("-", "")
     ((0.25, 0.0005), (0.25, 0.0005), None)
     """
@@ -349,7 +341,7 @@ def _by_dataset(rows: list[_Row]) -> list[list[_Row]]:
 
 
 def _rounded(row: _Row) -> tuple[FloatArray, FloatArray]:
-    """The ends of what was averaged; hits are whole numbers of users."""
+    """Bounds on the unrounded averages; hits are whole numbers of users."""
     low = np.array([max(value - half, 0.0) for value, half in row.printed.values()])
     high = np.array([min(value + half, 1.0) for value, half in row.printed.values()])
     for i, of in enumerate(row.printed):
@@ -409,7 +401,7 @@ def _judged(
 
 
 def _inconsistent(row: _Row, of: Averages, low: FloatArray, high: FloatArray) -> str:
-    """Why no list of sampled ranks has the averages of a row, in a sentence; nothing if one has."""
+    """Why no list of sampled ranks has the averages of a row; empty if one has."""
     names = [f"{of.label} {value:g}" for of, (value, _) in row.printed.items()]
     for i in np.flatnonzero(low > high):
         return f"{row.name}: {names[i]} is no number of hits among {row.users:,} users"
@@ -423,7 +415,7 @@ def _inconsistent(row: _Row, of: Averages, low: FloatArray, high: FloatArray) ->
 
 @dataclass(frozen=True)
 class _Order:
-    """What is known of two methods of a data set on a metric; a row of `orders`."""
+    """The order of two methods of a data set on a metric; a row of `orders`."""
 
     dataset: str
     metric: str
@@ -435,7 +427,7 @@ class _Order:
 
 
 def _orders(same: list[_Judged], assumptions: list[Assumption | None]) -> list[_Order]:
-    """What is known of each two methods of a data set, on each metric."""
+    """The order of each two methods of a data set, on each metric."""
     found = []
     for of in dict.fromkeys(of for each in same for of in each.ends):
         have = [each for each in same if of in each.ends]

@@ -1,8 +1,8 @@
-"""What the practitioner's verbs return: a table, with what it was made with and what it leaves out.
+"""What the functions return: a table with its settings and notes.
 
-A result prints as the command line prints it, shows as a table in a notebook, and gives its rows
-as a data frame, a page of HTML, or a table for a paper. Most draw a figure. Here is the data of
-each result; how it reads and looks is in :mod:`sampled_metrics.report`.
+A result prints as on the command line, shows as a table in a notebook, and can be written as a
+data frame, a page of HTML or LaTeX. This module holds the data; :mod:`sampled_metrics.report` has
+the words and figures.
 """
 
 from __future__ import annotations
@@ -25,18 +25,7 @@ if TYPE_CHECKING:
 
 
 def table_of(row: type[NamedTuple], rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
-    """A data frame of rows of one type, a column for each of its fields.
-
-    Columns of ``int | None`` and ``float | None`` are of numbers that may be missing.
-
-    Examples
-    --------
-    >>> class Row(NamedTuple):
-    ...     share: float
-    ...     users: int | None
-    >>> table_of(Row, [(0.5, None)]).dtypes.astype(str).to_dict()
-    {'share': 'float64', 'users': 'Int64'}
-    """
+    """A data frame of rows of one type; int | None and float | None become nullable columns."""
     frame = pd.DataFrame(list(rows), columns=list(row._fields))
     kinds = {int | None: "Int64", float | None: "Float64"}
     hints = get_type_hints(row).items()
@@ -44,14 +33,7 @@ def table_of(row: type[NamedTuple], rows: Iterable[tuple[Any, ...]]) -> pd.DataF
 
 
 def source_of(log: Log) -> dict[str, object]:
-    """What a page says of the log that it was made from.
-
-    Examples
-    --------
-    >>> from sampled_metrics.log.read import read_log
-    >>> source_of(read_log("bundled"))["recommenders"]
-    'X, Y, Z'
-    """
+    """The facts about a log that the head of its page shows."""
     items, negatives = (
         " to ".join(f"{end:,}" for end in sorted({int(sizes.min()), int(sizes.max())}))
         for sizes in (log.counts["n_items"], log.counts["n_negatives"])
@@ -67,33 +49,30 @@ def source_of(log: Log) -> dict[str, object]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
-    """A table, what it was made with, and what is to be said beside it.
+    """A table, its settings and its notes.
 
     Attributes
     ----------
     frame : pandas.DataFrame
-        The table; its columns are documented where it is made.
+        The table. The function that returns the result documents its columns.
     settings : mapping of str to object
-        What the table was made with.
+        The options that the table was computed with.
     notes : tuple of str
         What the table leaves out, and why, in sentences.
     source : mapping of str to object
-        What its page says that was read, such as by
-        :func:`~sampled_metrics.report.pages.with_verdicts`; the settings if empty.
+        The facts about the input that the page shows; `settings` if empty.
 
     Examples
     --------
-    >>> found = Result(pd.DataFrame({"check": ["items"], "p_value": [0.25]}), notes=("a note",))
-    >>> print(found.summary(), end="")
+    >>> result = Result(pd.DataFrame({"check": ["items"], "p_value": [0.25]}), notes=("a note",))
+    >>> print(result.summary(), end="")
     check  p_value
     items   0.2500
     note: a note
-    >>> print(found.to_latex(caption="A check."))  # doctest: +ELLIPSIS
+    >>> print(result.to_latex(caption="A check."))  # doctest: +ELLIPSIS
     \\begin{table}
     \\caption{A check.}
     ...
-    >>> found.to_html().count("<td")
-    2
     """
 
     frame: pd.DataFrame
@@ -109,18 +88,18 @@ class Result:
 
     @property
     def shown(self) -> pd.DataFrame:
-        """The table as it is printed, ends rounded outwards and each range in one column."""
+        """The table as it is printed: bounds rounded outwards, each range in one column."""
         return self._prose.shown()
 
     @property
     def sentences(self) -> list[str]:
-        """What the table says in sentences, such as the verdict on each pair; mostly none."""
+        """The table in sentences, such as the verdict on each pair; may be empty."""
         return self._prose.sentences()
 
     def promises(self, of: str | None = None) -> list[str]:
-        """Assumption and warrant of the ranges, of all metrics or of one, in sentences.
+        """Assumption and warrant of the ranges in sentences, of all metrics or of the one named.
 
-        Of a plan they are definitions of the words *enough* and *race*.
+        For a plan: definitions of the words *enough* and *race*.
         """
         return self._prose.promises(of)
 
@@ -137,24 +116,24 @@ class Result:
         return html.table(self.shown, self._prose.made_with, self.notes)
 
     def to_html(self) -> str:
-        """A page of its own, with figures and definitions where there are some.
+        """The page of the result, with its figures and definitions.
 
         Raises
         ------
         ImportError
-            If it has figures, and matplotlib is not installed.
+            If the page has figures and matplotlib is not installed.
         """
         from .report import html
 
         return html.page(self)
 
     def to_latex(self, caption: str | None = None, label: str | None = None) -> str:
-        """The table for a paper, with the rules of the LaTeX package booktabs.
+        """The table as LaTeX for a paper; it needs the package booktabs.
 
         Parameters
         ----------
         caption, label : str, optional
-            Of the table, the caption as LaTeX; it is a bare ``tabular`` without them.
+            LaTeX of the caption, and the label. Without both, the result is a bare ``tabular``.
         """
         from .report.text import latex
 
@@ -166,13 +145,12 @@ class Result:
         Parameters
         ----------
         kind : {"table", "json", "csv", "markdown"}
-            The sentences and columns in line, without the notes; or the table alone, as for
-            :func:`~sampled_metrics.report.text.formatted`.
+            "table" is the summary without the notes; the others are the table alone.
 
         Raises
         ------
         ValueError
-            If `kind` is none of these.
+            If `kind` is not one of these.
         """
         from .report.text import formatted
 
@@ -186,8 +164,8 @@ class Result:
         Parameters
         ----------
         path : str or Path
-            Its ending says what is written: ``.html`` a page, ``.tex`` LaTeX, ``.json``, ``.csv``
-            and ``.md`` the table, and ``.txt`` what is printed, without the notes.
+            The suffix selects the format: ``.html`` the page, ``.tex`` LaTeX, ``.json``, ``.csv``
+            or ``.md`` the table, ``.txt`` the summary without the notes.
 
         Returns
         -------
@@ -196,7 +174,7 @@ class Result:
         Raises
         ------
         ValueError
-            If the name ends otherwise.
+            If the suffix is another one.
         ImportError
             As :meth:`to_html`.
 
@@ -221,7 +199,7 @@ class _Plotted(Result):
     """A result that has a figure."""
 
     def plot(self) -> Figure:
-        """The page's figure.
+        """The figure of the result's page.
 
         Raises
         ------
@@ -235,27 +213,23 @@ class _Plotted(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimates(_Plotted):
-    """What :func:`~sampled_metrics.evaluation.estimate` returns.
+    """The estimates of :func:`~sampled_metrics.evaluation.estimate`.
 
     Attributes
     ----------
     comparisons : mapping of str to Comparison
-        The verdicts on each metric that its page shows, from
-        :func:`~sampled_metrics.report.pages.with_verdicts`; mostly none.
+        The verdicts on each metric that the page shows; empty unless they were added by
+        :func:`~sampled_metrics.report.pages.with_verdicts`.
 
     Examples
     --------
     >>> import sampled_metrics as sm
-    >>> found = sm.estimate("bundled", ["auc"])
-    >>> found
+    >>> sm.estimate("bundled", ["auc"])
     recommender  metric  reported  estimate  standard_error  possible        quote
     X            auc       0.8920    0.8920          0.0020  0.885 to 0.899  0.8920 ± 0.0020
     Y            auc       0.8522    0.8522          0.0024  0.844 to 0.860  0.8522 ± 0.0024
     Z            auc       0.7481    0.7481          0.0033  0.737 to 0.759  0.7481 ± 0.0033
     possible: no assumption on the ranks; proved
-    >>> row = found.to_latex().splitlines()[4].split(" & ")
-    >>> row[5:8]
-    ['0.885 to 0.899', 'none', 'proved']
     """
 
     comparisons: Mapping[str, Comparison] = field(default_factory=dict, kw_only=True)
@@ -263,12 +237,13 @@ class Estimates(_Plotted):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(_Plotted):
-    """What :func:`~sampled_metrics.evaluation.compare` returns.
+    """The verdicts of :func:`~sampled_metrics.evaluation.compare`.
 
     Attributes
     ----------
     estimates : Estimates, optional
-        Those that its page shows, from :func:`~sampled_metrics.report.pages.with_estimates`.
+        The estimates that the page shows, if they were added by
+        :func:`~sampled_metrics.report.pages.with_estimates`.
 
     Examples
     --------
@@ -276,10 +251,10 @@ class Comparison(_Plotted):
     >>> rows = pd.DataFrame({"recommender": ["A"] * 99 + ["B"] * 99, "user": [*range(99)] * 2,
     ...                      "rank": [1] * 99 + [10] * 99})
     >>> log = sm.read_log(rows, n_items=1_000, n_negatives=9, replacement=True)
-    >>> found = sm.compare(log, "auc")
-    >>> found.verdicts
+    >>> result = sm.compare(log, "auc")
+    >>> result.verdicts
     {('A', 'B'): 'A beats B'}
-    >>> found
+    >>> result
     A beats B on AUC (no assumption on the ranks; proved).
     pair     reported  estimate          possible
     A and B  +1.0000   +1.0000 ± 0.0000  +0.876 to +1.000
@@ -297,25 +272,25 @@ class Comparison(_Plotted):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(_Plotted):
-    """What :func:`~sampled_metrics.planning.plan` returns.
+    """The plan of :func:`~sampled_metrics.planning.plan`, which documents the tables.
 
     Attributes
     ----------
     designs : pandas.DataFrame
-        The cheapest evaluation of each kind with which the verdict is right often enough.
+        The cheapest evaluation of each kind that reaches the confidence.
     limits : pandas.DataFrame
-        How often any proved verdict can decide each pair.
+        An upper bound on how often a verdict can be proved, whatever the method.
     curves : pandas.DataFrame
-        What its page draws, if it was asked for: the probability of the right verdict by negatives
-        and by users, as from :func:`~sampled_metrics.planning.curve`.
+        The probability of the right verdict by negatives and by users, which the page draws; empty
+        unless asked for.
 
     Examples
     --------
     >>> import sampled_metrics as sm
     >>> better, worse = {2: 0.3, 500: 0.7}, {30: 0.6, 500: 0.4}
     >>> protocol = sm.Protocol(1_000, 100)
-    >>> found = sm.plan(better, worse, "ndcg@10", protocol, 50, estimators=["bias-variance"])
-    >>> found.frame[["estimator", "negatives_needed", "users_needed"]]
+    >>> result = sm.plan(better, worse, "ndcg@10", protocol, 50, estimators=["bias-variance"])
+    >>> result.frame[["estimator", "negatives_needed", "users_needed"]]
            estimator  negatives_needed  users_needed
     0  bias-variance                33             8
     1          exact              <NA>             9
@@ -328,7 +303,7 @@ class Plan(_Plotted):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Race(Result):
-    """What :func:`~sampled_metrics.sequential.race` returns.
+    """The verdicts of :func:`~sampled_metrics.sequential.race`.
 
     Attributes
     ----------
@@ -352,7 +327,7 @@ class Race(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit(_Plotted):
-    """What :func:`~sampled_metrics.auditing.audit` returns.
+    """The checks of :func:`~sampled_metrics.auditing.audit`.
 
     Examples
     --------
@@ -369,13 +344,13 @@ class Audit(_Plotted):
 
     @property
     def sampler(self) -> str:
-        """What the negatives look like, in words: how they were drawn, as far as they show it."""
+        """How the negatives seem to have been drawn, in words."""
         return str(self.settings["sampler"])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ranks(Result):
-    """What :func:`~sampled_metrics.ranking.files.rank` returns: the exact rank of each item.
+    """The exact rank of each held-out item, from :func:`~sampled_metrics.ranking.files.rank`.
 
     Examples
     --------
@@ -390,7 +365,7 @@ class Ranks(Result):
     """
 
     def metrics(self, names: Sequence[str]) -> Result:
-        """The exact metrics, averaged over users, ties over their random order.
+        """The exact metrics, averaged over users; ties count as if broken at random.
 
         Parameters
         ----------
@@ -400,13 +375,13 @@ class Ranks(Result):
         Returns
         -------
         Result
-            Its frame has the columns metric, value, standard_error and users; the standard error
-            is of the average over users, who are taken as a sample.
+            Columns metric, value, standard_error and users. The standard error takes the users as a
+            random sample.
 
         Raises
         ------
         ValueError
-            If a name is no metric's, or there is one user only.
+            If a name is unknown, or there is only one user.
         """
         from .evaluation import estimate
         from .log.read import read_log
@@ -428,25 +403,17 @@ class Ranks(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Orders(Result):
-    """What a published table says of each two methods.
-
-    Examples
-    --------
-    >>> row = {"metric": "auc", "first": "A", "second": "B", "verdict": "unknown"}
-    >>> Orders(pd.DataFrame([row | {"assumption": "", "warrant": ""}]))
-    metric  verdict
-    auc     A or B: unknown
-    """
+    """The orders of a published table, one row for each pair of methods."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Published(Result):
-    """What :func:`~sampled_metrics.published_tables.published` returns.
+    """The bounds of :func:`~sampled_metrics.published_tables.published`.
 
     Attributes
     ----------
     orders, checks : pandas.DataFrame
-        What is known of each two methods, and whether each row can be; described there.
+        The order of each two methods, and whether each row of the table is possible; see there.
 
     Examples
     --------
@@ -470,7 +437,7 @@ class Published(Result):
     checks: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def plot(self, metric: str | None = None) -> Figure:
-        """What is printed and what is possible for one metric, the first if none is named.
+        """Published numbers, guesses and bounds of one metric, by default the first of the table.
 
         Raises
         ------

@@ -61,8 +61,8 @@ _MOST = 0.8
 _OWN = 4
 #: Most comparisons (test items times scored items) held in memory at once.
 _BLOCK = 1 << 22
-#: What a race is expected to take is computed on grids: for a metric, for a difference, and with so
-#: many points for the remaining users' mean difference from -1 to 0, and for the number of users.
+#: Grids of a metric and of a difference, on which the expected length of a race is computed, and
+#: numbers of grid points for the remaining users' mean difference (-1 to 0) and for the users.
 METRICS, DIFFERENCES = np.arange(501) / 500, np.arange(-500, 501) / 500
 _MEANS, _TIMES = 64, 400
 
@@ -276,20 +276,11 @@ class _Spent:
 
 @dataclass
 class _Field:
-    """The users, their test items and negatives, and the order in which both are taken.
+    """The users in random order, their test items, and the items in the order of scoring.
 
-    Attributes
-    ----------
-    users : ndarray of int, shape (n_users,)
-        The users who have test items, in random order.
-    test : list of ndarray of int
-        The test items of each user.
-    seen : sparse matrix, shape (n_users, n_items)
-        Non-zero for a user's training and test items, which are not negatives.
-    order : ndarray of int, shape (n_items,)
-        The order in which items are scored.
-    above, scored : ndarray of float, shape (n_items,)
-        How often each item outscored a test item, and how often it was compared with one.
+    `seen` (n_users, n_items) is non-zero for training and test items, which are not negatives.
+    `above` and `scored` (n_items,) count how often an item outscored, and was compared with, a test
+    item.
     """
 
     users: IntArray
@@ -355,8 +346,7 @@ class _Scorer:
     def __init__(self, name: str, job: Job, field: _Field, of: Metric, spent: _Spent) -> None:
         self.name, self._job, self._field, self._of, self._spent = name, job, field, of, spent
         self.scores = 0
-        #: An item that so many candidates outscore adds nothing to the metric; None if no number
-        #: suffices.
+        # An item that this many candidates outscore adds nothing to the metric.
         self._enough = of.cutoff
 
     def values(self, batch: IntArray) -> FloatArray:
@@ -471,13 +461,7 @@ class _Scorer:
 
 
 def _batches(n_users: int) -> Iterator[tuple[int, int]]:
-    """Start and stop of each batch of users, as in a slice.
-
-    Examples
-    --------
-    >>> list(_batches(200))
-    [(0, 64), (64, 128), (128, 192), (192, 200)]
-    """
+    """Start and stop of each batch of users, as in a slice."""
     start = 0
     while start < n_users:
         stop = min(n_users, start + max(_USERS, start // _PART))
@@ -491,11 +475,6 @@ def _stakes(n_users: int) -> FloatArray:
     The wealth grows fastest at a stake of about mean(d) / mean(d**2), which is unknown: hence
     several stakes. The smallest one suits the smallest mean difference that so many users can
     detect, which falls as 1 / sqrt(n_users).
-
-    Examples
-    --------
-    >>> _stakes(1_000)
-    array([0.8, 0.4, 0.2, 0.1])
     """
     return _MOST * 2.0 ** -np.arange(1.0 + max(0, int(np.log2(0.4 * np.sqrt(n_users)))))
 
@@ -673,27 +652,14 @@ def rebinned(masses: FloatArray, values: ArrayLike, grid: ArrayLike) -> FloatArr
 def expected_users(pmf: FloatArray, n_users: int, error: float) -> int:
     """Users until a race of two recommenders is expected to end, at most all of them.
 
-    The log wealth of each stake is assumed to grow at its expected rate. Let D be the mean
-    difference of the two metrics over all N users, in favour of the better recommender. After t
-    users the sum is about D t. If the better recommender were not better over all users, the
-    remaining users would have a mean difference of at most -D t / (N - t), which is mu.
+    The log wealth of each stake is assumed to grow at its expected rate. `pmf` has the
+    probabilities of a user's differences -1, -0.998, ..., 1; `error` is the type I error of one
+    of the pair's two null hypotheses. Let D be the mean difference over all N users, in favour
+    of the better recommender. After t users the sum is about D t. If the better recommender
+    were not better over all users, the remaining users would have a mean difference of at most
+    mu = -D t / (N - t). The result is the end of the batch in which the wealth reaches 1 /
+    `error`.
 
-    Parameters
-    ----------
-    pmf : ndarray of float, shape (2 * 500 + 1,)
-        Probabilities of a user's differences -1, -0.998, ..., 1, as from :func:`rebinned`.
-    n_users : int
-        All users of the race.
-    error : float
-        The type I error of one of the pair's two null hypotheses.
-
-    Returns
-    -------
-    int
-        The number of users at the end of the batch in which the wealth reaches 1 / `error`.
-
-    Examples
-    --------
     >>> pmf = np.zeros(1_001)
     >>> pmf[[0, 500, 1_000]] = 0.2, 0.5, 0.3
     >>> expected_users(pmf, 10_000, 0.025)
@@ -718,21 +684,6 @@ def expected_scores(metric: Metric, above: ArrayLike, n_items: int) -> FloatArra
 
     The items come in random order, in rounds as large as all earlier rounds together. With a
     cut-off k, a round is scored unless k items that outscore the test item came before it.
-
-    Parameters
-    ----------
-    metric : Metric
-    above : array_like of int
-    n_items : int
-
-    Returns
-    -------
-    ndarray of float
-
-    Examples
-    --------
-    >>> expected_scores(parsed("ndcg@10"), [9, 100, 900], 1_000).round()
-    array([1004.,  145.,   20.])
     """
     higher: IntArray = np.asarray(above)
     k = metric.cutoff

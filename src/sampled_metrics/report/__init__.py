@@ -1,1 +1,1 @@
-"""Reports of results: pages in HTML and figures."""
+"""Reports of results: words, pages in HTML and figures."""

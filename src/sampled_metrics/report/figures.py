@@ -1,7 +1,7 @@
-"""The look of all figures, and the figures of results.
+"""The style of all figures, and the figures of results.
 
-Every mark is told apart three ways (colour, line style, marker), so that figures survive
-greyscale, and text is large enough to be read at the width of a phone.
+Every series has its own colour, line style and marker, so that figures survive greyscale. Text is
+large enough to be read at the width of a phone.
 """
 
 from __future__ import annotations
@@ -27,14 +27,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    #: What draws a panel of a figure, and its height in inches.
+    #: A function that draws a panel of a figure, and the panel's height in inches.
     Panel = tuple[Callable[[Axes], Any], float]
 
 #: Width of every figure in inches: at 12 points, text is still 9 pixels high on a phone.
 WIDTH = 6.0
 
-#: Colour, line style and marker of the first, second, ... thing compared; the colours differ in
-#: lightness too.
+#: Colour, line style and marker of the first, second, ... series; the colours differ in lightness.
 MARKS: tuple[dict[str, Any], ...] = (
     {"color": "#0b3c6f", "linestyle": "-", "marker": "o"},
     {"color": "#d1581a", "linestyle": "--", "marker": "s"},
@@ -65,9 +64,9 @@ STYLE: dict[str, Any] = {
 }
 
 
-#: The exact value, in every figure.
+#: The look of exact values.
 EXACT: dict[str, Any] = {"color": "black", "linestyle": "-", "marker": "o", "linewidth": 2.2}
-#: Colour, line style and marker of what is reported for a sampled metric, wherever it is drawn.
+#: The look of each estimator.
 ESTIMATORS: dict[str, dict[str, Any]] = {
     "uncorrected": {"color": "#b3123c", "linestyle": "--", "marker": "X"},
     "rank estimate": {"color": "#7a5c00", "linestyle": "-.", "marker": "P"},
@@ -78,7 +77,7 @@ ESTIMATORS: dict[str, dict[str, Any]] = {
     "maximum likelihood": {"color": "#a85b00", "linestyle": (0, (4, 2)), "marker": "^"},
     "maximum entropy": {"color": "#2a5fd0", "linestyle": (0, (6, 1, 1, 1)), "marker": "v"},
 }
-#: What the same are called elsewhere.
+#: Other names of estimators.
 _ALIASES = {"naive": "uncorrected", "reported": "uncorrected", "printed": "uncorrected"}
 _ALIASES |= {"monotone": "CLS", "corrected": "bias-variance", "estimate": "bias-variance"}
 _ALIASES |= {"ML": "maximum likelihood", "entropy": "maximum entropy", "all items": "exact"}
@@ -87,20 +86,10 @@ _LESS_AND_LESS = (("#b58ad8", ":"), ("#8b4fc0", (0, (3, 1))), ("#5f2496", "-"), 
 
 
 def marks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Give each name its colour, line style and marker.
+    """Colour, line style and marker of each name.
 
-    Parameters
-    ----------
-    names : iterable of str
-        "exact" is solid black. An estimator, by its name in the package or in the book, has the
-        marks of :data:`ESTIMATORS`, and "BV" with a weight those of a bias-variance correction.
-        All others take those of :data:`MARKS` in order.
-
-    Examples
-    --------
-    >>> found = marks(["A", "naive", "B", "exact"])
-    >>> found["B"]["marker"], found["exact"]["color"], found["naive"] == ESTIMATORS["uncorrected"]
-    ('s', 'black', True)
+    "exact" and estimators have fixed ones; "BV" with a weight is a shade of bias-variance; all
+    others take those of :data:`MARKS` in order.
     """
     known = ESTIMATORS | {"exact": EXACT}
     others, free = cycle(MARKS), list(range(len(_LESS_AND_LESS)))
@@ -120,22 +109,9 @@ def marks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def curves(ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike]) -> Axes:
-    """Draw named curves over the same abscissa, with a marker here and there along each.
+    """Plot named curves over common abscissas `x`, each with a few markers at its own places.
 
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes
-    x : array_like, shape (p,)
-    lines : mapping of str to array_like, shape (p,)
-        Ordinates of each curve; its name goes to the legend. One that is NaN throughout keeps its
-        place in the order of colours, but nothing is drawn.
-
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> ax = Figure().subplots()
-    >>> [line.get_label() for line in curves(ax, [1, 2], {"A": [0, 1], "B": [1, 0]}).lines]
-    ['A', 'B']
+    A curve that is NaN throughout keeps its place in the order of colours.
     """
     for i, (name, mark) in enumerate(marks(lines).items()):
         # Matplotlib cannot space markers along a curve without points.
@@ -150,30 +126,11 @@ def intervals(
     estimates: Mapping[str, Mapping[str, tuple[float, float, float]]],
     *possible: Mapping[str, tuple[float, float]],
 ) -> Axes:
-    """Draw values with their intervals line by line, and behind them what is possible at all.
+    """Plot values with intervals, line by line, before grey bars of the identification intervals.
 
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes
-    estimates : mapping of str to mapping of str to three of float
-        For each recommender, from top to bottom, and below its name for each estimator the value
-        (a marker) and the ends of its interval (a line), NaN where there is none.
-    possible : mapping of str to two of float
-        For recommenders that have one, the ends of a wider interval: a grey bar behind all lines
-        of the recommender; each further one is darker, and drawn over the one before.
-
-    Notes
-    -----
-    What is below -0.1 or above 1.1, as no metric is, is cut off: an arrowhead at that edge stands
-    for a marker beyond it.
-
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> ax = Figure().subplots()
-    >>> ax = intervals(ax, {"A": {"naive": (0.3, 0.2, 0.4)}}, {"A": (0.0, 0.5)})
-    >>> [float(line.get_xdata()[0]) for line in ax.lines], float(ax.patches[0].get_width())
-    ([0.3], 0.5)
+    `estimates` maps each recommender and estimator to (value, low, high), NaN for no interval. Each
+    further mapping of recommenders to (low, high) in `possible` is a darker bar over the last one.
+    No metric is below -0.1 or above 1.1: an arrowhead marks values beyond.
     """
     names = dict.fromkeys(name for values in estimates.values() for name in values)
     styles = marks(names)
@@ -198,7 +155,7 @@ def intervals(
         label.set_fontweight(weight)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(lines) - 0.4, -0.6)
-    ax.use_sticky_edges = False  # an axis where a grey bar begins would hide that it begins
+    ax.use_sticky_edges = False  # else a grey bar could begin on the axis, unseen
     ax.autoscale_view(scaley=False)
     lowest, highest = ax.get_xlim()
     ax.set_xlim(max(lowest, -0.1), min(highest, 1.1))
@@ -208,21 +165,7 @@ def intervals(
 
 @singledispatch
 def figure(result: Result) -> Figure:
-    """The figure of a result, with a panel for each metric or pair.
-
-    An estimation shows its estimates, a comparison the corrected differences; both before all
-    that is possible. A plan shows what each estimator needs, in negatives or in users, and what
-    that costs in scores. An audit shows how odd each check found the negatives, and from where on
-    it raises an alarm.
-
-    Examples
-    --------
-    >>> row = {"first": "A", "second": "B", "estimate": 0.2}
-    >>> row |= {"possible_low": 0.1, "possible_high": 0.3}
-    >>> found = Comparison(pd.DataFrame([row]), {"metric": "auc"})
-    >>> figure(found).axes[0].get_xlabel()
-    'difference in AUC'
-    """
+    """The figure of a result, with a panel for each metric or pair."""
     raise TypeError(f"{type(result).__name__} has no figure")
 
 
@@ -273,7 +216,7 @@ def estimates_panel(rows: pd.DataFrame, label: str) -> Panel:
 
 
 def published_figure(result: Published, name: str | None = None) -> Figure:
-    """What is printed and guessed in each row for one metric, before all that is possible."""
+    """Published numbers and guesses for one metric, in front of the bounds."""
     of = result.frame["metric"].iloc[0] if name is None else metric(name).name
     rows = result.frame[result.frame["metric"] == of]
     if rows.empty:
@@ -299,7 +242,7 @@ def published_figure(result: Published, name: str | None = None) -> Figure:
 
 
 def comparison_panel(result: Comparison) -> Panel:
-    """The corrected difference of each pair, and all that the sample leaves possible."""
+    """The corrected difference of each pair, in front of the identification interval."""
     rows, of = result.frame, metric(str(result.settings["metric"]))
     names = _figure_names(rows[["first", "second"]].to_numpy().ravel())
     pairs = rows[["first", "second"]].itertuples(index=False, name=None)
@@ -318,12 +261,12 @@ def comparison_panel(result: Comparison) -> Panel:
     return draw, 1.2 + 0.35 * len(labels)
 
 
-#: What a plan's curves may be drawn over, and the columns of that and of what is as planned.
+#: Abscissas of a plan's curves: the column that varies, and the column that is as planned.
 VARIED = {"negatives per user": ("n_negatives", "n_users"), "users": ("n_users", "n_negatives")}
 
 
 def plan_panel(rows: pd.DataFrame, what: str) -> Panel:
-    """The probability of the right verdict by negatives or users, the other as planned."""
+    """The probability of the right verdict by negatives (users), the other as planned."""
     by, other = VARIED[what]
     sampled = rows[rows["n_negatives"].notna()]
     planned = sampled.groupby(other)[by].nunique().idxmax()
@@ -347,7 +290,7 @@ def plan_panel(rows: pd.DataFrame, what: str) -> Panel:
     return draw, 3.6
 
 
-#: How a plan may reach its probability: the word, and the columns of counts and scores.
+#: Two ways to reach the probability: the word, and the columns of counts and scores.
 _WAYS = {
     "negatives": ("negatives_needed", "scores_by_negatives"),
     "users": ("users_needed", "scores_by_users"),
@@ -355,7 +298,7 @@ _WAYS = {
 
 
 def _needs_panel(rows: pd.DataFrame, title: str) -> Panel:
-    """What each estimator of a plan needs, by the scores that it takes."""
+    """The negatives or users that each estimator needs, by the scores to compute."""
     records: list[dict[str, Any]] = [dict(row) for _, row in rows.astype(object).iterrows()]
     exact = records[-1]
     names = [*(str(row["estimator"]) for row in records[:-1]), "all items"]
@@ -447,7 +390,7 @@ def _(result: Audit) -> Figure:
 
 
 def image(panel: Panel) -> str:
-    """A panel as an image to put inside a page: in vector form, its text as outlines."""
+    """A panel as a base64 SVG to put inside a page, its text as outlines."""
     figure, buffer = _drawn(panel), io.StringIO()
     from matplotlib.style import context
 
@@ -473,17 +416,7 @@ def _drawn(*panels: Panel) -> Figure:
 
 
 def import_figures() -> None:
-    """Find out whether figures can be drawn, before work is done that would be lost.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed.
-
-    Examples
-    --------
-    >>> import_figures()
-    """
+    """Raise ImportError without matplotlib, before work is done that would be lost."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -493,7 +426,7 @@ def import_figures() -> None:
 
 
 def _figure_names(names: Iterable[str], longest: int = 24) -> dict[str, str]:
-    """Names as a figure can draw them: no mathematics, not too long, and all different."""
+    """Names as matplotlib can show them: no mathematics, not too long, all different."""
     labels: dict[str, str] = {}
     for name in dict.fromkeys(names):
         label = printable(name)

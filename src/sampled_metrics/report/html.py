@@ -1,8 +1,8 @@
-"""One page of HTML that holds all of an evaluation: tables, figures, verdicts and definitions.
+"""One page of HTML with all of an evaluation: tables, figures, verdicts and definitions.
 
-The page asks no other host for anything: styles are inside, and so are the figures, as images in
-vector form. It follows the reader's choice of light or dark, and the width of the screen. What it
-says is in the folder templates; here is what is filled in.
+The page loads nothing from other hosts: styles and figures (vector images) are inside. It follows
+the reader's choice of light or dark, and the width of the screen. The fixed text is in the folder
+templates.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..results import Comparison, Estimates, Plan, Result
 from .figures import VARIED, comparison_panel, estimates_panel, image, plan_panel
 from .text import pair_name, prose, text
 
-#: What the words of the page mean.
+#: Definitions of the terms on the pages.
 DEFINITIONS = {
     "naive": "The metric applied to the sampled rank as if the sampled items were the catalogue: "
     "what sampled evaluations report. It is not an estimate of the exact metric.",
@@ -62,7 +62,7 @@ DEFINITIONS = {
 
 
 def _written(value: object) -> object:
-    """What a template writes: pieces of a page as they are, all else as for the eye."""
+    """What a template prints: markup unchanged, all other values formatted as text."""
     return value if hasattr(value, "__html__") else text(value)
 
 
@@ -84,13 +84,7 @@ def _filled(template: str, **values: object) -> str:
 
 @singledispatch
 def page(result: Result) -> str:
-    """The page of a result, of its own.
-
-    Examples
-    --------
-    >>> page(Result(pd.DataFrame({"a": [1]}))).count("<h1>Result</h1>")
-    1
-    """
+    """The page of a result as HTML."""
     return of_table(type(result).__name__, result.shown, prose(result).made_with, result.notes)
 
 
@@ -119,34 +113,7 @@ def of_estimates(
     comparisons: Mapping[str, Comparison],
     facts: Mapping[str, object],
 ) -> str:
-    """Write the page of an estimation and of the verdicts that go with it.
-
-    Parameters
-    ----------
-    estimates : Estimates
-    comparisons : mapping of str to Comparison
-        Under the name of each metric.
-    facts : mapping of str to object
-        What was read, under the name of each fact.
-
-    Returns
-    -------
-    str
-        A page of HTML.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed.
-
-    Examples
-    --------
-    >>> import sampled_metrics as sm
-    >>> found = sm.estimate("bundled", ["auc"])
-    >>> page = of_estimates(found, {}, {"log": "bundled"})
-    >>> page.startswith("<!doctype html>"), page.count("<table>"), page.count("<img ")
-    (True, 1, 1)
-    """
+    """The page of estimates, with the comparison of each metric by its name."""
     metrics = []
     frame, shown = estimates.frame, estimates.shown
     for name in dict.fromkeys([*frame["metric"], *comparisons]):
@@ -174,26 +141,7 @@ def of_estimates(
 
 
 def of_comparison(comparison: Comparison, facts: Mapping[str, object]) -> str:
-    """Write the page of a comparison by itself.
-
-    Parameters
-    ----------
-    comparison : Comparison
-    facts : mapping of str to object
-        As for :func:`of_estimates`.
-
-    Returns
-    -------
-    str
-        A page of HTML.
-
-    Examples
-    --------
-    >>> import sampled_metrics as sm
-    >>> page = of_comparison(sm.compare("bundled", "auc"), {})
-    >>> page.count("<table>"), page.count("<img "), page.count("X beats Y on AUC")
-    (1, 1, 1)
-    """
+    """The page of a comparison without estimates."""
     label = metric(str(comparison.settings["metric"])).label
     return _filled(
         "comparison.html",
@@ -209,38 +157,7 @@ def of_comparison(comparison: Comparison, facts: Mapping[str, object]) -> str:
 
 
 def of_plan(plan: Plan, curves: pd.DataFrame, facts: Mapping[str, object]) -> str:
-    """Write the page of a plan.
-
-    Parameters
-    ----------
-    plan : Plan
-        As from :func:`sampled_metrics.planning.for_all`.
-    curves : pandas.DataFrame
-        As from :func:`~sampled_metrics.planning.curve`, of each pair, by
-        :func:`~sampled_metrics.planning.for_pairs`.
-    facts : mapping of str to object
-        As for :func:`of_estimates`.
-
-    Returns
-    -------
-    str
-        A page of HTML.
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is not installed.
-
-    Examples
-    --------
-    >>> from sampled_metrics import Protocol, planning
-    >>> ranks, samples = {"A": {1: 1.0}, "B": {9: 1.0}}, [Protocol(100, m) for m in (5, 10)]
-    >>> found = planning.for_all(ranks, "ap", samples[-1], 5, estimators="naive")
-    >>> by = planning.for_pairs(planning.curve, ranks, "ap", samples, 5, estimators="naive")
-    >>> page = of_plan(found, by, {})
-    >>> page.count("<table>"), page.count("<img ")
-    (1, 2)
-    """
+    """The page of a plan for all pairs, with their curves."""
     pairs = []
     for (first, second), rows in plan.frame.groupby(["first", "second"], sort=False):
         own = curves[(curves["first"] == first) & (curves["second"] == second)]
@@ -260,28 +177,16 @@ def of_plan(plan: Plan, curves: pd.DataFrame, facts: Mapping[str, object]) -> st
 
 
 def of_table(title: str, frame: pd.DataFrame, caption: str, notes: Sequence[str] = ()) -> str:
-    """Write the page of a table.
-
-    Examples
-    --------
-    >>> of_table("Audit", pd.DataFrame({"a": [1]}), "One.").count("<h1>Audit</h1>")
-    1
-    """
+    """The page of a table."""
     return _filled("result.html", title=title, frame=frame, caption=caption, notes=notes)
 
 
 def table(frame: pd.DataFrame, caption: str, notes: Sequence[str] = ()) -> str:
-    """A table as a notebook shows it, and the notes below it.
-
-    Examples
-    --------
-    >>> table(pd.DataFrame({"a": [1]}), "One.").count("<td")
-    1
-    """
+    """A table as a notebook shows it, with the notes below."""
     return _filled("table.html", frame=frame, caption=caption, notes=notes)
 
 
 def _defined(names: Iterable[str]) -> dict[str, str]:
-    """What the words that a page uses mean, in the order of the list above."""
+    """The definitions of the terms that a page uses, in the order of DEFINITIONS."""
     used = {word for name in names for word in (name.replace("_", " "), name.split(",")[0])}
     return {name: meaning for name, meaning in DEFINITIONS.items() if used & set(name.split(", "))}

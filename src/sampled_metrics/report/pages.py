@@ -11,27 +11,9 @@ from ..results import Comparison, Estimates, source_of
 
 
 def with_verdicts(estimates: Estimates, log: Log, **options: Any) -> Estimates:
-    """Add the verdicts on each pair to estimates, for their page.
+    """Add the verdicts on each pair, and the facts about the log, to the page of estimates.
 
-    Parameters
-    ----------
-    estimates : Estimates
-        Of this log, from :func:`~sampled_metrics.evaluation.estimate`.
-    log : Log
-    **options
-        As for :func:`~sampled_metrics.evaluation.compare`: what was given to `estimate`, too.
-
-    Returns
-    -------
-    Estimates
-
-    Examples
-    --------
-    >>> import sampled_metrics as sm
-    >>> log = sm.read_log("bundled")
-    >>> found = with_verdicts(sm.estimate(log, ["auc"]), log)
-    >>> found.to_html().count("X beats Y on AUC")
-    1
+    `options` are those of :func:`~sampled_metrics.evaluation.compare`, as given to `estimate`.
     """
     source = source_of(log) | _confidence(estimates)
     if len(log.recommenders) < 2:
@@ -43,19 +25,9 @@ def with_verdicts(estimates: Estimates, log: Log, **options: Any) -> Estimates:
 
 
 def with_estimates(comparison: Comparison, log: Log, **options: Any) -> Comparison:
-    """Add the estimates of each recommender to a comparison, for its page.
+    """Add each recommender's estimates, and the facts about the log, to the page of a comparison.
 
-    Parameters
-    ----------
-    comparison : Comparison
-        Of this log, from :func:`~sampled_metrics.evaluation.compare`.
-    log : Log
-    **options
-        As for :func:`~sampled_metrics.evaluation.estimate`: what was given to `compare`, too.
-
-    Returns
-    -------
-    Comparison
+    `options` are those of :func:`~sampled_metrics.evaluation.estimate`, as given to `compare`.
     """
     estimates = evaluation.estimate(log, [str(comparison.settings["metric"])], **options)
     source = source_of(log) | _confidence(comparison)

@@ -1,7 +1,7 @@
-"""How results read: values and tables as text, and what each kind of result says in sentences.
+"""Results as text: values, tables, and the sentences for each type of result.
 
-A result is printed as sentences, a table, further sentences and its notes. A class for each kind of
-result says what these are, and :mod:`sampled_metrics.results` asks it.
+A result is printed as sentences, a table, further sentences and its notes. Each type has a class
+that returns these.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ _WIDTH = 96
 
 
 def text(value: object) -> str:
-    """Write a value for the eye: four decimals, thousands marked, nothing for a missing one.
+    """A value as text: four decimals, thousands separated, nothing for a missing one.
 
-    Examples
-    --------
     >>> [text(v) for v in (0.25, -2e-6, 0.0, 12_000, True, None, float("nan"), "B beats A")]
     ['0.2500', '-2.0e-06', '0.0000', '12,000', 'yes', '', '', 'B beats A']
     """
@@ -46,26 +44,8 @@ def text(value: object) -> str:
 
 
 def formatted(frame: pd.DataFrame, kind: str = "table") -> str:
-    """Write a table as text.
+    """A table as aligned columns, JSON (null for missing), CSV (every digit) or Markdown.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-    kind : {"table", "json", "csv", "markdown"}
-        Columns in line for the eye; a list of objects, with null for what is missing; with every
-        digit; or a table of Markdown.
-
-    Returns
-    -------
-    str
-
-    Raises
-    ------
-    ValueError
-        If `kind` is none of these.
-
-    Examples
-    --------
     >>> frame = pd.DataFrame({"estimator": ["naive", "monotone"], "value": [0.25, float("nan")]})
     >>> print(formatted(frame), end="")
     estimator   value
@@ -101,7 +81,7 @@ def formatted(frame: pd.DataFrame, kind: str = "table") -> str:
 
 
 def latex(frame: pd.DataFrame, caption: str | None, label: str | None) -> str:
-    """Write a table as LaTeX, with the rules of the package booktabs."""
+    """A table as LaTeX, for the package booktabs."""
     heads = [str(name).replace("_", " ") for name in frame]
     sides = "".join("r" if _is_number(frame[name]) else "l" for name in frame)
     return pd.DataFrame(_cells(frame), columns=heads).to_latex(
@@ -122,7 +102,7 @@ def _paragraphs(sentences: Iterable[str]) -> str:
 
 
 class Prose:
-    """What a result without words of its own prints: the table and the notes."""
+    """The text of a result without sentences: the table and the notes."""
 
     def __init__(self, result: Result) -> None:
         self.result = result
@@ -143,11 +123,11 @@ class Prose:
         return self.frame
 
     def sentences(self) -> list[str]:
-        """What the table says."""
+        """The main findings."""
         return []
 
     def promises(self, of: str | None = None) -> list[str]:
-        """What the ranges and the words of the table promise."""
+        """Definitions, assumptions and warrants."""
         return []
 
     def opening(self) -> list[str]:
@@ -163,13 +143,13 @@ class Prose:
         return self.promises()
 
     def summary(self, *, notes: bool = True) -> str:
-        """All of it."""
+        """Opening, table, closing and notes."""
         noted = [f"note: {note}" for note in self.result.notes] if notes else []
         return _paragraphs(self.opening()) + self.table() + _paragraphs([*self.closing(), *noted])
 
 
 class EstimatesProse(Prose):
-    """The table with ends rounded outwards, and what its ranges promise."""
+    """The table with bounds rounded outwards, and assumption and warrant of its ranges."""
 
     def shown(self) -> pd.DataFrame:
         if "possible_low" not in self.frame:
@@ -208,7 +188,7 @@ class EstimatesProse(Prose):
 
 
 class ComparisonProse(Prose):
-    """The verdicts in sentences, and the differences with what is possible in one column."""
+    """The verdicts in sentences, and the differences with their identification intervals."""
 
     def sentences(self) -> list[str]:
         return [self._sentence(row) for row in self.frame.to_dict("records")]
@@ -268,7 +248,7 @@ class ComparisonProse(Prose):
 
 
 class PlanProse(Prose):
-    """The cheapest evaluation that is enough for each pair, and what ranking all items takes."""
+    """The cheapest sufficient evaluation for each pair, and the cost of ranking all items."""
 
     result: Plan
 
@@ -322,7 +302,7 @@ class PlanProse(Prose):
         return sentence
 
     def _limits(self) -> list[str]:
-        """How often any method can decide each pair, under the assumption that helps most."""
+        """An upper bound on decided evaluations, under the most favourable assumption."""
         limits = self.result.limits
         if not len(limits):
             return []
@@ -372,7 +352,7 @@ class PlanProse(Prose):
 
 
 class RaceProse(Prose):
-    """For each pair the verdict and the number of users compared, and the costs."""
+    """The verdict and number of users of each pair, and the costs."""
 
     result: Race
 
@@ -390,7 +370,7 @@ class RaceProse(Prose):
 
 
 class AuditProse(Prose):
-    """The alarms, and what each check found."""
+    """The alarms, and the finding of each check."""
 
     result: Audit
 
@@ -408,7 +388,7 @@ class AuditProse(Prose):
 
 
 class OrdersProse(Prose):
-    """Assumption and warrant beside the verdict."""
+    """Assumption and warrant in one column with the verdict."""
 
     def shown(self) -> pd.DataFrame:
         table = self.frame.drop(columns=["first", "second", "assumption", "warrant"])
@@ -419,7 +399,7 @@ class OrdersProse(Prose):
 
 
 class PublishedProse(Prose):
-    """Both ends of what is possible in one column, and how many orders are settled."""
+    """Each pair of bounds in one column, and the number of orders decided."""
 
     result: Published
 
@@ -482,12 +462,12 @@ _PROSE: dict[type[Result], type[Prose]] = {
 
 
 def prose(result: Result) -> Prose:
-    """What there is to say of a result, by its type."""
+    """The text of a result, by its type."""
     return _PROSE.get(type(result), Prose)(result)
 
 
 def pair_name(row: Mapping[Hashable, Any], joint: str = "and") -> str:
-    """Two recommenders by their names, each on one line."""
+    """Two recommenders' names, printable and on one line."""
     return f"{printable(str(row['first']))} {joint} {printable(str(row['second']))}"
 
 
@@ -505,7 +485,7 @@ def _ranges_of(frame: pd.DataFrame, signed: bool = False) -> list[str]:
 
 
 def _rows_named(part: pd.DataFrame, rows: pd.DataFrame) -> str:
-    """The metrics of some rows, with the recommenders where not all are among them."""
+    """The metrics of some rows; with recommenders where not all are included."""
     names = []
     for of, some in part.groupby("metric", sort=False):
         whole = len(some) == (rows["metric"] == of).sum()
@@ -515,7 +495,7 @@ def _rows_named(part: pd.DataFrame, rows: pd.DataFrame) -> str:
 
 
 def _rounded(end: float, way: Callable[[float, int], float]) -> float:
-    """An end of an interval such that `text` writes all its digits."""
+    """A bound rounded outwards to the digits that `text` writes."""
     small = 1e-300 < abs(end) < 5e-4
     return end if np.isnan(end) else way(end, 1 - int(np.floor(np.log10(abs(end)))) if small else 4)
 
