@@ -122,11 +122,11 @@ def compare(
         average. 1, 2, 5, 10, ... up to 500 are tried; ">500" says that ranking all items would do,
         "all" that nothing less would, and "none" that not even that, as where all users have all
         negatives. It is empty beside a verdict, where the metric needs no correction of fewer
-        negatives, and where users have several relevant items. Its notes say what was refused. Of a
-        log with a column n_above only AUC is compared, by Student's test of the users' differences
-        and Holm's method for several pairs. Its warrant is "large sample", as it needs many users.
-        What two recommenders have in common, above all the same negatives, makes the test sharper:
-        the notes have the correlation of the users' values.
+        negatives, where users have several relevant items, and for adaptive designs. Its notes say
+        what was refused. Of a log with a column n_above only AUC is compared, by Student's test of
+        the users' differences and Holm's method for several pairs. Its warrant is "large sample",
+        as it needs many users. What two recommenders have in common, above all the same negatives,
+        makes the test sharper: the notes have the correlation of the users' values.
 
     Raises
     ------
@@ -164,6 +164,7 @@ def compare(
     values = Values(sample, options.checked_gamma(gamma, sample))
     name = estimator or values.default(of)
     notes = [] if log.weighted else _checked_estimator(name, values)
+    notes += options.note_on_reported(sample)
     of_metric = options.assumption_for(assumed, sample, of)
     unbiased = not log.weighted and values.unbiased(of)
     both = list(combinations(sample.names, 2))
