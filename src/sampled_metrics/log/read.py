@@ -152,8 +152,8 @@ def read_log(
     Two negatives were drawn for each of three users, and twice as many again while none was above:
 
     >>> from sampled_metrics import Adaptive
-    >>> rows = pd.DataFrame({"n_negatives": [2, 8, 4], "n_better": [1, 0, 2], "n_tied": 0})
-    >>> read_log(rows, protocol=Adaptive(50, first=2, most=8)).protocol.stages
+    >>> rows = {"user": [1, 2, 3], "n_negatives": [2, 8, 4], "n_better": [1, 0, 2], "n_tied": 0}
+    >>> read_log(pd.DataFrame(rows), protocol=Adaptive(50, first=2, most=8)).protocol.stages
     (2, 4, 8)
     """
     for name, given in (("replacement", replacement), ("shared_negatives", shared_negatives)):
