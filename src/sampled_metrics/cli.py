@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ._files import FORMATS, SUFFIXES, replacing
 
 if TYPE_CHECKING:
+    from .adaptive import Adaptive
     from .bounds.assumption import Assumption
     from .log.compact import Log
     from .results import Result
@@ -376,6 +377,9 @@ def _log(arguments: argparse.Namespace) -> Log:
 
     options = _given(arguments, "n_negatives replacement")
     options["shared_negatives"] = arguments.shared_negatives or None
+    if arguments.adaptive:
+        options |= {"replacement": None, "protocol": _design(arguments)}
+        return read_log(arguments.log, **options)
     if arguments.command == "plan":
         # A plan may be for another catalogue than that of the log, if the log has its own.
         try:
@@ -384,6 +388,15 @@ def _log(arguments: argparse.Namespace) -> Log:
             if arguments.n_items is None or not str(problem).startswith("n_items is needed"):
                 raise
     return read_log(arguments.log, n_items=arguments.n_items, **options)
+
+
+def _design(arguments: argparse.Namespace) -> Adaptive:
+    from .adaptive import Adaptive
+
+    for name, flag in (("n_items", "--n-items"), ("replacement", "--replacement")):
+        if getattr(arguments, name) is None:
+            raise ValueError(f"{flag} is missing: a log of an adaptive design is read with it")
+    return Adaptive(arguments.n_items, *arguments.adaptive, replacement=arguments.replacement)
 
 
 def _table(
@@ -487,9 +500,13 @@ def _parser() -> _Parser:
 def _add(parser: argparse._ActionsContainer, name: str, what: str, **options: Any) -> None:
     """Add an option, given as in its help: ``--users U``, ``--metrics NAME...``, ``--quiet``.
 
-    An option with a one-letter metavar is a whole number; P (level) and T (tolerance) are real.
+    An option with a one-letter metavar is a whole number; P (level) and T (tolerance) are real. Two
+    words are two whole numbers.
     """
     flag, _, metavar = name.partition(" ")
+    if " " in metavar:
+        parser.add_argument(flag, help=what, nargs=2, metavar=(*metavar.split(),), type=_whole)
+        return
     if metavar.endswith("..."):
         options |= {"nargs": "+"}
     if metavar:
@@ -619,6 +636,8 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
     add("--replacement", "whether one user's negatives may repeat; --no-replacement also where "
         "duplicates were removed; needed unless LOG says it, as bundled and exact ranks do",
         action=argparse.BooleanOptionalAction)
+    add("--adaptive FIRST MOST", "FIRST negatives were drawn for each user, and doubled up to MOST "
+        "while none was above the item: the log says in n_negatives how many they were in the end")
     add("--shared-negatives", "users share their negatives, such as one list for all: no range or "
         "verdict is proved then")
     of = "probability of the right verdict to reach" if plan else "of intervals and verdicts"

@@ -16,7 +16,7 @@ from .metrics import Metric
 from .metrics import metric as parsed
 from .numerics.distributions import spread_ties
 from .planning import ESTIMATORS, curve, for_all, for_pairs, rank_grid
-from .protocol import Protocol, steps, thinned
+from .protocol import Design, Protocol, steps, thinned
 from .results import Plan, Result, source_of
 from .sequential import rebinned
 
@@ -42,7 +42,8 @@ def plan_log(
     Parameters
     ----------
     log : Log
-        One relevant item for each user.
+        One relevant item for each user. The plan of an adaptive design is for as many negatives for
+        each user as were drawn on average.
     metric : Metric or str
     n_items : int, optional
         Candidates of each user in the planned evaluation; by default the mean of the log. In a
@@ -152,6 +153,9 @@ class _Given:
                 f"users have {least:,} to {largest:,} negatives: true ranks are fitted to "
                 f"{least:,} of each, and the plan is for as many",
             )
+        if log.design is not None:
+            least = round(float(np.average(rows["n_negatives"], weights=rows["count"])))
+            notes = (f"the plan is for {least:,} negatives, as many as the log has on average",)
         ranks = fitted(log, n_items, progress=progress)
         protocol = Protocol(n_items, least, replacement=log.replacement)
         users = log.n_users if n_users is None else n_users
@@ -176,7 +180,8 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
 
     It is moved to the ranks of :func:`~sampled_metrics.planning.rank_grid` without changing its
     mean (linear binning). If users differ in the number of negatives, the fit is for the smallest
-    number: a random subset of a user's negatives is a sample, too.
+    number: a random subset of a user's negatives is a sample, too. Outcomes of an adaptive design
+    are fitted as they are.
     """
     from . import priors  # its solvers take long to import, and no other function needs them
 
@@ -188,9 +193,16 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
             "a fit needs one relevant item for each user, and this log has users with "
             f"{int(rows['n_relevant'].max())}: give plan the RelevantSets of an exact evaluation"
         )
+    design = log.design
+    if design is not None:
+        places = design.places(rows["n_negatives"], rows["n_better"])
+        rows = rows.assign(n_better=places, n_negatives=design.most)
     negatives = int(rows["n_negatives"].min())
     least = 2 if log.replacement else negatives + 1
-    protocol = Protocol(integer(n_items, "n_items", least), negatives, replacement=log.replacement)
+    n_items = integer(n_items, "n_items", least)
+    protocol: Design = Protocol(n_items, negatives, replacement=log.replacement)
+    if design is not None:
+        protocol = replace(design, n_items=n_items)
     distributions, grid = {}, rank_grid(n_items)
     for name in _progress.bar(log.recommenders, desc="fit", unit="recommender", show=progress):
         counts = np.zeros(negatives + 1)

@@ -125,7 +125,7 @@ def compare(
           5, 10, ... up to 500 are tried. ">500" says that ranking all items would do, "all" that
           nothing less would, and "none" that not even that would, as where all users have all
           negatives. Empty beside a verdict, if the metric needs no correction, or if users have
-          several relevant items.
+          several relevant items, or for adaptive designs.
 
         Its notes say which assumptions the log contradicts. For a log with a column n_above only
         AUC is compared, by Student's test of the users' differences, with Holm's method for several
@@ -167,6 +167,7 @@ def compare(
     values = Values(sample, options.checked_gamma(gamma, sample))
     name = estimator or values.default(of)
     notes = [] if log.weighted else _checked_estimator(name, values)
+    notes += options.note_on_reported(sample)
     of_metric = options.assumption_for(assumed, sample, of)
     unbiased = not log.weighted and values.unbiased(of)
     both = list(combinations(sample.names, 2))

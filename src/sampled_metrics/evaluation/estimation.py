@@ -14,6 +14,7 @@ from .._threads import one_thread
 from ..bounds.assumption import Assumption
 from ..log.compact import Log
 from ..metrics import Metric
+from ..protocol import Protocol
 from ..results import Estimates
 from . import options, ranges
 from .ranges import Range
@@ -165,6 +166,13 @@ def estimate(
         intervals that hold whichever items are above: :mod:`sampled_metrics.bounds.weighted`.
         Options that choose a correction are refused.
 
+        **Adaptive designs.** Of a log that was read with ``protocol=sm.Adaptive(...)`` `reported`
+        is empty, as is the difference in :func:`compare`: users at the top were ranked among more
+        negatives, so that a metric of their sampled ranks is not the same number for all of them.
+        Every metric, AUC too, is estimated by "bias-variance" for the outcomes of the design;
+        those in `FITTED` may be asked for, and other corrections are for fixed samples. What is
+        possible is proved as for these.
+
         The notes say what is left out, and why.
 
     Raises
@@ -279,10 +287,10 @@ def _ranges_of(
     identification: bool,
 ) -> tuple[dict[str, Range], list[str]]:
     """Intervals of a metric by the bounds that apply to its estimator, and notes."""
-    log, notes = values.sample.log, list[str]()
+    log, notes = values.sample.log, options.note_on_reported(values.sample)
     if name == "naive":  # fast, whatever `identification` says
         return ranges.of_means(values, of, means, level), notes
-    if of.linear and log.protocol is not None and log.protocol.collapsed:
+    if of.linear and isinstance(log.protocol, Protocol) and log.protocol.collapsed:
         notes.append(
             f"{of.name} is reported as a share of the {log.protocol.n_negatives} draws: the log "
             "does not say how many of each user's were distinct"

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import estimators, priors
 from .._validate import FloatArray, IntArray
+from ..adaptive import Adaptive
 from ..metrics import Metric
 from ..numerics.all_ranks import MOST_ITEMS
 from ..numerics.distributions import law
@@ -95,14 +96,10 @@ class Fits:
         terms = of.term(above + j, j, band.last, n_items)
         return np.asarray(terms / of.term(1, 1, band.last, n_items))
 
-    def mean_protocol(self, n_negatives: int, n_relevant: int = 1) -> Protocol:
+    def mean_protocol(self, n_negatives: int, n_relevant: int = 1) -> Protocol | Adaptive:
         """The protocol of a user with the mean catalogue size."""
-        return Protocol(
-            self.sample.mean_items + n_relevant - 1,
-            n_negatives,
-            replacement=self.sample.replacement,
-            n_relevant=n_relevant,
-        )
+        size = self.sample.mean_items + n_relevant - 1
+        return self.sample.protocol(size, n_negatives, n_relevant)
 
     def _prior(self, name: str, band: Band, *recommenders: str) -> priors.FittedPrior:
         """The prior fitted to the sampled ranks of some recommenders."""

@@ -15,7 +15,7 @@ from ..bounds.assumption import Assumption, assumption_name
 from ..bounds.generators import hats
 from ..metrics import Metric
 from ..numerics import betting
-from ..protocol import Protocol, steps
+from ..protocol import Protocol, fixed, steps
 from .ranges import compatible
 from .sample import Sample, UserMean, difference
 from .values import Values
@@ -183,9 +183,10 @@ class Judge:
         for pair in pairs:
             ends = []
             for a, b in (pair, pair[::-1]):
-                least, most = spans[a][0] - spans[b][1], spans[a][1] - spans[b][0]
+                least = difference(spans[a][0], spans[b][1])
+                most = difference(spans[a][1], spans[b][0])
                 ends.append(evidence[a, b].end(1, self.needed, least, most))
-            low, high = ends[0], -ends[1]
+            low, high = ends[0], 0.0 - ends[1]
             if low > high:  # the log contradicts the assumption
                 continue
             judged[pair] = Judgement(
@@ -286,7 +287,7 @@ def negatives_needed(
     """
     sample, fits = values.sample, values.fits
     pairs = [pair for pair, one in judged.items() if not one.sign]
-    if sample.log.weighted:
+    if sample.log.weighted or sample.design is not None:
         return {}
     if sample.whole:  # there are no more negatives
         return dict.fromkeys(pairs, "none")
@@ -317,7 +318,7 @@ def negatives_needed(
             if m > fewest and open_pairs:
                 users = sample.users[open_pairs[0][0]]
                 log_e = wanted - np.log(weights[assumption])
-                protocol = fits.mean_protocol(m)
+                protocol = fixed(fits.mean_protocol(m), "negatives_needed")
                 for pair in decided(
                     populations, protocol, of, open_pairs, assumption, users, log_e
                 ):

@@ -18,7 +18,7 @@ from ..log.read import read_log
 from ..metrics import Metric
 from ..metrics import metric as parsed
 from .sample import Sample
-from .values import ESTIMATORS, FITTED, Values
+from .values import ADAPTIVE, ESTIMATORS, FITTED, Values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,15 +77,21 @@ def checked_confidence(given: float) -> float:
 
 def checked_estimators(given: Sequence[str] | str, values: Values) -> list[str]:
     """The estimators named; for "all", those that the log allows and that have an interval."""
-    unfit = values.fits.unfit
+    unfit, design = values.fits.unfit, values.sample.design
+    allowed = ESTIMATORS if design is None else ADAPTIVE
     if given == "all":
-        return [name for name in ESTIMATORS[:-1] if not unfit or name not in FITTED]
+        return [name for name in allowed[:-1] if not unfit or name not in FITTED]
     names = list(dict.fromkeys([given] if isinstance(given, str) else given))
     for name in names:
         if name not in ESTIMATORS:
             near = difflib.get_close_matches(str(name), ESTIMATORS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(ESTIMATORS)}"
             raise ValueError(f"estimator {as_written(name)} is unknown: {hint}")
+        if name not in allowed:
+            raise ValueError(
+                f"estimator {name!r} is for a fixed number of negatives, and not for {design!r}: "
+                f"use one of {', '.join(allowed)}"
+            )
         if name in FITTED and unfit:
             raise ValueError(f"estimator {name!r} does not fit this log: {unfit}")
     if not names:
@@ -98,6 +104,9 @@ def notes_on(names: Sequence[str], given: Sequence[str] | str, values: Values) -
     notes, unfit = [], values.fits.unfit
     if given == "all" and unfit:
         notes.append(f"{FITTED[0]}, and {FITTED[1]}, are left out: {unfit}")
+    if given == "all" and values.sample.design is not None:
+        fixed = ", ".join(name for name in ESTIMATORS if name not in ADAPTIVE)
+        notes.append(f"{fixed} are left out: they are for a fixed number of negatives")
     fewest, most = values.fits.fewest, int(values.sample.negatives.max())
     if fewest < most and set(names) & set(FITTED):
         notes.append(
@@ -106,6 +115,17 @@ def notes_on(names: Sequence[str], given: Sequence[str] | str, values: Values) -
     if FITTED[2] in names:
         notes.append(f"{FITTED[2]} has no standard error: from sample to sample its estimate jumps")
     return notes
+
+
+def note_on_reported(sample: Sample) -> list[str]:
+    """Why nothing is reported, if so."""
+    if sample.design is None:
+        return []
+    first, most = sample.design.first, sample.design.most
+    return [
+        f"reported is left empty: ranks among {first:,} to {most:,} negatives, as many as an "
+        "adaptive design drew for each user, are not averaged"
+    ]
 
 
 def refuse_if_weighted(log: Log, **options: object) -> None:

@@ -16,6 +16,7 @@ from ..bounds.shortest import least_width
 from ..metrics import Metric
 from ..numerics import betting
 from ..numerics.distributions import spread_ties
+from ..protocol import Protocol
 from .sample import Sample, UserMean
 from .values import Values
 
@@ -53,7 +54,7 @@ def identified(
     sample: Sample, of: Metric, assumption: Assumption | None, level: float
 ) -> tuple[dict[str, Range], list[str]]:
     """Identification intervals, without assumption if the sample contradicts it, and notes."""
-    under = _by_bets if sample.log.protocol is None else _by_weights
+    under = _by_weights if isinstance(sample.log.protocol, Protocol) else _by_bets
     found: dict[str, Range] = {}
     notes: list[str] = []
     for assumed in dict.fromkeys((assumption, None)):
@@ -75,7 +76,7 @@ def _by_weights(
 ) -> dict[str, tuple[float, float]]:
     """Intervals for weighted negatives, whichever items are above."""
     protocol, found = sample.log.protocol, {}
-    assert protocol is not None
+    assert isinstance(protocol, Protocol)
     if not sample.alone:
         raise ValueError("each user must have one held-out item where negatives are weighted")
     for name in names:

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import betaln, stdtr, stdtrit
 
 from .._validate import FloatArray, IntArray, shortened
+from ..adaptive import Adaptive
 from ..bounds import bets
 from ..log.compact import KIND, Log, equal_rows, tallied
 from ..metrics import Metric
@@ -69,24 +70,27 @@ class ProtocolClass(NamedTuple):
 class Sample:
     """Statistics of a log, all of them sums over kinds of row.
 
-    `better`, `tied`, `position`, `relevant`, `items` and `negatives` are the columns of the kinds,
-    (kinds,). `place` and `many` describe ties of several relevant items with each other and
-    negatives: the row's place among these, and their number; else 0. `counts` are each
-    recommender's users per kind, shared evenly by a user's instances; `users` their totals;
-    `mean_items` the mean catalogue size over rows, without the user's other relevant items; and
-    `alone` says that no user has several rows.
+    `better`, `tied`, `position`, `relevant`, `items` and `negatives` are the columns of the
+    kinds, (kinds,); for an adaptive `design`, `better` are the places of its outcomes and
+    `negatives` its `most`, since so many fixed negatives have as many outcomes. `place` and
+    `many` describe ties of several relevant items with each other and negatives: the row's
+    place among these, and their number; else 0. `counts` are each recommender's users per kind,
+    shared evenly by a user's instances; `users` their totals; `mean_items` the mean catalogue
+    size over rows, without the user's other relevant items; and `alone` says that no user has
+    several rows.
     """
 
     def __init__(self, log: Log) -> None:
         self.log, self.names, self.replacement = log, log.recommenders, log.replacement
         self.counts, self.users, self.alone = log.user_counts, log.users_of, log.sizes is None
+        self.design = log.design
         for name, users in self.users.items():
             if users < 2:
                 raise ValueError(
                     f"users must be 2 or more for a standard error, got 1 of {shortened(name)}"
                 )
         self.better, self.tied, self.position, self.relevant, self.items, self.negatives = (
-            log.kinds[name] for name in KIND
+            {**log.kinds, **log.outcomes()}[name] for name in KIND
         )
         self.place, self.many = log.kinds["tied_position"], log.kinds["tied_relevant"]
         rows = log.kind_counts.sum(axis=0)
@@ -115,7 +119,8 @@ class Sample:
             raise ValueError(
                 "n_negatives must not depend on n_better for a range or a verdict, and here no "
                 f"user with fewer than {numbers[-1]:,} negatives has an item above all of them, "
-                f"as if samples were doubled until one was above: {instead}"
+                "as if samples were doubled until one was above: if they were, read the log with "
+                f"protocol=sm.Adaptive(n_items, first, most) (--adaptive FIRST MOST); {instead}"
             )
 
     @cached_property
@@ -136,13 +141,14 @@ class Sample:
 
     def is_whole(self, one: ProtocolClass) -> bool:
         """Whether each user of a class has all negatives, each once."""
-        return not self.replacement and int(one.sizes[-1]) == one.n_negatives + one.n_relevant
+        drawn = one.n_negatives + one.n_relevant
+        return not self.replacement and self.design is None and int(one.sizes[-1]) == drawn
 
-    def protocol(self, of: ProtocolClass, size: int) -> Protocol:
-        """The protocol of the instances of a class with this catalogue size."""
-        return Protocol(
-            size, of.n_negatives, replacement=self.replacement, n_relevant=of.n_relevant
-        )
+    def protocol(self, size: int, n_negatives: int, n_relevant: int) -> Protocol | Adaptive:
+        """The protocol of instances with so many candidates, negatives and relevant items."""
+        if self.design is not None:  # it has one size
+            return self.design
+        return Protocol(size, n_negatives, replacement=self.replacement, n_relevant=n_relevant)
 
     def mean(
         self, parts: Mapping[str, FloatArray], users: int, value: float | None = None
@@ -208,7 +214,7 @@ class Sample:
         weights = np.zeros(len(shared))
         for counts in self.counts.values():
             weights += np.bincount(of_kind, counts, len(shared))
-        return bets.partition(shared, weights, of, self.replacement)
+        return bets.partition(shared, weights, of, self.replacement, self.design)
 
     @cached_property
     def bet_rows(self) -> bets.Rows:

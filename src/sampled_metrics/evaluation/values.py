@@ -10,7 +10,7 @@ from .. import estimators as corrections
 from .._validate import FloatArray, IntArray
 from ..metrics import Metric
 from ..numerics.distributions import law
-from ..protocol import Protocol, thinned
+from ..protocol import Design, fixed, thinned
 from .fits import Fits
 from .sample import ProtocolClass, Sample, UserMean
 
@@ -18,6 +18,8 @@ from .sample import ProtocolClass, Sample, UserMean
 FITTED = ("bias-variance, fitted prior", "maximum entropy", "maximum likelihood")
 #: Names of all corrections.
 ESTIMATORS = (*corrections.NAMES, *FITTED)
+#: Those that adaptive designs have.
+ADAPTIVE = ("bias-variance", *FITTED)
 #: AUC from the Horvitz-Thompson estimates n_above (horvitz1952).
 WEIGHTED = "n_above"
 #: Biases below this are rounding errors.
@@ -31,7 +33,7 @@ _MONOTONE_SIZES = 32
 _BLOCK = 1 << 21
 
 #: Maps a protocol to the values of an estimator, (n_relevant, m + 1).
-Build = Callable[[Protocol], FloatArray]
+Build = Callable[[Design], FloatArray]
 #: Maps catalogue sizes to values, (sizes, n_relevant, m + 1).
 AtSizes = Callable[[IntArray], FloatArray]
 #: Interpolates values over sizes.
@@ -47,7 +49,7 @@ class Values:
 
     def __init__(self, sample: Sample, gamma: float, wanted: Sequence[Metric] = ()) -> None:
         self.sample, self.gamma, self.fits = sample, gamma, Fits(sample)
-        self._wanted, self._built = list(wanted), dict[tuple[Metric, Protocol], FloatArray]()
+        self._wanted, self._built = list(wanted), dict[tuple[Metric, Design], FloatArray]()
         self._unbiased: dict[Metric, bool] = {}
 
     def means(self, of: Metric, name: str, leave_out: bool = False) -> dict[str, UserMean]:
@@ -90,9 +92,9 @@ class Values:
     def _build(self, of: Metric, name: str) -> Build:
         """A function from protocols to the values of an estimator."""
 
-        def build(protocol: Protocol) -> FloatArray:
+        def build(protocol: Design) -> FloatArray:
             if name != "bias-variance":
-                return np.atleast_2d(corrections.by_name(name, of, protocol).values)
+                return np.atleast_2d(corrections.by_name(name, of, fixed(protocol, name)).values)
             if (of, protocol) not in self._built:
                 for each in dict.fromkeys([of, *self._wanted]):
                     made = corrections.bias_variance(each, protocol, self.gamma).values
@@ -169,9 +171,12 @@ class Values:
         """Naive values of each kind; ties with negatives get their mean value.
 
         If n_negatives differs between users, tables of all ranks may be much longer than the ranks
-        that occur; then only these are computed.
+        that occur; then only these are computed. Adaptive designs have no naive values: the better
+        the rank, the more negatives it is among.
         """
         sample = self.sample
+        if sample.design is not None:
+            return np.full(sample.better.size, np.nan)
         entries = sum(one.n_relevant * (one.n_negatives + 1) for one in sample.classes)
         out = np.empty(sample.better.size)
         if int((sample.tied + 1).sum()) > entries:
@@ -209,11 +214,13 @@ class Values:
         """Whether the naive metric equals the exact one in expectation, at all true ranks.
 
         True for AUC, which is linear in the rank, as is the expected sampled rank; and for users
-        with all negatives, whose sampled ranks are exact.
+        with all negatives, whose sampled ranks are exact. Adaptive designs have no naive metric.
         """
+        if self.sample.design is not None:
+            return False
         if of not in self._unbiased:
             self._unbiased[of] = of.linear or all(
-                is_unbiased(of, self.sample.protocol(one, size))
+                is_unbiased(of, self.sample.protocol(size, one.n_negatives, one.n_relevant))
                 for one in self.sample.classes
                 if not self.sample.is_whole(one)
                 for size in one.sizes[np.linspace(0, one.sizes.size - 1, 5).astype(int)].tolist()
@@ -230,7 +237,7 @@ def _naive_table(of: Metric, m: int, relevant: int) -> FloatArray:
 def _of_places(of: Metric, places: Callable[[int], FloatArray]) -> Build:
     """Values weighted by the metric, from unweighted ones for a number of negatives."""
 
-    def build(protocol: Protocol) -> FloatArray:
+    def build(protocol: Design) -> FloatArray:
         relevant = protocol.n_relevant
         weight = float(of.term(1, 1, relevant, relevant + 1))
         return np.asarray(weight * places(protocol.n_negatives)[:relevant])
@@ -238,7 +245,7 @@ def _of_places(of: Metric, places: Callable[[int], FloatArray]) -> Build:
     return build
 
 
-def is_unbiased(of: Metric, protocol: Protocol) -> bool:
+def is_unbiased(of: Metric, protocol: Design) -> bool:
     """Whether the naive metric equals the exact one in expectation, at all true ranks.
 
     The expectation is a polynomial of degree m in the rank. Two different ones differ at one of the
@@ -265,7 +272,8 @@ def _tables(
     """
 
     def exact(sizes: IntArray) -> FloatArray:
-        return np.stack([build(sample.protocol(one, size)) for size in sizes.tolist()])
+        drawn, relevant = one.n_negatives, one.n_relevant
+        return np.stack([build(sample.protocol(n, drawn, relevant)) for n in sizes.tolist()])
 
     if between is None:
         yield slice(None), np.zeros(one.rows.size, dtype=np.int64), exact(one.sizes[:1])

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._validate import FloatArray, IntArray, span
+from ..adaptive import Adaptive
 from ..numerics.betting import tally
 from ..protocol import Protocol
 
@@ -139,8 +140,8 @@ class Log:
         How many users each of `users` stands for (column count); None means one.
     paired : bool
         Whether recommenders can be compared user by user; False if a log of counts has no users.
-    protocol : Protocol or None
-        The protocol of weighted negatives, if `read_log` was given one.
+    protocol : Protocol, Adaptive or None
+        The protocol of weighted negatives, or the adaptive design, if `read_log` was given one.
     shared_negatives : bool
         Whether users share their negatives, so that their sampled ranks are not independent.
 
@@ -162,13 +163,30 @@ class Log:
     replacement: bool
     weights: FloatArray | None = None
     paired: bool = True
-    protocol: Protocol | None = None
+    protocol: Protocol | Adaptive | None = None
     shared_negatives: bool = False
 
     @property
     def weighted(self) -> bool:
         """Whether negatives are weighted: the log has a protocol of such, or a column n_above."""
-        return self.protocol is not None or "n_above" in self.kinds
+        return isinstance(self.protocol, Protocol) or "n_above" in self.kinds
+
+    @property
+    def design(self) -> Adaptive | None:
+        """The adaptive design of its samples; None for one round, which is a fixed sample."""
+        design = self.protocol
+        return design if isinstance(design, Adaptive) and design.first < design.most else None
+
+    def outcomes(self) -> dict[str, IntArray]:
+        """n_better and n_negatives of each kind as in a log of fixed samples.
+
+        An adaptive design has as many outcomes as its most negatives have sampled ranks, and their
+        places (:meth:`~sampled_metrics.Adaptive.places`) stand for n_better.
+        """
+        better, drawn = self.kinds["n_better"], self.kinds["n_negatives"]
+        if self.design is not None:
+            better, drawn = self.design.places(drawn, better), np.full_like(drawn, self.design.most)
+        return {"n_better": better, "n_negatives": drawn}
 
     @property
     def n_users(self) -> int:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._validate import as_written
+from .._validate import as_written, shortened
+from ..adaptive import Adaptive
 from ..protocol import Protocol
 from .columns import INPUT, check_columns, log_names, warn_ignored, whole
 from .compact import COLUMNS, Log
@@ -42,7 +43,7 @@ def read_log(
     n_items: int | None = None,
     n_negatives: int | None = None,
     replacement: bool | None = None,
-    protocol: Protocol | None = None,
+    protocol: Protocol | Adaptive | None = None,
     shared_negatives: bool | None = None,
 ) -> Log:
     """Read and check the log of a sampled evaluation.
@@ -85,11 +86,14 @@ def read_log(
         Optional for the bundled log (False), for tables from :mod:`sampled_metrics.readers` whose
         candidates are distinct, and for exact ranks of one held-out item per user, as from
         :func:`~sampled_metrics.ranking.files.rank`, which are read as drawing each negative once.
-    protocol : Protocol, optional
+    protocol : Protocol or Adaptive, optional
         Replaces n_items, n_negatives and replacement. If it has weights or collapses duplicates,
         each user must have one held-out item, and all users the same candidates but for that item;
         the order of the weights does not matter. Identification intervals do not allow for items
-        left out for some users, which gives the other items larger shares of the draws.
+        left out for some users, which gives the other items larger shares of the draws. For an
+        :class:`~sampled_metrics.Adaptive` design the log has a column n_negatives, the number drawn
+        for each user in the end. Each user then has one held-out item, the design's n_items, and no
+        ties: break them at random while you draw.
     shared_negatives : bool, optional
         Whether users share their negatives, such as one list for all users. Their sampled ranks are
         then not independent and no interval or verdict is proved: `estimate` and `compare` refuse
@@ -138,12 +142,26 @@ def read_log(
     >>> rows = pd.DataFrame(rows).assign(count=[3, 3, 1, 1])
     >>> read_log(rows, n_items=50, n_negatives=9, replacement=True)
     Log(recommenders=2, users=4, rows=8, n_items=50, n_negatives=9, replacement=True)
+
+    Two negatives were drawn for each of three users, and twice as many again while none was above:
+
+    >>> from sampled_metrics import Adaptive
+    >>> rows = {"user": [1, 2, 3], "n_negatives": [2, 8, 4], "n_better": [1, 0, 2], "n_tied": 0}
+    >>> read_log(pd.DataFrame(rows), protocol=Adaptive(50, first=2, most=8)).protocol.stages
+    (2, 4, 8)
     """
     for name, given in (("replacement", replacement), ("shared_negatives", shared_negatives)):
         if not isinstance(given, (bool, np.bool_, type(None))):
             raise ValueError(f"{name} must be True or False, got {as_written(given)}")
     if protocol is not None:
-        log = _by_protocol(source, protocol, (n_items, n_negatives, replacement))
+        others = {"n_items": n_items, "n_negatives": n_negatives, "replacement": replacement}
+        for name, other in others.items():
+            if other is not None:
+                raise ValueError(
+                    f"{name} must be left out with a protocol, got {as_written(other)}"
+                )
+        read = _by_design if isinstance(protocol, Adaptive) else _by_protocol
+        log = read(source, protocol)
     elif isinstance(source, str) and source == "bundled":
         log = _bundled(n_items, n_negatives, replacement)
     else:
@@ -167,13 +185,47 @@ def _of_source(
         return _of_table(table, sizes, replacement)
 
 
-def _by_protocol(source: Any, protocol: Protocol, others: tuple[object, ...]) -> Log:
+def _by_design(source: Any, design: Any) -> Log:
+    """The log of an adaptive design, each row of which is one of its outcomes."""
+    try:
+        log = read_log(source, n_items=design.n_items, replacement=design.replacement)
+    except ValueError as problem:
+        if str(problem).startswith("n_negatives is needed"):
+            raise ValueError(
+                "n_negatives must be a column of the log of an adaptive design: how many were "
+                "drawn for each user in the end"
+            ) from None
+        raise
+    if "n_above" in log.kinds:
+        raise ValueError("n_above must be no column of the log of an adaptive design")
+    if log.sizes is not None:
+        raise ValueError("the log of an adaptive design must have one row for each user")
+    tied, better, drawn = (log.kinds[name] for name in ("n_tied", "n_better", "n_negatives"))
+    possible = set(zip(*(each.tolist() for each in design.outcomes), strict=True))
+    bad = [pair not in possible for pair in zip(drawn.tolist(), better.tolist(), strict=True)]
+    for kind in np.flatnonzero(bad | (tied > 0))[:1].tolist():
+        at = next(i for i, codes in enumerate(log.codes) if (codes == kind + 1).any())
+        user = log.users[int(np.argmax(log.codes[at] == kind + 1))]
+        who = f"user {shortened(str(user))} of {shortened(log.recommenders[at])}"
+        if tied[kind]:
+            raise ValueError(
+                f"n_tied must be 0 in the log of an adaptive design, got {tied[kind]} for {who}: "
+                "whether a tied negative counted as above decided how many were drawn, and the "
+                "log does not say it"
+            )
+        raise ValueError(
+            f"n_negatives must be one of {design.stages}, with n_better one or more, if not 0 of "
+            f"{design.most}, and no more than were drawn last, got {drawn[kind]} with "
+            f"{better[kind]} for {who}"
+        )
+    log.protocol = design
+    return log
+
+
+def _by_protocol(source: Any, protocol: Any) -> Log:
     """Read a log whose protocol is given; every user must match a non-uniform one."""
-    for name, other in zip(("n_items", "n_negatives", "replacement"), others, strict=True):
-        if other is not None:
-            raise ValueError(f"{name} must be left out with a protocol, got {as_written(other)}")
     if not isinstance(protocol, Protocol):
-        raise ValueError(f"protocol must be a Protocol, got {as_written(protocol)}")
+        raise ValueError(f"protocol must be a Protocol or Adaptive, got {as_written(protocol)}")
     if not isinstance(protocol.n_items, int) or protocol.n_relevant > 1:
         raise ValueError(f"protocol must have one n_items and one relevant item, got {protocol!r}")
     items, m = protocol.n_items, protocol.n_negatives

@@ -203,7 +203,8 @@ def estimates_panel(rows: pd.DataFrame, label: str) -> Panel:
             values[name][row["estimator"]] = row["value"], row["low"], row["high"]
             continue
         value, error = row["estimate"], row["standard_error"]
-        values[name]["reported"] = row["reported"], np.nan, np.nan
+        if not np.isnan(row["reported"]):
+            values[name]["reported"] = row["reported"], np.nan, np.nan
         values[name]["estimate"] = value, value - error, value + error
         if not np.isnan(row["possible_low"]):
             possible[name] = row["possible_low"], row["possible_high"]

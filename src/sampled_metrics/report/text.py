@@ -501,6 +501,8 @@ def _rounded(end: float, way: Callable[[float, int], float]) -> float:
 
 
 def _signed(value: float, digits: int = 4) -> str:
-    """A difference with its sign, and zero without one."""
+    """A difference with its sign, and zero without one; nothing if it is missing."""
+    if np.isnan(value):
+        return ""
     written = f"{value:+.{digits}f}"
     return written.replace("-", "\u2212") if float(written) else f"{0:.{digits}f}"
