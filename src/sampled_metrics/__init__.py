@@ -12,18 +12,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from importlib.metadata import version
 
-    from . import consistency, estimators
+    from . import consistency, estimators, priors, readers, results, verdicts
     from .adaptive import Adaptive, Stratified
     from .auditing import audit
     from .bounds.assumption import Assumption
+    from .bounds.identification import IncompatibleError, Interval, interval, shortest
     from .estimators import Estimator
     from .evaluation import compare, estimate
+    from .example import write_example
+    from .log.compact import Log
     from .log.read import read_log
+    from .log_plans import plan_log
     from .metrics import Metric, metric
     from .planning import plan
     from .protocol import Protocol
     from .published_tables import published
+    from .ranking.exact import exact_ranks
+    from .ranking.factors import exact_ranks_from_factors
     from .ranking.files import rank
+    from .ranking.intervals import RankIntervals
     from .relevant_sets import RelevantSets
     from .sequential import race
 
@@ -33,8 +40,12 @@ __all__ = [
     "Adaptive",
     "Assumption",
     "Estimator",
+    "IncompatibleError",
+    "Interval",
+    "Log",
     "Metric",
     "Protocol",
+    "RankIntervals",
     "RelevantSets",
     "Stratified",
     "__version__",
@@ -43,32 +54,52 @@ __all__ = [
     "consistency",
     "estimate",
     "estimators",
+    "exact_ranks",
+    "exact_ranks_from_factors",
+    "interval",
     "metric",
     "plan",
+    "plan_log",
+    "priors",
     "published",
     "race",
     "rank",
     "read_log",
+    "readers",
+    "results",
+    "shortest",
+    "verdicts",
+    "write_example",
 ]
 
-#: Where each name is, and its name there; a name that is not here is a module.
+#: The module of each name; a name that is not here is a module.
 _HOMES = {
-    "Adaptive": ("adaptive", "Adaptive"),
-    "Estimator": ("estimators", "Estimator"),
-    "Metric": ("metrics", "Metric"),
-    "Protocol": ("protocol", "Protocol"),
-    "RelevantSets": ("relevant_sets", "RelevantSets"),
-    "Stratified": ("adaptive", "Stratified"),
-    "Assumption": ("bounds.assumption", "Assumption"),
-    "audit": ("auditing", "audit"),
-    "compare": ("evaluation", "compare"),
-    "estimate": ("evaluation", "estimate"),
-    "metric": ("metrics", "metric"),
-    "plan": ("planning", "plan"),
-    "published": ("published_tables", "published"),
-    "race": ("sequential", "race"),
-    "rank": ("ranking.files", "rank"),
-    "read_log": ("log.read", "read_log"),
+    "Adaptive": "adaptive",
+    "Assumption": "bounds.assumption",
+    "Estimator": "estimators",
+    "IncompatibleError": "bounds.identification",
+    "Interval": "bounds.identification",
+    "Log": "log.compact",
+    "Metric": "metrics",
+    "Protocol": "protocol",
+    "RankIntervals": "ranking.intervals",
+    "RelevantSets": "relevant_sets",
+    "Stratified": "adaptive",
+    "audit": "auditing",
+    "compare": "evaluation",
+    "estimate": "evaluation",
+    "exact_ranks": "ranking.exact",
+    "exact_ranks_from_factors": "ranking.factors",
+    "interval": "bounds.identification",
+    "metric": "metrics",
+    "plan": "planning",
+    "plan_log": "log_plans",
+    "published": "published_tables",
+    "race": "sequential",
+    "rank": "ranking.files",
+    "read_log": "log.read",
+    "shortest": "bounds.identification",
+    "write_example": "example",
 }
 
 
@@ -84,8 +115,7 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("sampled-metrics")
-    home, attribute = _HOMES.get(name, (name, ""))
-    module = import_module(f".{home}", __name__)
-    found = getattr(module, attribute) if attribute else module
+    module = import_module(f".{_HOMES.get(name, name)}", __name__)
+    found = getattr(module, name) if name in _HOMES else module
     globals()[name] = found
     return found

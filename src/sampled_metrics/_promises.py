@@ -1,6 +1,6 @@
 """The names of what a range or verdict rests on: an assumption on the true ranks, and a warrant.
 
-:class:`~sampled_metrics.bounds.assumption.Assumption` names the assumptions. The warrant says why
+:class:`~sampled_metrics.Assumption` names the assumptions. The warrant says why
 the stated confidence is right if the assumption holds.
 """
 

@@ -182,7 +182,6 @@ def order_by_negatives(
     See Also
     --------
     expected_differences : How far apart the recommenders are at some numbers of negatives.
-    sampled_metrics.verdicts.negatives_needed : The same question for one evaluation.
 
     Examples
     --------

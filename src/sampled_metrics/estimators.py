@@ -58,7 +58,7 @@ class Estimator:
     --------
     by_name : An estimator from its name.
     naive, rank_estimate, least_bias, bias_variance, monotone : The estimators of krichene2020.
-    sampled_metrics.relevant_sets.RelevantSets.expected : The same where items are tied.
+    sampled_metrics.RelevantSets.expected : The same where items are tied.
 
     Examples
     --------
@@ -495,7 +495,7 @@ def bias_variance(
     See Also
     --------
     default_gamma : What gamma to take.
-    sampled_metrics.evaluation.estimate : The same for a log, with standard errors.
+    sampled_metrics.estimate : The same for a log, with standard errors.
 
     Examples
     --------

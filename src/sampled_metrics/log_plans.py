@@ -37,7 +37,7 @@ def plan_log(
 
     The true ranks are taken to be as evenly distributed as the log allows
     (:func:`~sampled_metrics.priors.maximum_entropy`). Very different true ranks can lead to nearly
-    the same log: see :mod:`sampled_metrics.bounds.identification`.
+    the same log: see ``identification``.
 
     Parameters
     ----------
@@ -51,26 +51,26 @@ def plan_log(
     n_users : int, optional
         Users of the planned evaluation; by default those of the log.
     max_negatives : int, optional
-        As for :func:`~sampled_metrics.planning.plan`.
+        As for :func:`~sampled_metrics.plan`.
     curves : bool
         Whether to add the curves that the plan's page draws.
     progress : bool
         Show progress bars on the error stream.
     **options
-        As for :func:`~sampled_metrics.planning.plan`.
+        As for :func:`~sampled_metrics.plan`.
 
     Returns
     -------
     Plan
         Its tables have columns first and second, the recommenders, before those of
-        :func:`~sampled_metrics.planning.plan`.
+        :func:`~sampled_metrics.plan`.
 
     Raises
     ------
     ValueError
         If a user has several relevant items, the negatives are weighted, there are fewer than two
         recommenders or no two with different averages, or as
-        :func:`~sampled_metrics.planning.plan`.
+        :func:`~sampled_metrics.plan`.
 
     Warns
     -----

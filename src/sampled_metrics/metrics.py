@@ -386,8 +386,8 @@ def metric(name: str | Metric) -> Metric:
     See Also
     --------
     sampled_metrics.estimators.by_name : An estimator of a metric, from its name.
-    sampled_metrics.ranking.intervals.RankIntervals.evaluate : A metric of exact ranks with ties.
-    sampled_metrics.relevant_sets.RelevantSets : Several relevant items with ties.
+    sampled_metrics.RankIntervals.evaluate : A metric of exact ranks with ties.
+    sampled_metrics.RelevantSets : Several relevant items with ties.
 
     Examples
     --------

@@ -119,8 +119,8 @@ def plan(
     first, second : array_like of int, or mapping of int to float
         Distributions of true ranks in 1..n_items, as for
         :func:`~sampled_metrics.verdicts.verdict`. Or exact ranks of the same users for both:
-        :class:`~sampled_metrics.ranking.intervals.RankIntervals`, or for several relevant items
-        :class:`~sampled_metrics.relevant_sets.RelevantSets` (a list of them if users differ in the
+        :class:`~sampled_metrics.RankIntervals`, or for several relevant items
+        :class:`~sampled_metrics.RelevantSets` (a list of them if users differ in the
         number of items). The planned users are then drawn from these users, each with its own
         candidates; the average is approximated as normal, with exact mean and variance.
     metric : Metric or str
@@ -141,7 +141,7 @@ def plan(
         Scores that may be computed for one recommender, at least 1. The plan then divides them
         into users and negatives.
     sequential : bool or int
-        Whether to add a row for :func:`~sampled_metrics.sequential.race`. If the race has several
+        Whether to add a row for :func:`~sampled_metrics.race`. If the race has several
         pairs, give their number: they share the error, so each pair needs more users.
     progress : bool
         Show a progress bar on the error stream.
@@ -181,7 +181,7 @@ def plan(
         `n_users` users, the cheapest first; NA where none does:
 
         - *design*: ``fixed``, the same number of negatives for each user; ``adaptive``, see
-          :class:`~sampled_metrics.adaptive.Adaptive`, with 10, 20 or 50 negatives first and up to
+          :class:`~sampled_metrics.Adaptive`, with 10, 20 or 50 negatives first and up to
           16 times as many (only for distributions); or ``full ranking``
         - *estimator*: the cheapest of `estimators`, ``bias-variance``, or ``exact``, with gamma
           for `n_users`
@@ -190,7 +190,7 @@ def plan(
           the two, if adaptive). For two arrays of ranks, the average of an adaptive design is
           approximated as normal.
 
-        Its `limits` bound every method, including :func:`~sampled_metrics.evaluation.compare`, that
+        Its `limits` bound every method, including :func:`~sampled_metrics.compare`, that
         names A in at most 5% of evaluations wherever A is not better. With *negatives*, and *users*
         drawn separately for each recommender, such a method names the better one in at most
         *most_decided* of the evaluations under the *assumption* on the ranks. With common users it
@@ -205,7 +205,7 @@ def plan(
 
     See Also
     --------
-    sampled_metrics.log_plans.plan_log : A plan from a log.
+    sampled_metrics.plan_log : A plan from a log.
     sampled_metrics.verdicts.verdict : The verdict of one evaluation.
 
     Examples

@@ -45,7 +45,7 @@ class FittedPrior:
     ----------
     mass : dict of int to float, or ndarray of float, shape (n_ranks,)
         Probability of each rank that has any, or of every rank; both can be a `prior` in
-        :mod:`sampled_metrics.estimators`.
+        ``estimators``.
     log_likelihood : float
         Of the observed outcomes, in nats, summed over the users.
     gap : float

@@ -198,8 +198,7 @@ class Protocol(Design):
     See Also
     --------
     sampled_metrics.estimators.naive : What an evaluation by this protocol reports in expectation.
-    sampled_metrics.ranking.RankIntervals.sampled_pmf : The same distribution for an item with ties.
-    sampled_metrics.relevant_sets.RelevantSets : Several relevant items whose true ranks are known.
+    sampled_metrics.RelevantSets : Several relevant items whose true ranks are known.
 
     Examples
     --------
@@ -417,7 +416,7 @@ class Protocol(Design):
     def inclusion(self, rank: int) -> FloatArray:
         """Expected number of times that each item is among the negatives of the item at `rank`.
 
-        :func:`~sampled_metrics.readers.weighted.counts_above` divides by it. With replacement it is
+        :func:`~sampled_metrics.readers.counts_above` divides by it. With replacement it is
         ``n_negatives`` times the probability of a draw, otherwise the inclusion probability.
 
         Parameters

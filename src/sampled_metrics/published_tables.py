@@ -98,7 +98,7 @@ def published(
 
         `orders` has a row for each metric and each two methods of a data set: first (the larger
         published average) and second; verdict, "unknown" if either may be ahead; and assumption
-        and warrant of the verdict, as for :func:`~sampled_metrics.evaluation.compare`, empty if it
+        and warrant of the verdict, as for :func:`~sampled_metrics.compare`, empty if it
         is unknown.
 
     Raises
@@ -109,7 +109,7 @@ def published(
 
     See Also
     --------
-    sampled_metrics.evaluation.estimate : Tighter bounds, from the sampled ranks.
+    sampled_metrics.estimate : Tighter bounds, from the sampled ranks.
 
     Examples
     --------

@@ -8,7 +8,7 @@ stand among all irrelevant candidates: nothing has to be drawn.
 Ties are broken at random. The k-th of c relevant items tied with t candidates has a negative
 hypergeometric number of these above it (`_share_above`). If only one tied item is relevant, the
 distribution of the negatives above it is a difference of two tails, as in
-:meth:`RankIntervals.sampled_pmf <sampled_metrics.ranking.intervals.RankIntervals.sampled_pmf>`.
+:meth:`RankIntervals.sampled_pmf <sampled_metrics.RankIntervals.sampled_pmf>`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class RelevantSets:
     See Also
     --------
     sampled_metrics.Protocol : One relevant item, or several whose true ranks differ.
-    sampled_metrics.ranking.intervals.RankIntervals : One relevant item with ties.
+    sampled_metrics.RankIntervals : One relevant item with ties.
 
     Examples
     --------

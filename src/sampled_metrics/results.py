@@ -213,13 +213,13 @@ class _Plotted(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimates(_Plotted):
-    """The estimates of :func:`~sampled_metrics.evaluation.estimate`.
+    """The estimates of :func:`~sampled_metrics.estimate`.
 
     Attributes
     ----------
     comparisons : mapping of str to Comparison
         The verdicts on each metric that the page shows; empty unless they were added by
-        :func:`~sampled_metrics.report.pages.with_verdicts`.
+        ``with_verdicts``.
 
     Examples
     --------
@@ -237,13 +237,13 @@ class Estimates(_Plotted):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(_Plotted):
-    """The verdicts of :func:`~sampled_metrics.evaluation.compare`.
+    """The verdicts of :func:`~sampled_metrics.compare`.
 
     Attributes
     ----------
     estimates : Estimates, optional
         The estimates that the page shows, if they were added by
-        :func:`~sampled_metrics.report.pages.with_estimates`.
+        ``with_estimates``.
 
     Examples
     --------
@@ -272,7 +272,7 @@ class Comparison(_Plotted):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(_Plotted):
-    """The plan of :func:`~sampled_metrics.planning.plan`, which documents the tables.
+    """The plan of :func:`~sampled_metrics.plan`, which documents the tables.
 
     Attributes
     ----------
@@ -303,7 +303,7 @@ class Plan(_Plotted):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Race(Result):
-    """The verdicts of :func:`~sampled_metrics.sequential.race`.
+    """The verdicts of :func:`~sampled_metrics.race`.
 
     Attributes
     ----------
@@ -327,7 +327,7 @@ class Race(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit(_Plotted):
-    """The checks of :func:`~sampled_metrics.auditing.audit`.
+    """The checks of :func:`~sampled_metrics.audit`.
 
     Examples
     --------
@@ -350,7 +350,7 @@ class Audit(_Plotted):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ranks(Result):
-    """The exact rank of each held-out item, from :func:`~sampled_metrics.ranking.files.rank`.
+    """The exact rank of each held-out item, from :func:`~sampled_metrics.rank`.
 
     Examples
     --------
@@ -408,7 +408,7 @@ class Orders(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Published(Result):
-    """The bounds of :func:`~sampled_metrics.published_tables.published`.
+    """The bounds of :func:`~sampled_metrics.published`.
 
     Attributes
     ----------

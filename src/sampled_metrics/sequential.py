@@ -109,7 +109,7 @@ def race(
     score : mapping of str to callable
         Maps the name of each recommender to its function. The function gets some rows of `users`
         and some rows of `items`, and returns the matrix of their scores, one row for each user, as
-        for :func:`~sampled_metrics.ranking.files.rank`. Higher scores are better. Scores are
+        for :func:`~sampled_metrics.rank`. Higher scores are better. Scores are
         compared without rounding. Ties count as if broken at random: their expected value is used.
     users, items : array_like or int
         An array with one row for each user (each item), such as its factors. Or the number of users
@@ -154,7 +154,7 @@ def race(
         - *users*: number of users compared
         - *wealth*: largest wealth that the bets on either recommender have reached, from 1 at the
           start, see Notes; infinite once the remaining users cannot reverse the order
-        - *assumption* and *warrant*, as in :func:`~sampled_metrics.evaluation.compare`.
+        - *assumption* and *warrant*, as in :func:`~sampled_metrics.compare`.
 
         Its `costs` have a row for each recommender: its mean metric over the users it was evaluated
         on, the number of these users, the scores computed, and *share*: these scores divided by
@@ -170,9 +170,9 @@ def race(
 
     See Also
     --------
-    sampled_metrics.ranking.files.rank : The exact rank of each item.
-    sampled_metrics.planning.plan : How many scores a race is expected to take.
-    sampled_metrics.evaluation.compare : Verdicts on a log of sampled ranks.
+    sampled_metrics.rank : The exact rank of each item.
+    sampled_metrics.plan : How many scores a race is expected to take.
+    sampled_metrics.compare : Verdicts on a log of sampled ranks.
 
     Notes
     -----

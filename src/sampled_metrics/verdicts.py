@@ -246,8 +246,7 @@ def verdict(
 
     See Also
     --------
-    negatives_needed : From how many negatives on the verdict is right often enough.
-    sampled_metrics.planning.plan : How many users or negatives an evaluation needs.
+    sampled_metrics.plan : How many users or negatives an evaluation needs.
     sampled_metrics.consistency.order_by_negatives : The order in expectation.
 
     Examples
@@ -325,7 +324,7 @@ def negatives_needed(
     See Also
     --------
     verdict : What to ask at each number of negatives.
-    sampled_metrics.planning.plan : The same for several estimators, and in users.
+    sampled_metrics.plan : The same for several estimators, and in users.
 
     Examples
     --------

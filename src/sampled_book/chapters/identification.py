@@ -280,7 +280,7 @@ def bets_against(
     sign: int,
     assumption: Assumption | None,
 ) -> Bet:
-    """The bets of :func:`~sampled_metrics.bounds.identification.interval`: that the metric is
+    """The bets of :func:`~sampled_metrics.interval`: that the metric is
     larger (`sign` 1), which give the lower end, or smaller (-1). One catalogue size, one
     relevant item. The upper end is the value against which the average bet has won enough.
 

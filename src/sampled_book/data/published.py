@@ -77,7 +77,7 @@ def settings(dataset: str) -> dict[str, Any]:
 
 def as_published(dataset: str) -> pd.DataFrame:
     """The sampled half of S3-Rec's table of a data set, of the methods that are in both halves, as
-    :func:`sampled_metrics.published_tables.published` takes it.
+    :func:`sampled_metrics.published` takes it.
     """
     rows = cells().query("dataset == @dataset")
     methods = rows.loc[rows["protocol"] == "all", "method"].unique()
@@ -90,7 +90,7 @@ def as_published(dataset: str) -> pd.DataFrame:
 
 def bounds(confidence: float = 0.95, **options: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Bounds and orders from the sampled halves of S3-Rec's tables, with a column for the exact
-    half; options are those of :func:`sampled_metrics.published_tables.published`. Meituan is
+    half; options are those of :func:`sampled_metrics.published`. Meituan is
     left out: neither its users nor its items are published.
     """
     frames, known = [], []

@@ -3,7 +3,7 @@
 Users are divided into five sets. Five ratings of each user of a set are test ratings; all other
 ratings are training ratings. The recommenders learn from these and score every item, and what is
 kept is where each test item stands among the items that its user has not rated, ties being kept
-open (:class:`sampled_metrics.relevant_sets.RelevantSets`). From that the expectation of every
+open (:class:`sampled_metrics.RelevantSets`). From that the expectation of every
 metric among any number of random decoys follows, and no decoy is drawn.
 
 ``python -m sampled_book.data.study`` computes it all from the ratings, by LensKit (the extra

@@ -191,7 +191,7 @@ def bundled_lists() -> dict[str, Any]:
     - ``own``, ``users with own``: among the first 19, items of the user's own training set
     - ``positions``: users whose held-out item is at place 1, 2, ... of their list;
       ``positions, single``: of the users ``single``
-    - ``audit``: p-value of each check of :func:`~sampled_metrics.auditing.audit`, against lists
+    - ``audit``: p-value of each check of :func:`~sampled_metrics.audit`, against lists
       drawn from the whole catalogue without replacement
     """
     facts: dict[str, Any] = json.loads((BUNDLE / "llmrank.json").read_text(encoding="utf-8"))

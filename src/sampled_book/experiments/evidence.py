@@ -2,7 +2,7 @@
 
 For recommenders whose true ranks are known (:mod:`sampled_book.data.benchmark`) the expectation and
 the variance of every correction that is a fixed vector are sums over users, so nothing is
-simulated: :func:`exact`. The verdicts of :func:`~sampled_metrics.evaluation.compare` and the
+simulated: :func:`exact`. The verdicts of :func:`~sampled_metrics.compare` and the
 corrections that are fitted to the sample are taken from drawn logs: :func:`drawn`, :func:`fitted`.
 ``python -m sampled_book.experiments.evidence`` computes it all for data sets that the benchmark
 ranked.
@@ -265,7 +265,7 @@ def shapes(ranks: Mapping[str, RankIntervals], n_negatives: int) -> pd.DataFrame
     """Whether the true ranks have the shape that verdicts assume, and how steep they are.
 
     For each recommender: head, the number of top ranks that the default
-    :class:`~sampled_metrics.bounds.assumption.Assumption` is about; decreasing, whether no doubling
+    :class:`~sampled_metrics.Assumption` is about; decreasing, whether no doubling
     among them has more users per rank than the one before; rise, the largest excess over the
     doubling before in standard errors (2 or less may be chance); the steepest and gentlest ratio.
     """
@@ -295,7 +295,7 @@ def drawn(
     seed: int = SEED,
     tell: Callable[[str], object] = str,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Verdicts of :func:`~sampled_metrics.evaluation.compare` on one drawn log, and the
+    """Verdicts of :func:`~sampled_metrics.compare` on one drawn log, and the
     identification intervals, beside the exact values.
 
     Negatives are drawn without replacement for each user and recommender. Verdicts have a row for

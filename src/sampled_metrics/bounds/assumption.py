@@ -41,7 +41,7 @@ class Assumption:
 
     See Also
     --------
-    sampled_metrics.bounds.identification.interval : Takes an assumption.
+    sampled_metrics.interval : Takes an assumption.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class Assumption:
         """Rows whose product with a mixture of k populations is >= 0 if the steepness allows it.
 
         For each doubling after the first: its users less the fewest allowed. `within` (k,
-        doublings) has the share of each population's users before each of :func:`doublings`. Shape
+        doublings) has the share of each population's users before each of ``doublings``. Shape
         (constraints, k). For a population even over ranks 1 to 3, and one at rank 1 alone:
 
         >>> Assumption(steepness=4.0).constraints(np.array([[0.0, 1 / 3, 1.0], [0.0, 1.0, 1.0]]))

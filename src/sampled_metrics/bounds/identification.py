@@ -125,7 +125,7 @@ def interval(
     protocol : Protocol, Adaptive or sequence of Protocol
         With one catalogue size; one for each class. Weighted or collapsed negatives need a single
         protocol with one relevant item; the interval then comes from exact binomial intervals and
-        allows any items to be above (:mod:`~sampled_metrics.bounds.weighted`).
+        allows any items to be above (``weighted``).
     metric : Metric or str
     confidence : float
         In (0, 1).
@@ -156,7 +156,7 @@ def interval(
 
     See Also
     --------
-    sampled_metrics.evaluation.estimate : Takes a log, and knows which rows are of one user.
+    sampled_metrics.estimate : Takes a log, and knows which rows are of one user.
     sampled_metrics.priors.maximum_entropy : One of the compatible distributions.
 
     Examples
@@ -238,7 +238,7 @@ def shortest(
     See Also
     --------
     interval : An interval that holds the metric as often as it says.
-    sampled_metrics.evaluation.estimate : Compares its intervals with this bound.
+    sampled_metrics.estimate : Compares its intervals with this bound.
 
     Examples
     --------

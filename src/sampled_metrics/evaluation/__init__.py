@@ -2,7 +2,7 @@
 
 A correction assigns a value to each sampled rank, so each row of a log has a value. The standard
 error of the mean over users includes the sampling of users and of negatives, but not the bias of
-the correction. :mod:`sampled_metrics.bounds.identification` bounds the bias, and every verdict
+the correction. ``identification`` bounds the bias, and every verdict
 rests on that bound.
 """
 

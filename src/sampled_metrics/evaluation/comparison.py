@@ -61,7 +61,7 @@ def compare(
     - *none*: no assumption on the true ranks. If the metric has an unbiased estimator, like AUC,
       this is a bet on the users' differences (waudbysmith2024).
     - *decreasing at the top*: near the top, deeper ranks have fewer users
-      (:class:`~sampled_metrics.bounds.assumption.Assumption`); or *mixture of geometrics*, if
+      (:class:`~sampled_metrics.Assumption`); or *mixture of geometrics*, if
       `assumption` is geometric.
     - *at most k times per doubling*: moreover, the number of users falls at most k-fold from one
       doubling of the rank to the next. k is the largest of 2, 3, 4 and 8 such that the verdict
@@ -140,7 +140,7 @@ def compare(
     See Also
     --------
     estimate : Identification intervals of each recommender.
-    sampled_metrics.planning.plan : How many negatives a verdict needs.
+    sampled_metrics.plan : How many negatives a verdict needs.
 
     Examples
     --------

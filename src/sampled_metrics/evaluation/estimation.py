@@ -78,12 +78,12 @@ def estimate(
     Parameters
     ----------
     log : Log, or what read_log takes
-        From :func:`~sampled_metrics.log.read.read_log`, or a source that it can read with
+        From :func:`~sampled_metrics.read_log`, or a source that it can read with
         `replacement` alone; at least two users for each recommender.
     metrics : sequence of str or Metric
         By default `DEFAULT_METRICS`.
     replacement : bool
-        As for :func:`~sampled_metrics.log.read.read_log`; not needed for a `Log`.
+        As for :func:`~sampled_metrics.read_log`; not needed for a `Log`.
     estimators : sequence of str, optional
         Of `ESTIMATORS`, or "all": the frame then has a row for each estimator instead of one for
         each recommender and metric. "all" leaves out "maximum likelihood", which has no standard
@@ -123,14 +123,14 @@ def estimate(
           own; without bias;
         - possible_low, possible_high: the identification interval, the exact metrics consistent
           with the sample and the assumption, see
-          :func:`~sampled_metrics.bounds.identification.interval`;
+          :func:`~sampled_metrics.interval`;
         - assumption, warrant: what the interval assumes of the true ranks, and why it holds with
           `confidence`, as for :func:`compare`; empty without an interval;
         - quote: for a sentence, the estimate plus or minus one standard error if the estimator is
           unbiased, else the interval, rounded outwards;
         - shortest, with `efficiency`: the least mean width of any method with the same guarantee,
           at the population fitted to the log
-          (:func:`~sampled_metrics.bounds.identification.shortest`). Users whose catalogue sizes
+          (:func:`~sampled_metrics.shortest`). Users whose catalogue sizes
           differ by a tenth or less are given the largest of them. Missing if a user has several
           rows.
 
@@ -147,8 +147,8 @@ def estimate(
         ranks of a log's own users need not decrease even if those of the population do. Users may
         have different n_items, ties, several relevant items and several instances; the rows of one
         user may depend on each other in any way. Logs known to share negatives between users are
-        refused (`shared_negatives` of :func:`~sampled_metrics.log.read.read_log`). For the theorem
-        and its proof see :func:`~sampled_metrics.bounds.identification.interval`.
+        refused (`shared_negatives` of :func:`~sampled_metrics.read_log`). For the theorem
+        and its proof see :func:`~sampled_metrics.interval`.
 
         **With** `estimators` the frame has a row for each estimator, with the columns recommender,
         metric, estimator, value, standard_error, low, high and users. low and high are Student's
@@ -160,10 +160,10 @@ def estimate(
         only a value: its estimate jumps from sample to sample, by more than bootstrap refits show.
 
         **Weighted negatives.** From a column n_above
-        (:func:`~sampled_metrics.readers.weighted.counts_above`) AUC is estimated without bias, with
+        (:func:`~sampled_metrics.readers.counts_above`) AUC is estimated without bias, with
         Student's interval (warrant "large sample"). Other metrics have no estimate, because only
         AUC is linear in ranks. A log read with a protocol of weighted negatives has identification
-        intervals that hold whichever items are above: :mod:`sampled_metrics.bounds.weighted`.
+        intervals that hold whichever items are above: ``weighted``.
         Options that choose a correction are refused.
 
         **Adaptive designs.** Of a log that was read with ``protocol=sm.Adaptive(...)`` `reported`
@@ -184,7 +184,7 @@ def estimate(
     See Also
     --------
     compare : Which recommender beats which, and under what assumption.
-    sampled_metrics.planning.plan : What an evaluation needs to distinguish two recommenders.
+    sampled_metrics.plan : What an evaluation needs to distinguish two recommenders.
 
     Examples
     --------

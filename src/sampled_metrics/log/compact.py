@@ -115,7 +115,7 @@ def _factorized(values: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
 
 @dataclass(eq=False)
 class Log:
-    """A sampled evaluation, as :func:`~sampled_metrics.log.read.read_log` returns it.
+    """A sampled evaluation, as :func:`~sampled_metrics.read_log` returns it.
 
     Attributes
     ----------

@@ -67,7 +67,7 @@ def read_log(
           all rows of a user were. If each item had its own negatives, number the items here;
         - n_above, optional, >= 0: with weighted negatives, an estimate of how many irrelevant items
           of the catalogue are above the item, from
-          :func:`~sampled_metrics.readers.weighted.counts_above`;
+          :func:`~sampled_metrics.readers.counts_above`;
         - n_items, n_negatives, optional: as the parameters, where they differ between users;
         - count, optional: how many users have this row; equal in all rows of a `user`, which
           then stands for a group of users with equal rows under every recommender. Without a
@@ -82,10 +82,10 @@ def read_log(
     replacement : bool
         Whether one user's negatives were drawn with replacement, so that they may repeat. If
         duplicates were removed, use False: given their number, the distinct ones are a sample
-        without replacement. :func:`~sampled_metrics.auditing.audit` finds out from the negatives.
-        Optional for the bundled log (False), for tables from :mod:`sampled_metrics.readers` whose
+        without replacement. :func:`~sampled_metrics.audit` finds out from the negatives.
+        Optional for the bundled log (False), for tables from ``readers`` whose
         candidates are distinct, and for exact ranks of one held-out item per user, as from
-        :func:`~sampled_metrics.ranking.files.rank`, which are read as drawing each negative once.
+        :func:`~sampled_metrics.rank`, which are read as drawing each negative once.
     protocol : Protocol or Adaptive, optional
         Replaces n_items, n_negatives and replacement. If it has weights or collapses duplicates,
         each user must have one held-out item, and all users the same candidates but for that item;

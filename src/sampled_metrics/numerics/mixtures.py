@@ -3,7 +3,7 @@
 Minimises ``cost @ w - sum(shares * log(laws @ w))`` over w >= 0 with ``rows @ w = right``, for many
 problems at once, by Mehrotra's primal-dual interior-point method (mehrotra1992). The problem is
 convex, so that any weights and multipliers bound its optimum.
-:mod:`sampled_metrics.bounds.identification` computes that bound itself and need not trust the
+``identification`` computes that bound itself and need not trust the
 solver.
 """
 

@@ -38,7 +38,7 @@ def exact_ranks_from_factors(
     while in the cache, which takes little longer than the product alone. After 1e9 scores a process
     counts in one compiled pass if Numba is installed (``sampled-metrics[fast]``). Scores are summed
     in float32 if both factors are float32, otherwise in float64. A user's other held-out items are
-    candidates; :func:`~sampled_metrics.ranking.files.rank` can leave them out.
+    candidates; :func:`~sampled_metrics.rank` can leave them out.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def exact_ranks_from_factors(
         compared on their device (needs array-api-compat). A device that rounds the factors first,
         as with TF32, is refused.
     held_out, train, relative_tolerance
-        As in :func:`~.ranking.exact.exact_ranks`, with a row of `train` for each row of
+        As in :func:`~sampled_metrics.exact_ranks`, with a row of `train` for each row of
         `user_factors`. Without a tolerance, products are compared as if summed without rounding:
         ranks are the same on every processor, and items with equal vectors tie. With a tolerance,
         or if a sum could overflow, they are compared as computed.
@@ -66,7 +66,7 @@ def exact_ranks_from_factors(
     ------
     ValueError
         If the factors are not two matrices of real numbers of one width, and as in
-        :func:`~.ranking.exact.exact_ranks`.
+        :func:`~sampled_metrics.exact_ranks`.
 
     Examples
     --------

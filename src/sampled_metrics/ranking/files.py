@@ -67,7 +67,7 @@ def rank(
         change ranks.
     relative_tolerance : float
         In [0, 1): scores this close count as tied, see
-        :func:`~sampled_metrics.ranking.exact.exact_ranks`.
+        :func:`~sampled_metrics.exact_ranks`.
     among : {"all", "irrelevant"}
         Whether a user's other test items are candidates. "all" ranks among all items outside the
         user's training items, as in a list shown to the user; "irrelevant" leaves the other test
@@ -92,7 +92,7 @@ def rank(
         relevant_tied (those of them that score above this one, and the others that score the same).
         Among "all", n_better and n_tied include these, and n_better + 1 is the item's rank. Among
         "irrelevant" they do not, as in a log and in
-        :class:`~sampled_metrics.relevant_sets.RelevantSets`.
+        :class:`~sampled_metrics.RelevantSets`.
 
     Raises
     ------

@@ -139,7 +139,7 @@ def pykeen_metrics(
     Returns
     -------
     DataFrame
-        For :func:`~sampled_metrics.published_tables.published`: columns method and, as far as
+        For :func:`~sampled_metrics.published`: columns method and, as far as
         present, HR@k, MRR and AUC, as text with six decimals. AUC is (1 + adjusted mean rank index)
         / 2. Give `published` the number of ranks as `users`: two per triple for "both".
 

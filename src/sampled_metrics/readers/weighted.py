@@ -5,7 +5,7 @@ negatives above a held-out item estimates without bias how many irrelevant items
 are above it, for any design that can draw each of them (horvitz1952). So every metric linear in the
 true rank is estimated without bias; of the metrics here, that is only AUC. Recall@10 of the
 estimated rank is biased unless all items are drawn. For identification intervals of other metrics
-from the counts and weights alone, see :mod:`sampled_metrics.bounds.weighted`.
+from the counts and weights alone, see ``weighted``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def counts_above(positive: ArrayLike, negatives: ArrayLike, inclusion: ArrayLike
     Returns
     -------
     ndarray of float, shape (rows,)
-        At least 0; the column n_above of :func:`~sampled_metrics.log.read.read_log`.
+        At least 0; the column n_above of :func:`~sampled_metrics.read_log`.
 
     Raises
     ------

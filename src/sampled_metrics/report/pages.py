@@ -13,7 +13,7 @@ from ..results import Comparison, Estimates, source_of
 def with_verdicts(estimates: Estimates, log: Log, **options: Any) -> Estimates:
     """Add the verdicts on each pair, and the facts about the log, to the page of estimates.
 
-    `options` are those of :func:`~sampled_metrics.evaluation.compare`, as given to `estimate`.
+    `options` are those of :func:`~sampled_metrics.compare`, as given to `estimate`.
     """
     source = source_of(log) | _confidence(estimates)
     if len(log.recommenders) < 2:
@@ -27,7 +27,7 @@ def with_verdicts(estimates: Estimates, log: Log, **options: Any) -> Estimates:
 def with_estimates(comparison: Comparison, log: Log, **options: Any) -> Comparison:
     """Add each recommender's estimates, and the facts about the log, to the page of a comparison.
 
-    `options` are those of :func:`~sampled_metrics.evaluation.estimate`, as given to `compare`.
+    `options` are those of :func:`~sampled_metrics.estimate`, as given to `compare`.
     """
     estimates = evaluation.estimate(log, [str(comparison.settings["metric"])], **options)
     source = source_of(log) | _confidence(comparison)
