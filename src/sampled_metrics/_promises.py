@@ -6,6 +6,8 @@ the stated confidence is right if the assumption holds.
 
 from __future__ import annotations
 
+#: How often ranges and verdicts are right if nobody asks for another confidence.
+CONFIDENCE = 0.95
 #: No assumption on the true ranks.
 NONE = "none"
 #: Proved for any number of users.

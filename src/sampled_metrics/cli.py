@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ._files import FORMATS, SUFFIXES, replacing
+from ._promises import CONFIDENCE
 
 if TYPE_CHECKING:
     from .adaptive import Adaptive
@@ -559,7 +560,7 @@ def _published_options(add: partial[None]) -> None:
         "show instead, for each two methods, whether the table tells which is better")
     _assume_option(add)
     add("--confidence P", "how often, at least, all that is said of a data set is right; "
-        "default: 0.95", default=0.95)
+        f"default: {CONFIDENCE}", default=CONFIDENCE)
     _output_options(add)
 
 
@@ -641,7 +642,7 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
     add("--shared-negatives", "users share their negatives, such as one list for all: no range or "
         "verdict is proved then")
     of = "probability of the right verdict to reach" if plan else "of intervals and verdicts"
-    add("--confidence P", f"{of}; default: 0.95", default=0.95)
+    add("--confidence P", f"{of}; default: {CONFIDENCE}", default=CONFIDENCE)
     _output_options(add)
     add("--report HTML", "also write a page with tables, figures and verdicts")
 

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from . import _progress
 from . import estimators as corrections
+from ._promises import CONFIDENCE
 from ._threads import one_thread
 from ._validate import IntArray, integer, integers
 from .adaptive import Adaptive
@@ -46,8 +47,8 @@ ESTIMATORS = ("naive", "rank estimate", "monotone", "bias-variance")
 #: Largest number of users, and largest count shown in a table.
 _MOST_USERS, _MOST_COUNT = 10**12, 2**62
 
-#: The confidence of verdicts in `limits`, and the most candidates for which these are computed.
-_PROVED, _MOST_RANKS = 0.95, 10**6
+#: The most candidates for which `limits` are computed.
+_MOST_RANKS = 10**6
 
 #: Row names of a race and of a full ranking.
 RACE, EXACT = "race", "exact"
@@ -106,7 +107,7 @@ def plan(
     n_users: int,
     *,
     estimators: str | Sequence[str] = ESTIMATORS,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     max_negatives: int | None = None,
     budget: int | None = None,
     sequential: bool | int = False,
@@ -305,7 +306,7 @@ def _limits(pair: _Pair | ExactPair, protocol: Protocol, n_users: int) -> pd.Dat
         kinds = np.array([[protocol.n_negatives, 1, 1, pair.n_items]])
         parts = bets.partition(kinds, np.ones(1), pair.metric, protocol.replacement)
         for assumption in (None, Assumption()) if parts.parts else ():
-            most = decidable(parts, assumption, _PROVED, better, worse, float(n_users))
+            most = decidable(parts, assumption, CONFIDENCE, better, worse, float(n_users))
             name = assumption_name(assumption)
             rows.append(_LimitRow(name, protocol.n_negatives, n_users, most))
     return table_of(_LimitRow, rows)

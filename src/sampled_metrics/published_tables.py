@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ._promises import PROVED
+from ._promises import CONFIDENCE, PROVED
 from ._threads import one_thread
 from ._validate import FloatArray, as_written, integer, printable
 from .bounds.assumption import Assumption, assumption_name
@@ -50,7 +50,7 @@ def published(
     replacement: bool,
     metrics: Sequence[str | Metric] | None = None,
     assumption: Assumption | str | None = "decreasing",
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
 ) -> Published:
     """Bound exact metrics from the averages that a paper prints.
 

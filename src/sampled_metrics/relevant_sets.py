@@ -40,8 +40,7 @@ class RelevantSets:
     - distinct negatives, all sets equally likely (the default);
     - ``replacement=True``: one by one, each from all candidates;
     - ``replacement=True, weighted=True``: one by one, each candidate with a probability in
-    proportion
-      to its weight, such as its number of ratings.
+      proportion to its weight, such as its number of ratings.
 
     A candidate that is drawn twice is in the list twice.
 

@@ -40,6 +40,7 @@ from scipy.stats import hypergeom
 
 from . import _arrays, _progress, _promises
 from ._files import put
+from ._promises import CONFIDENCE
 from ._validate import FloatArray, IntArray, as_written, generator, integer, real_scores
 from .log.columns import refuse_twice
 from .log.sources import Tabular, loaded
@@ -86,7 +87,7 @@ def race(
     train: Tabular | sp.sparray | None = None,
     *,
     metric: Metric | str = "ndcg@10",
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     budget: int | None = None,
     seed: int | np.random.Generator = 0,
     state: str | Path | None = None,

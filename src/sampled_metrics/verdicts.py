@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import coo_array
 from scipy.special import ndtr, ndtri
 
+from ._promises import CONFIDENCE
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, integer, integers
 from .consistency import _TOLERANCE, _checked, sign
@@ -137,7 +138,7 @@ class Verdict:
         z = self.z * np.sqrt(times * self.n_summed / self.n_users) if self.z else 0.0
         return (float(ndtr(z)), 0.0) if self.sd or self.z else (0.0, 1.0)
 
-    def users(self, confidence: float = 0.95) -> int | None:
+    def users(self, confidence: float = CONFIDENCE) -> int | None:
         """Fewest users like these for which `probability` reaches `confidence`, or None.
 
         More users leave the expected difference unchanged and divide its variance. If the expected
@@ -293,7 +294,7 @@ def _difference(first: float, second: float) -> float:
 
 @one_thread
 def negatives_needed(
-    verdict_at: Callable[[int], Verdict], low: int, high: int, confidence: float = 0.95
+    verdict_at: Callable[[int], Verdict], low: int, high: int, confidence: float = CONFIDENCE
 ) -> int | None:
     """Number of negatives from which the verdict is right with a given probability.
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _promises
+from .._promises import CONFIDENCE
 from .._threads import one_thread
 from .._validate import FloatArray, as_written
 from ..adaptive import Adaptive
@@ -94,7 +95,7 @@ def interval(
     counts: ArrayLike | Sequence[ArrayLike],
     protocol: Protocol | Adaptive | Sequence[Protocol],
     metric: Metric | str,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     users: float | None = None,
     *,
     assumption: Assumption | None = None,
@@ -204,7 +205,7 @@ def shortest(
     counts: ArrayLike | Sequence[ArrayLike],
     protocol: Protocol | Adaptive | Sequence[Protocol],
     metric: Metric | str,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     users: float | None = None,
     *,
     assumption: Assumption | None = None,
@@ -328,7 +329,7 @@ def _check_assumption(parts: bets.Partition, assumption: Assumption | None) -> N
 def check(
     against: float,
     assumption: Assumption | None,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     whose: str = "counts",
     many: int = 1,
 ) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from .. import _progress, _promises
+from .._promises import CONFIDENCE
 from .._threads import one_thread
 from .._validate import as_written
 from ..bounds.assumption import Assumption
@@ -51,7 +52,7 @@ def compare(
     assumption: Assumption | str | None = "decreasing",
     estimator: str | None = None,
     gamma: float | None = None,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     progress: bool = False,
 ) -> Comparison:
     """Decide for each pair of recommenders which one is better, and under what assumption.

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from .. import _progress, _promises
+from .._promises import CONFIDENCE
 from .._threads import one_thread
 from ..bounds.assumption import Assumption
 from ..log.compact import Log
@@ -64,7 +65,7 @@ def estimate(
     estimators: Sequence[str] | str | None = None,
     assumption: Assumption | str | None = "decreasing",
     gamma: float | None = None,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     identification: bool = True,
     efficiency: bool = False,
     progress: bool = False,
