@@ -16,7 +16,7 @@ import pandas as pd
 
 from .. import _ranges
 from .._files import FORMATS
-from .._promises import LARGE_SAMPLE, NONE, PROVED, promise
+from .._promises import CONFIDENCE, LARGE_SAMPLE, NONE, PROVED, promise
 from .._validate import as_written, printable
 from ..metrics import Metric, metric
 from ..results import Audit, Comparison, Estimates, Orders, Plan, Published, Race, Result
@@ -314,9 +314,9 @@ class PlanProse(Prose):
         row = limits.iloc[0]
         return [
             f"With {row['negatives']:,} negatives, and {row['users']:,} users of its own for each "
-            "recommender, no method that errs in at most 5% of evaluations decides more often than "
-            f"this: {', '.join([f'{shares[0]} of evaluations', *shares[1:]])}. It may assume that "
-            "near the top deeper ranks have fewer users."
+            f"recommender, no method that errs in at most {1.0 - CONFIDENCE:.0%} of evaluations "
+            f"decides more often than this: {', '.join([f'{shares[0]} of evaluations', *shares[1:]])}. "
+            "It may assume that near the top deeper ranks have fewer users."
         ]
 
     def promises(self, of: str | None = None) -> list[str]:
