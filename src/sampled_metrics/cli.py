@@ -21,8 +21,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ._confidence import CONFIDENCE
 from ._files import FORMATS, SUFFIXES, replacing
-from ._promises import CONFIDENCE
 
 if TYPE_CHECKING:
     from .adaptive import Adaptive

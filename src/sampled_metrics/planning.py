@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from . import _progress
 from . import estimators as corrections
-from ._promises import CONFIDENCE
+from ._confidence import CONFIDENCE
 from ._threads import one_thread
 from ._validate import IntArray, integer, integers
 from .adaptive import Adaptive

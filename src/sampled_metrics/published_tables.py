@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ._promises import CONFIDENCE, PROVED
+from ._confidence import CONFIDENCE, PROVED
 from ._threads import one_thread
 from ._validate import FloatArray, as_written, integer, printable
 from .bounds.assumption import Assumption, assumption_name

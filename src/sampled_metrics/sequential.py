@@ -38,9 +38,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import hypergeom
 
-from . import _arrays, _progress, _promises
+from . import _arrays, _confidence, _progress
+from ._confidence import CONFIDENCE
 from ._files import put
-from ._promises import CONFIDENCE
 from ._validate import FloatArray, IntArray, as_written, generator, integer, real_scores
 from .log.columns import refuse_twice
 from .log.sources import Tabular, loaded
@@ -556,7 +556,7 @@ def _result(
         verdicts[0] = f"{first} and {second} are equal"
         verdict = "unknown" if pair.sign is None else verdicts[pair.sign]
         mean = pair.sum / pair.users if pair.users else np.nan
-        wealth, warrant = float(np.exp(pair.won.max())), (_promises.NONE, _promises.PROVED)
+        wealth, warrant = float(np.exp(pair.won.max())), (_confidence.NONE, _confidence.PROVED)
         rows.append(_PairRow(first, second, verdict, mean, pair.users, wealth, *warrant))
     full, costs = field.users.size * field.order.size, []
     for at, one in enumerate(scorers):

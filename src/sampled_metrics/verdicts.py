@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import coo_array
 from scipy.special import ndtr, ndtri
 
-from ._promises import CONFIDENCE
+from ._confidence import CONFIDENCE
 from ._threads import one_thread
 from ._validate import FloatArray, IntArray, as_written, integer, integers
 from .consistency import _TOLERANCE, _checked, sign

@@ -263,7 +263,7 @@ def test_the_laboratory_has_its_own_checks_of_arguments():
 
 #: Rooms and modules of the library: each imports from those before it.
 ORDER = [
-    "_threads", "_validate", "_files", "_progress", "_arrays", "_promises", "_ranges", "numerics",
+    "_threads", "_validate", "_files", "_progress", "_arrays", "_confidence", "_ranges", "numerics",
     "metrics", "protocol", "adaptive", "estimators", "relevant_sets", "priors", "consistency",
     "differences", "verdicts", "log", "readers", "bounds", "results", "ranking", "evaluation",
     "exact_pairs", "sequential", "planning", "log_plans", "auditing", "published_tables",

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from sampled_metrics import Assumption, _promises
+from sampled_metrics import Assumption, _confidence
 from sampled_metrics.published_tables import STEEPNESS
 
 from ..display import figures
@@ -15,7 +15,7 @@ from ..display.tables import Frame, Texts
 
 #: How the columns end that have the bounds under each assumption.
 ENDINGS = {
-    _promises.NONE: "",
+    _confidence.NONE: "",
     Assumption().name: "_decreasing",
     Assumption(steepness=STEEPNESS).name: "_steep",
 }

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import stats
 
-from sampled_metrics import Protocol, _promises, evaluation, metric, planning
+from sampled_metrics import Protocol, _confidence, evaluation, metric, planning
 from sampled_metrics.bounds.assumption import Assumption, assumption_name
 from sampled_metrics.numerics.betting import against
 from sampled_metrics.results import Comparison, Estimates
@@ -186,7 +186,7 @@ def compare_texts(verdicts: Mapping[str, Comparison], compared: str, exact: Exac
         "log_opposite": int(opposite.sum()),
         "log_given": len(given),
         "log_all_pairs": len(every),
-        "log_free": int((given["assumption"] == _promises.NONE).sum()),
+        "log_free": int((given["assumption"] == _confidence.NONE).sum()),
         "log_wrong": wrong,
         "log_right": right,
     }

@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
-from sampled_metrics import _promises, estimators, evaluation, priors
+from sampled_metrics import _confidence, estimators, evaluation, priors
 from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.estimators import Estimator
 from sampled_metrics.log.compact import Log
@@ -56,7 +56,7 @@ STEADY, STEADY_GAMMA = "bias-variance, gamma 0.1", 0.1
 #: What decides a pair, from nothing assumed to no verdict: the name, and the word of tables.
 STEEP, UNDECIDED = "at most k times per doubling", "unknown"
 ASSUMPTIONS = {
-    _promises.NONE: "no assumption",
+    _confidence.NONE: "no assumption",
     Assumption().name: Assumption().name,
     STEEP: STEEP,
     UNDECIDED: UNDECIDED,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._promises import NONE
+from .._confidence import NONE
 from .._validate import FloatArray, IntArray, as_written
 
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import _promises
-from .._promises import CONFIDENCE
+from .. import _confidence
+from .._confidence import CONFIDENCE
 from .._threads import one_thread
 from .._validate import FloatArray, as_written
 from ..adaptive import Adaptive
@@ -79,7 +79,7 @@ class Interval:
     high: float
     confidence: float
     assumption: str
-    warrant: str = _promises.PROVED
+    warrant: str = _confidence.PROVED
 
 
 def need(confidence: float, many: int = 1) -> float:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from .. import _progress, _promises
-from .._promises import CONFIDENCE
+from .. import _confidence, _progress
+from .._confidence import CONFIDENCE
 from .._threads import one_thread
 from .._validate import as_written
 from ..bounds.assumption import Assumption
@@ -225,7 +225,7 @@ def compare(
     settings["assumed"] = "nothing" if unbiased or of_metric is None else f"that {of_metric}"
     if log.weighted:
         settings["assumed"] = "that n_above is without bias"
-    settings["warrant"] = _promises.LARGE_SAMPLE if log.weighted else _promises.PROVED
+    settings["warrant"] = _confidence.LARGE_SAMPLE if log.weighted else _confidence.PROVED
     return Comparison(frame, settings, tuple(dict.fromkeys(filter(None, notes))))
 
 

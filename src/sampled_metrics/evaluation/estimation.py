@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from .. import _progress, _promises
-from .._promises import CONFIDENCE
+from .. import _confidence, _progress
+from .._confidence import CONFIDENCE
 from .._threads import one_thread
 from ..bounds.assumption import Assumption
 from ..log.compact import Log
@@ -311,7 +311,7 @@ def _ranges_of(
 
 def _assumed(frame: pd.DataFrame, assumptions: Mapping[Metric, Assumption | None]) -> str:
     """The assumption of the intervals in words, for the settings."""
-    assuming = set(frame.loc[frame["assumption"] != _promises.NONE, "metric"])
+    assuming = set(frame.loc[frame["assumption"] != _confidence.NONE, "metric"])
     free = [of.name for of in assumptions if of.name not in assuming]
     if len(free) == len(assumptions):
         return "nothing"
@@ -324,7 +324,7 @@ def _assumed_if_weighted(log: Log, frame: pd.DataFrame, assumption: Assumption |
     assumed = ["that n_above is without bias"] if "n_above" in log.kinds else []
     if log.protocol is not None:
         assumed.append("that all users' negatives are drawn from the same items but their own one")
-        if not frame["assumption"].isin([_promises.NONE, ""]).all():
+        if not frame["assumption"].isin([_confidence.NONE, ""]).all():
             assumed.append(f"that {assumption}")
     return "; ".join(assumed)
 

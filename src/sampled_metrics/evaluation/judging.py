@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _promises, priors
+from .. import _confidence, priors
 from .._validate import FloatArray, IntArray
 from ..bounds import bets, identification
 from ..bounds.assumption import Assumption, assumption_name
@@ -44,8 +44,8 @@ class Judgement:
     sign: int
     low: float
     high: float
-    assumption: str = _promises.NONE
-    warrant: str = _promises.PROVED
+    assumption: str = _confidence.NONE
+    warrant: str = _confidence.PROVED
     steepness: float = np.inf
     detectable: float = np.nan
     users_needed: int | None = None
@@ -70,7 +70,7 @@ def by_student(means: Mapping[Pair, UserMean], level: float) -> dict[Pair, Judge
     for pair, mean in means.items():
         low, high, _ = mean.student(1.0 - (1.0 - level) / len(means))
         half = 0.5 * (high - low)
-        warrant = _promises.LARGE_SAMPLE
+        warrant = _confidence.LARGE_SAMPLE
         found[pair] = Judgement(signs[pair], low, high, warrant=warrant, detectable=half)
     return found
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import _promises, _ranges
+from .. import _confidence, _ranges
 from .._validate import shortened
 from ..bounds import bets, identification
 from ..bounds.assumption import Assumption, assumption_name
@@ -34,7 +34,7 @@ class Range(NamedTuple):
 def by_student(mean: UserMean, level: float) -> Range:
     """Student's interval, clipped to [0, 1], for AUC from n_above."""
     low, high = np.clip(mean.student(level)[:2], 0.0, 1.0).tolist()
-    return Range(low, high, _promises.NONE, _promises.LARGE_SAMPLE)
+    return Range(low, high, _confidence.NONE, _confidence.LARGE_SAMPLE)
 
 
 def of_means(
@@ -46,7 +46,7 @@ def of_means(
     for name, mean in naive.items():
         each, counts = values.sample.tally(mean.parts)
         ends = betting.interval(each, low, high, 1.0 - level, counts=counts)
-        found[name] = Range(*ends, _promises.NONE, _promises.PROVED)
+        found[name] = Range(*ends, _confidence.NONE, _confidence.PROVED)
     return found
 
 
@@ -62,7 +62,7 @@ def identified(
         if not names:
             break
         for name, ends in under(sample, of, assumed, names, level, notes).items():
-            found[name] = Range(*ends, assumption_name(assumed), _promises.PROVED, assumed)
+            found[name] = Range(*ends, assumption_name(assumed), _confidence.PROVED, assumed)
     return found, notes
 
 

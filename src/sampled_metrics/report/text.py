@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from .. import _ranges
+from .._confidence import CONFIDENCE, LARGE_SAMPLE, NONE, PROVED, promise
 from .._files import FORMATS
-from .._promises import CONFIDENCE, LARGE_SAMPLE, NONE, PROVED, promise
 from .._validate import as_written, printable
 from ..metrics import Metric, metric
 from ..results import Audit, Comparison, Estimates, Orders, Plan, Published, Race, Result

@@ -1,7 +1,7 @@
-"""The names of what a range or verdict rests on: an assumption on the true ranks, and a warrant.
+"""What a range or a verdict promises: how often it is right, under which assumption, and why.
 
-:class:`~sampled_metrics.Assumption` names the assumptions. The warrant says why
-the stated confidence is right if the assumption holds.
+:class:`~sampled_metrics.Assumption` names the assumptions. The warrant says why the confidence
+holds if the assumption does.
 """
 
 from __future__ import annotations
