@@ -312,11 +312,12 @@ class PlanProse(Prose):
         # Rounded upwards, as bounds are.
         shares = [f"{pair} in {np.ceil(100.0 * x - 1e-9):.0f}%" for pair, x in most.items()]
         row = limits.iloc[0]
+        decided = ", ".join([f"{shares[0]} of evaluations", *shares[1:]])
         return [
             f"With {row['negatives']:,} negatives, and {row['users']:,} users of its own for each "
             f"recommender, no method that errs in at most {1.0 - CONFIDENCE:.0%} of evaluations "
-            f"decides more often than this: {', '.join([f'{shares[0]} of evaluations', *shares[1:]])}. "
-            "It may assume that near the top deeper ranks have fewer users."
+            f"decides more often than this: {decided}. It may assume that near the top deeper "
+            "ranks have fewer users."
         ]
 
     def promises(self, of: str | None = None) -> list[str]:
