@@ -811,7 +811,7 @@ def test_reported_values_are_those_of_a_table_for_each_class(users):
         by_rank.append((sample.tied + 1).sum() <= entries)
         np.testing.assert_allclose(own.naive(of), expected, rtol=1e-12, atol=1e-15)
         tables = [
-            build(sample.protocol(int(one.sizes[0])), one.n_negatives, one.n_relevant)
+            build(sample.protocol(int(one.sizes[0]), one.n_negatives, one.n_relevant))
             for one in sample.classes
         ]
         low = min(table.min(axis=1).sum() for table in tables)
