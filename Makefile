@@ -136,11 +136,7 @@ clean:
 .venv-graphs/graphs.installed: constraints-graphs.txt
 .venv-study/study.installed .venv-lowest/lowest.installed .venv-peers/peers.installed \
 .venv-graphs/graphs.installed: pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
-	@echo "Installing the pinned packages into .venv-$(NAME)"
-	@$(PYTHON) -m venv .venv-$(NAME)
-	@.venv-$(NAME)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r constraints-$(NAME).txt
-	@.venv-$(NAME)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PYTHON) .ci/install.py .venv-$(NAME) constraints-$(NAME).txt
 	@touch $@
 
 # Pin anew every package and its hashes; needs uv on the PATH.
@@ -158,10 +154,5 @@ $(VENV)/benchmarks.installed: WITH := book test
 $(VENV)/site.installed: WITH := book test benchmarks
 $(VENV)/lab.installed: WITH := book test benchmarks site
 $(VENV)/%.installed: constraints.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
-	@echo "Installing the pinned packages into $(VENV)"
-	@$(PYTHON) -m venv $(VENV)
-	@sed '/^# --- $(UPTO) ---$$/,$$d' constraints.txt > $(VENV)/$*.txt
-	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r $(VENV)/$*.txt
-	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PYTHON) .ci/install.py $(VENV) constraints.txt $(UPTO)
 	@touch $(patsubst %,$(VENV)/%.installed,$(WITH) $*)
