@@ -7,6 +7,7 @@
 #   make serve      serve the site on this machine          (PORT=8000)
 #
 # For developers
+#   make check      what to run before each commit: make lint, and all tests that are fast
 #   make test       run the tests and the doctests          (ARGS='-k protocol' for some;
 #                   KERNEL=Haswell for linear algebra as on other processors;
 #                   ROUNDING=3 for products whose terms are added in an order drawn from seed 3;
@@ -15,19 +16,21 @@
 #   make sync       bring each chapter's text and notebook into step, the newer one leading
 #   make measure    words, code, tables and figures of each chapter, and where its first figure is
 #   make test-site  open every page of the site in a Chromium and check it
+#   make test-matrix  before a release: all tests, with coverage, the newest Python, the lowest
+#                   versions, kernels and orders of terms, bundled ranks, peers, graphs; hours
 #   make test-lowest  some tests on the lowest versions that the library takes, on Python 3.11
+#   make test-kernel  the numerical tests on another kernel, with the digits they show compared
+#                   (KERNEL=Haswell; ROUNDING=1 for terms in another order)
 #   make test-peers the readers on results of the libraries themselves, on Python 3.11 and Linux
 #   make test-graphs  those of PyKEEN and OGB, whose PyTorch is newer than RecBole's
-#   make test-rounding  the numerical tests in sixteen orders of terms on two kernels; resumes
-#                   (ARGS='--seeds 1-4 --kernels Haswell' for some)
 #   make benchmarks time and memory, beside the plain formulas: see benchmarks/README.md
 #   make clean      remove what was built, .venv excepted
 #
 # To recompute what is bundled
 #   make ranks      the ranks that come with the package    (ARGS=--check to compare only)
 #   make benchmark-ranks  the ranks of the benchmark, an hour on two cores; resumes
-#                   (ARGS='--data FOLDER --output ranks' for data sets of your own)
-#   make compare-ranks  compare all ranks that are kept and note in .ci/ranks.json what they are of
+#                   (ARGS='--data FOLDER --output ranks' for data sets of your own;
+#                   ARGS=--check to compare some)
 #   make graph-ranks  train the models of links in graphs anew and rank  (ARGS=--check to compare)
 #   make evidence   what each correction makes of the benchmark's ranks; resumes
 #   make figure     the README's figure
@@ -41,7 +44,7 @@ MAKEFLAGS += --no-print-directory
 # What uses all cores does so in processes of its own.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: book measure figure test test-rounding test-lowest test-peers test-graphs chapter lab serve lint sync ranks compare-ranks benchmark-ranks graph-ranks evidence test-site benchmarks constraints clean
+.PHONY: book measure figure check test test-matrix test-kernel test-lowest test-peers test-graphs chapter lab serve lint sync ranks benchmark-ranks graph-ranks evidence test-site benchmarks constraints clean
 
 book: $(VENV)/book.installed
 	@$(RUN) book/build.py site
@@ -53,11 +56,37 @@ figure: book
 	@$(RUN) book/figure.py
 
 # Tests go to whoever is free, in the order of the files: what they share is computed about once.
-test: $(VENV)/test.installed
-	$(if $(KERNEL),OPENBLAS_CORETYPE=$(KERNEL) )$(if $(ROUNDING),$(RUN) -m tests.rounding.run $(ROUNDING) )$(RUN) -m pytest -n logical --maxprocesses=8 --dist=worksteal $(ARGS)
+PYTEST = $(RUN) -m pytest -n logical --maxprocesses=8 --dist=worksteal
+OTHERWISE = $(if $(KERNEL),OPENBLAS_CORETYPE=$(KERNEL) )$(if $(ROUNDING),$(RUN) -m tests.rounding.run $(ROUNDING) )
 
-test-rounding: $(VENV)/test.installed
-	$(RUN) -m tests.rounding.loop $(ARGS)
+check: lint
+	$(PYTEST) -q -m 'not once' $(ARGS)
+
+test: $(VENV)/test.installed
+	$(OTHERWISE)$(PYTEST) -m 'not matrix' $(ARGS)
+
+# What is computed on another kernel must also be shown with the same digits.
+SHOWN = _build/shown
+SHOW = tests/sampled_book/claims
+test-kernel: KERNEL ?= Nehalem
+test-kernel: $(VENV)/test.installed
+	@rm -rf $(SHOWN)-$(KERNEL)$(ROUNDING)
+	@[ -d $(SHOWN) ] || $(PYTEST) -q $(SHOW) --shown=$(SHOWN)
+	$(OTHERWISE)$(PYTEST) -q -m 'numerical and not once' --shown=$(SHOWN)-$(KERNEL)$(ROUNDING) $(ARGS)
+	diff -r $(SHOWN) $(SHOWN)-$(KERNEL)$(ROUNDING)
+
+# Before a release, and where machines are free: each line may run on a machine of its own.
+test-matrix:
+	$(MAKE) test ARGS='-m "" --hypothesis-profile=many --cov'
+	$(MAKE) test VENV=.venv-3.13 PYTHON=python3.13
+	$(MAKE) test-lowest
+	$(MAKE) test-kernel KERNEL=Nehalem
+	$(MAKE) test-kernel KERNEL=Haswell
+	for seed in 1 2 3 4; do $(MAKE) test-kernel KERNEL=Nehalem ROUNDING=$$seed || exit; done
+	$(MAKE) ranks ARGS=--check
+	$(MAKE) benchmark-ranks ARGS=--check
+	$(MAKE) test-peers
+	$(MAKE) test-graphs
 
 # Where versions matter, without what conftest.py says to run once.
 LOWEST := $(patsubst %,tests/sampled_metrics/%.py,log/test_logs readers/test_scores readers/test_trec \
@@ -65,7 +94,7 @@ LOWEST := $(patsubst %,tests/sampled_metrics/%.py,log/test_logs readers/test_sco
 	ranking/test_exact test_metrics test_estimators bounds/test_identification test_auditing \
 	numerics/test_betting) src/sampled_metrics
 test-lowest: .venv-lowest/lowest.installed
-	.venv-lowest/bin/python -m pytest $(LOWEST) -m 'not once' --hypothesis-profile=some $(ARGS)
+	.venv-lowest/bin/python -m pytest $(LOWEST) -m 'not once' $(ARGS)
 
 # In an environment of its own: RecBole needs older libraries, among them several gigabytes.
 test-peers: .venv-peers/peers.installed
@@ -101,10 +130,6 @@ ranks: .venv-study/study.installed
 
 benchmark-ranks: .venv-study/study.installed
 	OPENBLAS_NUM_THREADS=2 .venv-study/bin/python -m sampled_book.data.benchmark $(ARGS)
-
-# Commit the note: what it holds unchanged, .ci/run does not compute again.
-compare-ranks: .venv-study/study.installed
-	OPENBLAS_NUM_THREADS=2 .venv-study/bin/python .ci/ranks.py compare $(ARGS)
 
 graph-ranks: .venv-graphs/graphs.installed
 	.venv-graphs/bin/python -m sampled_book.experiments.graphs $(ARGS)

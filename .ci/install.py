@@ -83,7 +83,7 @@ def install(environment: Path, pins: str) -> None:
     pip = (python, "-m", "pip", "--disable-pip-version-check")
     run(*pip, "install", "--quiet", "--no-deps", "--no-build-isolation", "-e", ".")
     run(*pip, "check")
-    unfinished.unlink()
+    unfinished.unlink(missing_ok=True)
 
 
 def main() -> int:

@@ -16,6 +16,8 @@ import build
 import pairs
 from sampled_book.chapters.parameters import ParameterError
 
+pytestmark = pytest.mark.words
+
 CHECKED = """
 from sampled_book.chapters.parameters import Integer, check
 check(globals(), n_items=Integer("items", 2, 100))
@@ -176,6 +178,7 @@ def test_a_site_that_cannot_be_made_leaves_the_last_one_in_place(book, run, monk
     ]
 
 
+@pytest.mark.processes
 def test_executing_leaves_the_committed_notebook_alone(book):
     chapter = book.chapters()[0]
     before = chapter.read_bytes()
@@ -188,6 +191,7 @@ def test_executing_leaves_the_committed_notebook_alone(book):
     assert build.stamp(target)["key"] == "key"
 
 
+@pytest.mark.processes
 def test_what_a_slow_cell_prints_is_one_output(book):
     slow = "import time; print(1, flush=True); time.sleep(0.5); print(2, flush=True)"
     chapter = write_chapter(book.root, "01_one", slow)
@@ -196,6 +200,7 @@ def test_what_a_slow_cell_prints_is_one_output(book):
     assert output.text == "1\n2\n"
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("tags", [(), ("raises-exception",)])
 def test_a_chapter_with_an_error_is_refused_and_never_kept(book, tags):
     chapter = write_chapter(book.root, "01_one", "1 / 0", tags=tags)
@@ -206,6 +211,7 @@ def test_a_chapter_with_an_error_is_refused_and_never_kept(book, tags):
     assert list(target.parent.iterdir()) == []
 
 
+@pytest.mark.processes
 def test_all_chapters_run_in_parallel_and_every_failure_is_named(book, capsys):
     write_chapter(book.root, "01_one", "1 / 0")
     with pytest.raises(build.BuildError, match=r"^chapter 01_one failed: ZeroDivisionError"):
@@ -215,6 +221,7 @@ def test_all_chapters_run_in_parallel_and_every_failure_is_named(book, capsys):
     assert not (book.build / "html").exists()
 
 
+@pytest.mark.processes
 def test_chapters_of_one_process_share_nothing_and_show_figures(book, monkeypatch):
     monkeypatch.setattr(build.os, "cpu_count", lambda: 1)
     leaves = "import builtins, os; builtins.left = os.environ['LEFT'] = ''"
@@ -233,15 +240,7 @@ def test_chapters_of_one_process_share_nothing_and_show_figures(book, monkeypatc
     assert "image/png" in drawn[0].data
 
 
-def test_chapters_of_one_process_show_their_figures(book, monkeypatch):
-    monkeypatch.setattr(build.os, "cpu_count", lambda: 1)
-    write_chapter(book.root, "01_one", "import matplotlib.pyplot as plt\nplt.plot([1, 2]);")
-    with tqdm(disable=True) as bar:
-        build.execute_stale(book, bar, build.chapter_keys(book))
-    (output,) = nbformat.read(book.executed(book.chapters()[0]), as_version=4).cells[-1].outputs
-    assert "image/png" in output.data
-
-
+@pytest.mark.processes
 def test_jupyter_book_fails_on_a_warning_and_succeeds_without(book):
     chapter = book.chapters()[0]
     build.execute(chapter, book.executed(chapter), "", {})
@@ -271,6 +270,7 @@ def test_a_landing_page_that_is_a_notebook_is_executed_too(book):
     assert book.chapters()[0] == landing
 
 
+@pytest.mark.processes
 def test_one_chapter_runs_with_other_parameters(book, monkeypatch, capsys):
     monkeypatch.setattr(build, "make_site", lambda *args: None)
     build.run_chapter(book, "01", {"n_items": 50})

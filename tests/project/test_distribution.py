@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.words
+
 ROOT = Path(__file__).parents[2]
-SUFFIX = {"sdist": ".tar.gz", "wheel": ".whl"}
+SUFFIX = {"wheel": ".whl", "sdist": ".tar.gz"}
 
 
 def python(*arguments, **options):
@@ -37,6 +39,7 @@ def contents(archive):
     return [name.split("/", 1)[1] for name in tarfile.open(archive).getnames()]
 
 
+@pytest.mark.processes
 def test_it_holds_the_library_and_neither_the_laboratory_nor_mathjax(built):
     names = contents(built)
     inside = [name.removeprefix("src/") for name in names]
@@ -47,6 +50,8 @@ def test_it_holds_the_library_and_neither_the_laboratory_nor_mathjax(built):
     assert built.stat().st_size < 1_000_000
 
 
+@pytest.mark.some(1)
+@pytest.mark.processes
 def test_it_installs_and_runs_from_elsewhere(built, tmp_path):
     python(
         *("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"),

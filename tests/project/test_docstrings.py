@@ -12,6 +12,8 @@ import pytest
 
 import sampled_metrics
 
+pytestmark = pytest.mark.words
+
 ROOT = Path(__file__).parents[2]
 #: Each function and class of the reference, by its public name.
 PUBLIC = re.findall(r"(?m)^\| \{py:\w+\}`~([\w.]+)` \|", (ROOT / "book/api.md").read_text())
@@ -55,6 +57,7 @@ def test_all_that_is_public_has_an_example(name):
     assert wanted <= shown, f"without an example: {wanted - shown}"
 
 
+@pytest.mark.processes
 def test_the_package_needs_nothing_that_only_the_book_and_the_tests_use():
     absent = ["matplotlib", "IPython", "ipykernel", "sklearn", "mpmath", "hypothesis", "implicit"]
     modules = [name for name in MODULES if name not in OPTIONAL]

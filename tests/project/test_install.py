@@ -13,6 +13,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+pytestmark = pytest.mark.words
+
 ROOT = Path(__file__).parents[2]
 _SPEC = spec_from_file_location("install", ROOT / ".ci" / "install.py")
 install = module_from_spec(_SPEC)

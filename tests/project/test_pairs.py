@@ -12,6 +12,8 @@ import pytest
 
 import pairs
 
+pytestmark = pytest.mark.words
+
 ROOT = Path(__file__).parents[2]
 TEXT = """\
 ---

@@ -19,7 +19,8 @@ from packaging.utils import canonicalize_name
 from threadpoolctl import threadpool_info
 
 from build import Book
-from conftest import ONCE, WORDS
+
+pytestmark = pytest.mark.words
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -225,26 +226,6 @@ def test_the_citation_names_this_version_and_the_papers():
     assert all(title in bibliography for title in titles)
 
 
-#: The modules that solve, integrate or sum; the commands and the page only show what these find.
-#: (A plan takes a Protocol, whose numbers no linear algebra goes into.)
-NUMERICAL = {
-    "consistency", "estimators", "evidence", "identification", "priors", "protocol",
-    "published_tables", "recommenders", "relevant_sets", "study", "verdicts",
-}  # fmt: skip
-
-
-#: Modules that read text and solve nothing.
-READING = {"columns", "sources"}
-
-
-def imported(path):
-    """What a file imports from the package: modules and names."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        packages = ("sampled_metrics", "sampled_book")
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(packages):
-            yield from [*node.module.split(".")[1:], *(name.name for name in node.names)]
-
-
 def test_the_library_never_imports_the_laboratory():
     for path in (ROOT / "src/sampled_metrics").rglob("*.py"):
         assert "sampled_book" not in path.read_text(encoding="utf-8"), path
@@ -311,6 +292,7 @@ def test_no_file_is_too_long_to_read():
         assert len(path.read_text(encoding="utf-8").splitlines()) <= 900, path
 
 
+@pytest.mark.processes
 def test_the_package_names_what_it_offers_and_loads_nothing_before():
     code = (
         "import sys, sampled_metrics as sm; assert 'numpy' not in sys.modules; "
@@ -318,28 +300,6 @@ def test_the_package_names_what_it_offers_and_loads_nothing_before():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "26\n"
-
-
-def test_what_is_not_numerical_imports_nothing_that_is():
-    tests = {path.stem: path for path in (ROOT / "tests").rglob("test_*.py")}
-    assert set(WORDS) <= set(tests)
-    for name in WORDS:
-        found = set(imported(tests[name])) - READING
-        assert not {part for part in found if part in NUMERICAL or part[0] == "_"}, name
-    kept = {path.stem for path in (ROOT / "src").rglob("*.py")}
-    assert kept >= NUMERICAL | READING
-
-
-def test_what_is_run_once_is_there():
-    packages = ("sampled_metrics", "sampled_book")
-    files = [f for package in packages for f in (ROOT / "tests" / package).rglob("test_*.py")]
-    defined = {
-        node.name
-        for path in files
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.FunctionDef)
-    }
-    assert defined >= ONCE
 
 
 def test_every_library_has_one_thread(request):
@@ -352,13 +312,3 @@ def test_the_readme_gives_the_two_commands():
     lines = [line for block in fenced for line in block.splitlines()]
     for command in ("make book", "make test"):
         assert any(re.match(rf"{command}( |$)", line) for line in lines)
-
-
-def test_the_hooks_check_what_make_lint_does():
-    recipe = re.search(r"(?m)^lint:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text())
-    lint = [line.strip().replace("$(RUN)", ".venv/bin/python") for line in recipe[1].splitlines()]
-    repos = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
-    assert [repo["repo"] for repo in repos] == ["local"]
-    assert [hook["entry"] for hook in repos[0]["hooks"]] == lint
-    assert {hook["language"] for hook in repos[0]["hooks"]} == {"system"}
-    assert not any(hook["pass_filenames"] for hook in repos[0]["hooks"])

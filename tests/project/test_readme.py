@@ -53,6 +53,7 @@ def test_the_answer_is_what_the_command_prints(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == answer
 
 
+@pytest.mark.processes
 def test_make_chapter(tmp_path: Path) -> None:
     arguments = run_by(command("make chapter"))
     assert arguments[1:] == ["book/build.py", "chapter", "03", "-p", "n_negatives", "500"]
@@ -77,6 +78,7 @@ def test_make_chapter(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.matrix
 def test_papermill(tmp_path: Path) -> None:
     arguments = shlex.split(command("papermill"))
     assert arguments[2] == "out.ipynb"
@@ -86,6 +88,7 @@ def test_papermill(tmp_path: Path) -> None:
     assert '"n_negatives = 500' in (tmp_path / "out.ipynb").read_text(encoding="utf-8")
 
 
+@pytest.mark.processes
 def test_make_serve(tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -111,6 +111,7 @@ def test_lists_that_are_missing_or_altered_are_refused(tmp_path, monkeypatch):
         candidates.read_lists("pop")
 
 
+@pytest.mark.matrix
 @needs_data
 def test_the_bundled_counts_are_those_of_the_data(tmp_path, capsys):
     assert candidates.main(["--output", str(tmp_path)]) == 0

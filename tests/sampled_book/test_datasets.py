@@ -22,6 +22,8 @@ from sampled_metrics import auditing
 from sampled_metrics.ranking.intervals import RankIntervals
 from tests.data import needs_data
 
+pytestmark = pytest.mark.words
+
 LINES = [(1, 10, 5, 100), (1, 20, 3, 300), (1, 30, 4, 300), (2, 10, 1, 50), (2, 30, 2, 60)]
 
 
@@ -220,6 +222,7 @@ def test_a_git_blob_id_is_what_git_says():
     assert datasets._blob_id(b"test content\n") == "d670460b4b4aece5915caf5c68d12f560a9fe3e4"
 
 
+@pytest.mark.some(1)
 @needs_data
 def test_the_split_comes_out_the_same_by_download(data_folder, served, monkeypatch):
     """The public training file is the local one in another order, so it has another blob id."""
@@ -437,6 +440,8 @@ def test_no_file_of_movielens_is_in_the_package():
     assert not any(name.startswith(("ml-", "u.", "ratings")) for name in theirs)
 
 
+@pytest.mark.matrix
+@pytest.mark.exhaustive
 @needs_data
 def test_the_split_of_he_et_al_has_156_users_whose_held_out_item_is_a_negative():
     def by_check(found):

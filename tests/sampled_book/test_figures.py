@@ -7,6 +7,8 @@ import pytest
 from sampled_book.display import figures
 from sampled_metrics import Protocol
 
+pytestmark = pytest.mark.words
+
 
 @pytest.fixture
 def ax():

@@ -16,6 +16,8 @@ from sampled_book.chapters.parameters import (
     check,
 )
 
+pytestmark = pytest.mark.words
+
 SIZE = Integer("size of the catalogue", 2, 1000, unit="items")
 
 

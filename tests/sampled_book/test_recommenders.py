@@ -262,10 +262,11 @@ def split():
     return datasets.ncf_split()
 
 
+@pytest.mark.matrix
 @needs_data
 @pytest.mark.parametrize("recommender", "YZ")
 def test_y_and_z_come_out_as_bundled(split, recommender):
-    """Their other readings: see .ci/ranks.py."""
+    """Their other readings are those of `make ranks ARGS=--check`."""
     fresh, kept = rank_variant(recommender, REPRODUCED, split), bundled(recommender)
     for name in ("n_better", "n_tied", "n_candidates"):
         assert (getattr(fresh, name) == getattr(kept, name)).all()
@@ -281,6 +282,7 @@ def spread(name):
 HEADLINES = ["recall@10", "ndcg@10", "ap", "auc"]
 
 
+@pytest.mark.matrix
 @needs_data
 def test_x_comes_out_within_the_spread_of_seeds(split):
     require_implicit()
@@ -294,6 +296,7 @@ def test_x_comes_out_within_the_spread_of_seeds(split):
     assert moved < np.median(np.abs(bundled("X", "seed 1").n_better - bundled("X").n_better)) / 2
 
 
+@pytest.mark.matrix
 @needs_data
 def test_the_papers_lambda_given_to_the_library_falls_outside_that_spread(split):
     """The spread is narrow enough to notice a regularisation of 10 where the algebra has 60."""

@@ -30,6 +30,7 @@ def test_law_of_the_lowest_equals_an_enumeration(n, m):
         np.testing.assert_allclose(law, found / n ** (2 * m), atol=1e-12)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("way", ["replacement", "distinct", "collapsed"])
 def test_weighted_estimates_have_no_bias_and_intervals_their_coverage(way):
     logs = samplers.weighted(way, n_logs=1_000, seed=11)
@@ -74,6 +75,7 @@ def test_the_sampler_is_named(way):
     assert f"the negatives look like: {found.sampler}" in " ".join(found.summary().split())
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("way", "power"),
     [("popular", 1), ("popular, distinct", 1), ("root of popular, distinct", 0.5), ("uniform", 0)],
@@ -88,6 +90,7 @@ def test_the_interval_of_the_power_holds_it(way, power):
     assert inside >= stats.binom.ppf(0.001, runs, 0.95)
 
 
+@pytest.mark.exhaustive
 def test_popular_negatives_bound_the_exact_recall_of_every_recommender():
     found = samplers.ranges_by_popularity(100, 10)
     assert len(found) == 12

@@ -363,6 +363,7 @@ def twin(recommender, train, n_items):
     return np.where(counts > 0, sums / np.maximum(counts, 1), overall)
 
 
+@pytest.mark.matrix
 @needs_data
 @pytest.mark.parametrize(
     ("data", "recommender"),

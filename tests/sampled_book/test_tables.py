@@ -2,9 +2,12 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 from markdown_it import MarkdownIt
 
 from sampled_book.display.tables import Table, glued
+
+pytestmark = pytest.mark.words
 
 FRAME = pd.DataFrame({"Name": ["A", "B|C"], "AP": [0.25, np.nan]})
 

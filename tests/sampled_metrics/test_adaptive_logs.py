@@ -126,6 +126,7 @@ POPULATIONS = {
 }
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("users", [12, 400])
 @pytest.mark.parametrize("kind", [*POPULATIONS, "falling"])
 def test_ranges_hold_the_exact_metric(kind, users):

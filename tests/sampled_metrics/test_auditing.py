@@ -8,6 +8,8 @@ from scipy import stats
 
 from sampled_metrics import auditing
 
+pytestmark = pytest.mark.words
+
 
 def audit(*given, **options):
     """The table alone."""
@@ -30,6 +32,8 @@ def claimed(seed, n_users=150, n_items=120, m=12, replacement=False):
     return np.array(negatives), n_items, sp.csr_array(positives)
 
 
+@pytest.mark.some(1)
+@pytest.mark.simulation
 @pytest.mark.parametrize("replacement", [False, True])
 def test_false_alarms_come_at_the_stated_rate(replacement):
     runs = 120
@@ -50,6 +54,7 @@ def test_false_alarms_come_at_the_stated_rate(replacement):
         assert set(p["duplicates"]) == {1.0}
 
 
+@pytest.mark.simulation
 def test_few_draws_in_a_large_catalogue_keep_the_level():
     found = [audit(*claimed(seed, n_users=40, n_items=3000, m=3)) for seed in range(120)]
     p = np.array([frame["p_value"] for frame in found])
@@ -141,6 +146,8 @@ def test_who_has_all_candidates_cannot_have_more():
     assert numbers(lists, 4, positives, n_negatives=3, replacement=True).alarm
 
 
+@pytest.mark.some(1)
+@pytest.mark.simulation
 @pytest.mark.parametrize(("n_items", "m"), [(50, 40), (200, 60), (3000, 100)])
 def test_dropped_duplicates_are_no_false_alarm(n_items, m):
     runs, alarms, differ = 60, 0, 0
@@ -161,6 +168,8 @@ def test_the_chi_square_statistic_by_hand():
     assert found.p_value == pytest.approx(2 * min(tail, 1 - tail))
 
 
+@pytest.mark.some(1)
+@pytest.mark.simulation
 @pytest.mark.parametrize("seed", range(3))
 def test_the_expected_statistic_is_exact(seed):
     # The mean of the statistic over draws is 1, for any positives, bins and numbers of draws.

@@ -27,6 +27,8 @@ from sampled_metrics.report.text import formatted
 from sampled_metrics.results import Result
 from tests.reference import bundled_ranks, write_log
 
+pytestmark = pytest.mark.words
+
 FEW = ["--metrics", "auc", "--estimators", "naive", "rank estimate", "--no-identification"]
 
 
@@ -109,6 +111,8 @@ def small_log(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPath
     monkeypatch.setattr(logs, "BUNDLE", bundle)
 
 
+@pytest.mark.matrix
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("line", LINES)
 @pytest.mark.usefixtures("small_log")
 def test_what_help_and_pages_show_works_as_pasted(
@@ -145,12 +149,14 @@ def test_help_fits_a_terminal(command: str, capsys: pytest.CaptureFixture[str]) 
         assert len(line) <= 100, line
 
 
+@pytest.mark.processes
 def test_help_does_not_wait_for_the_numerical_libraries() -> None:
     code = "import sys, sampled_metrics.cli; print(sorted({'scipy', 'pandas'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("start", [[sys.executable, "-m", "sampled_metrics"]])
 def test_it_runs_as_a_program(start: list[str], log: Path) -> None:
     done = subprocess.run(
@@ -166,6 +172,7 @@ def test_it_runs_as_a_program(start: list[str], log: Path) -> None:
     assert done.stderr.startswith("error: none.csv ")
 
 
+@pytest.mark.processes
 def test_the_reader_of_the_output_may_leave(folder: Path) -> None:
     code = (
         "import os, sys; from sampled_metrics.cli import main; r, w = os.pipe(); os.close(r); "
@@ -444,6 +451,7 @@ def test_estimate_has_one_row_for_each_recommender_and_metric_or_one_for_each_es
     assert widths[0][1] == widths[1][1]  # nothing needs to be assumed of AUC
 
 
+@pytest.mark.exhaustive
 def test_compare_says_what_a_verdict_stands_on_before_its_numbers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -483,6 +491,8 @@ def test_compare_assumes_as_little_as_it_is_told(
     assert stands["geometric"][1] < stands["decreasing"][1] < stands["nothing"][1]
 
 
+@pytest.mark.some(3)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "line",
     [
@@ -717,6 +727,7 @@ def test_the_example_prints_a_table_of_its_log(
     assert "(at most 4 times per doubling; proved)" in capsys.readouterr().out
 
 
+@pytest.mark.processes
 def test_names_that_the_terminal_cannot_show_are_no_error(log: Path) -> None:
     text = log.read_text(encoding="utf-8").replace("A,", "Ä,")
     log.write_text(text, encoding="utf-8")

@@ -53,6 +53,8 @@ def slow_orders(a: list[int], b: list[int], name: str, n: int, m_max: int, law: 
     return orders
 
 
+@pytest.mark.some(4)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("name", ["auc", "ap", "ndcg@3", "recall@5"])
 @pytest.mark.parametrize(
@@ -312,6 +314,8 @@ def test_where_nearly_all_evaluations_tie_hardly_any_is_right() -> None:
     assert found.expected == pytest.approx((lost[1] - lost[0]) / 10, rel=1e-6)
 
 
+@pytest.mark.some(2)
+@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("name", "users", "maker"),
     [

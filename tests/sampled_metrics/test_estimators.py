@@ -52,6 +52,7 @@ def test_moments_equal_the_rational_sum(name: str, replacement: bool) -> None:
         assert variance == pytest.approx(float(second), rel=1e-12, abs=1e-30)
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("replacement", LAWS)
 @pytest.mark.parametrize("name", ["auc", "recall@10", "ap", "ap@10", "ndcg", "ndcg@10"])
 @pytest.mark.parametrize(("n", "m"), [(1_001, 100), (10**6, 100), (10**9, 300)])

@@ -296,6 +296,8 @@ def check_by_leaving_out(rows, of, same_users, close, **sizes):
         assert row.standard_error == pytest.approx(spread(apart), rel=close), name
 
 
+@pytest.mark.some(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("same_users", [True, False])
 def test_standard_errors_are_those_of_leaving_out_one_user_and_fitting_anew(same_users):
     rows = several_recommenders(40, same_users)
@@ -321,6 +323,8 @@ def sets_of(users, rng, n_irrelevant=60):
     return pd.DataFrame(rows, columns=columns)
 
 
+@pytest.mark.some(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("same_users", [True, False])
 def test_standard_errors_of_sets_are_those_of_leaving_out_one_user_and_fitting_anew(same_users):
     rows = sets_of(25, np.random.default_rng(8))
@@ -394,6 +398,8 @@ def test_ties_among_relevant_items_are_spread_as_their_order_is():
     assert found / 60 == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.matrix
+@pytest.mark.simulation
 def test_intervals_of_sets_cover_the_expectation_of_the_fits():
     # Logs of 120 users; a quarter of the population has all items at the top, a quarter nowhere.
     rng, tables = np.random.default_rng(2), []
@@ -419,6 +425,7 @@ def test_intervals_of_sets_cover_the_expectation_of_the_fits():
         assert found["standard_error"].mean() == pytest.approx(found["value"].std(), rel=0.25)
 
 
+@pytest.mark.simulation
 def test_intervals_that_count_the_fitting_cover_the_expectation():
     # A population of which many are at the first ranks, and 120 logs of 300 of its users.
     rng = np.random.default_rng(42)
@@ -584,6 +591,7 @@ def test_users_of_equal_auc_by_chance_are_no_verdict():
         assert row.possible_low < 0 < row.possible_high
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("of", ["auc", "recall@10", "recall@50"])
 def test_nothing_beside_a_verdict_contradicts_it(population, of):
     rng, verdicts = np.random.default_rng(8), set()
@@ -656,6 +664,7 @@ def test_an_unknown_order_by_auc_takes_about_as_many_users_as_it_says():
     assert found(-(-users // 200)).verdicts["A", "B"] == "A beats B"
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("of", ["ap", "auc"])
 def test_equal_recommenders_have_no_verdict(of):
     for ranks in ([1, 2, 5], [1] * 30, [10] * 30, [1, 1]):
@@ -837,6 +846,7 @@ def simulated():
     return read_log(table, n_items=n, n_negatives=m, replacement=True), population, Protocol(n, m)
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("of", ["recall@10", "ndcg@10", "ap", "auc"])
 def test_95_percent_intervals_cover_their_expectation(simulated, of):
     log, population, protocol = simulated
@@ -890,6 +900,8 @@ def steepest_fall(ranks, last):
     return max((a / b for a, b in pairwise(means)), default=1.0)
 
 
+@pytest.mark.some(1)
+@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("of", "users", "m", "assumptions"),
     [
@@ -914,6 +926,7 @@ def test_verdicts_are_right_or_not_given(population, of, users, m, assumptions):
     assert found == assumptions
 
 
+@pytest.mark.simulation
 def test_recommenders_equal_in_the_metric_are_rarely_parted_where_the_assumption_holds():
     # A fifth of the users within ten, evenly or 1.9 times fewer from doubling to doubling.
     ranks, rng = np.arange(1, 301), np.random.default_rng(29)
@@ -940,6 +953,7 @@ def test_recommenders_equal_in_the_metric_are_rarely_parted_where_the_assumption
     assert wrong <= 3
 
 
+@pytest.mark.exhaustive
 def test_steepness_is_the_largest_of_the_ladder_that_holds():
     # Numbers of users as they are expected, so that chance plays no part.
     protocol, ranks, found = Protocol(1_000, 100), np.arange(1, 1_001), set()
@@ -1291,6 +1305,7 @@ EDGES = {
 }  # fmt: skip
 
 
+@pytest.mark.some(7)
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("of", ["auc", "recall@10", "ap"])
 @pytest.mark.parametrize("edge", EDGES)
@@ -1357,6 +1372,7 @@ def test_counts_without_users_are_estimated_and_not_compared():
         compare(log, "auc")
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("order", ["in order", "mixed up"])
 @pytest.mark.parametrize("users", ["the same", "others"])
 def test_files_with_several_rows_of_a_user_say_what_frames_say(tmp_path, monkeypatch, users, order):
@@ -1398,6 +1414,7 @@ def test_files_with_several_rows_of_a_user_say_what_frames_say(tmp_path, monkeyp
     pd.testing.assert_frame_equal(log.frame, in_memory.frame)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("pairs", [1 << 22, 0])
 @pytest.mark.parametrize("users", ["the same", "others"])
 def test_files_say_what_frames_say(tmp_path, monkeypatch, users, pairs):

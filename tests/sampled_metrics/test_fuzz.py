@@ -26,6 +26,8 @@ from sampled_metrics.cli import main
 from sampled_metrics.log.compact import COLUMNS
 from sampled_metrics.log.read import read_log
 
+pytestmark = pytest.mark.words
+
 QUICK = ["--estimators", "naive", "rank estimate", "--no-identification", "--metrics", "ndcg@3"]
 SIZES = ["--n-items", "50", "--n-negatives", "5"]
 
@@ -131,7 +133,7 @@ def parquet():
     return content.getvalue()
 
 
-@settings(max_examples=150)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(st.data())
 def test_a_parquet_file_cut_short_or_altered_is_refused_or_right(data):
     pytest.importorskip("pyarrow")
@@ -162,6 +164,7 @@ ODD_COLUMNS = {
 }
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("odd", ODD_COLUMNS)
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_columns_of_any_type_end_in_a_sentence_of_sane_length(odd, suffix):
@@ -214,7 +217,7 @@ def frames(draw):
     return frame
 
 
-@settings(max_examples=150)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(frames(), st.integers(-1, 20) | st.none(), st.integers(-1, 12) | st.none())
 def test_read_log_returns_whole_numbers_or_a_sentence(frame, n_items, n_negatives):
     try:
@@ -256,7 +259,6 @@ def logs(draw, sizes=(4, 8, 33, 100, 3_000)):
 METRICS = ["auc", "recall@1", "ndcg@10", "ndcg", "ap", "rr", "precision@5", "hit@3", "accuracy"]
 
 
-@settings(max_examples=40)
 @given(logs(), st.sampled_from(METRICS), st.booleans())
 def test_every_estimate_of_a_log_in_order_is_a_number(log, metric, replacement):
     rows, n, m = log
@@ -272,7 +274,6 @@ def test_every_estimate_of_a_log_in_order_is_a_number(log, metric, replacement):
             assert (table["low"].astype(float) <= table["high"].astype(float)).all()
 
 
-@settings(max_examples=30)
 @given(logs(sizes=(10**9, 2**31, 2**50, 2**60)), st.sampled_from(METRICS))
 def test_estimates_of_the_largest_catalogues_are_numbers_or_refused(log, metric):
     rows, n, m = log
@@ -283,7 +284,6 @@ def test_estimates_of_the_largest_catalogues_are_numbers_or_refused(log, metric)
         check("estimate", "log.csv", *sizes, "--metrics", metric, "--estimators", *names)
 
 
-@settings(max_examples=30)
 @given(logs(), st.sampled_from(METRICS))
 def test_every_comparison_of_a_log_in_order_is_one_or_a_sentence(log, metric):
     rows, n, m = log
@@ -367,7 +367,7 @@ def saved(save, *arguments):
     return content.getvalue()
 
 
-@settings(max_examples=150)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(st.data())
 def test_rank_takes_any_files(data):
     rng = np.random.default_rng(1)

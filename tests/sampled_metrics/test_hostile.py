@@ -21,6 +21,7 @@ def allowed(logs):
     return binom.ppf(0.999, logs, 0.05)
 
 
+@pytest.mark.simulation
 def test_ranges_miss_in_at_most_5_percent_where_catalogues_differ_in_size():
     n, logs, missed = np.resize(SIZES, 1_000), 6, 0
     for seed in range(logs):
@@ -44,6 +45,7 @@ POPULATIONS = {
 }
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("name", POPULATIONS)
 def test_intervals_of_hostile_populations_miss_in_at_most_5_percent(name):
     users, m, replacement, shares, of, assumption, logs = POPULATIONS[name]
@@ -88,6 +90,7 @@ def test_a_log_is_not_refused_where_the_assumption_just_holds(
     assert found.low - 1e-9 <= weights @ (ranks <= 10) <= found.high + 1e-9
 
 
+@pytest.mark.simulation
 def test_the_worse_of_two_recommenders_rarely_wins_where_catalogues_differ_in_size():
     # A's items are at rank 11, B's at rank 1 for one user in 50, and last for the others. The
     # negatives above A's item are above B's too, where that is last.

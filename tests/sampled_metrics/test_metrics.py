@@ -14,6 +14,8 @@ from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
 from sampled_metrics import Metric, metric
 
+pytestmark = pytest.mark.words
+
 NAMES = [
     "auc",
     "precision@1",
@@ -67,6 +69,7 @@ ranked_lists = st.integers(3, 30).flatmap(
 )
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("name", NAMES)
 @given(case=ranked_lists)
 def test_set_equals_the_definition(name: str, case: tuple[int, set[int]]) -> None:

@@ -165,6 +165,8 @@ def test_users_who_are_all_alike_are_the_fixed_users() -> None:
     assert drawn.exact == pytest.approx(fixed.exact)
 
 
+@pytest.mark.some(1)
+@pytest.mark.simulation
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_probability_is_the_share_of_right_verdicts_of_simulated_evaluations(name: str) -> None:
     rng = np.random.default_rng(SEED)
@@ -732,6 +734,7 @@ def test_a_plan_says_what_is_enough() -> None:
     )
 
 
+@pytest.mark.matrix
 def test_designs_of_users_whose_ranks_are_drawn_together() -> None:
     # As many users of each of two kinds as independence needs: pairing takes out the spread.
     first, second = [2, 500] * 30, [4, 520] * 30

@@ -42,6 +42,8 @@ def expectation_maximization(law, counts, steps):
     return mass
 
 
+@pytest.mark.some(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_expectation_maximization_climbs_to_the_same_likelihood(replacement, seed):

@@ -17,6 +17,8 @@ from sampled_metrics import Protocol, consistency, estimators, planning, priors
 from sampled_metrics.numerics.distributions import deviance, log_binomial, stirling_error
 from tests.reference import digits_pmf, every_sample, exact_pmf
 
+pytestmark = pytest.mark.words
+
 LAWS = [True, False]
 
 

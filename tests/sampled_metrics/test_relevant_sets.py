@@ -135,6 +135,7 @@ def test_moments_by_enumeration_of_all_sets_of_decoys(relevant, irrelevant, weig
     assert sets.evaluate(metric(name))[0] == pytest.approx(mean, rel=1e-12, abs=1e-14)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("relevant", "irrelevant", "weights"), TIED)
 @pytest.mark.parametrize("name", FIVE + CUT)
 @pytest.mark.parametrize("weighted", [True, False])
@@ -268,6 +269,7 @@ def many():
     return RelevantSets(*parts, **weights)
 
 
+@pytest.mark.exhaustive
 def test_small_blocks_give_the_same(monkeypatch):
     sets = many()
     names = [metric(name) for name in ("ndcg@10", "ap", "precision@3")]
@@ -382,6 +384,7 @@ def around(sizes, cells):
 SMALL = ["ap", "recall@4", "ndcg@3", "rr", "hit@2", "auc"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("how", ["distinct", "replacement", "weighted"])
 @pytest.mark.parametrize(("n_relevant", "most"), [(1, 4), (2, 4), (3, 3)])
 def test_variance_of_every_small_ranking(n_relevant, most, how):

@@ -261,6 +261,7 @@ POPULATIONS = {
 }
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("side", [1, -1])
 @pytest.mark.parametrize("name", POPULATIONS)
 def test_hostile_populations_have_no_more_wrong_verdicts(name, side):
@@ -531,6 +532,7 @@ def with_ranks(ranks, n_items, rng):
     return -np.column_stack([ranks, places])
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("metric", ["ndcg@10", "rr"])
 @pytest.mark.parametrize("medians", [(5, 40), (20, 45)])
 def test_a_plan_foresees_races(metric, medians):

@@ -13,6 +13,8 @@ from sampled_metrics.numerics.distributions import spread_ties
 from sampled_metrics.ranking.intervals import RankIntervals
 from tests.reference import exact_pmf
 
+pytestmark = pytest.mark.words
+
 
 @st.composite
 def tied_instances(draw):

@@ -70,6 +70,7 @@ def test_a_comparison_is_paired():
     found.summary(), found.to_html()
 
 
+@pytest.mark.simulation
 def test_verdicts_keep_their_level():
     wrong = 0
     for seed in range(200):

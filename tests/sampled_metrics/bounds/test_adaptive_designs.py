@@ -72,6 +72,7 @@ def test_outcomes_are_those_of_all_negatives_in_a_random_order(design):
     assert (basis(design) >= 0).all()
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("name", ["recall@3", "ndcg", "auc"])
 @pytest.mark.parametrize("assumption", ASSUMPTIONS)
@@ -139,6 +140,8 @@ def test_sums_on_two_recommenders_are_expected_to_win_nothing(assumption):
         assert each[over].min() + ratio * each[under].min() > less
 
 
+@pytest.mark.some(4)
+@pytest.mark.simulation
 @pytest.mark.parametrize(("users", "name"), [(50, "ndcg@10"), (2_000, "recall@10")])
 @pytest.mark.parametrize("kind", [*populations.SPIKES, *populations.FALLING])
 def test_ranges_hold_the_exact_metric_of_hostile_populations(kind, users, name):
@@ -179,6 +182,7 @@ def test_one_user_leaves_a_wide_range():
     assert 0.0 <= found.low < 1.0 == found.high
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("assumption", [None, Assumption(), Assumption(steepness=4.0)])
 def test_one_round_is_a_fixed_sample(assumption, replacement):

@@ -58,6 +58,7 @@ def certified(made, m, n, name, replacement, assumption, kind=0, pool=None):
 CATALOGUES = [(12, 3, True), (40, 5, True), (40, 5, False), (150, 20, False)]
 
 
+@pytest.mark.some(16)
 @pytest.mark.parametrize(("n", "m", "replacement"), CATALOGUES)
 @pytest.mark.parametrize("name", ["recall@3", "ndcg@10", "auc"])
 @pytest.mark.parametrize("kind", SHAPES)
@@ -72,6 +73,7 @@ def test_no_population_of_the_class_is_above_a_certificate(kind, name, n, m, rep
     assert above.min() >= -0.1 * np.log(40.0) / 300.0
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(("n", "m", "replacement"), CATALOGUES[:3])
 @pytest.mark.parametrize("kind", SHAPES)
 def test_a_certificate_holds_whatever_function_was_fitted(kind, n, m, replacement, monkeypatch):
@@ -144,6 +146,7 @@ def test_a_smaller_catalogue_is_judged_as_a_part_of_the_largest(name, replacemen
         np.testing.assert_allclose(expected, largest[:n] @ lines.T, rtol=0, atol=1e-12)
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize("upto", [3.0, 20.0])
 @pytest.mark.parametrize("kind", SHAPES)
 @pytest.mark.parametrize("name", ["auc", "ndcg@5"])
@@ -246,6 +249,7 @@ def test_with_nothing_assumed_users_at_any_ranks_are_expected_to_win_nothing(nam
     assert most > 0.9  # there is one that makes the most of it
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("kind", list(SHAPES)[1:])
 @pytest.mark.parametrize("name", ["recall@2", "ndcg", "auc"])
 def test_populations_that_an_assumption_allows_are_expected_to_win_nothing(name, kind):
@@ -585,6 +589,7 @@ def stretches(count, many):
             yield (first, *rest)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("kind", ["decreasing", "steep", "geometric"])
 def test_bets_that_are_learnt_from_other_users_are_expected_to_win_nothing(kind, monkeypatch):
     n, m, users, assumption, of = 15, 2, 3, SHAPES[kind], metric("ndcg@5")

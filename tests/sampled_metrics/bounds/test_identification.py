@@ -38,6 +38,7 @@ def same_distribution(p, name, assumption, m, replacement):
 SHAPES = [None, Assumption(4.0), Assumption(4.0, 3.0), Assumption(3.0, geometric=True)]
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize("assumption", SHAPES)
@@ -200,6 +201,7 @@ def missed(p, users, m, name, assumption, samples=60, seed=11):
     return ((low > exact + 1e-9) | (high < exact - 1e-9)).sum(), refused
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(("users", "name", "m"), [(50, "ndcg@10", 60), (2_000, "recall@10", 20)])
 @pytest.mark.parametrize("spikes", POPULATIONS)
 def test_intervals_by_chance_hold_the_exact_metric_of_hostile_populations(spikes, users, name, m):
@@ -209,6 +211,7 @@ def test_intervals_by_chance_hold_the_exact_metric_of_hostile_populations(spikes
     assert refused <= 1
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(("users", "name", "m"), [(50, "recall@10", 20), (2_000, "ndcg@10", 60)])
 @pytest.mark.parametrize("kind", FALLING)
 def test_intervals_by_chance_hold_the_exact_metric_where_the_shape_does(kind, users, name, m):
@@ -224,6 +227,7 @@ LEAST_FAVOURABLE = {
 }
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("kind", LEAST_FAVOURABLE)
 def test_intervals_by_chance_hold_the_exact_metric_of_the_least_favourable(kind):
     # One degree of freedom would have a tenth missed. 5% of 120 are 6; 12 or more are there once in
@@ -328,6 +332,7 @@ def test_a_shape_is_of_the_best_item_alone():
         interval(counts, protocol, "ap", assumption=Assumption())
 
 
+@pytest.mark.simulation
 def test_intervals_of_the_best_of_several_hold_where_each_item_is_likeliest_at_the_top():
     # Three items of each user by falling weights: the best one's rank falls, the next one's rises.
     rng, n, m, of = np.random.default_rng(5), N, 20, metric("hit@10")
@@ -349,6 +354,7 @@ def test_intervals_of_the_best_of_several_hold_where_each_item_is_likeliest_at_t
         assert np.median(ends[:, 1] - ends[:, 0]) < widest
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("assumption", [None, Assumption()])
 def test_intervals_by_chance_hold_the_exact_metric_of_many_users_with_few_negatives(assumption):
     # As benchmarks/intervals.py, which also tries 1,000 negatives, and populations that break more.

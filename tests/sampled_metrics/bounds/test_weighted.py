@@ -90,6 +90,8 @@ def programme(shares, values, below, above):
     return None if found[0].status == 2 else (found[0].fun, -found[1].fun)
 
 
+@pytest.mark.some(5)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("metric", ["recall@2", "ndcg@3", "ap", "auc"])
 def test_ranges_hold_all_mixtures_over_all_sets(enumerated, metric):
     way, protocol, sizes, laws = enumerated
@@ -128,6 +130,8 @@ def hostile(n, weights, m, seed):
             yield np.array(ranks), order
 
 
+@pytest.mark.some(2)
+@pytest.mark.simulation
 @pytest.mark.parametrize("users", [50, 2_000])
 @pytest.mark.parametrize("way", WAYS)
 def test_ranges_hold_the_exact_metric_of_hostile_populations(way, users):

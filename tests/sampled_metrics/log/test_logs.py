@@ -20,6 +20,8 @@ from sampled_metrics.log.compact import COLUMNS
 from sampled_metrics.log.read import read_log
 from sampled_metrics.readers import from_scores
 
+pytestmark = pytest.mark.words
+
 SIZES = {"n_items": 50, "n_negatives": 9, "replacement": True}
 
 
@@ -531,6 +533,7 @@ PARTS = {
 }
 
 
+@pytest.mark.some(40)
 @pytest.mark.parametrize("case", PARTS)
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
 def test_a_file_is_read_or_refused_as_a_frame(tmp_path, monkeypatch, case, suffix):
@@ -720,6 +723,7 @@ DASK = {
 }
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("case", DASK)
 @pytest.mark.parametrize("rows_at_once", [2, 100])
 def test_a_frame_of_dask_is_read_as_one_of_pandas(monkeypatch, case, rows_at_once):
@@ -734,6 +738,7 @@ def test_a_frame_of_dask_is_read_as_one_of_pandas(monkeypatch, case, rows_at_onc
         pd.testing.assert_frame_equal(found.counts, expected.counts)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
 def test_pandas_is_imported_when_a_frame_is_asked_for_and_not_before(tmp_path, suffix):
     if suffix == "parquet":

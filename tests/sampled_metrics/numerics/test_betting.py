@@ -31,6 +31,7 @@ def distributions():
                 yield {a: 1 - share - at_b, b: at_b, c: share}
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("users", [1, 2, 4])
 def test_the_expectation_of_an_e_value_is_at_most_1(users):
     largest = 0
@@ -94,6 +95,7 @@ def test_a_negated_sample_is_the_same_with_the_other_sign():
     assert interval(-values, -0.5, 1.0, 0.1) == (-high, -low)
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("users", [2, 3, 10, 50, 2_000])
 def test_two_point_populations_are_misjudged_in_at_most_5_percent(users):
     # Exactly: the number of users at the rare point is binomial. Student's t is wrong in nearly
@@ -125,6 +127,7 @@ POPULATIONS = {
 }
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("users", [2, 20, 400])
 @pytest.mark.parametrize("name", POPULATIONS)
 def test_other_populations_are_misjudged_in_at_most_5_percent(name, users):

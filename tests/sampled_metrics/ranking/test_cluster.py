@@ -225,6 +225,7 @@ def watched(compute, lengths, *args, **kwargs):
     return compute(*args, **kwargs)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("where", ["here", "cluster", "local:1", "persisted"])
 def test_arrays_of_dask_are_computed_by_rows(
     monkeypatch, small_tasks, files, tmp_path, client, where
@@ -251,6 +252,7 @@ def test_arrays_of_dask_are_computed_by_rows(
     assert N_ITEMS / 5 < max(lengths) < N_ITEMS / 3  # a shard
 
 
+@pytest.mark.processes
 def test_a_function_ranks_arrays_of_dask(small_calls, files, client):
     users, items = (dask.array.from_array(np.load(path), chunks=(11, 4)) for path in files[:2])
     given = {"score": lambda u, i: u @ i.T, "relative_tolerance": 1e-9}
@@ -262,6 +264,7 @@ def test_a_function_ranks_arrays_of_dask(small_calls, files, client):
             sm.rank(users, items, *files[2:], cluster=cluster, score=drawn)
 
 
+@pytest.mark.processes
 def test_dask_resumes_by_content_and_says_what_is_wrong(small_tasks, files, tmp_path, client):
     values = np.load(files[1])
     items = dask.array.from_array(values, chunks=(50, 4))
@@ -356,6 +359,8 @@ def end(process):
     process.wait()
 
 
+@pytest.mark.matrix
+@pytest.mark.processes
 def test_workers_killed_at_random_change_no_rank(small_calls, files, tmp_path):
     given = N_USERS, N_ITEMS, *files[2:]
     expected = sm.rank(*given, score=partial(slowly, 0)).frame
@@ -402,6 +407,7 @@ def test_workers_killed_at_random_change_no_rank(small_calls, files, tmp_path):
     pd.testing.assert_frame_equal(found.frame, expected)
 
 
+@pytest.mark.processes
 def test_a_killed_scheduler_is_said_and_the_next_run_goes_on(small_calls, files, tmp_path, client):
     at = "--scheduler-file", str(tmp_path / "s.json")
     scheduler = started("scheduler", *at, "--host", "127.0.0.1", "--port", "0")
@@ -432,6 +438,8 @@ def test_a_killed_scheduler_is_said_and_the_next_run_goes_on(small_calls, files,
     pd.testing.assert_frame_equal(found.frame, sm.rank(*given, score=partial(slowly, 0)).frame)
 
 
+@pytest.mark.matrix
+@pytest.mark.processes
 def test_a_cluster_whose_last_worker_died_is_given_up(monkeypatch, small_calls, files, tmp_path):
     monkeypatch.setattr(_cluster, "_PATIENCE", 2.0)
     folder, given = tmp_path / "ranks", (N_USERS, N_ITEMS, *files[2:])
@@ -468,6 +476,7 @@ def test_a_cluster_whose_last_worker_died_is_given_up(monkeypatch, small_calls, 
     pd.testing.assert_frame_equal(found.frame, sm.rank(*given, score=partial(slowly, 0)).frame)
 
 
+@pytest.mark.matrix
 def test_a_worker_that_dies_with_what_it_has_computed_is_not_waited_for(
     monkeypatch, small_calls, files
 ):
@@ -517,6 +526,7 @@ def options(files):
     return [word for pair in zip(names, files, strict=True) for word in pair]
 
 
+@pytest.mark.processes
 def test_a_full_disk_is_one_sentence_and_loses_nothing(files, tmp_path):
     # A limit on the size of files, of which the first parts keep below.
     code = (
@@ -569,6 +579,8 @@ def test_nan_is_named_by_shard_and_row(small_tasks, files, tmp_path, client, nam
         assert "\n" not in str(refusal.value)
 
 
+@pytest.mark.matrix
+@pytest.mark.processes
 def test_the_command_counts_on_workers_of_its_own(files, tmp_path, capsys):
     words = ["rank", *options(files), "--quiet", "--score", "cosine", "-o"]
     assert main([*words, str(tmp_path / "one.csv")]) == 0
@@ -618,6 +630,7 @@ def test_a_source_says_where_a_file_is_missing():
     assert Job(Source("u", values=np.ones((3, 2))), None).shape == (3, 2)
 
 
+@pytest.mark.processes
 def test_a_worker_that_dies_while_rows_are_computed_loses_none(tmp_path):
     rows = {"recommender": ["A", "B"] * 40, "user": np.repeat(np.arange(40), 2)}
     table = pd.DataFrame(rows | {"rank": np.arange(80) % 10 + 1})

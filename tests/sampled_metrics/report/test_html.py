@@ -24,6 +24,8 @@ from sampled_metrics.report.html import (
 from sampled_metrics.report.text import printable, text
 from sampled_metrics.results import Audit, Comparison, Estimates, Result
 
+pytestmark = pytest.mark.words
+
 NASTY = '<script>alert("x")</script> $\\frac{1}{0}$ & \x1b\x00 "quoted"'
 COLUMNS = [
     "recommender", "metric", "reported", "estimate", "standard_error", "possible_low",
