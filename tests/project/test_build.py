@@ -221,7 +221,7 @@ def test_all_chapters_run_in_parallel_and_every_failure_is_named(book, capsys):
     assert not (book.build / "html").exists()
 
 
-@pytest.mark.processes
+@pytest.mark.matrix
 def test_chapters_of_one_process_share_nothing_and_show_figures(book, monkeypatch):
     monkeypatch.setattr(build.os, "cpu_count", lambda: 1)
     leaves = "import builtins, os; builtins.left = os.environ['LEFT'] = ''"
@@ -240,7 +240,7 @@ def test_chapters_of_one_process_share_nothing_and_show_figures(book, monkeypatc
     assert "image/png" in drawn[0].data
 
 
-@pytest.mark.processes
+@pytest.mark.matrix
 def test_jupyter_book_fails_on_a_warning_and_succeeds_without(book):
     chapter = book.chapters()[0]
     build.execute(chapter, book.executed(chapter), "", {})

@@ -75,15 +75,14 @@ json.dump(found, sys.stdout)
 def bits():
     """A function from a seed, or None for the plain order, to the bits of some products."""
     try:
-        run.library()
-        run.variables(0)
+        permuted = run.variables(0)
     except run.Unavailable as why:
         pytest.skip(str(why))
 
     @cache
     def of(seed):
         kept = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
-        chosen = {"OPENBLAS_NUM_THREADS": "1"} if seed is None else run.variables(seed)
+        chosen = {} if seed is None else permuted | {"ROUNDING_SEED": str(seed)}
         command = [sys.executable, "-c", PRODUCTS]
         done = subprocess.run(
             command, env=kept | chosen, check=True, stdout=subprocess.PIPE, text=True

@@ -66,6 +66,7 @@ def test_the_library_says_the_same_of_a_log():
         assert "recall@5 has no estimate" in found.notes[0]
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("way", samplers.WAYS)
 def test_the_sampler_is_named(way):
     for seed in (1, 2):

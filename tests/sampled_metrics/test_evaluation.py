@@ -143,6 +143,7 @@ CORRECTIONS = {
 }
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("of", ["recall@10", "ap"])
 @pytest.mark.parametrize(
     ("name", "share"), [*zip(CORRECTIONS, [1e-9, 1e-9, 0.01, 1e-6], strict=True)]
@@ -846,6 +847,7 @@ def simulated():
     return read_log(table, n_items=n, n_negatives=m, replacement=True), population, Protocol(n, m)
 
 
+@pytest.mark.some(2)
 @pytest.mark.simulation
 @pytest.mark.parametrize("of", ["recall@10", "ndcg@10", "ap", "auc"])
 def test_95_percent_intervals_cover_their_expectation(simulated, of):

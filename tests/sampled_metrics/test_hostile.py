@@ -45,6 +45,7 @@ POPULATIONS = {
 }
 
 
+@pytest.mark.some(1)
 @pytest.mark.simulation
 @pytest.mark.parametrize("name", POPULATIONS)
 def test_intervals_of_hostile_populations_miss_in_at_most_5_percent(name):

@@ -322,6 +322,7 @@ def test_shares_of_users_drawn_at_random_by_enumeration() -> None:
         assert found.ties == pytest.approx(float(ties), abs=1e-9)
 
 
+@pytest.mark.matrix
 def test_shares_of_users_drawn_at_random_by_simulation() -> None:
     rng, runs = np.random.default_rng(8), 20_000
     for name, users in (("recall@10", 40), ("ndcg@10", 15)):
@@ -486,11 +487,11 @@ def test_sets_must_be_of_the_same_users() -> None:
 def test_a_budget_is_divided_as_the_surest_of_all_divisions() -> None:
     given = BETTER, WORSE, metric("ndcg@10")
     names = ["rank estimate", "bias-variance"]
-    found = plan(*given, Protocol(1_000, 20), 50, estimators=names, max_negatives=200, budget=1_500)
+    found = plan(*given, Protocol(1_000, 20), 50, estimators=names, max_negatives=50, budget=1_500)
     for name in names:
         chances = {
             m: curve(*given, Protocol(1_000, m), 1_500 // (m + 1), estimators=[name])
-            for m in planning.steps(200)
+            for m in planning.steps(50)
         }
         surest = max(chances, key=lambda m: chances[m]["probability"][0])
         row = found.set_index("estimator").loc[name]
@@ -569,9 +570,9 @@ def found_by(n_users: int) -> Verdict:
 
 def test_counts_beyond_all_numbers_are_missing_or_refused() -> None:
     near = {1: 0.5, 9: 0.5}, {1: 0.5 - 1e-8, 9: 0.5 + 1e-8}
-    found = plan(*near, metric("ap"), Protocol(10**6, 5), 10, estimators=["naive"], max_negatives=1)
+    found = plan(*near, metric("ap"), Protocol(10**5, 5), 10, estimators=["naive"], max_negatives=1)
     # More than there can be: 2.7 / (8 / 9 * 1e-8)**2 times a variance of 0.4.
-    assert _Pair.of(*near, metric("ap"), Protocol(10**6, 5)).exact(10).users() > 10**15
+    assert _Pair.of(*near, metric("ap"), Protocol(10**5, 5)).exact(10).users() > 10**15
     assert found[["users_needed", "scores_by_users"]].iloc[-1].isna().all()
     many = planning._row("naive", found_by(10), 2**40 + 1, users=10**12)
     assert many.users_needed == 10**12
@@ -639,6 +640,7 @@ def test_a_name_needs_a_metric_and_a_protocol_and_an_estimator_has_them() -> Non
         verdict([1], [2], estimators.naive("ap", Protocol(9, 4)), "ap")
 
 
+@pytest.mark.simulation
 def test_the_cheapest_designs_give_the_verdict_that_was_asked_for() -> None:
     # Drawn user by user and round by round, each design as it is given, and one user less.
     protocol = Protocol(1_000, 20)

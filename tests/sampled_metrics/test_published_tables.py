@@ -147,6 +147,7 @@ def test_the_region_is_not_much_wider_than_it_must_be():
     assert high[0] - low[0] < 1.25 * (exact[1] - exact[0])
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("replacement", [True, False])
 def test_bounds_hold_the_exact_metrics_of_drawn_tables(replacement):
     rng = np.random.default_rng(3)

@@ -124,6 +124,7 @@ TIED = [
 ]
 
 
+@pytest.mark.some(15)
 @pytest.mark.parametrize(("relevant", "irrelevant", "weights"), TIED)
 @pytest.mark.parametrize("name", FIVE + CUT)
 def test_moments_by_enumeration_of_all_sets_of_decoys(relevant, irrelevant, weights, name):
@@ -135,6 +136,7 @@ def test_moments_by_enumeration_of_all_sets_of_decoys(relevant, irrelevant, weig
     assert sets.evaluate(metric(name))[0] == pytest.approx(mean, rel=1e-12, abs=1e-14)
 
 
+@pytest.mark.some(12)
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("relevant", "irrelevant", "weights"), TIED)
 @pytest.mark.parametrize("name", FIVE + CUT)
@@ -384,6 +386,7 @@ def around(sizes, cells):
 SMALL = ["ap", "recall@4", "ndcg@3", "rr", "hit@2", "auc"]
 
 
+@pytest.mark.some(3)
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("how", ["distinct", "replacement", "weighted"])
 @pytest.mark.parametrize(("n_relevant", "most"), [(1, 4), (2, 4), (3, 3)])

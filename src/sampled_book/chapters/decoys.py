@@ -189,9 +189,6 @@ def plot_losses(n_decoys: int, metrics: Sequence[str], n_test: int) -> Figure:
 def real_table(goodness: Sequence[float], name: str = "recall@10") -> Frame:
     """Gain of the best recommender of each data set if good items above the test item did not
     count, for two shares of good items, and the pairs of recommenders that would change places.
-
-    >>> list(real_table([0.01, 0.1]).columns[-2:])
-    ['Turned', 'Turned ']
     """
     rows, of, columns = [], metric(name), [protocols.ALL, "few", "many"]
     pairs = evidence.bundled("pairs").query("estimator == 'naive' and m == 100 and not replacement")

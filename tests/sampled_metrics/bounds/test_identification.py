@@ -201,6 +201,7 @@ def missed(p, users, m, name, assumption, samples=60, seed=11):
     return ((low > exact + 1e-9) | (high < exact - 1e-9)).sum(), refused
 
 
+@pytest.mark.some(4)
 @pytest.mark.simulation
 @pytest.mark.parametrize(("users", "name", "m"), [(50, "ndcg@10", 60), (2_000, "recall@10", 20)])
 @pytest.mark.parametrize("spikes", POPULATIONS)
@@ -211,6 +212,7 @@ def test_intervals_by_chance_hold_the_exact_metric_of_hostile_populations(spikes
     assert refused <= 1
 
 
+@pytest.mark.some(3)
 @pytest.mark.simulation
 @pytest.mark.parametrize(("users", "name", "m"), [(50, "recall@10", 20), (2_000, "ndcg@10", 60)])
 @pytest.mark.parametrize("kind", FALLING)

@@ -127,6 +127,7 @@ POPULATIONS = {
 }
 
 
+@pytest.mark.some(4)
 @pytest.mark.simulation
 @pytest.mark.parametrize("users", [2, 20, 400])
 @pytest.mark.parametrize("name", POPULATIONS)
