@@ -36,6 +36,9 @@ _NAMES = {
     "n_negatives": ("n_negatives", "negatives", "n negatives", "#negatives"),
     "users": ("users", "n_users", "n users", "#users"),
 }
+#: Largest sizes, and the digits of a number that is too large for any of them.
+_MOST = {"n_items": 2**62, "n_negatives": 2**62, "users": 10**15}
+_DIGITS = 100
 #: Cells without a number.
 _EMPTY = ("", "-", "–", "—", "−", "nan", "n/a", "na", "none")
 
@@ -324,10 +327,12 @@ def _size(key: str, cell: object, default: int | None, where: str) -> int:
                 f"{key} is needed for {where}: give it (--{key.replace('_', '-')}), or a column "
                 f"{key}"
             )
-        return integer(default, key, 1)
-    if not text.isdecimal():
-        raise ValueError(f"{key} of {where} must be a whole number, got {as_written(cell)}")
-    return integer(int(text), key, 1)
+        return integer(default, key, 1, _MOST[key])
+    if not (text.isascii() and text.isdecimal() and len(text) < _DIGITS):
+        raise ValueError(
+            f"{key} of {where} must be a whole number in [1, {_MOST[key]}], got {as_written(cell)}"
+        )
+    return integer(int(text), f"{key} of {where}", 1, _MOST[key])
 
 
 def _by_dataset(rows: list[_Row]) -> list[list[_Row]]:
