@@ -50,6 +50,10 @@ _PATTERN = re.compile(r"[*?\[]")
 #: Fixed CSV options: DuckDB must not guess the dialect.
 _CSV = "delim = ',', quote = '\"', escape = '\"', header = true"
 _TYPES = "auto_type_candidates = ['BIGINT', 'DOUBLE', 'VARCHAR']"
+#: Text in number columns that DuckDB misreads: 0x3 and 0b11 as integers, 25e-1 rounded, and nan as
+#: a missing value. `_ODD` are parts of such text in lower case.
+_MISREAD = {"BIGINT": "(?i)0[xb]|[0-9]e-", "DOUBLE": "(?i)nan|inf"}
+_ODD = (b"0x", b"0b", b"e-", b"nan", b"inf")
 #: CSV rows from which DuckDB infers column types: some, then all, then none (all text).
 _SAMPLES = (20_480, -1, 0)
 
@@ -278,7 +282,7 @@ def _csv_reader(connection: Any, path: Path, looked_at: int) -> tuple[str, list[
     """The SQL that reads a CSV file, the names of its columns, and their types."""
     with path.open("rb") as file:
         gzipped = file.read(2) == b"\x1f\x8b"
-    names, skipped, plain = _csv_names(path, gzip.open if gzipped else open)
+    names, skipped, plain, odd = _csv_names(path, gzip.open if gzipped else open)
     options = f"{_CSV}, skip = {skipped}, compression = '{'gzip' if gzipped else 'none'}'"
     # As text, short rows are padded; the checks of columns then name the missing value.
     types, padded = ["VARCHAR"] * len(names), ", null_padding = true"
@@ -293,6 +297,8 @@ def _csv_reader(connection: Any, path: Path, looked_at: int) -> tuple[str, list[
             types[at] == "DOUBLE" and meaning(name) in ("user", "item", "instance")
         ):
             types[at] = "VARCHAR"
+    if odd:
+        types = _with_text(connection, path, f"{options}, auto_detect = false", types)
     columns = ", ".join(f"'k{at}': '{of}'" for at, of in enumerate(types))
     text = ", ".join(f"'k{at}'" for at, of in enumerate(types) if of == "VARCHAR")
     options += f", auto_detect = false, hive_partitioning = false, columns = {{{columns}}}{padded}"
@@ -303,14 +309,27 @@ def _csv_reader(connection: Any, path: Path, looked_at: int) -> tuple[str, list[
     return reader, names, types
 
 
-def _csv_names(path: Path, opened: Any) -> tuple[list[str], int, bool]:
-    """The column names of a CSV file, the empty lines before them, and whether numbers are plain.
+def _with_text(connection: Any, path: Path, options: str, types: list[str]) -> list[str]:
+    """The types, but text for number columns with values that DuckDB would misread."""
+    names = ", ".join(f"'k{at}': 'VARCHAR'" for at in range(len(types)))
+    found = ", ".join(
+        f"bool_or(regexp_matches(k{at}, '{_MISREAD[of]}'))" if of in _MISREAD else "false"
+        for at, of in enumerate(types)
+    )
+    reader = f"read_csv(?, {options}, columns = {{{names}}}, null_padding = true)"
+    (misread,) = connection.execute(f"SELECT {found} FROM {reader}", [str(path)]).fetchall()
+    return ["VARCHAR" if some else of for some, of in zip(misread, types, strict=True)]
 
-    They are not if values contain "." or "_": DuckDB would round 2.5 to an integer and read 1_0 as
-    10. Refuse what DuckDB would misread or explain badly.
+
+def _csv_names(path: Path, opened: Any) -> tuple[list[str], int, bool, bool]:
+    """The column names of a CSV file, the empty lines before them, and two facts on its values.
+
+    The first is whether no value contains "." or "_": DuckDB would round 2.5 to an integer and read
+    1_0 as 10. The second is whether any contains one of `_ODD`. Refuse what DuckDB would explain
+    badly.
     """
     decoder, read, last = codecs.getincrementaldecoder("utf-8")(), 0, b""
-    marks = 0
+    marks, odd = 0, False
     with opened(path, "rb") as file:
         while block := file.read(1 << 20):
             if b"\0" in block:
@@ -321,7 +340,8 @@ def _csv_names(path: Path, opened: Any) -> tuple[list[str], int, bool]:
             except UnicodeDecodeError as problem:
                 at = read - begun + problem.start + 1
                 raise ValueError(f"text that is not UTF-8, from byte {at} on") from None
-            read, last = read + len(block), block[-1:]
+            odd = odd or any(part in (last + block).lower() for part in _ODD)
+            read, last = read + len(block), block[-2:]
             marks += block.count(b".") + block.count(b"_")
     skipped = 0
     with opened(path, "rb") as file:
@@ -339,12 +359,13 @@ def _csv_names(path: Path, opened: Any) -> tuple[list[str], int, bool]:
         if len(names) == 1 and separator in names[0]:
             shown = as_written(separator)
             raise ValueError(f"fields separated by {shown}: separate them by commas")
-    if last not in (b"\n", b"\r"):
+    if last[-1:] not in (b"\n", b"\r"):
         raise ValueError(
             "a last line without its end, as if the file were cut short (add a line break if it is "
             "whole)"
         )
-    return names, skipped, marks == sum(name.count(".") + name.count("_") for name in names)
+    of_names = sum(name.count(".") + name.count("_") for name in names)
+    return names, skipped, marks == of_names, odd
 
 
 def _reason(problem: BaseException) -> str:

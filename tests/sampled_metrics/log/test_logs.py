@@ -531,6 +531,31 @@ PARTS = {
 }
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["0x3", "0B11", "0o3", "1_000", "１", "25e-1", "1e0", "1e2", " 3 ", "+3", "-3", "3.0", "03",
+     "nan", "inf", "Infinity", "true"],
+)  # fmt: skip
+@pytest.mark.parametrize(("first", "filler"), [("2", 0), ("2", 30_000), ("2.0", 0)])
+def test_a_number_in_a_file_is_read_or_refused_as_the_same_text_in_a_frame(
+    tmp_path, value, first, filler
+):
+    ranks = [first] * (1 + filler) + [value]
+    table = pd.DataFrame({"user": range(len(ranks)), "rank": ranks})
+    table.to_csv(tmp_path / "log.csv", index=False)
+    found, again = attempt(tmp_path / "log.csv", **SIZES)
+    expected, refusal = attempt(table, **SIZES)
+    again = again.replace(str(tmp_path / "log.csv"), "the log").replace("got 2.5 ", "got '25e-1' ")
+    assert again == refusal
+    if expected is not None:
+        pd.testing.assert_frame_equal(found.counts, expected.counts)
+
+
+def test_users_named_like_numbers_of_another_base_are_text(tmp_path):
+    (tmp_path / "log.csv").write_text("user,rank\n0x1,1\n1,2\n0b1,3\n")
+    assert read_log(tmp_path / "log.csv", **SIZES).frame["user"].tolist() == ["0b1", "0x1", "1"]
+
+
 @pytest.mark.parametrize("case", PARTS)
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
 def test_a_file_is_read_or_refused_as_a_frame(tmp_path, monkeypatch, case, suffix):
