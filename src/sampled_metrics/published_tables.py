@@ -7,6 +7,7 @@ bounds of one data set hold jointly with the given confidence.
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -17,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from ._confidence import CONFIDENCE, PROVED
+from ._files import is_pipe, read_pipe
 from ._threads import one_thread
 from ._validate import FloatArray, as_written, integer, printable
 from .bounds.assumption import Assumption, assumption_name
@@ -274,9 +276,11 @@ def _text(table: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
         return table, "the table"
     if not isinstance(table, (str, Path)):
         raise ValueError(f"table must be a file or a data frame, got {type(table).__name__}")
+    path = Path(table)
+    source = io.BytesIO(b"".join(read_pipe(path))) if is_pipe(path) else path
     try:
         return pd.read_csv(
-            table, dtype=str, keep_default_na=False, skipinitialspace=True, encoding="utf-8-sig",
+            source, dtype=str, keep_default_na=False, skipinitialspace=True, encoding="utf-8-sig",
             index_col=False,
         ), str(table)  # fmt: skip
     except OSError as problem:

@@ -28,6 +28,7 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
+from .._files import is_pipe, read_pipe
 from .._validate import as_written, shortened
 from .columns import Place, listed, meaning
 
@@ -46,6 +47,10 @@ _SETTINGS: dict[str, Any] = {
     "autoload_known_extensions": False,
 }
 _PARQUET = (".parquet", ".pq")
+#: First bytes of a Parquet file.
+_MAGIC = b"PAR1"
+#: Bytes in a line of a CSV file that DuckDB reads, and columns for which it has memory.
+_MOST_BYTES, _MOST_COLUMNS = 2_000_000, 5_000
 _PATTERN = re.compile(r"[*?\[]")
 #: Fixed CSV options: DuckDB must not guess the dialect.
 _CSV = "delim = ',', quote = '\"', escape = '\"', header = true"
@@ -69,18 +74,19 @@ class Files:
     @contextmanager
     def opened(self) -> Iterator[Table]:
         """The table, while DuckDB is open."""
-        with _duckdb(self.name) as connection:
+        with tempfile.TemporaryDirectory() as folder, _duckdb(self.name) as connection:
+            copies = [_copied(path, Path(folder)) for path in self.paths]
             table = None
             for looked_at in _SAMPLES:  # retry if a later row does not have the inferred type
                 with suppress(_import_duckdb().ConversionException):
-                    table = table or self._table(connection, looked_at)
+                    table = table or self._table(connection, copies, looked_at)
             assert table is not None  # text always reads
             yield table
 
-    def _table(self, connection: Any, looked_at: int) -> Table:
+    def _table(self, connection: Any, copies: list[Path], looked_at: int) -> Table:
         parts = [
-            _part(connection, path, keys, looked_at)
-            for path, keys in zip(self.paths, self.keys, strict=True)
+            _part(connection, path, copy, keys, looked_at)
+            for path, copy, keys in zip(self.paths, copies, self.keys, strict=True)
         ]
         for path, part in zip(self.paths, parts, strict=True):
             if set(part.columns) != set(parts[0].columns):
@@ -94,9 +100,13 @@ class Files:
 
 @dataclass(frozen=True)
 class _Part:
-    """A file: the SQL that reads it, its column names and DuckDB types, and its folder keys."""
+    """A file: the SQL that reads it, its column names and DuckDB types, and its folder keys.
+
+    `copy` is the file to read: that at `path`, or what a pipe of that name held.
+    """
 
     path: Path
+    copy: Path
     reader: str
     columns: tuple[str, ...]
     types: tuple[str, ...]
@@ -144,7 +154,7 @@ class Table:
             queries.append(f"SELECT {', '.join(values)} FROM {reader} AS t({alias})")
             constants = dict(zip(names[len(own) :], keys, strict=True))
             paths += [constants[column] for column in columns if column in constants]
-            paths.append([str(part.path) for part in group])
+            paths.append([str(part.copy) for part in group])
         table._rows, table._paths = " UNION ALL ".join(queries), paths
         table._parts = list(parts)
         if any(part.reader.startswith("read_csv") for part in parts):
@@ -198,7 +208,7 @@ class Table:
         for part in self._parts:
             starts.append((str(part.path), rows))
             ((own,),) = self.connection.execute(
-                f"SELECT count(*) FROM {part.reader}", [[str(part.path)]]
+                f"SELECT count(*) FROM {part.reader}", [[str(part.copy)]]
             ).fetchall()
             rows += own
         return Place(self.name, starts or [(self.name, 0)])
@@ -242,29 +252,43 @@ def _duckdb(name: str) -> Iterator[Any]:
             connection.close()
 
 
-def _part(connection: Any, path: Path, keys: Mapping[str, str], looked_at: int) -> _Part:
+def _copied(path: Path, folder: Path) -> Path:
+    """The file, or a copy of what a pipe holds: files are read several times."""
+    if not is_pipe(path):
+        return path
+    copy = folder / str(len(list(folder.iterdir())))
+    with copy.open("wb") as file:
+        for block in read_pipe(path):
+            file.write(block)
+    return copy
+
+
+def _part(
+    connection: Any, path: Path, copy: Path, keys: Mapping[str, str], looked_at: int
+) -> _Part:
     """Find out how to read a file; ValueError if it cannot be read."""
     duckdb = _import_duckdb()
     try:
-        with path.open("rb") as file:
-            if not file.read(1):
+        with copy.open("rb") as file:
+            begin = file.read(len(_MAGIC))
+            if not begin:
                 raise ValueError(f"{path} must hold one row or more, got an empty file")
     except (OSError, ValueError) as problem:  # ValueError: a path with a null character
         if str(problem).endswith("an empty file"):
             raise
         reason = getattr(problem, "strerror", None) or problem
         raise ValueError(f"{path} cannot be read: {reason}") from None
-    parquet = path.suffix.lower() in _PARQUET
+    parquet = path.suffix.lower() in _PARQUET or begin == _MAGIC
     try:
         if parquet:
             reader = "read_parquet(?, hive_partitioning = false)"
-            columns = connection.execute(f"DESCRIBE SELECT * FROM {reader}", [[str(path)]])
+            columns = connection.execute(f"DESCRIBE SELECT * FROM {reader}", [[str(copy)]])
             names, types, *_ = map(list, zip(*columns.fetchall(), strict=True))
-            schema = connection.execute("SELECT name FROM parquet_schema(?)", [str(path)])
+            schema = connection.execute("SELECT name FROM parquet_schema(?)", [str(copy)])
             own = [name for (name,) in schema.fetchall()][1:]
             names = own if len(own) == len(names) else names  # else some are nested
         else:
-            reader, names, types = _csv_reader(connection, path, looked_at)
+            reader, names, types = _csv_reader(connection, copy, looked_at)
     except duckdb.OutOfMemoryException:
         raise
     except (duckdb.Error, ValueError, EOFError, OSError, zlib.error) as problem:
@@ -275,7 +299,8 @@ def _part(connection: Any, path: Path, keys: Mapping[str, str], looked_at: int) 
         raise ValueError(
             f"{path} must not have a column that its folders name, got {listed(names)}"
         )
-    return _Part(path, reader, all_names, (*types, *["VARCHAR"] * len(keys)), tuple(keys.values()))
+    of_keys = ["VARCHAR"] * len(keys)
+    return _Part(path, copy, reader, all_names, (*types, *of_keys), tuple(keys.values()))
 
 
 def _csv_reader(connection: Any, path: Path, looked_at: int) -> tuple[str, list[str], list[str]]:
@@ -329,11 +354,17 @@ def _csv_names(path: Path, opened: Any) -> tuple[list[str], int, bool, bool]:
     badly.
     """
     decoder, read, last = codecs.getincrementaldecoder("utf-8")(), 0, b""
-    marks, odd = 0, False
+    marks, odd, number, length = 0, False, 1, 0  # length: bytes of the line that goes on
     with opened(path, "rb") as file:
         while block := file.read(1 << 20):
             if b"\0" in block:
                 raise ValueError("a null character, as in UTF-16 or in a file that is no text")
+            ends = block.replace(b"\r", b"\n")
+            length += len(block) if (end := ends.find(b"\n")) < 0 else end
+            if length > _MOST_BYTES:
+                raise ValueError(f"more than {_MOST_BYTES:,} bytes in line {number:,}")
+            if end >= 0:
+                number, length = number + block.count(b"\n"), len(block) - 1 - ends.rfind(b"\n")
             begun = len(decoder.getstate()[0])
             try:
                 decoder.decode(block)
@@ -355,6 +386,10 @@ def _csv_names(path: Path, opened: Any) -> tuple[list[str], int, bool, bool]:
                 raise ValueError("an empty file")
         except csv.Error as problem:
             raise ValueError(str(problem)) from None
+    if len(names) > _MOST_COLUMNS:
+        raise ValueError(
+            f"{len(names):,} columns: keep the columns of a log, or {_MOST_COLUMNS:,} at most"
+        )
     for separator in (";", "\t"):
         if len(names) == 1 and separator in names[0]:
             shown = as_written(separator)

@@ -3,11 +3,15 @@
 import base64
 import gzip
 import io
+import os
 import subprocess
 import sys
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -15,9 +19,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sampled_metrics import _files
 from sampled_metrics.log import sources as _sources
 from sampled_metrics.log.compact import COLUMNS
 from sampled_metrics.log.read import read_log
+from sampled_metrics.published_tables import published
 from sampled_metrics.readers import from_scores
 
 SIZES = {"n_items": 50, "n_negatives": 9, "replacement": True}
@@ -364,6 +370,8 @@ def test_items_tell_rows_apart_that_are_alike():
         ("user,rank\n\u00fc,3\n".encode("latin-1"), "not UTF-8, from byte 11 on"),
         (b"user;rank\n1;3,0\n", "fields separated by ';'"),
         (b"user,rank\n1,1,0\n2,2,0\n", "3 fields for 2 names"),
+        (b"user,rank\n1,2\n2," + b"3" * 40_000_000 + b"\n", "more than 2,000,000 bytes in line 3"),
+        (b"user,rank" + b",x" * 20_000 + b"\n", "20,002 columns: keep the columns of a log"),
     ],
 )
 def test_a_bad_csv_file_is_refused_in_one_sentence(tmp_path, content, message):
@@ -372,6 +380,49 @@ def test_a_bad_csv_file_is_refused_in_one_sentence(tmp_path, content, message):
     with pytest.raises(ValueError, match=message) as caught:
         read_log(path, **SIZES)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
+def test_a_pipe_is_read_as_a_file(tmp_path, suffix):
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+        content = PLAIN.to_parquet(index=False)
+    else:
+        content = PLAIN.to_csv(index=False).encode()
+        content = gzip.compress(content) if suffix == ".csv.gz" else content
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as pool:
+        written = pool.submit(pipe.write_bytes, content)
+        found = read_log(pipe, **SIZES)
+    assert written.result() == len(content)
+    pd.testing.assert_frame_equal(found.frame, read_log(PLAIN, **SIZES).frame)
+    with ThreadPoolExecutor() as pool:
+        pool.submit(pipe.write_bytes, b"user,rank\n1,0x3\n")
+        with pytest.raises(ValueError, match=r"got '0x3' in row 1 of .*/pipe$"):
+            read_log(pipe, **SIZES)
+
+
+def test_a_pipe_without_data_is_not_waited_for_in_silence(tmp_path, monkeypatch):
+    monkeypatch.setattr(_files, "_WAIT", 0.05)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for read in (partial(read_log, **SIZES), partial(published, replacement=True)):
+        with pytest.raises(ValueError, match="pipe must be a pipe that a program writes to, got"):
+            read(pipe)
+        with pytest.raises(ValueError, match="null must be a file or a pipe, got a terminal or"):
+            read(os.devnull)
+
+    def write():
+        with pipe.open("wb") as file:
+            time.sleep(0.3)
+            file.write(b"user,rank\n1,3\n")
+
+    with ThreadPoolExecutor() as pool:
+        pool.submit(write)
+        with pytest.warns(UserWarning, match="waiting for data") as said:
+            log = read_log(pipe, **SIZES)
+    assert log.n_users == len(said) == 1
 
 
 def test_a_parquet_file_cut_short_is_refused(tmp_path):
