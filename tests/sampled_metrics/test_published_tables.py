@@ -1,5 +1,6 @@
 """Published tables: bounds against other programmes and enumeration, coverage, and refusals."""
 
+import os
 import re
 from itertools import combinations, product
 
@@ -313,6 +314,15 @@ def test_a_file_is_read_as_text(tmp_path):
             sm.published(path, n_items=500, n_negatives=99, users=9, replacement=True)
     with pytest.raises(ValueError, match="cannot be read"):
         sm.published(tmp_path / "none.csv", n_items=500, replacement=True)
+
+
+def test_a_pipe_is_not_waited_for_in_silence(tmp_path, monkeypatch):
+    monkeypatch.setattr("sampled_metrics._files._WAIT", 0.05)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="pipe must be a pipe that a program writes to, got"):
+        sm.published(tmp_path / "pipe", replacement=True)
+    with pytest.raises(ValueError, match="null must be a file or a pipe, got a terminal or"):
+        sm.published(os.devnull, replacement=True)
 
 
 def test_the_result_prints_and_draws():
