@@ -378,6 +378,7 @@ def _log(arguments: argparse.Namespace) -> Log:
 
     options = _given(arguments, "n_negatives replacement")
     options["shared_negatives"] = arguments.shared_negatives or None
+    options["fixed_sample_size"] = arguments.fixed_sample_size
     if arguments.adaptive:
         options |= {"replacement": None, "protocol": _design(arguments)}
         return read_log(arguments.log, **options)
@@ -641,6 +642,8 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
         "while none was above the item: the log says in n_negatives how many they were in the end")
     add("--shared-negatives", "users share their negatives, such as one list for all: no range or "
         "verdict is proved then")
+    add("--fixed-sample-size", "the number of negatives of each user was chosen before ranking, or "
+        "at random: accept a log that looks as if samples were doubled because of their ranks")
     of = "probability of the right verdict to reach" if plan else "of intervals and verdicts"
     add("--confidence P", f"{of}; default: {CONFIDENCE}", default=CONFIDENCE)
     _output_options(add)

@@ -507,9 +507,12 @@ def bias_variance(
     metric = parsed(metric)
     if not isinstance(gamma, numbers.Real) or not 0 <= gamma < np.inf:
         raise ValueError(f"gamma must be a finite number >= 0, got {as_written(gamma)}")
+    name = f"bias-variance, gamma {gamma:g}"
+    if prior is None and isinstance(protocol, Protocol) and protocol.whole:
+        return Estimator(metric, protocol, naive(metric, protocol).values, name)
     groups = _systems(metric, protocol, _checked_prior(prior, protocol))
     rows = [row for group in groups for row in least_squares.solve(group, float(gamma))]
-    return Estimator(metric, protocol, _stacked(rows), f"bias-variance, gamma {gamma:g}")
+    return Estimator(metric, protocol, _stacked(rows), name)
 
 
 def monotone(
@@ -551,9 +554,11 @@ def monotone(
     (True, 0.0)
     """
     metric, protocol = parsed(metric), fixed(protocol, "a monotone estimator")
+    name = "monotone, non-negative" if nonnegative else "monotone"
+    if prior is None and protocol.whole:
+        return Estimator(metric, protocol, naive(metric, protocol).values, name)
     groups = _systems(metric, protocol, _checked_prior(prior, protocol))
     rows = [system.decreasing(nonnegative) for group in groups for system in group]
-    name = "monotone, non-negative" if nonnegative else "monotone"
     return Estimator(metric, protocol, _stacked(rows), name)
 
 

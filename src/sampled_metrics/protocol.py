@@ -310,6 +310,16 @@ class Protocol(Design):
         """Whether all items are drawn with the same probability, and all those drawn are ranked."""
         return self.weights is None and not self.collapsed
 
+    @property
+    def whole(self) -> bool:
+        """Whether all irrelevant items are negatives, once each: sampled ranks are exact ranks."""
+        return (
+            self.uniform
+            and not self.replacement
+            and isinstance(self.n_items, int)
+            and self.n_negatives == self.n_items - self.n_relevant
+        )
+
     def logpmf(
         self, rank: ArrayLike, position: int = 1, counts: ArrayLike | None = None
     ) -> FloatArray:

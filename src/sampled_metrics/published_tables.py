@@ -7,6 +7,7 @@ bounds of one data set hold jointly with the given confidence.
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -17,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from ._confidence import CONFIDENCE, PROVED
+from ._files import is_pipe, read_pipe
 from ._threads import one_thread
 from ._validate import FloatArray, as_written, integer, printable
 from .bounds.assumption import Assumption, assumption_name
@@ -36,6 +38,9 @@ _NAMES = {
     "n_negatives": ("n_negatives", "negatives", "n negatives", "#negatives"),
     "users": ("users", "n_users", "n users", "#users"),
 }
+#: Largest sizes, and the digits of a number that is too large for any of them.
+_MOST = {"n_items": 2**62, "n_negatives": 2**62, "users": 10**15}
+_DIGITS = 100
 #: Cells without a number.
 _EMPTY = ("", "-", "–", "—", "−", "nan", "n/a", "na", "none")
 
@@ -271,9 +276,11 @@ def _text(table: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
         return table, "the table"
     if not isinstance(table, (str, Path)):
         raise ValueError(f"table must be a file or a data frame, got {type(table).__name__}")
+    path = Path(table)
+    source = io.BytesIO(b"".join(read_pipe(path))) if is_pipe(path) else path
     try:
         return pd.read_csv(
-            table, dtype=str, keep_default_na=False, skipinitialspace=True, encoding="utf-8-sig",
+            source, dtype=str, keep_default_na=False, skipinitialspace=True, encoding="utf-8-sig",
             index_col=False,
         ), str(table)  # fmt: skip
     except OSError as problem:
@@ -324,10 +331,12 @@ def _size(key: str, cell: object, default: int | None, where: str) -> int:
                 f"{key} is needed for {where}: give it (--{key.replace('_', '-')}), or a column "
                 f"{key}"
             )
-        return integer(default, key, 1)
-    if not text.isdecimal():
-        raise ValueError(f"{key} of {where} must be a whole number, got {as_written(cell)}")
-    return integer(int(text), key, 1)
+        return integer(default, key, 1, _MOST[key])
+    if not (text.isascii() and text.isdecimal() and len(text) < _DIGITS):
+        raise ValueError(
+            f"{key} of {where} must be a whole number in [1, {_MOST[key]}], got {as_written(cell)}"
+        )
+    return integer(int(text), f"{key} of {where}", 1, _MOST[key])
 
 
 def _by_dataset(rows: list[_Row]) -> list[list[_Row]]:

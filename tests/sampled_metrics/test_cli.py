@@ -325,6 +325,19 @@ def test_the_suffix_of_the_output_is_its_format(
             ["compare", "log.csv", *SIZES, "--metric", "ap", "--shared-negatives"],
             "estimate with --no-identification says",
         ),
+        (
+            [
+                "estimate",
+                "log.csv",
+                *SIZES[:2],
+                "--replacement",
+                "--adaptive",
+                "5",
+                "20",
+                "--fixed-sample-size",
+            ],
+            "--fixed-sample-size must be left out with an adaptive design",
+        ),
         (["plan", "--from", "log.csv", *SIZES, "--metric", "ap", "--budget", "0"], "--budget must"),
         (["example", "toy", "--seed", "-1"], "--seed must be a whole number >= 0, got -1"),
         (

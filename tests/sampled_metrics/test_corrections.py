@@ -242,6 +242,22 @@ def test_sampling_everything_returns_the_metric(name: str) -> None:
     assert least_bias(metric(name), protocol).values == pytest.approx(exact, abs=1e-12)
     assert monotone(metric(name), protocol).values == pytest.approx(exact, abs=1e-12)
     assert rank_estimate(metric(name), protocol).values == pytest.approx(exact, abs=1e-15)
+    assert bias_variance(metric(name), protocol, 0.3).values == pytest.approx(exact, abs=1e-15)
+    uniform = np.full(n, 1 / n)  # the same, by the equations
+    assert bias_variance(metric(name), protocol, 0.3, uniform).values == pytest.approx(exact)
+    assert monotone(metric(name), protocol, prior=uniform).values == pytest.approx(exact, abs=1e-12)
+
+
+@pytest.mark.parametrize("relevant", [1, 2])
+def test_exact_ranks_need_no_equations(monkeypatch: pytest.MonkeyPatch, relevant: int) -> None:
+    monkeypatch.setattr(Protocol, "rows", None)  # would have 4 * 10^8 entries
+    protocol = Protocol(20_000 + relevant, 20_000, replacement=False, n_relevant=relevant)
+    for est in (
+        bias_variance(metric("ndcg@10"), protocol, 0.1),
+        least_bias(metric("ndcg@10"), protocol),
+        monotone(metric("ndcg@10"), protocol),
+    ):
+        assert (est.values == naive(metric("ndcg@10"), protocol).values).all()
 
 
 @pytest.mark.parametrize("replacement", LAWS)

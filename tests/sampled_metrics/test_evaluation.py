@@ -1504,3 +1504,27 @@ def test_samples_that_were_doubled_while_the_item_was_first_get_no_range() -> No
     )
     rows = rows.assign(n_better=above, n_negatives=fixed)
     assert len(estimate(read_log(rows, n_items=500, replacement=True), ["recall@10"])) == 1
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_poor_recommender_with_a_fixed_design_gets_a_range_if_the_design_is_said(
+    given: bool,
+) -> None:
+    rng = np.random.default_rng(1)
+    numbers = rng.choice([50, 100], size=2_000)
+    rows = pd.DataFrame({"user": np.arange(2_000), "n_negatives": numbers, "n_tied": 0})
+    rows["n_better"] = rng.binomial(numbers, 0.5)  # each item is at rank 250 of 500
+    log = read_log(rows, n_items=500, replacement=True, fixed_sample_size=given)
+    if given:
+        assert len(estimate(log, ["recall@10"])) == 1
+        return
+    with pytest.raises(ValueError, match=r"fixed_sample_size=True \(--fixed-sample-size\)"):
+        estimate(log, ["recall@10"])
+
+
+def test_a_sample_size_is_fixed_or_adaptive() -> None:
+    rows = pd.DataFrame({"user": [1, 2], "n_negatives": [2, 8], "n_better": [1, 0], "n_tied": 0})
+    with pytest.raises(ValueError, match="must be left out with an adaptive design"):
+        read_log(rows, protocol=Adaptive(50, first=2, most=8), fixed_sample_size=True)
+    with pytest.raises(ValueError, match="fixed_sample_size must be True or False, got 'yes'"):
+        read_log(rows, n_items=9, replacement=True, fixed_sample_size="yes")  # type: ignore[arg-type]

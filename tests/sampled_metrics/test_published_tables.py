@@ -1,5 +1,6 @@
 """Published tables: bounds against other programmes and enumeration, coverage, and refusals."""
 
+import os
 import re
 from itertools import combinations, product
 
@@ -280,6 +281,10 @@ def test_digits_say_how_far_a_number_was_rounded(cell, value, half):
         ({"HR_10": ["-"]}, {}, "must hold one number"),
         ({"HR_0": ["0.5"]}, {}, "k must be a whole number"),
         ({"HR_10": ["0.5"], "users": ["many"]}, {}, "users of A must be a whole number"),
+        ({"HR_10": ["0.5"]}, {"users": 10**20}, "users must be a whole number in [1, 10000"),
+        ({"HR_10": ["0.5"], "users": ["1" * 20]}, {}, "users of A must be a whole number in [1, 1"),
+        ({"HR_10": ["0.5"], "users": ["1" * 5_000]}, {}, "users of A must be a whole number in"),
+        ({"HR_10": ["0.5"]}, {"n_items": 10**20}, "n_items must be a whole number in [1, 46"),
         ({"HR_10": ["0.5"]}, {"n_items": None}, "n_items is needed"),
         ({"HR_10": ["0.5"]}, {"n_items": 50, "replacement": False}, "n_negatives must be <= 49"),
         ({"HR_10": ["0.5"]}, {"replacement": None}, "replacement must be True or False"),
@@ -310,6 +315,15 @@ def test_a_file_is_read_as_text(tmp_path):
             sm.published(path, n_items=500, n_negatives=99, users=9, replacement=True)
     with pytest.raises(ValueError, match="cannot be read"):
         sm.published(tmp_path / "none.csv", n_items=500, replacement=True)
+
+
+def test_a_pipe_is_not_waited_for_in_silence(tmp_path, monkeypatch):
+    monkeypatch.setattr("sampled_metrics._files._WAIT", 0.05)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="pipe must be a pipe that a program writes to, got"):
+        sm.published(tmp_path / "pipe", replacement=True)
+    with pytest.raises(ValueError, match="null must be a file or a pipe, got a terminal or"):
+        sm.published(os.devnull, replacement=True)
 
 
 def test_the_result_prints_and_draws():

@@ -35,6 +35,8 @@ _ALL, _EVERY, _ANGLES, _RATIOS = 12_000_000, 4_096, 32, 50
 _ROUNDS = 6
 #: Number of rates of geometric distributions, and the steepest rate, which is rank 1 alone.
 _RATES, _STEEPEST = 3_000, 40.0
+#: Generators are small if P has at most so many entries; they then take a few MB.
+_SMALL = 500_000
 #: Entries of P computed at once.
 _BLOCK = 1 << 22
 
@@ -111,7 +113,11 @@ class Generators:
         self.pool, self.m = int(protocol.pool), protocol.n_outcomes - 1
         self._basis = basis(protocol)
         #: Hat functions given the number of the `most` negatives above.
-        self._given_all = given_all(protocol) @ self._basis
+        self._given_all = self._basis
+        if not isinstance(protocol, Protocol):  # for a fixed sample the matrix is the identity
+            self._given_all = given_all(protocol) @ self._basis
+        #: Whether sampled ranks are exact ranks, so that P is the identity too.
+        self._whole = isinstance(protocol, Protocol) and protocol.whole
         self._assumption = assumption
         if assumption is None:
             top = 0
@@ -157,6 +163,8 @@ class Generators:
 
     def rows(self, above: IntArray) -> FloatArray:
         """Distribution of the sampled rank on the knots at single ranks."""
+        if self._whole:
+            return np.asarray(self._basis[above])
         found = np.empty((above.size, self._basis.shape[1]))
         step = max(1, _BLOCK // (self.m + 1))
         for start in range(0, above.size, step):
@@ -174,6 +182,8 @@ class Generators:
         """
         if not ends.size:
             return np.empty((0, single.shape[1]))
+        if self._whole:
+            return np.asarray(np.cumsum(self._basis, axis=0)[ends] / (ends + 1.0)[:, np.newaxis])
         every = int(np.argmax(np.append(np.diff(ends) > 1, True))) + 1
         sums = np.cumsum(single[:every], axis=0)
         if every < ends.size:
@@ -326,12 +336,16 @@ class Generators:
         return max(bound, best) + rest, values
 
 
-@lru_cache(maxsize=8)
 def generators(
     protocol: Protocol | Adaptive, assumption: Assumption | None = None, top: int | None = None
 ) -> Generators:
-    """A cached :class:`Generators`."""
-    return Generators(protocol, assumption, top)
+    """A cached :class:`Generators`; many small ones are kept, for logs with many parts."""
+    small = int(protocol.pool) * protocol.n_outcomes <= _SMALL
+    return (_small_generators if small else _large_generators)(protocol, assumption, top)
+
+
+_small_generators = lru_cache(maxsize=64)(Generators)
+_large_generators = lru_cache(maxsize=8)(Generators)
 
 
 def _looked_at(pool: int, m: int) -> IntArray:

@@ -101,13 +101,15 @@ class Sample:
 
         Either users share their negatives, or samples were enlarged because of what they showed.
         The latter is recognised by repeatedly doubled n_negatives where only users with the largest
-        number have no negative above their item.
+        number have no negative above their item, unless the log's reader was told otherwise.
         """
         if self.log.shared_negatives and (self.negatives < self.items - self.relevant).any():
             raise ValueError(
                 "shared_negatives must be False for a range or a verdict, whose proof needs "
                 f"negatives of its own for each user, got True: {instead}"
             )
+        if self.log.fixed_sample_size:
+            return
         numbers = np.unique(self.negatives)
         stopped = self.negatives < numbers[-1]
         # Expected number of users without a negative above, even for a random recommender.
@@ -120,7 +122,9 @@ class Sample:
                 "n_negatives must not depend on n_better for a range or a verdict, and here no "
                 f"user with fewer than {numbers[-1]:,} negatives has an item above all of them, "
                 "as if samples were doubled until one was above: if they were, read the log with "
-                f"protocol=sm.Adaptive(n_items, first, most) (--adaptive FIRST MOST); {instead}"
+                "protocol=sm.Adaptive(n_items, first, most) (--adaptive FIRST MOST); if their "
+                "number was chosen before ranking, with fixed_sample_size=True "
+                f"(--fixed-sample-size); {instead}"
             )
 
     @cached_property

@@ -144,6 +144,8 @@ class Log:
         The protocol of weighted negatives, or the adaptive design, if `read_log` was given one.
     shared_negatives : bool
         Whether users share their negatives, so that their sampled ranks are not independent.
+    fixed_sample_size : bool
+        Whether the log's reader was told that n_negatives does not depend on the ranking.
 
     Examples
     --------
@@ -165,6 +167,7 @@ class Log:
     paired: bool = True
     protocol: Protocol | Adaptive | None = None
     shared_negatives: bool = False
+    fixed_sample_size: bool = False
 
     @property
     def weighted(self) -> bool:

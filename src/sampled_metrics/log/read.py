@@ -45,6 +45,7 @@ def read_log(
     replacement: bool | None = None,
     protocol: Protocol | Adaptive | None = None,
     shared_negatives: bool | None = None,
+    fixed_sample_size: bool = False,
 ) -> Log:
     """Read and check the log of a sampled evaluation.
 
@@ -99,6 +100,11 @@ def read_log(
         then not independent and no interval or verdict is proved: `estimate` and `compare` refuse
         the log. By default False, unless a table from :func:`~sampled_metrics.readers.from_scores`
         shows that most users have the same negatives as another user.
+    fixed_sample_size : bool, optional
+        Whether n_negatives of each user was chosen before ranking, perhaps at random, and not
+        because of a sampled rank. It only matters if some users have twice the negatives of
+        others: `estimate` and `compare` refuse a log that looks as if samples were doubled until a
+        negative was above the item, unless this is True.
 
     Returns
     -------
@@ -150,9 +156,18 @@ def read_log(
     >>> read_log(pd.DataFrame(rows), protocol=Adaptive(50, first=2, most=8)).protocol.stages
     (2, 4, 8)
     """
-    for name, given in (("replacement", replacement), ("shared_negatives", shared_negatives)):
+    for name, given in (
+        ("replacement", replacement),
+        ("shared_negatives", shared_negatives),
+        ("fixed_sample_size", fixed_sample_size),
+    ):
         if not isinstance(given, (bool, np.bool_, type(None))):
             raise ValueError(f"{name} must be True or False, got {as_written(given)}")
+    if fixed_sample_size and isinstance(protocol, Adaptive):
+        raise ValueError(
+            "fixed_sample_size=True must be left out with an adaptive design, whose sample sizes "
+            "depend on the ranking"
+        )
     if protocol is not None:
         others = {"n_items": n_items, "n_negatives": n_negatives, "replacement": replacement}
         for name, other in others.items():
@@ -169,6 +184,7 @@ def read_log(
     if shared_negatives is None:  # readers record it in attrs
         shared_negatives = getattr(source, "attrs", {}).get("shared_negatives", False)
     log.shared_negatives = bool(shared_negatives)
+    log.fixed_sample_size = bool(fixed_sample_size)
     return log
 
 

@@ -28,6 +28,7 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
+from .._files import is_pipe, read_pipe
 from .._validate import as_written, shortened
 from .columns import Place, listed, meaning
 
@@ -46,10 +47,18 @@ _SETTINGS: dict[str, Any] = {
     "autoload_known_extensions": False,
 }
 _PARQUET = (".parquet", ".pq")
+#: First bytes of a Parquet file.
+_MAGIC = b"PAR1"
+#: Bytes in a line of a CSV file that DuckDB reads, and columns for which it has memory.
+_MOST_BYTES, _MOST_COLUMNS = 2_000_000, 5_000
 _PATTERN = re.compile(r"[*?\[]")
 #: Fixed CSV options: DuckDB must not guess the dialect.
 _CSV = "delim = ',', quote = '\"', escape = '\"', header = true"
 _TYPES = "auto_type_candidates = ['BIGINT', 'DOUBLE', 'VARCHAR']"
+#: Text in number columns that DuckDB misreads: 0x3 and 0b11 as integers, 25e-1 rounded, and nan as
+#: a missing value. `_ODD` are parts of such text in lower case.
+_MISREAD = {"BIGINT": "(?i)0[xb]|[0-9]e-", "DOUBLE": "(?i)nan|inf"}
+_ODD = (b"0x", b"0b", b"e-", b"nan", b"inf")
 #: CSV rows from which DuckDB infers column types: some, then all, then none (all text).
 _SAMPLES = (20_480, -1, 0)
 
@@ -65,18 +74,19 @@ class Files:
     @contextmanager
     def opened(self) -> Iterator[Table]:
         """The table, while DuckDB is open."""
-        with _duckdb(self.name) as connection:
+        with tempfile.TemporaryDirectory() as folder, _duckdb(self.name) as connection:
+            copies = [_copied(path, Path(folder)) for path in self.paths]
             table = None
             for looked_at in _SAMPLES:  # retry if a later row does not have the inferred type
                 with suppress(_import_duckdb().ConversionException):
-                    table = table or self._table(connection, looked_at)
+                    table = table or self._table(connection, copies, looked_at)
             assert table is not None  # text always reads
             yield table
 
-    def _table(self, connection: Any, looked_at: int) -> Table:
+    def _table(self, connection: Any, copies: list[Path], looked_at: int) -> Table:
         parts = [
-            _part(connection, path, keys, looked_at)
-            for path, keys in zip(self.paths, self.keys, strict=True)
+            _part(connection, path, copy, keys, looked_at)
+            for path, copy, keys in zip(self.paths, copies, self.keys, strict=True)
         ]
         for path, part in zip(self.paths, parts, strict=True):
             if set(part.columns) != set(parts[0].columns):
@@ -90,9 +100,13 @@ class Files:
 
 @dataclass(frozen=True)
 class _Part:
-    """A file: the SQL that reads it, its column names and DuckDB types, and its folder keys."""
+    """A file: the SQL that reads it, its column names and DuckDB types, and its folder keys.
+
+    `copy` is the file to read: that at `path`, or what a pipe of that name held.
+    """
 
     path: Path
+    copy: Path
     reader: str
     columns: tuple[str, ...]
     types: tuple[str, ...]
@@ -140,7 +154,7 @@ class Table:
             queries.append(f"SELECT {', '.join(values)} FROM {reader} AS t({alias})")
             constants = dict(zip(names[len(own) :], keys, strict=True))
             paths += [constants[column] for column in columns if column in constants]
-            paths.append([str(part.path) for part in group])
+            paths.append([str(part.copy) for part in group])
         table._rows, table._paths = " UNION ALL ".join(queries), paths
         table._parts = list(parts)
         if any(part.reader.startswith("read_csv") for part in parts):
@@ -194,7 +208,7 @@ class Table:
         for part in self._parts:
             starts.append((str(part.path), rows))
             ((own,),) = self.connection.execute(
-                f"SELECT count(*) FROM {part.reader}", [[str(part.path)]]
+                f"SELECT count(*) FROM {part.reader}", [[str(part.copy)]]
             ).fetchall()
             rows += own
         return Place(self.name, starts or [(self.name, 0)])
@@ -238,29 +252,43 @@ def _duckdb(name: str) -> Iterator[Any]:
             connection.close()
 
 
-def _part(connection: Any, path: Path, keys: Mapping[str, str], looked_at: int) -> _Part:
+def _copied(path: Path, folder: Path) -> Path:
+    """The file, or a copy of what a pipe holds: files are read several times."""
+    if not is_pipe(path):
+        return path
+    copy = folder / str(len(list(folder.iterdir())))
+    with copy.open("wb") as file:
+        for block in read_pipe(path):
+            file.write(block)
+    return copy
+
+
+def _part(
+    connection: Any, path: Path, copy: Path, keys: Mapping[str, str], looked_at: int
+) -> _Part:
     """Find out how to read a file; ValueError if it cannot be read."""
     duckdb = _import_duckdb()
     try:
-        with path.open("rb") as file:
-            if not file.read(1):
+        with copy.open("rb") as file:
+            begin = file.read(len(_MAGIC))
+            if not begin:
                 raise ValueError(f"{path} must hold one row or more, got an empty file")
     except (OSError, ValueError) as problem:  # ValueError: a path with a null character
         if str(problem).endswith("an empty file"):
             raise
         reason = getattr(problem, "strerror", None) or problem
         raise ValueError(f"{path} cannot be read: {reason}") from None
-    parquet = path.suffix.lower() in _PARQUET
+    parquet = path.suffix.lower() in _PARQUET or begin == _MAGIC
     try:
         if parquet:
             reader = "read_parquet(?, hive_partitioning = false)"
-            columns = connection.execute(f"DESCRIBE SELECT * FROM {reader}", [[str(path)]])
+            columns = connection.execute(f"DESCRIBE SELECT * FROM {reader}", [[str(copy)]])
             names, types, *_ = map(list, zip(*columns.fetchall(), strict=True))
-            schema = connection.execute("SELECT name FROM parquet_schema(?)", [str(path)])
+            schema = connection.execute("SELECT name FROM parquet_schema(?)", [str(copy)])
             own = [name for (name,) in schema.fetchall()][1:]
             names = own if len(own) == len(names) else names  # else some are nested
         else:
-            reader, names, types = _csv_reader(connection, path, looked_at)
+            reader, names, types = _csv_reader(connection, copy, looked_at)
     except duckdb.OutOfMemoryException:
         raise
     except (duckdb.Error, ValueError, EOFError, OSError, zlib.error) as problem:
@@ -271,14 +299,15 @@ def _part(connection: Any, path: Path, keys: Mapping[str, str], looked_at: int) 
         raise ValueError(
             f"{path} must not have a column that its folders name, got {listed(names)}"
         )
-    return _Part(path, reader, all_names, (*types, *["VARCHAR"] * len(keys)), tuple(keys.values()))
+    of_keys = ["VARCHAR"] * len(keys)
+    return _Part(path, copy, reader, all_names, (*types, *of_keys), tuple(keys.values()))
 
 
 def _csv_reader(connection: Any, path: Path, looked_at: int) -> tuple[str, list[str], list[str]]:
     """The SQL that reads a CSV file, the names of its columns, and their types."""
     with path.open("rb") as file:
         gzipped = file.read(2) == b"\x1f\x8b"
-    names, skipped, plain = _csv_names(path, gzip.open if gzipped else open)
+    names, skipped, plain, odd = _csv_names(path, gzip.open if gzipped else open)
     options = f"{_CSV}, skip = {skipped}, compression = '{'gzip' if gzipped else 'none'}'"
     # As text, short rows are padded; the checks of columns then name the missing value.
     types, padded = ["VARCHAR"] * len(names), ", null_padding = true"
@@ -293,6 +322,8 @@ def _csv_reader(connection: Any, path: Path, looked_at: int) -> tuple[str, list[
             types[at] == "DOUBLE" and meaning(name) in ("user", "item", "instance")
         ):
             types[at] = "VARCHAR"
+    if odd:
+        types = _with_text(connection, path, f"{options}, auto_detect = false", types)
     columns = ", ".join(f"'k{at}': '{of}'" for at, of in enumerate(types))
     text = ", ".join(f"'k{at}'" for at, of in enumerate(types) if of == "VARCHAR")
     options += f", auto_detect = false, hive_partitioning = false, columns = {{{columns}}}{padded}"
@@ -303,25 +334,45 @@ def _csv_reader(connection: Any, path: Path, looked_at: int) -> tuple[str, list[
     return reader, names, types
 
 
-def _csv_names(path: Path, opened: Any) -> tuple[list[str], int, bool]:
-    """The column names of a CSV file, the empty lines before them, and whether numbers are plain.
+def _with_text(connection: Any, path: Path, options: str, types: list[str]) -> list[str]:
+    """The types, but text for number columns with values that DuckDB would misread."""
+    names = ", ".join(f"'k{at}': 'VARCHAR'" for at in range(len(types)))
+    found = ", ".join(
+        f"bool_or(regexp_matches(k{at}, '{_MISREAD[of]}'))" if of in _MISREAD else "false"
+        for at, of in enumerate(types)
+    )
+    reader = f"read_csv(?, {options}, columns = {{{names}}}, null_padding = true)"
+    (misread,) = connection.execute(f"SELECT {found} FROM {reader}", [str(path)]).fetchall()
+    return ["VARCHAR" if some else of for some, of in zip(misread, types, strict=True)]
 
-    They are not if values contain "." or "_": DuckDB would round 2.5 to an integer and read 1_0 as
-    10. Refuse what DuckDB would misread or explain badly.
+
+def _csv_names(path: Path, opened: Any) -> tuple[list[str], int, bool, bool]:
+    """The column names of a CSV file, the empty lines before them, and two facts on its values.
+
+    The first is whether no value contains "." or "_": DuckDB would round 2.5 to an integer and read
+    1_0 as 10. The second is whether any contains one of `_ODD`. Refuse what DuckDB would explain
+    badly.
     """
     decoder, read, last = codecs.getincrementaldecoder("utf-8")(), 0, b""
-    marks = 0
+    marks, odd, number, length = 0, False, 1, 0  # length: bytes of the line that goes on
     with opened(path, "rb") as file:
         while block := file.read(1 << 20):
             if b"\0" in block:
                 raise ValueError("a null character, as in UTF-16 or in a file that is no text")
+            ends = block.replace(b"\r", b"\n")
+            length += len(block) if (end := ends.find(b"\n")) < 0 else end
+            if length > _MOST_BYTES:
+                raise ValueError(f"more than {_MOST_BYTES:,} bytes in line {number:,}")
+            if end >= 0:
+                number, length = number + block.count(b"\n"), len(block) - 1 - ends.rfind(b"\n")
             begun = len(decoder.getstate()[0])
             try:
                 decoder.decode(block)
             except UnicodeDecodeError as problem:
                 at = read - begun + problem.start + 1
                 raise ValueError(f"text that is not UTF-8, from byte {at} on") from None
-            read, last = read + len(block), block[-1:]
+            odd = odd or any(part in (last + block).lower() for part in _ODD)
+            read, last = read + len(block), block[-2:]
             marks += block.count(b".") + block.count(b"_")
     skipped = 0
     with opened(path, "rb") as file:
@@ -335,16 +386,21 @@ def _csv_names(path: Path, opened: Any) -> tuple[list[str], int, bool]:
                 raise ValueError("an empty file")
         except csv.Error as problem:
             raise ValueError(str(problem)) from None
+    if len(names) > _MOST_COLUMNS:
+        raise ValueError(
+            f"{len(names):,} columns: keep the columns of a log, or {_MOST_COLUMNS:,} at most"
+        )
     for separator in (";", "\t"):
         if len(names) == 1 and separator in names[0]:
             shown = as_written(separator)
             raise ValueError(f"fields separated by {shown}: separate them by commas")
-    if last not in (b"\n", b"\r"):
+    if last[-1:] not in (b"\n", b"\r"):
         raise ValueError(
             "a last line without its end, as if the file were cut short (add a line break if it is "
             "whole)"
         )
-    return names, skipped, marks == sum(name.count(".") + name.count("_") for name in names)
+    of_names = sum(name.count(".") + name.count("_") for name in names)
+    return names, skipped, marks == of_names, odd
 
 
 def _reason(problem: BaseException) -> str:

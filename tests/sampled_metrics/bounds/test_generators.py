@@ -52,6 +52,18 @@ def test_knots_and_their_lines(m):
     assert (np.diff(at) <= np.maximum(1.0, 0.75 * spread + 0.5)).all()
 
 
+@pytest.mark.parametrize("top", [0, 40])
+def test_exact_ranks_need_no_distribution_of_the_sampled_rank(monkeypatch, top):
+    expected = on_knots(np.eye(301), 300)
+    monkeypatch.setattr(module, "given_all", None)
+    monkeypatch.setattr(Protocol, "rows", None)  # the identity, of 10^8 entries in large catalogues
+    found = generators_of(300, 300, False, top)
+    np.testing.assert_allclose(found.pmf[found.spread :], expected[top:], rtol=0, atol=1e-13)
+    np.testing.assert_allclose(
+        found.pmf[: found.spread], averages(expected)[:top], rtol=0, atol=1e-13
+    )
+
+
 @pytest.mark.parametrize("replacement", [True, False])
 @pytest.mark.parametrize(("pool", "m", "top"), [(9, 2, 0), (9, 2, 4), (30, 30, 12), (400, 60, 65)])
 def test_distributions_of_small_catalogues(pool, m, top, replacement):

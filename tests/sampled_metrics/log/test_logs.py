@@ -3,9 +3,12 @@
 import base64
 import gzip
 import io
+import os
 import subprocess
 import sys
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
 
@@ -366,6 +369,8 @@ def test_items_tell_rows_apart_that_are_alike():
         ("user,rank\n\u00fc,3\n".encode("latin-1"), "not UTF-8, from byte 11 on"),
         (b"user;rank\n1;3,0\n", "fields separated by ';'"),
         (b"user,rank\n1,1,0\n2,2,0\n", "3 fields for 2 names"),
+        (b"user,rank\n1,2\n2," + b"3" * 40_000_000 + b"\n", "more than 2,000,000 bytes in line 3"),
+        (b"user,rank" + b",x" * 20_000 + b"\n", "20,002 columns: keep the columns of a log"),
     ],
 )
 def test_a_bad_csv_file_is_refused_in_one_sentence(tmp_path, content, message):
@@ -374,6 +379,48 @@ def test_a_bad_csv_file_is_refused_in_one_sentence(tmp_path, content, message):
     with pytest.raises(ValueError, match=message) as caught:
         read_log(path, **SIZES)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet"])
+def test_a_pipe_is_read_as_a_file(tmp_path, suffix):
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+        content = PLAIN.to_parquet(index=False)
+    else:
+        content = PLAIN.to_csv(index=False).encode()
+        content = gzip.compress(content) if suffix == ".csv.gz" else content
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor() as pool:
+        written = pool.submit(pipe.write_bytes, content)
+        found = read_log(pipe, **SIZES)
+    assert written.result() == len(content)
+    pd.testing.assert_frame_equal(found.frame, read_log(PLAIN, **SIZES).frame)
+    with ThreadPoolExecutor() as pool:
+        pool.submit(pipe.write_bytes, b"user,rank\n1,0x3\n")
+        with pytest.raises(ValueError, match=r"got '0x3' in row 1 of .*/pipe$"):
+            read_log(pipe, **SIZES)
+
+
+def test_a_pipe_without_data_is_not_waited_for_in_silence(tmp_path, monkeypatch):
+    monkeypatch.setattr("sampled_metrics._files._WAIT", 0.05)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(ValueError, match="pipe must be a pipe that a program writes to, got"):
+        read_log(pipe, **SIZES)
+    with pytest.raises(ValueError, match="null must be a file or a pipe, got a terminal or"):
+        read_log(os.devnull, **SIZES)
+
+    def write():
+        with pipe.open("wb") as file:
+            time.sleep(0.3)
+            file.write(b"user,rank\n1,3\n")
+
+    with ThreadPoolExecutor() as pool:
+        pool.submit(write)
+        with pytest.warns(UserWarning, match="waiting for data") as said:
+            log = read_log(pipe, **SIZES)
+    assert log.n_users == len(said) == 1
 
 
 def test_a_parquet_file_cut_short_is_refused(tmp_path):
@@ -531,6 +578,31 @@ PARTS = {
     "an option that differs": PLAIN.assign(n_negatives=[9, 8] * 6),
     "truth values": PLAIN.assign(user=[True, False] * 6, item=range(12)),
 }
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["0x3", "0B11", "0o3", "1_000", "１", "25e-1", "1e0", "1e2", " 3 ", "+3", "-3", "3.0", "03",
+     "nan", "inf", "Infinity", "true"],
+)  # fmt: skip
+@pytest.mark.parametrize(("first", "filler"), [("2", 0), ("2", 30_000), ("2.0", 0)])
+def test_a_number_in_a_file_is_read_or_refused_as_the_same_text_in_a_frame(
+    tmp_path, value, first, filler
+):
+    ranks = [first] * (1 + filler) + [value]
+    table = pd.DataFrame({"user": range(len(ranks)), "rank": ranks})
+    table.to_csv(tmp_path / "log.csv", index=False)
+    found, again = attempt(tmp_path / "log.csv", **SIZES)
+    expected, refusal = attempt(table, **SIZES)
+    again = again.replace(str(tmp_path / "log.csv"), "the log").replace("got 2.5 ", "got '25e-1' ")
+    assert again == refusal
+    if expected is not None:
+        pd.testing.assert_frame_equal(found.counts, expected.counts)
+
+
+def test_users_named_like_numbers_of_another_base_are_text(tmp_path):
+    (tmp_path / "log.csv").write_text("user,rank\n0x1,1\n1,2\n0b1,3\n")
+    assert read_log(tmp_path / "log.csv", **SIZES).frame["user"].tolist() == ["0b1", "0x1", "1"]
 
 
 @pytest.mark.some(40)
