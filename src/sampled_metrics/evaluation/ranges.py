@@ -15,7 +15,6 @@ from ..bounds.assumption import Assumption, assumption_name
 from ..bounds.shortest import least_width
 from ..metrics import Metric
 from ..numerics import betting
-from ..numerics.distributions import spread_ties
 from ..protocol import Protocol
 from .sample import Sample, UserMean
 from .values import Values
@@ -80,9 +79,11 @@ def _by_weights(
     if not sample.alone:
         raise ValueError("each user must have one held-out item where negatives are weighted")
     for name in names:
-        users = spread_ties(sample.better, sample.tied, sample.counts[name], protocol.n_outcomes)
+        counts = sample.counts[name].astype(float)
         with contradiction_noted(name, assumption, notes):
-            interval = identification.interval(users, protocol, of, level, assumption=assumption)
+            interval = identification.of_ties(
+                sample.better, sample.tied, counts, protocol, of, level, assumption
+            )
             found[name] = interval.low, interval.high
     return found
 
