@@ -141,6 +141,9 @@ def estimate(
         **Guarantee.** The warrant "proved" is a theorem for any number of users. Let users be drawn
         at random from a population whose true ranks satisfy the assumption, separately for each
         catalogue size (`n_items`), and let the negatives of different users be drawn independently.
+        The numbers of negatives and of relevant items may depend on the true ranks: an assumption
+        is about all users of a size together. If their numbers of negatives differ, intervals
+        under an assumption use random subsamples of the smallest number, and a note says so.
         Then the interval contains the population's exact metric in at least 95% of such logs
         (`confidence`). If sizes differ, the population has the log's mix of them. With the
         assumption "none", the interval also holds for the average over the log's own users,

@@ -98,10 +98,11 @@ def _by_bets(
 ) -> dict[str, tuple[float, float]]:
     """Intervals by bets on the sampled ranks."""
     found: dict[str, tuple[float, float]] = {}
-    parts, needed = sample.partition(of), identification.need(level)
+    parts, needed = sample.partition(of, assumption), identification.need(level)
     names = compatible(sample, parts, assumption, names, level, notes)
     if not names:
         return found
+    notes += sample.notes_on_thinning(assumption)
     made = bets.build(parts, assumption, needed, max(sample.users.values()))
     each = made.values(sample.bet_rows)
     for name in names:
@@ -161,7 +162,9 @@ def contradiction_noted(
 def shortest(sample: Sample, of: Metric, found: Range, level: float, name: str) -> float:
     """A lower bound on the mean width of any interval of the metric of a recommender."""
     counts = sample.counts[name].astype(float)
-    return least_width(sample.partition(of), found.assumed, level, sample.bet_rows, counts)
+    return least_width(
+        sample.partition(of, found.assumed), found.assumed, level, sample.bet_rows, counts
+    )
 
 
 def quoted(value: float, error: float, found: Range, level: float) -> str:
