@@ -15,7 +15,7 @@ from .._validate import FloatArray, IntArray, as_written
 class Assumption:
     """An assumption on the first true ranks: the deeper the rank, the fewer the users.
 
-    It is made of all users of a catalogue size together, whatever their numbers of negatives and
+    It is about all users of a catalogue size together, whatever their numbers of negatives and
     relevant items. It need not hold for the users with some number of negatives: these may well be
     the users with deep ranks. Beyond the first ranks anything is possible. The interval under a
     sharper assumption need not lie within the interval under a weaker one, since each has its own

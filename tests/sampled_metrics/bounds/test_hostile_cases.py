@@ -161,14 +161,14 @@ def test_users_with_deep_ranks_may_have_fewer_negatives(seed):
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.filterwarnings("ignore:the log. up to:UserWarning")
 def test_users_with_deep_ranks_may_have_more_relevant_items(seed):
-    rng, users, n, m = np.random.default_rng(seed), 4_000, 500, 50
+    """And fewer negatives."""
+    rng, users, n = np.random.default_rng(seed), 4_000, 500
     true = rng.integers(1, 21, users)
-    relevant = np.where(true > 10, 4, 1)
-    rows = {"user": range(users), "n_relevant": relevant}
+    relevant, m = np.where(true > 10, 4, 1), np.where(true > 10, 20, 200)
+    rows = {"user": range(users), "n_relevant": relevant, "n_negatives": m}
     rows |= {"rank": ranks_among(rng, true, n - relevant + 1, m)}
-    others = [(user, 4, m + j) for user in np.flatnonzero(relevant > 1) for j in (2, 3, 4)]
+    others = [(user, 4, 20, 20 + j) for user in np.flatnonzero(relevant > 1) for j in (2, 3, 4)]
     log = pd.concat([pd.DataFrame(rows), pd.DataFrame(others, columns=list(rows))])
-    log = read_log(log, n_items=n, n_negatives=m, replacement=False)
-    row = estimate(log, ["hit@10"]).frame.iloc[0]
+    row = estimate(read_log(log, n_items=n, replacement=False), ["hit@10"]).frame.iloc[0]
     assert row.assumption == "decreasing at the top"
     assert row.possible_low <= 0.5 <= row.possible_high
