@@ -15,17 +15,20 @@ from .._validate import FloatArray, IntArray, as_written
 class Assumption:
     """An assumption on the first true ranks: the deeper the rank, the fewer the users.
 
-    It is made of the users of each catalogue size. Beyond the first ranks anything is possible. The
-    interval under a sharper assumption need not lie within the interval under a weaker one, since
-    each has its own bets. Do not quote their intersection: each interval misses the exact metric in
-    up to 5% of the logs, both together in up to 10%.
+    It is about all users of a catalogue size together, whatever their numbers of negatives and
+    relevant items. It need not hold for the users with some number of negatives: these may well be
+    the users with deep ranks. Beyond the first ranks anything is possible. The interval under a
+    sharper assumption need not lie within the interval under a weaker one, since each has its own
+    bets. Do not quote their intersection: each interval misses the exact metric in up to 5% of the
+    logs, both together in up to 10%.
 
     Parameters
     ----------
     head : float
         The assumption is of the first ``head * n_items / n_negatives`` ranks, those with fewer than
         `head` negatives above them on average; above 0. For an adaptive design `n_negatives` is
-        `most`, which makes it the weakest assumption of any of its rounds.
+        `most`, which makes it the weakest assumption of any of its rounds. If the users of a log
+        with one catalogue size have different `n_negatives`, it is the smallest.
     steepness : float
         Users at a rank of {2, 3} are at most this many times fewer than at rank 1, at a rank of
         {4, ..., 7} than at one of {2, 3}, and so on; at least 1, infinite for no limit.

@@ -40,6 +40,14 @@ replaced by added items, and what is left of x negatives above is binomial or hy
 whatever the true rank is. So h is replaced by its expectation given x. An adaptive sample cannot be
 thinned like this: where an added item takes the place of the one negative above, the design would
 have gone on. So it has one catalogue size.
+
+Numbers of negatives may depend on the true rank. Without an assumption each generator is a single
+rank, the certificate holds for every rank and number of negatives, and nothing changes. Under an
+assumption the certificate needs all users of a catalogue size, because the ranks of those with a
+given number of negatives may increase. So the samples of these users are thinned to the fewest
+negatives. The thinned sample is uniform whatever the user's number was: the expectation of h given
+the true rank does not depend on it, and averages over all users of the size. The same is done with
+users who have different numbers of relevant items, where the assumption is on the best one.
 """
 
 from __future__ import annotations
@@ -353,7 +361,7 @@ class _Building:
         functions = []
         for g, one in enumerate(self.generators):
             found, prices = self._solve(g, slope)
-            kinds = np.flatnonzero(parts.part == g)
+            kinds = np.unique(parts.certified[parts.part == g])
             for (relevant, j, items), same in parts.distinct(kinds):
                 counted = float(parts.counted[same[0]])
                 metric = counted * self._metric(one, j, relevant, items)
@@ -366,6 +374,7 @@ class _Building:
             term = float(parts.metric.term(j, j, relevant, items))
             price = (self.sign * slope * term)[:, np.newaxis]
             certificates[:, same] = parts.weight[same] - price
+        certificates = certificates[:, parts.certified]
         return Bets(parts, self.sign, slope, functions, certificates)
 
     def _add(self, g: int, more: IntArray) -> None:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from .. import _confidence
 from .._confidence import CONFIDENCE
 from .._threads import one_thread
-from .._validate import FloatArray, as_written
+from .._validate import FloatArray, IntArray, as_written
 from ..adaptive import Adaptive
 from ..metrics import Metric
 from ..metrics import metric as parsed
@@ -122,7 +122,7 @@ def interval(
         for each position; with an adaptive design users with each of its `outcomes`. A sequence has
         one array for each class of users. Counts may be fractions, as of ties spread over their
         places; without replacement the interval is then valid but wider than from a log, which
-        keeps ties together.
+        keeps ties together. With replacement tied draws may be copies of one item: use a log.
     protocol : Protocol, Adaptive or sequence of Protocol
         With one catalogue size; one for each class. Weighted or collapsed negatives need a single
         protocol with one relevant item; the interval then comes from exact binomial intervals and
@@ -349,6 +349,24 @@ def _of_unequal(
     assumption: Assumption | None,
 ) -> Interval:
     """:func:`interval` for weighted or collapsed negatives."""
+    _check_unequal(protocol, assumption)
+    seen, m = _finite(counts), protocol.n_negatives
+    if seen.shape != (m + 1,):
+        raise ValueError(f"counts must have shape {(m + 1,)}, got {seen.shape}")
+    if not seen.any():
+        raise ValueError("counts must hold at least one user, got none")
+    # Counts that stand for other users are fractions without ties.
+    tied = users is None and bool((seen % 1.0).any())
+    if users is not None:
+        seen = seen * (min(float(users), _INFINITE) / seen.sum())
+    starts = knots(m)[1:]
+    fewer = np.cumsum(seen)[starts - 1]
+    return of_shares(
+        fewer, fewer, float(seen.sum()), protocol, metric, confidence, assumption, tied=tied
+    )
+
+
+def _check_unequal(protocol: Protocol, assumption: Assumption | None) -> None:
     if not isinstance(protocol.n_items, int) or protocol.n_relevant > 1:
         raise ValueError(
             "protocol must have one n_items and one relevant item where negatives are not drawn "
@@ -359,18 +377,55 @@ def _of_unequal(
             "assumption must have no steepness, and not be geometric, where negatives are not "
             f"drawn alike, got {assumption!r}"
         )
-    seen, m = _finite(counts), protocol.n_negatives
-    if seen.shape != (m + 1,):
-        raise ValueError(f"counts must have shape {(m + 1,)}, got {seen.shape}")
-    if not seen.any():
-        raise ValueError("counts must hold at least one user, got none")
-    if users is not None:
-        seen = seen * (min(float(users), _INFINITE) / seen.sum())
-    top = 0 if assumption is None else assumption.top(protocol.n_items, m)
-    starts = knots(m)[1:]
+
+
+def of_ties(
+    better: IntArray,
+    tied: IntArray,
+    counts: FloatArray,
+    protocol: Protocol,
+    metric: Metric,
+    confidence: float,
+    assumption: Assumption | None,
+) -> Interval:
+    """:func:`interval` for weighted or collapsed negatives, with `counts` users of each row.
+
+    A row has `better` negatives above the item and `tied` negatives that tie with it.
+    """
+    _check_unequal(protocol, assumption)
+    copies = protocol.replacement and not protocol.collapsed
+    starts = knots(protocol.n_negatives)[1:]
+    least, most = weighted.fewer_above(better, tied, starts, copies)
+    ties = bool(tied[counts > 0].any())
+    return of_shares(
+        counts @ least,
+        counts @ most,
+        float(counts.sum()),
+        protocol,
+        metric,
+        confidence,
+        assumption,
+        tied=ties,
+    )
+
+
+def of_shares(
+    least: FloatArray,
+    most: FloatArray,
+    total: float,
+    protocol: Protocol,
+    metric: Metric,
+    confidence: float,
+    assumption: Assumption | None,
+    tied: bool,
+) -> Interval:
+    """The interval for users with fewer negatives above than each knot, as in ``weighted.band``."""
+    m, starts = protocol.n_negatives, knots(protocol.n_negatives)[1:]
+    top = 0 if assumption is None else assumption.top(int(protocol.n_items), m)
     # An infeasible band may be one of the few that fail: only a wider one contradicts.
     for level in (confidence, 1.0 - REFUTED):
-        band = weighted.band(seen, starts, level)
+        of_band = weighted.tied_confidence(level) if tied else level
+        band = weighted.band(least, most, total, of_band)
         found = weighted.ends(protocol, metric, starts, *band, top)
         if found is not None:
             return Interval(*found, confidence, assumption_name(assumption))

@@ -1,6 +1,9 @@
 """The parts of a sample, which share a bet, and the rows that bets are made on.
 
 Users whose protocols hardly differ share a bet, and so do positions among their relevant items.
+An assumption is made of all users of a population, whatever their numbers of negatives and of
+relevant items, so that they share a bet if these numbers differ. Else the ranks of the users with
+20 negatives could increase, and those with 400 make up for it.
 """
 
 from __future__ import annotations
@@ -72,9 +75,9 @@ class Partition:
     """The parts of a sample, and the part of each kind of row.
 
     `kinds` (k, 4): n_negatives, n_relevant, position, n_items. For each kind: `part` (-1 if the
-    metric does not depend on the rank), `share` of the users with such a row, and `counted`, the
-    number of positions at which the metric depends on the rank. Partitions of equal kinds and
-    metric are equal.
+    metric does not depend on the rank), `share` of the users with such a row, `counted`, the
+    number of positions at which the metric depends on the rank, and `certified`, the kind whose
+    certificate it has. Partitions of equal kinds and metric are equal.
     """
 
     parts: list[Part]
@@ -82,11 +85,12 @@ class Partition:
     kinds: IntArray
     share: FloatArray
     counted: IntArray
+    certified: IntArray
     metric: Metric
 
     @cached_property
     def _own_key(self) -> tuple[object, ...]:
-        arrays = self.part, self.kinds, self.share
+        arrays = self.part, self.kinds, self.share, self.certified
         return tuple(self.parts), self.metric, *(each.tobytes() for each in arrays)
 
     def __hash__(self) -> int:
@@ -136,11 +140,14 @@ def partition(
     metric: Metric,
     replacement: bool,
     design: Adaptive | None = None,
+    population: IntArray | None = None,
 ) -> Partition:
     """Group kinds of rows (as in :class:`Partition`) that can share a function of the sampled rank.
 
     `weights` are the users of each kind. An adaptive `design` has one kind, with its `most`
-    negatives. In this example catalogues of 1,000 and 1,050 items share a part:
+    negatives. Kinds of one `population`, for an assumption on the best item's rank, have one
+    n_items, and share a part and a certificate. In this example catalogues of 1,000 and 1,050 items
+    share a part:
 
     >>> from sampled_metrics import metric
     >>> kinds = np.array([[99, 1, 1, 1_000], [99, 1, 1, 1_050], [99, 1, 1, 3_000]])
@@ -150,6 +157,8 @@ def partition(
     """
     negatives, relevant, position, items = kinds.T
     pools = items - relevant
+    population = np.arange(len(kinds)) if population is None else population
+    shared = np.bincount(population, minlength=len(kinds))[population] > 1
     if pools.max() >= MOST_ITEMS:
         raise ValueError(
             f"n_items must be at most {MOST_ITEMS:,} for what is possible (leave it out), got "
@@ -161,10 +170,20 @@ def partition(
     for row, (r, j) in enumerate(pairs.tolist()):  # whatever the size of the catalogue
         ends = metric.term(np.array([0, largest - r]) + j, j, r, largest)
         constant[row] = ends[0] == ends[1]
+    if shared.any():  # few users' metrics may be constant, but not their population's
+        best = pairs[:, 1] == 1
+        constant[best] = constant[best].all()
     numbers, number = np.unique(pairs[:, 0], return_inverse=True)
     places = np.bincount(number.ravel(), ~constant, numbers.size).astype(np.int64)
     counted = places[number.ravel()][pair.ravel()]
     constant = constant[pair.ravel()]
+    # The users of a population are judged like those with the fewest negatives and relevant items.
+    order = np.lexsort((relevant, population))
+    first = order[np.append(True, np.diff(population[order]) != 0)]
+    certified = first[np.searchsorted(population[first], population)]
+    fewest = np.full(len(kinds), np.iinfo(np.int64).max)
+    np.minimum.at(fewest, population, negatives)
+    negatives, relevant, pools = fewest[population], relevant[certified], pools[certified]
     code = np.zeros(len(kinds), dtype=np.int64)
     columns = (
         (negatives, _ALIKE),
@@ -179,7 +198,7 @@ def partition(
             split[inside] = _bins(values[inside], weights[inside] / weights.sum(), ratio)
         _, code = np.unique(np.stack([code, split]), axis=1, return_inverse=True)
         code = code.ravel()
-    code[constant] = -1
+    code[constant], certified[constant] = -1, np.flatnonzero(constant)
     _, found = np.unique(code[~constant], return_inverse=True)
     code[~constant] = found.ravel()
     parts = []
@@ -192,14 +211,14 @@ def partition(
             Part(
                 design or Protocol(largest, m, replacement=replacement),
                 (int(items[shallowest]), int(negatives[shallowest])),
-                int(pools[inside].min()),
+                int((items - kinds[:, 1])[inside].min()),
                 int(position[most]),
                 int(relevant[most]),
                 int(counted[most]),
             )
         )
     users = float(weights[position == 1].sum())
-    return Partition(parts, code, kinds, weights / users, counted, metric)
+    return Partition(parts, code, kinds, weights / users, counted, certified, metric)
 
 
 def _bins(values: IntArray, weights: FloatArray, ratio: float) -> IntArray:

@@ -11,6 +11,13 @@ The data are the shares of users with fewer than so many negatives above. Each o
 lies in an exact binomial interval. Two linear programmes then bound the metric over all mixtures
 that respect all intervals. The result is valid for any number of users and any true ranks.
 
+Tied items are in random order, so a user with ties counts by the probability of having fewer above,
+given the draws. Each share is then a mean of independent numbers between 0 and 1. Its tail is at
+most e times the binomial tail (bentkus2004), so the intervals are computed for 1/e of the error.
+Without replacement tied negatives are different items, and each number of them above is equally
+likely. With replacement they may be copies of one item, and the log only bounds the probability
+(`fewer_above`).
+
 All users are taken to have the same items except the held-out one, which is not drawn. If more
 items are left out for a user, such as seen ones, the probability that a draw is above can be larger
 by a factor of up to one over the share of the weight that is left.
@@ -38,19 +45,55 @@ _TINY = 1e-9
 _SAFE = 1.5
 
 
-def band(users: FloatArray, starts: IntArray, confidence: float) -> tuple[FloatArray, FloatArray]:
+def fewer_above(
+    better: IntArray, tied: IntArray, starts: IntArray, copies: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Bounds of the probability of fewer negatives above than each start; shape (rows, starts).
+
+    Tied items are in random order. Without `copies` the t tied negatives are different items, and
+    the number T of them above is uniform. With copies T and t - T have the same distribution, so
+    that T <= a has probability 1/2 or more if a >= (t - 1) / 2. At most t different items are tied,
+    so that T = 0 has probability 1 / (t + 1) or more. Two tied draws are one item or two:
+
+    >>> fewer_above(np.array([0]), np.array([2]), np.array([1, 2]), True)
+    (array([[0.33333333, 0.5       ]]), array([[0.5       , 0.66666667]]))
+    """
+    most, ties = starts - 1 - better[:, np.newaxis], tied[:, np.newaxis]
+    if not copies:
+        found = np.clip((most + 1.0) / (ties + 1.0), 0.0, 1.0)
+        return found, found
+
+    def least(most: IntArray) -> FloatArray:
+        part = np.where(2 * most >= ties - 1, 0.5, 1.0 / (ties + 1.0))
+        return np.asarray(np.where(most < 0, 0.0, np.where(most >= ties, 1.0, part)))
+
+    return least(most), 1.0 - least(ties - 1 - most)
+
+
+def band(
+    least: FloatArray, most: FloatArray, total: float, confidence: float
+) -> tuple[FloatArray, FloatArray]:
     """Simultaneous Clopper-Pearson intervals of the shares with fewer above than each start.
 
-    `users` (m + 1,) have 0, 1, ..., m negatives above; `starts` are in [1, m].
+    Of `total` users between `least` and `most`, (starts,), have fewer negatives above than each of
+    the starts.
     """
-    total, seen = float(users.sum()), np.cumsum(users)[starts - 1]
-    least = 0.5 * (1.0 - confidence) / starts.size
-    few, many = np.floor(seen + 1e-9), np.minimum(np.ceil(seen - 1e-9), np.ceil(total))
+    error = 0.5 * (1.0 - confidence) / least.size
+    few, many = np.floor(least + 1e-9), np.minimum(np.ceil(most - 1e-9), np.ceil(total))
     total = max(total, 1.0)
     with np.errstate(invalid="ignore"):
-        below = np.where(few > 0, betaincinv(few, total - few + 1.0, least), 0.0)
-        above = np.where(many < total, betaincinv(many + 1.0, total - many, 1.0 - least), 1.0)
+        below = np.where(few > 0, betaincinv(few, total - few + 1.0, error), 0.0)
+        above = np.where(many < total, betaincinv(many + 1.0, total - many, 1.0 - error), 1.0)
     return below, above
+
+
+def tied_confidence(confidence: float) -> float:
+    """The confidence of a band that has `confidence` where users count in parts.
+
+    >>> round(tied_confidence(0.95), 3)
+    0.982
+    """
+    return 1.0 - (1.0 - confidence) / float(np.e)
 
 
 def ends(

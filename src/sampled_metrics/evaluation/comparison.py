@@ -79,7 +79,8 @@ def compare(
     Users are taken as drawn at random from a population, and verdicts concern the exact metrics of
     that population. Verdicts without an assumption also hold for the average over the log's own
     users. Verdicts under an assumption need not: the ranks of a few users seldom decrease like
-    those of a population.
+    those of a population. The assumption is about all users of a catalogue size, as for
+    :func:`estimate`.
 
     Parameters
     ----------

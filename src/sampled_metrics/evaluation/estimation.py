@@ -142,14 +142,19 @@ def estimate(
         at random from a population whose true ranks satisfy the assumption, separately for each
         catalogue size (`n_items`), and let the negatives of different users be drawn independently.
         Then the interval contains the population's exact metric in at least 95% of such logs
-        (`confidence`). If sizes differ, the population has the log's mix of them. With the
-        assumption "none", the interval also holds for the average over the log's own users,
-        whatever their ranks. Under an assumption it may miss that average more often, since the
-        ranks of a log's own users need not decrease even if those of the population do. Users may
-        have different n_items, ties, several relevant items and several instances; the rows of one
-        user may depend on each other in any way. Logs known to share negatives between users are
-        refused (`shared_negatives` of :func:`~sampled_metrics.read_log`). For the theorem
-        and its proof see :func:`~sampled_metrics.interval`.
+        (`confidence`). If sizes differ, the population has the log's mix of them. Numbers of
+        negatives and of relevant items may depend on the true ranks, because the assumption is
+        about all users of a catalogue size together. If these users have different numbers of
+        negatives, an interval under an assumption uses a random subsample of the smallest number,
+        and a note says so. If a user has several instances of different sizes, the assumption is
+        also separate for each combination of sizes. With the assumption "none", the interval also
+        holds for the average over the log's own users, whatever their ranks. Under an assumption it
+        may miss that average more often, since the ranks of a log's own users need not decrease
+        even if those of the population do. Users may have different n_items, ties, several relevant
+        items and several instances; the rows of one user may depend on each other in any way. Logs
+        known to share negatives between users are refused (`shared_negatives` of
+        :func:`~sampled_metrics.read_log`). For the theorem and its proof see
+        :func:`~sampled_metrics.interval`.
 
         **With** `estimators` the frame has a row for each estimator, with the columns recommender,
         metric, estimator, value, standard_error, low, high and users. low and high are Student's

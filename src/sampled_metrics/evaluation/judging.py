@@ -146,7 +146,7 @@ class Judge:
     """
 
     def __init__(self, sample: Sample, of: Metric, pairs: list[Pair], level: float) -> None:
-        self.sample, self.level, self.parts = sample, level, sample.partition(of)
+        self.sample, self.level, self.metric = sample, level, of
         #: Log evidence that refutes a value, corrected for the number of pairs.
         self.needed = identification.need(level, len(pairs))
         #: Evidence under weaker assumptions, for each pair and its reverse.
@@ -167,17 +167,19 @@ class Judge:
         """
         names = [name for name in self.sample.names if any(name in pair for pair in pairs)]
         checks, notes = len(self.sample.names) * (2 + len(STEEPNESS)), list[str]()
-        names = compatible(self.sample, self.parts, assumption, names, self.level, notes, checks)
+        parts = self.sample.partition(self.metric, assumption)
+        names = compatible(self.sample, parts, assumption, names, self.level, notes, checks)
         pairs = [pair for pair in pairs if all(name in names for name in pair)]
         if not pairs:
             return {}, notes
+        notes += self.sample.notes_on_thinning(assumption)
         evidence = {
             way: one.with_(self.kept.get(way))
             for way, one in self.evidence(assumption, pairs, weight).items()
         }
         if keep:
             self.kept |= evidence
-        spans = {name: self.parts.span(self.sample.share(name)) for name in names}
+        spans = {name: parts.span(self.sample.share(name)) for name in names}
         steepness = np.inf if assumption is None else assumption.steepness
         judged = {}
         for pair in pairs:
@@ -219,7 +221,8 @@ class Judge:
         They are built for `times` the users.
         """
         sample, users = self.sample, self.sample.users[pairs[0][0]]
-        made = bets.build(self.parts, assumption, bets.SUM_NEED * self.needed, users * times)
+        parts = sample.partition(self.metric, assumption)
+        made = bets.build(parts, assumption, bets.SUM_NEED * self.needed, users * times)
         each = made.values(sample.bet_rows)
         mean = {name: made.certificates @ sample.share(name) for pair in pairs for name in pair}
         found = {}

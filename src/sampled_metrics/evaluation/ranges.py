@@ -15,7 +15,6 @@ from ..bounds.assumption import Assumption, assumption_name
 from ..bounds.shortest import least_width
 from ..metrics import Metric
 from ..numerics import betting
-from ..numerics.distributions import spread_ties
 from ..protocol import Protocol
 from .sample import Sample, UserMean
 from .values import Values
@@ -80,9 +79,11 @@ def _by_weights(
     if not sample.alone:
         raise ValueError("each user must have one held-out item where negatives are weighted")
     for name in names:
-        users = spread_ties(sample.better, sample.tied, sample.counts[name], protocol.n_outcomes)
+        counts = sample.counts[name].astype(float)
         with contradiction_noted(name, assumption, notes):
-            interval = identification.interval(users, protocol, of, level, assumption=assumption)
+            interval = identification.of_ties(
+                sample.better, sample.tied, counts, protocol, of, level, assumption
+            )
             found[name] = interval.low, interval.high
     return found
 
@@ -97,10 +98,11 @@ def _by_bets(
 ) -> dict[str, tuple[float, float]]:
     """Intervals by bets on the sampled ranks."""
     found: dict[str, tuple[float, float]] = {}
-    parts, needed = sample.partition(of), identification.need(level)
+    parts, needed = sample.partition(of, assumption), identification.need(level)
     names = compatible(sample, parts, assumption, names, level, notes)
     if not names:
         return found
+    notes += sample.notes_on_thinning(assumption)
     made = bets.build(parts, assumption, needed, max(sample.users.values()))
     each = made.values(sample.bet_rows)
     for name in names:
@@ -160,7 +162,9 @@ def contradiction_noted(
 def shortest(sample: Sample, of: Metric, found: Range, level: float, name: str) -> float:
     """A lower bound on the mean width of any interval of the metric of a recommender."""
     counts = sample.counts[name].astype(float)
-    return least_width(sample.partition(of), found.assumed, level, sample.bet_rows, counts)
+    return least_width(
+        sample.partition(of, found.assumed), found.assumed, level, sample.bet_rows, counts
+    )
 
 
 def quoted(value: float, error: float, found: Range, level: float) -> str:

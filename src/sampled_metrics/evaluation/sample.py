@@ -13,6 +13,7 @@ from scipy.special import betaln, stdtr, stdtrit
 from .._validate import FloatArray, IntArray, shortened
 from ..adaptive import Adaptive
 from ..bounds import bets
+from ..bounds.assumption import Assumption
 from ..log.compact import KIND, Log, equal_rows, tallied
 from ..metrics import Metric
 from ..numerics.distributions import spread_ties
@@ -212,13 +213,51 @@ class Sample:
         of_kind, shared = equal_rows(columns, self.better.size)
         return np.column_stack(shared), of_kind
 
-    def partition(self, of: Metric) -> bets.Partition:
+    @cached_property
+    def populations(self) -> IntArray:
+        """For each of `bet_kinds` the first one about whose users an assumption says the same.
+
+        These are kinds of the best item, with one catalogue size, that some recommender has both.
+        Recommenders with different numbers of negatives stay apart, if each has one.
+        """
+        shared, of_kind = self.bet_kinds
+        label, best = np.arange(len(shared)), shared[:, 2] == 1
+        users = [np.bincount(of_kind, own, label.size) for own in self.counts.values()]
+        owned = [np.flatnonzero((own > 0) & best) for own in users]
+        before = None
+        while before is None or (label != before).any():
+            before = label.copy()
+            for kinds in owned:
+                sizes, size = np.unique(shared[kinds, 3], return_inverse=True)
+                first = np.full(sizes.size, label.size)
+                np.minimum.at(first, size, label[kinds])
+                label[kinds] = first[size]
+        return label
+
+    def notes_on_thinning(self, assumption: Assumption | None) -> list[str]:
+        """Say that an assumption makes samples smaller, if so."""
+        negatives = self.bet_kinds[0][:, 0]
+        fewest, most = negatives.copy(), negatives.copy()
+        np.minimum.at(fewest, self.populations, negatives)
+        np.maximum.at(most, self.populations, negatives)
+        wide = fewest < most
+        if assumption is None or not wide.any():
+            return []
+        few, many = int(fewest[wide].min()), int(most[wide].max())
+        return [
+            f"users of one catalogue size have different numbers of negatives ({few:,} to "
+            f"{many:,}): an assumption is about all of them, so under it their samples are cut to "
+            f"the fewest negatives ({few:,}); with assumption=None all negatives are used"
+        ]
+
+    def partition(self, of: Metric, assumption: Assumption | None) -> bets.Partition:
         """The partition of the sample into parts that share bets on a metric."""
         shared, of_kind = self.bet_kinds
         weights = np.zeros(len(shared))
         for counts in self.counts.values():
             weights += np.bincount(of_kind, counts, len(shared))
-        return bets.partition(shared, weights, of, self.replacement, self.design)
+        population = None if assumption is None else self.populations
+        return bets.partition(shared, weights, of, self.replacement, self.design, population)
 
     @cached_property
     def bet_rows(self) -> bets.Rows:

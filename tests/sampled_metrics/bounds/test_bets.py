@@ -134,7 +134,7 @@ def test_a_smaller_catalogue_is_judged_as_a_part_of_the_largest(name, replacemen
     joined = bets.Partition(  # 7 negatives are not within a tenth of 5
         [bets.Part(Protocol(43, fewer, replacement=replacement), (40, m), 39, 1, 1, 1)],
         np.zeros(3, dtype=int), kinds,
-        np.full(3, 1 / 3), np.ones(3, dtype=int), metric(name),
+        np.full(3, 1 / 3), np.ones(3, dtype=int), np.arange(3), metric(name),
     )  # fmt: skip
     largest = populations.law(fewer, 43, replacement)
     lines = np.array([np.interp(np.arange(fewer + 1), knots(fewer), e) for e in np.eye(6)])
@@ -283,6 +283,7 @@ def test_users_with_catalogues_of_their_own_are_expected_to_win_nothing(replacem
         kinds,
         parts.share,
         parts.counted,
+        parts.certified,
         of,
     )
     for one in (made, bets.build(joined, None, np.log(4.0), 3.0)):
@@ -298,7 +299,7 @@ def of_log(frame, of, assumption=None, **protocol):
     """What the package makes of a log: its sample, and bets as `estimate` has them."""
     log = read_log(frame, **protocol)
     sample = Sample(log)
-    parts = sample.partition(metric(of))
+    parts = sample.partition(metric(of), assumption)
     users = max(sample.users.values())
     return sample, bets.build(parts, assumption, np.log(4.0), users)
 

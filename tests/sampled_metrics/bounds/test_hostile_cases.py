@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from sampled_metrics import Protocol, estimate, metric, read_log
+from sampled_metrics import Protocol, compare, estimate, metric, read_log
 from sampled_metrics.bounds import bets
 from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.bounds.identification import interval
@@ -96,3 +96,79 @@ def test_no_true_rank_is_expected_to_win_more_than_its_certificate(kinds, replac
         won = made.values(bets.Rows(np.full(m + 1, kind), x)) @ law.T
         won -= np.outer(made.sign * made.slope, worth)
         assert (won.max(axis=1) <= made.certificates[:, kind] + 1e-11).all()
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        [(4, 1, 1, 60), (20, 1, 1, 60), (59, 1, 1, 60)],
+        [(6, 1, 1, 60), (6, 2, 1, 60), (9, 20, 1, 60), (5, 57, 1, 60)],
+    ],
+)
+def test_an_assumption_holds_for_users_whose_kinds_depend_on_their_ranks(kinds):
+    """Ranks decrease, and at each rank all users have the kind that wins most."""
+    kinds, of, assumption = np.array(kinds), metric("hit@5"), Assumption(head=2.0)
+    kinds[:, 0] = np.minimum(kinds[:, 0], kinds[:, 3] - kinds[:, 1])
+    same = np.zeros(len(kinds), dtype=int)
+    parts = bets.partition(kinds, np.ones(len(kinds)), of, False, population=same)
+    made = bets.build(parts, assumption, np.log(40.0), 1_000.0)
+    ranks = np.arange(1, 60)
+    won = np.full((made.sign.size, ranks.size), -np.inf)
+    for kind, (m, relevant, _, items) in enumerate(kinds.tolist()):
+        pool, x = items - relevant, np.arange(m + 1)
+        own = ranks[: pool + 1]  # ranks of the best item of such users
+        law = stats.hypergeom.pmf(x, pool, own[:, np.newaxis] - 1, m)
+        each = made.values(bets.Rows(np.full(m + 1, kind), x)) @ law.T
+        each -= np.outer(made.sign * made.slope, of.term(own, 1, relevant, items))
+        won[:, : own.size] = np.maximum(won[:, : own.size], each)
+    top = int(2.0 * 60 / kinds[:, 0].min())
+    even = np.cumsum(won, axis=1)[:, :top] / ranks[:top]
+    most = np.maximum(even.max(axis=1), won[:, top:].max(axis=1))
+    assert (most[:, np.newaxis] <= made.certificates + 1e-9).all()
+
+
+def ranks_among(rng, ranks, n, m):
+    return rng.hypergeometric(ranks - 1, n - ranks, m) + 1
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.filterwarnings("ignore:maximum entropy did not converge:RuntimeWarning")
+def test_users_with_deep_ranks_may_have_fewer_negatives(seed):
+    """Ranks 1 to 20 are equally frequent, and those beyond 10 are among 20 negatives only."""
+    rng, users, n = np.random.default_rng(seed), 4_000, 500
+    true = rng.integers(1, 21, users)
+    m = np.where(true > 10, 20, 200)
+    better = np.where(rng.random(users) < 0.04, rng.integers(1, 11, users), true[::-1])
+    sampled = {"n_items": n, "n_negatives": m, "rank": ranks_among(rng, true, n, m)}
+    exact = {"n_items": n, "n_negatives": n - 1, "rank": better}
+    log = pd.concat(
+        pd.DataFrame({"recommender": name, "user": range(users)} | own)
+        for name, own in (("A", sampled), ("C", exact))
+    )
+    log = read_log(log, replacement=False)
+    found = estimate(log, ["recall@10"])
+    row = found.frame.iloc[0]
+    assert (row.recommender, row.assumption) == ("A", "decreasing at the top")
+    assert row.possible_low <= 0.5 <= row.possible_high
+    # C has one number of negatives, and keeps all of them.
+    row = found.frame.iloc[1]
+    assert row.possible_low <= 0.52 <= row.possible_high < row.possible_low + 0.2
+    (note,) = found.notes
+    assert "different numbers of negatives (20 to 200)" in note
+    assert compare(log, "recall@10").verdicts["A", "C"] != "A beats C"
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.filterwarnings("ignore:the log. up to:UserWarning")
+def test_users_with_deep_ranks_may_have_more_relevant_items(seed):
+    """And fewer negatives."""
+    rng, users, n = np.random.default_rng(seed), 4_000, 500
+    true = rng.integers(1, 21, users)
+    relevant, m = np.where(true > 10, 4, 1), np.where(true > 10, 20, 200)
+    rows = {"user": range(users), "n_relevant": relevant, "n_negatives": m}
+    rows |= {"rank": ranks_among(rng, true, n - relevant + 1, m)}
+    others = [(user, 4, 20, 20 + j) for user in np.flatnonzero(relevant > 1) for j in (2, 3, 4)]
+    log = pd.concat([pd.DataFrame(rows), pd.DataFrame(others, columns=list(rows))])
+    row = estimate(read_log(log, n_items=n, replacement=False), ["hit@10"]).frame.iloc[0]
+    assert row.assumption == "decreasing at the top"
+    assert row.possible_low <= 0.5 <= row.possible_high

@@ -13,7 +13,6 @@ from sampled_metrics import _ranges
 from sampled_metrics.bounds import weighted as unequal
 from sampled_metrics.bounds.assumption import Assumption
 from sampled_metrics.bounds.identification import IncompatibleError, interval
-from sampled_metrics.numerics.distributions import spread_ties
 
 WEIGHTS = {
     "spread": [9.0, 4.0, 2.0, 1.0, 1.0, 0.5],
@@ -179,24 +178,24 @@ def test_a_band_holds_all_shares_as_often_as_it_says():
     draws = np.random.default_rng(7).multinomial(40, law, 4_000)
     held = 0
     for users in draws:
-        below, above = unequal.band(users.astype(float), starts, 0.9)
+        fewer = np.cumsum(users)[starts - 1].astype(float)
+        below, above = unequal.band(fewer, fewer, 40.0, 0.9)
         held += bool(((below <= true) & (true <= above)).all())
     assert held / 4_000 >= 0.9
-    below, above = unequal.band(np.array([3.0, 7.0]), np.array([1]), 0.95)
+    below, above = unequal.band(np.array([3.0]), np.array([3.0]), 10.0, 0.95)
     exact = stats.binomtest(3, 10).proportion_ci(0.95, method="exact")
     assert (below[0], above[0]) == pytest.approx((exact.low, exact.high))
 
 
 def test_a_band_counts_users_in_parts_to_the_worse_side():
-    # Two users of whom one has one negative above, and one is tied with one of two: 3.5 of 10.
-    starts = np.array([1])
-    below, above = unequal.band(np.array([3.5, 6.5]), starts, 0.9)
-    assert below == unequal.band(np.array([3.0, 7.0]), starts, 0.9)[0]
-    assert above == unequal.band(np.array([4.0, 6.0]), starts, 0.9)[1]
+    # Three users have none above, and one ties with one negative: 3.5 of 10.
+    half, three, four = np.array([3.5]), np.array([3.0]), np.array([4.0])
+    below, above = unequal.band(half, half, 10.0, 0.9)
+    assert below == unequal.band(three, three, 10.0, 0.9)[0]
+    assert above == unequal.band(four, four, 10.0, 0.9)[1]
     # Sums of thirds that miss a whole number by rounding are that number.
-    for wrong in (4.0 - 1e-12, 4.0 + 1e-12):
-        ends = unequal.band(np.array([wrong, 10.0 - wrong]), starts, 0.9)
-        assert ends == unequal.band(np.array([4.0, 6.0]), starts, 0.9)
+    for wrong in (four - 1e-12, four + 1e-12):
+        assert unequal.band(wrong, wrong, 10.0, 0.9) == unequal.band(four, four, 10.0, 0.9)
 
 
 @pytest.mark.parametrize("top", [0, 300])
@@ -343,14 +342,53 @@ def test_logs_that_do_not_fit_their_protocol_are_refused():
     assert not uniform.replacement
 
 
-def test_ties_are_spread_over_their_places():
-    protocol = sm.Protocol(50, 4, weights=np.arange(1.0, 51))
-    rows = {"user": [1, 2, 3], "n_better": [0, 1, 4], "n_tied": [1, 2, 0]}
-    log = sm.read_log(pd.DataFrame(rows), protocol=protocol)
-    expected = np.array([1 / 2, 1 / 2 + 1 / 3, 1 / 3, 1 / 3, 1])
-    kinds, users = log.kinds, log.user_counts["recommender"]
-    found = spread_ties(kinds["n_better"], kinds["n_tied"], users, 5)
-    np.testing.assert_allclose(found, expected)
+@pytest.mark.parametrize("tied", range(1, 8))
+def test_ties_are_bounded_for_all_copies(tied):
+    starts = np.arange(1, 12)
+    place, none = np.array([2]), np.array([tied])
+    least, most = unequal.fewer_above(place, none, starts, True)
+    even = unequal.fewer_above(place, none, starts, False)[0]
+    np.testing.assert_allclose(even[0], np.clip((starts - 2) / (tied + 1), 0, 1))
+    assert (least <= even + 1e-12).all()
+    assert (even <= most + 1e-12).all()
+    found = np.zeros((0, starts.size))
+    for copies in partitions(tied, tied):
+        # The item takes any place among the different items it ties with, in any order.
+        above = [
+            sum(order[:place]) + 2
+            for order in permutations(copies)
+            for place in range(len(copies) + 1)
+        ]
+        fewer = (np.array(above)[:, np.newaxis] < starts).mean(axis=0)
+        found = np.append(found, [fewer], axis=0)
+    assert (least <= found + 1e-12).all()
+    assert (found <= most + 1e-12).all()
+
+
+def partitions(total, largest):
+    if total == 0:
+        yield ()
+    for first in range(min(total, largest), 0, -1):
+        for rest in partitions(total - first, first):
+            yield (first, *rest)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_weighted_negatives_with_ties_keep_the_exact_metric(way):
+    # Each held-out item ties with the most popular item only: rank 1 or 2.
+    n, m, users = 60, 15, 2_000
+    weights = np.ones(n)
+    weights[0] = 200
+    protocol = sm.Protocol(n, m, weights=weights, **WAYS[way])
+    for seed in range(3):
+        draws = np.random.default_rng(seed).binomial(m, 200 / 258, users)
+        tied = draws if way == "replacement" else np.minimum(draws, 1)
+        rows = pd.DataFrame({"user": range(users), "n_better": 0, "n_tied": tied})
+        log = sm.read_log(rows, protocol=protocol)
+        found = sm.estimate(log, ["rr", "recall@1"], assumption=None).frame
+        exact = np.array([0.75, 0.5])
+        assert (found["possible_low"] <= exact).all()
+        assert (exact <= found["possible_high"]).all()
 
 
 def test_all_metrics_fall_with_the_rank():
