@@ -72,7 +72,7 @@ test-kernel: KERNEL ?= Nehalem
 test-kernel: $(VENV)/test.installed
 	@rm -rf $(SHOWN)-$(KERNEL)$(ROUNDING)
 	@[ -d $(SHOWN) ] || $(PYTEST) -q $(SHOW) --shown=$(SHOWN)
-	$(OTHERWISE)$(PYTEST) -q -m 'numerical and not once' --shown=$(SHOWN)-$(KERNEL)$(ROUNDING) $(ARGS)
+	$(OTHERWISE)$(PYTEST) -q -m '(numerical and not once) or pages' --shown=$(SHOWN)-$(KERNEL)$(ROUNDING) $(ARGS)
 	diff -r $(SHOWN) $(SHOWN)-$(KERNEL)$(ROUNDING)
 
 # Before a release, and where machines are free: each line may run on a machine of its own.

@@ -23,7 +23,7 @@ settings.register_profile("many", settings.get_profile("repeatable"), max_exampl
 
 #: Marks of tests that take seconds, and find the same on any Python, processor and version of a
 #: library.  `make check` leaves them out.
-SLOW = ("simulation", "processes", "exhaustive", "matrix")
+SLOW = ("simulation", "processes", "exhaustive", "pages", "matrix")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -130,6 +130,7 @@ class Page:
         assert len(block.text.splitlines()) == 3, f"line {block.line}"
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize("path", TUTORIALS)
 def test_every_block_of_a_page_runs_and_prints_what_is_shown(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

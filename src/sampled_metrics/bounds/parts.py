@@ -19,7 +19,7 @@ from .._validate import FloatArray, IntArray
 from ..metrics import Metric
 from ..numerics.all_ranks import MOST_ITEMS
 from ..numerics.distributions import law
-from ..protocol import Protocol, thinned
+from ..protocol import Protocol
 from .generators import Generators, basis, generators
 
 if TYPE_CHECKING:
@@ -279,22 +279,39 @@ class Rows:
         return _Seen(rows, _given(parts, one, *np.divmod(code, base)), pair, starts, share, least)
 
 
+#: Added items that are drawn less often than this are left out of a row's weights.  That only
+#: lowers the value of a bet, as its function is positive.
+_NEVER = 1e-20
+
+
 def _given(parts: Partition, one: Part, kind: IntArray, x: IntArray) -> FloatArray:
     """Weights of sampled ranks of some kinds on the knots of a part; shape (pairs, knots)."""
-    of = parts.kinds[kind]
-    negatives, pools = of[:, 0], of[:, 3] - of[:, 1]
+    columns = parts.kinds[kind]
+    negatives, pools = columns[:, 0], columns[:, 3] - columns[:, 1]
     lines = basis(one.protocol)
-    found = np.empty((x.size, lines.shape[1]))
+    weights = np.empty((x.size, lines.shape[1]))
     for m in np.unique(negatives).tolist():
-        at = np.flatnonzero(negatives == m)
-        each = lines if m == one.m else thinned(m, one.m) @ lines
-        found[at] = each[x[at]]
-        smaller = at[(pools[at] < one.pool) & (x[at] > 0)]
+        rows = np.flatnonzero(negatives == m)
+        weights[rows] = _thinned_lines(lines, m, one.m, x[rows])
+        smaller = rows[(pools[rows] < one.pool) & (x[rows] > 0)]
         for above in np.unique(x[smaller]).tolist():
-            some = smaller[x[smaller] == above]
-            kept = law(above, pools[some], one.pool, one.protocol.replacement)
-            found[some] = kept @ each[: above + 1]
-    return found
+            same = smaller[x[smaller] == above]
+            kept = law(above, pools[same], one.pool, one.protocol.replacement)
+            likely = np.flatnonzero(kept.max(axis=0) > _NEVER)
+            weights[same] = kept[:, likely] @ _thinned_lines(lines, m, one.m, likely)
+    return weights
+
+
+def _thinned_lines(lines: FloatArray, m: int, fewer: int, x: IntArray) -> FloatArray:
+    """Mean rows of `lines` for any `fewer` of m negatives of which x are above, for each x.
+
+    Only for the x that occur: the matrix for all of them has m^2 entries.
+    """
+    if m == fewer:
+        return np.asarray(lines[x])
+    distinct, place = np.unique(x, return_inverse=True)
+    among = Protocol(m + 1, fewer, replacement=False).pmf(distinct + 1)
+    return np.asarray((among @ lines)[place.ravel()])
 
 
 @dataclass(frozen=True, eq=False)

@@ -140,6 +140,7 @@ EXPECTED = {
 }  # fmt: skip
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS)
 def test_status_is_the_one_looked_at(claim: Claim, show: Callable[[str, str], None]) -> None:
     finding = check(claim)
