@@ -103,6 +103,15 @@ def generator(rng: Any) -> np.random.Generator:
     return np.random.default_rng(int(rng))
 
 
+def checked_confidence(value: Any, low: float = 0.0) -> float:
+    """A confidence as a float; ValueError unless it is in (0, 1), or in [low, 1)."""
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not number or not (0 < value < 1 and value >= low):
+        allowed = f"[{low:g}, 1)" if low else "(0, 1)"
+        raise ValueError(f"confidence must be a number in {allowed}, got {as_written(value)}")
+    return float(value)
+
+
 def checked_tolerance(value: Any) -> float:
     """A relative tolerance as a float; ValueError unless it is in [0, 1)."""
     known = isinstance(value, (float, int, np.floating)) and not isinstance(value, bool)

@@ -26,8 +26,16 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from . import _ranges
+from ._confidence import CONFIDENCE
 from ._threads import one_thread
-from ._validate import FloatArray, IntArray, as_written, generator, integer, integers
+from ._validate import (
+    FloatArray,
+    IntArray,
+    checked_confidence,
+    generator,
+    integer,
+    integers,
+)
 from .log.columns import labelled, log_names, need, warn_ignored, whole_numbers
 from .log.sources import loaded
 from .results import Audit, table_of
@@ -51,7 +59,7 @@ def audit(
     *,
     n_negatives: int | None = None,
     replacement: bool | None = None,
-    level: float = 0.05,
+    confidence: float = CONFIDENCE,
     rng: int | np.random.Generator = SEED,
 ) -> Audit:
     """Test whether logged negatives were drawn as claimed.
@@ -73,9 +81,9 @@ def audit(
         Whether negatives are claimed to be drawn with replacement. If True, the number of
         duplicates is tested; if False, one duplicate raises the alarm. By default True if any
         user's negative repeats; the result's settings say which.
-    level : float
-        Probability of any false alarm, in (0, 1). It is divided by the number of checks
-        (Bonferroni).
+    confidence : float
+        Probability that none of the checks raises a false alarm, at least; in (0, 1). Each check
+        has an equal share of the error (Bonferroni).
     rng : int or numpy.random.Generator, optional
         Seed or generator of the uniform numbers in the places.
 
@@ -105,8 +113,8 @@ def audit(
           The finding includes the power of popularity that the draws are proportional to, with a
           95% interval.
 
-        The Poisson and chi-square distributions, and so `level`, are asymptotic in the number of
-        draws.
+        The Poisson and chi-square distributions, and so `confidence`, are asymptotic in the number
+        of draws.
 
     Raises
     ------
@@ -134,8 +142,7 @@ def audit(
     n_items = integer(n_items, "n_items", 2, 2**40)
     if n_negatives is not None:
         n_negatives = integer(n_negatives, "n_negatives", 1, 2**62)
-    if not 0 < level < 1:
-        raise ValueError(f"level must be in (0, 1), got {as_written(level)}")
+    error_rate = 1.0 - checked_confidence(confidence)
     rng = generator(rng)
     user, item, held, n_users = _draws(negatives, n_items, positives)
     if n_users * n_items >= 2**62:
@@ -167,9 +174,9 @@ def audit(
             more = "" if power is None else f"; {power}"
             checks.append(check._replace(finding=check.finding + more))
     frame = table_of(Check, checks)
-    frame.insert(3, "alarm", frame["p_value"] <= level / len(frame))
+    frame.insert(3, "alarm", frame["p_value"] <= error_rate / len(frame))
     sampler = _sampler(frame.set_index("check"), user, replacement, sharing, power, median)
-    settings = {"n_items": n_items, "replacement": replacement, "level": level}
+    settings = {"n_items": n_items, "replacement": replacement, "confidence": float(confidence)}
     return Audit(frame, settings | {"sampler": sampler})
 
 

@@ -330,7 +330,7 @@ def _audit(arguments: argparse.Namespace, files: _Files) -> None:
         arguments.negatives,
         arguments.n_items,
         arguments.positives,
-        **_given(arguments, "n_negatives replacement level"),
+        **_given(arguments, "n_negatives replacement confidence"),
     )
     _show(result, table, arguments)
 
@@ -502,8 +502,8 @@ def _parser() -> _Parser:
 def _add(parser: argparse._ActionsContainer, name: str, what: str, **options: Any) -> None:
     """Add an option, given as in its help: ``--users U``, ``--metrics NAME...``, ``--quiet``.
 
-    An option with a one-letter metavar is a whole number; P (level) and T (tolerance) are real. Two
-    words are two whole numbers.
+    An option with a one-letter metavar is a whole number; P (confidence) and T (tolerance) are
+    real. Two words are two whole numbers.
     """
     flag, _, metavar = name.partition(" ")
     if " " in metavar:
@@ -614,7 +614,7 @@ def _audit_options(add: partial[None]) -> None:
         "how many each user is said to have; default: as many as one another")
     add("--replacement", "whether one user's negatives may repeat; default: what the negatives "
         "show", action=argparse.BooleanOptionalAction)
-    add("--level P", "probability of a false alarm among all checks; default: 0.05", default=0.05)
+    add("--confidence P", "probability of no false alarm in any check; default: 0.95", default=0.95)
     _output_options(add)
 
 

@@ -20,8 +20,8 @@ import pandas as pd
 from ._confidence import CONFIDENCE, PROVED
 from ._files import is_pipe, read_pipe
 from ._threads import one_thread
-from ._validate import FloatArray, as_written, integer, printable
-from .bounds.assumption import Assumption, assumption_name
+from ._validate import FloatArray, as_written, checked_confidence, integer, printable
+from .bounds.assumption import Assumption, assumption_name, checked_assumption
 from .bounds.averages import Averages, averages, contrasts
 from .metrics import CUTOFF, Metric
 from .metrics import metric as parsed
@@ -137,20 +137,16 @@ def published(
     """
     if not isinstance(replacement, (bool, np.bool_)):
         raise ValueError(f"replacement must be True or False, got {as_written(replacement)}")
-    if not (assumption is None or isinstance(assumption, Assumption) or assumption == "decreasing"):
-        raise ValueError(
-            f"assumption must be an Assumption, 'decreasing' or None, got {assumption!r}"
-        )
-    if isinstance(assumption, Assumption) and assumption.geometric:
+    assumption = checked_assumption(assumption)
+    if assumption is not None and assumption.geometric:
         raise ValueError(
             f"assumption must not be geometric for printed averages, got {assumption!r}"
         )
-    if isinstance(confidence, bool) or not 0 < confidence < 1:
-        raise ValueError(f"confidence must be a number in (0, 1), got {confidence!r}")
+    confidence = checked_confidence(confidence)
     sizes = {"n_items": n_items, "n_negatives": n_negatives, "users": users}
     rows, notes = _read(table, sizes)
     wanted = None if metrics is None else list(dict.fromkeys(map(parsed, metrics)))
-    assumptions = _assumptions(Assumption() if isinstance(assumption, str) else assumption)
+    assumptions = _assumptions(assumption)
     tables = []
     for same in _by_dataset(rows):
         counted = sum(len(contrasts(tuple(row.printed))) for row in same)

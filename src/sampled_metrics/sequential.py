@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -41,7 +40,15 @@ from scipy.stats import hypergeom
 from . import _arrays, _confidence, _progress
 from ._confidence import CONFIDENCE
 from ._files import put
-from ._validate import FloatArray, IntArray, as_written, generator, integer, real_scores
+from ._validate import (
+    FloatArray,
+    IntArray,
+    as_written,
+    checked_confidence,
+    generator,
+    integer,
+    real_scores,
+)
 from .log.columns import refuse_twice
 from .log.sources import Tabular, loaded
 from .metrics import Metric
@@ -216,8 +223,7 @@ def race(
             "score must map two names or more to functions, got "
             + (f"{len(score)}" if isinstance(score, Mapping) else type(score).__name__)
         )
-    if not isinstance(confidence, numbers.Real) or not 0 < confidence < 1:
-        raise ValueError(f"confidence must be a number in (0, 1), got {as_written(confidence)}")
+    confidence = checked_confidence(confidence)
     names = [str(name) for name in score]
     if len(set(names)) < len(names):
         raise ValueError(f"score must map different names, got {as_written(names)}")

@@ -18,7 +18,7 @@ from scipy.special import ndtr, ndtri
 
 from ._confidence import CONFIDENCE
 from ._threads import one_thread
-from ._validate import FloatArray, IntArray, as_written, integer, integers
+from ._validate import FloatArray, IntArray, as_written, checked_confidence, integer, integers
 from .consistency import _TOLERANCE, _checked, sign
 from .differences import Differences, tabulated
 from .estimators import Estimator, by_name, default_gamma
@@ -364,8 +364,7 @@ def negatives_needed(
 
 
 def _normal_quantile(confidence: float) -> float:
-    if not 0.5 <= confidence < 1:
-        raise ValueError(f"confidence must be in [0.5, 1), got {confidence}")
+    confidence = checked_confidence(confidence, low=0.5)
     # At 0.5 equal expectations are not enough.
     return max(float(ndtri(confidence)), float(np.finfo(float).tiny))
 

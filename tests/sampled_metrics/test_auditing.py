@@ -304,7 +304,11 @@ ROWS = pd.DataFrame({"user": [1, 1], "item": [0, 1]})
             "got 1000.* in row 2 of negatives",
         ),
         (lambda: audit(ROWS.assign(user_id=1), 3), "columns user, item, user_id|user, user_id"),
-        (lambda: audit([[0, 1]], 2, level=1), r"level must be in \(0, 1\), got 1"),
+        (
+            lambda: audit([[0, 1]], 2, confidence=1),
+            r"must be a number in \(0, 1\), got 1",
+        ),
+        (lambda: audit([[0, 1]], 2, confidence="x"), r"a number in \(0, 1\), got 'x'"),
         (lambda: audit([[0, 1]], 3, [[1]]), r"positives must be a sparse matrix of shape \(1, 3\)"),
         (lambda: audit([[0, 1]], 3, sp.csr_array((2, 3))), r"shape \(1, 3\).*, got \(2, 3\)"),
         (lambda: audit([[0, 1]], 2, sp.csr_array([[1, 1]])), "must leave each user a candidate"),

@@ -122,6 +122,17 @@ class Assumption:
         return np.asarray((users[:, 1:] - 2.0 / self.steepness * users[:, :-1]).T)
 
 
+def checked_assumption(value: Assumption | str | None) -> Assumption | None:
+    """An assumption by its name, or as it is; ValueError for anything else."""
+    if value is None or isinstance(value, Assumption):
+        return value
+    if not isinstance(value, str) or value != "decreasing":
+        raise ValueError(
+            f"assumption must be an Assumption, 'decreasing' or None, got {as_written(value)}"
+        )
+    return Assumption()
+
+
 def doublings(top: int) -> IntArray:
     """Ranks before each whole doubling {1}, {2, 3}, ... of the first `top`, and in all."""
     return np.asarray(2 ** np.arange(int(np.log2(top + 1)) + 1) - 1)

@@ -18,13 +18,13 @@ from numpy.typing import ArrayLike
 from .. import _confidence
 from .._confidence import CONFIDENCE
 from .._threads import one_thread
-from .._validate import FloatArray, IntArray, as_written
+from .._validate import FloatArray, IntArray, as_written, checked_confidence
 from ..adaptive import Adaptive
 from ..metrics import Metric
 from ..metrics import metric as parsed
 from ..protocol import Protocol, drawn_alike
 from . import bets, weighted
-from .assumption import Assumption, assumption_name
+from .assumption import Assumption, assumption_name, checked_assumption
 from .generators import knots
 from .shortest import least_width
 
@@ -98,7 +98,7 @@ def interval(
     confidence: float = CONFIDENCE,
     users: float | None = None,
     *,
-    assumption: Assumption | None = None,
+    assumption: Assumption | str | None = None,
 ) -> Interval:
     """The exact metrics that are compatible with the observed sampled ranks.
 
@@ -133,7 +133,7 @@ def interval(
     users : float, optional
         Number of users that `counts`, then shares, stand for; ``inf`` for the limit (computed with
         1e8 users). The sum of the counts if omitted.
-    assumption : Assumption, optional
+    assumption : Assumption or {"decreasing"}, optional
         On the true ranks of each class; nothing is assumed if omitted. With several relevant items
         it is on the best one's rank, and the metric must look at no other, such as "hit@10" and
         "rr": the second best may be rarer at rank 2 than below even where each item is likeliest at
@@ -174,7 +174,7 @@ def interval(
     >>> round(found.low, 2), round(found.high, 2)
     (0.08, 0.13)
     """
-    metric = _checked(metric, confidence, users)
+    metric, assumption = _checked(metric, confidence, users), checked_assumption(assumption)
     if isinstance(protocol, Protocol) and not protocol.uniform:
         return _of_unequal(counts, protocol, metric, float(confidence), users, assumption)
     parts, rows, many, total = _sample(counts, protocol, metric, users)
@@ -208,7 +208,7 @@ def shortest(
     confidence: float = CONFIDENCE,
     users: float | None = None,
     *,
-    assumption: Assumption | None = None,
+    assumption: Assumption | str | None = None,
 ) -> float:
     """Lower bound on the mean width of any valid interval, at the population fitted to a sample.
 
@@ -253,7 +253,7 @@ def shortest(
     >>> round((found.high - found.low) / least, 1)
     1.3
     """
-    metric = _checked(metric, confidence, users)
+    metric, assumption = _checked(metric, confidence, users), checked_assumption(assumption)
     parts, rows, many, _ = _sample(counts, protocol, metric, users)
     if (parts.kinds[:, 1] > 1).any():
         raise ValueError(f"n_relevant must be 1, got {int(parts.kinds[:, 1].max())}")
@@ -262,8 +262,7 @@ def shortest(
 
 def _checked(metric: Metric | str, confidence: float, users: float | None) -> Metric:
     """The parsed metric; checks the numbers."""
-    if not isinstance(confidence, numbers.Real) or not 0 < confidence < 1:
-        raise ValueError(f"confidence must be a number in (0, 1), got {as_written(confidence)}")
+    checked_confidence(confidence)
     if users is not None and (not isinstance(users, numbers.Real) or not users > 0):
         raise ValueError(f"users must be a number > 0, got {as_written(users)}")
     return parsed(metric)

@@ -13,8 +13,8 @@ import pandas as pd
 from .. import _confidence, _progress
 from .._confidence import CONFIDENCE
 from .._threads import one_thread
-from .._validate import as_written
-from ..bounds.assumption import Assumption
+from .._validate import as_written, checked_confidence
+from ..bounds.assumption import Assumption, checked_assumption
 from ..log.compact import Log
 from ..metrics import Metric
 from ..results import Comparison
@@ -158,9 +158,9 @@ def compare(
     ({('A', 'B'): 'A beats B'}, {('A', 'B'): 'unknown'})
     """
     log = options.opened(log, replacement)
-    (of,), level = options.checked_metrics([metric]), options.checked_confidence(confidence)
+    (of,), level = options.checked_metrics([metric]), checked_confidence(confidence)
     options.refuse_if_weighted(log, estimator=estimator, gamma=gamma)
-    assumed = options.checked_assumption(assumption)
+    assumed = checked_assumption(assumption)
     if log.weighted:
         _check_weighted(log, of, assumption)
     sample = Sample(log)

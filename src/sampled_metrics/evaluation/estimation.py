@@ -12,7 +12,8 @@ import pandas as pd
 from .. import _confidence, _progress
 from .._confidence import CONFIDENCE
 from .._threads import one_thread
-from ..bounds.assumption import Assumption
+from .._validate import checked_confidence
+from ..bounds.assumption import Assumption, checked_assumption
 from ..log.compact import Log
 from ..metrics import Metric
 from ..protocol import Protocol
@@ -208,8 +209,8 @@ def estimate(
     """
     log = options.opened(log, replacement)
     options.refuse_if_weighted(log, estimators=estimators, gamma=gamma)
-    wanted, level = options.checked_metrics(metrics), options.checked_confidence(confidence)
-    sample, assumed = Sample(log), options.checked_assumption(assumption)
+    wanted, level = options.checked_metrics(metrics), checked_confidence(confidence)
+    sample, assumed = Sample(log), checked_assumption(assumption)
     of_metric = {of: options.assumption_for(assumed, sample, of) for of in wanted}
     # AUC needs no correction unless one is requested.
     corrected = [of for of in wanted if estimators is not None or not of.linear]

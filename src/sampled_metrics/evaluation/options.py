@@ -46,16 +46,6 @@ def checked_metrics(given: Sequence[str | Metric]) -> list[Metric]:
     return list(wanted)
 
 
-def checked_assumption(given: Assumption | str | None) -> Assumption | None:
-    if given is None or isinstance(given, Assumption):
-        return given
-    if given != "decreasing":
-        raise ValueError(
-            f"assumption must be an Assumption, 'decreasing' or None, got {as_written(given)}"
-        )
-    return Assumption()
-
-
 def assumption_for(assumption: Assumption | None, sample: Sample, of: Metric) -> Assumption | None:
     """The assumption for a metric; None if it uses relevant items other than the best."""
     return assumption if of.best_only or int(sample.relevant.max()) <= 1 else None
@@ -66,12 +56,6 @@ def checked_gamma(given: float | None, sample: Sample) -> float:
         return corrections.default_gamma(max(sample.users.values()))
     if not isinstance(given, numbers.Real) or not 0 < given < np.inf:
         raise ValueError(f"gamma must be a finite number > 0, got {as_written(given)}")
-    return float(given)
-
-
-def checked_confidence(given: float) -> float:
-    if not isinstance(given, numbers.Real) or not 0 < given < 1:
-        raise ValueError(f"confidence must be a number in (0, 1), got {as_written(given)}")
     return float(given)
 
 

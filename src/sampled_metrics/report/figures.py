@@ -364,12 +364,12 @@ _LEAST_P = 1e-12
 
 @figure.register(Audit)
 def _(result: Audit) -> Figure:
-    checks, level = result.frame, float(str(result.settings["level"]))
+    checks, error_rate = result.frame, 1.0 - float(str(result.settings["confidence"]))
 
     def draw(ax: Axes) -> None:
         alarms = ", ".join(result.alarms)
         ax.set(xscale="log", xlim=(1.6, _LEAST_P / 2), title=f"alarm: {alarms or 'none'}")
-        ax.axvspan(level / len(checks), _LEAST_P / 2, color="#e6e6e6", linewidth=0)
+        ax.axvspan(error_rate / len(checks), _LEAST_P / 2, color="#e6e6e6", linewidth=0)
         for place, (alarm, p_value) in enumerate(
             zip(checks["alarm"], checks["p_value"], strict=True)
         ):
