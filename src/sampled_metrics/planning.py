@@ -496,6 +496,8 @@ def _designs(
         return np.inf if scores is None else scores
 
     def consider(kind: str, name: str, first: int, most: int, made: Verdict, each: float) -> None:
+        if made.needs_more_than(min(n_users, int(min(cost(kind) / each, _MOST_USERS))), confidence):
+            return  # one look at the most users that may pay, in place of a search for the fewest
         users = made.users(confidence)
         if users is not None and users <= n_users:
             # An adaptive design's cost is an expectation: rounded upwards.
