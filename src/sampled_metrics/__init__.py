@@ -116,6 +116,6 @@ def __getattr__(name: str) -> Any:
 
         return version("sampled-metrics")
     module = import_module(f".{_HOMES.get(name, name)}", __name__)
-    found = getattr(module, name) if name in _HOMES else module
-    globals()[name] = found
-    return found
+    attribute = getattr(module, name) if name in _HOMES else module
+    globals()[name] = attribute
+    return attribute

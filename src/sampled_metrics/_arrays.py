@@ -17,8 +17,8 @@ def namespace(values: Any) -> Any:
     """The array API functions for an array; None for NumPy and whatever NumPy converts."""
     if isinstance(values, (np.ndarray, np.generic)):
         return None
-    known = type(values).__module__.split(".")[0] in ("torch", "cupy", "jax", "jaxlib")
-    if not known and not hasattr(values, "__array_namespace__"):
+    is_known_library = type(values).__module__.split(".")[0] in ("torch", "cupy", "jax", "jaxlib")
+    if not is_known_library and not hasattr(values, "__array_namespace__"):
         return None
     try:
         import array_api_compat
@@ -54,11 +54,11 @@ def like(values: Any, example: Any) -> Any:
     return xp.asarray(np.ascontiguousarray(values), device=array_api_compat.device(example))
 
 
-def rows(values: Any, at: slice | IntArray) -> Any:
+def rows(values: Any, row_index: slice | IntArray) -> Any:
     """Some rows of a matrix, on its device."""
     xp = namespace(values)
     if xp is None:
-        return values[at]
-    if isinstance(at, slice):
-        return values[at, ...]
-    return xp.take(values, like(at, values), axis=0)
+        return values[row_index]
+    if isinstance(row_index, slice):
+        return values[row_index, ...]
+    return xp.take(values, like(row_index, values), axis=0)

@@ -45,7 +45,7 @@ def read_pipe(path: Path) -> Iterator[bytes]:
 
     Warn before waiting for a program that has opened the pipe but written nothing yet.
     """
-    handle, begun, warned = os.open(path, os.O_RDONLY | os.O_NONBLOCK), False, False
+    handle, has_data, warned = os.open(path, os.O_RDONLY | os.O_NONBLOCK), False, False
     try:
         while True:
             ready, _, _ = select.select([handle], [], [], _WAIT)
@@ -57,9 +57,9 @@ def read_pipe(path: Path) -> Iterator[bytes]:
                 warned = True
                 continue
             if block:
-                begun = True
+                has_data = True
                 yield block
-            elif ready or begun:
+            elif ready or has_data:
                 return
             else:
                 raise ValueError(
@@ -77,29 +77,29 @@ def replacing(path: Path) -> Iterator[Path]:
     Links are followed, so that the target is replaced and not the link.
     """
     target = path.resolve()
-    part = _new(target.parent)
+    temporary_path = _new(target.parent)
     try:
-        yield part
-        part.replace(target)
+        yield temporary_path
+        temporary_path.replace(target)
     except BaseException:
         with suppress(OSError):
-            part.unlink()
+            temporary_path.unlink()
         raise
 
 
 def _new(folder: Path) -> Path:
     while True:
-        part = folder / f".{secrets.token_hex(8)}.part"
+        temporary_path = folder / f".{secrets.token_hex(8)}.part"
         with suppress(FileExistsError):
-            part.touch(exist_ok=False)
-            return part
+            temporary_path.touch(exist_ok=False)
+            return temporary_path
 
 
 def put(path: Path, content: bytes) -> Path:
     """Write a file atomically, creating its folder if necessary; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as beside:
-        beside.write_bytes(content)
+    with replacing(path) as temporary_path:
+        temporary_path.write_bytes(content)
     return path
 
 

@@ -11,10 +11,10 @@ _EXACT = 1e-9
 def down(value: float, digits: int) -> float:
     """Round down to so many decimals."""
     scaled = value * 10.0**digits
-    whole = round(scaled)
-    if abs(scaled - whole) > _EXACT * max(1.0, abs(scaled)):
-        whole = math.floor(scaled)
-    return round(whole / 10.0**digits, max(digits, 0)) + 0.0  # no negative zero
+    rounded = round(scaled)
+    if abs(scaled - rounded) > _EXACT * max(1.0, abs(scaled)):
+        rounded = math.floor(scaled)
+    return round(rounded / 10.0**digits, max(digits, 0)) + 0.0  # no negative zero
 
 
 def up(value: float, digits: int) -> float:

@@ -12,5 +12,5 @@ _limited = threadpool_limits.wrap(limits=1, user_api="blas")
 
 def one_thread(function: _Function) -> _Function:
     """Limit BLAS to one thread during a function that solves many small systems."""
-    found: _Function = _limited(function)
-    return found
+    wrapped: _Function = _limited(function)
+    return wrapped

@@ -17,8 +17,8 @@ FloatArray = NDArray[np.float64]
 def integer(value: Any, name: str, low: int, high: int | None = None) -> int:
     """`value` as an int; ValueError unless it is a whole number in [low, high]."""
     allowed = f"a whole number >= {low}" if high is None else f"a whole number in [{low}, {high}]"
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
-    if not whole or value < low or (high is not None and value > high):
+    is_whole = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+    if not is_whole or value < low or (high is not None and value > high):
         raise ValueError(f"{name} must be {allowed}, got {as_written(value)}")
     return int(value)
 
@@ -36,41 +36,45 @@ def integers(values: ArrayLike, name: str, low: int, high: ArrayLike | None = No
 
     Whole floats are accepted; `high` broadcasts with `values`.
     """
-    given = _array(values)
-    if given.dtype.kind not in "iuf":
-        huge = given.size and all(type(value) is int for value in given.flat)
-        allowed = "below 2**63" if huge else "whole numbers"
+    array = _array(values)
+    if array.dtype.kind not in "iuf":
+        is_too_large = array.size and all(type(value) is int for value in array.flat)
+        allowed = "below 2**63" if is_too_large else "whole numbers"
         raise ValueError(f"{name} must be {allowed}, got {as_written(values)}")
-    if given.dtype.kind == "f":
-        bad = ~np.isfinite(given) | (given != np.floor(given))
-        if bad.any():
-            raise ValueError(f"{name} must be whole numbers >= {low}, got {given[bad].flat[0]}")
-    bad = given < low
-    if bad.any():
-        raise ValueError(f"{name} must be >= {low}, got {given[bad].flat[0]}")
-    bad = given >= (np.float64 if given.dtype.kind == "f" else np.uint64)(2**63)
-    if given.dtype.kind != "i" and bad.any():
-        raise ValueError(f"{name} must be below 2**63, got {as_written(given[bad].flat[0])}")
+    if array.dtype.kind == "f":
+        is_invalid = ~np.isfinite(array) | (array != np.floor(array))
+        if is_invalid.any():
+            raise ValueError(
+                f"{name} must be whole numbers >= {low}, got {array[is_invalid].flat[0]}"
+            )
+    is_invalid = array < low
+    if is_invalid.any():
+        raise ValueError(f"{name} must be >= {low}, got {array[is_invalid].flat[0]}")
+    is_invalid = array >= (np.float64 if array.dtype.kind == "f" else np.uint64)(2**63)
+    if array.dtype.kind != "i" and is_invalid.any():
+        raise ValueError(f"{name} must be below 2**63, got {as_written(array[is_invalid].flat[0])}")
     if high is not None:
         try:
-            above, most, shown = np.broadcast_arrays(given > high, high, given)
+            is_above, limits, broadcast_values = np.broadcast_arrays(array > high, high, array)
         except ValueError:
             raise ValueError(
-                f"{name} of shape {given.shape} does not broadcast with n_items of shape "
+                f"{name} of shape {array.shape} does not broadcast with n_items of shape "
                 f"{np.shape(high)}"
             ) from None
-        if above.any():
-            first = np.unravel_index(int(np.argmax(above)), above.shape)
-            raise ValueError(f"{name} must be <= {most[first]}, got {shown[first]}")
-    return given.astype(np.int64, copy=False)
+        if is_above.any():
+            first_index = np.unravel_index(int(np.argmax(is_above)), is_above.shape)
+            raise ValueError(
+                f"{name} must be <= {limits[first_index]}, got {broadcast_values[first_index]}"
+            )
+    return array.astype(np.int64, copy=False)
 
 
 def floats(values: ArrayLike, name: str) -> FloatArray:
     """`values` as float64; ValueError unless they are real numbers."""
-    given = _array(values)
-    if given.dtype.kind not in "biuf":  # dtype object: a number too large for floats
+    array = _array(values)
+    if array.dtype.kind not in "biuf":  # dtype object: a number too large for floats
         raise ValueError(f"{name} must hold real numbers, got {as_written(values)}")
-    return given.astype(np.float64, copy=False)
+    return array.astype(np.float64, copy=False)
 
 
 def real_scores(values: ArrayLike, rows: Sequence[int] | IntArray | None = None) -> NDArray[Any]:
@@ -78,18 +82,18 @@ def real_scores(values: ArrayLike, rows: Sequence[int] | IntArray | None = None)
 
     `rows` are the row numbers for errors, from 0 if omitted.
     """
-    given = _array(values)
-    if given.dtype.kind not in "iuf":
-        raise ValueError(f"scores must be real numbers, got dtype {given.dtype}")
-    if given.ndim != 2:
-        raise ValueError(f"scores must be a matrix of numbers, got shape {given.shape}")
-    undefined = np.isnan(given).any(axis=1)
-    if undefined.any():
-        row = int(np.argmax(undefined))
+    scores = _array(values)
+    if scores.dtype.kind not in "iuf":
+        raise ValueError(f"scores must be real numbers, got dtype {scores.dtype}")
+    if scores.ndim != 2:
+        raise ValueError(f"scores must be a matrix of numbers, got shape {scores.shape}")
+    has_nan = np.isnan(scores).any(axis=1)
+    if has_nan.any():
+        row = int(np.argmax(has_nan))
         raise ValueError(
             f"scores must not be NaN, got one in row {row if rows is None else rows[row]}"
         )
-    return given
+    return scores
 
 
 def generator(rng: Any) -> np.random.Generator:
@@ -114,8 +118,8 @@ def checked_confidence(value: Any, low: float = 0.0) -> float:
 
 def checked_tolerance(value: Any) -> float:
     """A relative tolerance as a float; ValueError unless it is in [0, 1)."""
-    known = isinstance(value, (float, int, np.floating)) and not isinstance(value, bool)
-    if not known or not 0 <= value < 1:
+    is_number = isinstance(value, (float, int, np.floating)) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < 1:
         raise ValueError(f"relative_tolerance must be in [0, 1), got {as_written(value)}")
     return float(value)
 
@@ -148,6 +152,6 @@ def span(values: NDArray[Any]) -> str:
     return str(low) if low == high else f"<{low} to {high}>"
 
 
-def shortened(text: str, most: int = 60) -> str:
+def shortened(text: str, max_length: int = 60) -> str:
     """The beginning of a text that is too long for a sentence."""
-    return text if len(text) <= most else text[: most - 3] + "..."
+    return text if len(text) <= max_length else text[: max_length - 3] + "..."

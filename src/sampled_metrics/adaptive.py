@@ -93,15 +93,15 @@ class Adaptive(Design):
 
     def __post_init__(self) -> None:
         first = integer(self.first, "first", 1)
-        most = integer(self.most, "most", first)
-        items = one_size(Protocol(self.n_items, 1, replacement=self.replacement))  # checks both
-        if not self.replacement and most > items - 1:
+        max_negatives = integer(self.most, "most", first)
+        n_items = one_size(Protocol(self.n_items, 1, replacement=self.replacement))  # checks both
+        if not self.replacement and max_negatives > n_items - 1:
             raise ValueError(
-                f"most must be <= {items - 1}, the irrelevant items there are, when sampling "
-                f"without replacement, got {most}"
+                f"most must be <= {n_items - 1}, the irrelevant items there are, when sampling "
+                f"without replacement, got {max_negatives}"
             )
-        Protocol(items, most)  # checks that their product is not too large
-        for name, value in (("n_items", items), ("first", first), ("most", most)):
+        Protocol(n_items, max_negatives)  # checks that their product is not too large
+        for name, value in (("n_items", n_items), ("first", first), ("most", max_negatives)):
             object.__setattr__(self, name, value)
 
     #: Outcomes are numbered as :attr:`outcomes` lists them.
@@ -115,10 +115,10 @@ class Adaptive(Design):
     @cached_property
     def stages(self) -> tuple[int, ...]:
         """Negatives after each round, from `first` to `most`."""
-        found = [self.first]
-        while found[-1] < self.most:
-            found.append(min(2 * found[-1], self.most))
-        return tuple(found)
+        sizes = [self.first]
+        while sizes[-1] < self.most:
+            sizes.append(min(2 * sizes[-1], self.most))
+        return tuple(sizes)
 
     @cached_property
     def outcomes(self) -> tuple[IntArray, IntArray]:
@@ -133,9 +133,9 @@ class Adaptive(Design):
         (array([5, 5, 4, 4, 2, 2]), array([0, 1, 1, 2, 1, 2]))
         """
         drawn, above = [], []
-        for before, now in reversed(self._rounds):
-            counts = np.arange(0 if now == self.most else 1, now - before + 1)
-            drawn.append(np.full(counts.size, now))
+        for n_before, n_after in reversed(self._rounds):
+            counts = np.arange(0 if n_after == self.most else 1, n_after - n_before + 1)
+            drawn.append(np.full(counts.size, n_after))
             above.append(counts)
         return np.concatenate(drawn), np.concatenate(above)
 
@@ -159,18 +159,23 @@ class Adaptive(Design):
         >>> Adaptive(n_items=10, first=2, most=5).places([5, 4], [0, 2])
         array([0, 3])
         """
-        given = [integers(drawn, "drawn", 0, self.most), integers(above, "above", 0, self.most)]
-        stops, found = np.broadcast_arrays(*given)
-        columns = (each.tolist() for each in self.outcomes)
-        place = {pair: i for i, pair in enumerate(zip(*columns, strict=True))}
-        pairs = list(zip(stops.ravel().tolist(), found.ravel().tolist(), strict=True))
-        wrong = [pair for pair in pairs if pair not in place]
-        if wrong:
+        logged_columns = [
+            integers(drawn, "drawn", 0, self.most),
+            integers(above, "above", 0, self.most),
+        ]
+        n_drawn, n_above = np.broadcast_arrays(*logged_columns)
+        columns = (column.tolist() for column in self.outcomes)
+        outcome_index = {pair: i for i, pair in enumerate(zip(*columns, strict=True))}
+        pairs = list(zip(n_drawn.ravel().tolist(), n_above.ravel().tolist(), strict=True))
+        invalid = [pair for pair in pairs if pair not in outcome_index]
+        if invalid:
             raise ValueError(
                 f"outcomes must be {self.stages} negatives with one or more above, or "
-                f"{self.most} with none, and no more above than were drawn last, got {wrong[0]}"
+                f"{self.most} with none, and no more above than were drawn last, got {invalid[0]}"
             )
-        return np.array([place[pair] for pair in pairs], dtype=np.int64).reshape(stops.shape)
+        return np.array([outcome_index[pair] for pair in pairs], dtype=np.int64).reshape(
+            n_drawn.shape
+        )
 
     @property
     def _rounds(self) -> list[tuple[int, int]]:
@@ -181,9 +186,9 @@ class Adaptive(Design):
     def _log_order(self) -> FloatArray:
         """Log-probability that all the negatives above came in the last round, by outcome."""
         drawn, above = self.outcomes
-        before = {now: early for early, now in self._rounds}
-        early = np.array([before[now] for now in drawn.tolist()])
-        return np.asarray(log_hypergeometric(np.zeros_like(above), early, above, drawn))
+        previous_stage = {n_after: n_before for n_before, n_after in self._rounds}
+        n_before = np.array([previous_stage[n_after] for n_after in drawn.tolist()])
+        return np.asarray(log_hypergeometric(np.zeros_like(above), n_before, above, drawn))
 
     def logpmf(self, rank: ArrayLike) -> FloatArray:
         """Logarithm of :meth:`pmf`, finite where that underflows; same arguments and errors.
@@ -195,15 +200,15 @@ class Adaptive(Design):
         -3684.135
         """
         above = self.above(rank)[..., np.newaxis]
-        drawn, found = self.outcomes
-        logs = log_law(found, drawn, above, self.pool, self.replacement)
-        return np.asarray(logs + self._log_order)
+        drawn, negatives_above = self.outcomes
+        log_probabilities = log_law(negatives_above, drawn, above, self.pool, self.replacement)
+        return np.asarray(log_probabilities + self._log_order)
 
     def _rows(self, law: Any, above: np.ndarray, pool: IntArray, width: int) -> FloatArray:
         parts = []
-        for before, now in reversed(self._rounds):
-            found = law(now, above, pool, self.replacement, now - before + 1)
-            parts.append(found if now == self.most else found[..., 1:])
+        for n_before, n_after in reversed(self._rounds):
+            stage_pmf = law(n_after, above, pool, self.replacement, n_after - n_before + 1)
+            parts.append(stage_pmf if n_after == self.most else stage_pmf[..., 1:])
         rows = np.concatenate(parts, axis=-1) * np.exp(self._log_order)
         return np.asarray(rows[..., :width])
 
@@ -218,11 +223,13 @@ class Adaptive(Design):
         2.5
         """
         above = self.above(rank)
-        found = np.full(above.shape, 1.0 + self.first)
-        for before, now in self._rounds[1:]:
-            none = np.exp(log_law(np.array(0), before, above, self.pool, self.replacement))
-            found += (now - before) * none
-        return found
+        expected_scores = np.full(above.shape, 1.0 + self.first)
+        for n_before, n_after in self._rounds[1:]:
+            p_none_above = np.exp(
+                log_law(np.array(0), n_before, above, self.pool, self.replacement)
+            )
+            expected_scores += (n_after - n_before) * p_none_above
+        return expected_scores
 
     def draw(self, rank: ArrayLike, rng: int | np.random.Generator) -> tuple[IntArray, IntArray]:
         """Draw, round by round, the negatives that are drawn and how many of them are above.
@@ -250,19 +257,22 @@ class Adaptive(Design):
         (array([800,  50,  50]), array([ 0,  1, 23]))
         """
         above, rng = self.above(rank), generator(rng)
-        drawn, found = np.zeros_like(above), np.zeros_like(above)
-        for before, now in self._rounds:
-            goes_on = found == 0
+        drawn, negatives_above = np.zeros_like(above), np.zeros_like(above)
+        for n_before, n_after in self._rounds:
+            is_active = negatives_above == 0
             if self.replacement:
-                new = rng.binomial(now - before, above / self.pool)
+                new_above = rng.binomial(n_after - n_before, above / self.pool)
             else:
                 # None drawn before was above: all were drawn from the other items.
-                others = np.maximum(self.pool - before - above, 0)
-                new = rng.hypergeometric(
-                    above, np.maximum(others, now - before - above), now - before
+                n_below = np.maximum(self.pool - n_before - above, 0)
+                new_above = rng.hypergeometric(
+                    above, np.maximum(n_below, n_after - n_before - above), n_after - n_before
                 )
-            drawn, found = np.where(goes_on, now, drawn), np.where(goes_on, new, found)
-        return drawn, found
+            drawn, negatives_above = (
+                np.where(is_active, n_after, drawn),
+                np.where(is_active, new_above, negatives_above),
+            )
+        return drawn, negatives_above
 
 
 @dataclass(frozen=True)
@@ -279,10 +289,10 @@ class Stratified(Design):
     ----------
     n_items : int
         Candidates, the relevant one included.
-    n_whole : int
+    n_ranked : int
         Irrelevant items scored whole, at least 1.
     n_negatives : int
-        Negatives sampled from the other ``n_items - 1 - n_whole``, at least 1.
+        Negatives sampled from the other ``n_items - 1 - n_ranked``, at least 1.
     replacement : bool
         Whether one of these may be drawn twice.
 
@@ -298,7 +308,7 @@ class Stratified(Design):
 
     Examples
     --------
-    >>> design = Stratified(n_items=10_000, n_whole=100, n_negatives=50)
+    >>> design = Stratified(n_items=10_000, n_ranked=100, n_negatives=50)
     >>> design.rest, design.cost
     (Protocol(n_items=9900, n_negatives=50), 151)
 
@@ -312,27 +322,27 @@ class Stratified(Design):
     """
 
     n_items: int
-    n_whole: int
+    n_ranked: int
     n_negatives: int
     _: KW_ONLY
     replacement: bool = True
 
     def __post_init__(self) -> None:
-        items = one_size(Protocol(self.n_items, 1))
-        object.__setattr__(self, "n_items", items)
-        object.__setattr__(self, "n_whole", integer(self.n_whole, "n_whole", 1, items - 2))
+        n_items = one_size(Protocol(self.n_items, 1))
+        object.__setattr__(self, "n_items", n_items)
+        object.__setattr__(self, "n_ranked", integer(self.n_ranked, "n_ranked", 1, n_items - 2))
         object.__setattr__(self, "n_negatives", self.rest.n_negatives)
 
     @property
     def n_positions(self) -> int:
         """Items that are always ranked: the stratum and the relevant one."""
-        return self.n_whole + 1
+        return self.n_ranked + 1
 
     @property
     def rest(self) -> Protocol:
         """How the rest is sampled."""
-        items = self.n_items - self.n_whole
-        return Protocol(items, self.n_negatives, replacement=self.replacement)
+        n_rest = self.n_items - self.n_ranked
+        return Protocol(n_rest, self.n_negatives, replacement=self.replacement)
 
     @property
     def cost(self) -> int:
@@ -341,5 +351,5 @@ class Stratified(Design):
 
     def exact(self, metric: Metric, rank: np.ndarray, position: np.ndarray) -> FloatArray:
         """The metric at true ranks: the items of the stratum are not relevant."""
-        one = np.ones_like(position)
-        return metric.term_between(rank, one, 1, np.asarray(self.n_items))
+        first_position = np.ones_like(position)
+        return metric.term_between(rank, first_position, 1, np.asarray(self.n_items))

@@ -144,13 +144,15 @@ def audit(
         n_negatives = integer(n_negatives, "n_negatives", 1, 2**62)
     error_rate = 1.0 - checked_confidence(confidence)
     rng = generator(rng)
-    user, item, held, n_users = _draws(negatives, n_items, positives)
+    user, item, positive_pairs, n_users = _draws(negatives, n_items, positives)
     if n_users * n_items >= 2**62:
         raise ValueError(f"n_items must be < 2**62 / users, got {n_items} with {n_users} users")
     keys = user * n_items + item
-    known = _distinct(held[0] * n_items + held[1])
-    is_positive = np.searchsorted(known, keys, "right") > np.searchsorted(known, keys)
-    n_candidates = n_items - np.bincount(known // n_items, minlength=n_users)
+    positive_keys = _distinct(positive_pairs[0] * n_items + positive_pairs[1])
+    is_positive = np.searchsorted(positive_keys, keys, "right") > np.searchsorted(
+        positive_keys, keys
+    )
+    n_candidates = n_items - np.bincount(positive_keys // n_items, minlength=n_users)
     if (n_candidates[user] < 1).any():
         raise ValueError("positives must leave each user a candidate, got one with none")
     checks = [] if positives is None else [_positives(user, is_positive)]
@@ -159,20 +161,20 @@ def audit(
     checks.append(_duplicates(user, keys, n_candidates, replacement))
     lists, sharing = _lists(user, item, n_items)
     checks += [lists, _number(user, n_candidates, n_negatives, replacement)]
-    drawn = keys[~is_positive]
+    drawn_keys = keys[~is_positive]
     power, median = None, 0.5
-    if drawn.size:
-        checks.append(_items(drawn, known, n_items, n_candidates, replacement))
-        place = _places(drawn, known, n_items, n_candidates, lambda item: item, rng)
-        median = float(np.median(place))
-        checks.append(_order("order", place, "in the order of their numbers"))
-        if known.size:
-            by_popularity = _by_popularity(known % n_items)
-            place = _places(drawn, known, n_items, n_candidates, by_popularity, rng)
-            check = _order("popularity", place, "with popular ones first")
-            power = _power(drawn, known, n_items, n_candidates.size, replacement)
-            more = "" if power is None else f"; {power}"
-            checks.append(check._replace(finding=check.finding + more))
+    if drawn_keys.size:
+        checks.append(_items(drawn_keys, positive_keys, n_items, n_candidates, replacement))
+        places = _places(drawn_keys, positive_keys, n_items, n_candidates, lambda item: item, rng)
+        median = float(np.median(places))
+        checks.append(_order("order", places, "in the order of their numbers"))
+        if positive_keys.size:
+            by_popularity = _by_popularity(positive_keys % n_items)
+            places = _places(drawn_keys, positive_keys, n_items, n_candidates, by_popularity, rng)
+            check = _order("popularity", places, "with popular ones first")
+            power = _power(drawn_keys, positive_keys, n_items, n_candidates.size, replacement)
+            power_text = "" if power is None else f"; {power}"
+            checks.append(check._replace(finding=check.finding + power_text))
     frame = table_of(Check, checks)
     frame.insert(3, "alarm", frame["p_value"] <= error_rate / len(frame))
     sampler = _sampler(frame.set_index("check"), user, replacement, sharing, power, median)
@@ -207,18 +209,18 @@ def _positives(user: IntArray, is_positive: NDArray[np.bool_]) -> Check:
 
 
 def _duplicates(user: IntArray, keys: IntArray, n_candidates: IntArray, replacement: bool) -> Check:
-    distinct, times = np.unique(keys, return_counts=True)
-    extra = keys.size - distinct.size
+    distinct, counts = np.unique(keys, return_counts=True)
+    n_repeats = keys.size - distinct.size
     # Pairs of draws of a user are equal with probability 1 / n_candidates, pairwise independently.
-    draws = np.bincount(user, minlength=n_candidates.size)
-    expected = float((draws * (draws - 1) / 2 / np.maximum(n_candidates, 1)).sum())
+    n_draws = np.bincount(user, minlength=n_candidates.size)
+    expected = float((n_draws * (n_draws - 1) / 2 / np.maximum(n_candidates, 1)).sum())
     if not replacement:
         finding = (
-            f"{extra:,} of {keys.size:,} draws repeat a negative of their user, where "
+            f"{n_repeats:,} of {keys.size:,} draws repeat a negative of their user, where "
             f"{expected:,.0f} pairs of draws would be equal with replacement"
         )
-        return Check("duplicates", float(extra), float(not extra), finding)
-    pairs = int((times * (times - 1) // 2).sum())
+        return Check("duplicates", float(n_repeats), float(not n_repeats), finding)
+    pairs = int((counts * (counts - 1) // 2).sum())
     p_value = _two_sided(stats.poisson(expected), pairs, pairs - 1)
     finding = (
         f"{pairs:,} pairs of equal draws of one user, {expected:,.0f} expected with replacement"
@@ -226,9 +228,9 @@ def _duplicates(user: IntArray, keys: IntArray, n_candidates: IntArray, replacem
     return Check("duplicates", float(pairs), p_value, finding)
 
 
-def _two_sided(of: Any, value: float, below: float) -> float:
+def _two_sided(distribution: Any, value: float, below: float) -> float:
     """Two-sided p-value; `below` is the largest possible value below `value`."""
-    return min(1.0, 2 * float(min(of.cdf(value), of.sf(below))))
+    return min(1.0, 2 * float(min(distribution.cdf(value), distribution.sf(below))))
 
 
 def _lists(user: IntArray, item: IntArray, n_items: int) -> tuple[Check, str]:
@@ -238,34 +240,48 @@ def _lists(user: IntArray, item: IntArray, n_items: int) -> tuple[Check, str]:
     compared with the first user that agrees on two consecutive orders.
     """
     keys = _distinct(user * n_items + item)
-    own, code = np.unique(keys // n_items, return_inverse=True)[1], pd.factorize(keys % n_items)[0]
-    sizes = np.bincount(own)
-    starts, many = np.append(0, np.cumsum(sizes)[:-1]), int(code.max()) + 1
+    user_index, code = (
+        np.unique(keys // n_items, return_inverse=True)[1],
+        pd.factorize(keys % n_items)[0],
+    )
+    sizes = np.bincount(user_index)
+    starts, n_codes = np.append(0, np.cumsum(sizes)[:-1]), int(code.max()) + 1
     rng = np.random.default_rng(SEED)
-    heads = [np.minimum.reduceat(rng.permutation(many)[code], starts) for _ in range(_ORDERS)]
-    have = own * many + code
-    have.sort()
-    most, partner = np.zeros(sizes.size, dtype=np.int64), np.arange(sizes.size)
-    for one, two in pairwise(heads):
-        _, first, group = np.unique(one * many + two, return_index=True, return_inverse=True)
-        other = first[group]
-        rows = np.flatnonzero(other[own] != own)
-        wanted = other[own[rows]] * many + code[rows]
-        held = have[np.minimum(np.searchsorted(have, wanted), have.size - 1)] == wanted
-        overlap = np.bincount(own[rows], held, minlength=sizes.size).astype(np.int64)
-        better = overlap > most
-        most[better], partner[better] = overlap[better], other[better]
-    equal = (most >= _OVERLAP * sizes) & (sizes >= _LONG)
+    minhashes = [
+        np.minimum.reduceat(rng.permutation(n_codes)[code], starts) for _ in range(_ORDERS)
+    ]
+    list_keys = user_index * n_codes + code
+    list_keys.sort()
+    largest, partner = np.zeros(sizes.size, dtype=np.int64), np.arange(sizes.size)
+    for minhash, next_minhash in pairwise(minhashes):
+        _, first_users, group = np.unique(
+            minhash * n_codes + next_minhash, return_index=True, return_inverse=True
+        )
+        compared = first_users[group]
+        rows = np.flatnonzero(compared[user_index] != user_index)
+        compared_keys = compared[user_index[rows]] * n_codes + code[rows]
+        is_shared = (
+            list_keys[np.minimum(np.searchsorted(list_keys, compared_keys), list_keys.size - 1)]
+            == compared_keys
+        )
+        overlap = np.bincount(user_index[rows], is_shared, minlength=sizes.size).astype(np.int64)
+        is_larger = overlap > largest
+        largest[is_larger], partner[is_larger] = overlap[is_larger], compared[is_larger]
+    nearly_equal = (largest >= _OVERLAP * sizes) & (sizes >= _LONG)
     # Frequency of items in lists that do not nearly equal another.
-    share = np.bincount(code[~equal[own]], minlength=many) / max(sizes.size, 1)
-    share = np.maximum(share, sizes.mean() / n_items)
-    mean = np.bincount(own, share[code], minlength=sizes.size)
+    item_frequency = np.bincount(code[~nearly_equal[user_index]], minlength=n_codes) / max(
+        sizes.size, 1
+    )
+    item_frequency = np.maximum(item_frequency, sizes.mean() / n_items)
+    expected = np.bincount(user_index, item_frequency[code], minlength=sizes.size)
     with np.errstate(divide="ignore", invalid="ignore"):
-        bound = np.where(most > mean, most * np.log(most / mean) - most + mean, 0.0)
-    bound[~equal] = 0.0
-    pairs = sizes.size * (sizes.size - 1) / 2
-    p_value = float(min(1.0, pairs * np.exp(-bound.max())))
-    count = int(equal.sum())
+        exponent = np.where(
+            largest > expected, largest * np.log(largest / expected) - largest + expected, 0.0
+        )
+    exponent[~nearly_equal] = 0.0
+    n_pairs = sizes.size * (sizes.size - 1) / 2
+    p_value = float(min(1.0, n_pairs * np.exp(-exponent.max())))
+    count = int(nearly_equal.sum())
     if not count:
         finding = f"no user has {_OVERLAP:.0%} of the negatives of another"
         return Check("lists", 0.0, p_value, finding), ""
@@ -273,11 +289,13 @@ def _lists(user: IntArray, item: IntArray, n_items: int) -> tuple[Check, str]:
         f"{count:,} of {sizes.size:,} users have {_OVERLAP:.0%} or more of the negatives of "
         "another, who comes before"
     )
-    root = np.where(equal, partner, np.arange(sizes.size))
+    root = np.where(nearly_equal, partner, np.arange(sizes.size))
     while (root[root] != root).any():
         root = root[root]
     members = np.bincount(root, minlength=sizes.size)
-    items = np.bincount(_distinct(root[own] * many + code) // many, minlength=sizes.size)
+    items = np.bincount(
+        _distinct(root[user_index] * n_codes + code) // n_codes, minlength=sizes.size
+    )
     groups = np.flatnonzero(members > 1)
     if groups.size == 1 and members.max() >= 0.95 * sizes.size:
         sharing = "one list for all users"
@@ -303,69 +321,79 @@ class _Power:
 
 
 def _power(
-    drawn: IntArray, known: IntArray, n_items: int, n_users: int, replacement: bool
+    drawn_keys: IntArray, positive_keys: IntArray, n_items: int, n_users: int, replacement: bool
 ) -> _Power | None:
     """Fit the power so that the users' mean log-popularity is as expected (a score equation).
 
     Without replacement the inclusion probability of an item of weight w is approximated as
     1 - exp(-t w), with t such that a user's probabilities add up to the number drawn (rosen1972).
     """
-    items, counts = np.unique(known % n_items, return_counts=True)
-    kinds, times = np.unique(counts, return_counts=True)
+    items, counts = np.unique(positive_keys % n_items, return_counts=True)
+    kinds, kind_sizes = np.unique(counts, return_counts=True)
     if kinds.size < 2:
         return None
     if not replacement:
         n_users = min(n_users, max(200, 400_000 // kinds.size))
     x = np.log(kinds / kinds.max())
-    of_item = np.searchsorted(kinds, counts)
+    kind_of_item = np.searchsorted(kinds, counts)
 
     def of(keys: IntArray) -> tuple[IntArray, IntArray]:
         """Users, and kinds of items, of those keys whose item is someone's positive."""
         keys = keys[keys // n_items < n_users]
-        at = np.minimum(np.searchsorted(items, keys % n_items), items.size - 1)
-        there = items[at] == keys % n_items
-        return keys[there] // n_items, of_item[at[there]]
+        item_index = np.minimum(np.searchsorted(items, keys % n_items), items.size - 1)
+        has_positives = items[item_index] == keys % n_items
+        return keys[has_positives] // n_items, kind_of_item[item_index[has_positives]]
 
-    (user, kind), (owner, held) = of(drawn), of(known)
+    (user, drawn_kind), (owner, positive_kind) = of(drawn_keys), of(positive_keys)
     m = np.bincount(user, minlength=n_users).astype(float)
-    mean = np.bincount(user, x[kind], minlength=n_users)
-    some = m > 0
-    if some.sum() < 2:
+    drawn_sum = np.bincount(user, x[drawn_kind], minlength=n_users)
+    has_draws = m > 0
+    if has_draws.sum() < 2:
         return None
 
     def taken(values: FloatArray) -> FloatArray:
         """Of each user's positives: a sum over them, of values by kind or by positive."""
-        each = values[held] if values.size == x.size else values
-        return np.asarray(np.bincount(owner, each, minlength=n_users))
+        positive_values = values[positive_kind] if values.size == x.size else values
+        return np.asarray(np.bincount(owner, positive_values, minlength=n_users))
 
     def scores(power: float) -> FloatArray:
         w = np.exp(power * x)
         if replacement:
-            expected = (times @ (x * w) - taken(x * w)) / np.maximum(times @ w - taken(w), 1e-300)
-            return np.asarray((mean - m * expected)[some])
-        full = m >= times.sum() - np.bincount(owner, minlength=n_users)
-        t = m / np.maximum(times @ w - taken(w), 1e-300)
+            expected = (kind_sizes @ (x * w) - taken(x * w)) / np.maximum(
+                kind_sizes @ w - taken(w), 1e-300
+            )
+            return np.asarray((drawn_sum - m * expected)[has_draws])
+        is_exhausted = m >= kind_sizes.sum() - np.bincount(owner, minlength=n_users)
+        t = m / np.maximum(kind_sizes @ w - taken(w), 1e-300)
         for _ in range(30):
             stay = np.exp(-np.outer(t, w))
-            left = np.exp(-t[owner] * w[held])
-            gap = (1 - stay) @ times - np.bincount(owner, 1 - left, minlength=n_users) - m
-            slope = stay @ (w * times) - np.bincount(owner, left * w[held], minlength=n_users)
+            positive_stay = np.exp(-t[owner] * w[positive_kind])
+            gap = (
+                (1 - stay) @ kind_sizes
+                - np.bincount(owner, 1 - positive_stay, minlength=n_users)
+                - m
+            )
+            slope = stay @ (w * kind_sizes) - np.bincount(
+                owner, positive_stay * w[positive_kind], minlength=n_users
+            )
             # Newton steps in log t, in which the gap is nearly linear.
             step = -gap / np.maximum(slope * t, 1e-300)
-            t = np.where(full, t, t * np.exp(np.clip(step, -1, 1)))
-            if np.abs(gap[some & ~full]).max(initial=0.0) < 1e-7 * m.max():
+            t = np.where(is_exhausted, t, t * np.exp(np.clip(step, -1, 1)))
+            if np.abs(gap[has_draws & ~is_exhausted]).max(initial=0.0) < 1e-7 * m.max():
                 break
-        came = (1 - np.exp(-np.outer(t, w))) @ (x * times)
-        came -= np.bincount(owner, (1 - np.exp(-t[owner] * w[held])) * x[held], minlength=n_users)
-        return np.asarray(np.where(full, 0.0, mean - came)[some])
+        expected_sum = (1 - np.exp(-np.outer(t, w))) @ (x * kind_sizes)
+        expected_sum -= np.bincount(
+            owner, (1 - np.exp(-t[owner] * w[positive_kind])) * x[positive_kind], minlength=n_users
+        )
+        return np.asarray(np.where(is_exhausted, 0.0, drawn_sum - expected_sum)[has_draws])
 
     low, high = -2.0, 4.0
     if scores(low).sum() <= 0 or scores(high).sum() >= 0:
         return None
     value = float(brentq(lambda power: scores(power).sum(), low, high, xtol=1e-4))
     slope = (scores(value + 1e-3).sum() - scores(value - 1e-3).sum()) / 2e-3
-    reach = 1.96 * float(np.sqrt((scores(value) ** 2).sum()) / abs(slope))
-    return _Power(value, value - reach, value + reach)
+    half_width = 1.96 * float(np.sqrt((scores(value) ** 2).sum()) / abs(slope))
+    return _Power(value, value - half_width, value + half_width)
 
 
 def _sampler(
@@ -382,9 +410,9 @@ def _sampler(
     sizes = np.unique(draws[draws > 0])
     words = ["negatives with replacement" if replacement else "distinct negatives"]
     if sizes.size > 1:
-        base = int(np.gcd.reduce(sizes))
-        if base >= _LONG:
-            words.append(f"pooled, {base:,} for each of several positives")
+        common_size = int(np.gcd.reduce(sizes))
+        if common_size >= _LONG:
+            words.append(f"pooled, {common_size:,} for each of several positives")
         elif not replacement and not alarm["lists"]:
             words.append("of differing numbers, as where duplicates are collapsed")
     if alarm.get("positives", False):
@@ -396,8 +424,8 @@ def _sampler(
     elif alarm.get("order", False):
         words.append(f"{'low' if median < 0.5 else 'high'} item numbers preferred")
     elif alarm.get("items", False):
-        more = statistic["items"] > 1
-        words.append("some items preferred" if more else "more even than by chance")
+        is_overdispersed = statistic["items"] > 1
+        words.append("some items preferred" if is_overdispersed else "more even than by chance")
     elif "items" in alarm:
         words.append("uniform")
     return ", ".join(words)
@@ -409,14 +437,14 @@ def _number(
     """Whether each user with a draw has the claimed, or else the most common, number."""
     draws = np.bincount(user, minlength=n_candidates.size)
     draws, n = draws[draws > 0], n_candidates[draws > 0]
-    sizes, times = np.unique(draws, return_counts=True)
-    usual = int(sizes[np.argmax(times)])
-    wanted = np.full(draws.size, usual if claimed is None else claimed)
+    sizes, frequencies = np.unique(draws, return_counts=True)
+    modal_size = int(sizes[np.argmax(frequencies)])
+    expected_draws = np.full(draws.size, modal_size if claimed is None else claimed)
     if not replacement:  # nobody can have more than all candidates
-        wanted = np.where(draws >= n, draws, wanted)
-    others = int((draws != wanted).sum())
-    p_value = float(not others)
-    if others and claimed is None and not replacement:
+        expected_draws = np.where(draws >= n, draws, expected_draws)
+    n_deviating = int((draws != expected_draws).sum())
+    p_value = float(not n_deviating)
+    if n_deviating and claimed is None and not replacement:
         # Draw i repeats one of those before it with probability (i - 1) / n at most, so that the
         # number dropped is below a sum of such trials, and that below a binomial's tail beyond
         # its mean + 1 (Hoeffding 1956).
@@ -426,69 +454,78 @@ def _number(
         tail = np.where(dropped >= m * p + 1, stats.binom.sf(dropped - 1, m, p), 1.0)
         p_value = min(1.0, float(tail.min()) * draws.size)
     finding = (
-        f"each of {draws.size:,} users has {usual:,} negatives"
+        f"each of {draws.size:,} users has {modal_size:,} negatives"
         if sizes.size == 1
-        else f"users have {sizes[0]:,} to {sizes[-1]:,} negatives, {times.max():,} of "
-        f"{draws.size:,} users {usual:,}"
+        else f"users have {sizes[0]:,} to {sizes[-1]:,} negatives, {frequencies.max():,} of "
+        f"{draws.size:,} users {modal_size:,}"
     )
-    if claimed is not None and others:
+    if claimed is not None and n_deviating:
         finding += f", where {claimed:,} are said"
-    return Check("numbers", float(others), p_value, finding)
+    return Check("numbers", float(n_deviating), p_value, finding)
 
 
 def _items(
-    drawn: IntArray, known: IntArray, n_items: int, n_candidates: IntArray, replacement: bool
+    drawn_keys: IntArray,
+    positive_keys: IntArray,
+    n_items: int,
+    n_candidates: IntArray,
+    replacement: bool,
 ) -> Check:
     """The chi-square statistic over its expectation, from exact means and variances by bin."""
-    n_bins = min(n_items, max(2, drawn.size // _DRAWS_PER_BIN))
-    size = np.diff(-(-np.arange(n_bins + 1) * n_items // n_bins))
-    counts = np.bincount(drawn % n_items * n_bins // n_items, minlength=n_bins)
-    draws = np.bincount(drawn // n_items, minlength=n_candidates.size).astype(np.float64)
+    n_bins = min(n_items, max(2, drawn_keys.size // _DRAWS_PER_BIN))
+    bin_sizes = np.diff(-(-np.arange(n_bins + 1) * n_items // n_bins))
+    counts = np.bincount(drawn_keys % n_items * n_bins // n_items, minlength=n_bins)
+    draws = np.bincount(drawn_keys // n_items, minlength=n_candidates.size).astype(np.float64)
     # The number of each user's positives in each bin.
-    place, taken = np.unique(
-        known // n_items * n_bins + known % n_items * n_bins // n_items, return_counts=True
+    cell, n_positives = np.unique(
+        positive_keys // n_items * n_bins + positive_keys % n_items * n_bins // n_items,
+        return_counts=True,
     )
-    owner, bin_ = place // n_bins, place % n_bins
+    owner, bin_index = cell // n_bins, cell % n_bins
     candidates = np.maximum(n_candidates, 1).astype(np.float64)
-    spread = draws.copy()
+    corrected_draws = draws.copy()
     if not replacement:  # finite population correction
-        spread *= np.maximum(candidates - draws, 0) / np.maximum(candidates - 1, 1)
+        corrected_draws *= np.maximum(candidates - draws, 0) / np.maximum(candidates - 1, 1)
 
     def taken_in(values: FloatArray) -> FloatArray:
-        return np.asarray(np.bincount(bin_, values, minlength=n_bins), dtype=np.float64)
+        return np.asarray(np.bincount(bin_index, values, minlength=n_bins), dtype=np.float64)
 
     def mean(weight: FloatArray) -> FloatArray:
         share = weight / candidates
-        return np.asarray(size * share.sum() - taken_in(share[owner] * taken))
+        return np.asarray(bin_sizes * share.sum() - taken_in(share[owner] * n_positives))
 
-    share = spread / candidates**2
-    squares = size**2 * share.sum() + taken_in(share[owner] * (taken - 2.0 * size[bin_]) * taken)
-    expected, variance = mean(draws), mean(spread) - squares
-    open_ = expected > 1e-9
-    ratio = float(((counts - expected)[open_] ** 2 / expected[open_]).sum())
-    ratio /= max(float((variance[open_] / expected[open_]).sum()), 1e-300)
-    freedom = max(int(open_.sum()) - 1, 1)
-    p_value = _two_sided(stats.chi2(freedom), ratio * freedom, ratio * freedom)
+    share = corrected_draws / candidates**2
+    squares = bin_sizes**2 * share.sum() + taken_in(
+        share[owner] * (n_positives - 2.0 * bin_sizes[bin_index]) * n_positives
+    )
+    expected, variance = mean(draws), mean(corrected_draws) - squares
+    usable = expected > 1e-9
+    ratio = float(((counts - expected)[usable] ** 2 / expected[usable]).sum())
+    ratio /= max(float((variance[usable] / expected[usable]).sum()), 1e-300)
+    dof = max(int(usable.sum()) - 1, 1)
+    p_value = _two_sided(stats.chi2(dof), ratio * dof, ratio * dof)
     finding = (
-        f"counts of {int(open_.sum()):,} {'items' if n_bins == n_items else 'stretches of items'} "
+        f"counts of {int(usable.sum()):,} {'items' if n_bins == n_items else 'stretches of items'} "
         f"vary {ratio:.3g} times as much as those of uniform draws"
     )
     return Check("items", ratio, p_value, finding)
 
 
 def _places(
-    drawn: IntArray,
-    known: IntArray,
+    drawn_keys: IntArray,
+    positive_keys: IntArray,
     n_items: int,
     n_candidates: IntArray,
     rank: Callable[[IntArray], IntArray],
     rng: np.random.Generator,
 ) -> FloatArray:
     """Place of each draw in (0, 1) among its user's candidates, in the order of `rank`."""
-    user, at = drawn // n_items, rank(drawn % n_items)
-    taken = np.sort(known // n_items * n_items + rank(known % n_items))
-    before = np.searchsorted(taken, user * n_items + at) - np.searchsorted(taken, user * n_items)
-    return np.asarray((at - before + rng.random(drawn.size)) / n_candidates[user])
+    user, item_ranks = drawn_keys // n_items, rank(drawn_keys % n_items)
+    positive_rank_keys = np.sort(positive_keys // n_items * n_items + rank(positive_keys % n_items))
+    before = np.searchsorted(positive_rank_keys, user * n_items + item_ranks) - np.searchsorted(
+        positive_rank_keys, user * n_items
+    )
+    return np.asarray((item_ranks - before + rng.random(drawn_keys.size)) / n_candidates[user])
 
 
 def _by_popularity(positives: IntArray) -> Callable[[IntArray], IntArray]:
@@ -498,10 +535,10 @@ def _by_popularity(positives: IntArray) -> Callable[[IntArray], IntArray]:
     ranks[np.argsort(-counts, kind="stable")] = np.arange(items.size)
 
     def rank(item: IntArray) -> IntArray:
-        at = np.searchsorted(items, item)  # positives with a lower number
-        known = items[np.minimum(at, items.size - 1)] == item
-        last = items.size + item - at  # items without positives come last
-        return np.where(known, ranks[np.minimum(at, items.size - 1)], last)
+        item_index = np.searchsorted(items, item)  # positives with a lower number
+        has_positives = items[np.minimum(item_index, items.size - 1)] == item
+        last = items.size + item - item_index  # items without positives come last
+        return np.where(has_positives, ranks[np.minimum(item_index, items.size - 1)], last)
 
     return rank
 
@@ -532,14 +569,14 @@ def _draws(
         return codes, item, (codes[:0], item[:0]), len(users)
     if not isinstance(positives, (str, Path, pd.DataFrame)):
         raise ValueError("positives must have columns user and item, as negatives do")
-    own, held = _columns(positives, "positives", n_items)
-    codes, users = pd.factorize(pd.concat([labels, own], ignore_index=True))
-    return codes[: item.size], item, (codes[item.size :], held), len(users)
+    positive_labels, positive_items = _columns(positives, "positives", n_items)
+    codes, users = pd.factorize(pd.concat([labels, positive_labels], ignore_index=True))
+    return codes[: item.size], item, (codes[item.size :], positive_items), len(users)
 
 
-def _columns(given: Any, name: str, n_items: int) -> tuple[pd.Series, IntArray]:
+def _columns(table: Any, name: str, n_items: int) -> tuple[pd.Series, IntArray]:
     """The user labels and item numbers of a table, checked."""
-    frame, source = loaded(given, name)
+    frame, source = loaded(table, name)
     frame = frame.set_axis(log_names(frame.columns, source, ("user", "item")), axis=1)
     need(frame, ("user", "item"), source)
     warn_ignored(frame.columns, source, ("user", "item"))

@@ -134,7 +134,7 @@ class _Parser(argparse.ArgumentParser):
             message = f"{missing} is missing: {self.prog} --help shows an example"
         raise ValueError(message)
 
-    def in_options(self, sentence: str, given: argparse.Namespace) -> str:
+    def in_options(self, sentence: str, arguments: argparse.Namespace) -> str:
         """Replace the names of arguments in a library's message by options."""
         for command, parser in self.commands.items():
             for action in parser._actions:
@@ -143,8 +143,8 @@ class _Parser(argparse.ArgumentParser):
                     setting = f"{name}={'False' if flag.startswith('--no-') else 'True'}"
                     if action.nargs == 0 and flag not in sentence:
                         sentence = sentence.replace(setting, flag)
-                    chosen = getattr(given, action.dest, action.default) != action.default
-                    if command == getattr(given, "command", None) and chosen:
+                    is_set = getattr(arguments, action.dest, action.default) != action.default
+                    if command == getattr(arguments, "command", None) and is_set:
                         argument = _ARGUMENTS.get((command, name), name)
                         sentence = re.sub(rf"^{argument}(?= must )", flag, sentence)
         return sentence
@@ -157,21 +157,21 @@ class _Files:
         self._open = ExitStack()
         self._targets: set[Path] = set()
 
-    def add(self, given: Path, inputs: Sequence[str | Path | None] = ()) -> Path:
+    def add(self, path: Path, inputs: Sequence[str | Path | None] = ()) -> Path:
         """Check that a file can be written, and return the temporary path to write to."""
-        target = given.resolve()
+        target = path.resolve()
         if target.exists() and not target.is_file():
-            raise ValueError(f"{given} must be a file to write to, not a folder or a device")
+            raise ValueError(f"{path} must be a file to write to, not a folder or a device")
         if target in self._targets:
-            raise ValueError(f"{given} is named for two outputs")
+            raise ValueError(f"{path} is named for two outputs")
         if any(name is not None and Path(name).resolve() == target for name in inputs):
-            raise ValueError(f"{given} is an input, and would be overwritten")
+            raise ValueError(f"{path} is an input, and would be overwritten")
         try:
-            part = self._open.enter_context(replacing(target))
+            temporary_path = self._open.enter_context(replacing(target))
         except OSError as problem:
-            raise ValueError(f"{given} cannot be written: {problem.strerror}") from None
+            raise ValueError(f"{path} cannot be written: {problem.strerror}") from None
         self._targets.add(target)
-        return part
+        return temporary_path
 
     def __enter__(self) -> _Files:
         return self
@@ -224,9 +224,9 @@ def _estimate(arguments: argparse.Namespace, files: _Files) -> None:
         raise ValueError(
             f"--all must be left out beside --estimators, got {' '.join(arguments.estimators)}"
         )
-    log, table, page = _opened(arguments, files)
+    log, table_path, page_path = _opened(arguments, files)
     options = _given(arguments, "confidence progress") | {"assumption": _assumption(arguments)}
-    result: Any = evaluation.estimate(
+    estimates: Any = evaluation.estimate(
         log,
         arguments.metrics,
         estimators="all" if arguments.all else arguments.estimators,
@@ -234,59 +234,59 @@ def _estimate(arguments: argparse.Namespace, files: _Files) -> None:
         efficiency=arguments.efficiency,
         **options,
     )
-    if page is not None:
+    if page_path is not None:
         from .report import pages
 
-        result = pages.with_verdicts(result, log, **options)
-        _write_page(page, result, arguments)
-    _show(result, table, arguments)
+        estimates = pages.with_verdicts(estimates, log, **options)
+        _write_page(page_path, estimates, arguments)
+    _show(estimates, table_path, arguments)
 
 
 def _compare(arguments: argparse.Namespace, files: _Files) -> None:
     from . import evaluation
 
-    log, table, page = _opened(arguments, files)
+    log, table_path, page_path = _opened(arguments, files)
     options = _given(arguments, "confidence progress") | {"assumption": _assumption(arguments)}
-    chosen = {} if arguments.estimator is None else {"estimator": arguments.estimator}
-    result = evaluation.compare(log, arguments.metric, **options, **chosen)
-    if page is not None:
+    estimator_option = {} if arguments.estimator is None else {"estimator": arguments.estimator}
+    comparison = evaluation.compare(log, arguments.metric, **options, **estimator_option)
+    if page_path is not None:
         from .report import pages
 
-        _write_page(page, pages.with_estimates(result, log, **options), arguments)
-    _show(result, table, arguments)
+        _write_page(page_path, pages.with_estimates(comparison, log, **options), arguments)
+    _show(comparison, table_path, arguments)
 
 
 def _published(arguments: argparse.Namespace, files: _Files) -> None:
     from .published_tables import published
     from .results import Orders
 
-    table = _table(arguments, files, [arguments.table])
+    table_path = _table(arguments, files, [arguments.table])
     tables = published(
         arguments.table,
         assumption=_assumption(arguments),
         **_given(arguments, "n_items n_negatives users replacement metrics confidence"),
     )
     result = Orders(tables.orders, notes=tables.notes) if arguments.orders else tables
-    _show(result, table, arguments)
+    _show(result, table_path, arguments)
 
 
 def _plan(arguments: argparse.Namespace, files: _Files) -> None:
     from .log_plans import curve_log, plan_log
     from .results import Result
 
-    log, table, page = _opened(arguments, files)
+    log, table_path, page_path = _opened(arguments, files)
     options = _given(arguments, "n_items max_negatives progress") | {"n_users": arguments.users}
     if arguments.estimators:
         options["estimators"] = arguments.estimators
-    if arguments.curve and page is None:
-        _show(curve_log(log, arguments.metric, **options), table, arguments)
+    if arguments.curve and page_path is None:
+        _show(curve_log(log, arguments.metric, **options), table_path, arguments)
         return
     options |= _given(arguments, "confidence budget sequential")
-    result = plan_log(log, arguments.metric, curves=page is not None, **options)
-    if page is not None:
-        _write_page(page, result, arguments)
-    shown = Result(result.curves, notes=result.notes) if arguments.curve else result
-    _show(shown, table, arguments)
+    plan = plan_log(log, arguments.metric, curves=page_path is not None, **options)
+    if page_path is not None:
+        _write_page(page_path, plan, arguments)
+    shown = Result(plan.curves, notes=plan.notes) if arguments.curve else plan
+    _show(shown, table_path, arguments)
 
 
 def _rank(arguments: argparse.Namespace, files: _Files) -> None:
@@ -300,7 +300,7 @@ def _rank(arguments: argparse.Namespace, files: _Files) -> None:
         )
     for name in arguments.metrics or ():
         metric(name)
-    result = rank(
+    ranks = rank(
         arguments.users,
         arguments.items,
         arguments.test,
@@ -308,38 +308,38 @@ def _rank(arguments: argparse.Namespace, files: _Files) -> None:
         relative_tolerance=arguments.tolerance,
         **_given(arguments, "score item_bias among output cluster progress"),
     )
-    several = int((result.frame["n_relevant"] > 1).sum())
+    n_several = int((ranks.frame["n_relevant"] > 1).sum())
     counted = "are counted as candidates" if arguments.among == "all" else "are no candidates"
-    note = f"the user's other held-out items {counted} ({several:,} rows have some)"
+    note = f"the user's other held-out items {counted} ({n_several:,} rows have some)"
     if arguments.output is not None:
-        written = f"{len(result.frame):,} ranks in {arguments.output}"
-        print(f"{written}: {note}" if several else written)
+        summary = f"{len(ranks.frame):,} ranks in {arguments.output}"
+        print(f"{summary}: {note}" if n_several else summary)
         if not arguments.metrics:
             return
         arguments.output = None  # its name says how ranks are written, not what is printed
-    _show(result.metrics(arguments.metrics) if arguments.metrics else result, None, arguments)
-    if several and not arguments.quiet:
+    _show(ranks.metrics(arguments.metrics) if arguments.metrics else ranks, None, arguments)
+    if n_several and not arguments.quiet:
         print(f"note: {note}", file=sys.stderr)
 
 
 def _audit(arguments: argparse.Namespace, files: _Files) -> None:
     from .auditing import audit
 
-    table = _table(arguments, files, [arguments.negatives, arguments.positives])
+    table_path = _table(arguments, files, [arguments.negatives, arguments.positives])
     result = audit(
         arguments.negatives,
         arguments.n_items,
         arguments.positives,
         **_given(arguments, "n_negatives replacement confidence"),
     )
-    _show(result, table, arguments)
+    _show(result, table_path, arguments)
 
 
 def _example(arguments: argparse.Namespace, files: _Files) -> None:
     from .example import write_example
 
-    written = write_example(arguments.folder, arguments.seed)
-    print(f"{arguments.folder}: {', '.join(path.name for path in written)}")
+    paths = write_example(arguments.folder, arguments.seed)
+    print(f"{arguments.folder}: {', '.join(path.name for path in paths)}")
 
 
 def _given(arguments: argparse.Namespace, names: str) -> dict[str, Any]:
@@ -362,15 +362,15 @@ def _opened(arguments: argparse.Namespace, files: _Files) -> tuple[Log, Path | N
 
     for name in getattr(arguments, "metrics", None) or [arguments.metric]:
         metric(name)
-    files_of_log = files_of(arguments.log)
-    inputs = [] if files_of_log is None else files_of_log.paths
-    table, page = _table(arguments, files, inputs), None
+    log_files = files_of(arguments.log)
+    inputs = [] if log_files is None else log_files.paths
+    table_path, page_path = _table(arguments, files, inputs), None
     if arguments.report is not None:
         from .report.figures import import_figures
 
-        page = files.add(Path(arguments.report), inputs)
+        page_path = files.add(Path(arguments.report), inputs)
         import_figures()
-    return _log(arguments), table, page
+    return _log(arguments), table_path, page_path
 
 
 def _log(arguments: argparse.Namespace) -> Log:
@@ -420,18 +420,18 @@ def _format(arguments: argparse.Namespace) -> str:
     return arguments.format or SUFFIXES.get(suffix, "table")
 
 
-def _write_page(page: Path, result: Result, arguments: argparse.Namespace) -> None:
-    named = replace(result, source={"log": arguments.log, **result.source})
-    page.write_text(named.to_html(), encoding="utf-8")
+def _write_page(page_path: Path, result: Result, arguments: argparse.Namespace) -> None:
+    with_source = replace(result, source={"log": arguments.log, **result.source})
+    page_path.write_text(with_source.to_html(), encoding="utf-8")
 
 
-def _show(result: Result, output: Path | None, arguments: argparse.Namespace) -> None:
+def _show(result: Result, output_path: Path | None, arguments: argparse.Namespace) -> None:
     """Print or write a table, and its notes on the error stream."""
     for note in result.notes:
         print(f"note: {note}", file=sys.stderr)
     text = result.to_text(_format(arguments))
-    if output is not None:
-        output.write_text(text, encoding="utf-8")
+    if output_path is not None:
+        output_path.write_text(text, encoding="utf-8")
     elif sys.stdout is None:  # what Python makes of a stream that the shell closed
         raise ValueError("standard output is closed: name a file to write to")
     else:
@@ -441,15 +441,15 @@ def _show(result: Result, output: Path | None, arguments: argparse.Namespace) ->
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
     """Print each warning once, on one line."""
-    said = set()
+    shown_lines = set()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
         from ._validate import shortened
 
         line = shortened(" ".join(str(message).split()), _LONGEST)
-        if line not in said:
+        if line not in shown_lines:
             print(f"warning: {line}", file=sys.stderr)
-        said.add(line)
+        shown_lines.add(line)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always")
@@ -464,8 +464,8 @@ def _sentence(problem: BaseException, parser: _Parser, arguments: argparse.Names
     if isinstance(problem, MemoryError):
         return "there is not enough memory for this"
     if isinstance(problem, OSError) and problem.strerror:
-        named = "" if problem.filename is None else f"{problem.filename}: "
-        return f"{named}{problem.strerror}"
+        prefix = "" if problem.filename is None else f"{problem.filename}: "
+        return f"{prefix}{problem.strerror}"
     from ._validate import printable, shortened
 
     sentence = parser.in_options(printable(str(problem)), arguments)
@@ -482,24 +482,24 @@ def _parser() -> _Parser:
     )
     parser.add_argument("--version", action="version", version=version("sampled-metrics"))
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    parser.commands = made = {}
-    for name, (what, more, example) in COMMANDS.items():
-        shown = "".join(f"  {line}\n" for line in example.splitlines())
-        log = _LOG + "\n" if name in ("estimate", "compare", "plan") else ""
-        log = _TABLE + "\n" if name == "published" else log
-        made[name] = commands.add_parser(
-            name, help=what, description=textwrap.fill(f"{what} {more}", 78),
-            epilog=f"{log}example:\n{shown}", formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser.commands = parsers = {}
+    for name, (summary, details, example) in COMMANDS.items():
+        code = "".join(f"  {line}\n" for line in example.splitlines())
+        intro = _LOG + "\n" if name in ("estimate", "compare", "plan") else ""
+        intro = _TABLE + "\n" if name == "published" else intro
+        parsers[name] = commands.add_parser(
+            name, help=summary, description=textwrap.fill(f"{summary} {details}", 78),
+            epilog=f"{intro}example:\n{code}", formatter_class=argparse.RawDescriptionHelpFormatter,
         )  # fmt: skip
-        made[name].set_defaults(run=globals()[f"_{name}"])
-        add = partial(_add, made[name])
+        parsers[name].set_defaults(run=globals()[f"_{name}"])
+        add = partial(_add, parsers[name])
         globals()[f"_{name}_options"](add)
         if name != "example":
             add("--quiet", "show no progress")
     return parser
 
 
-def _add(parser: argparse._ActionsContainer, name: str, what: str, **options: Any) -> None:
+def _add(parser: argparse._ActionsContainer, name: str, help_text: str, **options: Any) -> None:
     """Add an option, given as in its help: ``--users U``, ``--metrics NAME...``, ``--quiet``.
 
     An option with a one-letter metavar is a whole number; P (confidence) and T (tolerance) are
@@ -507,7 +507,7 @@ def _add(parser: argparse._ActionsContainer, name: str, what: str, **options: An
     """
     flag, _, metavar = name.partition(" ")
     if " " in metavar:
-        parser.add_argument(flag, help=what, nargs=2, metavar=(*metavar.split(),), type=_whole)
+        parser.add_argument(flag, help=help_text, nargs=2, metavar=(*metavar.split(),), type=_whole)
         return
     if metavar.endswith("..."):
         options |= {"nargs": "+"}
@@ -521,7 +521,7 @@ def _add(parser: argparse._ActionsContainer, name: str, what: str, **options: An
     if len(metavar) == 1:
         options |= {"type": _number if metavar in "PT" else _whole}
     flags = flag.split(",")
-    parser.add_argument(*flags, help=what, **options)
+    parser.add_argument(*flags, help=help_text, **options)
 
 
 # fmt: off
@@ -546,14 +546,14 @@ def _compare_options(add: partial[None]) -> None:
 
 
 def _published_options(add: partial[None]) -> None:
-    missing = "if the table has no column of this name"
+    if_missing = "if the table has no column of this name"
     add("TABLE", "a CSV file")
-    add("--n-items N", f"candidates of each user, the held-out item included, {missing}")
-    add("--n-negatives M", f"sampled negatives of each user, {missing}")
-    add("--users U", f"users that are averaged over, {missing}")
-    drawn = partial(_add, add.args[0].add_mutually_exclusive_group(required=True))
-    drawn("--replacement", "negatives were drawn with replacement")
-    drawn("--no-replacement",
+    add("--n-items N", f"candidates of each user, the held-out item included, {if_missing}")
+    add("--n-negatives M", f"sampled negatives of each user, {if_missing}")
+    add("--users U", f"users that are averaged over, {if_missing}")
+    add_replacement = partial(_add, add.args[0].add_mutually_exclusive_group(required=True))
+    add_replacement("--replacement", "negatives were drawn with replacement")
+    add_replacement("--no-replacement",
           "negatives were drawn without replacement, or duplicates were removed",
           dest="replacement", action="store_false")
     add("--metrics NAME...", "exact metrics to bound; default: those of the table")
@@ -580,9 +580,9 @@ def _plan_options(add: partial[None]) -> None:
 
 
 def _rank_options(add: partial[None]) -> None:
-    rows = "(.npy, .npz, .parquet, .zarr or .csv: users and items are the numbers of rows, from 0)"
-    add("--users FILE", f"factors of users {rows}", required=True)
-    add("--items FILE", f"factors of items {rows}", required=True)
+    forms = "(.npy, .npz, .parquet, .zarr or .csv: users and items are the numbers of rows, from 0)"
+    add("--users FILE", f"factors of users {forms}", required=True)
+    add("--items FILE", f"factors of items {forms}", required=True)
     add("--train FILE", "items that are no candidates: a CSV or Parquet file with columns user and "
         "item, or users by items, non-zero (.npz of SciPy's save_npz)")
     add("--test FILE", "held-out items: a CSV or Parquet file with columns user and item",
@@ -644,17 +644,17 @@ def _log_options(add: partial[None], *, plan: bool = False) -> None:
         "verdict is proved then")
     add("--fixed-sample-size", "the number of negatives of each user was chosen before ranking, or "
         "at random: accept a log that looks as if samples were doubled because of their ranks")
-    of = "probability of the right verdict to reach" if plan else "of intervals and verdicts"
-    add("--confidence P", f"{of}; default: {CONFIDENCE}", default=CONFIDENCE)
+    help_text = "probability of the right verdict to reach" if plan else "of intervals and verdicts"
+    add("--confidence P", f"{help_text}; default: {CONFIDENCE}", default=CONFIDENCE)
     _output_options(add)
     add("--report HTML", "also write a page with tables, figures and verdicts")
 
 
-def _assume_option(add: partial[None], *more: str) -> None:
-    moreover = ", or moreover that they are a mixture of geometric distributions" if more else ""
+def _assume_option(add: partial[None], *extras: str) -> None:
+    geometric = ", or moreover that they are a mixture of geometric distributions" if extras else ""
     add("--assume", "what may be assumed of the true ranks near the top: that deeper ranks have "
-        f"fewer users, which is the default{moreover}, or nothing",
-        choices=("decreasing", *more, "nothing"), default="decreasing")
+        f"fewer users, which is the default{geometric}, or nothing",
+        choices=("decreasing", *extras, "nothing"), default="decreasing")
 
 
 def _output_options(add: partial[None]) -> None:

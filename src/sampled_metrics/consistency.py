@@ -85,16 +85,18 @@ def expected_differences(
     """
     metric, protocols = parsed(metric), by_negatives(protocol)
     n_items = protocols[0].n_items
-    true = _checked(ranks, n_items)
-    exact = {name: float(metric(r, n_items).mean()) for name, r in true.items()}
+    true_ranks = _checked(ranks, n_items)
+    exact = {name: float(metric(r, n_items).mean()) for name, r in true_ranks.items()}
     rows = []
-    for each in protocols:
-        estimator = naive(metric, each)
-        expected = {name: float(estimator.expected(r).mean()) for name, r in true.items()}
-        for a, b in combinations(true, 2):
-            same = sign(exact[a], exact[b]) == sign(expected[a], expected[b])
-            differences = exact[a] - exact[b], expected[a] - expected[b]
-            rows.append((a, b, each.n_negatives, *differences, same))
+    for protocol_m in protocols:
+        estimator = naive(metric, protocol_m)
+        expected = {name: float(estimator.expected(r).mean()) for name, r in true_ranks.items()}
+        for first, second in combinations(true_ranks, 2):
+            is_consistent = sign(exact[first], exact[second]) == sign(
+                expected[first], expected[second]
+            )
+            differences = exact[first] - exact[second], expected[first] - expected[second]
+            rows.append((first, second, protocol_m.n_negatives, *differences, is_consistent))
     columns = ["first", "second", "n_negatives", "exact", "expected", "consistent"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -140,9 +142,9 @@ class OrderByNegatives:
     def frame(self) -> pd.DataFrame:
         """A row per stretch of n_negatives: first, last, order, and right (is it exact)."""
         last = [*(start - 1 for start in self.starts[1:]), self.n_negatives]
-        right = [found == self.exact for found in self.orders]
+        is_right = [order == self.exact for order in self.orders]
         return pd.DataFrame(
-            {"first": self.starts, "last": last, "order": self.orders, "right": right}
+            {"first": self.starts, "last": last, "order": self.orders, "right": is_right}
         )
 
     def at(self, n_negatives: int) -> str:
@@ -195,75 +197,100 @@ def order_by_negatives(
     1    692  9999  C > A > B   True
     """
     metric, protocol = parsed(metric), checked(protocol, n_relevant=1)
-    true = _checked(ranks, protocol.n_items)
-    exact = {name: float(metric(r, protocol.n_items).mean()) for name, r in true.items()}
+    true_ranks = _checked(ranks, protocol.n_items)
+    exact = {name: float(metric(r, protocol.n_items).mean()) for name, r in true_ranks.items()}
 
     def mean(ranks: IntArray, m: int) -> float:
         return float(naive(metric, replace(protocol, n_negatives=m)).expected(ranks).mean())
 
     means: dict[str, Callable[[int], float]]
     depth = metric.k or protocol.n_negatives + 1
-    users = next(iter(true.values())).size
-    many = depth * users > _MANY and depth * protocol.n_negatives < _LONG
-    if many and not metric.linear:  # the mean of a linear metric is constant
-        of_all = {name: _mean_by_negatives(metric, ranks, protocol) for name, ranks in true.items()}
-        means = {name: partial(_at, of) for name, of in of_all.items()}
+    users = next(iter(true_ranks.values())).size
+    by_recursion = depth * users > _MANY and depth * protocol.n_negatives < _LONG
+    if by_recursion and not metric.linear:  # the mean of a linear metric is constant
+        means_by_name = {
+            name: _mean_by_negatives(metric, ranks, protocol) for name, ranks in true_ranks.items()
+        }
+        means = {name: partial(_mean_at, means_by_m) for name, means_by_m in means_by_name.items()}
     else:
-        means = {name: cache(partial(mean, ranks)) for name, ranks in true.items()}
-    pairs = list(combinations(true, 2))
-    changes = {1}.union(*(_flips(means[a], means[b], protocol.n_negatives) for a, b in pairs))
+        means = {name: cache(partial(mean, ranks)) for name, ranks in true_ranks.items()}
+    pairs = list(combinations(true_ranks, 2))
+    changes = {1}.union(
+        *(_flips(means[first], means[second], protocol.n_negatives) for first, second in pairs)
+    )
     starts: list[int] = []
     orders: list[str] = []
     for m in sorted(changes):
-        order = _spelled(list(true), {(a, b): sign(means[a](m), means[b](m)) for a, b in pairs})
+        order = _spelled(
+            list(true_ranks),
+            {(first, second): sign(means[first](m), means[second](m)) for first, second in pairs},
+        )
         if not orders or order != orders[-1]:
             starts.append(m)
             orders.append(order)
-    whole = _spelled(list(true), {(a, b): sign(exact[a], exact[b]) for a, b in pairs})
-    return OrderByNegatives(tuple(starts), tuple(orders), whole, protocol.n_negatives)
+    exact_order = _spelled(
+        list(true_ranks),
+        {(first, second): sign(exact[first], exact[second]) for first, second in pairs},
+    )
+    return OrderByNegatives(tuple(starts), tuple(orders), exact_order, protocol.n_negatives)
 
 
-def _at(means: FloatArray, m: int) -> float:
+def _mean_at(means: FloatArray, m: int) -> float:
     return float(means[m - 1])
 
 
 def _mean_by_negatives(metric: Metric, ranks: IntArray, protocol: Protocol) -> FloatArray:
     """Mean over users of the expected sampled metric, for 1, 2, ... negatives."""
-    most, sizes = protocol.n_negatives, np.broadcast_arrays(protocol.above(ranks), protocol.pool)
-    depth = min(metric.k or most + 1, most + 1)
-    above, pool = (each.tobytes() for each in sizes)
-    values = naive(metric, replace(protocol, n_items=most + 1)).values  # the same for fewer
-    return _mean_pmfs(above, pool, most, depth, protocol.replacement) @ values[:depth]
+    max_negatives, sizes = (
+        protocol.n_negatives,
+        np.broadcast_arrays(protocol.above(ranks), protocol.pool),
+    )
+    depth = min(metric.k or max_negatives + 1, max_negatives + 1)
+    above, pool = (counts.tobytes() for counts in sizes)
+    values = naive(
+        metric, replace(protocol, n_items=max_negatives + 1)
+    ).values  # the same for fewer
+    return _mean_pmfs(above, pool, max_negatives, depth, protocol.replacement) @ values[:depth]
 
 
 @lru_cache(maxsize=8)  # for metrics of the same depth
-def _mean_pmfs(above: bytes, pool: bytes, most: int, depth: int, replacement: bool) -> FloatArray:
+def _mean_pmfs(
+    above: bytes, pool: bytes, max_negatives: int, depth: int, replacement: bool
+) -> FloatArray:
     """Probabilities of the first `depth` counts, averaged over users, for 1, 2, ... negatives.
 
     By recursion: the next negative is above the item with the share of such items among those left.
     All terms are positive, so that no digits cancel.
     """
-    over, left = (np.frombuffer(each, dtype=np.int64).astype(float) for each in (above, pool))
-    over = np.repeat(over[np.newaxis], depth, axis=0)
+    n_above, n_left = (
+        np.frombuffer(buffer, dtype=np.int64).astype(float) for buffer in (above, pool)
+    )
+    n_above = np.repeat(n_above[np.newaxis], depth, axis=0)
     if not replacement:
-        over = (over - np.arange(depth)[:, np.newaxis]).clip(0)
-    law, up, under = np.zeros(over.shape), np.empty(over.shape), np.empty(over.shape)
-    law[0] = 1.0
-    found = np.empty((most, depth))
-    for m in range(most):
+        n_above = (n_above - np.arange(depth)[:, np.newaxis]).clip(0)
+    pmfs, moved_up, n_below = (
+        np.zeros(n_above.shape),
+        np.empty(n_above.shape),
+        np.empty(n_above.shape),
+    )
+    pmfs[0] = 1.0
+    mean_pmfs = np.empty((max_negatives, depth))
+    for m in range(max_negatives):
         # Impossible counts (fewer items left than above) have a probability of 0 already.
-        np.subtract(left, over, out=under)
-        law /= left
-        np.multiply(law, over, out=up)
-        law *= under
-        law[1:] += up[:-1]
-        found[m] = law.mean(axis=1)
+        np.subtract(n_left, n_above, out=n_below)
+        pmfs /= n_left
+        np.multiply(pmfs, n_above, out=moved_up)
+        pmfs *= n_below
+        pmfs[1:] += moved_up[:-1]
+        mean_pmfs[m] = pmfs.mean(axis=1)
         if not replacement:
-            left -= 1.0
-    return found
+            n_left -= 1.0
+    return mean_pmfs
 
 
-def _flips(first: Callable[[int], float], second: Callable[[int], float], most: int) -> list[int]:
+def _flips(
+    first: Callable[[int], float], second: Callable[[int], float], max_negatives: int
+) -> list[int]:
     """Every m in 2..most at which the order differs from m - 1; both means never rise with m."""
 
     def between(low: int, high: int) -> Iterator[int]:
@@ -277,36 +304,38 @@ def _flips(first: Callable[[int], float], second: Callable[[int], float], most: 
         yield from between(low, middle)
         yield from between(middle, high)
 
-    return list(between(1, most))
+    return list(between(1, max_negatives))
 
 
 def _spelled(names: list[str], signs: Mapping[tuple[str, str], int]) -> str:
     """The order of the names, as in "B > A = C", from the signs of pairwise differences."""
-    lead = dict.fromkeys(names, 0)
-    for (a, b), sign in signs.items():
-        lead[a] += sign
-        lead[b] -= sign
-    ranked = sorted(names, key=lambda name: -lead[name])
+    net_wins = dict.fromkeys(names, 0)
+    for (first, second), sign in signs.items():
+        net_wins[first] += sign
+        net_wins[second] -= sign
+    ranked = sorted(names, key=lambda name: -net_wins[name])
     text = ranked[0]
     for better, worse in pairwise(ranked):
-        text += (" = " if lead[better] == lead[worse] else " > ") + worse
+        text += (" = " if net_wins[better] == net_wins[worse] else " > ") + worse
     return text
 
 
-def _checked(ranks: Mapping[str, ArrayLike], items: int | IntArray) -> dict[str, IntArray]:
+def _checked(ranks: Mapping[str, ArrayLike], n_items: int | IntArray) -> dict[str, IntArray]:
     """The ranks of each recommender, checked against the catalogue and one another."""
     if len(ranks) < 2:
         raise ValueError(f"ranks must hold at least two recommenders, got {len(ranks)}")
-    true = {}
-    for name, given in ranks.items():
-        array = integers(given, f"ranks of {name}", 1, items)
+    true_ranks = {}
+    for name, values in ranks.items():
+        array = integers(values, f"ranks of {name}", 1, n_items)
         if array.ndim != 1 or array.size == 0:
             raise ValueError(f"ranks of {name} must be a non-empty list, got shape {array.shape}")
-        true[name] = array
-    sizes = {name: array.size for name, array in true.items()}
-    if len(set(sizes.values())) > 1 or (np.ndim(items) and set(sizes.values()) != {np.size(items)}):
+        true_ranks[name] = array
+    sizes = {name: array.size for name, array in true_ranks.items()}
+    if len(set(sizes.values())) > 1 or (
+        np.ndim(n_items) and set(sizes.values()) != {np.size(n_items)}
+    ):
         raise ValueError(
             f"ranks must hold the same number of instances for every recommender, got {sizes}"
-            + (f" and {np.size(items)} in n_items" if np.ndim(items) else "")
+            + (f" and {np.size(n_items)} in n_items" if np.ndim(n_items) else "")
         )
-    return true
+    return true_ranks

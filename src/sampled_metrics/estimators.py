@@ -117,10 +117,10 @@ class Estimator:
         array([1. , 0.5, 0.2])
         """
 
-        def report(given: ArrayLike, j: int) -> FloatArray:
+        def report(position_outcomes: ArrayLike, j: int) -> FloatArray:
             row, low = self._row(j), self.protocol.first_outcome + j - 1
             name = "sampled_ranks" if self.protocol.first_outcome else "outcomes"
-            return np.asarray(row[integers(given, name, low, low + row.size - 1) - low])
+            return np.asarray(row[integers(position_outcomes, name, low, low + row.size - 1) - low])
 
         return _by_position(report, outcomes, position)
 
@@ -175,9 +175,9 @@ class Estimator:
 
     def _variance(self, rank: ArrayLike, j: int) -> FloatArray:
         row, parts = self._row(j), []
-        for each in self.protocol.blocks(rank, j):
-            mean = each @ row
-            parts.append(np.einsum("ij,ij->i", each, (row - mean[:, np.newaxis]) ** 2))
+        for rows in self.protocol.blocks(rank, j):
+            mean = rows @ row
+            parts.append(np.einsum("ij,ij->i", rows, (row - mean[:, np.newaxis]) ** 2))
         return self._joined(parts, rank)
 
     def bias(self, rank: ArrayLike, position: ArrayLike = 1) -> FloatArray:
@@ -215,16 +215,16 @@ class Estimator:
 
 
 def _by_position(
-    of: Callable[[ArrayLike, int], FloatArray], given: ArrayLike, position: ArrayLike
+    function: Callable[[ArrayLike, int], FloatArray], rank: ArrayLike, position: ArrayLike
 ) -> FloatArray:
     """Apply a function of ranks and one position to arrays of ranks and positions."""
     if np.ndim(position) == 0:
-        return of(given, position)  # type: ignore[arg-type]
-    ranks, places = np.broadcast_arrays(given, position)
-    found = np.empty(ranks.shape)
-    for j in np.unique(places):
-        found[places == j] = of(ranks[places == j], j)
-    return found
+        return function(rank, position)  # type: ignore[arg-type]
+    ranks, positions = np.broadcast_arrays(rank, position)
+    values = np.empty(ranks.shape)
+    for j in np.unique(positions):
+        values[positions == j] = function(ranks[positions == j], j)
+    return values
 
 
 def _over_likely(protocol: Protocol, rank: ArrayLike, position: int, row: FloatArray) -> FloatArray:
@@ -237,16 +237,16 @@ def _over_likely(protocol: Protocol, rank: ArrayLike, position: int, row: FloatA
     ranks, items, above = np.broadcast_arrays(np.asarray(rank), protocol.n_items, above)
     share = above.ravel() / (items.ravel() - protocol.n_relevant)
     # Bernstein's inequality, which draws without replacement obey, too.
-    far = _RARE / 3
-    far = far + np.sqrt(far**2 + 2 * _RARE * m * share * (1 - share))
-    low = np.floor(m * share - far).clip(0).astype(int)
-    high = np.ceil(m * share + far).clip(None, m).astype(int)
-    found, order = np.empty(share.size), np.argsort(share)
+    deviation = _RARE / 3
+    deviation = deviation + np.sqrt(deviation**2 + 2 * _RARE * m * share * (1 - share))
+    low = np.floor(m * share - deviation).clip(0).astype(int)
+    high = np.ceil(m * share + deviation).clip(None, m).astype(int)
+    expectations, order = np.empty(share.size), np.argsort(share)
     for part in np.array_split(order, share.size // 128 + 1) if share.size else ():
         counts = np.arange(low[part].min(), high[part].max() + 1)
         sub = replace(protocol, n_items=items.ravel()[part])
-        found[part] = sub.pmf(ranks.ravel()[part], position, counts) @ row[counts]
-    return found.reshape(ranks.shape)
+        expectations[part] = sub.pmf(ranks.ravel()[part], position, counts) @ row[counts]
+    return expectations.reshape(ranks.shape)
 
 
 class _Naive(Estimator):
@@ -258,8 +258,8 @@ class _Naive(Estimator):
             return super()._expected(rank, j)
         if self.metric.linear:
             return self.metric.term(rank, j, protocol.n_relevant, protocol.n_items)
-        whole = self.metric.k is None or self.metric.k > protocol.n_negatives
-        if j == 1 and whole and self.metric.kind in ("ap", "rr"):
+        has_no_cutoff = self.metric.k is None or self.metric.k > protocol.n_negatives
+        if j == 1 and has_no_cutoff and self.metric.kind in ("ap", "rr"):
             return np.asarray(expected_average_precision(rank, protocol) * self._row(1)[0])
         return super()._expected(rank, j)
 
@@ -294,10 +294,10 @@ def naive(metric: Metric | str, protocol: Protocol) -> Estimator:
     (array([0.6366]), array([0.01]))
     """
     metric, protocol = parsed(metric), fixed(protocol, "the naive estimator")
-    m, relevant = protocol.n_negatives, protocol.n_relevant
-    j = np.arange(1, relevant + 1)[:, np.newaxis]
-    values = metric.term(np.arange(m + 1) + j, j, relevant, m + relevant)
-    return _Naive(metric, protocol, values[0] if relevant == 1 else values, "naive")
+    m, n_relevant = protocol.n_negatives, protocol.n_relevant
+    j = np.arange(1, n_relevant + 1)[:, np.newaxis]
+    values = metric.term(np.arange(m + 1) + j, j, n_relevant, m + n_relevant)
+    return _Naive(metric, protocol, values[0] if n_relevant == 1 else values, "naive")
 
 
 def expected_average_precision(rank: ArrayLike, protocol: Protocol) -> FloatArray:
@@ -355,15 +355,17 @@ def _log_none_drawn(draws: int, marked: IntArray, total: IntArray) -> FloatArray
     Relative accuracy: near 1 it is a sum of logarithms of one sign, over the fewer of the draws and
     the marked items (their roles are symmetric).
     """
-    out = np.asarray(log_hypergeometric(np.array(0), draws, marked, total))
+    log_probability = np.asarray(log_hypergeometric(np.array(0), draws, marked, total))
     rare = draws * marked < 0.1 * total
-    few, many = np.minimum(marked, draws)[rare], np.maximum(marked, draws)[rare]
-    if few.size:
-        log_none, left = np.zeros(few.shape), total[rare]
-        for i in range(int(few.max())):
-            log_none += np.where(i < few, np.log1p(-many / np.maximum(left - i, many + 1)), 0.0)
-        out[rare] = log_none
-    return out
+    smaller, larger = np.minimum(marked, draws)[rare], np.maximum(marked, draws)[rare]
+    if smaller.size:
+        log_none, remaining = np.zeros(smaller.shape), total[rare]
+        for i in range(int(smaller.max())):
+            log_none += np.where(
+                i < smaller, np.log1p(-larger / np.maximum(remaining - i, larger + 1)), 0.0
+            )
+        log_probability[rare] = log_none
+    return log_probability
 
 
 def rank_estimate(metric: Metric | str, protocol: Protocol, rounding: str = "floor") -> Estimator:
@@ -403,15 +405,17 @@ def rank_estimate(metric: Metric | str, protocol: Protocol, rounding: str = "flo
     metric = parsed(metric)
     if rounding not in ("floor", "linear"):
         raise ValueError(f"rounding must be 'floor' or 'linear', got {as_written(rounding)}")
-    items, m = one_size(fixed(protocol, "a rank estimate")), protocol.n_negatives
-    relevant = protocol.n_relevant
-    below, part = np.divmod(np.arange(m + 1) * (items - relevant), m)
+    n_items, m = one_size(fixed(protocol, "a rank estimate")), protocol.n_negatives
+    n_relevant = protocol.n_relevant
+    floor_above, remainder = np.divmod(np.arange(m + 1) * (n_items - n_relevant), m)
     rows = []
-    for j in range(1, relevant + 1):
-        row = metric.term(below + j, j, relevant, items)
+    for j in range(1, n_relevant + 1):
+        row = metric.term(floor_above + j, j, n_relevant, n_items)
         if rounding == "linear":
-            following = metric.term(np.minimum(below + 1, items - relevant) + j, j, relevant, items)
-            row = row + (part / m) * (following - row)
+            next_row = metric.term(
+                np.minimum(floor_above + 1, n_items - n_relevant) + j, j, n_relevant, n_items
+            )
+            row = row + (remainder / m) * (next_row - row)
         rows.append(row)
     return Estimator(metric, protocol, _stacked(rows), f"rank estimate, {rounding}")
 
@@ -628,8 +632,8 @@ def known(name: str) -> str:
     'naive'
     """
     if name not in NAMES:
-        near = difflib.get_close_matches(str(name), NAMES, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(NAMES)}"
+        similar = difflib.get_close_matches(str(name), NAMES, n=1)
+        hint = f"did you mean {similar[0]!r}?" if similar else f"use one of {', '.join(NAMES)}"
         raise ValueError(f"estimator {as_written(name)} is unknown: {hint}")
     return name
 
@@ -676,16 +680,16 @@ def _stacked(rows: list[FloatArray]) -> FloatArray:
 @lru_cache(maxsize=16)
 def _systems(metric: Metric, protocol: Design, prior: _Points | None) -> list[list[System]]:
     """The least-squares problem of each position, in groups that share their nodes."""
-    ranks, m = int(protocol.pool) + 1, protocol.n_negatives
+    n_ranks, m = int(protocol.pool) + 1, protocol.n_negatives
     positions = np.arange(1, protocol.n_positions + 1)
     cuts = np.zeros_like(positions) if metric.k is None else np.maximum(metric.k + 1 - positions, 0)
     # Ranks near both ends are summed exactly, so that a jump there needs no break.
-    near = (cuts <= m + MARGIN) | (cuts >= ranks - (m + MARGIN))
-    cuts = np.where(near | (prior is not None), 0, cuts)
+    is_near_end = (cuts <= m + MARGIN) | (cuts >= n_ranks - (m + MARGIN))
+    cuts = np.where(is_near_end | (prior is not None), 0, cuts)
     groups = []
-    for some in np.split(positions, np.flatnonzero(np.diff(cuts)) + 1):
-        rows = _weighted(protocol, prior or int(cuts[some[0] - 1]))
-        targets = [protocol.exact(metric, rows.nodes + (j - 1), j) for j in some]
+    for group_positions in np.split(positions, np.flatnonzero(np.diff(cuts)) + 1):
+        rows = _weighted(protocol, prior or int(cuts[group_positions[0] - 1]))
+        targets = [protocol.exact(metric, rows.nodes + (j - 1), j) for j in group_positions]
         groups.append([System(rows, target) for target in targets])
     return groups
 
@@ -694,9 +698,9 @@ def _systems(metric: Metric, protocol: Design, prior: _Points | None) -> list[li
 def _weighted(protocol: Design, prior: _Points | int) -> WeightedRows:
     """P over a prior, or over uniform ranks with a jump of the metric after rank `prior`."""
     if isinstance(prior, int):
-        ranks = int(protocol.pool) + 1
-        nodes, weights = all_ranks(ranks, protocol.n_negatives, (prior,) if prior else ())
-        return WeightedRows(nodes, weights / ranks, protocol)
+        n_ranks = int(protocol.pool) + 1
+        nodes, weights = all_ranks(n_ranks, protocol.n_negatives, (prior,) if prior else ())
+        return WeightedRows(nodes, weights / n_ranks, protocol)
     return WeightedRows(np.array(prior[0], dtype=float), np.array(prior[1]), protocol)
 
 
@@ -708,22 +712,22 @@ def _forget() -> None:
 
 def _checked_prior(prior: Prior, protocol: Design) -> _Points | None:
     """The ranks with positive probability in order, with these probabilities; None for None."""
-    ranks = one_size(protocol) - protocol.n_positions + 1
+    n_ranks = one_size(protocol) - protocol.n_positions + 1
     if prior is None:
         return None
     if isinstance(prior, Mapping):
-        at = integers(list(prior), "ranks of the prior", 1, ranks)
+        prior_ranks = integers(list(prior), "ranks of the prior", 1, n_ranks)
         mass = np.array(list(prior.values()), dtype=float)
     else:
         mass = np.asarray(prior, dtype=float)
-        at = np.arange(1, ranks + 1)
-        if mass.shape != (ranks,):
-            raise ValueError(f"prior must have shape ({ranks},), got {mass.shape}")
+        prior_ranks = np.arange(1, n_ranks + 1)
+        if mass.shape != (n_ranks,):
+            raise ValueError(f"prior must have shape ({n_ranks},), got {mass.shape}")
     if not np.isfinite(mass).all() or (mass < 0).any():
         bad = mass[~(np.isfinite(mass) & (mass >= 0))]
         raise ValueError(f"prior must hold finite numbers >= 0, got {bad[0]}")
     if abs(mass.sum() - 1) > 1e-9:
         raise ValueError(f"prior must sum to 1, got a sum of {mass.sum()}")
-    by_rank = np.argsort(at)
-    kept = by_rank[mass[by_rank] > 0]
-    return tuple(at[kept].tolist()), tuple(mass[kept].tolist())
+    by_rank = np.argsort(prior_ranks)
+    positive = by_rank[mass[by_rank] > 0]
+    return tuple(prior_ranks[positive].tolist()), tuple(mass[positive].tolist())

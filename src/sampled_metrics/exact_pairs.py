@@ -42,27 +42,30 @@ class ExactPair:
                 f"protocol must be for n_relevant = 1, which gives way to that of the sets, got "
                 f"{protocol.n_relevant}"
             )
-        one, two = _classes(first, "first"), _classes(second, "second")
-        shapes = [[each.n_better.shape for each in given] for given in (one, two)]
+        first_classes, second_classes = _classes(first, "first"), _classes(second, "second")
+        shapes = [
+            [sets.n_better.shape for sets in classes] for classes in (first_classes, second_classes)
+        ]
         if shapes[0] != shapes[1] or any(
-            (a.n_irrelevant != b.n_irrelevant).any() for a, b in zip(one, two, strict=True)
+            (first_sets.n_irrelevant != second_sets.n_irrelevant).any()
+            for first_sets, second_sets in zip(first_classes, second_classes, strict=True)
         ):
             raise ValueError(
                 "first and second must hold the same users, with as many items and candidates, "
                 f"got shapes {shapes[0]} and {shapes[1]}"
             )
-        return cls(metric, n_items, list(zip(one, two, strict=True)))
+        return cls(metric, n_items, list(zip(first_classes, second_classes, strict=True)))
 
     @property
     def pool(self) -> int:
         """The largest number of negatives that every user has."""
-        return min(int(one.n_irrelevant.min()) for one, _ in self.classes)
+        return min(int(sets.n_irrelevant.min()) for sets, _ in self.classes)
 
     @cached_property
     def n_relevant(self) -> float:
         """Mean number of relevant items of a user."""
         users, items = np.sum(
-            [(len(one.n_better), one.n_better.size) for one, _ in self.classes], axis=0
+            [(len(sets.n_better), sets.n_better.size) for sets, _ in self.classes], axis=0
         )
         return float(items / users)
 
@@ -70,7 +73,10 @@ class ExactPair:
     def differences(self) -> FloatArray:
         """Each user's difference of the exact metric."""
         return np.concatenate(
-            [one.evaluate(self.metric) - two.evaluate(self.metric) for one, two in self.classes]
+            [
+                first_sets.evaluate(self.metric) - second_sets.evaluate(self.metric)
+                for first_sets, second_sets in self.classes
+            ]
         )
 
     @property
@@ -79,12 +85,12 @@ class ExactPair:
         mean = float(self.differences.mean())
         return mean if sign(mean, 0.0) else 0.0
 
-    def verdict(self, made: Callable[[int], Estimator], n_users: int) -> Verdict:
-        """The verdict of `n_users` users; `made` maps n_relevant to an estimator."""
+    def verdict(self, make_estimator: Callable[[int], Estimator], n_users: int) -> Verdict:
+        """The verdict of `n_users` users; `make_estimator` maps n_relevant to an estimator."""
         means, variances = [], []
         for pair in self.classes:
-            estimator = made(pair[0].n_better.shape[1])
-            moments = [_moments(each, estimator) for each in pair]
+            estimator = make_estimator(pair[0].n_better.shape[1])
+            moments = [_moments(sets, estimator) for sets in pair]
             means.append(moments[0][0] - moments[1][0])
             variances.append(moments[0][1] + moments[1][1])
         mean = np.concatenate(means)
@@ -101,32 +107,36 @@ class ExactPair:
 
 def _moments(sets: RelevantSets, estimator: Estimator) -> tuple[FloatArray, FloatArray]:
     """Expectation and variance of each user's value under sampling."""
-    of = estimator.protocol
-    mean = sets.expected(estimator, of.n_negatives, replacement=of.replacement)
+    protocol = estimator.protocol
+    mean = sets.expected(estimator, protocol.n_negatives, replacement=protocol.replacement)
     if sets.n_better.shape[1] > 1:
-        return mean, sets.variance(estimator, of.n_negatives, replacement=of.replacement)
+        return mean, sets.variance(
+            estimator, protocol.n_negatives, replacement=protocol.replacement
+        )
     # For one item, the square is a function of the sampled rank, too: E[x^2] - E[x]^2.
-    squared = replace(estimator, values=estimator.values**2)
-    square = sets.expected(squared, of.n_negatives, replacement=of.replacement)
-    return mean, np.maximum(square - mean**2, 0.0)
+    squared_estimator = replace(estimator, values=estimator.values**2)
+    mean_square = sets.expected(
+        squared_estimator, protocol.n_negatives, replacement=protocol.replacement
+    )
+    return mean, np.maximum(mean_square - mean**2, 0.0)
 
 
-def are_exact(given: Any) -> bool:
+def are_exact(ranks: Any) -> bool:
     """Whether the ranks come from an exact evaluation of users, not from a distribution."""
-    if isinstance(given, Sequence) and len(given):
-        return isinstance(given[0], RelevantSets)
-    return isinstance(given, (RankIntervals, RelevantSets))
+    if isinstance(ranks, Sequence) and len(ranks):
+        return isinstance(ranks[0], RelevantSets)
+    return isinstance(ranks, (RankIntervals, RelevantSets))
 
 
-def _classes(given: Any, name: str) -> list[RelevantSets]:
+def _classes(ranks: Any, name: str) -> list[RelevantSets]:
     """The groups of users of one recommender, one for each number of relevant items."""
-    if isinstance(given, RankIntervals):
-        above, tied = given.n_better[:, np.newaxis], given.n_tied[:, np.newaxis]
-        return [RelevantSets(above, tied, np.zeros_like(above), given.n_candidates - 1)]
-    if isinstance(given, RelevantSets):
-        return [given]
-    if isinstance(given, Sequence) and all(isinstance(each, RelevantSets) for each in given):
-        return list(given)
+    if isinstance(ranks, RankIntervals):
+        above, tied = ranks.n_better[:, np.newaxis], ranks.n_tied[:, np.newaxis]
+        return [RelevantSets(above, tied, np.zeros_like(above), ranks.n_candidates - 1)]
+    if isinstance(ranks, RelevantSets):
+        return [ranks]
+    if isinstance(ranks, Sequence) and all(isinstance(sets, RelevantSets) for sets in ranks):
+        return list(ranks)
     raise ValueError(
-        f"{name} must be RankIntervals or RelevantSets as the other one, got {given!r:.60}"
+        f"{name} must be RankIntervals or RelevantSets as the other one, got {ranks!r:.60}"
     )

@@ -49,39 +49,45 @@ def write_example(folder: str | Path, seed: int = 1) -> list[Path]:
     if os.path.lexists(folder):
         raise ValueError(f"{folder} exists already: name a folder to make")
     rng = np.random.default_rng(integer(seed, "seed", 0))
-    taste, items = rng.normal(size=(n_users, 8)), rng.normal(size=(n_items, 8))
-    order = np.argsort(-(taste @ items.T + rng.gumbel(size=(n_users, n_items))), axis=1)
+    user_factors, item_factors = rng.normal(size=(n_users, 8)), rng.normal(size=(n_items, 8))
+    order = np.argsort(
+        -(user_factors @ item_factors.T + rng.gumbel(size=(n_users, n_items))), axis=1
+    )
     test, train = order[:, 0], order[:, 1:21]
-    rest = [rng.permutation(np.setdiff1d(np.arange(n_items), row[:21]))[:m] for row in order]
+    negatives = [rng.permutation(np.setdiff1d(np.arange(n_items), row[:21]))[:m] for row in order]
     users = np.arange(n_users)
-    seen = sp.csr_array((np.ones(train.size), (np.repeat(users, 20), train.ravel())),
+    train_matrix = sp.csr_array((np.ones(train.size), (np.repeat(users, 20), train.ravel())),
                         shape=(n_users, n_items))  # fmt: skip
     rows = []
     for name, noise in (("A", 0.5), ("B", 1.5)):
-        scores = (taste + noise * rng.normal(size=taste.shape)) @ items.T
-        lists = np.take_along_axis(scores, np.column_stack([test, np.stack(rest)]), axis=1)
-        ranks = exact_ranks(lists, np.zeros(n_users, dtype=int), None)
+        scores = (user_factors + noise * rng.normal(size=user_factors.shape)) @ item_factors.T
+        candidate_scores = np.take_along_axis(
+            scores, np.column_stack([test, np.stack(negatives)]), axis=1
+        )
+        ranks = exact_ranks(candidate_scores, np.zeros(n_users, dtype=int), None)
         table = {"recommender": name, "user": users, "n_better": ranks.n_better}
         rows.append(pd.DataFrame(table | {"n_tied": ranks.n_tied}))
-    known = np.column_stack([test, train])
+    positives = np.column_stack([test, train])
     log = pd.concat(rows)
     tables = {
         "log.csv": log,
         "table.csv": _published_table(log),
         "test.csv": pd.DataFrame({"user": users, "item": test}),
-        "negatives.csv": pd.DataFrame({"user": np.repeat(users, m), "item": np.concatenate(rest)}),
-        "positives.csv": pd.DataFrame({"user": np.repeat(users, 21), "item": known.ravel()}),
+        "negatives.csv": pd.DataFrame(
+            {"user": np.repeat(users, m), "item": np.concatenate(negatives)}
+        ),
+        "positives.csv": pd.DataFrame({"user": np.repeat(users, 21), "item": positives.ravel()}),
     }
     target.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=target.parent, prefix=".") as scratch:
-        part = Path(scratch) / "whole"  # with the permissions of any new folder
-        part.mkdir()
+        temporary_folder = Path(scratch) / "whole"  # with the permissions of any new folder
+        temporary_folder.mkdir()
         for file, frame in tables.items():
-            frame.to_csv(part / file, index=False, lineterminator="\n")
-        np.save(part / "U.npy", taste)
-        np.save(part / "V.npy", items)
-        sp.save_npz(part / "train.npz", seen)
-        part.rename(target)
+            frame.to_csv(temporary_folder / file, index=False, lineterminator="\n")
+        np.save(temporary_folder / "U.npy", user_factors)
+        np.save(temporary_folder / "V.npy", item_factors)
+        sp.save_npz(temporary_folder / "train.npz", train_matrix)
+        temporary_folder.rename(target)
     return sorted(folder.iterdir())
 
 

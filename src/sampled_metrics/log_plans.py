@@ -86,19 +86,21 @@ def plan_log(
     0     X      Y     naive            99
     1     X      Y     exact            96
     """
-    given = _Given.of(log, metric, n_items, n_users, max_negatives, progress)
-    options |= {"max_negatives": given.max_negatives, "progress": progress}
-    made = for_all(given.ranks, given.metric, given.protocol, given.n_users, **options)
+    inputs = _Given.of(log, metric, n_items, n_users, max_negatives, progress)
+    options |= {"max_negatives": inputs.max_negatives, "progress": progress}
+    plan = for_all(inputs.ranks, inputs.metric, inputs.protocol, inputs.n_users, **options)
     source = source_of(log) | {
-        "metric": given.metric.label,
-        "planned": f"{given.n_users:,} users, {given.protocol.n_items:,} items, "
-        f"{given.protocol.n_negatives:,} negatives",
-        "confidence": f"{made.settings['confidence']:g}",
+        "metric": inputs.metric.label,
+        "planned": f"{inputs.n_users:,} users, {inputs.protocol.n_items:,} items, "
+        f"{inputs.protocol.n_negatives:,} negatives",
+        "confidence": f"{plan.settings['confidence']:g}",
     }
-    lines = pd.DataFrame()
+    curve_frame = pd.DataFrame()
     if curves:
-        lines = given.curves(estimators=options.get("estimators", ESTIMATORS), progress=progress)
-    return replace(made, notes=given.notes, curves=lines, source=source)
+        curve_frame = inputs.curves(
+            estimators=options.get("estimators", ESTIMATORS), progress=progress
+        )
+    return replace(plan, notes=inputs.notes, curves=curve_frame, source=source)
 
 
 @one_thread
@@ -117,8 +119,8 @@ def curve_log(
     For each pair, negatives vary over 1, 2, 5, ... with the planned users, and users from a tenth
     to ten times as many with the log's negatives.
     """
-    given = _Given.of(log, metric, n_items, n_users, max_negatives, progress)
-    return Result(given.curves(progress=progress, **options), notes=given.notes)
+    inputs = _Given.of(log, metric, n_items, n_users, max_negatives, progress)
+    return Result(inputs.curves(progress=progress, **options), notes=inputs.notes)
 
 
 @dataclass(frozen=True)
@@ -142,24 +144,28 @@ class _Given:
         max_negatives: int | None,
         progress: bool,
     ) -> _Given:
-        of, rows = parsed(metric), log.counts
+        parsed_metric, rows = parsed(metric), log.counts
         if n_items is None:
             n_items = round(float((rows["n_items"] * rows["count"]).sum() / rows["count"].sum()))
-        most = max(1, min(1_000, n_items - 1)) if max_negatives is None else max_negatives
-        least, largest = int(rows["n_negatives"].min()), int(rows["n_negatives"].max())
+        negatives_limit = (
+            max(1, min(1_000, n_items - 1)) if max_negatives is None else max_negatives
+        )
+        n_negatives, largest = int(rows["n_negatives"].min()), int(rows["n_negatives"].max())
         notes: tuple[str, ...] = ()
-        if least < largest:
+        if n_negatives < largest:
             notes = (
-                f"users have {least:,} to {largest:,} negatives: true ranks are fitted to "
-                f"{least:,} of each, and the plan is for as many",
+                f"users have {n_negatives:,} to {largest:,} negatives: true ranks are fitted to "
+                f"{n_negatives:,} of each, and the plan is for as many",
             )
         if log.design is not None:
-            least = round(float(np.average(rows["n_negatives"], weights=rows["count"])))
-            notes = (f"the plan is for {least:,} negatives, as many as the log has on average",)
+            n_negatives = round(float(np.average(rows["n_negatives"], weights=rows["count"])))
+            notes = (
+                f"the plan is for {n_negatives:,} negatives, as many as the log has on average",
+            )
         ranks = fitted(log, n_items, progress=progress)
-        protocol = Protocol(n_items, least, replacement=log.replacement)
+        protocol = Protocol(n_items, n_negatives, replacement=log.replacement)
         users = log.n_users if n_users is None else n_users
-        return cls(ranks, of, protocol, users, most, notes)
+        return cls(ranks, parsed_metric, protocol, users, negatives_limit, notes)
 
     def curves(self, **options: Any) -> pd.DataFrame:
         protocols = [replace(self.protocol, n_negatives=m) for m in steps(self.max_negatives)]
@@ -195,23 +201,25 @@ def fitted(log: Log, n_items: int, *, progress: bool = False) -> dict[str, dict[
         )
     design = log.design
     if design is not None:
-        places = design.places(rows["n_negatives"], rows["n_better"])
-        rows = rows.assign(n_better=places, n_negatives=design.most)
+        outcomes = design.places(rows["n_negatives"], rows["n_better"])
+        rows = rows.assign(n_better=outcomes, n_negatives=design.most)
     negatives = int(rows["n_negatives"].min())
-    least = 2 if log.replacement else negatives + 1
-    n_items = integer(n_items, "n_items", least)
+    min_items = 2 if log.replacement else negatives + 1
+    n_items = integer(n_items, "n_items", min_items)
     protocol: Design = Protocol(n_items, negatives, replacement=log.replacement)
     if design is not None:
         protocol = replace(design, n_items=n_items)
     distributions, grid = {}, rank_grid(n_items)
     for name in _progress.bar(log.recommenders, desc="fit", unit="recommender", show=progress):
         counts = np.zeros(negatives + 1)
-        own = rows[rows["recommender"] == name]
-        for m in own["n_negatives"].unique().tolist():
-            some = own[own["n_negatives"] == m]
-            better, tied, users = (some[x].to_numpy() for x in ("n_better", "n_tied", "count"))
+        recommender_rows = rows[rows["recommender"] == name]
+        for m in recommender_rows["n_negatives"].unique().tolist():
+            size_rows = recommender_rows[recommender_rows["n_negatives"] == m]
+            better, tied, users = (
+                size_rows[column].to_numpy() for column in ("n_better", "n_tied", "count")
+            )
             counts += spread_ties(better, tied, users, m + 1) @ thinned(m, negatives)
         mass = np.asarray(priors.maximum_entropy(counts, protocol).mass)
-        few = rebinned(mass, np.arange(1, mass.size + 1), grid)
-        distributions[name] = dict(zip(grid.tolist(), few.tolist(), strict=True))
+        binned_mass = rebinned(mass, np.arange(1, mass.size + 1), grid)
+        distributions[name] = dict(zip(grid.tolist(), binned_mass.tolist(), strict=True))
     return distributions

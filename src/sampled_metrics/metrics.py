@@ -75,9 +75,15 @@ class Metric:
 
     def __post_init__(self) -> None:
         if self.kind not in CUTOFF:
-            other = _OTHER_NAMES.get(self.kind)
-            near = [other] if other else difflib.get_close_matches(self.kind, CUTOFF, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(CUTOFF)}"
+            canonical = _OTHER_NAMES.get(self.kind)
+            suggestions = (
+                [canonical] if canonical else difflib.get_close_matches(self.kind, CUTOFF, n=1)
+            )
+            hint = (
+                f"did you mean {suggestions[0]!r}?"
+                if suggestions
+                else f"use one of {', '.join(CUTOFF)}"
+            )
             raise ValueError(f"metric {as_written(self.kind)} is unknown: {hint}")
         if self.k is None and CUTOFF[self.kind] == "must":
             raise ValueError(f"metric {self.kind!r} needs a cut-off, as in '{self.kind}@10'")
@@ -94,9 +100,14 @@ class Metric:
     @property
     def label(self) -> str:
         """The name as papers print it, for figures and tables."""
-        kind = {"precision": "Precision", "recall": "Recall", "hit": "Hit", "accuracy": "Accuracy"}
-        shown = kind.get(self.kind, self.kind.upper())
-        return shown if self.k is None else f"{shown}@{self.k}"
+        label_by_kind = {
+            "precision": "Precision",
+            "recall": "Recall",
+            "hit": "Hit",
+            "accuracy": "Accuracy",
+        }
+        kind_label = label_by_kind.get(self.kind, self.kind.upper())
+        return kind_label if self.k is None else f"{kind_label}@{self.k}"
 
     @property
     def linear(self) -> bool:
@@ -334,13 +345,15 @@ def relevant_set(ranks: ArrayLike) -> np.ndarray:
     >>> relevant_set([5, 3])
     array([3, 5])
     """
-    given = integers(ranks, "ranks", 1) if np.size(ranks) else np.empty(0, dtype=np.int64)
-    if given.ndim != 1 or given.size == 0:
-        raise ValueError(f"ranks must be a non-empty list of ranks, got shape {given.shape}")
-    ordered = np.sort(given)
-    twice = ordered[1:][ordered[1:] == ordered[:-1]]
-    if twice.size:
-        raise ValueError(f"ranks must be distinct, got {twice[0]} more than once")
+    checked_ranks = integers(ranks, "ranks", 1) if np.size(ranks) else np.empty(0, dtype=np.int64)
+    if checked_ranks.ndim != 1 or checked_ranks.size == 0:
+        raise ValueError(
+            f"ranks must be a non-empty list of ranks, got shape {checked_ranks.shape}"
+        )
+    ordered = np.sort(checked_ranks)
+    duplicates = ordered[1:][ordered[1:] == ordered[:-1]]
+    if duplicates.size:
+        raise ValueError(f"ranks must be distinct, got {duplicates[0]} more than once")
     return ordered
 
 
@@ -410,15 +423,15 @@ def metric(name: str | Metric) -> Metric:
 @lru_cache(maxsize=256)
 def _named(name: str) -> Metric:
     """:func:`metric` of a string, cached."""
-    trec = re.fullmatch(r"(.*[a-z])_([0-9]+)", name.strip().lower())  # such as ndcg_cut_10
-    given = "@".join(trec.groups()) if trec else name.lower()
-    kind, at, cutoff = (part.strip() for part in given.partition("@"))
-    if at and not re.fullmatch(r"-?[0-9]{1,18}", cutoff):
+    trec_match = re.fullmatch(r"(.*[a-z])_([0-9]+)", name.strip().lower())  # such as ndcg_cut_10
+    spelling = "@".join(trec_match.groups()) if trec_match else name.lower()
+    kind, separator, cutoff = (part.strip() for part in spelling.partition("@"))
+    if separator and not re.fullmatch(r"-?[0-9]{1,18}", cutoff):
         raise ValueError(
             f"k must be a whole number {'below 10**18' if cutoff.isdecimal() else '>= 1'}, got "
             f"{as_written(cutoff)} in metric {as_written(name)}"
         )
     kind = _OTHER_NAMES.get(re.sub(r"[_ -]", "", kind), kind)
-    if not at and CUTOFF.get(kind) == "must":
+    if not separator and CUTOFF.get(kind) == "must":
         raise ValueError(f"metric {as_written(name)} needs a cut-off, as in '{name.strip()}@10'")
-    return Metric(kind, int(cutoff) if at else None)
+    return Metric(kind, int(cutoff) if separator else None)

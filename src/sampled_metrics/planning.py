@@ -241,57 +241,61 @@ def plan(
     metric = parsed(metric)
     pair = _pair(first, second, metric, protocol)
     users = integer(n_users, "n_users", 1, _MOST_USERS)
-    several = isinstance(pair, ExactPair) and pair.n_relevant > 1
-    most = None if protocol.replacement else pair.pool
-    last = min(100 if several else 1_000, pair.pool) if max_negatives is None else max_negatives
-    grid = steps(integer(last, "max_negatives", 1, most))
+    has_several = isinstance(pair, ExactPair) and pair.n_relevant > 1
+    negatives_limit = None if protocol.replacement else pair.pool
+    largest_tried = (
+        min(100 if has_several else 1_000, pair.pool) if max_negatives is None else max_negatives
+    )
+    grid = steps(integer(largest_tried, "max_negatives", 1, negatives_limit))
     verdicts = [_Verdicts(pair, name, protocol) for name in _checked_names(estimators)]
-    paid = None if budget is None else integer(budget, "budget", 1, _MOST_USERS)
-    races = (
+    max_scores = None if budget is None else integer(budget, "budget", 1, _MOST_USERS)
+    n_races = (
         int(sequential) if isinstance(sequential, bool) else integer(sequential, "sequential", 1)
     )
-    if races and pair.difference == 0:
+    if n_races and pair.difference == 0:
         raise ValueError("sequential must be False for two equal averages: they have no order")
     rows, splits = [], []
-    each = protocol.n_negatives + pair.n_relevant
-    for at in _progress.bar(verdicts, desc="plan", unit="estimator", show=progress):
-        now = at(protocol.n_negatives, users)
-        fewest = _fewest_reaching(partial(at, n_users=users), grid, confidence)
+    user_cost = protocol.n_negatives + pair.n_relevant
+    for verdict_at in _progress.bar(verdicts, desc="plan", unit="estimator", show=progress):
+        verdict = verdict_at(protocol.n_negatives, users)
+        fewest = _fewest_reaching(partial(verdict_at, n_users=users), grid, confidence)
         scores = None if fewest is None else round(users * (fewest + pair.n_relevant))
-        needed = at.users_needed(now, protocol.n_negatives, confidence)
-        rows.append(_row(at.name, now, each, fewest, scores, needed))
-        splits.append(_BudgetRow() if paid is None else _best_split(at, grid, paid))
-    if races:
-        rows.append(_race_row(pair, users, (1.0 - confidence) / (2.0 * races)))
+        users_needed = verdict_at.users_needed(verdict, protocol.n_negatives, confidence)
+        rows.append(_row(verdict_at.name, verdict, user_cost, fewest, scores, users_needed))
+        splits.append(
+            _BudgetRow() if max_scores is None else _best_split(verdict_at, grid, max_scores)
+        )
+    if n_races:
+        rows.append(_race_row(pair, users, (1.0 - confidence) / (2.0 * n_races)))
         splits.append(_BudgetRow())
-    full = pair.exact(users)
-    needed = full.users(confidence)
-    rows.append(_row(EXACT, full, pair.n_items, None, users * pair.n_items, needed))
+    exact_verdict = pair.exact(users)
+    users_needed = exact_verdict.users(confidence)
+    rows.append(_row(EXACT, exact_verdict, pair.n_items, None, users * pair.n_items, users_needed))
     frame = table_of(_PlanRow, rows)
-    if paid is not None:
-        ranked = min(paid // pair.n_items, _MOST_USERS)
-        exact = pair.exact(ranked).probability if ranked else None
-        splits.append(_BudgetRow(None, ranked or None, exact))
+    if max_scores is not None:
+        ranked_users = min(max_scores // pair.n_items, _MOST_USERS)
+        exact_probability = pair.exact(ranked_users).probability if ranked_users else None
+        splits.append(_BudgetRow(None, ranked_users or None, exact_probability))
         frame = frame.join(table_of(_BudgetRow, splits))
     settings = {"metric": metric.name, "n_items": pair.n_items, "n_users": users}
     settings |= {"max_negatives": grid[-1], "confidence": confidence}
-    designs = _designs(verdicts, grid, full, users, confidence)
+    designs = _designs(verdicts, grid, exact_verdict, users, confidence)
     return Plan(frame, settings, designs=designs, limits=_limits(pair, protocol, users))
 
 
 def _row(
     name: str,
-    now: Verdict,
-    each: float,
+    verdict: Verdict,
+    cost: float,
     negatives: int | None = None,
     scores: int | None = None,
     users: int | None = None,
 ) -> _PlanRow:
-    """A row of a plan whose users take `each` scores; counts that are too large are missing."""
+    """A row of a plan whose users take `cost` scores; counts that are too large are missing."""
     users = None if users is None or users > _MOST_USERS else users
-    counts = (negatives, scores, users, None if users is None else round(users * each))
+    counts = (negatives, scores, users, None if users is None else round(users * cost))
     shown = (None if count is None or count > _MOST_COUNT else count for count in counts)
-    return _PlanRow(name, now.probability, now.ties, *shown)
+    return _PlanRow(name, verdict.probability, verdict.ties, *shown)
 
 
 def _limits(pair: _Pair | ExactPair, protocol: Protocol, n_users: int) -> pd.DataFrame:
@@ -303,12 +307,12 @@ def _limits(pair: _Pair | ExactPair, protocol: Protocol, n_users: int) -> pd.Dat
             for ranks, mass in zip(pair.ranks, pair.masses, strict=True)
         ]
         better, worse = masses if pair.difference > 0 else masses[::-1]
-        kinds = np.array([[protocol.n_negatives, 1, 1, pair.n_items]])
-        parts = bets.partition(kinds, np.ones(1), pair.metric, protocol.replacement)
+        row_kinds = np.array([[protocol.n_negatives, 1, 1, pair.n_items]])
+        parts = bets.partition(row_kinds, np.ones(1), pair.metric, protocol.replacement)
         for assumption in (None, Assumption()) if parts.parts else ():
-            most = decidable(parts, assumption, CONFIDENCE, better, worse, float(n_users))
+            max_decided = decidable(parts, assumption, CONFIDENCE, better, worse, float(n_users))
             name = assumption_name(assumption)
-            rows.append(_LimitRow(name, protocol.n_negatives, n_users, most))
+            rows.append(_LimitRow(name, protocol.n_negatives, n_users, max_decided))
     return table_of(_LimitRow, rows)
 
 
@@ -333,14 +337,23 @@ def curve(
     names = _checked_names(estimators)
     rows = []
     for name in _progress.bar(names, desc="curve", unit="estimator", show=progress):
-        at = _Verdicts(pair, name, protocols[0])
-        for u, m in product(users, (each.n_negatives for each in protocols)):
-            made = at(m, u)
-            scores = round(u * (m + pair.n_relevant))
-            rows.append(_CurveRow(name, m, u, made.probability, made.ties, scores))
-    for u in users:
-        made = pair.exact(u)
-        rows.append(_CurveRow(EXACT, None, u, made.probability, made.ties, u * pair.n_items))
+        verdict_at = _Verdicts(pair, name, protocols[0])
+        for user_count, m in product(users, (protocol_m.n_negatives for protocol_m in protocols)):
+            verdict = verdict_at(m, user_count)
+            scores = round(user_count * (m + pair.n_relevant))
+            rows.append(_CurveRow(name, m, user_count, verdict.probability, verdict.ties, scores))
+    for user_count in users:
+        verdict = pair.exact(user_count)
+        rows.append(
+            _CurveRow(
+                EXACT,
+                None,
+                user_count,
+                verdict.probability,
+                verdict.ties,
+                user_count * pair.n_items,
+            )
+        )
     if max(row.scores for row in rows) > _MOST_COUNT:
         raise ValueError(f"n_users * n_items and n_users * n_negatives must be <= {_MOST_COUNT}")
     return table_of(_CurveRow, rows)
@@ -348,7 +361,7 @@ def curve(
 
 @one_thread
 def for_pairs(
-    of: Callable[..., pd.DataFrame | Plan],
+    plan_function: Callable[..., pd.DataFrame | Plan],
     ranks: Mapping[str, Population],
     metric: Metric | str,
     protocol: Protocol | Sequence[Protocol],
@@ -360,8 +373,13 @@ def for_pairs(
     Two recommenders with equal exact averages have no order to plan for: they are left out, with
     a warning.
     """
-    made = _by_pair(of, ranks, metric, protocol, *arguments, **options)
-    return _stacked({pair: getattr(each, "frame", each) for pair, each in made.items()})
+    pair_results = _by_pair(plan_function, ranks, metric, protocol, *arguments, **options)
+    return _stacked(
+        {
+            pair: getattr(pair_result, "frame", pair_result)
+            for pair, pair_result in pair_results.items()
+        }
+    )
 
 
 @one_thread
@@ -378,38 +396,40 @@ def for_all(
     plans = _by_pair(plan, ranks, metric, protocol, n_users, **options)
     settings = next(iter(plans.values())).settings
     frame, designs, limits = (
-        _stacked({pair: getattr(made, name) for pair, made in plans.items()})
+        _stacked({pair: getattr(pair_plan, name) for pair, pair_plan in plans.items()})
         for name in ("frame", "designs", "limits")
     )
     return Plan(frame, settings, designs=designs, limits=limits)
 
 
 def _by_pair(
-    of: Callable[..., Any],
+    plan_function: Callable[..., Any],
     ranks: Mapping[str, Population],
     metric: Metric | str,
     protocol: Protocol | Sequence[Protocol],
     *arguments: Any,
     **options: Any,
 ) -> dict[tuple[str, str], Any]:
-    """The result of `of` for each pair of recommenders with different averages."""
+    """The result of `plan_function` for each pair of recommenders with different averages."""
     metric = parsed(metric)
-    sample = by_negatives(protocol)[0]
+    first_protocol = by_negatives(protocol)[0]
     if len(ranks) < 2:
         raise ValueError(f"a plan needs two recommenders or more, got {len(ranks)}")
-    made = {}
-    for one, two in combinations(ranks, 2):
-        if _pair(ranks[one], ranks[two], metric, sample).difference == 0:
+    pair_results = {}
+    for first, second in combinations(ranks, 2):
+        if _pair(ranks[first], ranks[second], metric, first_protocol).difference == 0:
             warnings.warn(
-                f"{one} and {two} have the same {metric.label} in the distributions given: there "
-                "is no order to plan for",
+                f"{first} and {second} have the same {metric.label} in the distributions given: "
+                "there is no order to plan for",
                 stacklevel=3,
             )
             continue
-        made[one, two] = of(ranks[one], ranks[two], metric, protocol, *arguments, **options)
-    if not made:
+        pair_results[first, second] = plan_function(
+            ranks[first], ranks[second], metric, protocol, *arguments, **options
+        )
+    if not pair_results:
         raise ValueError(f"all recommenders have the same {metric.label}: there is no order")
-    return made
+    return pair_results
 
 
 def _stacked(tables: Mapping[tuple[str, str], pd.DataFrame]) -> pd.DataFrame:
@@ -447,80 +467,94 @@ class _Verdicts:
         gamma = corrections.default_gamma(n_users)
 
         def estimator(n_relevant: int) -> Estimator:
-            of = replace(self.protocol, n_negatives=n_negatives, n_relevant=n_relevant)
-            return corrections.by_name(self.name, self.pair.metric, of, gamma=gamma)
+            protocol = replace(self.protocol, n_negatives=n_negatives, n_relevant=n_relevant)
+            return corrections.by_name(self.name, self.pair.metric, protocol, gamma=gamma)
 
         if isinstance(self.pair, ExactPair):
             return self.pair.verdict(estimator, n_users)
         return self.pair.verdict(estimator(1), n_users)
 
-    def users_needed(self, now: Verdict, n_negatives: int, confidence: float) -> int | None:
+    def users_needed(self, verdict: Verdict, n_negatives: int, confidence: float) -> int | None:
         """Fewest users for the confidence; a search where gamma depends on them."""
         if self.name != "bias-variance":
-            return now.users(confidence)
+            return verdict.users(confidence)
         return _fewest_reaching(partial(self, n_negatives), steps(_MOST_USERS), confidence)
 
 
 def _fewest_reaching(
-    at: Callable[[int], Verdict], grid: list[int], confidence: float
+    verdict_at: Callable[[int], Verdict], grid: list[int], confidence: float
 ) -> int | None:
     """Fewest negatives, or users, from which on all steps of the grid keep the confidence."""
-    kept = grid[-1] + 1
+    fewest = grid[-1] + 1
     for step in reversed(grid):
-        made = at(step)
-        if made.z <= 0 or made.probability < confidence:
-            return negatives_needed(at, step, kept, confidence) if kept <= grid[-1] else None
-        kept = step
-    return kept
+        verdict = verdict_at(step)
+        if verdict.z <= 0 or verdict.probability < confidence:
+            return (
+                negatives_needed(verdict_at, step, fewest, confidence)
+                if fewest <= grid[-1]
+                else None
+            )
+        fewest = step
+    return fewest
 
 
-def _best_split(at: _Verdicts, grid: list[int], budget: int) -> _BudgetRow:
+def _best_split(verdict_at: _Verdicts, grid: list[int], budget: int) -> _BudgetRow:
     """The division of a budget into negatives and users with the surest verdict."""
-    tried = ((m, int(budget / (m + at.pair.n_relevant))) for m in grid)
-    made = [(m, users, at(m, users)) for m, users in tried if users]
-    if not made:
+    tried = ((m, int(budget / (m + verdict_at.pair.n_relevant))) for m in grid)
+    splits = [(m, users, verdict_at(m, users)) for m, users in tried if users]
+    if not splits:
         return _BudgetRow()
-    m, users, best = max(made, key=lambda row: (round(row[2].probability, 9), row[2].z))
-    return _BudgetRow(m, users, best.probability)
+    m, users, verdict = max(splits, key=lambda row: (round(row[2].probability, 9), row[2].z))
+    return _BudgetRow(m, users, verdict.probability)
 
 
 def _designs(
-    verdicts: Sequence[_Verdicts], grid: list[int], full: Verdict, n_users: int, confidence: float
+    verdicts: Sequence[_Verdicts],
+    grid: list[int],
+    exact_verdict: Verdict,
+    n_users: int,
+    confidence: float,
 ) -> pd.DataFrame:
     """The cheapest design of each kind that reaches the confidence."""
     pair, protocol = verdicts[0].pair, verdicts[0].protocol
-    best: dict[str, _DesignRow] = {"fixed": _DesignRow("fixed")}
+    cheapest: dict[str, _DesignRow] = {"fixed": _DesignRow("fixed")}
 
     def cost(kind: str) -> float:
-        scores = best[kind].scores
+        scores = cheapest[kind].scores
         return np.inf if scores is None else scores
 
-    def consider(kind: str, name: str, first: int, most: int, made: Verdict, each: float) -> None:
-        if made.needs_more_than(min(n_users, int(min(cost(kind) / each, _MOST_USERS))), confidence):
+    def consider(
+        kind: str, name: str, first: int, max_negatives: int, verdict: Verdict, user_cost: float
+    ) -> None:
+        if verdict.needs_more_than(
+            min(n_users, int(min(cost(kind) / user_cost, _MOST_USERS))), confidence
+        ):
             return  # one look at the most users that may pay, in place of a search for the fewest
-        users = made.users(confidence)
+        users = verdict.users(confidence)
         if users is not None and users <= n_users:
             # An adaptive design's cost is an expectation: rounded upwards.
-            scores = int(np.ceil(users * each)) if kind == "adaptive" else round(users * each)
+            scores = (
+                int(np.ceil(users * user_cost)) if kind == "adaptive" else round(users * user_cost)
+            )
             if scores < cost(kind):
-                best[kind] = _DesignRow(kind, name, first, most, users, scores)
+                cheapest[kind] = _DesignRow(kind, name, first, max_negatives, users, scores)
 
-    for at in verdicts:
+    for verdict_at in verdicts:
         for m in grid:
             if m + pair.n_relevant >= cost("fixed"):
                 break  # one user alone would cost as much
-            consider("fixed", at.name, m, m, at(m, n_users), m + pair.n_relevant)
+            consider("fixed", verdict_at.name, m, m, verdict_at(m, n_users), m + pair.n_relevant)
     if isinstance(pair, _Pair):
-        best["adaptive"] = _DesignRow("adaptive")
+        cheapest["adaptive"] = _DesignRow("adaptive")
         sizes = [(min(first, grid[-1]), min(_TIMES * first, grid[-1])) for first in _FIRST]
-        for first, most in dict.fromkeys(sizes):
-            design = Adaptive(pair.n_items, first, most, replacement=protocol.replacement)
-            made, each = _adaptive_verdict(pair, design, n_users)
-            consider("adaptive", "bias-variance", first, most, made, each)
-    best["full ranking"] = _DesignRow("full ranking")
-    everyone = pair.n_items - 1
-    consider("full ranking", EXACT, everyone, everyone, full, pair.n_items)
-    return table_of(_DesignRow, (best[kind] for kind in sorted(best, key=cost)))
+        for first, max_negatives in dict.fromkeys(sizes):
+            design = Adaptive(pair.n_items, first, max_negatives, replacement=protocol.replacement)
+            verdict, user_cost = _adaptive_verdict(pair, design, n_users)
+            consider("adaptive", "bias-variance", first, max_negatives, verdict, user_cost)
+    cheapest["full ranking"] = _DesignRow("full ranking")
+    n_irrelevant = pair.n_items - 1
+    consider("full ranking", EXACT, n_irrelevant, n_irrelevant, exact_verdict, pair.n_items)
+    return table_of(_DesignRow, (cheapest[kind] for kind in sorted(cheapest, key=cost)))
 
 
 def _adaptive_verdict(pair: _Pair, design: Adaptive, n_users: int) -> tuple[Verdict, float]:
@@ -528,38 +562,43 @@ def _adaptive_verdict(pair: _Pair, design: Adaptive, n_users: int) -> tuple[Verd
 
     If the two ranks of a user are drawn jointly, the average is approximated as normal.
     """
-    made = corrections.bias_variance(pair.metric, design, corrections.default_gamma(n_users))
+    estimator = corrections.bias_variance(pair.metric, design, corrections.default_gamma(n_users))
     marginals = list(zip(pair.masses, pair.ranks, strict=True))
     cost = float(sum(mass @ design.cost(ranks) for mass, ranks in marginals) / 2)
     if pair.users is None:
-        return pair.verdict(made, n_users), cost
-    (one, first), (two, second) = ((made.expected(at), made.variance(at)) for at in pair.ranks)
-    mean = (one[pair.users[0]] - two[pair.users[1]]).astype(float)
-    variance = mean.var() + pair.masses[0] @ first + pair.masses[1] @ second
+        return pair.verdict(estimator, n_users), cost
+    (first_mean, first_variance), (second_mean, second_variance) = (
+        (estimator.expected(pair_ranks), estimator.variance(pair_ranks))
+        for pair_ranks in pair.ranks
+    )
+    means = (first_mean[pair.users[0]] - second_mean[pair.users[1]]).astype(float)
+    variance = means.var() + pair.masses[0] @ first_variance + pair.masses[1] @ second_variance
     sd = float(np.sqrt(variance / n_users))
-    return Verdict(pair.difference, float(mean.mean()), sd, n_users), cost
+    return Verdict(pair.difference, float(means.mean()), sd, n_users), cost
 
 
-def _race_row(pair: _Pair | ExactPair, n_users: int, error: float) -> _PlanRow:
+def _race_row(pair: _Pair | ExactPair, n_users: int, error_rate: float) -> _PlanRow:
     """Expected users until a race ends, and mean scores until then for one recommender."""
     grid = rank_grid(pair.n_items)
-    each = expected_scores(pair.metric, grid - 1, pair.n_items)
+    scores_by_rank = expected_scores(pair.metric, grid - 1, pair.n_items)
     if isinstance(pair, ExactPair):
-        best = np.concatenate([sets.n_better.min(axis=1) for both in pair.classes for sets in both])
-        cost, differences = np.interp(best + 1, grid, each).mean(), pair.differences
+        best_above = np.concatenate(
+            [sets.n_better.min(axis=1) for pair_sets in pair.classes for sets in pair_sets]
+        )
+        cost, differences = np.interp(best_above + 1, grid, scores_by_rank).mean(), pair.differences
     else:
         parts = zip(pair.masses, pair.ranks, strict=True)
-        cost = np.mean([mass @ np.interp(ranks, grid, each) for mass, ranks in parts])
+        cost = np.mean([mass @ np.interp(ranks, grid, scores_by_rank) for mass, ranks in parts])
         if pair.users is not None:
             differences = pair.values[0][pair.users[0]] - pair.values[1][pair.users[1]]
     if isinstance(pair, _Pair) and pair.users is None:
         marginals = zip(pair.masses, pair.values, strict=True)
-        one, two = (rebinned(mass, values, METRICS) for mass, values in marginals)
-        pmf = np.convolve(one, two[::-1])
+        first_pmf, second_pmf = (rebinned(mass, values, METRICS) for mass, values in marginals)
+        pmf = np.convolve(first_pmf, second_pmf[::-1])
     else:
         share = np.full(differences.size, 1 / differences.size)
         pmf = rebinned(share, differences, DIFFERENCES)
-    users = expected_users(pmf, n_users, error)
+    users = expected_users(pmf, n_users, error_rate)
     scores = round(users * float(cost))
     scores_shown = scores if scores <= _MOST_COUNT else None
     return _PlanRow(RACE, np.nan, np.nan, None, None, users, scores_shown)
@@ -567,14 +606,14 @@ def _race_row(pair: _Pair | ExactPair, n_users: int, error: float) -> _PlanRow:
 
 def rank_grid(n_items: int) -> IntArray:
     """Ranks 1 to 100, then a geometric grid (2% apart) to n_items, for smooth distributions."""
-    far = max(n_items, 101)
-    points = np.geomspace(100, far, 2 + int(50 * np.log(far / 100)))
-    near = np.concatenate([np.arange(1, 101), points.round().astype(np.int64), [n_items]])
-    return np.unique(near[near <= n_items])
+    grid_end = max(n_items, 101)
+    points = np.geomspace(100, grid_end, 2 + int(50 * np.log(grid_end / 100)))
+    ranks = np.concatenate([np.arange(1, 101), points.round().astype(np.int64), [n_items]])
+    return np.unique(ranks[ranks <= n_items])
 
 
-def _checked_names(given: str | Sequence[str]) -> list[str]:
-    names = [given] if isinstance(given, str) else list(given)
+def _checked_names(estimators: str | Sequence[str]) -> list[str]:
+    names = [estimators] if isinstance(estimators, str) else list(estimators)
     if not names:
         raise ValueError("estimators must hold one name or more, got none")
     return [corrections.known(name) for name in names]

@@ -120,46 +120,50 @@ def maximum_likelihood(counts: ArrayLike, protocol: Design) -> FittedPrior:
     >>> {rank: round(mass, 6) for rank, mass in fitted.mass.items()}
     {1: 0.9, 50: 0.1}
     """
-    given, every = _observed(counts, protocol)
-    on = np.flatnonzero(given)
-    seen, law = given[on] / given.sum(), every.only(on)
-    above = spread(law)[:: max(1, int(np.sqrt(law.degree)) // 2)]
-    above = np.union1d(above, [0, law.pool])
+    user_counts, all_pmfs = _observed(counts, protocol)
+    observed = np.flatnonzero(user_counts)
+    outcome_shares, pmfs = user_counts[observed] / user_counts.sum(), all_pmfs.only(observed)
+    above = spread(pmfs)[:: max(1, int(np.sqrt(pmfs.degree)) // 2)]
+    above = np.union1d(above, [0, pmfs.pool])
     # With nearly all negatives drawn few ranks, or one alone, lead to a sampled rank.
-    never = on[law.rows(above).max(axis=0) < 1e-200]
-    above = np.union1d(above, np.round(never * (law.pool / law.degree)).astype(np.int64))
+    unreached = observed[pmfs.rows(above).max(axis=0) < 1e-200]
+    above = np.union1d(above, np.round(unreached * (pmfs.pool / pmfs.degree)).astype(np.int64))
     mass = np.full(above.size, 1.0 / above.size)
     best, waited = (np.inf, above, mass), 0
     for _ in range(_STEPS):
-        slope = law.expected(seen / (mass @ law.rows(above)))
+        slope = pmfs.expected(outcome_shares / (mass @ pmfs.rows(above)))
         gap = float(slope.max()) - 1.0
         waited = 0 if gap < best[0] else waited + 1
         if gap < best[0]:
             best = gap, above, mass
         if gap < _ENOUGH or waited == _PATIENCE:
             break
-        new = np.setdiff1d(local_maxima(slope, 1.0), above)
-        above, mass = np.append(above, new), np.append(mass, np.zeros(new.size))
-        moved, seen_to_rise = _newton(law.rows(above), mass, seen)
-        if moved is None:
+        added = np.setdiff1d(local_maxima(slope, 1.0), above)
+        above, mass = np.append(above, added), np.append(mass, np.zeros(added.size))
+        new_mass, rises = _newton(pmfs.rows(above), mass, outcome_shares)
+        if new_mass is None:
             break
-        waited = 0 if seen_to_rise else waited
-        above, mass = above[moved > 0], moved[moved > 0]
+        waited = 0 if rises else waited
+        above, mass = above[new_mass > 0], new_mass[new_mass > 0]
     gap, above, mass = best
     order = np.argsort(above)
     ranks, shares = (above[order] + 1).tolist(), (mass[order] / mass.sum()).tolist()
-    fit = dict(zip(ranks, shares, strict=True))
-    return _fitted(fit, given, mass @ every.rows(above), gap, "maximum likelihood")
+    mass_by_rank = dict(zip(ranks, shares, strict=True))
+    return _fitted(
+        mass_by_rank, user_counts, mass @ all_pmfs.rows(above), gap, "maximum likelihood"
+    )
 
 
-def _newton(rows: FloatArray, mass: FloatArray, seen: FloatArray) -> tuple[FloatArray | None, bool]:
+def _newton(
+    rows: FloatArray, mass: FloatArray, outcome_shares: FloatArray
+) -> tuple[FloatArray | None, bool]:
     """One Newton step for the masses of some ranks; `rows` has the observed outcomes.
 
     Returns the new masses (None if unsolved), and whether the likelihood was seen to rise. Near the
     optimum the rise is below rounding: then the whole step is taken, and its gap decides.
     """
     q = mass @ rows
-    root = np.sqrt(seen)
+    root = np.sqrt(outcome_shares)
     # Minus the second-order expansion of the log-likelihood, per user, is half a square, up to a
     # constant. Adding half the square of the sum of the masses keeps the sum at 1, since both have
     # a slope of 1 there.
@@ -177,10 +181,10 @@ def _newton(rows: FloatArray, mass: FloatArray, seen: FloatArray) -> tuple[Float
     best /= best.sum()
     # The change of each probability relative to it, so that no large likelihoods are subtracted.
     change = ((best - mass) @ rows) / q
-    rise, step = float(seen @ change), 1.0
+    rise, step = float(outcome_shares @ change), 1.0
     while step > 1e-10 and rise > _ROUNDING:
         with np.errstate(divide="ignore"):  # a whole step may leave out a sampled rank
-            risen = float(seen @ np.log1p(step * change))
+            risen = float(outcome_shares @ np.log1p(step * change))
         if risen >= 0.3 * step * rise:
             return np.asarray((1.0 - step) * mass + step * best), True
         step *= 0.5
@@ -249,26 +253,30 @@ def maximum_entropy(
     >>> fitted.certified, float(fitted.mass[:10].sum().round(2))
     (True, 0.5)
     """
-    given, every = _observed(counts, protocol)
-    users = float(given.sum())
+    user_counts, all_pmfs = _observed(counts, protocol)
+    users = float(user_counts.sum())
     if weight is None:
         weight = float(np.sqrt(users))
     if not isinstance(weight, numbers.Real) or not 0 < weight < np.inf:
         raise ValueError(f"weight must be a finite number > 0, got {as_written(weight)}")
-    on = np.flatnonzero(given)
-    seen, law = given[on] / users, every.only(on)
+    observed = np.flatnonzero(user_counts)
+    outcome_shares, pmfs = user_counts[observed] / users, all_pmfs.only(observed)
     # Warm starts along a path of decreasing weights.
     path = np.geomspace(max(users, weight), weight, int(np.log10(max(users / weight, 1.0))) + 2)
-    multipliers = np.ones(on.size)
+    multipliers = np.ones(observed.size)
     # Most steps use quadrature; the last step and the certificate use all ranks.
-    few = _Quadrature.of(law)
+    quadrature = _Quadrature.of(pmfs)
     for step in path:
-        multipliers, mass, gap = _tilted(few, seen, users / float(step), multipliers, 1e-3)
-    multipliers, mass, gap = _tilted(few, seen, users / weight, multipliers, _ENOUGH, last=True)
-    if isinstance(few, _Quadrature):
-        multipliers, mass, gap = _tilted(law, seen, users / weight, multipliers, _ENOUGH)
-    q = np.maximum(every.marginal(mass), 0.0)
-    return _fitted(mass, given, q, gap * float(weight) / users, "maximum entropy")
+        multipliers, mass, gap = _tilted(
+            quadrature, outcome_shares, users / float(step), multipliers, 1e-3
+        )
+    multipliers, mass, gap = _tilted(
+        quadrature, outcome_shares, users / weight, multipliers, _ENOUGH, last=True
+    )
+    if isinstance(quadrature, _Quadrature):
+        multipliers, mass, gap = _tilted(pmfs, outcome_shares, users / weight, multipliers, _ENOUGH)
+    q = np.maximum(all_pmfs.marginal(mass), 0.0)
+    return _fitted(mass, user_counts, q, gap * float(weight) / users, "maximum entropy")
 
 
 class Expansion:
@@ -291,12 +299,12 @@ class Expansion:
         protocol: Design,
         weight: float | None = None,
     ) -> None:
-        given, law = _observed(counts, protocol)
-        users = float(given.sum())
-        self._seen = given / users
+        user_counts, pmfs = _observed(counts, protocol)
+        users = float(user_counts.sum())
+        self._seen = user_counts / users
         self._worth = float(np.sqrt(users)) if weight is None else users / weight
         self.ranks, self.mass = condensed(np.asarray(fitted.mass))
-        self.rows = rows = law.rows(self.ranks - 1)
+        self.rows = rows = pmfs.rows(self.ranks - 1)
         q = self.mass @ rows
         # Posterior of the true rank given each outcome, and the outcomes that it predicts.
         self._from = np.divide((rows.T * self.mass), q[:, np.newaxis], where=q[:, np.newaxis] > 0,
@@ -311,10 +319,10 @@ class Expansion:
         `target` (k,) or (k, several) at `ranks`; returns (m + 1,) or (m + 1, several) with mean 0
         over users.
         """
-        found = np.linalg.solve(
+        derivative = np.linalg.solve(
             self._system, self._worth * (self._from @ (target - self.mass @ target))
         )
-        return np.asarray(found - self._seen @ found)
+        return np.asarray(derivative - self._seen @ derivative)
 
 
 def condensed(mass: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -339,16 +347,16 @@ class _Quadrature:
     log_weights: FloatArray
 
     @staticmethod
-    def of(law: AllRanks) -> _Quadrature | AllRanks:
+    def of(pmfs: AllRanks) -> _Quadrature | AllRanks:
         """Quadrature for P at all ranks, or P itself if that saves nothing.
 
         The rule is for three times the degree: exponentials of the polynomials are steeper than
         these.
         """
-        nodes, weights = quadrature_ranks(law.pool + 1, 3 * law.degree)
-        if 2 * nodes.size > law.pool:
-            return law
-        return _Quadrature(law.design.rows(nodes - 1.0)[:, law.columns], np.log(weights))
+        nodes, weights = quadrature_ranks(pmfs.pool + 1, 3 * pmfs.degree)
+        if 2 * nodes.size > pmfs.pool:
+            return pmfs
+        return _Quadrature(pmfs.design.rows(nodes - 1.0)[:, pmfs.columns], np.log(weights))
 
     def expected(self, values: FloatArray) -> FloatArray:
         return np.asarray(self.matrix @ values)
@@ -362,54 +370,54 @@ class _Quadrature:
 
 
 def _tilted(
-    law: AllRanks | _Quadrature,
-    seen: FloatArray,
+    pmfs: AllRanks | _Quadrature,
+    outcome_shares: FloatArray,
     worth: float,
     start: FloatArray,
-    enough: float,
+    tolerance: float,
     last: bool = False,
 ) -> tuple[FloatArray, FloatArray, float]:
     """Minimise the dual of entropy plus `worth` times the log-likelihood per user.
 
     Returns multipliers in units of `worth`, masses, and the duality gap. The gap is quadratic in
-    the errors of the masses, so `last` adds one Newton step once it is below `enough`.
+    the errors of the masses, so `last` adds one Newton step once it is below `tolerance`.
     """
-    log_weights = law.log_weights if isinstance(law, _Quadrature) else 0.0
+    log_weights = pmfs.log_weights if isinstance(pmfs, _Quadrature) else 0.0
     gap, near = np.inf, False
 
     def dual(x: FloatArray) -> tuple[float, FloatArray]:
-        tilt = worth * law.expected(x) + log_weights
+        tilt = worth * pmfs.expected(x) + log_weights
         top = float(tilt.max())
         mass = np.exp(tilt - top)
         total = float(mass.sum())
-        barrier = worth * float(seen @ np.log(seen / x)) - worth
+        barrier = worth * float(outcome_shares @ np.log(outcome_shares / x)) - worth
         return top + float(np.log(total)) + barrier, mass / total
 
     def slopes(x: FloatArray, value: float, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
-        q = np.maximum(law.marginal(mass), _TINY)
+        q = np.maximum(pmfs.marginal(mass), _TINY)
         nonlocal gap, near
         entropy = float(np.sum(entr(mass) + mass * log_weights))
-        gap = value - entropy - worth * float(seen @ np.log(q))
-        near = gap < enough * worth
-        covariance = law.products(mass) - np.outer(q, q)
-        hessian = worth**2 * covariance + np.diag(worth * seen / x**2)
-        return (q - seen / x) * worth, hessian
+        gap = value - entropy - worth * float(outcome_shares @ np.log(q))
+        near = gap < tolerance * worth
+        covariance = pmfs.products(mass) - np.outer(q, q)
+        hessian = worth**2 * covariance + np.diag(worth * outcome_shares / x**2)
+        return (q - outcome_shares / x) * worth, hessian
 
     def unless_near(
         x: FloatArray, value: float, mass: FloatArray
     ) -> tuple[FloatArray, FloatArray] | None:
-        found = slopes(x, value, mass)
-        return None if near else found
+        derivatives = slopes(x, value, mass)
+        return None if near else derivatives
 
-    at, value, mass = damped_newton(dual, unless_near, start, 1e-14 * worth, positive=True)
+    multipliers, value, mass = damped_newton(dual, unless_near, start, 1e-14 * worth, positive=True)
     if last and near:
-        gradient, hessian = slopes(at, value, mass)
-        beyond = at - np.linalg.solve(hessian, gradient)
-        if (beyond > 0).all():
-            at = beyond
-            value, mass = dual(at)
-            slopes(at, value, mass)  # for the gap
-    return at, mass, max(gap, 0.0)
+        gradient, hessian = slopes(multipliers, value, mass)
+        refined = multipliers - np.linalg.solve(hessian, gradient)
+        if (refined > 0).all():
+            multipliers = refined
+            value, mass = dual(multipliers)
+            slopes(multipliers, value, mass)  # for the gap
+    return multipliers, mass, max(gap, 0.0)
 
 
 def listed(mass: Mapping[int, float] | ArrayLike) -> tuple[IntArray, FloatArray]:
@@ -431,17 +439,19 @@ def _observed(counts: ArrayLike, protocol: Design) -> tuple[FloatArray, AllRanks
         raise ValueError(f"protocol must be one Protocol or Adaptive design, got {name}")
     one_size(protocol)
     try:
-        given = np.asarray(counts, dtype=float)
+        user_counts = np.asarray(counts, dtype=float)
     except (TypeError, ValueError):
         raise ValueError(f"counts must be numbers, got {as_written(counts)}") from None
-    bad = given[~(np.isfinite(given) & (given >= 0))]
-    if bad.size:
-        raise ValueError(f"counts must be finite numbers >= 0, got {bad[0]}")
-    if given.shape != (protocol.n_outcomes,):
-        raise ValueError(f"counts must have shape ({protocol.n_outcomes},), got {given.shape}")
-    if not given.any():
+    bad_counts = user_counts[~(np.isfinite(user_counts) & (user_counts >= 0))]
+    if bad_counts.size:
+        raise ValueError(f"counts must be finite numbers >= 0, got {bad_counts[0]}")
+    if user_counts.shape != (protocol.n_outcomes,):
+        raise ValueError(
+            f"counts must have shape ({protocol.n_outcomes},), got {user_counts.shape}"
+        )
+    if not user_counts.any():
         raise ValueError("counts must hold at least one user, got none")
-    return given, all_ranks(protocol)
+    return user_counts, all_ranks(protocol)
 
 
 def _fitted(

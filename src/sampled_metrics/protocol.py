@@ -142,7 +142,7 @@ class Design:
         if not self.uniform:
             yield self.rows(above.ravel())[:, :width]
             return
-        above, pool = (each.ravel() for each in np.broadcast_arrays(above, self.pool))
+        above, pool = (counts.ravel() for counts in np.broadcast_arrays(above, self.pool))
         step = max(1, _BLOCK // width)
         for start in range(0, above.size, step):
             part = slice(start, start + step)
@@ -154,11 +154,11 @@ class Design:
         >>> Protocol(n_items=5, n_negatives=2).marginal([1, 3], np.array([0.5, 0.5]))
         array([0.625, 0.25 , 0.125])
         """
-        found, start = np.zeros(self.n_outcomes), 0
+        pmf, start = np.zeros(self.n_outcomes), 0
         for block in self.blocks(rank, position):
-            found += mass[start : start + len(block)] @ block
+            pmf += mass[start : start + len(block)] @ block
             start += len(block)
-        return found
+        return pmf
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -231,8 +231,8 @@ class Protocol(Design):
         negatives = integer(self.n_negatives, "n_negatives", 1)
         items = integers(self.n_items, "n_items", relevant + 1)
         if not isinstance(self.replacement, (bool, np.bool_)):
-            given = as_written(self.replacement)
-            raise ValueError(f"replacement must be True or False, got {given}")
+            value_text = as_written(self.replacement)
+            raise ValueError(f"replacement must be True or False, got {value_text}")
         if items.size == 0:
             raise ValueError("n_items must hold at least one catalogue size, got none")
         pool = int(items.min()) - relevant
@@ -285,11 +285,11 @@ class Protocol(Design):
     def __repr__(self) -> str:
         sizes = np.asarray(self.n_items)
         items = str(self.n_items) if sizes.ndim == 0 else f"<{sizes.min()} to {sizes.max()}>"
-        more = "" if self.replacement else ", replacement=False"
-        more += "" if self.n_relevant == 1 else f", n_relevant={self.n_relevant}"
-        more += "" if self.weights is None else f", weights={span(self.weights)}"
-        more += ", collapsed=True" if self.collapsed else ""
-        return f"Protocol(n_items={items}, n_negatives={self.n_negatives}{more})"
+        options = "" if self.replacement else ", replacement=False"
+        options += "" if self.n_relevant == 1 else f", n_relevant={self.n_relevant}"
+        options += "" if self.weights is None else f", weights={span(self.weights)}"
+        options += ", collapsed=True" if self.collapsed else ""
+        return f"Protocol(n_items={items}, n_negatives={self.n_negatives}{options})"
 
     def __eq__(self, other: object) -> bool:
         return self._key == other._key if isinstance(other, Protocol) else NotImplemented
@@ -388,22 +388,25 @@ class Protocol(Design):
         if self.uniform:
             return super().rows(above)
         m = self.n_negatives
-        kinds, kind = np.unique(above, return_inverse=True)
+        distinct_above, row_index = np.unique(above, return_inverse=True)
         if self.weights is None:
             pool = int(self.n_items) - self.n_relevant
-            distinct = successive_sampling.occupied(m, pool)
-            some = np.flatnonzero(distinct > 0)
-            each = (distinct[some] @ law(some, a, pool, False, m + 1) for a in kinds.tolist())
-            found = np.array(list(each)).reshape(kinds.size, m + 1)
+            p_distinct = successive_sampling.occupied(m, pool)
+            n_distinct = np.flatnonzero(p_distinct > 0)
+            pmfs = (
+                p_distinct[n_distinct] @ law(n_distinct, n_above, pool, False, m + 1)
+                for n_above in distinct_above.tolist()
+            )
+            pmf_rows = np.array(list(pmfs)).reshape(distinct_above.size, m + 1)
         elif self.collapsed:
-            found = successive_sampling.distinct(self.weights, kinds, m)
+            pmf_rows = successive_sampling.distinct(self.weights, distinct_above, m)
         elif self.replacement:
-            x, p = np.arange(m + 1), self.share(kinds + 1)[:, np.newaxis]
-            ways = gammaln(m + 1) - gammaln(x + 1) - gammaln(m - x + 1)
-            found = np.exp(ways + xlogy(x, p) + xlog1py(m - x, -p))
+            x, p = np.arange(m + 1), self.share(distinct_above + 1)[:, np.newaxis]
+            log_binomial = gammaln(m + 1) - gammaln(x + 1) - gammaln(m - x + 1)
+            pmf_rows = np.exp(log_binomial + xlogy(x, p) + xlog1py(m - x, -p))
         else:
-            found = successive_sampling.successive(self.weights, kinds, m)
-        return np.asarray(found[kind.reshape(np.shape(above))])
+            pmf_rows = successive_sampling.successive(self.weights, distinct_above, m)
+        return np.asarray(pmf_rows[row_index.reshape(np.shape(above))])
 
     def share(self, rank: ArrayLike) -> FloatArray:
         """Probability that one draw is above the item; shape (...).
@@ -514,8 +517,8 @@ class Protocol(Design):
         """
         if not self.uniform:
             mass, counts = self.pmf(rank, position), np.arange(self.n_negatives + 1.0)
-            away = counts - (mass @ counts)[..., np.newaxis]
-            return np.asarray((mass * away**2).sum(axis=-1))
+            deviations = counts - (mass @ counts)[..., np.newaxis]
+            return np.asarray((mass * deviations**2).sum(axis=-1))
         above, pool = self.above(rank, position), self.pool
         binomial = self.n_negatives * (above / pool) * ((pool - above) / pool)
         if self.replacement:
@@ -573,47 +576,47 @@ class Protocol(Design):
         return np.asarray(drawn, dtype=np.int64) + position
 
 
-def checked(given: Design, *, n_relevant: int | None = None) -> Protocol:
+def checked(design: Design, *, n_relevant: int | None = None) -> Protocol:
     """The protocol, if it is a uniform one (for `n_relevant` items, if given), or ValueError.
 
     >>> checked(Protocol(10_000, 99)).n_negatives
     99
     """
-    if not isinstance(given, Protocol):
+    if not isinstance(design, Protocol):
         raise ValueError(
-            f"protocol must be a Protocol, as in Protocol(10_000, 99), got {as_written(given)}"
+            f"protocol must be a Protocol, as in Protocol(10_000, 99), got {as_written(design)}"
         )
-    drawn_alike(given)
-    if n_relevant is not None and given.n_relevant != n_relevant:
+    drawn_alike(design)
+    if n_relevant is not None and design.n_relevant != n_relevant:
         raise ValueError(
             f"protocol must be for n_relevant = {n_relevant} in each instance, got "
-            f"{given.n_relevant}"
+            f"{design.n_relevant}"
         )
-    return given
+    return design
 
 
-def drawn_alike(given: Design) -> None:
+def drawn_alike(design: Design) -> None:
     """Raise ValueError unless negatives are drawn uniformly and all ranked.
 
     >>> drawn_alike(Protocol(10_000, 99))
     """
-    if not given.uniform:
+    if not design.uniform:
         raise ValueError(
-            f"protocol must have negatives that are drawn alike and all ranked here, got {given!r}"
+            f"protocol must have negatives that are drawn alike and all ranked here, got {design!r}"
         )
 
 
-def fixed(given: Design, name: str) -> Protocol:
+def fixed(design: Design, name: str) -> Protocol:
     """The design, if it has a fixed number of negatives, or ValueError.
 
     >>> fixed(Protocol(10_000, 99), "naive").n_negatives
     99
     """
-    if not isinstance(given, Protocol):
+    if not isinstance(design, Protocol):
         raise ValueError(
-            f"protocol must have a fixed number of negatives for {name}, got {as_written(given)}"
+            f"protocol must have a fixed number of negatives for {name}, got {as_written(design)}"
         )
-    return given
+    return design
 
 
 def one_size(design: Design) -> int:
@@ -635,20 +638,26 @@ def _one_number(design: Design) -> int:
     return design.n_items
 
 
-def by_negatives(given: Protocol | Sequence[Protocol]) -> list[Protocol]:
+def by_negatives(protocol: Protocol | Sequence[Protocol]) -> list[Protocol]:
     """Protocols of one relevant item that differ in n_negatives alone, sorted, or ValueError.
 
     >>> [one.n_negatives for one in by_negatives([Protocol(50, 9), Protocol(50, 4)])]
     [4, 9]
     """
-    several = [given] if isinstance(given, Protocol) or not isinstance(given, Sequence) else given
-    protocols = {checked(one, n_relevant=1).n_negatives: one for one in several}
+    protocol_list = (
+        [protocol]
+        if isinstance(protocol, Protocol) or not isinstance(protocol, Sequence)
+        else protocol
+    )
+    protocols = {
+        checked(candidate, n_relevant=1).n_negatives: candidate for candidate in protocol_list
+    }
     if not protocols:
         raise ValueError("protocol must hold one Protocol or more, got none")
-    first = next(iter(protocols.values()))
-    for other in several:
-        if replace(other, n_negatives=1) != replace(first, n_negatives=1):
-            raise ValueError(f"protocols must differ in n_negatives alone, got {first} and {other}")
+    base = next(iter(protocols.values()))
+    for design in protocol_list:
+        if replace(design, n_negatives=1) != replace(base, n_negatives=1):
+            raise ValueError(f"protocols must differ in n_negatives alone, got {base} and {design}")
     return [protocols[m] for m in sorted(protocols)]
 
 
@@ -659,16 +668,18 @@ def steps(last: int) -> list[int]:
     [1, 2, 5, 10, 20, 30]
     """
     decades = range(len(str(last)))
-    return [s for d in decades for f in (1, 2, 5) if (s := f * 10**d) < last] + [last]
+    return [
+        step for power in decades for factor in (1, 2, 5) if (step := factor * 10**power) < last
+    ] + [last]
 
 
 @lru_cache(maxsize=64)
-def thinned(m: int, fewer: int) -> FloatArray:
-    """Distribution of the number above among any `fewer` of m negatives, given the number of the m.
+def thinned(m: int, size: int) -> FloatArray:
+    """Distribution of the number above among any `size` of m negatives, given the number of the m.
 
     Any subset of uniformly drawn negatives is uniformly drawn, with replacement or without.
 
     >>> thinned(3, 2)[1].round(4)  # one of three negatives is above
     array([0.3333, 0.6667, 0.    ])
     """
-    return Protocol(m + 1, fewer, replacement=False).pmf(np.arange(1, m + 2))
+    return Protocol(m + 1, size, replacement=False).pmf(np.arange(1, m + 2))

@@ -145,31 +145,40 @@ def published(
     confidence = checked_confidence(confidence)
     sizes = {"n_items": n_items, "n_negatives": n_negatives, "users": users}
     rows, notes = _read(table, sizes)
-    wanted = None if metrics is None else list(dict.fromkeys(map(parsed, metrics)))
+    exact_metrics = None if metrics is None else list(dict.fromkeys(map(parsed, metrics)))
     assumptions = _assumptions(assumption)
     tables = []
-    for same in _by_dataset(rows):
-        counted = sum(len(contrasts(tuple(row.printed))) for row in same)
-        nats = float(np.log(2.0 * counted / (1.0 - confidence)))
-        tables.append([_judged(row, bool(replacement), assumptions, wanted, nats) for row in same])
-    named = any(row.dataset for row in rows)
-    every = [each for same in tables for each in same]
-    checks = pd.DataFrame([each.check for each in every])
-    frame = pd.DataFrame([line for each in every for line in each.lines])
+    for dataset_rows in _by_dataset(rows):
+        n_contrasts = sum(len(contrasts(tuple(row.printed))) for row in dataset_rows)
+        nats = float(np.log(2.0 * n_contrasts / (1.0 - confidence)))
+        tables.append(
+            [
+                _judged(row, bool(replacement), assumptions, exact_metrics, nats)
+                for row in dataset_rows
+            ]
+        )
+    has_datasets = any(row.dataset for row in rows)
+    judged_rows = [record for dataset_rows in tables for record in dataset_rows]
+    checks = pd.DataFrame([record.check for record in judged_rows])
+    frame = pd.DataFrame([line for record in judged_rows for line in record.lines])
     orders = pd.DataFrame(
-        [line for same in tables for line in _orders(same, assumptions)],
-        columns=[each.name for each in fields(_Order)],
+        [line for dataset_rows in tables for line in _orders(dataset_rows, assumptions)],
+        columns=[record.name for record in fields(_Order)],
     )
-    if not named:
-        checks, frame, orders = (f.drop(columns="dataset") for f in (checks, frame, orders))
+    if not has_datasets:
+        checks, frame, orders = (part.drop(columns="dataset") for part in (checks, frame, orders))
     notes += [row["finding"] for row in checks.to_dict("records") if row["finding"]]
-    assumed: dict[str, object] = (
+    assumption_settings: dict[str, object] = (
         {} if len(assumptions) < 2 else {"assumed": f"that {assumptions[1]}"}
     )
     if len(assumptions) > 2 and assumptions[2] is not None:
-        assumed["steepness"] = assumptions[2].steepness
-    given = {name: value for name, value in sizes.items() if value is not None}
-    settings = given | {"replacement": bool(replacement), "confidence": confidence} | assumed
+        assumption_settings["steepness"] = assumptions[2].steepness
+    size_options = {name: value for name, value in sizes.items() if value is not None}
+    settings = (
+        size_options
+        | {"replacement": bool(replacement), "confidence": confidence}
+        | assumption_settings
+    )
     return Published(frame, settings, tuple(notes), orders, checks)
 
 
@@ -217,50 +226,55 @@ def _read(
     """The rows of a table, and notes on what is left out."""
     frame, name = _text(table)
     columns: dict[str, str] = {}
-    of_metrics: dict[Metric, str] = {}
-    unknown = []
+    metric_columns: dict[Metric, str] = {}
+    unknown_columns = []
     for column in map(str, frame.columns):
-        plain = " ".join(column.lower().split())
-        meaning = next((key for key, names in _NAMES.items() if plain in names), None)
-        of = None if meaning else _metric(column)
-        if of is not None and of in of_metrics:
-            raise ValueError(f"{name} has two columns for {of.label}: {of_metrics[of]}, {column}")
+        normalized = " ".join(column.lower().split())
+        meaning = next((key for key, names in _NAMES.items() if normalized in names), None)
+        metric = None if meaning else _metric(column)
+        if metric is not None and metric in metric_columns:
+            raise ValueError(
+                f"{name} has two columns for {metric.label}: {metric_columns[metric]}, {column}"
+            )
         if meaning in columns:
             raise ValueError(f"{name} has two columns for {meaning}: {columns[meaning]}, {column}")
         if meaning:
             columns[meaning] = column
-        elif of is not None:
-            of_metrics[of] = column
+        elif metric is not None:
+            metric_columns[metric] = column
         else:
-            unknown.append(column)
-    if "method" not in columns and unknown:
-        columns["method"] = unknown.pop(0)
+            unknown_columns.append(column)
+    if "method" not in columns and unknown_columns:
+        columns["method"] = unknown_columns.pop(0)
     if "method" not in columns:
         raise ValueError(f"{name} needs a column method, got {', '.join(map(str, frame.columns))}")
-    if not of_metrics:
+    if not metric_columns:
         raise ValueError(f"{name} needs a column of a metric, such as HR@10, got none")
     if frame.empty:
         raise ValueError(f"{name} must hold one row or more, got none")
-    ignored = ", ".join(map(printable, unknown))
-    notes = [f"columns left out, as they are no metric: {ignored}"] if unknown else []
-    rows, seen = [], set()
+    ignored = ", ".join(map(printable, unknown_columns))
+    notes = [f"columns left out, as they are no metric: {ignored}"] if unknown_columns else []
+    rows, seen_methods = [], set()
     for record in frame.to_dict("records"):
         method = str(record[columns["method"]]).strip()
         dataset = str(record[columns["dataset"]]).strip() if "dataset" in columns else ""
-        where = printable(f"{method} on {dataset}" if dataset else method)
-        if (dataset, method) in seen:
-            raise ValueError(f"{name} has two rows for {where}")
-        seen.add((dataset, method))
-        cells = {of: _number(record[c], f"{of.label} of {where}") for of, c in of_metrics.items()}
-        printed = {of: cell for of, cell in cells.items() if cell is not None}
+        label = printable(f"{method} on {dataset}" if dataset else method)
+        if (dataset, method) in seen_methods:
+            raise ValueError(f"{name} has two rows for {label}")
+        seen_methods.add((dataset, method))
+        cells = {
+            metric: _number(record[heading], f"{metric.label} of {label}")
+            for metric, heading in metric_columns.items()
+        }
+        printed = {metric: cell for metric, cell in cells.items() if cell is not None}
         if not printed:
-            notes.append(f"{where} is left out: no number is printed")
+            notes.append(f"{label} is left out: no number is printed")
             continue
-        given = {
-            key: _size(key, record.get(columns.get(key, "")), default, where)
+        row_sizes = {
+            key: _size(key, record.get(columns.get(key, "")), default, label)
             for key, default in sizes.items()
         }
-        rows.append(_Row(dataset, method, printed, **given))
+        rows.append(_Row(dataset, method, printed, **row_sizes))
     if not rows:
         raise ValueError(f"{name} must hold one number or more, got none")
     return rows, notes
@@ -282,9 +296,9 @@ def _text(table: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, str]:
     except OSError as problem:
         raise ValueError(f"{table} cannot be read: {problem.strerror or problem}") from None
     except ValueError as problem:  # pandas' and the decoder's errors are some
-        said = (str(problem).splitlines() or [""])[0]
-        said = said.replace("No columns to parse from file", "") or "an empty file"
-        raise ValueError(f"{table} must be a CSV file, got: {said}") from None
+        reason = (str(problem).splitlines() or [""])[0]
+        reason = reason.replace("No columns to parse from file", "") or "an empty file"
+        raise ValueError(f"{table} must be a CSV file, got: {reason}") from None
 
 
 def _metric(column: str) -> Metric | None:
@@ -297,7 +311,7 @@ def _metric(column: str) -> Metric | None:
         return None
 
 
-def _number(cell: object, what: str) -> tuple[float, float] | None:
+def _number(cell: object, label: str) -> tuple[float, float] | None:
     """A published number and half a unit of its last digit; None for an empty cell.
 
     >>> _number("**.250**", "HR@10 of A"), _number("25.0%", "HR@10 of A"), _number("-", "")
@@ -306,40 +320,40 @@ def _number(cell: object, what: str) -> tuple[float, float] | None:
     text = str(cell).strip().strip("*†‡_ ").replace("−", "-")
     if text.lower() in _EMPTY or cell is None:
         return None
-    found = re.fullmatch(r"(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,3}))?\s*(%?)", text)
-    if not found or not (found[1] or found[2]):
-        raise ValueError(f"{what} must be a printed number such as 0.250, got {as_written(cell)}")
-    exponent = int(found[3] or 0) - (2 if found[4] else 0)
-    value = float(f"{found[1] or 0}.{found[2] or 0}e{exponent}")
+    match = re.fullmatch(r"(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,3}))?\s*(%?)", text)
+    if not match or not (match[1] or match[2]):
+        raise ValueError(f"{label} must be a printed number such as 0.250, got {as_written(cell)}")
+    exponent = int(match[3] or 0) - (2 if match[4] else 0)
+    value = float(f"{match[1] or 0}.{match[2] or 0}e{exponent}")
     if value > 1:
         raise ValueError(
-            f"{what} must be in [0, 1], got {as_written(cell)}: write percentages as 25.0%"
+            f"{label} must be in [0, 1], got {as_written(cell)}: write percentages as 25.0%"
         )
-    return value, 0.5 * 10.0 ** (exponent - len(found[2] or ""))
+    return value, 0.5 * 10.0 ** (exponent - len(match[2] or ""))
 
 
-def _size(key: str, cell: object, default: int | None, where: str) -> int:
+def _size(key: str, cell: object, default: int | None, label: str) -> int:
     """A size from its column, or else the option."""
     text = str(cell).strip().replace(",", "").removesuffix(".0")
     if cell is None or text.lower() in _EMPTY:
         if default is None:
             raise ValueError(
-                f"{key} is needed for {where}: give it (--{key.replace('_', '-')}), or a column "
+                f"{key} is needed for {label}: give it (--{key.replace('_', '-')}), or a column "
                 f"{key}"
             )
         return integer(default, key, 1, _MOST[key])
     if not (text.isascii() and text.isdecimal() and len(text) < _DIGITS):
         raise ValueError(
-            f"{key} of {where} must be a whole number in [1, {_MOST[key]}], got {as_written(cell)}"
+            f"{key} of {label} must be a whole number in [1, {_MOST[key]}], got {as_written(cell)}"
         )
-    return integer(int(text), f"{key} of {where}", 1, _MOST[key])
+    return integer(int(text), f"{key} of {label}", 1, _MOST[key])
 
 
 def _by_dataset(rows: list[_Row]) -> list[list[_Row]]:
-    found: dict[str, list[_Row]] = {}
+    rows_by_dataset: dict[str, list[_Row]] = {}
     for row in rows:
-        found.setdefault(row.dataset, []).append(row)
-    return list(found.values())
+        rows_by_dataset.setdefault(row.dataset, []).append(row)
+    return list(rows_by_dataset.values())
 
 
 # --- judging -------------------------------------------------------------------------------------
@@ -349,13 +363,13 @@ def _rounded(row: _Row) -> tuple[FloatArray, FloatArray]:
     """Bounds on the unrounded averages; hits are whole numbers of users."""
     low = np.array([max(value - half, 0.0) for value, half in row.printed.values()])
     high = np.array([min(value + half, 1.0) for value, half in row.printed.values()])
-    for i, of in enumerate(row.printed):
-        values = of.vector(row.n_negatives + 1)
-        most = float(values.max())
-        if np.isin(values, (0.0, most)).all():  # a hit or none
+    for i, metric in enumerate(row.printed):
+        values = metric.vector(row.n_negatives + 1)
+        hit_value = float(values.max())
+        if np.isin(values, (0.0, hit_value)).all():  # a hit or none
             slack = 1e-9 * row.users
-            low[i] = np.ceil(low[i] / most * row.users - slack) * most / row.users
-            high[i] = np.floor(high[i] / most * row.users + slack) * most / row.users
+            low[i] = np.ceil(low[i] / hit_value * row.users - slack) * hit_value / row.users
+            high[i] = np.floor(high[i] / hit_value * row.users + slack) * hit_value / row.users
     return low, high
 
 
@@ -363,45 +377,53 @@ def _judged(
     row: _Row,
     replacement: bool,
     assumptions: list[Assumption | None],
-    wanted: list[Metric] | None,
+    exact_metrics: list[Metric] | None,
     nats: float,
 ) -> _Judged:
     try:
         protocol = Protocol(row.n_items, row.n_negatives, replacement=replacement)
     except ValueError as problem:
         raise ValueError(f"{problem}, for {row.name}") from None
-    averages_of = averages(protocol, tuple(row.printed))
+    published_averages = averages(protocol, tuple(row.printed))
     low, high = _rounded(row)
-    why = _inconsistent(row, averages_of, low, high)
-    together = not why
-    ends = averages_of.expectations(low, high, row.users, nats)
-    targets = list(row.printed) if wanted is None else wanted
-    bounds = {of: np.full((len(assumptions), 2), np.nan) for of in targets}
+    finding = _inconsistent(row, published_averages, low, high)
+    is_consistent = not finding
+    ends = published_averages.expectations(low, high, row.users, nats)
+    metrics = list(row.printed) if exact_metrics is None else exact_metrics
+    bounds = {metric: np.full((len(assumptions), 2), np.nan) for metric in metrics}
     possible = [False] * len(assumptions)
-    for i, assumption in enumerate(assumptions if together else []):
-        found = {of: averages_of.bounds(of, assumption, *ends) for of in targets}
-        possible[i] = bool(np.isfinite(list(found.values())).all())
+    for i, assumption in enumerate(assumptions if is_consistent else []):
+        intervals = {
+            metric: published_averages.bounds(metric, assumption, *ends) for metric in metrics
+        }
+        possible[i] = bool(np.isfinite(list(intervals.values())).all())
         if not possible[i]:
             break  # a stronger assumption is refused, too
-        for of, pair in found.items():
-            bounds[of][i] = pair
-    if together and not all(possible):
+        for metric, interval in intervals.items():
+            bounds[metric][i] = interval
+    if is_consistent and not all(possible):
         refused = assumptions[possible.index(False)]
-        assumed = "any true ranks" if refused is None else f"the assumption that {refused}"
-        numbers = ", ".join(f"{of.label} {v:g}" for of, (v, _) in row.printed.items())
-        why = f"{row.name}: {numbers} contradict {assumed}"
-    mass = averages_of.most_even(low, high, row.users) if possible[0] else None
+        claim = "any true ranks" if refused is None else f"the assumption that {refused}"
+        numbers = ", ".join(
+            f"{metric.label} {value:g}" for metric, (value, _) in row.printed.items()
+        )
+        finding = f"{row.name}: {numbers} contradict {claim}"
+    mass = published_averages.most_even(low, high, row.users) if possible[0] else None
     lines = []
-    for of in targets:
-        line: dict[str, object] = {"dataset": row.dataset, "method": row.method, "metric": of.name}
-        line["printed"] = row.printed[of][0] if of in row.printed else np.nan
-        for name, both in zip(("", "_decreasing", "_steep"), bounds[of], strict=False):
-            line |= {f"low{name}": float(both[0]), f"high{name}": float(both[1])}
-        line["guess"] = np.nan if mass is None else float(mass @ of.vector(row.n_items))
+    for metric in metrics:
+        line: dict[str, object] = {
+            "dataset": row.dataset,
+            "method": row.method,
+            "metric": metric.name,
+        }
+        line["printed"] = row.printed[metric][0] if metric in row.printed else np.nan
+        for suffix, low_high in zip(("", "_decreasing", "_steep"), bounds[metric], strict=False):
+            line |= {f"low{suffix}": float(low_high[0]), f"high{suffix}": float(low_high[1])}
+        line["guess"] = np.nan if mass is None else float(mass @ metric.vector(row.n_items))
         lines.append(line)
-    check = {"dataset": row.dataset, "method": row.method, "together": together}
+    check = {"dataset": row.dataset, "method": row.method, "together": is_consistent}
     names = ("possible", "decreasing", "steep")
-    check |= dict(zip(names, possible, strict=False)) | {"finding": why}
+    check |= dict(zip(names, possible, strict=False)) | {"finding": finding}
     return _Judged(row, check, lines, bounds)
 
 
@@ -413,9 +435,11 @@ def _inconsistent(row: _Row, of: Averages, low: FloatArray, high: FloatArray) ->
     if of.consistent(low, high):
         return ""
     pairs = combinations(range(len(names)), 2)
-    few = next((pair for pair in pairs if not of.consistent(low, high, pair)), None)
-    said = ", ".join(names) if few is None else " and ".join(names[i] for i in few)
-    return f"{row.name}: no list of sampled ranks has {said} at once"
+    contradicting = next((pair for pair in pairs if not of.consistent(low, high, pair)), None)
+    numbers = (
+        ", ".join(names) if contradicting is None else " and ".join(names[i] for i in contradicting)
+    )
+    return f"{row.name}: no list of sampled ranks has {numbers} at once"
 
 
 @dataclass(frozen=True)
@@ -431,22 +455,27 @@ class _Order:
     warrant: str = ""
 
 
-def _orders(same: list[_Judged], assumptions: list[Assumption | None]) -> list[_Order]:
+def _orders(dataset_rows: list[_Judged], assumptions: list[Assumption | None]) -> list[_Order]:
     """The order of each two methods of a data set, on each metric."""
-    found = []
-    for of in dict.fromkeys(of for each in same for of in each.ends):
-        have = [each for each in same if of in each.ends]
-        for pair in combinations(have, 2):
+    orders = []
+    for metric in dict.fromkeys(metric for judged in dataset_rows for metric in judged.ends):
+        judged_rows = [judged for judged in dataset_rows if metric in judged.ends]
+        for pair in combinations(judged_rows, 2):
             # As they stand in the table where both printed averages are the same.
-            first, second = sorted(pair, key=lambda each: -each.row.printed.get(of, (0.0, 0.0))[0])
+            first, second = sorted(
+                pair, key=lambda judged: -judged.row.printed.get(metric, (0.0, 0.0))[0]
+            )
             names = first.row.method, second.row.method
-            order = _Order(first.row.dataset, of.name, *names)
-            for i, assumed in enumerate(assumptions):
-                (low, high), (least, most) = first.ends[of][i], second.ends[of][i]
-                if low > most or least > high:  # not where one is NaN
-                    ahead, behind = names if low > most else names[::-1]
-                    verdict, name = f"{ahead} beats {behind}", assumption_name(assumed)
+            order = _Order(first.row.dataset, metric.name, *names)
+            for i, assumption in enumerate(assumptions):
+                (first_low, first_high), (second_low, second_high) = (
+                    first.ends[metric][i],
+                    second.ends[metric][i],
+                )
+                if first_low > second_high or second_low > first_high:  # not where one is NaN
+                    ahead, behind = names if first_low > second_high else names[::-1]
+                    verdict, name = f"{ahead} beats {behind}", assumption_name(assumption)
                     order = replace(order, verdict=verdict, assumption=name, warrant=PROVED)
                     break
-            found.append(order)
-    return found
+            orders.append(order)
+    return orders

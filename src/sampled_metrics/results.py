@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 def table_of(row: type[NamedTuple], rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
     """A data frame of rows of one type; int | None and float | None become nullable columns."""
     frame = pd.DataFrame(list(rows), columns=list(row._fields))
-    kinds = {int | None: "Int64", float | None: "Float64"}
+    dtypes = {int | None: "Int64", float | None: "Float64"}
     hints = get_type_hints(row).items()
-    return frame.astype({name: kinds[hint] for name, hint in hints if hint in kinds})
+    return frame.astype({name: dtypes[hint] for name, hint in hints if hint in dtypes})
 
 
 def source_of(log: Log) -> dict[str, object]:
@@ -96,12 +96,12 @@ class Result:
         """The table in sentences, such as the verdict on each pair; may be empty."""
         return self._prose.sentences()
 
-    def promises(self, of: str | None = None) -> list[str]:
+    def promises(self, metric: str | None = None) -> list[str]:
         """Assumption and warrant of the ranges in sentences, of all metrics or of the one named.
 
         For a plan: definitions of the words *enough* and *race*.
         """
-        return self._prose.promises(of)
+        return self._prose.promises(metric)
 
     def summary(self) -> str:
         """The sentences, the table and the notes, as the command line prints them."""
@@ -188,10 +188,10 @@ class Result:
         suffix = Path(path).suffix.lower()
         writers: dict[str, Callable[[], str]] = {".html": self.to_html, ".tex": self.to_latex}
         if suffix not in (*SUFFIXES, *writers):
-            known = ", ".join((*writers, *SUFFIXES))
-            raise ValueError(f"the name of the file must end in one of {known}, got {path}")
-        made = writers[suffix]() if suffix in writers else self.to_text(SUFFIXES[suffix])
-        return put(Path(path), made.encode())
+            suffixes = ", ".join((*writers, *SUFFIXES))
+            raise ValueError(f"the name of the file must end in one of {suffixes}, got {path}")
+        content = writers[suffix]() if suffix in writers else self.to_text(SUFFIXES[suffix])
+        return put(Path(path), content.encode())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -387,18 +387,18 @@ class Ranks(Result):
         from .log.read import read_log
 
         # An evaluation that draws every negative once is exact.
-        rows, others = self.frame, self.frame["n_relevant"] - 1
+        rows, n_other_relevant = self.frame, self.frame["n_relevant"] - 1
         among_all = self.settings.get("among", "all") == "all"
-        items = rows["n_candidates"] + (0 if among_all else others)
+        items = rows["n_candidates"] + (0 if among_all else n_other_relevant)
         better, tied = (
             rows[name] - (rows[f"relevant_{name[2:]}"] if among_all else 0)
             for name in ("n_better", "n_tied")
         )
         log = rows[["user", "item"]].assign(
-            n_better=better, n_tied=tied, n_items=items, n_negatives=items - others - 1
+            n_better=better, n_tied=tied, n_items=items, n_negatives=items - n_other_relevant - 1
         )
-        found = estimate(read_log(log, replacement=False), names, estimators=["naive"]).frame
-        return Result(found[["metric", "value", "standard_error", "users"]], self.settings)
+        estimates = estimate(read_log(log, replacement=False), names, estimators=["naive"]).frame
+        return Result(estimates[["metric", "value", "standard_error", "users"]], self.settings)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -217,7 +217,7 @@ def race(
     >>> bool(found.costs["share"].sum() < 0.3)
     True
     """
-    of = parsed(metric)
+    parsed_metric = parsed(metric)
     if not isinstance(score, Mapping) or len(score) < 2 or not all(map(callable, score.values())):
         raise ValueError(
             "score must map two names or more to functions, got "
@@ -229,7 +229,7 @@ def race(
         raise ValueError(f"score must map different names, got {as_written(names)}")
     if state is not None and not isinstance(state, (str, Path)):
         raise ValueError(f"state must be the path of a file, got {as_written(state)}")
-    jobs = [Job.of(users, items, each, None, 0.0) for each in score.values()]
+    jobs = [Job.of(users, items, function, None, 0.0) for function in score.values()]
     rows, source = loaded(test, "test")
     user, item = users_and_items(rows, source, jobs[0].shape)
     refuse_twice(pd.DataFrame({"user": user, "item": item}), ["user", "item"], source)
@@ -237,22 +237,27 @@ def race(
     seen = train if sp.issparse(train) else load_train(train, jobs[0].shape)
     field = _Field.of(user, item, seen, jobs[0].shape, rng)
     spent = _Spent(np.inf if budget is None else integer(budget, "budget", 1))
-    scorers = [_Scorer(name, job, field, of, spent) for name, job in zip(names, jobs, strict=True)]
-    state_file = _State(state, names, field, of, float(confidence), spent)
+    scorers = [
+        _Scorer(name, job, field, parsed_metric, spent)
+        for name, job in zip(names, jobs, strict=True)
+    ]
+    state_file = _State(state, names, field, parsed_metric, float(confidence), spent)
     pairs = [_Pair(*pair, field.users.size) for pair in combinations(range(len(names)), 2)]
     values = np.full((field.users.size, len(names)), np.nan)
-    done = 0
+    n_done = 0
     bar = _progress.bar(total=field.users.size, desc="race", unit="user", show=progress)
     with bar:
         for start, stop in _batches(field.users.size):
             if not any(pair.open for pair in pairs):
                 break
             batch = np.arange(start, stop)
-            needed = sorted({one for pair in pairs if pair.open for one in pair.both})
+            open_scorers = sorted(
+                {scorer_index for pair in pairs if pair.open for scorer_index in pair.both}
+            )
             if not state_file.read(values, batch, scorers):
                 try:
-                    for one in needed:
-                        values[batch, one] = scorers[one].values(batch)
+                    for scorer_index in open_scorers:
+                        values[batch, scorer_index] = scorers[scorer_index].values(batch)
                 except _SpentError:
                     break
                 field.reorder()
@@ -260,9 +265,9 @@ def race(
             for pair in pairs:
                 pair.bet(values, batch)
             _decide(pairs, 1.0 - confidence)
-            done = stop
+            n_done = stop
             bar.update(batch.size)
-    return _result(names, pairs, values[:done], scorers, field, of, float(confidence))
+    return _result(names, pairs, values[:n_done], scorers, field, parsed_metric, float(confidence))
 
 
 class _SpentError(Exception):
@@ -308,30 +313,30 @@ class _Field:
     ) -> _Field:
         by_user = np.argsort(user, kind="stable")
         distinct, starts, owner = np.unique(user[by_user], return_index=True, return_inverse=True)
-        held = np.split(item[by_user], starts[1:])
+        test_items = np.split(item[by_user], starts[1:])
         entries = np.ones(item.size), (owner, item[by_user])
         seen = sp.csr_array(entries, shape=(distinct.size, shape[1]))
         if train is not None:
-            before = as_csr(train, *shape)[distinct]
-            both = before.multiply(seen).tocoo()
-            if both.nnz:
-                at = int(both.coords[0][0]), int(both.coords[1][0])
+            train_items = as_csr(train, *shape)[distinct]
+            overlap = train_items.multiply(seen).tocoo()
+            if overlap.nnz:
+                i = int(overlap.coords[0][0]), int(overlap.coords[1][0])
                 raise ValueError(
-                    f"test must hold no training item, got item {at[1]} of user {distinct[at[0]]}"
+                    f"test must hold no training item, got item {i[1]} of user {distinct[i[0]]}"
                 )
-            seen = seen + before
-        none = np.diff(seen.indptr) >= shape[1]
-        if none.any():
+            seen = seen + train_items
+        full = np.diff(seen.indptr) >= shape[1]
+        if full.any():
             raise ValueError(
-                f"user {distinct[np.argmax(none)]} must have an item that is in neither test nor "
+                f"user {distinct[np.argmax(full)]} must have an item that is in neither test nor "
                 "train, and has none"
             )
-        place = rng.permutation(distinct.size)
+        permutation = rng.permutation(distinct.size)
         zeros = np.zeros(shape[1])
         return cls(
-            distinct[place],
-            [held[at] for at in place.tolist()],
-            seen[place],
+            distinct[permutation],
+            [test_items[i] for i in permutation.tolist()],
+            seen[permutation],
             rng.permutation(shape[1]),
             zeros,
             zeros.copy(),
@@ -350,76 +355,84 @@ class _Field:
 class _Scorer:
     """Computes the exact metric of one recommender in rounds, and counts its scores."""
 
-    def __init__(self, name: str, job: Job, field: _Field, of: Metric, spent: _Spent) -> None:
-        self.name, self._job, self._field, self._of, self._spent = name, job, field, of, spent
+    def __init__(self, name: str, job: Job, field: _Field, metric: Metric, spent: _Spent) -> None:
+        self.name, self._job, self._field, self._metric, self._spent = (
+            name,
+            job,
+            field,
+            metric,
+            spent,
+        )
         self.scores = 0
         # An item that this many candidates outscore adds nothing to the metric.
-        self._enough = of.cutoff
+        self._cutoff = metric.cutoff
 
     def values(self, batch: IntArray) -> FloatArray:
         """The exact metric of each user of a batch; shape (users,)."""
         field, n_items = self._field, self._field.order.size
-        held = [field.test[at] for at in batch.tolist()]
-        many = np.array([each.size for each in held])
-        first = np.cumsum(many) - many
-        owner = np.repeat(np.arange(batch.size), many)
+        test_items = [field.test[index] for index in batch.tolist()]
+        n_test_items = np.array([block.size for block in test_items])
+        first_entry = np.cumsum(n_test_items) - n_test_items
+        owner = np.repeat(np.arange(batch.size), n_test_items)
         rows = self._job.users.rows(field.users[batch])
         if batch[0] == 0:
-            self._try(rows, held[0])
+            self._try(rows, test_items[0])
         # Test items, best first. Items that outscore the best one outscore the others, too.
-        own = self._own(rows, batch, held)
-        better, tied = np.zeros((2, own.size), dtype=np.int64)
+        own_scores = self._own(rows, batch, test_items)
+        better, tied = np.zeros((2, own_scores.size), dtype=np.int64)
         active, start, size = np.arange(batch.size), 0, _FIRST
         while active.size and start < n_items:
             place = np.full(batch.size, -1)
             place[active] = np.arange(active.size)
             entries = np.flatnonzero(place[owner] >= 0)
-            of_user = place[owner[entries]]
+            entry_rows = place[owner[entries]]
             size = max(1, min(size, _BLOCK // entries.size))
-            at = field.order[start : start + size]
-            scores = self._scored(_arrays.rows(rows, active), at, field.users[batch[active]])
-            usable = field.seen[batch[active]][:, at].toarray() == 0
-            each, rank = scores[of_user], own[entries, np.newaxis]
-            above = (each > rank) & usable[of_user]
-            better[entries] += above.sum(axis=1)
-            tied[entries] += ((each == rank) & usable[of_user]).sum(axis=1)
-            field.above[at] += above.sum(axis=0)
-            field.scored[at] += usable[of_user].sum(axis=0)
+            index = field.order[start : start + size]
+            scores = self._scored(_arrays.rows(rows, active), index, field.users[batch[active]])
+            is_negative = field.seen[batch[active]][:, index].toarray() == 0
+            block, own_score = scores[entry_rows], own_scores[entries, np.newaxis]
+            is_above = (block > own_score) & is_negative[entry_rows]
+            better[entries] += is_above.sum(axis=1)
+            tied[entries] += ((block == own_score) & is_negative[entry_rows]).sum(axis=1)
+            field.above[index] += is_above.sum(axis=0)
+            field.scored[index] += is_negative[entry_rows].sum(axis=0)
             start += size
             size = start
-            if self._enough is not None:
-                active = active[better[first[active]] < self._enough]
-        return self._of_counts(batch, many, first, own, better, tied)
+            if self._cutoff is not None:
+                active = active[better[first_entry[active]] < self._cutoff]
+        return self._of_counts(batch, n_test_items, first_entry, own_scores, better, tied)
 
-    def _own(self, rows: Any, batch: IntArray, held: Sequence[IntArray]) -> NDArray[Any]:
+    def _own(self, rows: Any, batch: IntArray, test_items: Sequence[IntArray]) -> NDArray[Any]:
         """Scores of each user's test items, the highest first.
 
         A function scores all its users on all its items. A call for several users therefore also
         scores each of them on the test items of the others. If they have at most `_OWN` test items
         together, these few extra scores are worth the calls saved.
         """
-        own, start = [], 0
+        own_scores, start = [], 0
         while start < batch.size:
-            stop, total = start + 1, held[start].size
-            while stop < batch.size and total + held[stop].size <= _OWN:
-                total += held[stop].size
+            stop, total = start + 1, test_items[start].size
+            while stop < batch.size and total + test_items[stop].size <= _OWN:
+                total += test_items[stop].size
                 stop += 1
             users = self._field.users[batch[start:stop]]
             scores = self._scored(
-                _arrays.rows(rows, slice(start, stop)), np.concatenate(held[start:stop]), users
+                _arrays.rows(rows, slice(start, stop)),
+                np.concatenate(test_items[start:stop]),
+                users,
             )
-            ends = np.cumsum([each.size for each in held[start:stop]])
-            for row, end, items in zip(scores, ends, held[start:stop], strict=True):
-                own.append(np.sort(row[end - items.size : end])[::-1])
+            ends = np.cumsum([user_items.size for user_items in test_items[start:stop]])
+            for row, end, items in zip(scores, ends, test_items[start:stop], strict=True):
+                own_scores.append(np.sort(row[end - items.size : end])[::-1])
             start = stop
-        return np.concatenate(own)
+        return np.concatenate(own_scores)
 
     def _try(self, rows: Any, items: IntArray) -> None:
         """Score the first users twice; refuse random scores, which have no exact metric."""
         rows = _arrays.rows(rows, slice(0, _OWN))
         users = self._field.users[:_OWN]
-        once, again = (self._scored(rows, items, users).tobytes() for _ in range(2))
-        if once != again:
+        first_scores, second_scores = (self._scored(rows, items, users).tobytes() for _ in range(2))
+        if first_scores != second_scores:
             raise ValueError(
                 f"{self.name} must give the same scores at each call, got others for the same "
                 "users and items: switch off dropout, or whatever it draws"
@@ -431,10 +444,10 @@ class _Scorer:
         self._spent.pay(shape[0] * shape[1])
         assert self._job.items is not None
         score: Any = self._job.score
-        given = _arrays.fetched(score(rows, self._job.items.rows(items)))
+        raw_scores = _arrays.fetched(score(rows, self._job.items.rows(items)))
         self.scores += shape[0] * shape[1]
         try:
-            scores = real_scores(given, users)
+            scores = real_scores(raw_scores, users)
         except ValueError as problem:
             raise ValueError(f"{self.name}: {problem}") from None
         if scores.shape != shape:
@@ -444,9 +457,9 @@ class _Scorer:
     def _of_counts(
         self,
         batch: IntArray,
-        many: IntArray,
-        first: IntArray,
-        own: FloatArray,
+        n_test_items: IntArray,
+        first_entry: IntArray,
+        own_scores: FloatArray,
         better: IntArray,
         tied: IntArray,
     ) -> FloatArray:
@@ -456,14 +469,14 @@ class _Scorer:
         """
         seen, values = self._field.seen, np.empty(batch.size)
         pool = self._field.order.size - np.diff(seen.indptr)[batch]
-        for relevant in np.unique(many).tolist():
-            at = np.flatnonzero(many == relevant)
-            entries = first[at][:, np.newaxis] + np.arange(relevant)
-            level = np.zeros((at.size, relevant), dtype=np.int64)
-            ordered = own[entries]  # compared, not subtracted: inf - inf is not 0
-            level[:, 1:] = np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1)
-            sets = RelevantSets(better[entries], tied[entries], level, pool[at])
-            values[at] = sets.evaluate(self._of)
+        for n_relevant in np.unique(n_test_items).tolist():
+            batch_rows = np.flatnonzero(n_test_items == n_relevant)
+            entries = first_entry[batch_rows][:, np.newaxis] + np.arange(n_relevant)
+            tie_group = np.zeros((batch_rows.size, n_relevant), dtype=np.int64)
+            ordered = own_scores[entries]  # compared, not subtracted: inf - inf is not 0
+            tie_group[:, 1:] = np.cumsum(ordered[:, 1:] != ordered[:, :-1], axis=1)
+            sets = RelevantSets(better[entries], tied[entries], tie_group, pool[batch_rows])
+            values[batch_rows] = sets.evaluate(self._metric)
         return values
 
 
@@ -509,19 +522,19 @@ class _Pair:
         if not self.open:
             return
         difference = values[batch, self.both[0]] - values[batch, self.both[1]]
-        before = self.sum + np.cumsum(difference) - difference
-        left = self._n_users - batch
+        sum_before = self.sum + np.cumsum(difference) - difference
+        users_left = self._n_users - batch
         for side, sign in enumerate((1.0, -1.0)):
             # Under the null hypothesis the remaining mean is at most this: mu in the module.
-            most = -sign * before / left
-            stake = self._shares[:, np.newaxis] / (1.0 + np.maximum(most, 0.0))
-            gain = stake * (sign * difference - np.maximum(most, -1.0))
-            logs = self._logs[side][:, np.newaxis] + np.cumsum(np.log1p(gain), axis=1)
-            wealth = np.logaddexp.reduce(logs, axis=0) - np.log(self._shares.size)
+            mean_bound = -sign * sum_before / users_left
+            stake = self._shares[:, np.newaxis] / (1.0 + np.maximum(mean_bound, 0.0))
+            gain = stake * (sign * difference - np.maximum(mean_bound, -1.0))
+            stake_logs = self._logs[side][:, np.newaxis] + np.cumsum(np.log1p(gain), axis=1)
+            log_wealth = np.logaddexp.reduce(stake_logs, axis=0) - np.log(self._shares.size)
             # No mean is below -1: the remaining users cannot reverse the order.
-            certain = bool((most < -1.0 - 1e-9).any())
-            self.won[side] = np.inf if certain else max(self.won[side], float(wealth.max()))
-            self._logs[side] = logs[:, -1]
+            is_certain = bool((mean_bound < -1.0 - 1e-9).any())
+            self.won[side] = np.inf if is_certain else max(self.won[side], float(log_wealth.max()))
+            self._logs[side] = stake_logs[:, -1]
         self.sum += float(difference.sum())
         self.users = int(batch[-1]) + 1
         if self.users == self._n_users:  # no user remains: the order is known
@@ -530,16 +543,16 @@ class _Pair:
             self.won[:] = np.inf
 
 
-def _decide(pairs: Sequence[_Pair], error: float) -> None:
+def _decide(pairs: Sequence[_Pair], error_rate: float) -> None:
     """Reach verdicts by Holm's method over two null hypotheses for each pair.
 
     The hypotheses are that the first is not better, and that the second is not better. A verdict
     rejects one of them. The other may be true, so it keeps its share of the error.
     """
     while True:
-        still = [pair for pair in pairs if pair.open]
-        need = np.log((len(pairs) + len(still)) / error)
-        decided = [pair for pair in still if pair.won.max() >= need]
+        open_pairs = [pair for pair in pairs if pair.open]
+        log_evidence_needed = np.log((len(pairs) + len(open_pairs)) / error_rate)
+        decided = [pair for pair in open_pairs if pair.won.max() >= log_evidence_needed]
         for pair in decided:
             pair.sign = 1 if pair.won[0] > pair.won[1] else -1
         if not decided:
@@ -552,12 +565,12 @@ def _result(
     values: FloatArray,
     scorers: Sequence[_Scorer],
     field: _Field,
-    of: Metric,
+    metric: Metric,
     confidence: float,
 ) -> Race:
     rows = []
     for pair in pairs:
-        first, second = (names[at] for at in pair.both)
+        first, second = (names[scorer_index] for scorer_index in pair.both)
         verdicts = {1: f"{first} beats {second}", -1: f"{second} beats {first}"}
         verdicts[0] = f"{first} and {second} are equal"
         verdict = "unknown" if pair.sign is None else verdicts[pair.sign]
@@ -565,13 +578,17 @@ def _result(
         wealth, warrant = float(np.exp(pair.won.max())), (_confidence.NONE, _confidence.PROVED)
         rows.append(_PairRow(first, second, verdict, mean, pair.users, wealth, *warrant))
     full, costs = field.users.size * field.order.size, []
-    for at, one in enumerate(scorers):
-        known = values[~np.isnan(values[:, at]), at]
-        mean = float(known.mean()) if known.size else np.nan
-        cost: dict[str, object] = {"recommender": one.name, of.name: mean, "users": known.size}
-        costs.append(cost | {"scores": one.scores, "share": one.scores / full})
+    for scorer_index, scorer in enumerate(scorers):
+        known_values = values[~np.isnan(values[:, scorer_index]), scorer_index]
+        mean = float(known_values.mean()) if known_values.size else np.nan
+        cost: dict[str, object] = {
+            "recommender": scorer.name,
+            metric.name: mean,
+            "users": known_values.size,
+        }
+        costs.append(cost | {"scores": scorer.scores, "share": scorer.scores / full})
     settings = {
-        "metric": of.name,
+        "metric": metric.name,
         "confidence": confidence,
         "n_users": field.users.size,
         "n_items": field.order.size,
@@ -591,13 +608,19 @@ class _State:
         path: str | Path | None,
         names: Sequence[str],
         field: _Field,
-        of: Metric,
+        metric: Metric,
         confidence: float,
         spent: _Spent,
     ) -> None:
         self._path, self._field = None if path is None else Path(path), field
         self._values, self._scores = np.empty((0, 0)), np.empty(0)
-        inputs = list(names), of.name, confidence, field.seen.shape, [at.size for at in field.test]
+        inputs = (
+            list(names),
+            metric.name,
+            confidence,
+            field.seen.shape,
+            [items.size for items in field.test],
+        )
         mark = hashlib.sha256(repr(inputs).encode())
         seen = field.seen.indptr, field.seen.indices
         for part in (field.users, *field.test, field.order, *seen):
@@ -607,15 +630,15 @@ class _State:
             return
         try:
             with np.load(io.BytesIO(self._path.read_bytes()), allow_pickle=False) as file:
-                known = {name: file[name] for name in _STATE}
+                saved = {name: file[name] for name in _STATE}
         except Exception:  # whatever the reader of a damaged archive says
             raise ValueError(f"{self._path} must be the state of a race, and is not") from None
-        if str(known["mark"]) != self._mark:
+        if str(saved["mark"]) != self._mark:
             raise ValueError(
                 f"{self._path} is the state of another race: name another file, or remove it"
             )
-        self._values, self._scores = known["values"], known["scores"]
-        field.order, field.above, field.scored = (known[name] for name in _STATE[3:])
+        self._values, self._scores = saved["values"], saved["scores"]
+        field.order, field.above, field.scored = (saved[name] for name in _STATE[3:])
         spent.left -= float(self._scores.sum())
 
     def read(self, values: FloatArray, batch: IntArray, scorers: Sequence[_Scorer]) -> bool:
@@ -623,15 +646,15 @@ class _State:
         if batch[-1] >= len(self._values):
             return False
         values[batch] = self._values[batch]
-        for one, scores in zip(scorers, self._scores.astype(int).tolist(), strict=True):
-            one.scores = scores
+        for scorer, scores in zip(scorers, self._scores.astype(int).tolist(), strict=True):
+            scorer.scores = scores
         return True
 
     def write(self, values: FloatArray, done: int, scorers: Sequence[_Scorer]) -> None:
         if self._path is None:
             return
         field, content = self._field, io.BytesIO()
-        scores = np.array([one.scores for one in scorers])
+        scores = np.array([scorer.scores for scorer in scorers])
         state = np.array(self._mark), values[:done], scores, field.order, field.above, field.scored
         arrays: dict[str, Any] = dict(zip(_STATE, state, strict=True))
         np.savez(content, **arrays)
@@ -649,23 +672,29 @@ def rebinned(masses: FloatArray, values: ArrayLike, grid: ArrayLike) -> FloatArr
     >>> rebinned(np.array([0.5, 0.5]), [0.0, 0.25], [0.0, 0.2, 0.4, 0.6])
     array([0.5  , 0.375, 0.125, 0.   ])
     """
-    points, at = np.asarray(grid), np.asarray(values)
-    left = np.clip(np.searchsorted(points, at, side="right") - 1, 0, points.size - 2)
-    share = np.clip((at - points[left]) / (points[left + 1] - points[left]), 0.0, 1.0)
-    lower = np.bincount(left, masses * (1.0 - share), minlength=points.size)
-    return np.asarray(lower + np.bincount(left + 1, masses * share, minlength=points.size))
+    points, positions = np.asarray(grid), np.asarray(values)
+    lower_index = np.clip(np.searchsorted(points, positions, side="right") - 1, 0, points.size - 2)
+    share = np.clip(
+        (positions - points[lower_index]) / (points[lower_index + 1] - points[lower_index]),
+        0.0,
+        1.0,
+    )
+    lower_masses = np.bincount(lower_index, masses * (1.0 - share), minlength=points.size)
+    return np.asarray(
+        lower_masses + np.bincount(lower_index + 1, masses * share, minlength=points.size)
+    )
 
 
-def expected_users(pmf: FloatArray, n_users: int, error: float) -> int:
+def expected_users(pmf: FloatArray, n_users: int, error_rate: float) -> int:
     """Users until a race of two recommenders is expected to end, at most all of them.
 
     The log wealth of each stake is assumed to grow at its expected rate. `pmf` has the
-    probabilities of a user's differences -1, -0.998, ..., 1; `error` is the type I error of one
-    of the pair's two null hypotheses. Let D be the mean difference over all N users, in favour
+    probabilities of a user's differences -1, -0.998, ..., 1; `error_rate` is the type I error of
+    one of the pair's two null hypotheses. Let D be the mean difference over all N users, in favour
     of the better recommender. After t users the sum is about D t. If the better recommender
     were not better over all users, the remaining users would have a mean difference of at most
     mu = -D t / (N - t). The result is the end of the batch in which the wealth reaches 1 /
-    `error`.
+    `error_rate`.
 
     >>> pmf = np.zeros(1_001)
     >>> pmf[[0, 500, 1_000]] = 0.2, 0.5, 0.3
@@ -674,16 +703,20 @@ def expected_users(pmf: FloatArray, n_users: int, error: float) -> int:
     """
     pmf = pmf if pmf @ DIFFERENCES > 0 else pmf[::-1]
     mean, (values, pmf) = float(pmf @ DIFFERENCES), (DIFFERENCES[pmf > 0], pmf[pmf > 0])
-    shares, left = _stakes(n_users), np.linspace(-1.0, 0.0, _MEANS + 1)
-    growth = [[pmf @ np.log1p(share * (values - at)) for at in left] for share in shares]
-    last = n_users / (1.0 + mean)  # from here on the remaining users cannot reverse the order
-    times = np.unique(np.append(np.geomspace(1.0, last, _TIMES), np.arange(1.0, min(last, _TIMES))))
-    reached = -mean * times / (n_users - times)
-    rates = np.stack([np.interp(reached, left, each) for each in growth])
-    wealth = np.logaddexp.reduce(np.cumsum(rates * np.diff(times, prepend=0.0), axis=1), axis=0)
-    enough = wealth - np.log(shares.size) >= -np.log(error)
-    until = times[np.argmax(enough)] if enough.any() else last
-    return next(stop for _, stop in _batches(n_users) if stop >= min(until, n_users))
+    shares, bound_grid = _stakes(n_users), np.linspace(-1.0, 0.0, _MEANS + 1)
+    growth = [
+        [pmf @ np.log1p(share * (values - bound)) for bound in bound_grid] for share in shares
+    ]
+    last_time = n_users / (1.0 + mean)  # from here on the remaining users cannot reverse the order
+    times = np.unique(
+        np.append(np.geomspace(1.0, last_time, _TIMES), np.arange(1.0, min(last_time, _TIMES)))
+    )
+    mean_bounds = -mean * times / (n_users - times)
+    rates = np.stack([np.interp(mean_bounds, bound_grid, stake_growth) for stake_growth in growth])
+    log_wealth = np.logaddexp.reduce(np.cumsum(rates * np.diff(times, prepend=0.0), axis=1), axis=0)
+    is_decided = log_wealth - np.log(shares.size) >= -np.log(error_rate)
+    end_time = times[np.argmax(is_decided)] if is_decided.any() else last_time
+    return next(stop for _, stop in _batches(n_users) if stop >= min(end_time, n_users))
 
 
 def expected_scores(metric: Metric, above: ArrayLike, n_items: int) -> FloatArray:

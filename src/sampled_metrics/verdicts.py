@@ -83,12 +83,14 @@ class Verdict:
         integer(self.n_users, "n_users", 1)
 
     @classmethod
-    def _of(cls, exact: float, of: Differences, n_users: int, n_summed: int = 1) -> Verdict:
+    def _of(
+        cls, exact: float, differences: Differences, n_users: int, n_summed: int = 1
+    ) -> Verdict:
         """The verdict for `n_users`, given the differences summed over `n_summed` users."""
         users = integer(n_users, "n_users", 1)
-        mean, variance, *_ = of.cumulants.tolist()
+        mean, variance, *_ = differences.cumulants.tolist()
         sd = float(np.sqrt(variance / (n_summed * users)))
-        return cls(exact, mean / n_summed, sd, users, of, n_summed)
+        return cls(exact, mean / n_summed, sd, users, differences, n_summed)
 
     @property
     def z(self) -> float:
@@ -133,8 +135,8 @@ class Verdict:
     def _with(self, times: float) -> tuple[float, float]:
         """Shares of right orders and of ties, for `times` copies of the users in `differences`."""
         if self.differences is not None:
-            above, level = self.differences.chances(times)
-            return (above if self.exact > 0 else max(1.0 - above - level, 0.0)), level
+            above, tied = self.differences.chances(times)
+            return (above if self.exact > 0 else max(1.0 - above - tied, 0.0)), tied
         z = self.z * np.sqrt(times * self.n_summed / self.n_users) if self.z else 0.0
         return (float(ndtr(z)), 0.0) if self.sd or self.z else (0.0, 1.0)
 
@@ -177,18 +179,18 @@ class Verdict:
         >>> Verdict(exact=-0.02, expected=0.01, sd=0.01, n_users=100).users() is None
         True
         """
-        needed = _normal_quantile(confidence)
+        quantile = _normal_quantile(confidence)
         if self.z <= 0:
             return None
-        normal = max(1, int(np.ceil(self.n_users * (needed / self.z) ** 2)))
+        normal = max(1, int(np.ceil(self.n_users * (quantile / self.z) ** 2)))
         if self.differences is None:
             return normal
-        together = self.n_summed
+        set_size = self.n_summed
 
         def reached(copies: int) -> bool:
             return self._with(copies)[0] >= confidence
 
-        high = max(1, -(-normal // together))
+        high = max(1, -(-normal // set_size))
         low = high - 1 if reached(high) else high
         if low == high:
             while not reached(high):
@@ -199,7 +201,7 @@ class Verdict:
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if reached(middle) else (middle, high)
-        return min(together, normal) if high == 1 else high * together
+        return min(set_size, normal) if high == 1 else high * set_size
 
 
 @one_thread
@@ -275,23 +277,27 @@ def verdict(
             raise ValueError(
                 f"metric and protocol are needed with the name {as_written(estimator)}, got None"
             )
-        fixed = 1 if isinstance(first, Mapping) else max(1, np.size(first))
-        gamma = default_gamma(fixed if n_users is None else n_users)
+        n_given = 1 if isinstance(first, Mapping) else max(1, np.size(first))
+        gamma = default_gamma(n_given if n_users is None else n_users)
         estimator = by_name(estimator, metric, checked(protocol, n_relevant=1), gamma=gamma)
     elif metric is not None or protocol is not None:
         raise ValueError("metric and protocol are those of the estimator: leave them out")
     metric, protocol = estimator.metric, checked(estimator.protocol, n_relevant=1)
     if n_users is not None:
         return _Pair.of(first, second, metric, protocol).verdict(estimator, n_users)
-    given = {"first": first, "second": second}
-    for name, ranks in given.items():
+    ranks_by_name = {"first": first, "second": second}
+    for name, ranks in ranks_by_name.items():
         if isinstance(ranks, Mapping):
             raise ValueError(f"n_users is needed where {name} holds probabilities, got None")
-    true = _checked(given, protocol.n_items)  # type: ignore[arg-type]
-    one, two = (float(metric(r, protocol.n_items).mean()) for r in true.values())
-    found = Differences(*tabulated(estimator, dict(zip((1, -1), true.values(), strict=True))))
-    users = true["first"].size
-    return Verdict._of(_difference(one, two), found, users, users)
+    true_ranks = _checked(ranks_by_name, protocol.n_items)  # type: ignore[arg-type]
+    first_mean, second_mean = (
+        float(metric(r, protocol.n_items).mean()) for r in true_ranks.values()
+    )
+    differences = Differences(
+        *tabulated(estimator, dict(zip((1, -1), true_ranks.values(), strict=True)))
+    )
+    users = true_ranks["first"].size
+    return Verdict._of(_difference(first_mean, second_mean), differences, users, users)
 
 
 def _difference(first: float, second: float) -> float:
@@ -341,14 +347,14 @@ def negatives_needed(
     >>> negatives_needed(found, 10, 900)
     31
     """
-    needed = _normal_quantile(confidence)
+    quantile = _normal_quantile(confidence)
     below, reached = integer(low, "low", 1), integer(high, "high", low)
 
     def excess_at(m: int) -> float:
-        found = verdict_at(m)
-        if found.z <= 0 or found.probability < confidence:
-            return min(float(ndtri(found.probability)) - needed, -_TOLERANCE)
-        return max(float(ndtri(found.probability)) - needed, 0.0)
+        probe = verdict_at(m)
+        if probe.z <= 0 or probe.probability < confidence:
+            return min(float(ndtri(probe.probability)) - quantile, -_TOLERANCE)
+        return max(float(ndtri(probe.probability)) - quantile, 0.0)
 
     lack = excess_at(below)
     if lack >= 0:
@@ -359,14 +365,14 @@ def negatives_needed(
     steps = 0
     while reached - below > 1:
         steps += 1  # interpolation alone may converge from one side only
-        line = steps % 3 > 0 and np.isfinite(lack - excess)
-        share = lack / (lack - excess) if line else 0.5
+        is_linear = steps % 3 > 0 and np.isfinite(lack - excess)
+        share = lack / (lack - excess) if is_linear else 0.5
         middle = below + min(max(round(share * (reached - below)), 1), reached - below - 1)
-        found = excess_at(middle)
-        if found >= 0:
-            reached, excess = middle, found
+        probe = excess_at(middle)
+        if probe >= 0:
+            reached, excess = middle, probe
         else:
-            below, lack = middle, found
+            below, lack = middle, probe
     return reached
 
 
@@ -390,19 +396,21 @@ class _Pair:
     @classmethod
     def of(cls, first: Ranks, second: Ranks, metric: Metric, protocol: Protocol) -> _Pair:
         n_items = one_size(checked(protocol, n_relevant=1))
-        given = {"first": first, "second": second}
-        parts = [_distribution(ranks, name, n_items) for name, ranks in given.items()]
-        ranks, masses, users = zip(*parts, strict=True)
-        one, two = users
-        together = None
-        if one is not None and two is not None:
-            if one.size != two.size:
+        ranks_by_name = {"first": first, "second": second}
+        distributions = [
+            _distribution(ranks, name, n_items) for name, ranks in ranks_by_name.items()
+        ]
+        ranks, masses, users = zip(*distributions, strict=True)
+        first_users, second_users = users
+        user_places = None
+        if first_users is not None and second_users is not None:
+            if first_users.size != second_users.size:
                 raise ValueError(
                     "first and second must hold the ranks of the same users, got "
-                    f"{one.size} and {two.size}"
+                    f"{first_users.size} and {second_users.size}"
                 )
-            together = (one, two)
-        return cls(metric, n_items, ranks, masses, together)
+            user_places = (first_users, second_users)
+        return cls(metric, n_items, ranks, masses, user_places)
 
     #: Relevant items per user.
     n_relevant = 1
@@ -415,21 +423,25 @@ class _Pair:
     @cached_property
     def values(self) -> tuple[FloatArray, FloatArray]:
         """The exact metric at the ranks of each."""
-        one, two = (self.metric(ranks, self.n_items) for ranks in self.ranks)
-        return one, two
+        first_values, second_values = (self.metric(ranks, self.n_items) for ranks in self.ranks)
+        return first_values, second_values
 
     @cached_property
     def difference(self) -> float:
         """Difference of the exact averages; 0 if it is only rounding."""
-        return _difference(*(float(m @ v) for m, v in zip(self.masses, self.values, strict=True)))
+        return _difference(
+            *(float(mass @ value) for mass, value in zip(self.masses, self.values, strict=True))
+        )
 
     def pmf(self, estimator: Estimator) -> FloatArray:
         """Distribution of a user's outcome: a row for each recommender, or one of all pairs."""
         protocol = estimator.protocol
         if protocol not in self._pmfs:
             if self.users is None:
-                parts = zip(self.ranks, self.masses, strict=True)
-                self._pmfs[protocol] = np.stack([protocol.marginal(*each) for each in parts])
+                distributions = zip(self.ranks, self.masses, strict=True)
+                self._pmfs[protocol] = np.stack(
+                    [protocol.marginal(*distribution) for distribution in distributions]
+                )
             else:
                 first, second = (np.concatenate(list(protocol.blocks(r))) for r in self.ranks)
                 shape = (self.ranks[0].size, self.ranks[1].size)
@@ -443,41 +455,45 @@ class _Pair:
         pmf, values = self.pmf(estimator), estimator.values
         if self.users is None:
             return self._judged(Differences(values, pmf, np.array([1.0, -1.0])), n_users)
-        each = np.subtract.outer(values, values).ravel()
-        return self._judged(Differences(each, pmf, np.ones(1)), n_users)
+        pair_values = np.subtract.outer(values, values).ravel()
+        return self._judged(Differences(pair_values, pmf, np.ones(1)), n_users)
 
     def exact(self, n_users: int) -> Verdict:
         """The verdict by the exact metric, for users drawn at random."""
-        one, two = self.values
+        first_values, second_values = self.values
         if self.users is None:
-            law = np.zeros((2, one.size + two.size))
-            law[0, : one.size], law[1, one.size :] = self.masses
-            both = Differences(np.concatenate([one, two]), law, np.array([1.0, -1.0]))
+            pmf = np.zeros((2, first_values.size + second_values.size))
+            pmf[0, : first_values.size], pmf[1, first_values.size :] = self.masses
+            one_user = Differences(
+                np.concatenate([first_values, second_values]), pmf, np.array([1.0, -1.0])
+            )
         else:
-            each = np.append(one[self.users[0]] - two[self.users[1]], 0.0)
-            law = np.append(np.full(each.size - 1, 1 / (each.size - 1)), 0.0)[np.newaxis]
-            both = Differences(each, law, np.ones(1))
-        return self._judged(both, n_users)
+            pair_values = np.append(first_values[self.users[0]] - second_values[self.users[1]], 0.0)
+            pmf = np.append(np.full(pair_values.size - 1, 1 / (pair_values.size - 1)), 0.0)[
+                np.newaxis
+            ]
+            one_user = Differences(pair_values, pmf, np.ones(1))
+        return self._judged(one_user, n_users)
 
     def _judged(self, one_user: Differences, n_users: int) -> Verdict:
         return Verdict._of(self.difference, one_user, n_users)
 
 
 def _distribution(
-    given: Ranks, name: str, n_items: int
+    rank_source: Ranks, name: str, n_items: int
 ) -> tuple[IntArray, FloatArray, IntArray | None]:
     """Ranks, their probabilities and, from an array, the index of each user's rank."""
-    if isinstance(given, Mapping):
-        ranks = integers(np.array(list(given)), f"ranks of {name}", 1, n_items)
-        masses = np.array(list(given.values()), dtype=float)
+    if isinstance(rank_source, Mapping):
+        ranks = integers(np.array(list(rank_source)), f"ranks of {name}", 1, n_items)
+        masses = np.array(list(rank_source.values()), dtype=float)
         if not (np.isfinite(masses) & (masses >= 0)).all() or abs(masses.sum() - 1) > 1e-9:
             raise ValueError(
                 f"{name} must hold probabilities that sum to 1, got a sum of {masses.sum()}"
             )
         return ranks, masses, None
-    array = np.asarray(given)
+    array = np.asarray(rank_source)
     if array.ndim != 1 or not array.size:
         raise ValueError(f"{name} must be a list of ranks, got shape {array.shape}")
-    whole = integers(array, f"ranks of {name}", 1, n_items)
-    ranks, places, counts = np.unique(whole, return_inverse=True, return_counts=True)
-    return ranks, counts / whole.size, places
+    user_ranks = integers(array, f"ranks of {name}", 1, n_items)
+    ranks, places, counts = np.unique(user_ranks, return_inverse=True, return_counts=True)
+    return ranks, counts / user_ranks.size, places

@@ -241,7 +241,7 @@ def test_a_cut_off_beyond_the_sample() -> None:
         (lambda: Adaptive(100, 20, 100, replacement=False), "most must be <= 99"),
         (lambda: Adaptive(np.array([5, 6]), 2, 3), "one catalogue size"),
         (lambda: Adaptive(100, 5, 20).pmf(101), "rank must be"),
-        (lambda: Stratified(100, 99, 5), "n_whole must be"),
+        (lambda: Stratified(100, 99, 5), "n_ranked must be"),
         (lambda: Stratified(100, 90, 10, replacement=False), "n_negatives must be <= 9"),
         (lambda: Stratified(np.array([5, 6]), 2, 3), "one catalogue size"),
         (lambda: bias_variance("ap", Adaptive(100, 5, 20), -1.0), "gamma must be"),

@@ -463,7 +463,10 @@ def test_the_default_level_is_95_percent() -> None:
         (lambda e: verdict([1, 2], [2, 1], e), "exact must not be 0"),
         (lambda e: verdict([1, 2], [1], e), "same number of instances"),
         (lambda e: verdict([1], [61], e), "must be <= 60"),
-        (lambda e: verdict([1], [2], e).users(0.4), r"confidence must be in \[0.5, 1\), got 0.4"),
+        (
+            lambda e: verdict([1], [2], e).users(0.4),
+            r"a number in \[0.5, 1\), got 0.4",
+        ),
         (lambda e: Verdict(0.1, 0.1, -1.0, 5), "sd must be >= 0"),
         (
             lambda e: verdict([1], [2], naive(e.metric, Protocol(60, 5, n_relevant=2))),

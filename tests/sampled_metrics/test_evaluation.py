@@ -700,7 +700,7 @@ def test_what_is_said_to_decide_on_average_decides_as_a_log(assumption):
     of, found, ranks = metric("recall@10"), {}, np.arange(1, 101)
     masses = {name: (ranks, mass / mass.sum()) for name, mass in FALLING.items()}
     weight = judging.bet_weights(assumption)[assumption]
-    wanted = identification.need(0.95) - np.log(weight)
+    wanted = identification.log_evidence_needed(0.95) - np.log(weight)
     for m in (5, 20):
         protocol, log = as_expected(250, m)
         said = judging.decided(masses, protocol, of, [("A", "B")], assumption, 250.0, wanted)

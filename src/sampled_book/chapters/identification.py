@@ -21,7 +21,7 @@ from sampled_metrics.bounds.identification import (
     IncompatibleError,
     Interval,
     interval,
-    need,
+    log_evidence_needed,
     shortest,
 )
 from sampled_metrics.bounds.shortest import decidable
@@ -289,12 +289,12 @@ def bets_against(
     >>> bet = bets_against(metric("recall@10"), protocol, 100, 0.95, -1, Assumption())
     >>> high = interval(counts, protocol, "recall@10", assumption=Assumption()).high
     >>> wealth = bet.wealth(np.repeat([0, 1, 2], counts), high)
-    >>> bool(np.isclose(np.log(wealth[-1]), need(0.95)))
+    >>> bool(np.isclose(np.log(wealth[-1]), log_evidence_needed(0.95)))
     True
     """
     kind = [[protocol.n_negatives, 1, 1, protocol.n_items]]
     parts = bets.partition(np.array(kind), np.array([float(users)]), of, protocol.replacement)
-    made = bets.build(parts, assumption, need(confidence), users)
+    made = bets.build(parts, assumption, log_evidence_needed(confidence), users)
     x = np.arange(protocol.n_negatives + 1)
     chosen = made.sign == sign
     h = made.values(bets.Rows(np.zeros_like(x), x))[chosen].T
@@ -391,5 +391,5 @@ def exercises(
         "id_million": _range(million),
         "id_first_cell": f"{100 * counts[0] / counts.sum():.1f}",
         "id_auc_ratio": f"{(auc.high - auc.low) / 2 / student:.2f}",
-        "id_auc_price": f"{np.sqrt(2 * need(confidence)) / normal:.2f}",
+        "id_auc_price": f"{np.sqrt(2 * log_evidence_needed(confidence)) / normal:.2f}",
     }

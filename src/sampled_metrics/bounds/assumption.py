@@ -70,21 +70,21 @@ class Assumption:
     geometric: bool = False
 
     def __post_init__(self) -> None:
-        for name, low in (("head", 0.0), ("steepness", 1.0)):
+        for name, minimum in (("head", 0.0), ("steepness", 1.0)):
             value = getattr(self, name)
-            if not isinstance(value, numbers.Real) or not float(value) >= low or value == 0:
+            if not isinstance(value, numbers.Real) or not float(value) >= minimum or value == 0:
                 raise ValueError(
-                    f"{name} must be a number >= {max(low, 1e-9):g}, got {as_written(value)}"
+                    f"{name} must be a number >= {max(minimum, 1e-9):g}, got {as_written(value)}"
                 )
         if not isinstance(self.geometric, bool):
             raise ValueError(f"geometric must be True or False, got {as_written(self.geometric)}")
 
     def __str__(self) -> str:
-        fall = ", in a mixture of geometric distributions" if self.geometric else ""
+        limits = ", in a mixture of geometric distributions" if self.geometric else ""
         if np.isfinite(self.steepness):
-            fall += f", and at most {self.steepness:g} times fewer from one doubling to the next"
+            limits += f", and at most {self.steepness:g} times fewer from one doubling to the next"
         return (
-            f"deeper ranks have fewer users{fall}, down to the rank with {self.head:g} negatives "
+            f"deeper ranks have fewer users{limits}, down to the rank with {self.head:g} negatives "
             "above it on average"
         )
 
@@ -106,20 +106,20 @@ class Assumption:
         """
         return int(min(self.head * n_items / n_negatives, n_items))
 
-    def constraints(self, within: FloatArray) -> FloatArray:
+    def constraints(self, cumulative: FloatArray) -> FloatArray:
         """Rows whose product with a mixture of k populations is >= 0 if the steepness allows it.
 
-        For each doubling after the first: its users less the fewest allowed. `within` (k,
+        For each doubling after the first: its users less the fewest allowed. `cumulative` (k,
         doublings) has the share of each population's users before each of ``doublings``. Shape
         (constraints, k). For a population even over ranks 1 to 3, and one at rank 1 alone:
 
         >>> Assumption(steepness=4.0).constraints(np.array([[0.0, 1 / 3, 1.0], [0.0, 1.0, 1.0]]))
         array([[ 0.5, -0.5]])
         """
-        if not np.isfinite(self.steepness) or within.shape[1] < 3:
-            return np.zeros((0, len(within)))
-        users = np.diff(within, axis=1)
-        return np.asarray((users[:, 1:] - 2.0 / self.steepness * users[:, :-1]).T)
+        if not np.isfinite(self.steepness) or cumulative.shape[1] < 3:
+            return np.zeros((0, len(cumulative)))
+        shares = np.diff(cumulative, axis=1)
+        return np.asarray((shares[:, 1:] - 2.0 / self.steepness * shares[:, :-1]).T)
 
 
 def checked_assumption(value: Assumption | str | None) -> Assumption | None:

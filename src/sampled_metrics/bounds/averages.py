@@ -47,21 +47,25 @@ def contrasts(metrics: tuple[Metric, ...]) -> FloatArray:
     sampling error is smaller than those of its parts.
     """
     pairs = []
-    kinds = dict.fromkeys("hit" if m.kind == "recall" else m.kind for m in metrics)
+    kinds = dict.fromkeys("hit" if metric.kind == "recall" else metric.kind for metric in metrics)
     for kind in kinds:
-        same = [m for m in metrics if kind in (m.kind, m.kind.replace("recall", "hit")) and m.k]
-        pairs += list(pairwise(sorted(same, key=lambda m: m.k or 0)))
+        of_kind = [
+            metric
+            for metric in metrics
+            if kind in (metric.kind, metric.kind.replace("recall", "hit")) and metric.k
+        ]
+        pairs += list(pairwise(sorted(of_kind, key=lambda metric: metric.k or 0)))
     pairs += [
         (low, high)
         for low in metrics if low.kind == "ndcg"
         for high in metrics if high.kind in ("hit", "recall") and high.k == low.k
     ]  # fmt: skip
     rows = np.zeros((len(pairs), len(metrics)))
-    for i, (low, high) in enumerate(pairs):
-        rows[i, metrics.index(high)], rows[i, metrics.index(low)] = 1.0, -1.0
-    found = np.concatenate([np.eye(len(metrics)), rows])
-    found.setflags(write=False)
-    return found
+    for row, (low, high) in enumerate(pairs):
+        rows[row, metrics.index(high)], rows[row, metrics.index(low)] = 1.0, -1.0
+    combinations = np.concatenate([np.eye(len(metrics)), rows])
+    combinations.setflags(write=False)
+    return combinations
 
 
 class Averages:
@@ -83,19 +87,19 @@ class Averages:
         self.metrics, self._n, self._m = metrics, n, m
         self._pmf = all_ranks(protocol)
         #: Metrics of the sampled rank, (metrics, m + 1), and their expectations at each true rank.
-        self._values = np.stack([of.vector(m + 1) for of in metrics])
-        self._expected = np.stack([self._pmf.expected(each) for each in self._values])
+        self._values = np.stack([metric.vector(m + 1) for metric in metrics])
+        self._expected = np.stack([self._pmf.expected(vector) for vector in self._values])
         #: Cached: the columns generated for one row of a table serve the next.
         self._programmes: dict[Assumption | None, tuple[_Programme, int]] = {}
 
     def consistent(
-        self, low: FloatArray, high: FloatArray, some: Sequence[int] | None = None
+        self, low: FloatArray, high: FloatArray, rows: Sequence[int] | None = None
     ) -> bool:
-        """Whether some list of sampled ranks has the averages (all, or `some`) between two ends."""
-        at = list(range(len(self.metrics)) if some is None else some)
-        ranks = self._m + 1
-        programme = _Programme(self._values[at], np.zeros((0, ranks)), np.arange(ranks))
-        return programme.feasible(low[at], high[at])
+        """Whether some list of sampled ranks has the averages (all, or `rows`) between two ends."""
+        chosen = list(range(len(self.metrics)) if rows is None else rows)
+        n_ranks = self._m + 1
+        programme = _Programme(self._values[chosen], np.zeros((0, n_ranks)), np.arange(n_ranks))
+        return programme.feasible(low[chosen], high[chosen])
 
     def expectations(
         self, low: FloatArray, high: FloatArray, users: int, nats: float
@@ -105,12 +109,12 @@ class Averages:
         `low` and `high` are the ends of the averages.
         """
         rows = contrasts(self.metrics)
-        up, down = np.maximum(rows, 0.0), np.maximum(-rows, 0.0)
-        least, most = up @ low - down @ high, up @ high - down @ low
-        return _expectations(rows @ self._values, least, most, users, nats)
+        positive, negative = np.maximum(rows, 0.0), np.maximum(-rows, 0.0)
+        lower, upper = positive @ low - negative @ high, positive @ high - negative @ low
+        return _expectations(rows @ self._values, lower, upper, users, nats)
 
     def bounds(
-        self, of: Metric, assumption: Assumption | None, low: FloatArray, high: FloatArray
+        self, metric: Metric, assumption: Assumption | None, low: FloatArray, high: FloatArray
     ) -> tuple[float, float]:
         """Least and largest value of an exact metric, infinite if no true ranks are possible.
 
@@ -119,9 +123,9 @@ class Averages:
         if assumption not in self._programmes:
             self._programmes[assumption] = self._programme(assumption)
         programme, top = self._programmes[assumption]
-        target = _means(of.vector(self._n)[np.newaxis], top)[0]
-        least, most = programme.least(target, low, high), -programme.least(-target, low, high)
-        return max(least, float(target.min())), min(most, float(target.max()))
+        cost = _means(metric.vector(self._n)[np.newaxis], top)[0]
+        lower, upper = programme.least(cost, low, high), -programme.least(-cost, low, high)
+        return max(lower, float(cost.min())), min(upper, float(cost.max()))
 
     def _programme(self, assumption: Assumption | None) -> tuple[_Programme, int]:
         """The linear programmes under an assumption, and the number of ranks it is about."""
@@ -129,13 +133,13 @@ class Averages:
         constraints = np.zeros((0, n))
         if assumption is not None:
             top = assumption.top(n, self._m)
-            upto = np.arange(1.0, top + 1)[:, np.newaxis]
-            within = np.minimum(doublings(top), upto) / upto
-            constraints = np.pad(assumption.constraints(within), ((0, 0), (0, n - top)))
+            last_ranks = np.arange(1.0, top + 1)[:, np.newaxis]
+            cumulative = np.minimum(doublings(top), last_ranks) / last_ranks
+            constraints = np.pad(assumption.constraints(cumulative), ((0, 0), (0, n - top)))
         rows = contrasts(self.metrics) @ _means(self._expected, top)
-        near = [of.k + d for of in self.metrics if of.k for d in (-1, 0)]
-        steps = [*np.geomspace(1, n, _GRID), *np.linspace(1, n, _GRID), top or 1, top + 1]
-        chosen = np.unique(np.clip(np.round([*np.array(steps) - 1, *near, *range(20)]), 0, n - 1))
+        cutoffs = [metric.k + offset for metric in self.metrics if metric.k for offset in (-1, 0)]
+        grid = [*np.geomspace(1, n, _GRID), *np.linspace(1, n, _GRID), top or 1, top + 1]
+        chosen = np.unique(np.clip(np.round([*np.array(grid) - 1, *cutoffs, *range(20)]), 0, n - 1))
         return _Programme(rows, constraints, chosen.astype(np.int64)), top
 
     def most_even(self, low: FloatArray, high: FloatArray, users: int) -> FloatArray:
@@ -146,26 +150,26 @@ class Averages:
         :math:`p(r) \propto \exp(\lambda \cdot g(r))`, with g(r) the expected metrics at rank r;
         Newton's method finds the multipliers. Three rounds update the covariance of the metrics.
         """
-        values, expected, middle = self._values, self._expected, 0.5 * (low + high)
+        values, expected, midpoints = self._values, self._expected, 0.5 * (low + high)
         rounding = np.diag(1e-9 + (high - low) ** 2 * users / 12.0)
         multipliers, mass = np.zeros(len(values)), np.full(self._n, 1.0 / self._n)
 
         def dual(x: FloatArray) -> tuple[float, FloatArray]:
             tilt = x @ expected
-            top = float(tilt.max())
-            mass = np.exp(tilt - top)
+            peak = float(tilt.max())
+            mass = np.exp(tilt - peak)
             total = float(mass.sum())
-            return top + np.log(total) - x @ middle + 0.5 * x @ penalty @ x, mass / total
+            return peak + np.log(total) - x @ midpoints + 0.5 * x @ penalty @ x, mass / total
 
         def slopes(x: FloatArray, _: float, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
             mean = expected @ mass
             covariance = (expected * mass) @ expected.T - np.outer(mean, mean)
-            return mean - middle + penalty @ x, covariance + penalty
+            return mean - midpoints + penalty @ x, covariance + penalty
 
         for _ in range(3):
-            q = np.maximum(self._pmf.marginal(mass), 0.0)
-            q /= q.sum()
-            covariance = (values * q) @ values.T - np.outer(values @ q, values @ q)
+            pmf = np.maximum(self._pmf.marginal(mass), 0.0)
+            pmf /= pmf.sum()
+            covariance = (values * pmf) @ values.T - np.outer(values @ pmf, values @ pmf)
             penalty = (covariance + rounding) / np.sqrt(users)
             multipliers, _, mass = damped_newton(dual, slopes, multipliers, 1e-13)
         return mass
@@ -179,9 +183,9 @@ def averages(protocol: Protocol, metrics: tuple[Metric, ...]) -> Averages:
 
 def _means(values: FloatArray, top: int) -> FloatArray:
     """Values at single ranks, the first `top` replaced by means over the ranks so far."""
-    found = values.copy()
-    found[:, :top] = np.cumsum(values[:, :top], axis=1) / np.arange(1.0, top + 1)
-    return found
+    means = values.copy()
+    means[:, :top] = np.cumsum(values[:, :top], axis=1) / np.arange(1.0, top + 1)
+    return means
 
 
 def _expectations(
@@ -197,18 +201,18 @@ def _expectations(
     >>> [float(end.round(3)[0]) for end in _expectations(hit, half, half, 1_000, np.log(40))]
     [0.457, 0.543]
     """
-    least, width = values.min(axis=1), np.ptp(values, axis=1)
+    minimum, width = values.min(axis=1), np.ptp(values, axis=1)
     scale = np.where(width > 0, width, 1.0)
     ends = []
-    for at, side in ((low, 0.0), (high, 1.0)):
-        seen = np.clip((at - least) / scale, 0.0, 1.0)
-        inner, outer = seen, np.full_like(seen, side)
+    for published, side in ((low, 0.0), (high, 1.0)):
+        scaled = np.clip((published - minimum) / scale, 0.0, 1.0)
+        inner, outer = scaled, np.full_like(scaled, side)
         for _ in range(_STEPS):
             middle = 0.5 * (inner + outer)
-            entropy = rel_entr(seen, middle) + rel_entr(1.0 - seen, 1.0 - middle)
-            far = users * entropy > nats
-            inner, outer = np.where(far, inner, middle), np.where(far, middle, outer)
-        ends.append(least + scale * outer)
+            entropy = rel_entr(scaled, middle) + rel_entr(1.0 - scaled, 1.0 - middle)
+            is_refuted = users * entropy > nats
+            inner, outer = np.where(is_refuted, inner, middle), np.where(is_refuted, middle, outer)
+        ends.append(minimum + scale * outer)
     return ends[0], ends[1]
 
 
@@ -231,23 +235,23 @@ class _Programme:
     constraints: FloatArray
     chosen: IntArray
 
-    def least(self, target: FloatArray, low: FloatArray, high: FloatArray) -> float:
-        """Lower bound of `target`, by the dual over all columns; infinite if proved infeasible."""
-        best = -np.inf
+    def least(self, cost: FloatArray, low: FloatArray, high: FloatArray) -> float:
+        """Lower bound of `cost`, by the dual over all columns; infinite if proved infeasible."""
+        bound = -np.inf
         for _ in range(_ROUNDS):
-            found, y, z = self._on_chosen(target[self.chosen], low, high)
-            if found.status == 2 and not self.feasible(low, high):
+            solution, row_prices, constraint_prices = self._on_chosen(cost[self.chosen], low, high)
+            if solution.status == 2 and not self.feasible(low, high):
                 return np.inf
-            if found.status not in (0, 2):  # the solver gave up: the bound so far is proved
+            if solution.status not in (0, 2):  # the solver gave up: the bound so far is proved
                 break
-            if found.status == 0:
-                reduced = target - y @ self.rows - z @ self.constraints
-                least, used = float(reduced.min()), float(reduced[self.chosen].min())
-                best = max(best, _worth(y, low, high) + least)
-                if least >= used - _NEAR:
+            if solution.status == 0:
+                reduced = cost - row_prices @ self.rows - constraint_prices @ self.constraints
+                smallest, used = float(reduced.min()), float(reduced[self.chosen].min())
+                bound = max(bound, _worth(row_prices, low, high) + smallest)
+                if smallest >= used - _NEAR:
                     break
                 self._add(reduced, used - 0.5 * _NEAR)
-        return best
+        return bound
 
     def feasible(self, low: FloatArray, high: FloatArray) -> bool:
         """Whether some mixture lies between the ends; False is proved by the dual."""
@@ -255,22 +259,24 @@ class _Programme:
             return False
         widths = 0.5 * (high - low) + 1e-6
         for _ in range(_ROUNDS):
-            found, y, z = self._on_chosen(np.zeros(self.chosen.size), low, high, widths)
-            if found.status != 0 or found.fun <= _SLACK:
+            solution, row_prices, constraint_prices = self._on_chosen(
+                np.zeros(self.chosen.size), low, high, widths
+            )
+            if solution.status != 0 or solution.fun <= _SLACK:
                 break
-            y = y / max(1.0, float(np.abs(y * widths).max()))
-            reduced = -y @ self.rows - z @ self.constraints
-            if _worth(y, low, high) + float(reduced.min()) > _SLACK:
+            row_prices = row_prices / max(1.0, float(np.abs(row_prices * widths).max()))
+            reduced = -row_prices @ self.rows - constraint_prices @ self.constraints
+            if _worth(row_prices, low, high) + float(reduced.min()) > _SLACK:
                 return False
             self._add(reduced, float(reduced[self.chosen].min()) - 0.5 * _SLACK)
         return True
 
-    def _add(self, reduced: FloatArray, below: float) -> None:
-        self.chosen = np.union1d(self.chosen, local_maxima(-reduced, -below, _MORE))
+    def _add(self, reduced: FloatArray, threshold: float) -> None:
+        self.chosen = np.union1d(self.chosen, local_maxima(-reduced, -threshold, _MORE))
 
     def _on_chosen(
         self,
-        target: FloatArray,
+        cost: FloatArray,
         low: FloatArray,
         high: FloatArray,
         widths: FloatArray | None = None,
@@ -280,31 +286,31 @@ class _Programme:
         Unknowns: the weights, the values of the rows and, with `widths`, by how many widths each
         row exceeds its upper end or misses its lower one.
         """
-        at, c, r = self.chosen, len(self.rows), len(self.constraints)
+        chosen, c, r = self.chosen, len(self.rows), len(self.constraints)
         slacks = np.zeros((c, 0)) if widths is None else np.diag(widths)
-        equal = np.concatenate([self.rows[:, at], -np.eye(c), slacks, -slacks], axis=1)
-        free = equal.shape[1] - at.size - c
-        total = np.concatenate([np.ones(at.size), np.zeros(c + free)])
-        found = linprog(
-            np.concatenate([target, np.zeros(c), np.ones(free)]),
-            A_ub=np.pad(-self.constraints[:, at], ((0, 0), (0, c + free))) if r else None,
+        equalities = np.concatenate([self.rows[:, chosen], -np.eye(c), slacks, -slacks], axis=1)
+        n_slacks = equalities.shape[1] - chosen.size - c
+        weight_sum = np.concatenate([np.ones(chosen.size), np.zeros(c + n_slacks)])
+        solution = linprog(
+            np.concatenate([cost, np.zeros(c), np.ones(n_slacks)]),
+            A_ub=np.pad(-self.constraints[:, chosen], ((0, 0), (0, c + n_slacks))) if r else None,
             b_ub=np.zeros(r) if r else None,
-            A_eq=np.concatenate([equal, total[np.newaxis]]),
+            A_eq=np.concatenate([equalities, weight_sum[np.newaxis]]),
             b_eq=np.append(np.zeros(c), 1.0),
             bounds=[
-                *[(0.0, None)] * at.size,
+                *[(0.0, None)] * chosen.size,
                 *zip(low.tolist(), high.tolist(), strict=True),
-                *[(0.0, None)] * free,
+                *[(0.0, None)] * n_slacks,
             ],
             method="highs",
             options={"presolve": False},
         )
-        if found.status != 0:
-            return found, np.zeros(c), np.zeros(r)
-        prices = np.maximum(-found.ineqlin.marginals, 0.0) if r else np.zeros(0)
-        return found, np.asarray(found.eqlin.marginals[:c]), prices
+        if solution.status != 0:
+            return solution, np.zeros(c), np.zeros(r)
+        constraint_prices = np.maximum(-solution.ineqlin.marginals, 0.0) if r else np.zeros(0)
+        return solution, np.asarray(solution.eqlin.marginals[:c]), constraint_prices
 
 
-def _worth(y: FloatArray, low: FloatArray, high: FloatArray) -> float:
-    """Lower bound on the value of rows between the ends, at the prices `y`."""
-    return float(np.maximum(y, 0.0) @ low - np.maximum(-y, 0.0) @ high)
+def _worth(row_prices: FloatArray, low: FloatArray, high: FloatArray) -> float:
+    """Lower bound on the value of rows between the ends, at the prices `row_prices`."""
+    return float(np.maximum(row_prices, 0.0) @ low - np.maximum(-row_prices, 0.0) @ high)

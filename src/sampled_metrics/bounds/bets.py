@@ -26,7 +26,7 @@ An adaptive design draws up to m negatives in rounds and stops after the round i
 is above the item. Its outcome takes the place of the sampled rank. Let the same user's negatives be
 drawn on to m, and let X of them be above. They are exchangeable: given X, each order of them is as
 likely as any other, and the outcome is a function of their order. So P = P_m K, where P_m is the
-distribution of X for m fixed negatives and the matrix K (`generators.given_all`) does not depend on
+distribution of X for m fixed negatives and the matrix K (`generators.thinning`) does not depend on
 the true rank. Hence the expectation of h is that of Kh, a function of X, and the proof uses P
 nowhere else. Over the ranks it is a polynomial of degree m, with second differences of at most
 m (m - 1) / (pool (pool - 1)) times those of Kh, so that a certificate over all ranks needs to look
@@ -119,41 +119,41 @@ class Bets:
 
     def values(self, rows: Rows) -> FloatArray:
         """The weighted functions at the rows of a sample; shape (bets, rows)."""
-        found = np.ones((self.sign.size, rows.kind.size))
+        weighted_values = np.ones((self.sign.size, rows.kind.size))
         for functions, seen in zip(self.functions, rows.seen(self.partition), strict=True):
-            found[:, seen.rows] = seen.values(functions)
-        return found * self.partition.weight[rows.kind]
+            weighted_values[:, seen.rows] = seen.values(functions)
+        return weighted_values * self.partition.weight[rows.kind]
 
 
-def _guess(found: Generators, a: float, b: float, part: float) -> FloatArray:
+def _guess(generators: Generators, a: float, b: float, part: float) -> FloatArray:
     """Distribution of the sampled rank, on the knots, in one of the guessed populations."""
-    n = found.pool + 1.0
-    power = found.marginal(lambda rank: (rank + a * n / found.m) ** -b)
-    return np.asarray(part * power + (1.0 - part) * found.marginal(np.ones_like))
+    n = generators.pool + 1.0
+    power = generators.marginal(lambda rank: (rank + a * n / generators.m) ** -b)
+    return np.asarray(part * power + (1.0 - part) * generators.marginal(np.ones_like))
 
 
 def build(
     parts: Partition,
     assumption: Assumption | None,
-    need: float,
+    log_evidence_needed: float,
     users: float,
     pmfs: Sequence[FloatArray] | None = None,
 ) -> Bets:
     """Bets on each guess, first that the metric is larger, then that it is smaller.
 
-    The slopes suit the number of users; `need` is the logarithm of the e-value wanted. `pmfs` (by
-    part, (guesses, knots)) replace the `GUESSES`.
+    The slopes suit the number of users; `log_evidence_needed` is the logarithm of the e-value that
+    an interval needs. `pmfs` (by part, (guesses, knots)) replace the `GUESSES`.
     """
     if pmfs is None:  # guesses are the same for all logs
-        return _built(parts, assumption, need / users)
-    made = _Building(parts, assumption, need / users, pmfs, (1, -1))
-    return made.certified(made.slopes())
+        return _built(parts, assumption, log_evidence_needed / users)
+    building = _Building(parts, assumption, log_evidence_needed / users, pmfs, (1, -1))
+    return building.certified(building.slopes())
 
 
 @lru_cache(maxsize=32)
-def _built(parts: Partition, assumption: Assumption | None, target: float) -> Bets:
-    made = _Building(parts, assumption, target, None, (1, -1))
-    return made.certified(made.slopes())
+def _built(parts: Partition, assumption: Assumption | None, growth_needed: float) -> Bets:
+    building = _Building(parts, assumption, growth_needed, None, (1, -1))
+    return building.certified(building.slopes())
 
 
 def refutations(
@@ -168,7 +168,7 @@ def refutations(
     """
     if not parts.parts:
         return [0.0] * len(counts)
-    key = parts.key, assumption, *(each.tobytes() for each in counts)
+    key = parts.key, assumption, *(sample_counts.tobytes() for sample_counts in counts)
     if key not in rows.refuted:
         rows.refuted[key] = _refutations(parts, assumption, rows, counts)
     return rows.refuted[key]
@@ -179,23 +179,23 @@ def _refutations(
 ) -> list[float]:
     rng = np.random.default_rng(0)
     halves = []
-    for each in counts:
-        whole = np.floor(each + rng.random(each.size)).astype(np.int64)
-        first = rng.binomial(whole, 0.5)
-        halves += [(first, whole - first), (whole - first, first)]
+    for sample_counts in counts:
+        rounded = np.floor(sample_counts + rng.random(sample_counts.size)).astype(np.int64)
+        first = rng.binomial(rounded, 0.5)
+        halves += [(first, rounded - first), (rounded - first, first)]
     pmfs = _observed(parts, assumption, rows, np.stack([learn for learn, _ in halves], axis=1))
     users = max(float(min(test.sum() for _, test in halves)), 1.0)
-    made = _Building(parts, assumption, 1.0 / users, pmfs, (1,))
-    none = np.zeros(len(halves))
-    made.growth(none)  # adds generators
-    bets = made.certified(none)
+    building = _Building(parts, assumption, 1.0 / users, pmfs, (1,))
+    zero_slopes = np.zeros(len(halves))
+    building.growth(zero_slopes)  # adds generators
+    bets = building.certified(zero_slopes)
     logs, values = [], np.log(bets.values(rows))
-    for bet, (_, test) in enumerate(halves):
+    for bet_index, (_, test) in enumerate(halves):
         if not test.any():
             logs.append(0.0)
             continue
-        mean = float(test @ bets.certificates[bet, rows.kind]) / test.sum()
-        logs.append(float(test @ values[bet] - test.sum() * np.log(mean)))
+        mean = float(test @ bets.certificates[bet_index, rows.kind]) / test.sum()
+        logs.append(float(test @ values[bet_index] - test.sum() * np.log(mean)))
     return [
         float(np.logaddexp(first, second) - np.log(2.0))
         for first, second in zip(logs[::2], logs[1::2], strict=True)
@@ -207,15 +207,19 @@ def _observed(
 ) -> list[FloatArray]:
     """Distributions of the sampled rank, smoothed with a guess; by part, (samples, knots)."""
     pmfs = []
-    for one, seen in zip(parts.parts, rows.seen(parts), strict=True):
-        prior = _GUESSED * _guess(one.generators(assumption), *GUESSES[0])
-        found = prior + seen.observed(counts[seen.rows])
-        pmfs.append(found / found.sum(axis=1, keepdims=True))
+    for part, seen in zip(parts.parts, rows.seen(parts), strict=True):
+        prior = _GUESSED * _guess(part.generators(assumption), *GUESSES[0])
+        smoothed = prior + seen.observed(counts[seen.rows])
+        pmfs.append(smoothed / smoothed.sum(axis=1, keepdims=True))
     return pmfs
 
 
 def learnt(
-    parts: Partition, assumption: Assumption | None, need: float, rows: Rows, counts: FloatArray
+    parts: Partition,
+    assumption: Assumption | None,
+    log_evidence_needed: float,
+    rows: Rows,
+    counts: FloatArray,
 ) -> Evidence | None:
     """Bets on distributions that are learnt from other users; None where they do not help or apply.
 
@@ -230,19 +234,25 @@ def learnt(
         return None
     rng = np.random.default_rng(0)
     stretches = rng.multinomial(np.floor(counts + rng.random(counts.size)).astype(np.int64), _PARTS)
-    past = np.cumsum(stretches, axis=1)[:, :-1]
-    pmfs = _observed(parts, assumption, rows, past)
-    target = need / float(counts.sum())
-    fits = _Building(parts, assumption, target, pmfs, (1,)).fits()
-    made = _Building(parts, assumption, target, fits, (1, -1))
-    found = made.certified(made.slopes())
-    logs, stretch = np.log(found.values(rows)), np.tile(np.arange(1, len(_PARTS)), 2)
+    past_counts = np.cumsum(stretches, axis=1)[:, :-1]
+    pmfs = _observed(parts, assumption, rows, past_counts)
+    growth_needed = log_evidence_needed / float(counts.sum())
+    fits = _Building(parts, assumption, growth_needed, pmfs, (1,)).fits()
+    building = _Building(parts, assumption, growth_needed, fits, (1, -1))
+    bets = building.certified(building.slopes())
+    logs, stretch = np.log(bets.values(rows)), np.tile(np.arange(1, len(_PARTS)), 2)
     users = stretches.sum(axis=0)[stretch].astype(float)
-    inside = stretches[:, stretch].T
-    mean = found.certificates[:, 0]  # of the only kind
-    same = np.zeros(users.size)
+    stretch_counts = stretches[:, stretch].T
+    mean = bets.certificates[:, 0]  # of the only kind
+    zeros = np.zeros(users.size)
     return Evidence(
-        found.sign, found.slope, mean, (logs * inside).sum(axis=1), users, same.astype(int), same
+        bets.sign,
+        bets.slope,
+        mean,
+        (logs * stretch_counts).sum(axis=1),
+        users,
+        zeros.astype(int),
+        zeros,
     )
 
 
@@ -253,25 +263,28 @@ class _Building:
         self,
         parts: Partition,
         assumption: Assumption | None,
-        target: float,
+        growth_needed: float,
         pmfs: Sequence[FloatArray] | None,
         signs: Sequence[int],
     ) -> None:
-        self.partition, self.target = parts, target
+        self.partition, self.growth_needed = parts, growth_needed
         self.generators = [part.generators(assumption) for part in parts.parts]
         if pmfs is None:
-            pmfs = [np.array([_guess(one, *each) for each in GUESSES]) for one in self.generators]
+            pmfs = [
+                np.array([_guess(generators, *guess) for guess in GUESSES])
+                for generators in self.generators
+            ]
         self.sign = np.repeat(signs, len(pmfs[0]) if pmfs else 1)
         # One distribution for each bet and part.
-        self.pmf = [np.tile(each, (len(signs), 1)) for each in pmfs]
+        self.pmf = [np.tile(guess, (len(signs), 1)) for guess in pmfs]
         self.costs = [
-            part.counted * self._metric(one, *part.place)
-            for one, part in zip(self.generators, parts.parts, strict=True)
+            part.counted * self._metric(generators, *part.place)
+            for generators, part in zip(self.generators, parts.parts, strict=True)
         ]
-        of_part = parts.part >= 0
-        mass = (parts.share * parts.weight)[of_part]
-        self.shares = np.bincount(parts.part[of_part], mass, len(parts.parts))
-        self.columns = [one.first for one in self.generators]
+        in_part = parts.part >= 0
+        mass = (parts.share * parts.weight)[in_part]
+        self.shares = np.bincount(parts.part[in_part], mass, len(parts.parts))
+        self.columns = [generators.first for generators in self.generators]
         self._warm_start: list[tuple[FloatArray, FloatArray] | None] = [None] * len(self.generators)
 
     def _term(self, above: IntArray, j: int, relevant: int, items: int) -> FloatArray:
@@ -279,10 +292,10 @@ class _Building:
         above = np.minimum(above, items - relevant)
         return np.asarray(self.partition.metric.term(above + j, j, relevant, items))
 
-    def _metric(self, one: Generators, *place: int) -> FloatArray:
+    def _metric(self, generators: Generators, *place: int) -> FloatArray:
         """The metric of each generator."""
-        first = self._term(np.arange(max(one.top, 1)), *place)
-        return one.metric(first, self._term(one.last, *place))
+        top_terms = self._term(np.arange(max(generators.top, 1)), *place)
+        return generators.metric(top_terms, self._term(generators.last, *place))
 
     def slopes(self) -> FloatArray:
         """The slopes at which a bet on a true guess grows just as fast as is needed.
@@ -291,109 +304,126 @@ class _Building:
         20 to 500 negatives, 1,000 to a million users). Predictors: the mean metric under a uniform
         prior, and the ratio of the metric at the best rank to that of users above all negatives.
         """
-        metric, steep = np.zeros((2, self.sign.size))
-        of_parts = zip(self.partition.parts, self.generators, self.shares, self.pmf, strict=True)
-        for part, one, share, pmfs in of_parts:
-            terms = part.counted * self._term(one.above, *part.place)
-            expected = one.expected(terms)
+        metric, steepness = np.zeros((2, self.sign.size))
+        by_part = zip(self.partition.parts, self.generators, self.shares, self.pmf, strict=True)
+        for part, generators, share, pmfs in by_part:
+            terms = part.counted * self._term(generators.above, *part.place)
+            expected = generators.expected(terms)
             metric += share * (pmfs @ expected)
-            steep += share * (pmfs @ expected) * terms.max() / max(expected[0], 1e-12)
-        above = 2.4 * self.target**0.74 / np.maximum(metric, 1e-12)
-        below = 2.2 * self.target**0.65 / np.maximum(steep, 1e-12) ** 0.65
-        most = 20.0 / max(self.partition.span()[1], 1e-9)
-        slope = np.minimum(np.where(self.sign > 0, above, below), most)
-        power = np.where(self.sign > 0, 0.7, 0.5)  # growth is between linear and quadratic in it
+            steepness += share * (pmfs @ expected) * terms.max() / max(expected[0], 1e-12)
+        above = 2.4 * self.growth_needed**0.74 / np.maximum(metric, 1e-12)
+        below = 2.2 * self.growth_needed**0.65 / np.maximum(steepness, 1e-12) ** 0.65
+        max_slope = 20.0 / max(self.partition.span()[1], 1e-9)
+        slope = np.minimum(np.where(self.sign > 0, above, below), max_slope)
+        exponent = np.where(self.sign > 0, 0.7, 0.5)  # growth is between linear and quadratic in it
         for _ in range(_ROUNDS):
-            change = (self.target / np.maximum(self.growth(slope), 1e-300)) ** power
-            slope = np.minimum(slope * np.clip(change, 0.1, 10.0), most)
+            factor = (self.growth_needed / np.maximum(self.growth(slope), 1e-300)) ** exponent
+            slope = np.minimum(slope * np.clip(factor, 0.1, 10.0), max_slope)
         return np.asarray(slope)
 
     def growth(self, slope: FloatArray) -> FloatArray:
         """Growth rate of each bet under its guess, by a rough fit; adds missing generators."""
-        found = np.zeros(slope.size)
-        for g, share in enumerate(self.shares):
-            functions, prices = self._solve(g, slope, _ROUGH)
-            found += share * (self.pmf[g] * np.log(functions)).sum(axis=1)
-            values = functions @ self.generators[g].pmf.T - np.outer(
-                self.sign * slope, self.costs[g]
+        growth_rates = np.zeros(slope.size)
+        for part_index, share in enumerate(self.shares):
+            functions, prices = self._solve(part_index, slope, _ROUGH)
+            growth_rates += share * (self.pmf[part_index] * np.log(functions)).sum(axis=1)
+            values = functions @ self.generators[part_index].pmf.T - np.outer(
+                self.sign * slope, self.costs[part_index]
             )
-            values += prices @ self.generators[g].constraints
-            here = values[:, self.columns[g]].max(axis=1) + _SLACK * self.target
-            self._add(g, np.concatenate([*map(_peaks, values, here)]))
-        return found
+            values += prices @ self.generators[part_index].constraints
+            thresholds = (
+                values[:, self.columns[part_index]].max(axis=1) + _SLACK * self.growth_needed
+            )
+            self._add(part_index, np.concatenate([*map(_peaks, values, thresholds)]))
+        return growth_rates
 
     def _solve(
-        self, g: int, slope: FloatArray, near: float = _NEAR
+        self, part_index: int, slope: FloatArray, tolerance: float = _NEAR
     ) -> tuple[FloatArray, FloatArray]:
         """Functions of a part on its knots, and prices of its constraints."""
-        one, used, pmfs = self.generators[g], self.columns[g], self.pmf[g]
-        k, r = used.size, len(one.constraints)
+        generators, used, pmfs = (
+            self.generators[part_index],
+            self.columns[part_index],
+            self.pmf[part_index],
+        )
+        k, r = used.size, len(generators.constraints)
         columns, rows = np.zeros((pmfs.shape[1], k + r)), np.zeros((1 + r, k + r))
-        columns[:, :k], rows[0, :k], rows[1:, :k] = one.pmf[used].T, 1.0, one.constraints[:, used]
+        columns[:, :k], rows[0, :k], rows[1:, :k] = (
+            generators.pmf[used].T,
+            1.0,
+            generators.constraints[:, used],
+        )
         rows[1:, k:] = -np.eye(r)
         cost = np.zeros((len(pmfs), k + r))
-        cost[:, :k] = np.outer(self.sign * slope, self.costs[g][used])
-        ends = max(near * self.target, _ROUNDING)
-        right = np.eye(1 + r)[0]
-        weights, prices = likeliest(columns, pmfs, cost, rows, right, ends, self._warm_start[g])
-        self._warm_start[g] = weights, prices
+        cost[:, :k] = np.outer(self.sign * slope, self.costs[part_index][used])
+        abs_tolerance = max(tolerance * self.growth_needed, _ROUNDING)
+        rhs = np.eye(1 + r)[0]
+        weights, prices = likeliest(
+            columns, pmfs, cost, rows, rhs, abs_tolerance, self._warm_start[part_index]
+        )
+        self._warm_start[part_index] = weights, prices
         weights = weights[:, :k] / weights[:, :k].sum(axis=1, keepdims=True)
-        return pmfs / (weights @ one.pmf[used]), np.maximum(prices[:, 1:], 0.0)
+        return pmfs / (weights @ generators.pmf[used]), np.maximum(prices[:, 1:], 0.0)
 
     def populations(self, slope: FloatArray) -> list[FloatArray]:
         """Weights of the generators in use, in each fit; by part, (bets, generators)."""
-        found = []
-        for g, used in enumerate(self.columns):
-            self._solve(g, slope)
-            weights = self._warm_start[g][0][:, : used.size]  # type: ignore[index]
-            found.append(weights / weights.sum(axis=1, keepdims=True))
-        return found
+        weights_by_part = []
+        for part_index, used in enumerate(self.columns):
+            self._solve(part_index, slope)
+            weights = self._warm_start[part_index][0][:, : used.size]  # type: ignore[index]
+            weights_by_part.append(weights / weights.sum(axis=1, keepdims=True))
+        return weights_by_part
 
     def fits(self) -> list[FloatArray]:
         """The distributions within the assumption that are nearest to the given ones."""
-        none = np.zeros(self.sign.size)
-        return [pmfs / self._solve(g, none)[0] for g, pmfs in enumerate(self.pmf)]
+        zero_slopes = np.zeros(self.sign.size)
+        return [
+            pmfs / self._solve(part_index, zero_slopes)[0]
+            for part_index, pmfs in enumerate(self.pmf)
+        ]
 
     def certified(self, slope: FloatArray) -> Bets:
         """Bets with the given slopes, certified over all generators."""
-        parts, slack = self.partition, _SLACK * self.target
+        parts, slack = self.partition, _SLACK * self.growth_needed
         certificates = np.empty((slope.size, len(parts.kinds)))
         functions = []
-        for g, one in enumerate(self.generators):
-            found, prices = self._solve(g, slope)
-            kinds = np.unique(parts.certified[parts.part == g])
-            for (relevant, j, items), same in parts.distinct(kinds):
-                counted = float(parts.counted[same[0]])
-                metric = counted * self._metric(one, j, relevant, items)
-                for b in range(slope.size):
-                    cost = self.sign[b] * slope[b] * metric
-                    bound = one.largest(found[b], cost, slack, prices[b])[0]
-                    certificates[b, same] = bound / counted
-            functions.append(found)
-        for (relevant, j, items), same in parts.distinct(np.flatnonzero(parts.part < 0)):
+        for part_index, generators in enumerate(self.generators):
+            part_functions, prices = self._solve(part_index, slope)
+            kinds = np.unique(parts.certified[parts.part == part_index])
+            for (relevant, j, items), kind_indices in parts.distinct(kinds):
+                counted = float(parts.counted[kind_indices[0]])
+                metric = counted * self._metric(generators, j, relevant, items)
+                for bet_index in range(slope.size):
+                    cost = self.sign[bet_index] * slope[bet_index] * metric
+                    bound = generators.largest(
+                        part_functions[bet_index], cost, slack, prices[bet_index]
+                    )[0]
+                    certificates[bet_index, kind_indices] = bound / counted
+            functions.append(part_functions)
+        for (relevant, j, items), kind_indices in parts.distinct(np.flatnonzero(parts.part < 0)):
             term = float(parts.metric.term(j, j, relevant, items))
             price = (self.sign * slope * term)[:, np.newaxis]
-            certificates[:, same] = parts.weight[same] - price
+            certificates[:, kind_indices] = parts.weight[kind_indices] - price
         certificates = certificates[:, parts.certified]
         return Bets(parts, self.sign, slope, functions, certificates)
 
-    def _add(self, g: int, more: IntArray) -> None:
+    def _add(self, part_index: int, new_columns: IntArray) -> None:
         """Add generators to the fits of a part and extend its warm start."""
-        before, k = self.columns[g], self.columns[g].size
-        self.columns[g] = np.union1d(before, more)
-        weights, prices = self._warm_start[g]  # type: ignore[misc]
-        moved = np.zeros((len(weights), self.columns[g].size + weights.shape[1] - k))
-        moved[:, np.searchsorted(self.columns[g], before)] = weights[:, :k]
-        moved[:, self.columns[g].size :] = weights[:, k:]
-        self._warm_start[g] = moved, prices
+        old_columns, k = self.columns[part_index], self.columns[part_index].size
+        self.columns[part_index] = np.union1d(old_columns, new_columns)
+        weights, prices = self._warm_start[part_index]  # type: ignore[misc]
+        extended = np.zeros((len(weights), self.columns[part_index].size + weights.shape[1] - k))
+        extended[:, np.searchsorted(self.columns[part_index], old_columns)] = weights[:, :k]
+        extended[:, self.columns[part_index].size :] = weights[:, k:]
+        self._warm_start[part_index] = extended, prices
 
 
-def _peaks(values: FloatArray, above: float) -> IntArray:
+def _peaks(values: FloatArray, threshold: float) -> IntArray:
     """Places of the highest local maxima above a bound."""
     rises = np.append(True, values[1:] >= values[:-1])
     falls = np.append(values[:-1] >= values[1:], True)
-    found = np.flatnonzero(rises & falls & (values > above))
-    return np.asarray(found[np.argsort(-values[found])[:_MORE]])
+    peaks = np.flatnonzero(rises & falls & (values > threshold))
+    return np.asarray(peaks[np.argsort(-values[peaks])[:_MORE]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -418,12 +448,12 @@ class Sums:
     def of(cls, bets: Bets, first: FloatArray, second: FloatArray) -> Sums:
         """All pairs of bets, from mean certificates over users with either recommender."""
         sides = np.flatnonzero(bets.sign > 0), np.flatnonzero(bets.sign < 0)
-        over, under = (each.ravel() for each in np.meshgrid(*sides, indexing="ij"))
-        ratio = bets.slope[over] / bets.slope[under]
-        mean = first[over] + ratio * second[under]
+        larger, smaller = (each.ravel() for each in np.meshgrid(*sides, indexing="ij"))
+        ratio = bets.slope[larger] / bets.slope[smaller]
+        mean = first[larger] + ratio * second[smaller]
         least = np.min([np.ones(bets.sign.size), *(each.min(axis=1) for each in bets.functions)], 0)
-        less = np.minimum(_TAKEN * mean, _LEFT * (least[over] + ratio * least[under]))
-        return cls(over, under, ratio, bets.slope[over], mean - less, less)
+        constant = np.minimum(_TAKEN * mean, _LEFT * (least[larger] + ratio * least[smaller]))
+        return cls(larger, smaller, ratio, bets.slope[larger], mean - constant, constant)
 
 
 @dataclass(frozen=True, eq=False)
@@ -460,35 +490,43 @@ class Evidence:
         weights = np.full(size, np.log(share))
         return cls(sign, slope, mean, logs, np.full(size, float(users)), group, weights)
 
-    def with_(self, other: Evidence | None, part: float | None = None) -> Evidence:
-        """Both sets of bets; the others get the share `part` of the weight, if given."""
-        if other is None:
+    def combined(self, added: Evidence | None, fraction: float | None = None) -> Evidence:
+        """Both sets of bets; the others get the share `fraction` of the weight, if given."""
+        if added is None:
             return self
-        own, its = (0.0, 0.0) if part is None else (np.log1p(-part), np.log(part))
-        first = int(self.group.max(initial=-1)) + 1
-        of_group = np.bincount(self.group)[self.group], np.bincount(other.group)[other.group]
+        log_rest, log_fraction = (
+            (0.0, 0.0) if fraction is None else (np.log1p(-fraction), np.log(fraction))
+        )
+        first_group = int(self.group.max(initial=-1)) + 1
+        group_sizes = np.bincount(self.group)[self.group], np.bincount(added.group)[added.group]
         return Evidence(
-            np.append(self.sign, other.sign),
-            np.append(self.slope, other.slope),
-            np.append(self.mean, other.mean),
-            np.append(self.logs, other.logs),
-            np.append(self.users, other.users),
-            np.append(self.group, first + other.group),
-            np.append(self.log_weight + own / of_group[0], other.log_weight + its / of_group[1]),
+            np.append(self.sign, added.sign),
+            np.append(self.slope, added.slope),
+            np.append(self.mean, added.mean),
+            np.append(self.logs, added.logs),
+            np.append(self.users, added.users),
+            np.append(self.group, first_group + added.group),
+            np.append(
+                self.log_weight + log_rest / group_sizes[0],
+                added.log_weight + log_fraction / group_sizes[1],
+            ),
         )
 
     def against(self, sign: int, value: float, times: float = 1.0) -> float:
         """Logarithm of the average wealth of bets that the true value is beyond `value`."""
-        of = self.sign == sign
-        most = self.mean[of] + sign * self.slope[of] * value
-        if (most <= 0).any():  # no bet has such an expectation
+        has_sign = self.sign == sign
+        max_mean = self.mean[has_sign] + sign * self.slope[has_sign] * value
+        if (max_mean <= 0).any():  # no bet has such an expectation
             return np.inf
-        won = times * (self.logs[of] - self.users[of] * np.log(most)) + self.log_weight[of]
-        groups, group = np.unique(self.group[of], return_inverse=True)
-        wealth = np.bincount(group.ravel(), won, groups.size)
-        best = wealth.max()
-        return float(best + np.log(np.exp(wealth - best).sum()))
+        log_gains = (
+            times * (self.logs[has_sign] - self.users[has_sign] * np.log(max_mean))
+            + self.log_weight[has_sign]
+        )
+        groups, group = np.unique(self.group[has_sign], return_inverse=True)
+        log_wealth = np.bincount(group.ravel(), log_gains, groups.size)
+        peak = log_wealth.max()
+        return float(peak + np.log(np.exp(log_wealth - peak).sum()))
 
-    def end(self, sign: int, need: float, near: float, far: float) -> float:
-        """The value nearest to `near`, towards `far`, that the bets of a sign do not refute."""
-        return crossing(lambda value: self.against(sign, value) - need, near, far)
+    def end(self, sign: int, log_evidence_needed: float, start: float, stop: float) -> float:
+        """The value nearest to `start`, towards `stop`, that the bets of a sign do not refute."""
+        return crossing(lambda value: self.against(sign, value) - log_evidence_needed, start, stop)

@@ -82,12 +82,13 @@ class Interval:
     warrant: str = _confidence.PROVED
 
 
-def need(confidence: float, many: int = 1) -> float:
-    """Logarithm of the e-value that refutes a value from one of two sides, for `many` intervals.
+def log_evidence_needed(confidence: float, n_intervals: int = 1) -> float:
+    """Logarithm of the e-value that refutes a value from one of two sides.
 
-    Reserves a share of the error for samples that contradict a true assumption.
+    The error is shared by `n_intervals` intervals. Reserves a share of it for samples that
+    contradict a true assumption.
     """
-    return float(np.log(2.0 * many / ((1.0 - _REFUTING) * (1.0 - confidence))))
+    return float(np.log(2.0 * n_intervals / ((1.0 - _REFUTING) * (1.0 - confidence))))
 
 
 @one_thread
@@ -176,25 +177,27 @@ def interval(
     """
     metric, assumption = _checked(metric, confidence, users), checked_assumption(assumption)
     if isinstance(protocol, Protocol) and not protocol.uniform:
-        return _of_unequal(counts, protocol, metric, float(confidence), users, assumption)
-    parts, rows, many, total = _sample(counts, protocol, metric, users)
+        return _weighted_interval(counts, protocol, metric, float(confidence), users, assumption)
+    parts, rows, users_by_row, total = _sample(counts, protocol, metric, users)
     _check_assumption(parts, assumption)
-    alone = bool((parts.kinds[:, 1] == 1).all())
-    if alone:
-        (against,) = bets.refutations(parts, assumption, rows, [many])
-        check(against, assumption, confidence)
-    made = bets.build(parts, assumption, need(confidence), total)
+    one_row_each = bool((parts.kinds[:, 1] == 1).all())
+    if one_row_each:
+        (log_evidence,) = bets.refutations(parts, assumption, rows, [users_by_row])
+        check(log_evidence, assumption, confidence)
+    guess_bets = bets.build(parts, assumption, log_evidence_needed(confidence), total)
     # By Jensen's inequality, the log of a user's mean over positions is at least the mean log.
     weight = parts.weight[rows.kind]
-    some = np.flatnonzero(weight)
-    logs = np.log(made.values(rows)[:, some] / weight[some]) @ (many * weight)[some]
-    mean = made.certificates @ parts.share
-    evidence = bets.Evidence.of(made.sign, made.slope, mean, logs, total)
-    if alone:
-        more = bets.learnt(parts, assumption, need(confidence), rows, many)
-        evidence = evidence.with_(more, 0.5)
+    used = np.flatnonzero(weight)
+    logs = np.log(guess_bets.values(rows)[:, used] / weight[used]) @ (users_by_row * weight)[used]
+    mean = guess_bets.certificates @ parts.share
+    evidence = bets.Evidence.of(guess_bets.sign, guess_bets.slope, mean, logs, total)
+    if one_row_each:
+        learnt_evidence = bets.learnt(
+            parts, assumption, log_evidence_needed(confidence), rows, users_by_row
+        )
+        evidence = evidence.combined(learnt_evidence, 0.5)
     return Interval(
-        *left(evidence, confidence, parts.span(), assumption),
+        *unrefuted(evidence, confidence, parts.span(), assumption),
         float(confidence),
         assumption_name(assumption),
     )
@@ -254,10 +257,10 @@ def shortest(
     1.3
     """
     metric, assumption = _checked(metric, confidence, users), checked_assumption(assumption)
-    parts, rows, many, _ = _sample(counts, protocol, metric, users)
+    parts, rows, users_by_row, _ = _sample(counts, protocol, metric, users)
     if (parts.kinds[:, 1] > 1).any():
         raise ValueError(f"n_relevant must be 1, got {int(parts.kinds[:, 1].max())}")
-    return least_width(parts, assumption, float(confidence), rows, many)
+    return least_width(parts, assumption, float(confidence), rows, users_by_row)
 
 
 def _checked(metric: Metric | str, confidence: float, users: float | None) -> Metric:
@@ -276,26 +279,26 @@ def _sample(
 ) -> tuple[bets.Partition, bets.Rows, FloatArray, float]:
     """Parts of a sample, its rows, the users with each row, and the number of users."""
     classes = checked_counts(counts, protocol)
-    total = sum(of_class for _, _, of_class in classes)
+    total = sum(class_users for _, _, class_users in classes)
     scale = 1.0 if users is None else min(float(users), _INFINITE) / total
     kinds: list[tuple[int, int, int, int]] = []
-    weights, kind, x, seen = [], [], [], []
-    for vectors, of, of_class in classes:
+    weights, kind, x, users_by_row = [], [], [], []
+    for vectors, sampling, class_users in classes:
         for j, vector in enumerate(vectors):
-            at = np.flatnonzero(vector)
-            kind.append(np.full(at.size, len(kinds)))
-            x.append(at)
-            seen.append(scale * vector[at])
-            kinds.append((of.n_outcomes - 1, len(vectors), j + 1, int(of.n_items)))
-            weights.append(scale * of_class)
-    of = classes[0][1]
-    design = of if isinstance(of, Adaptive) else None
-    parts = bets.partition(np.array(kinds), np.array(weights), metric, of.replacement, design)
+            outcomes = np.flatnonzero(vector)
+            kind.append(np.full(outcomes.size, len(kinds)))
+            x.append(outcomes)
+            users_by_row.append(scale * vector[outcomes])
+            kinds.append((sampling.n_outcomes - 1, len(vectors), j + 1, int(sampling.n_items)))
+            weights.append(scale * class_users)
+    sampling = classes[0][1]
+    design = sampling if isinstance(sampling, Adaptive) else None
+    parts = bets.partition(np.array(kinds), np.array(weights), metric, sampling.replacement, design)
     rows = bets.Rows(np.concatenate(kind), np.concatenate(x))
-    return parts, rows, np.concatenate(seen), scale * total
+    return parts, rows, np.concatenate(users_by_row), scale * total
 
 
-def left(
+def unrefuted(
     evidence: bets.Evidence,
     confidence: float,
     span: tuple[float, float],
@@ -306,9 +309,12 @@ def left(
 
     If no value is left at this confidence, tries the level that would contradict the assumption.
     """
-    for level in (confidence, 1.0 - REFUTED):
-        (least, most), wanted = span, need(level)
-        low, high = evidence.end(1, wanted, least, most), evidence.end(-1, wanted, most, least)
+    for trial_confidence in (confidence, 1.0 - REFUTED):
+        (lower, upper), threshold = span, log_evidence_needed(trial_confidence)
+        low, high = (
+            evidence.end(1, threshold, lower, upper),
+            evidence.end(-1, threshold, upper, lower),
+        )
         if low <= high:
             return max(float(low) - _ROUNDING, 0.0), min(float(high) + _ROUNDING, 1.0)
     raise IncompatibleError(f"{whose} contradict {_why(assumption)}: p-value at most {REFUTED:g}")
@@ -326,20 +332,20 @@ def _check_assumption(parts: bets.Partition, assumption: Assumption | None) -> N
 
 
 def check(
-    against: float,
+    log_evidence: float,
     assumption: Assumption | None,
     confidence: float = CONFIDENCE,
     whose: str = "counts",
-    many: int = 1,
+    n_checks: int = 1,
 ) -> None:
-    """Raise IncompatibleError if the log e-value `against` contradicts the assumption."""
-    if against > -np.log(min(REFUTED, _REFUTING * (1.0 - confidence)) / many):
+    """Raise IncompatibleError if the log e-value `log_evidence` contradicts the assumption."""
+    if log_evidence > -np.log(min(REFUTED, _REFUTING * (1.0 - confidence)) / n_checks):
         raise IncompatibleError(
-            f"{whose} contradict {_why(assumption)}: p-value at most {_p(against)}"
+            f"{whose} contradict {_why(assumption)}: p-value at most {_p(log_evidence)}"
         )
 
 
-def _of_unequal(
+def _weighted_interval(
     counts: ArrayLike | Sequence[ArrayLike],
     protocol: Protocol,
     metric: Metric,
@@ -348,7 +354,7 @@ def _of_unequal(
     assumption: Assumption | None,
 ) -> Interval:
     """:func:`interval` for weighted or collapsed negatives."""
-    _check_unequal(protocol, assumption)
+    _check_weighted(protocol, assumption)
     seen, m = _finite(counts), protocol.n_negatives
     if seen.shape != (m + 1,):
         raise ValueError(f"counts must have shape {(m + 1,)}, got {seen.shape}")
@@ -359,13 +365,20 @@ def _of_unequal(
     if users is not None:
         seen = seen * (min(float(users), _INFINITE) / seen.sum())
     starts = knots(m)[1:]
-    fewer = np.cumsum(seen)[starts - 1]
+    cumulative_users = np.cumsum(seen)[starts - 1]
     return of_shares(
-        fewer, fewer, float(seen.sum()), protocol, metric, confidence, assumption, tied=tied
+        cumulative_users,
+        cumulative_users,
+        float(seen.sum()),
+        protocol,
+        metric,
+        confidence,
+        assumption,
+        tied=tied,
     )
 
 
-def _check_unequal(protocol: Protocol, assumption: Assumption | None) -> None:
+def _check_weighted(protocol: Protocol, assumption: Assumption | None) -> None:
     if not isinstance(protocol.n_items, int) or protocol.n_relevant > 1:
         raise ValueError(
             "protocol must have one n_items and one relevant item where negatives are not drawn "
@@ -391,26 +404,26 @@ def of_ties(
 
     A row has `better` negatives above the item and `tied` negatives that tie with it.
     """
-    _check_unequal(protocol, assumption)
+    _check_weighted(protocol, assumption)
     copies = protocol.replacement and not protocol.collapsed
     starts = knots(protocol.n_negatives)[1:]
-    least, most = weighted.fewer_above(better, tied, starts, copies)
-    ties = bool(tied[counts > 0].any())
+    lower, upper = weighted.fewer_above(better, tied, starts, copies)
+    has_ties = bool(tied[counts > 0].any())
     return of_shares(
-        counts @ least,
-        counts @ most,
+        counts @ lower,
+        counts @ upper,
         float(counts.sum()),
         protocol,
         metric,
         confidence,
         assumption,
-        tied=ties,
+        tied=has_ties,
     )
 
 
 def of_shares(
-    least: FloatArray,
-    most: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
     total: float,
     protocol: Protocol,
     metric: Metric,
@@ -422,12 +435,12 @@ def of_shares(
     m, starts = protocol.n_negatives, knots(protocol.n_negatives)[1:]
     top = 0 if assumption is None else assumption.top(int(protocol.n_items), m)
     # An infeasible band may be one of the few that fail: only a wider one contradicts.
-    for level in (confidence, 1.0 - REFUTED):
-        of_band = weighted.tied_confidence(level) if tied else level
-        band = weighted.band(least, most, total, of_band)
-        found = weighted.ends(protocol, metric, starts, *band, top)
-        if found is not None:
-            return Interval(*found, confidence, assumption_name(assumption))
+    for trial_confidence in (confidence, 1.0 - REFUTED):
+        band_confidence = weighted.tied_confidence(trial_confidence) if tied else trial_confidence
+        band = weighted.band(lower, upper, total, band_confidence)
+        ends = weighted.ends(protocol, metric, starts, *band, top)
+        if ends is not None:
+            return Interval(*ends, confidence, assumption_name(assumption))
     raise IncompatibleError(f"counts contradict {_why(assumption)}: p-value below {REFUTED:g}")
 
 
@@ -439,11 +452,11 @@ def _why(assumption: Assumption | None) -> str:
     )
 
 
-def _p(against: float) -> str:
+def _p(log_evidence: float) -> str:
     """The p-value of a log e-value, rounded up."""
-    if against > 690:
+    if log_evidence > 690:
         return "1e-300"
-    p = float(np.exp(-against))
+    p = float(np.exp(-log_evidence))
     unit = 10.0 ** np.floor(np.log10(p))
     return f"{np.ceil(p / unit - 1e-9) * unit:.0e}".replace("e-0", "e-")
 
@@ -459,43 +472,43 @@ def checked_counts(
     """
     protocols: list[Protocol | Adaptive]
     if isinstance(protocol, (Protocol, Adaptive)):
-        given: list[ArrayLike] = [counts]  # type: ignore[list-item]
+        samples: list[ArrayLike] = [counts]  # type: ignore[list-item]
         protocols = [protocol]
     else:
-        given, protocols = list(counts), list(protocol)  # type: ignore[arg-type]
+        samples, protocols = list(counts), list(protocol)  # type: ignore[arg-type]
         if any(isinstance(each, Adaptive) for each in protocols):
             raise ValueError(
                 "protocol must be one Adaptive, not a sequence: users of an adaptive design must "
                 "have one catalogue size"
             )
-        if len(given) != len(protocols):
+        if len(samples) != len(protocols):
             raise ValueError(
-                f"protocol must hold one for each of {len(given)} counts, got {len(protocols)}"
+                f"protocol must hold one for each of {len(samples)} counts, got {len(protocols)}"
             )
         if len({each.replacement for each in protocols}) > 1:
             raise ValueError("replacement must be the same for all classes, got both")
     classes = []
-    for each, of in zip(given, protocols, strict=True):
+    for each, sampling in zip(samples, protocols, strict=True):
         relevant = 1
-        if isinstance(of, Protocol):
-            drawn_alike(of)
-            relevant = of.n_relevant
-            if not isinstance(of.n_items, int):
+        if isinstance(sampling, Protocol):
+            drawn_alike(sampling)
+            relevant = sampling.n_relevant
+            if not isinstance(sampling.n_items, int):
                 raise ValueError(
-                    f"n_items must be one number for each class, got shape {of.n_items.shape}"
+                    f"n_items must be one number for each class, got shape {sampling.n_items.shape}"
                 )
-        rows, columns = _finite(each), of.n_outcomes
-        expected = (columns,) if relevant == 1 else (relevant, columns)
-        if rows.shape != expected:
-            raise ValueError(f"counts must have shape {expected}, got {rows.shape}")
-        rows = rows.reshape(relevant, columns)
+        rows, n_outcomes = _finite(each), sampling.n_outcomes
+        expected_shape = (n_outcomes,) if relevant == 1 else (relevant, n_outcomes)
+        if rows.shape != expected_shape:
+            raise ValueError(f"counts must have shape {expected_shape}, got {rows.shape}")
+        rows = rows.reshape(relevant, n_outcomes)
         users = float(rows[0].sum())
         if not np.allclose(rows.sum(axis=1), users, rtol=1e-9, atol=0):
             raise ValueError(
                 f"counts must have the same sum at every position, got {rows.sum(axis=1).tolist()}"
             )
         if users > 0:
-            classes.append((rows, of, users))
+            classes.append((rows, sampling, users))
     if not classes:
         raise ValueError("counts must hold at least one user, got none")
     return classes
@@ -506,7 +519,7 @@ def _finite(counts: ArrayLike | Sequence[ArrayLike]) -> FloatArray:
         rows = np.asarray(counts, dtype=float)
     except (TypeError, ValueError):
         raise ValueError(f"counts must be numbers, got {as_written(counts)}") from None
-    bad = rows[~(np.isfinite(rows) & (rows >= 0))]
-    if bad.size:
-        raise ValueError(f"counts must be finite numbers >= 0, got {bad[0]}")
+    invalid = rows[~(np.isfinite(rows) & (rows >= 0))]
+    if invalid.size:
+        raise ValueError(f"counts must be finite numbers >= 0, got {invalid[0]}")
     return rows

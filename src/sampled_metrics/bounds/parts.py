@@ -89,15 +89,15 @@ class Partition:
     metric: Metric
 
     @cached_property
-    def _own_key(self) -> tuple[object, ...]:
+    def _identity(self) -> tuple[object, ...]:
         arrays = self.part, self.kinds, self.share, self.certified
-        return tuple(self.parts), self.metric, *(each.tobytes() for each in arrays)
+        return tuple(self.parts), self.metric, *(array.tobytes() for array in arrays)
 
     def __hash__(self) -> int:
-        return hash(self._own_key)
+        return hash(self._identity)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Partition) and self._own_key == other._own_key
+        return isinstance(other, Partition) and self._identity == other._identity
 
     @cached_property
     def key(self) -> tuple[object, ...]:
@@ -108,18 +108,18 @@ class Partition:
     def weight(self) -> FloatArray:
         """Weight of a row's function in the user's sum; the weights of a ranking sum to 1."""
         counts = np.where(self.part >= 0, self.counted, np.inf)
-        none = self.counted == 0
-        return np.asarray(np.where(none, 1.0 / self.kinds[:, 1], 1.0 / counts))
+        is_constant = self.counted == 0
+        return np.asarray(np.where(is_constant, 1.0 / self.kinds[:, 1], 1.0 / counts))
 
     def span(self, share: FloatArray | None = None) -> tuple[float, float]:
         """Least and largest value of the metric, given the users' share of each kind."""
         share = self.share if share is None else share
-        least = most = 0.0
+        lower = upper = 0.0
         for (relevant, j, items), kinds in self.distinct(np.arange(len(self.kinds))):
             ends = self.metric.term(np.array([0, items - relevant]) + j, j, relevant, items)
             weight = float(share[kinds].sum())
-            most, least = most + weight * float(ends[0]), least + weight * float(ends[1])
-        return least, most
+            upper, lower = upper + weight * float(ends[0]), lower + weight * float(ends[1])
+        return lower, upper
 
     def distinct(self, kinds: IntArray) -> Iterator[tuple[tuple[int, int, int], IntArray]]:
         """Kinds with different metrics: (n_relevant, position, n_items) and indices of kinds.
@@ -129,9 +129,9 @@ class Partition:
         columns = self.kinds[kinds, 1:].copy()
         if not self.metric.linear:
             columns[:, 2] = columns[:, 2].max(initial=0)
-        found, which = np.unique(columns, axis=0, return_inverse=True)
-        for place, (relevant, j, items) in enumerate(found.tolist()):
-            yield (relevant, j, items), kinds[which.ravel() == place]
+        unique_rows, inverse = np.unique(columns, axis=0, return_inverse=True)
+        for row, (relevant, j, items) in enumerate(unique_rows.tolist()):
+            yield (relevant, j, items), kinds[inverse.ravel() == row]
 
 
 def partition(
@@ -158,7 +158,7 @@ def partition(
     negatives, relevant, position, items = kinds.T
     pools = items - relevant
     population = np.arange(len(kinds)) if population is None else population
-    shared = np.bincount(population, minlength=len(kinds))[population] > 1
+    is_shared = np.bincount(population, minlength=len(kinds))[population] > 1
     if pools.max() >= MOST_ITEMS:
         raise ValueError(
             f"n_items must be at most {MOST_ITEMS:,} for what is possible (leave it out), got "
@@ -166,17 +166,17 @@ def partition(
         )
     largest = int(items.max())
     pairs, pair = np.unique(kinds[:, 1:3], axis=0, return_inverse=True)
-    constant = np.empty(len(pairs), dtype=bool)
-    for row, (r, j) in enumerate(pairs.tolist()):  # whatever the size of the catalogue
-        ends = metric.term(np.array([0, largest - r]) + j, j, r, largest)
-        constant[row] = ends[0] == ends[1]
-    if shared.any():  # few users' metrics may be constant, but not their population's
-        best = pairs[:, 1] == 1
-        constant[best] = constant[best].all()
+    is_constant = np.empty(len(pairs), dtype=bool)
+    for row, (n_relevant, j) in enumerate(pairs.tolist()):  # whatever the size of the catalogue
+        ends = metric.term(np.array([0, largest - n_relevant]) + j, j, n_relevant, largest)
+        is_constant[row] = ends[0] == ends[1]
+    if is_shared.any():  # few users' metrics may be constant, but not their population's
+        is_best = pairs[:, 1] == 1
+        is_constant[is_best] = is_constant[is_best].all()
     numbers, number = np.unique(pairs[:, 0], return_inverse=True)
-    places = np.bincount(number.ravel(), ~constant, numbers.size).astype(np.int64)
+    places = np.bincount(number.ravel(), ~is_constant, numbers.size).astype(np.int64)
     counted = places[number.ravel()][pair.ravel()]
-    constant = constant[pair.ravel()]
+    is_constant = is_constant[pair.ravel()]
     # The users of a population are judged like those with the fewest negatives and relevant items.
     order = np.lexsort((relevant, population))
     first = order[np.append(True, np.diff(population[order]) != 0)]
@@ -193,25 +193,25 @@ def partition(
     )
     for values, ratio in columns:
         split = np.zeros_like(code)
-        for each in np.unique(code[~constant]):
-            inside = (code == each) & ~constant
-            split[inside] = _bins(values[inside], weights[inside] / weights.sum(), ratio)
+        for group in np.unique(code[~is_constant]):
+            in_group = (code == group) & ~is_constant
+            split[in_group] = _bins(values[in_group], weights[in_group] / weights.sum(), ratio)
         _, code = np.unique(np.stack([code, split]), axis=1, return_inverse=True)
         code = code.ravel()
-    code[constant], certified[constant] = -1, np.flatnonzero(constant)
-    _, found = np.unique(code[~constant], return_inverse=True)
-    code[~constant] = found.ravel()
+    code[is_constant], certified[is_constant] = -1, np.flatnonzero(is_constant)
+    _, renumbered = np.unique(code[~is_constant], return_inverse=True)
+    code[~is_constant] = renumbered.ravel()
     parts = []
-    for each in range(code.max(initial=-1) + 1):
-        inside = np.flatnonzero(code == each)
-        most = inside[int(np.argmax(weights[inside]))]
-        largest, m = int(pools[inside].max()) + 1, int(negatives[inside].min())
-        shallowest = inside[int(np.argmin(items[inside] / negatives[inside]))]
+    for group in range(code.max(initial=-1) + 1):
+        in_group = np.flatnonzero(code == group)
+        most = in_group[int(np.argmax(weights[in_group]))]
+        largest, m = int(pools[in_group].max()) + 1, int(negatives[in_group].min())
+        shallowest = in_group[int(np.argmin(items[in_group] / negatives[in_group]))]
         parts.append(
             Part(
                 design or Protocol(largest, m, replacement=replacement),
                 (int(items[shallowest]), int(negatives[shallowest])),
-                int((items - kinds[:, 1])[inside].min()),
+                int((items - kinds[:, 1])[in_group].min()),
                 int(position[most]),
                 int(relevant[most]),
                 int(counted[most]),
@@ -223,16 +223,16 @@ def partition(
 
 def _bins(values: IntArray, weights: FloatArray, ratio: float) -> IntArray:
     """Bin values that differ by at most a factor, or that few users have."""
-    distinct, at = np.unique(values, return_inverse=True)
-    at = at.ravel()
-    share = np.bincount(at, weights)
-    bins, top, inside = np.zeros(distinct.size, dtype=np.int64), distinct[-1], 0.0
+    distinct, inverse = np.unique(values, return_inverse=True)
+    inverse = inverse.ravel()
+    share = np.bincount(inverse, weights)
+    bins, top, bin_share = np.zeros(distinct.size, dtype=np.int64), distinct[-1], 0.0
     for i in range(distinct.size - 1, -1, -1):
-        if top > ratio * distinct[i] and inside >= _FEW and share[: i + 1].sum() >= _FEW:
+        if top > ratio * distinct[i] and bin_share >= _FEW and share[: i + 1].sum() >= _FEW:
             bins[: i + 1] += 1
-            top, inside = distinct[i], 0.0
-        inside += share[i]
-    return np.asarray(bins[at])
+            top, bin_share = distinct[i], 0.0
+        bin_share += share[i]
+    return np.asarray(bins[inverse])
 
 
 class Rows:
@@ -264,19 +264,19 @@ class Rows:
             self._seen[parts.key] = [self._of_part(parts, g) for g in range(len(parts.parts))]
         return self._seen[parts.key]
 
-    def _of_part(self, parts: Partition, g: int) -> _Seen:
-        one, rows = parts.parts[g], np.flatnonzero(parts.part[self.kind] == g)
+    def _of_part(self, parts: Partition, part_index: int) -> _Seen:
+        part, rows = parts.parts[part_index], np.flatnonzero(parts.part[self.kind] == part_index)
         entries, starts, share, least = rows, None, None, None
         if self._starts is not None and self._share is not None:
-            many = np.diff(self._starts, append=self._entries.size)[rows]
-            starts = np.cumsum(many) - many
-            entries = np.repeat(self._starts[rows] - starts, many) + np.arange(many.sum())
+            n_entries = np.diff(self._starts, append=self._entries.size)[rows]
+            starts = np.cumsum(n_entries) - n_entries
+            entries = np.repeat(self._starts[rows] - starts, n_entries) + np.arange(n_entries.sum())
             share = self._share[entries]
-            least = np.flatnonzero((many > 2) & one.protocol.replacement)
+            least = np.flatnonzero((n_entries > 2) & part.protocol.replacement)
         base = int(self._x.max(initial=0)) + 1
         code = self._entries[entries] * base + self._x[entries]
         code, pair = np.unique(code, return_inverse=True)
-        return _Seen(rows, _given(parts, one, *np.divmod(code, base)), pair, starts, share, least)
+        return _Seen(rows, _given(parts, part, *np.divmod(code, base)), pair, starts, share, least)
 
 
 #: Added items that are drawn less often than this are left out of a row's weights.  That only
@@ -284,34 +284,34 @@ class Rows:
 _NEVER = 1e-20
 
 
-def _given(parts: Partition, one: Part, kind: IntArray, x: IntArray) -> FloatArray:
+def _given(parts: Partition, part: Part, kind: IntArray, x: IntArray) -> FloatArray:
     """Weights of sampled ranks of some kinds on the knots of a part; shape (pairs, knots)."""
     columns = parts.kinds[kind]
     negatives, pools = columns[:, 0], columns[:, 3] - columns[:, 1]
-    lines = basis(one.protocol)
+    lines = basis(part.protocol)
     weights = np.empty((x.size, lines.shape[1]))
     for m in np.unique(negatives).tolist():
         rows = np.flatnonzero(negatives == m)
-        weights[rows] = _thinned_lines(lines, m, one.m, x[rows])
-        smaller = rows[(pools[rows] < one.pool) & (x[rows] > 0)]
+        weights[rows] = _thinned_lines(lines, m, part.m, x[rows])
+        smaller = rows[(pools[rows] < part.pool) & (x[rows] > 0)]
         for above in np.unique(x[smaller]).tolist():
-            same = smaller[x[smaller] == above]
-            kept = law(above, pools[same], one.pool, one.protocol.replacement)
-            likely = np.flatnonzero(kept.max(axis=0) > _NEVER)
-            weights[same] = kept[:, likely] @ _thinned_lines(lines, m, one.m, likely)
+            equal_rows = smaller[x[smaller] == above]
+            thinned_pmf = law(above, pools[equal_rows], part.pool, part.protocol.replacement)
+            likely = np.flatnonzero(thinned_pmf.max(axis=0) > _NEVER)
+            weights[equal_rows] = thinned_pmf[:, likely] @ _thinned_lines(lines, m, part.m, likely)
     return weights
 
 
-def _thinned_lines(lines: FloatArray, m: int, fewer: int, x: IntArray) -> FloatArray:
-    """Mean rows of `lines` for any `fewer` of m negatives of which x are above, for each x.
+def _thinned_lines(lines: FloatArray, m: int, n_kept: int, x: IntArray) -> FloatArray:
+    """Mean rows of `lines` for any `n_kept` of m negatives of which x are above, for each x.
 
     Only for the x that occur: the matrix for all of them has m^2 entries.
     """
-    if m == fewer:
+    if m == n_kept:
         return np.asarray(lines[x])
-    distinct, place = np.unique(x, return_inverse=True)
-    among = Protocol(m + 1, fewer, replacement=False).pmf(distinct + 1)
-    return np.asarray((among @ lines)[place.ravel()])
+    distinct, inverse = np.unique(x, return_inverse=True)
+    thinned_pmf = Protocol(m + 1, n_kept, replacement=False).pmf(distinct + 1)
+    return np.asarray((thinned_pmf @ lines)[inverse.ravel()])
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,20 +331,20 @@ class _Seen:
 
     def values(self, functions: FloatArray) -> FloatArray:
         """Functions given at the knots, evaluated at the rows; shape (functions, rows)."""
-        of_pairs = functions @ self.given.T
+        pair_values = functions @ self.given.T
         if self.starts is None or not self.rows.size:
-            return np.asarray(of_pairs[:, self.pair])
-        found = np.empty((len(functions), self.rows.size))
-        for row, values in zip(found, of_pairs, strict=True):
-            each = values[self.pair]
-            row[:] = np.add.reduceat(each * self.share, self.starts)
-            row[self.least] = np.minimum.reduceat(each, self.starts)[self.least]
-        return found
+            return np.asarray(pair_values[:, self.pair])
+        row_values = np.empty((len(functions), self.rows.size))
+        for row, values in zip(row_values, pair_values, strict=True):
+            entry_values = values[self.pair]
+            row[:] = np.add.reduceat(entry_values * self.share, self.starts)
+            row[self.least] = np.minimum.reduceat(entry_values, self.starts)[self.least]
+        return row_values
 
     def observed(self, counts: np.ndarray) -> FloatArray:
         """Counts of users by row, (rows, samples), spread over the knots; (samples, knots)."""
         if self.starts is not None and self.share is not None:
-            many = np.diff(self.starts, append=self.pair.size)
-            counts = np.repeat(counts, many, axis=0) * self.share[:, np.newaxis]
+            n_entries = np.diff(self.starts, append=self.pair.size)
+            counts = np.repeat(counts, n_entries, axis=0) * self.share[:, np.newaxis]
         size = len(self.given)
-        return np.array([np.bincount(self.pair, each, size) for each in counts.T]) @ self.given
+        return np.array([np.bincount(self.pair, users, size) for users in counts.T]) @ self.given

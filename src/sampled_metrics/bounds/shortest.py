@@ -82,14 +82,14 @@ def least_width(
     start = _Towards(
         parts, assumption, _observed(parts, assumption, rows, counts[:, np.newaxis]), users
     )
-    here, pmfs = start.populations(1, np.zeros(1))
-    towards = _Towards(parts, assumption, _on_knots(parts, pmfs), users)
+    fitted_metric, pmfs = start.populations(1, np.zeros(1))
+    fitted = _Towards(parts, assumption, _on_knots(parts, pmfs), users)
     width = 0.0
     for sign in (1, -1):
-        there, others = towards.populations(sign, towards.price(sign) * _PRICES)
-        pairs = [np.concatenate(each) for each in zip(pmfs, others, strict=True)]
-        metric: FloatArray = np.append(here, there)
-        width += _side(metric, pairs, np.asarray(users * towards.shares), 1.0 - confidence, sign)
+        moved_metrics, moved_pmfs = fitted.populations(sign, fitted.price(sign) * _PRICES)
+        pairs = [np.concatenate(part_pmfs) for part_pmfs in zip(pmfs, moved_pmfs, strict=True)]
+        metric: FloatArray = np.append(fitted_metric, moved_metrics)
+        width += _side(metric, pairs, np.asarray(users * fitted.shares), 1.0 - confidence, sign)
     return width
 
 
@@ -121,8 +121,8 @@ def decidable(
     [0.06, 0.29, 1.0]
     """
     (part,) = parts.parts
-    known = [_sampled(part.generators(None), each[np.newaxis]) for each in (better, worse)]
-    sides = [_Towards(parts, assumption, _on_knots(parts, [each]), users) for each in known]
+    true_pmfs = [_sampled(part.generators(None), pmf[np.newaxis]) for pmf in (better, worse)]
+    sides = [_Towards(parts, assumption, _on_knots(parts, [pmf]), users) for pmf in true_pmfs]
     price = max(side.price(sign) for side, sign in zip(sides, (1, -1), strict=True))
     moved = [
         side.populations(sign, price * _UNTIL_EQUAL)
@@ -131,11 +131,15 @@ def decidable(
     gap = moved[0][0] - moved[1][0]
     if gap[-1] > 0:  # no two populations of the class are level
         return 1.0
-    at = int(np.argmax(gap <= 0))
+    row = int(np.argmax(gap <= 0))
     # Mix the populations of two prices until level; the first price may do already.
-    part_of = 0.0 if at == 0 else gap[at - 1] / (gap[at - 1] - gap[at])
-    level = [(1.0 - part_of) * pmfs[0][max(at - 1, 0)] + part_of * pmfs[0][at] for _, pmfs in moved]
-    pairs = [(true[0], other) for true, other in zip(known, level, strict=True)]
+    share = 0.0 if row == 0 else gap[row - 1] / (gap[row - 1] - gap[row])
+    equal_pmfs = [
+        (1.0 - share) * pmfs[0][max(row - 1, 0)] + share * pmfs[0][row] for _, pmfs in moved
+    ]
+    pairs = [
+        (true_pmf[0], equal_pmf) for true_pmf, equal_pmf in zip(true_pmfs, equal_pmfs, strict=True)
+    ]
     return 1.0 - missed(pairs, np.array([users, users]), 1.0 - confidence)
 
 
@@ -150,14 +154,14 @@ class _Towards:
     ) -> None:
         self._given, self._users = (parts, assumption), users
         self._laws = []
-        for part, each in zip(parts.parts, pmfs, strict=True):
+        for part, pmf in zip(parts.parts, pmfs, strict=True):
             even = part.generators(None).marginal(np.ones_like)
-            self._laws.append((1.0 - _EVEN) * each + _EVEN * even)
+            self._laws.append((1.0 - _EVEN) * pmf + _EVEN * even)
         self.shares = self._building(1, 1).shares
 
-    def _building(self, sign: int, many: int, near: float = _NEAR) -> _Building:
-        pmfs = [np.tile(each, (many, 1)) for each in self._laws]
-        return _Building(*self._given, near / self._users, pmfs, (sign,))
+    def _building(self, sign: int, n_prices: int, log_evidence_needed: float = _NEAR) -> _Building:
+        pmfs = [np.tile(pmf, (n_prices, 1)) for pmf in self._laws]
+        return _Building(*self._given, log_evidence_needed / self._users, pmfs, (sign,))
 
     def price(self, sign: int) -> float:
         """The price of the metric at which bets on the distribution grow best."""
@@ -168,69 +172,74 @@ class _Towards:
 
         A higher price lowers the metric if `sign` is 1 and raises it if `sign` is -1.
         """
-        made, metric, pmfs = self._building(sign, prices.size), np.zeros(prices.size), []
-        for g, weights in enumerate(made.populations(prices)):
-            mass = made.generators[g].mass(weights, made.columns[g])
-            part = self._given[0].parts[g]
+        building, metric, pmfs = self._building(sign, prices.size), np.zeros(prices.size), []
+        for part_index, weights in enumerate(building.populations(prices)):
+            mass = building.generators[part_index].mass(weights, building.columns[part_index])
+            part = self._given[0].parts[part_index]
             ranks = np.arange(1, part.pool + 2)
             terms = self._given[0].metric.term(ranks, 1, 1, part.pool + 1)
-            metric += made.shares[g] * (mass @ terms)
-            pmfs.append(_sampled(made.generators[g], mass))
+            metric += building.shares[part_index] * (mass @ terms)
+            pmfs.append(_sampled(building.generators[part_index], mass))
         return metric, pmfs
 
 
 def _on_knots(parts: Partition, pmfs: list[FloatArray]) -> list[FloatArray]:
-    return [each @ basis(part.protocol) for each, part in zip(pmfs, parts.parts, strict=True)]
+    return [pmf @ basis(part.protocol) for pmf, part in zip(pmfs, parts.parts, strict=True)]
 
 
-def _sampled(found: Generators, mass: FloatArray) -> FloatArray:
+def _sampled(generators: Generators, mass: FloatArray) -> FloatArray:
     """Distribution of the sampled rank, (populations, m + 1), given `mass` of the ranks."""
-    at = np.flatnonzero(mass.any(axis=0))
-    pmfs = np.zeros((len(mass), found.m + 1))
-    step = max(1, _BLOCK // (found.m + 1))
-    for start in range(0, at.size, step):
-        some = at[start : start + step]
-        pmfs += mass[:, some] @ found.protocol.rows(some)
+    above = np.flatnonzero(mass.any(axis=0))
+    pmfs = np.zeros((len(mass), generators.m + 1))
+    step = max(1, _BLOCK // (generators.m + 1))
+    for start in range(0, above.size, step):
+        block = above[start : start + step]
+        pmfs += mass[:, block] @ generators.protocol.rows(block)
     return pmfs
 
 
 def _side(
-    metric: FloatArray, pmfs: list[FloatArray], users: FloatArray, error: float, sign: int
+    metric: FloatArray, pmfs: list[FloatArray], users: FloatArray, error_rate: float, sign: int
 ) -> float:
     """Contribution to the width of the values on one side of the first population's metric."""
-    away = sign * (metric[0] - metric)
-    order = np.argsort(away, kind="stable")[int((away < 0).sum()) :]
+    distances = sign * (metric[0] - metric)
+    order = np.argsort(distances, kind="stable")[int((distances < 0).sum()) :]
     width, best = 0.0, 0.0
     # From the furthest one inwards: no value in between is easier to reject (see the module).
-    for near, far in zip(order[-2::-1], order[:0:-1], strict=True):
+    for inner, outer in zip(order[-2::-1], order[:0:-1], strict=True):
         for step in range(_BETWEEN, 0, -1):
-            part = step / _BETWEEN
-            pairs = [(each[0], (1.0 - part) * each[near] + part * each[far]) for each in pmfs]
-            best = max(best, missed(pairs, users, error))
-            width += best * abs(metric[far] - metric[near]) / _BETWEEN
+            share = step / _BETWEEN
+            pairs = [
+                (part_pmfs[0], (1.0 - share) * part_pmfs[inner] + share * part_pmfs[outer])
+                for part_pmfs in pmfs
+            ]
+            best = max(best, missed(pairs, users, error_rate))
+            width += best * abs(metric[outer] - metric[inner]) / _BETWEEN
     return float(width)
 
 
-def missed(pairs: list[tuple[FloatArray, FloatArray]], users: FloatArray, error: float) -> float:
+def missed(
+    pairs: list[tuple[FloatArray, FloatArray]], users: FloatArray, error_rate: float
+) -> float:
     """Lower bound on the type II error of any test of one distribution against another.
 
-    `pairs` has for each part the true distribution and the tested one; `error` is the level. At
-    most 1 - error; 0, a trivial bound, for more than a billion users. A fair coin, tossed once,
-    against a coin that shows heads in 5%:
+    `pairs` has for each part the true distribution and the tested one; `error_rate` is the level of
+    the test. At most 1 - error_rate; 0, a trivial bound, for more than a billion users. A fair
+    coin, tossed once, against a coin that shows heads in 5%:
 
     >>> round(missed([(np.array([0.5, 0.5]), np.array([0.95, 0.05]))], np.array([1.0]), 0.05), 3)
     0.5
     """
     ratios, variance, common = [], 0.0, 1.0
-    for (true, tested), many in zip(pairs, np.rint(users).astype(int).tolist(), strict=True):
-        both = (true > 0) & (tested > 0)
-        ratio = np.log(tested[both]) - np.log(true[both])
-        common = min(common, float(true[both].sum()), float(tested[both].sum()))
-        middle = float(true[both] @ ratio)
-        variance += many * float(true[both] @ (ratio - middle) ** 2)
-        ratios.append((true[both], ratio, many))
+    for (true, tested), n_users in zip(pairs, np.rint(users).astype(int).tolist(), strict=True):
+        in_both = (true > 0) & (tested > 0)
+        ratio = np.log(tested[in_both]) - np.log(true[in_both])
+        common = min(common, float(true[in_both].sum()), float(tested[in_both].sum()))
+        middle = float(true[in_both] @ ratio)
+        variance += n_users * float(true[in_both] @ (ratio - middle) ** 2)
+        ratios.append((true[in_both], ratio, n_users))
     if variance < _NONE and common > 1.0 - _NONE:
-        return 1.0 - error
+        return 1.0 - error_rate
     if users.sum() > _USERS:
         return 0.0
     variance = max(variance, _NONE)
@@ -241,23 +250,25 @@ def missed(pairs: list[tuple[FloatArray, FloatArray]], users: FloatArray, error:
     half = int(np.ceil(_REACH * np.sqrt(variance) / cell)) + _FINE
     size = fft.next_fast_len(2 * half, real=True)
     transform, centre = np.ones(size // 2 + 1, dtype=complex), 0.0
-    for true, ratio, many in ratios:
+    for true, ratio, n_users in ratios:
         # Ratios beyond half of the lattice are lowered to its end, or to 0: that lowers the bound.
-        kept = ratio > -0.5 * half * cell
-        place = np.minimum(ratio[kept], 0.5 * half * cell) / cell
+        is_kept = ratio > -0.5 * half * cell
+        place = np.minimum(ratio[is_kept], 0.5 * half * cell) / cell
         low = np.floor(place).astype(np.int64)
-        up = np.expm1((place - low) * cell) / np.expm1(cell)
-        row = np.bincount(low % size, true[kept] * (1.0 - up), size)
-        row += np.bincount((low + 1) % size, true[kept] * up, size)
-        transform *= fft.rfft(row) ** many
-        centre += many * float(true[kept] @ place)
-    chance = np.maximum(fft.irfft(transform, size), 0.0)
-    at = np.arange(size)
-    log = (at + size * np.rint((centre - at) / size)) * cell  # the sum at each lattice point
-    order = np.argsort(log)
-    log, chance = log[order], chance[order]
-    above = chance.sum() - np.cumsum(chance)
+        upper_share = np.expm1((place - low) * cell) / np.expm1(cell)
+        user_mass = np.bincount(low % size, true[is_kept] * (1.0 - upper_share), size)
+        user_mass += np.bincount((low + 1) % size, true[is_kept] * upper_share, size)
+        transform *= fft.rfft(user_mass) ** n_users
+        centre += n_users * float(true[is_kept] @ place)
+    mass = np.maximum(fft.irfft(transform, size), 0.0)
+    points = np.arange(size)
+    log_ratio = (
+        points + size * np.rint((centre - points) / size)
+    ) * cell  # the sum at each lattice point
+    order = np.argsort(log_ratio)
+    log_ratio, mass = log_ratio[order], mass[order]
+    above = mass.sum() - np.cumsum(mass)
     with np.errstate(divide="ignore", over="ignore"):
-        below = np.exp(np.logaddexp.accumulate(np.log(chance) + log) - log)
-        found = below + above - error * np.exp(-log)
-    return float(np.clip(found.max(), 0.0, 1.0 - error))
+        below = np.exp(np.logaddexp.accumulate(np.log(mass) + log_ratio) - log_ratio)
+        bounds = below + above - error_rate * np.exp(-log_ratio)
+    return float(np.clip(bounds.max(), 0.0, 1.0 - error_rate))

@@ -58,32 +58,34 @@ def fewer_above(
     >>> fewer_above(np.array([0]), np.array([2]), np.array([1, 2]), True)
     (array([[0.33333333, 0.5       ]]), array([[0.5       , 0.66666667]]))
     """
-    most, ties = starts - 1 - better[:, np.newaxis], tied[:, np.newaxis]
+    limit, ties = starts - 1 - better[:, np.newaxis], tied[:, np.newaxis]
     if not copies:
-        found = np.clip((most + 1.0) / (ties + 1.0), 0.0, 1.0)
-        return found, found
+        probabilities = np.clip((limit + 1.0) / (ties + 1.0), 0.0, 1.0)
+        return probabilities, probabilities
 
-    def least(most: IntArray) -> FloatArray:
-        part = np.where(2 * most >= ties - 1, 0.5, 1.0 / (ties + 1.0))
-        return np.asarray(np.where(most < 0, 0.0, np.where(most >= ties, 1.0, part)))
+    def least(limit: IntArray) -> FloatArray:
+        interior = np.where(2 * limit >= ties - 1, 0.5, 1.0 / (ties + 1.0))
+        return np.asarray(np.where(limit < 0, 0.0, np.where(limit >= ties, 1.0, interior)))
 
-    return least(most), 1.0 - least(ties - 1 - most)
+    return least(limit), 1.0 - least(ties - 1 - limit)
 
 
 def band(
-    least: FloatArray, most: FloatArray, total: float, confidence: float
+    lower: FloatArray, upper: FloatArray, total: float, confidence: float
 ) -> tuple[FloatArray, FloatArray]:
     """Simultaneous Clopper-Pearson intervals of the shares with fewer above than each start.
 
-    Of `total` users between `least` and `most`, (starts,), have fewer negatives above than each of
+    Of `total` users between `lower` and `upper`, (starts,), have fewer negatives above than each of
     the starts.
     """
-    error = 0.5 * (1.0 - confidence) / least.size
-    few, many = np.floor(least + 1e-9), np.minimum(np.ceil(most - 1e-9), np.ceil(total))
+    error_rate = 0.5 * (1.0 - confidence) / lower.size
+    n_lower, n_upper = np.floor(lower + 1e-9), np.minimum(np.ceil(upper - 1e-9), np.ceil(total))
     total = max(total, 1.0)
     with np.errstate(invalid="ignore"):
-        below = np.where(few > 0, betaincinv(few, total - few + 1.0, error), 0.0)
-        above = np.where(many < total, betaincinv(many + 1.0, total - many, 1.0 - error), 1.0)
+        below = np.where(n_lower > 0, betaincinv(n_lower, total - n_lower + 1.0, error_rate), 0.0)
+        above = np.where(
+            n_upper < total, betaincinv(n_upper + 1.0, total - n_upper, 1.0 - error_rate), 1.0
+        )
     return below, above
 
 
@@ -127,8 +129,8 @@ def ends(
         if free is None:
             return None
         low, high = max(low, free[0]), min(high, free[1])
-    every = metric.term(np.array([1, int(protocol.n_items)]), 1, 1, int(protocol.n_items))
-    low, high = np.clip([low, high], every.min(), every.max()).tolist()
+    extremes = metric.term(np.array([1, int(protocol.n_items)]), 1, 1, int(protocol.n_items))
+    low, high = np.clip([low, high], extremes.min(), extremes.max()).tolist()
     return low, max(low, high)
 
 
@@ -160,20 +162,20 @@ def _columns(protocol: Protocol, metric: Metric, begin: tuple[int, ...], top: in
         steps = int(np.log(n / _EVERY) / np.log(_LONGER)) + 2
         last = np.unique(np.append(last, np.geomspace(_EVERY, n, steps).astype(int) - 1))
     first = np.append(0, last[:-1] + 1)
-    least, most = _between(protocol, last + 1, starts)
+    lower, upper = _between(protocol, last + 1, starts)
     # A stretch of ranks has the bounds of all its ranks.
     wide, before = last > first, np.maximum(np.arange(last.size) - 1, 0)
-    most = np.where(wide[:, np.newaxis], most[before], most)
+    upper = np.where(wide[:, np.newaxis], upper[before], upper)
     low, high = np.minimum.reduceat(term, first), np.maximum.reduceat(term, first)
     if top > 1:
-        of = np.repeat(np.arange(last.size), last - first + 1)[:top]
-        ranks, tail = np.arange(1.0, of.size + 1), last >= of.size
+        column_by_rank = np.repeat(np.arange(last.size), last - first + 1)[:top]
+        ranks, tail = np.arange(1.0, column_by_rank.size + 1), last >= column_by_rank.size
 
         def averaged(x: FloatArray) -> FloatArray:
-            return np.concatenate([(np.cumsum(x[of], axis=0).T / ranks).T, x[tail]])
+            return np.concatenate([(np.cumsum(x[column_by_rank], axis=0).T / ranks).T, x[tail]])
 
-        least, most, low, high = map(averaged, (least, most, low, high))
-    return _Columns(least, most, (low, high), 0.0)
+        lower, upper, low, high = map(averaged, (lower, upper, low, high))
+    return _Columns(lower, upper, (low, high), 0.0)
 
 
 def _between(
@@ -181,20 +183,20 @@ def _between(
 ) -> tuple[FloatArray, FloatArray]:
     """Bounds of the shares with fewer negatives above, at each rank; shape (ranks, starts)."""
     if protocol.weights is None:
-        both = protocol.cdf(ranks)[:, starts - 1]
-        return both, both
+        cdf = protocol.cdf(ranks)[:, starts - 1]
+        return cdf, cdf
     order = np.sort(protocol.weights)
     heavy, light = replace(protocol, weights=order[::-1]), replace(protocol, weights=order)
-    m, fewer = protocol.n_negatives, starts - 1
+    m, max_above = protocol.n_negatives, starts - 1
     if not protocol.replacement:
-        return heavy.cdf(ranks)[:, fewer], light.cdf(ranks)[:, fewer]
-    shares = [one.share(ranks)[:, np.newaxis] for one in (heavy, light)]
-    least, most = (bdtr(fewer.astype(float), m, share) for share in shares)
+        return heavy.cdf(ranks)[:, max_above], light.cdf(ranks)[:, max_above]
+    shares = [ordered.share(ranks)[:, np.newaxis] for ordered in (heavy, light)]
+    lower, upper = (bdtr(max_above.astype(float), m, share) for share in shares)
     if protocol.collapsed:
         # At most as many distinct items above as draws or items above; 0 only if no draw is above.
-        least = np.where(fewer >= ranks[:, np.newaxis] - 1, 1.0, least)
-        most = np.where(fewer > 0, 1.0, most)
-    return least, most
+        lower = np.where(max_above >= ranks[:, np.newaxis] - 1, 1.0, lower)
+        upper = np.where(max_above > 0, 1.0, upper)
+    return lower, upper
 
 
 def _by_share(protocol: Protocol, term: FloatArray, starts: IntArray) -> _Columns:
@@ -203,31 +205,35 @@ def _by_share(protocol: Protocol, term: FloatArray, starts: IntArray) -> _Column
     n, m = term.size, protocol.n_negatives
     order = np.sort(protocol.weights)
     largest, smallest = (
-        np.maximum.accumulate(replace(protocol, weights=one).share(np.arange(1, n + 1)))
-        for one in (order[::-1], order)
+        np.maximum.accumulate(replace(protocol, weights=weights).share(np.arange(1, n + 1)))
+        for weights in (order[::-1], order)
     )
-    few = np.unique(np.append(np.arange(min(n, _EVERY)), np.geomspace(1, n, 200).astype(int) - 1))
+    rank_indices = np.unique(
+        np.append(np.arange(min(n, _EVERY)), np.geomspace(1, n, 200).astype(int) - 1)
+    )
     angles = np.linspace(0.0, 0.5 * np.pi, int(_FINE * np.pi * np.sqrt(m)) + 2)
-    every = np.concatenate([np.sin(angles) ** 2, largest[few], smallest[few]])
-    q = np.unique(np.clip(every, 0.0, 1.0))
+    candidates = np.concatenate(
+        [np.sin(angles) ** 2, largest[rank_indices], smallest[rank_indices]]
+    )
+    grid = np.unique(np.clip(candidates, 0.0, 1.0))
 
-    def fewer(q: FloatArray) -> FloatArray:
-        return np.asarray(bdtr(starts - 1.0, m, q[:, np.newaxis]))
+    def fewer(grid: FloatArray) -> FloatArray:
+        return np.asarray(bdtr(starts - 1.0, m, grid[:, np.newaxis]))
 
-    pmf = fewer(q)
+    cdf = fewer(grid)
     # Between two grid points the distribution is nearly a mixture, and the metric is at most the
     # one just behind the first point.
-    middle = np.sin(0.5 * (np.arcsin(np.sqrt(q[1:])) + np.arcsin(np.sqrt(q[:-1])))) ** 2
-    part = ((middle - q[:-1]) / np.diff(q))[:, np.newaxis]
-    chord = (1.0 - part) * pmf[:-1] + part * pmf[1:]
+    middle = np.sin(0.5 * (np.arcsin(np.sqrt(grid[1:])) + np.arcsin(np.sqrt(grid[:-1])))) ** 2
+    weight = ((middle - grid[:-1]) / np.diff(grid))[:, np.newaxis]
+    chord = (1.0 - weight) * cdf[:-1] + weight * cdf[1:]
     slack = _SAFE * float(np.abs(fewer(middle) - chord).max())
     rounding = 1e-12
-    least = np.searchsorted(largest, np.append(0.0, q[:-1]) + rounding)
-    least[q == 0.0] = 0
-    most = np.searchsorted(smallest, np.append(q[1:], 1.0) - rounding, side="right") - 1
-    most[q == 1.0] = n - 1
-    least, most = np.clip(least, 0, n - 1), np.clip(most, 0, n - 1)
-    return _Columns(pmf, pmf, (term[most], term[least]), slack)
+    first = np.searchsorted(largest, np.append(0.0, grid[:-1]) + rounding)
+    first[grid == 0.0] = 0
+    last = np.searchsorted(smallest, np.append(grid[1:], 1.0) - rounding, side="right") - 1
+    last[grid == 1.0] = n - 1
+    first, last = np.clip(first, 0, n - 1), np.clip(last, 0, n - 1)
+    return _Columns(cdf, cdf, (term[last], term[first]), slack)
 
 
 def _solved(columns: _Columns, side: int, below: FloatArray, above: FloatArray) -> float | None:
@@ -237,17 +243,17 @@ def _solved(columns: _Columns, side: int, below: FloatArray, above: FloatArray) 
     sign = 1.0 if side == 0 else -1.0
     cost = sign * columns.values[side]
     rows = np.concatenate([columns.least.T, -columns.most.T])
-    right = np.concatenate([above, -below]) + columns.slack
-    every, rough = np.ones((1, cost.size)), np.where(np.abs(rows) < _TINY, 0.0, rows)
+    rhs = np.concatenate([above, -below]) + columns.slack
+    ones, rounded = np.ones((1, cost.size)), np.where(np.abs(rows) < _TINY, 0.0, rows)
     for method in ("highs-ds", "highs-ipm"):
-        found = linprog(cost, A_ub=rough, b_ub=right, A_eq=every, b_eq=[1.0], method=method)
-        if found.status == 2:
+        solution = linprog(cost, A_ub=rounded, b_ub=rhs, A_eq=ones, b_eq=[1.0], method=method)
+        if solution.status == 2:
             return None
-        if found.status == 0:
+        if solution.status == 0:
             break
     else:
-        raise RuntimeError(f"the linear programme was not solved: {found.message}")
+        raise RuntimeError(f"the linear programme was not solved: {solution.message}")
     # Any dual prices bound the optimum, so that the solver's rounding does no harm.
-    prices = np.minimum(found.ineqlin.marginals, 0.0)
-    bound = float((cost - prices @ rows).min() + prices @ right)
+    prices = np.minimum(solution.ineqlin.marginals, 0.0)
+    bound = float((cost - prices @ rows).min() + prices @ rhs)
     return sign * bound

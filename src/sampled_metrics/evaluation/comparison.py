@@ -158,89 +158,98 @@ def compare(
     ({('A', 'B'): 'A beats B'}, {('A', 'B'): 'unknown'})
     """
     log = options.opened(log, replacement)
-    (of,), level = options.checked_metrics([metric]), checked_confidence(confidence)
+    (parsed_metric,), level = options.checked_metrics([metric]), checked_confidence(confidence)
     options.refuse_if_weighted(log, estimator=estimator, gamma=gamma)
     assumed = checked_assumption(assumption)
     if log.weighted:
-        _check_weighted(log, of, assumption)
+        _check_weighted(log, parsed_metric, assumption)
     sample = Sample(log)
     sample.check_independent("estimate with identification=False says what was reported")
     log.check_same_users()
     values = Values(sample, options.checked_gamma(gamma, sample))
-    name = estimator or values.default(of)
-    notes = [] if log.weighted else _checked_estimator(name, values)
+    estimator_name = estimator or values.default(parsed_metric)
+    notes = [] if log.weighted else _checked_estimator(estimator_name, values)
     notes += options.note_on_reported(sample)
-    of_metric = options.assumption_for(assumed, sample, of)
-    unbiased = not log.weighted and values.unbiased(of)
-    both = list(combinations(sample.names, 2))
+    metric_assumption = options.assumption_for(assumed, sample, parsed_metric)
+    unbiased = not log.weighted and values.unbiased(parsed_metric)
+    pairs = list(combinations(sample.names, 2))
     with _progress.bar(total=3, desc="compare", unit="step", show=progress) as bar:
-        naive = values.means(of, "naive")
-        means = naive if name == "naive" else values.means(of, name)
+        naive = values.means(parsed_metric, "naive")
+        means = naive if estimator_name == "naive" else values.means(parsed_metric, estimator_name)
         bar.update()
         differences = {}
-        for a, b in both:
-            gap = difference(means[a].value, means[b].value)
-            differences[a, b] = sample.mean(means[a].minus(means[b]), means[a].users, gap)
+        for first, second in pairs:
+            gap = difference(means[first].value, means[second].value)
+            differences[first, second] = sample.mean(
+                means[first].minus(means[second]), means[first].users, gap
+            )
         if log.weighted:
-            judged = judging.by_student(differences, level)
+            judgements = judging.by_student(differences, level)
             notes = [
-                _correlation(means[a], means[b], own, a, b) for (a, b), own in differences.items()
+                _correlation(means[first], means[second], paired, first, second)
+                for (first, second), paired in differences.items()
             ]
         elif unbiased:
-            judged = judging.by_means(values, of, naive, both, level)
+            judgements = judging.by_means(values, parsed_metric, naive, pairs, level)
         else:
-            judged, said = judging.by_bets(sample, of, both, of_metric, level, bar)
-            notes += said
-        needed = judging.negatives_needed(values, of, judged, of_metric, level)
+            judgements, bet_notes = judging.by_bets(
+                sample, parsed_metric, pairs, metric_assumption, level, bar
+            )
+            notes += bet_notes
+        negatives_needed = judging.negatives_needed(
+            values, parsed_metric, judgements, metric_assumption, level
+        )
         bar.update(bar.total - bar.n)
     rows = []
-    for (a, b), own in differences.items():
-        low, high, _ = own.student(level)
-        judgement = judged[a, b]
-        known = judgement.sign != 0
-        ahead = not (known or log.weighted or low <= 0 <= high)
+    for (first, second), paired in differences.items():
+        low, high, _ = paired.student(level)
+        judgement = judgements[first, second]
+        is_decided = judgement.sign != 0
+        is_favoured = not (is_decided or log.weighted or low <= 0 <= high)
         rows.append(
             ComparisonRow(
-                first=a,
-                second=b,
-                reported=difference(naive[a].value, naive[b].value),
-                estimate=own.value,
-                standard_error=own.error,
+                first=first,
+                second=second,
+                reported=difference(naive[first].value, naive[second].value),
+                estimate=paired.value,
+                standard_error=paired.error,
                 possible_low=judgement.low,
                 possible_high=judgement.high,
-                verdict=judgement.verdict(a, b),
-                assumption=judgement.assumption if known else "",
-                warrant=judgement.warrant if known else "",
-                steepness=judgement.steepness if known else np.nan,
-                likely=(a if own.value > 0 else b) if ahead else "",
+                verdict=judgement.verdict(first, second),
+                assumption=judgement.assumption if is_decided else "",
+                warrant=judgement.warrant if is_decided else "",
+                steepness=judgement.steepness if is_decided else np.nan,
+                likely=(first if paired.value > 0 else second) if is_favoured else "",
                 shown=judgement.detectable,
                 users_needed=judgement.users_needed,
-                negatives_needed=needed.get((a, b), ""),
+                negatives_needed=negatives_needed.get((first, second), ""),
             )
         )
     frame = pd.DataFrame(rows, columns=ComparisonRow._fields).astype({"users_needed": "Int64"})
-    settings: dict[str, Any] = {"metric": of.name, "estimator": name}
+    settings: dict[str, Any] = {"metric": parsed_metric.name, "estimator": estimator_name}
     if not log.weighted:
         settings["gamma"] = values.gamma
     settings["confidence"] = level
-    settings["assumed"] = "nothing" if unbiased or of_metric is None else f"that {of_metric}"
+    settings["assumed"] = (
+        "nothing" if unbiased or metric_assumption is None else f"that {metric_assumption}"
+    )
     if log.weighted:
         settings["assumed"] = "that n_above is without bias"
     settings["warrant"] = _confidence.LARGE_SAMPLE if log.weighted else _confidence.PROVED
     return Comparison(frame, settings, tuple(dict.fromkeys(filter(None, notes))))
 
 
-def _checked_estimator(name: str, values: Values) -> list[str]:
+def _checked_estimator(estimator: str, values: Values) -> list[str]:
     """Notes on the estimator of a comparison; ValueError if it has no standard error."""
-    options.checked_estimators(name, values)
-    if name == "maximum likelihood":
+    options.checked_estimators(estimator, values)
+    if estimator == "maximum likelihood":
         raise ValueError(
-            f"estimator must have a standard error for differences, got {as_written(name)}"
+            f"estimator must have a standard error for differences, got {as_written(estimator)}"
         )
-    return options.notes_on([name], name, values)
+    return options.notes_on([estimator], estimator, values)
 
 
-def _check_weighted(log: Log, of: Metric, assumption: Assumption | str | None) -> None:
+def _check_weighted(log: Log, metric: Metric, assumption: Assumption | str | None) -> None:
     """Refuse comparisons of weighted negatives, except of AUC from n_above."""
     if isinstance(assumption, Assumption):
         raise ValueError(
@@ -252,8 +261,8 @@ def _check_weighted(log: Log, of: Metric, assumption: Assumption | str | None) -
             "a comparison of negatives that are not drawn alike needs a log with a column n_above, "
             f"got {log!r}"
         )
-    if not of.linear:
-        raise ValueError(f"metric must be auc for a log with n_above, got {of.name!r}")
+    if not metric.linear:
+        raise ValueError(f"metric must be auc for a log with n_above, got {metric.name!r}")
 
 
 def _correlation(first: UserMean, second: UserMean, paired: UserMean, a: str, b: str) -> str:

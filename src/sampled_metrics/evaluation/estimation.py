@@ -209,74 +209,82 @@ def estimate(
     """
     log = options.opened(log, replacement)
     options.refuse_if_weighted(log, estimators=estimators, gamma=gamma)
-    wanted, level = options.checked_metrics(metrics), checked_confidence(confidence)
+    parsed_metrics, level = options.checked_metrics(metrics), checked_confidence(confidence)
     sample, assumed = Sample(log), checked_assumption(assumption)
-    of_metric = {of: options.assumption_for(assumed, sample, of) for of in wanted}
+    assumptions = {
+        metric: options.assumption_for(assumed, sample, metric) for metric in parsed_metrics
+    }
     # AUC needs no correction unless one is requested.
-    corrected = [of for of in wanted if estimators is not None or not of.linear]
-    values = Values(sample, options.checked_gamma(gamma, sample), corrected)
+    corrected_metrics = [
+        metric for metric in parsed_metrics if estimators is not None or not metric.linear
+    ]
+    values = Values(sample, options.checked_gamma(gamma, sample), corrected_metrics)
     settings: dict[str, Any] = {"gamma": values.gamma, "confidence": level}
     if estimators is not None:
-        frame, notes = _row_for_each(values, wanted, level, estimators, progress)
+        frame, notes = _row_for_each(values, parsed_metrics, level, estimators, progress)
         return Estimates(frame, settings, notes)
     if identification:
         sample.check_independent("identification=False leaves the ranges out")
-    frame, notes = _one_row_each(values, of_metric, level, identification, efficiency, progress)
+    frame, notes = _one_row_each(values, assumptions, level, identification, efficiency, progress)
     if log.weighted:
         settings = {"confidence": level, "assumed": _assumed_if_weighted(log, frame, assumed)}
     elif identification:
-        settings["assumed"] = _assumed(frame, of_metric)
+        settings["assumed"] = _assumed(frame, assumptions)
     return Estimates(frame, settings, notes)
 
 
 def _one_row_each(
     values: Values,
     assumptions: Mapping[Metric, Assumption | None],
-    level: float,
+    confidence: float,
     identification: bool,
     efficiency: bool,
     progress: bool,
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """The frame with a row for each recommender and metric, and notes."""
     sample, rows, notes = values.sample, list[EstimateRow](), list[str]()
-    shortest = efficiency and sample.alone and not sample.log.weighted
-    if efficiency and not shortest:
-        needs = "unweighted negatives" if sample.alone else "one row for each user"
+    with_shortest = efficiency and sample.one_row_per_user and not sample.log.weighted
+    if efficiency and not with_shortest:
+        needs = "unweighted negatives" if sample.one_row_per_user else "one row for each user"
         notes.append(f"the shortest width is left out: it needs {needs}")
     steps = len(assumptions) * 2
     with _progress.bar(total=steps, desc="estimate", unit="table", show=progress) as bar:
-        for of, assumption in assumptions.items():
-            naive, name = values.means(of, "naive"), values.default(of)
-            none = dict.fromkeys(sample.names, UserMean(np.nan, 0, np.nan, {}))
-            means = naive if name == "naive" else values.means(of, name) if name else none
+        for metric, assumption in assumptions.items():
+            naive, name = values.means(metric, "naive"), values.default(metric)
+            no_means = dict.fromkeys(sample.names, UserMean(np.nan, 0, np.nan, {}))
+            means = naive if name == "naive" else values.means(metric, name) if name else no_means
             bar.update()
-            found, said = _ranges_of(values, of, name, means, assumption, level, identification)
-            notes += said
+            intervals, interval_notes = _ranges_of(
+                values, metric, name, means, assumption, confidence, identification
+            )
+            notes += interval_notes
             bar.update()
-            for who, mean in means.items():
-                own = found.get(who, Range())
+            for recommender, mean in means.items():
+                interval = intervals.get(recommender, Range())
                 # The standard error of a correction omits its bias, so it is not quoted.
                 error = mean.error if name == "naive" else 0.0
-                quote = ranges.quoted(mean.value, error, own, level)
+                quote = ranges.quoted(mean.value, error, interval, confidence)
                 if name == WEIGHTED:
                     quote = f"{mean.value:.4f} \u00b1 {mean.error:.4f}"
-                least = np.nan
-                if shortest and own.assumption:
-                    least = ranges.shortest(sample, of, own, level, who)
+                shortest_width = np.nan
+                if with_shortest and interval.assumption:
+                    shortest_width = ranges.shortest(
+                        sample, metric, interval, confidence, recommender
+                    )
                 rows.append(
                     EstimateRow(
-                        recommender=who,
-                        metric=of.name,
-                        reported=naive[who].value,
+                        recommender=recommender,
+                        metric=metric.name,
+                        reported=naive[recommender].value,
                         estimate=mean.value,
                         standard_error=mean.error,
-                        possible_low=own.low,
-                        possible_high=own.high,
-                        assumption=own.assumption,
-                        warrant=own.warrant,
+                        possible_low=interval.low,
+                        possible_high=interval.high,
+                        assumption=interval.assumption,
+                        warrant=interval.warrant,
                         quote=quote,
-                        users=sample.users[who],
-                        shortest=least,
+                        users=sample.users[recommender],
+                        shortest=shortest_width,
                     )
                 )
     rows.sort(key=lambda row: sample.names.index(row.recommender))
@@ -286,85 +294,95 @@ def _one_row_each(
 
 def _ranges_of(
     values: Values,
-    of: Metric,
-    name: str,
+    metric: Metric,
+    estimator: str,
     means: dict[str, UserMean],
     assumption: Assumption | None,
-    level: float,
+    confidence: float,
     identification: bool,
 ) -> tuple[dict[str, Range], list[str]]:
     """Intervals of a metric by the bounds that apply to its estimator, and notes."""
     log, notes = values.sample.log, options.note_on_reported(values.sample)
-    if name == "naive":  # fast, whatever `identification` says
-        return ranges.of_means(values, of, means, level), notes
-    if of.linear and isinstance(log.protocol, Protocol) and log.protocol.collapsed:
+    if estimator == "naive":  # fast, whatever `identification` says
+        return ranges.of_means(values, metric, means, confidence), notes
+    if metric.linear and isinstance(log.protocol, Protocol) and log.protocol.collapsed:
         notes.append(
-            f"{of.name} is reported as a share of the {log.protocol.n_negatives} draws: the log "
-            "does not say how many of each user's were distinct"
+            f"{metric.name} is reported as a share of the {log.protocol.n_negatives} draws: the "
+            "log does not say how many of each user's were distinct"
         )
-    if "n_above" in log.kinds and not of.linear:
+    if "n_above" in log.kinds and not metric.linear:
         notes.append(
-            f"{of.name} has no estimate: n_above estimates ranks without bias, and {of.name} is "
-            "not linear in them"
+            f"{metric.name} has no estimate: n_above estimates ranks without bias, and "
+            f"{metric.name} is not linear in them"
         )
-    if not identification or (log.weighted and log.protocol is None and name != WEIGHTED):
+    if not identification or (log.weighted and log.protocol is None and estimator != WEIGHTED):
         return {}, notes
-    if name == WEIGHTED:
-        return {who: ranges.by_student(mean, level) for who, mean in means.items()}, notes
-    found, said = ranges.identified(values.sample, of, assumption, level)
-    return found, said + notes
+    if estimator == WEIGHTED:
+        return {
+            recommender: ranges.by_student(mean, confidence) for recommender, mean in means.items()
+        }, notes
+    intervals, interval_notes = ranges.identified(values.sample, metric, assumption, confidence)
+    return intervals, interval_notes + notes
 
 
 def _assumed(frame: pd.DataFrame, assumptions: Mapping[Metric, Assumption | None]) -> str:
     """The assumption of the intervals in words, for the settings."""
-    assuming = set(frame.loc[frame["assumption"] != _confidence.NONE, "metric"])
-    free = [of.name for of in assumptions if of.name not in assuming]
-    if len(free) == len(assumptions):
+    assuming_metrics = set(frame.loc[frame["assumption"] != _confidence.NONE, "metric"])
+    free_metrics = [metric.name for metric in assumptions if metric.name not in assuming_metrics]
+    if len(free_metrics) == len(assumptions):
         return "nothing"
     assumption = next(filter(None, assumptions.values()))
-    return f"that {assumption}" + (f"; nothing for {', '.join(free)}" if free else "")
+    return f"that {assumption}" + (
+        f"; nothing for {', '.join(free_metrics)}" if free_metrics else ""
+    )
 
 
 def _assumed_if_weighted(log: Log, frame: pd.DataFrame, assumption: Assumption | None) -> str:
     """The assumption on weighted negatives and true ranks in words, for the settings."""
-    assumed = ["that n_above is without bias"] if "n_above" in log.kinds else []
+    assumptions = ["that n_above is without bias"] if "n_above" in log.kinds else []
     if log.protocol is not None:
-        assumed.append("that all users' negatives are drawn from the same items but their own one")
+        assumptions.append(
+            "that all users' negatives are drawn from the same items but their own one"
+        )
         if not frame["assumption"].isin([_confidence.NONE, ""]).all():
-            assumed.append(f"that {assumption}")
-    return "; ".join(assumed)
+            assumptions.append(f"that {assumption}")
+    return "; ".join(assumptions)
 
 
 def _row_for_each(
-    values: Values, wanted: list[Metric], level: float, given: Sequence[str] | str, progress: bool
+    values: Values,
+    metrics: list[Metric],
+    confidence: float,
+    estimators: Sequence[str] | str,
+    progress: bool,
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """The frame with a row for each recommender, metric and estimator, and notes."""
-    names = options.checked_estimators(given, values)
-    notes, rows = options.notes_on(names, given, values), list[EstimatorRow]()
-    steps, order = len(wanted) * len(names), values.sample.names.index
+    estimator_names = options.checked_estimators(estimators, values)
+    notes, rows = options.notes_on(estimator_names, estimators, values), list[EstimatorRow]()
+    steps, position = len(metrics) * len(estimator_names), values.sample.names.index
     with _progress.bar(total=steps, desc="estimate", unit="table", show=progress) as bar:
-        for of in wanted:
-            of_metric = []
-            for name in names:
-                means = values.means(of, name, leave_out=given == "all")
+        for metric in metrics:
+            metric_rows = []
+            for estimator in estimator_names:
+                means = values.means(metric, estimator, leave_out=estimators == "all")
                 if not means:
                     notes.append(
-                        f"{name} is left out of {of.name}: with so many negatives it has no "
-                        "correct digits"
+                        f"{estimator} is left out of {metric.name}: with so many negatives it has "
+                        "no correct digits"
                     )
-                for who, mean in means.items():
-                    low, high, _ = mean.student(level)
+                for recommender, mean in means.items():
+                    low, high, _ = mean.student(confidence)
                     row = EstimatorRow(
-                        recommender=who,
-                        metric=of.name,
-                        estimator=name,
+                        recommender=recommender,
+                        metric=metric.name,
+                        estimator=estimator,
                         value=mean.value,
                         standard_error=mean.error,
                         low=low,
                         high=high,
                         users=mean.users,
                     )
-                    of_metric.append(row)
+                    metric_rows.append(row)
                 bar.update()
-            rows += sorted(of_metric, key=lambda row: order(row.recommender))
+            rows += sorted(metric_rows, key=lambda row: position(row.recommender))
     return pd.DataFrame(rows, columns=EstimatorRow._fields), tuple(dict.fromkeys(notes))

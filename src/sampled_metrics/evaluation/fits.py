@@ -56,16 +56,16 @@ class Fits:
     @property
     def unfit(self) -> str:
         """Why priors cannot be fitted to the log; empty if they can."""
-        sample, mean = self.sample, self.sample.mean_items
+        sample, mean_items = self.sample, self.sample.mean_items
         items, negatives = int(sample.items.max()), int(sample.negatives.max())
         if items > MOST_ITEMS:
             return f"a user has {items:,} items, and a fit is of {MOST_ITEMS:,} at most"
-        if not sample.replacement and negatives >= mean:
-            told = "and a fit is for the mean of n_items"
-            return f"a user has {negatives:,} negatives, {told}, {mean:,}"
+        if not sample.replacement and negatives >= mean_items:
+            reason = "and a fit is for the mean of n_items"
+            return f"a user has {negatives:,} negatives, {reason}, {mean_items:,}"
         return ""
 
-    def bands(self, of: Metric) -> list[Band]:
+    def bands(self, metric: Metric) -> list[Band]:
         """The places that a metric uses: each of the first nine alone, then wider and wider bands.
 
         The metric's term of an item is a weight, which depends on the number of relevant items,
@@ -74,11 +74,13 @@ class Fits:
         place.
         """
         numbers = self.sample.relevant_numbers[0].tolist()
-        reach = min(1 if of.best_only else of.k or numbers[-1], numbers[-1])
-        weights = tuple(float(of.term(1, 1, many, many + 1)) for many in numbers)
+        last_place = min(1 if metric.best_only else metric.k or numbers[-1], numbers[-1])
+        weights = tuple(
+            float(metric.term(1, 1, n_relevant, n_relevant + 1)) for n_relevant in numbers
+        )
         bands, first = [], 1
-        while first <= reach:
-            last = min(first + max(first // 5, 1) - 1, reach)
+        while first <= last_place:
+            last = min(first + max(first // 5, 1) - 1, last_place)
             bands.append(Band(first, last, weights))
             first = last + 1
         return bands
@@ -87,23 +89,23 @@ class Fits:
         """The weight of each kind's items in a band; 0 outside it."""
         position = self.sample.position
         weights = np.array(band.weights)[self.sample.relevant_numbers[1]]
-        inside = (position >= band.first) & (position <= band.last)
-        return np.asarray(np.where(inside, weights, 0.0))
+        in_band = (position >= band.first) & (position <= band.last)
+        return np.asarray(np.where(in_band, weights, 0.0))
 
-    def terms(self, of: Metric, band: Band, above: IntArray) -> FloatArray:
+    def terms(self, metric: Metric, band: Band, above: IntArray) -> FloatArray:
         """Unweighted terms of a metric for the places of a band and numbers of items above."""
         j, n_items = np.array(band.places)[:, np.newaxis], self.sample.mean_items + band.last - 1
-        terms = of.term(above + j, j, band.last, n_items)
-        return np.asarray(terms / of.term(1, 1, band.last, n_items))
+        terms = metric.term(above + j, j, band.last, n_items)
+        return np.asarray(terms / metric.term(1, 1, band.last, n_items))
 
     def mean_protocol(self, n_negatives: int, n_relevant: int = 1) -> Protocol | Adaptive:
         """The protocol of a user with the mean catalogue size."""
         size = self.sample.mean_items + n_relevant - 1
         return self.sample.protocol(size, n_negatives, n_relevant)
 
-    def _prior(self, name: str, band: Band, *recommenders: str) -> priors.FittedPrior:
+    def _prior(self, estimator: str, band: Band, *recommenders: str) -> priors.FittedPrior:
         """The prior fitted to the sampled ranks of some recommenders."""
-        return _FITS[name](self._counts(band, *recommenders), self.mean_protocol(self.fewest))
+        return _FITS[estimator](self._counts(band, *recommenders), self.mean_protocol(self.fewest))
 
     def _expansion(self, band: Band, *recommenders: str) -> priors.Expansion:
         """The first-order expansion of the maximum entropy fit to some recommenders."""
@@ -117,39 +119,43 @@ class Fits:
         Weighted items are scaled to their effective sample size (Kish), (sum w)^2 / sum w^2.
         """
         sample, weights = self.sample, self.weights(band)
-        found = np.zeros(self.fewest + 1)
+        thinned_counts = np.zeros(self.fewest + 1)
         for m in np.unique(sample.negatives).tolist():
-            counts = np.sum([sample.at_ranks(r, m, weights) for r in recommenders], axis=0)
-            found += counts @ thinned(m, self.fewest)
-        squares = sum(float(sample.counts[r] @ weights**2) for r in recommenders)
-        return np.asarray(found * (found.sum() / squares / len(band.places)))
+            counts = np.sum(
+                [sample.at_ranks(recommender, m, weights) for recommender in recommenders], axis=0
+            )
+            thinned_counts += counts @ thinned(m, self.fewest)
+        squares = sum(
+            float(sample.counts[recommender] @ weights**2) for recommender in recommenders
+        )
+        return np.asarray(thinned_counts * (thinned_counts.sum() / squares / len(band.places)))
 
-    def plugged_in(self, of: Metric, name: str, recommender: str) -> FloatArray:
+    def plugged_in(self, metric: Metric, estimator: str, recommender: str) -> FloatArray:
         """Values of sampled ranks whose mean is the metric of a recommender's fitted priors.
 
         For maximum entropy they include the influence of each user on the prior. Shape (n_relevant,
         m + 1), for items of weight 1 and the smallest number of negatives.
         """
         sample = self.sample
-        rows = np.zeros((self.most, self.fewest + 1))
-        for band in self.bands(of):
+        values = np.zeros((self.most, self.fewest + 1))
+        for band in self.bands(metric):
             weights = self.weights(band) * sample.counts[recommender]
-            places = np.bincount(sample.position, weights, band.last + 1)[
+            place_weights = np.bincount(sample.position, weights, band.last + 1)[
                 band.first : band.last + 1
             ]
-            shares = places / sample.users[recommender]
+            shares = place_weights / sample.users[recommender]
             if not shares.any():
                 continue
-            ranks, mass = priors.listed(self.prior(name, band, recommender).mass)
-            rows[band.rows] += (self.terms(of, band, ranks - 1) @ mass)[:, np.newaxis]
-            if name == "maximum entropy":
-                moves = self.expansion(band, recommender)
-                target = shares @ self.terms(of, band, moves.ranks - 1) / shares.sum()
-                rows[band.rows] += moves.influence(target)
-        return rows
+            ranks, mass = priors.listed(self.prior(estimator, band, recommender).mass)
+            values[band.rows] += (self.terms(metric, band, ranks - 1) @ mass)[:, np.newaxis]
+            if estimator == "maximum entropy":
+                expansion = self.expansion(band, recommender)
+                mean_terms = shares @ self.terms(metric, band, expansion.ranks - 1) / shares.sum()
+                values[band.rows] += expansion.influence(mean_terms)
+        return values
 
     def bias_variance(
-        self, of: Metric, gamma: float
+        self, metric: Metric, gamma: float
     ) -> tuple[dict[int, FloatArray], dict[str, FloatArray]]:
         """Bias-variance with the maximum entropy fit to all recommenders as its prior.
 
@@ -160,28 +166,36 @@ class Fits:
         sample, names = self.sample, self.sample.names
         tables = {m: np.zeros((self.most, m + 1)) for m in np.unique(sample.negatives).tolist()}
         influences = np.zeros((len(names), self.most, self.fewest + 1))
-        for band in self.bands(of):
-            moves = self.expansion(band, *names)
-            prior = dict(zip(moves.ranks.tolist(), moves.mass.tolist(), strict=True))
-            exact = self.terms(of, band, moves.ranks - 1)
-            slopes = np.zeros((moves.ranks.size, len(names)))
+        for band in self.bands(metric):
+            expansion = self.expansion(band, *names)
+            prior = dict(zip(expansion.ranks.tolist(), expansion.mass.tolist(), strict=True))
+            exact = self.terms(metric, band, expansion.ranks - 1)
+            slopes = np.zeros((expansion.ranks.size, len(names)))
             for m, table in tables.items():
                 protocol = self.mean_protocol(m, band.last)
-                made = estimators.bias_variance(of, protocol, gamma, prior).values
-                scale = float(of.term(1, 1, band.last, protocol.n_items))
-                rows = moves.rows
+                estimator_values = estimators.bias_variance(metric, protocol, gamma, prior).values
+                scale = float(metric.term(1, 1, band.last, protocol.n_items))
+                rows = expansion.rows
                 if m + 1 > rows.shape[1]:
-                    rows = law(m, moves.ranks - 1, protocol.pool, protocol.replacement)
-                for j, own in zip(band.places, exact, strict=True):
-                    table[j - 1] = np.atleast_2d(made)[j - 1] / scale
+                    rows = law(m, expansion.ranks - 1, protocol.pool, protocol.replacement)
+                for j, exact_row in zip(band.places, exact, strict=True):
+                    table[j - 1] = np.atleast_2d(estimator_values)[j - 1] / scale
                     weights = self.weights(replace(band, first=j, last=j))
-                    shares = [sample.at_ranks(r, m, weights) / sample.users[r] for r in names]
+                    shares = [
+                        sample.at_ranks(recommender, m, weights) / sample.users[recommender]
+                        for recommender in names
+                    ]
                     slopes += _slopes(
-                        table[j - 1], np.column_stack(shares), rows, moves.mass, own, gamma
+                        table[j - 1],
+                        np.column_stack(shares),
+                        rows,
+                        expansion.mass,
+                        exact_row,
+                        gamma,
                     )
             weights = self.weights(band)
-            total = sum(float(counts @ weights) for counts in sample.counts.values())
-            influences[:, band.rows] = (moves.influence(slopes) / total).T[:, None]
+            total_weight = sum(float(counts @ weights) for counts in sample.counts.values())
+            influences[:, band.rows] = (expansion.influence(slopes) / total_weight).T[:, None]
         return tables, dict(zip(names, influences, strict=True))
 
 
@@ -200,10 +214,10 @@ def _slopes(
     several); `rows` is P at the k ranks of the prior, (k, m + 1); `mass` is p and `exact` M there.
     """
     q = mass @ rows
-    root = np.where(q > 0, np.sqrt(q), np.inf)  # a sampled rank of probability 0 has no users
-    scaled = np.sqrt(mass)[:, np.newaxis] * rows / root
+    root_q = np.where(q > 0, np.sqrt(q), np.inf)  # a sampled rank of probability 0 has no users
+    scaled = np.sqrt(mass)[:, np.newaxis] * rows / root_q
     system = (1.0 - gamma) * scaled.T @ scaled + gamma * np.eye(q.size)
-    back = np.linalg.solve(system, shares / root[:, np.newaxis]) / root[:, np.newaxis]
-    remaining = exact - (1.0 - gamma) * (rows @ values)
-    spread = gamma * (rows @ (back * values[:, np.newaxis]))
-    return np.asarray((rows @ back) * remaining[:, np.newaxis] - spread)
+    adjoint = np.linalg.solve(system, shares / root_q[:, np.newaxis]) / root_q[:, np.newaxis]
+    residual = exact - (1.0 - gamma) * (rows @ values)
+    variance_term = gamma * (rows @ (adjoint * values[:, np.newaxis]))
+    return np.asarray((rows @ adjoint) * residual[:, np.newaxis] - variance_term)

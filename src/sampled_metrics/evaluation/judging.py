@@ -57,41 +57,49 @@ class Judgement:
         return f"{better} beats {worse}"
 
 
-def by_student(means: Mapping[Pair, UserMean], level: float) -> dict[Pair, Judgement]:
+def by_student(means: Mapping[Pair, UserMean], confidence: float) -> dict[Pair, Judgement]:
     """Student's test of the users' differences, with Holm's method over all pairs."""
     signs, remaining = dict.fromkeys(means, 0), len(means)
-    p_values = {pair: mean.student(level)[2] for pair, mean in means.items()}
+    p_values = {pair: mean.student(confidence)[2] for pair, mean in means.items()}
     for pair in sorted(means, key=p_values.__getitem__):
-        if p_values[pair] > (1.0 - level) / remaining:
+        if p_values[pair] > (1.0 - confidence) / remaining:
             break
         signs[pair] = 1 if means[pair].value > 0 else -1
         remaining -= 1
-    found = {}
+    judgements = {}
     for pair, mean in means.items():
-        low, high, _ = mean.student(1.0 - (1.0 - level) / len(means))
-        half = 0.5 * (high - low)
+        low, high, _ = mean.student(1.0 - (1.0 - confidence) / len(means))
+        half_width = 0.5 * (high - low)
         warrant = _confidence.LARGE_SAMPLE
-        found[pair] = Judgement(signs[pair], low, high, warrant=warrant, detectable=half)
-    return found
+        judgements[pair] = Judgement(signs[pair], low, high, warrant=warrant, detectable=half_width)
+    return judgements
 
 
 def by_means(
-    values: Values, of: Metric, naive: Mapping[str, UserMean], pairs: Sequence[Pair], level: float
+    values: Values,
+    metric: Metric,
+    naive: Mapping[str, UserMean],
+    pairs: Sequence[Pair],
+    confidence: float,
 ) -> dict[Pair, Judgement]:
     """Bets on the users' differences of naive values, if these are unbiased."""
-    least, most = values.span(of)
-    span, found = most - least, {}
+    least_value, largest_value = values.span(metric)
+    span, judgements = largest_value - least_value, {}
     for first, second in pairs:
-        a, b = naive[first], naive[second]
-        each, counts = values.sample.tally(a.minus(b))
-        low, high = betting.interval(each, -span, span, (1.0 - level) / len(pairs), counts=counts)
-        sign, half, needed = int(low > 0) - int(high < 0), 0.5 * (high - low), None
-        gap = abs(difference(a.value, b.value))
-        if not sign and gap and (times := (half / gap) ** 2) * a.users <= 1e12:
+        first_mean, second_mean = naive[first], naive[second]
+        user_values, counts = values.sample.tally(first_mean.minus(second_mean))
+        low, high = betting.interval(
+            user_values, -span, span, (1.0 - confidence) / len(pairs), counts=counts
+        )
+        sign, half_width, users_needed = int(low > 0) - int(high < 0), 0.5 * (high - low), None
+        gap = abs(difference(first_mean.value, second_mean.value))
+        if not sign and gap and (times := (half_width / gap) ** 2) * first_mean.users <= 1e12:
             # The detectable difference falls as 1/sqrt(users).
-            needed = max(a.users + 1, int(np.ceil(a.users * times)))
-        found[first, second] = Judgement(sign, low, high, detectable=half, users_needed=needed)
-    return found
+            users_needed = max(first_mean.users + 1, int(np.ceil(first_mean.users * times)))
+        judgements[first, second] = Judgement(
+            sign, low, high, detectable=half_width, users_needed=users_needed
+        )
+    return judgements
 
 
 def bet_weights(assumed: Assumption | None) -> dict[Assumption | None, float]:
@@ -110,32 +118,38 @@ def bet_weights(assumed: Assumption | None) -> dict[Assumption | None, float]:
 
 def by_bets(
     sample: Sample,
-    of: Metric,
+    metric: Metric,
     pairs: list[Pair],
     assumed: Assumption | None,
-    level: float,
+    confidence: float,
     bar: Any,
 ) -> tuple[dict[Pair, Judgement], list[str]]:
     """Bets on sampled ranks, under no assumption and then under stronger ones; with notes."""
-    judge, weights = Judge(sample, of, pairs, level), bet_weights(assumed)
-    judged: dict[Pair, Judgement] = {}
+    judge, weights = Judge(sample, metric, pairs, confidence), bet_weights(assumed)
+    judgements: dict[Pair, Judgement] = {}
     notes: list[str] = []
-    unknown = pairs
+    undecided = pairs
     for assumption in dict.fromkeys((None, assumed)):
-        last = assumption == assumed
-        found, said = judge.under(assumption, unknown, weights[assumption], last=last)
-        notes += said
-        judged |= found
-        unknown = [pair for pair in unknown if not judged[pair].sign]
+        is_last = assumption == assumed
+        new_judgements, new_notes = judge.under(
+            assumption, undecided, weights[assumption], last=is_last
+        )
+        notes += new_notes
+        judgements |= new_judgements
+        undecided = [pair for pair in undecided if not judgements[pair].sign]
         bar.update()
     # A steepness counts only if all gentler ones gave the verdict too. So it is wrong only if the
     # bets under the gentlest true one are wrong.
     for assumption in [*weights][2:]:
-        found, _ = judge.under(assumption, unknown, weights[assumption], keep=False)
-        judged |= {pair: one for pair, one in found.items() if one.sign}
+        new_judgements, _ = judge.under(assumption, undecided, weights[assumption], keep=False)
+        judgements |= {
+            pair: judgement for pair, judgement in new_judgements.items() if judgement.sign
+        }
         # A log that contradicts this steepness may be consistent with a larger one.
-        unknown = [pair for pair in unknown if pair not in found or found[pair].sign]
-    return judged, notes
+        undecided = [
+            pair for pair in undecided if pair not in new_judgements or new_judgements[pair].sign
+        ]
+    return judgements, notes
 
 
 class Judge:
@@ -145,12 +159,14 @@ class Judge:
     The weights of the bets sum to 1, so that all intervals and verdicts hold together.
     """
 
-    def __init__(self, sample: Sample, of: Metric, pairs: list[Pair], level: float) -> None:
-        self.sample, self.level, self.metric = sample, level, of
+    def __init__(
+        self, sample: Sample, metric: Metric, pairs: list[Pair], confidence: float
+    ) -> None:
+        self.sample, self.confidence, self.metric = sample, confidence, metric
         #: Log evidence that refutes a value, corrected for the number of pairs.
-        self.needed = identification.need(level, len(pairs))
+        self.log_evidence_needed = identification.log_evidence_needed(confidence, len(pairs))
         #: Evidence under weaker assumptions, for each pair and its reverse.
-        self.kept: dict[Pair, bets.Evidence] = {}
+        self.weaker_evidence: dict[Pair, bets.Evidence] = {}
 
     def under(
         self,
@@ -168,30 +184,34 @@ class Judge:
         names = [name for name in self.sample.names if any(name in pair for pair in pairs)]
         checks, notes = len(self.sample.names) * (2 + len(STEEPNESS)), list[str]()
         parts = self.sample.partition(self.metric, assumption)
-        names = compatible(self.sample, parts, assumption, names, self.level, notes, checks)
+        names = compatible(self.sample, parts, assumption, names, self.confidence, notes, checks)
         pairs = [pair for pair in pairs if all(name in names for name in pair)]
         if not pairs:
             return {}, notes
         notes += self.sample.notes_on_thinning(assumption)
         evidence = {
-            way: one.with_(self.kept.get(way))
-            for way, one in self.evidence(assumption, pairs, weight).items()
+            order: one.combined(self.weaker_evidence.get(order))
+            for order, one in self.evidence(assumption, pairs, weight).items()
         }
         if keep:
-            self.kept |= evidence
+            self.weaker_evidence |= evidence
         spans = {name: parts.span(self.sample.share(name)) for name in names}
         steepness = np.inf if assumption is None else assumption.steepness
-        judged = {}
+        judgements = {}
         for pair in pairs:
             ends = []
-            for a, b in (pair, pair[::-1]):
-                least = difference(spans[a][0], spans[b][1])
-                most = difference(spans[a][1], spans[b][0])
-                ends.append(evidence[a, b].end(1, self.needed, least, most))
+            for first, second in (pair, pair[::-1]):
+                least_difference = difference(spans[first][0], spans[second][1])
+                largest_difference = difference(spans[first][1], spans[second][0])
+                ends.append(
+                    evidence[first, second].end(
+                        1, self.log_evidence_needed, least_difference, largest_difference
+                    )
+                )
             low, high = ends[0], 0.0 - ends[1]
             if low > high:  # the log contradicts the assumption
                 continue
-            judged[pair] = Judgement(
+            judgements[pair] = Judgement(
                 sign=int(low > 0) - int(high < 0),
                 low=low,
                 high=high,
@@ -199,15 +219,15 @@ class Judge:
                 steepness=steepness,
                 detectable=0.5 * (high - low),
             )
-        unknown = [pair for pair, one in judged.items() if not one.sign] if last else []
-        for pair, needed in self._users_needed(assumption, unknown, weight).items():
-            judged[pair] = replace(judged[pair], users_needed=needed)
-        if assumption is None and len(judged) < len(pairs):
+        undecided = [pair for pair, one in judgements.items() if not one.sign] if last else []
+        for pair, users_needed in self._users_needed(assumption, undecided, weight).items():
+            judgements[pair] = replace(judgements[pair], users_needed=users_needed)
+        if assumption is None and len(judgements) < len(pairs):
             raise ValueError(
                 "the ranks contradict the protocol at any true ranks: check n_items, n_negatives "
                 "and replacement"
             )
-        return judged, notes
+        return judgements, notes
 
     def evidence(
         self,
@@ -222,52 +242,73 @@ class Judge:
         """
         sample, users = self.sample, self.sample.users[pairs[0][0]]
         parts = sample.partition(self.metric, assumption)
-        made = bets.build(parts, assumption, bets.SUM_NEED * self.needed, users * times)
-        each = made.values(sample.bet_rows)
-        mean = {name: made.certificates @ sample.share(name) for pair in pairs for name in pair}
-        found = {}
+        built_bets = bets.build(
+            parts, assumption, bets.SUM_NEED * self.log_evidence_needed, users * times
+        )
+        bet_values = built_bets.values(sample.bet_rows)
+        means = {
+            name: built_bets.certificates @ sample.share(name) for pair in pairs for name in pair
+        }
+        evidence_by_pair = {}
         for pair in pairs:
-            for a, b in (pair, pair[::-1]):
-                sums = bets.Sums.of(made, mean[a], mean[b])
-                logs = np.empty(sums.slope.size)
-                if sample.alone:
-                    (first, second), counts = sample.log.joint_counts(a, b)
+            for first_name, second_name in (pair, pair[::-1]):
+                sums = bets.Sums.of(built_bets, means[first_name], means[second_name])
+                log_wealth = np.empty(sums.slope.size)
+                if sample.one_row_per_user:
+                    (first_codes, second_codes), counts = sample.log.joint_counts(
+                        first_name, second_name
+                    )
                 choices = zip(sums.over, sums.under, sums.ratio, sums.less, strict=True)
-                for at, (over, under, ratio, less) in enumerate(choices):
-                    if sample.alone:  # codes count from 1
-                        both = each[over, first - 1] + ratio * each[under, second - 1]
-                        logs[at] = counts @ np.log(both - less)
+                for bet_index, (first_bet, second_bet, ratio, offset) in enumerate(choices):
+                    if sample.one_row_per_user:  # codes count from 1
+                        bet_sums = (
+                            bet_values[first_bet, first_codes - 1]
+                            + ratio * bet_values[second_bet, second_codes - 1]
+                        )
+                        log_wealth[bet_index] = counts @ np.log(bet_sums - offset)
                     else:
-                        values = sample.log.sums({a: each[over], b: ratio * each[under]})
-                        logs[at] = sum(n @ np.log(own - less) for own, n in values)
-                ones = np.ones(logs.size, dtype=np.int64)
-                found[a, b] = bets.Evidence.of(ones, sums.slope, sums.mean, logs, users, weight)
-        return found
+                        values = sample.log.sums(
+                            {
+                                first_name: bet_values[first_bet],
+                                second_name: ratio * bet_values[second_bet],
+                            }
+                        )
+                        log_wealth[bet_index] = sum(
+                            n_users @ np.log(user_values - offset)
+                            for user_values, n_users in values
+                        )
+                ones = np.ones(log_wealth.size, dtype=np.int64)
+                evidence_by_pair[first_name, second_name] = bets.Evidence.of(
+                    ones, sums.slope, sums.mean, log_wealth, users, weight
+                )
+        return evidence_by_pair
 
     def _users_needed(
         self, assumption: Assumption | None, pairs: Sequence[Pair], weight: float
     ) -> dict[Pair, int]:
         """How many such users would decide each pair, by bisection; no entry if no number would."""
-        found: dict[Pair, int] = {}
+        users_needed: dict[Pair, int] = {}
         for times in _MORE_USERS if pairs else ():
             evidence = self.evidence(assumption, pairs, weight, times)
-            enough = [
-                way
-                for way, one in evidence.items()
-                if one.against(1, 0.0, _MOST_TIMES) >= self.needed
+            decided_orders = [
+                order
+                for order, pair_evidence in evidence.items()
+                if pair_evidence.against(1, 0.0, _MOST_TIMES) >= self.log_evidence_needed
             ]
-            for way in enough:
-                if way[::-1] in enough:  # contradictory: too few users to extrapolate
+            for order in decided_orders:
+                if order[::-1] in decided_orders:  # contradictory: too few users to extrapolate
                     continue
-                pair, one = way if way in pairs else way[::-1], evidence[way]
+                pair, pair_evidence = order if order in pairs else order[::-1], evidence[order]
                 low, high = 1.0, _MOST_TIMES
                 for _ in range(40):
                     middle = np.sqrt(low * high)
-                    decides = one.against(1, 0.0, middle) >= self.needed
+                    decides = pair_evidence.against(1, 0.0, middle) >= self.log_evidence_needed
                     low, high = (low, middle) if decides else (middle, high)
-                users = max(_two_digits(one.users[0] * high), int(one.users[0]) + 1)
-                found[pair] = min(users, found.get(pair, users))
-        return found
+                users = max(
+                    _two_digits(pair_evidence.users[0] * high), int(pair_evidence.users[0]) + 1
+                )
+                users_needed[pair] = min(users, users_needed.get(pair, users))
+        return users_needed
 
 
 def _two_digits(users: float) -> int:
@@ -278,10 +319,10 @@ def _two_digits(users: float) -> int:
 
 def negatives_needed(
     values: Values,
-    of: Metric,
-    judged: Mapping[Pair, Judgement],
+    metric: Metric,
+    judgements: Mapping[Pair, Judgement],
     assumed: Assumption | None,
-    level: float,
+    confidence: float,
 ) -> dict[Pair, str]:
     """How many negatives would decide undecided pairs if the fit to each sample were true.
 
@@ -289,78 +330,105 @@ def negatives_needed(
     decide. Users and fits stay the same.
     """
     sample, fits = values.sample, values.fits
-    pairs = [pair for pair, one in judged.items() if not one.sign]
+    pairs = [pair for pair, judgement in judgements.items() if not judgement.sign]
     if sample.log.weighted or sample.design is not None:
         return {}
     if sample.whole:  # there are no more negatives
         return dict.fromkeys(pairs, "none")
-    if not pairs or values.unbiased(of) or fits.most > 1 or fits.unfit:
+    if not pairs or values.unbiased(metric) or fits.most > 1 or fits.unfit:
         return {}
-    (band,) = fits.bands(of)
+    (band,) = fits.bands(metric)
     n_items = int(fits.mean_protocol(1).n_items)
-    wanted, weights = identification.need(level, len(judged)), bet_weights(assumed)
+    log_evidence_needed, weights = (
+        identification.log_evidence_needed(confidence, len(judgements)),
+        bet_weights(assumed),
+    )
     populations, means, variances = {}, {}, {}
     for name in (name for name in sample.names if any(name in pair for pair in pairs)):
         fit = fits.prior("maximum entropy", band, name)
         ranks, mass = populations[name] = priors.condensed(np.asarray(fit.mass))
-        exact = of.term(ranks, 1, 1, n_items)
+        exact = metric.term(ranks, 1, 1, n_items)
         means[name] = float(mass @ exact)
         variances[name] = float(mass @ exact**2 - means[name] ** 2) / sample.users[name]
     fewest = fits.fewest
-    more = "all" if n_items - 2 <= _MOST_NEGATIVES else f">{_MOST_NEGATIVES}"
-    needed = {}
-    for a, b in pairs:
-        variance, gap = variances[a] + variances[b], abs(difference(means[a], means[b]))
+    more_negatives = "all" if n_items - 2 <= _MOST_NEGATIVES else f">{_MOST_NEGATIVES}"
+    negatives = {}
+    for first, second in pairs:
+        variance, gap = (
+            variances[first] + variances[second],
+            abs(difference(means[first], means[second])),
+        )
         # With all items ranked, bets decide if z**2 exceeds twice the evidence needed.
-        enough = gap > 0 and gap**2 >= 2.0 * wanted * variance and fewest < n_items - 1
-        needed[a, b] = more if enough else "none"
+        is_decidable = (
+            gap > 0 and gap**2 >= 2.0 * log_evidence_needed * variance and fewest < n_items - 1
+        )
+        negatives[first, second] = more_negatives if is_decidable else "none"
     for m in steps(min(_MOST_NEGATIVES, n_items - 2)):
         for assumption in dict.fromkeys((None, assumed)):
             name = assumption_name(assumption)
-            open_pairs = [p for p in pairs if needed[p] == more and judged[p].assumption == name]
+            open_pairs = [
+                open_pair
+                for open_pair in pairs
+                if negatives[open_pair] == more_negatives
+                and judgements[open_pair].assumption == name
+            ]
             if m > fewest and open_pairs:
                 users = sample.users[open_pairs[0][0]]
-                log_e = wanted - np.log(weights[assumption])
+                bet_evidence_needed = log_evidence_needed - np.log(weights[assumption])
                 protocol = fixed(fits.mean_protocol(m), "negatives_needed")
                 for pair in decided(
-                    populations, protocol, of, open_pairs, assumption, users, log_e
+                    populations,
+                    protocol,
+                    metric,
+                    open_pairs,
+                    assumption,
+                    users,
+                    bet_evidence_needed,
                 ):
-                    needed[pair] = str(m)
-    return needed
+                    negatives[pair] = str(m)
+    return negatives
 
 
 def decided(
     populations: Mapping[str, tuple[IntArray, FloatArray]],
     protocol: Protocol,
-    of: Metric,
+    metric: Metric,
     pairs: Sequence[Pair],
     assumption: Assumption | None,
     users: float,
-    wanted: float,
+    log_evidence_needed: float,
 ) -> list[Pair]:
     """The pairs that bets decide in expectation, if built for the true ranks."""
     assert isinstance(protocol.n_items, int)
     m = protocol.n_negatives
     parts = bets.partition(
-        np.array([[m, 1, 1, protocol.n_items]]), np.ones(1), of, protocol.replacement
+        np.array([[m, 1, 1, protocol.n_items]]), np.ones(1), metric, protocol.replacement
     )
     if not parts.parts:
         return []
     names = list(dict.fromkeys(name for pair in pairs for name in pair))
-    pmf = {name: mass @ protocol.pmf(ranks) for name, (ranks, mass) in populations.items()}
+    pmfs = {name: mass @ protocol.pmf(ranks) for name, (ranks, mass) in populations.items()}
     # Mix in 1% of a uniform distribution, so that no sampled rank bankrupts a bet.
-    guesses = (0.99 * np.array([pmf[name] for name in names]) + 0.01 / (m + 1)) @ hats(m)
-    made = bets.build(parts, assumption, bets.SUM_NEED * wanted, users, [guesses])
-    values = made.values(bets.Rows(np.zeros(m + 1, dtype=np.int64), np.arange(m + 1)))
-    sums = bets.Sums.of(made, made.certificates[:, 0], made.certificates[:, 0])
-    found = []
+    guesses = (0.99 * np.array([pmfs[name] for name in names]) + 0.01 / (m + 1)) @ hats(m)
+    built_bets = bets.build(
+        parts, assumption, bets.SUM_NEED * log_evidence_needed, users, [guesses]
+    )
+    values = built_bets.values(bets.Rows(np.zeros(m + 1, dtype=np.int64), np.arange(m + 1)))
+    sums = bets.Sums.of(built_bets, built_bets.certificates[:, 0], built_bets.certificates[:, 0])
+    decided_pairs = []
     for pair in pairs:
-        for a, b in (pair, pair[::-1]):
-            at = names.index(a) * len(names) + names.index(b)
-            over, under = values[sums.over[at]], values[sums.under[at]]
-            both = np.add.outer(over, sums.ratio[at] * under) - sums.less[at]
-            growth = pmf[a] @ np.log(both) @ pmf[b] - np.log(sums.mean[at])
-            if users * growth >= wanted:
-                found.append(pair)
+        for first, second in (pair, pair[::-1]):
+            bet_index = names.index(first) * len(names) + names.index(second)
+            first_values, second_values = (
+                values[sums.over[bet_index]],
+                values[sums.under[bet_index]],
+            )
+            bet_sums = (
+                np.add.outer(first_values, sums.ratio[bet_index] * second_values)
+                - sums.less[bet_index]
+            )
+            growth = pmfs[first] @ np.log(bet_sums) @ pmfs[second] - np.log(sums.mean[bet_index])
+            if users * growth >= log_evidence_needed:
+                decided_pairs.append(pair)
                 break
-    return found
+    return decided_pairs

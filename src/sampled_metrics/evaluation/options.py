@@ -37,39 +37,47 @@ def opened(
     return log
 
 
-def checked_metrics(given: Sequence[str | Metric]) -> list[Metric]:
-    if isinstance(given, (str, Metric)):
-        given = [given]
-    wanted = dict.fromkeys(of if isinstance(of, Metric) else parsed(of) for of in given)
-    if not wanted:
+def checked_metrics(metrics: Sequence[str | Metric]) -> list[Metric]:
+    if isinstance(metrics, (str, Metric)):
+        metrics = [metrics]
+    parsed_metrics = dict.fromkeys(
+        metric if isinstance(metric, Metric) else parsed(metric) for metric in metrics
+    )
+    if not parsed_metrics:
         raise ValueError("metrics must hold one metric or more, got none")
-    return list(wanted)
+    return list(parsed_metrics)
 
 
-def assumption_for(assumption: Assumption | None, sample: Sample, of: Metric) -> Assumption | None:
+def assumption_for(
+    assumption: Assumption | None, sample: Sample, metric: Metric
+) -> Assumption | None:
     """The assumption for a metric; None if it uses relevant items other than the best."""
-    return assumption if of.best_only or int(sample.relevant.max()) <= 1 else None
+    return assumption if metric.best_only or int(sample.relevant.max()) <= 1 else None
 
 
-def checked_gamma(given: float | None, sample: Sample) -> float:
-    if given is None:
+def checked_gamma(gamma: float | None, sample: Sample) -> float:
+    if gamma is None:
         return corrections.default_gamma(max(sample.users.values()))
-    if not isinstance(given, numbers.Real) or not 0 < given < np.inf:
-        raise ValueError(f"gamma must be a finite number > 0, got {as_written(given)}")
-    return float(given)
+    if not isinstance(gamma, numbers.Real) or not 0 < gamma < np.inf:
+        raise ValueError(f"gamma must be a finite number > 0, got {as_written(gamma)}")
+    return float(gamma)
 
 
-def checked_estimators(given: Sequence[str] | str, values: Values) -> list[str]:
+def checked_estimators(estimators: Sequence[str] | str, values: Values) -> list[str]:
     """The estimators named; for "all", those that the log allows and that have an interval."""
     unfit, design = values.fits.unfit, values.sample.design
     allowed = ESTIMATORS if design is None else ADAPTIVE
-    if given == "all":
+    if estimators == "all":
         return [name for name in allowed[:-1] if not unfit or name not in FITTED]
-    names = list(dict.fromkeys([given] if isinstance(given, str) else given))
+    names = list(dict.fromkeys([estimators] if isinstance(estimators, str) else estimators))
     for name in names:
         if name not in ESTIMATORS:
-            near = difflib.get_close_matches(str(name), ESTIMATORS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(ESTIMATORS)}"
+            matches = difflib.get_close_matches(str(name), ESTIMATORS, n=1)
+            hint = (
+                f"did you mean {matches[0]!r}?"
+                if matches
+                else f"use one of {', '.join(ESTIMATORS)}"
+            )
             raise ValueError(f"estimator {as_written(name)} is unknown: {hint}")
         if name not in allowed:
             raise ValueError(
@@ -83,18 +91,18 @@ def checked_estimators(given: Sequence[str] | str, values: Values) -> list[str]:
     return names
 
 
-def notes_on(names: Sequence[str], given: Sequence[str] | str, values: Values) -> list[str]:
+def notes_on(names: Sequence[str], estimators: Sequence[str] | str, values: Values) -> list[str]:
     """What is left out of a table of estimators or of a fit, and why."""
     notes, unfit = [], values.fits.unfit
-    if given == "all" and unfit:
+    if estimators == "all" and unfit:
         notes.append(f"{FITTED[0]}, and {FITTED[1]}, are left out: {unfit}")
-    if given == "all" and values.sample.design is not None:
-        fixed = ", ".join(name for name in ESTIMATORS if name not in ADAPTIVE)
-        notes.append(f"{fixed} are left out: they are for a fixed number of negatives")
-    fewest, most = values.fits.fewest, int(values.sample.negatives.max())
-    if fewest < most and set(names) & set(FITTED):
+    if estimators == "all" and values.sample.design is not None:
+        fixed_estimators = ", ".join(name for name in ESTIMATORS if name not in ADAPTIVE)
+        notes.append(f"{fixed_estimators} are left out: they are for a fixed number of negatives")
+    lower, upper = values.fits.fewest, int(values.sample.negatives.max())
+    if lower < upper and set(names) & set(FITTED):
         notes.append(
-            f"users have {fewest:,} to {most:,} negatives: priors are fitted to {fewest:,} of each"
+            f"users have {lower:,} to {upper:,} negatives: priors are fitted to {lower:,} of each"
         )
     if FITTED[2] in names:
         notes.append(f"{FITTED[2]} has no standard error: from sample to sample its estimate jumps")
@@ -105,18 +113,18 @@ def note_on_reported(sample: Sample) -> list[str]:
     """Why nothing is reported, if so."""
     if sample.design is None:
         return []
-    first, most = sample.design.first, sample.design.most
+    first, upper = sample.design.first, sample.design.most
     return [
-        f"reported is left empty: ranks among {first:,} to {most:,} negatives, as many as an "
+        f"reported is left empty: ranks among {first:,} to {upper:,} negatives, as many as an "
         "adaptive design drew for each user, are not averaged"
     ]
 
 
 def refuse_if_weighted(log: Log, **options: object) -> None:
     """Refuse options of corrections, which weighted negatives do not have."""
-    for name, given in options.items():
-        if log.weighted and given is not None:
+    for name, value in options.items():
+        if log.weighted and value is not None:
             raise ValueError(
-                f"{name} must be left out, got {as_written(given)}: no correction is for "
+                f"{name} must be left out, got {as_written(value)}: no correction is for "
                 f"negatives that are not drawn alike, as those of {log!r}"
             )

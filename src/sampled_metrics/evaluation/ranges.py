@@ -30,91 +30,96 @@ class Range(NamedTuple):
     assumed: Assumption | None = None
 
 
-def by_student(mean: UserMean, level: float) -> Range:
+def by_student(mean: UserMean, confidence: float) -> Range:
     """Student's interval, clipped to [0, 1], for AUC from n_above."""
-    low, high = np.clip(mean.student(level)[:2], 0.0, 1.0).tolist()
+    low, high = np.clip(mean.student(confidence)[:2], 0.0, 1.0).tolist()
     return Range(low, high, _confidence.NONE, _confidence.LARGE_SAMPLE)
 
 
 def of_means(
-    values: Values, of: Metric, naive: dict[str, UserMean], level: float
+    values: Values, metric: Metric, naive: dict[str, UserMean], confidence: float
 ) -> dict[str, Range]:
     """Intervals by bets on the naive values, if these are unbiased."""
-    low, high = values.span(of)
-    found = {}
+    low, high = values.span(metric)
+    intervals = {}
     for name, mean in naive.items():
-        each, counts = values.sample.tally(mean.parts)
-        ends = betting.interval(each, low, high, 1.0 - level, counts=counts)
-        found[name] = Range(*ends, _confidence.NONE, _confidence.PROVED)
-    return found
+        user_values, counts = values.sample.tally(mean.parts)
+        ends = betting.interval(user_values, low, high, 1.0 - confidence, counts=counts)
+        intervals[name] = Range(*ends, _confidence.NONE, _confidence.PROVED)
+    return intervals
 
 
 def identified(
-    sample: Sample, of: Metric, assumption: Assumption | None, level: float
+    sample: Sample, metric: Metric, assumption: Assumption | None, confidence: float
 ) -> tuple[dict[str, Range], list[str]]:
     """Identification intervals, without assumption if the sample contradicts it, and notes."""
-    under = _by_weights if isinstance(sample.log.protocol, Protocol) else _by_bets
-    found: dict[str, Range] = {}
+    compute_ends = _by_weights if isinstance(sample.log.protocol, Protocol) else _by_bets
+    intervals: dict[str, Range] = {}
     notes: list[str] = []
     for assumed in dict.fromkeys((assumption, None)):
-        names = [name for name in sample.names if name not in found]
+        names = [name for name in sample.names if name not in intervals]
         if not names:
             break
-        for name, ends in under(sample, of, assumed, names, level, notes).items():
-            found[name] = Range(*ends, assumption_name(assumed), _confidence.PROVED, assumed)
-    return found, notes
+        for name, ends in compute_ends(sample, metric, assumed, names, confidence, notes).items():
+            intervals[name] = Range(*ends, assumption_name(assumed), _confidence.PROVED, assumed)
+    return intervals, notes
 
 
 def _by_weights(
     sample: Sample,
-    of: Metric,
+    metric: Metric,
     assumption: Assumption | None,
     names: Sequence[str],
-    level: float,
+    confidence: float,
     notes: list[str],
 ) -> dict[str, tuple[float, float]]:
     """Intervals for weighted negatives, whichever items are above."""
-    protocol, found = sample.log.protocol, {}
+    protocol, intervals = sample.log.protocol, {}
     assert isinstance(protocol, Protocol)
-    if not sample.alone:
+    if not sample.one_row_per_user:
         raise ValueError("each user must have one held-out item where negatives are weighted")
     for name in names:
         counts = sample.counts[name].astype(float)
         with contradiction_noted(name, assumption, notes):
             interval = identification.of_ties(
-                sample.better, sample.tied, counts, protocol, of, level, assumption
+                sample.better, sample.tied, counts, protocol, metric, confidence, assumption
             )
-            found[name] = interval.low, interval.high
-    return found
+            intervals[name] = interval.low, interval.high
+    return intervals
 
 
 def _by_bets(
     sample: Sample,
-    of: Metric,
+    metric: Metric,
     assumption: Assumption | None,
     names: Sequence[str],
-    level: float,
+    confidence: float,
     notes: list[str],
 ) -> dict[str, tuple[float, float]]:
     """Intervals by bets on the sampled ranks."""
-    found: dict[str, tuple[float, float]] = {}
-    parts, needed = sample.partition(of, assumption), identification.need(level)
-    names = compatible(sample, parts, assumption, names, level, notes)
+    intervals: dict[str, tuple[float, float]] = {}
+    parts, log_evidence_needed = (
+        sample.partition(metric, assumption),
+        identification.log_evidence_needed(confidence),
+    )
+    names = compatible(sample, parts, assumption, names, confidence, notes)
     if not names:
-        return found
+        return intervals
     notes += sample.notes_on_thinning(assumption)
-    made = bets.build(parts, assumption, needed, max(sample.users.values()))
-    each = made.values(sample.bet_rows)
+    built_bets = bets.build(parts, assumption, log_evidence_needed, max(sample.users.values()))
+    bet_values = built_bets.values(sample.bet_rows)
     for name in names:
         with contradiction_noted(name, assumption, notes):
-            evidence = sample.evidence(made, each, name)
-            if sample.alone:
+            evidence = sample.evidence(built_bets, bet_values, name)
+            if sample.one_row_per_user:
                 counts = sample.counts[name]
-                learnt = bets.learnt(parts, assumption, needed, sample.bet_rows, counts)
-                evidence = evidence.with_(learnt, 0.5)
+                learnt_evidence = bets.learnt(
+                    parts, assumption, log_evidence_needed, sample.bet_rows, counts
+                )
+                evidence = evidence.combined(learnt_evidence, 0.5)
             span = parts.span(sample.share(name))
-            found[name] = identification.left(evidence, level, span, assumption)
-    return found
+            intervals[name] = identification.unrefuted(evidence, confidence, span, assumption)
+    return intervals
 
 
 def compatible(
@@ -122,24 +127,24 @@ def compatible(
     parts: bets.Partition,
     assumption: Assumption | None,
     names: Sequence[str],
-    level: float,
+    confidence: float,
     notes: list[str],
-    many: int = 1,
+    n_checks: int = 1,
 ) -> list[str]:
     """The recommenders consistent with an assumption; the others are noted.
 
-    `many` is the number of checks that share the error probability.
+    `n_checks` is the number of checks that share the error probability.
     """
-    if not sample.alone or not names:
+    if not sample.one_row_per_user or not names:
         return list(names)
     counts = [sample.counts[name] for name in names]
-    against = bets.refutations(parts, assumption, sample.bet_rows, counts)
-    found = []
-    for name, own in zip(names, against, strict=True):
+    refutations = bets.refutations(parts, assumption, sample.bet_rows, counts)
+    compatible_names = []
+    for name, refutation in zip(names, refutations, strict=True):
         with contradiction_noted(name, assumption, notes):
-            identification.check(own, assumption, level, many=many)
-            found.append(name)
-    return found
+            identification.check(refutation, assumption, confidence, n_checks=n_checks)
+            compatible_names.append(name)
+    return compatible_names
 
 
 @contextmanager
@@ -153,27 +158,33 @@ def contradiction_noted(
     try:
         yield
     except identification.IncompatibleError as problem:
-        said = f"the ranks of {shortened(name)}{str(problem).removeprefix('counts')}"
+        message = f"the ranks of {shortened(name)}{str(problem).removeprefix('counts')}"
         if assumption is None:
-            raise ValueError(f"{said}: check n_items, n_negatives and replacement") from None
-        notes.append(said)
+            raise ValueError(f"{message}: check n_items, n_negatives and replacement") from None
+        notes.append(message)
 
 
-def shortest(sample: Sample, of: Metric, found: Range, level: float, name: str) -> float:
+def shortest(
+    sample: Sample, metric: Metric, interval: Range, confidence: float, name: str
+) -> float:
     """A lower bound on the mean width of any interval of the metric of a recommender."""
     counts = sample.counts[name].astype(float)
     return least_width(
-        sample.partition(of, found.assumed), found.assumed, level, sample.bet_rows, counts
+        sample.partition(metric, interval.assumed),
+        interval.assumed,
+        confidence,
+        sample.bet_rows,
+        counts,
     )
 
 
-def quoted(value: float, error: float, found: Range, level: float) -> str:
+def quoted(value: float, error: float, interval: Range, confidence: float) -> str:
     """Text to quote: the estimate and its error if the interval says no more, else the interval."""
-    if np.isnan(found.low):
+    if np.isnan(interval.low):
         return ""
     digits = int(np.clip(1 - np.floor(np.log10(max(error, 1e-9))), 3, 6))
     # 1.5 times the half-width that bets on a normal mean give.
-    reach = 1.5 * np.sqrt(2.0 * identification.need(level)) * error
-    if value - reach <= found.low <= value <= found.high <= value + reach:
+    half_width = 1.5 * np.sqrt(2.0 * identification.log_evidence_needed(confidence)) * error
+    if value - half_width <= interval.low <= value <= interval.high <= value + half_width:
         return f"{value:.{digits}f} \u00b1 {error:.{digits}f}"
-    return _ranges.written(found.low, found.high)
+    return _ranges.written(interval.low, interval.high)

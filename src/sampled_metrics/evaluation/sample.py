@@ -38,20 +38,21 @@ class UserMean:
     error: float
     parts: Mapping[str, FloatArray]
 
-    def student(self, level: float) -> tuple[float, float, float]:
+    def student(self, confidence: float) -> tuple[float, float, float]:
         """Student's interval, and the two-sided p-value against 0."""
         if self.error == 0:
             return self.value, self.value, float(self.value == 0)
-        reach = float(stdtrit(self.users - 1, 0.5 + level / 2)) * self.error
+        half_width = float(stdtrit(self.users - 1, 0.5 + confidence / 2)) * self.error
         p_value = 2.0 * float(stdtr(self.users - 1, -abs(self.value) / self.error))
-        return self.value - reach, self.value + reach, p_value
+        return self.value - half_width, self.value + half_width, p_value
 
-    def minus(self, other: UserMean) -> dict[str, FloatArray]:
+    def minus(self, second: UserMean) -> dict[str, FloatArray]:
         """The parts of the users' differences."""
-        own, its = self.parts, other.parts
-        names = dict.fromkeys([*own, *its])
+        first_parts, second_parts = self.parts, second.parts
+        names = dict.fromkeys([*first_parts, *second_parts])
         return {
-            name: np.asarray(own.get(name, 0.0) - its.get(name, np.zeros(()))) for name in names
+            name: np.asarray(first_parts.get(name, 0.0) - second_parts.get(name, np.zeros(())))
+            for name in names
         }
 
 
@@ -77,13 +78,17 @@ class Sample:
     `many` describe ties of several relevant items with each other and negatives: the row's
     place among these, and their number; else 0. `counts` are each recommender's users per kind,
     shared evenly by a user's instances; `users` their totals; `mean_items` the mean catalogue
-    size over rows, without the user's other relevant items; and `alone` says that no user has
-    several rows.
+    size over rows, without the user's other relevant items; and `one_row_per_user` says that no
+    user has several rows.
     """
 
     def __init__(self, log: Log) -> None:
         self.log, self.names, self.replacement = log, log.recommenders, log.replacement
-        self.counts, self.users, self.alone = log.user_counts, log.users_of, log.sizes is None
+        self.counts, self.users, self.one_row_per_user = (
+            log.user_counts,
+            log.users_of,
+            log.sizes is None,
+        )
         self.design = log.design
         for name, users in self.users.items():
             if users < 2:
@@ -131,23 +136,31 @@ class Sample:
     @cached_property
     def classes(self) -> list[ProtocolClass]:
         """A class for each number of negatives and of relevant items."""
-        of_kind, shared = equal_rows([self.negatives, self.relevant], self.better.size)
-        found, order = [], np.lexsort((self.items, of_kind))
-        groups = np.split(order, np.cumsum(np.bincount(of_kind))[:-1])
-        for m, relevant, rows in zip(*(own.tolist() for own in shared), groups, strict=True):
-            sizes, size = np.unique(self.items[rows], return_inverse=True)
-            found.append(ProtocolClass(m, relevant, rows, sizes, size))
-        return found
+        class_index, distinct_columns = equal_rows(
+            [self.negatives, self.relevant], self.better.size
+        )
+        protocol_classes, order = [], np.lexsort((self.items, class_index))
+        groups = np.split(order, np.cumsum(np.bincount(class_index))[:-1])
+        for m, relevant, rows in zip(
+            *(column.tolist() for column in distinct_columns), groups, strict=True
+        ):
+            sizes, size_index = np.unique(self.items[rows], return_inverse=True)
+            protocol_classes.append(ProtocolClass(m, relevant, rows, sizes, size_index))
+        return protocol_classes
 
     @cached_property
     def whole(self) -> bool:
         """Whether every user has all negatives, so that sampled ranks are exact ranks."""
         return all(map(self.is_whole, self.classes))
 
-    def is_whole(self, one: ProtocolClass) -> bool:
+    def is_whole(self, protocol_class: ProtocolClass) -> bool:
         """Whether each user of a class has all negatives, each once."""
-        drawn = one.n_negatives + one.n_relevant
-        return not self.replacement and self.design is None and int(one.sizes[-1]) == drawn
+        n_ranked = protocol_class.n_negatives + protocol_class.n_relevant
+        return (
+            not self.replacement
+            and self.design is None
+            and int(protocol_class.sizes[-1]) == n_ranked
+        )
 
     def protocol(self, size: int, n_negatives: int, n_relevant: int) -> Protocol | Adaptive:
         """The protocol of instances with so many candidates, negatives and relevant items."""
@@ -176,24 +189,31 @@ class Sample:
     def tally(self, parts: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Distinct values of users, ascending, and the number of users with each."""
         scale = _largest(parts)
-        return tallied((without_rounding(v, scale), users) for v, users in self.log.sums(parts))
+        return tallied(
+            (without_rounding(values, scale), users) for values, users in self.log.sums(parts)
+        )
 
     @cached_property
     def relevant_numbers(self) -> tuple[IntArray, IntArray]:
         """The distinct numbers of relevant items, and their index for each kind."""
-        numbers, of_kind = np.unique(self.relevant, return_inverse=True)
-        return numbers, of_kind
+        numbers, number_index = np.unique(self.relevant, return_inverse=True)
+        return numbers, number_index
 
     def at_ranks(self, recommender: str, m: int, weights: FloatArray) -> FloatArray:
         """Users with m negatives at each sampled rank, (m + 1,), weighted by kind."""
         counts = self.counts[recommender] * weights
-        here = (self.negatives == m) & (counts > 0)
-        alone = here & (self.many == 0)
-        found = spread_ties(self.better[alone], self.tied[alone], counts[alone], m + 1)
-        for kinds, chances in self.tied_relevant(np.flatnonzero(here)):
-            first = np.bincount(self.better[kinds], counts[kinds], m + 1)
-            found += np.convolve(first[: m + 2 - chances.size], chances)
-        return found
+        is_counted = (self.negatives == m) & (counts > 0)
+        no_relevant_ties = is_counted & (self.many == 0)
+        rank_counts = spread_ties(
+            self.better[no_relevant_ties],
+            self.tied[no_relevant_ties],
+            counts[no_relevant_ties],
+            m + 1,
+        )
+        for kinds, pmf in self.tied_relevant(np.flatnonzero(is_counted)):
+            first_counts = np.bincount(self.better[kinds], counts[kinds], m + 1)
+            rank_counts += np.convolve(first_counts[: m + 2 - pmf.size], pmf)
+        return rank_counts
 
     def tied_relevant(self, kinds: IntArray) -> Iterator[tuple[IntArray, FloatArray]]:
         """Yield the kinds that tie with other relevant items, grouped by how they tie.
@@ -201,17 +221,17 @@ class Sample:
         With the distribution of the number of tied negatives above.
         """
         kinds = kinds[self.many[kinds] > 0]
-        ways = np.stack([self.tied, self.place, self.many])[:, kinds]
-        ways, way = np.unique(ways, axis=1, return_inverse=True)
-        for number, order in enumerate(ways.T.tolist()):
-            yield kinds[way.ravel() == number], above_among_ties(*order)
+        ties = np.stack([self.tied, self.place, self.many])[:, kinds]
+        ties, tie_index = np.unique(ties, axis=1, return_inverse=True)
+        for tie_number, tie in enumerate(ties.T.tolist()):
+            yield kinds[tie_index.ravel() == tie_number], above_among_ties(*tie)
 
     @cached_property
     def bet_kinds(self) -> tuple[IntArray, IntArray]:
         """Distinct columns that bets use besides ranks, (k, 4), and the index of each kind."""
         columns = [self.negatives, self.relevant, self.position, self.items]
-        of_kind, shared = equal_rows(columns, self.better.size)
-        return np.column_stack(shared), of_kind
+        bet_kind_index, distinct_columns = equal_rows(columns, self.better.size)
+        return np.column_stack(distinct_columns), bet_kind_index
 
     @cached_property
     def populations(self) -> IntArray:
@@ -220,53 +240,58 @@ class Sample:
         These are kinds of the best item, with one catalogue size, that some recommender has both.
         Recommenders with different numbers of negatives stay apart, if each has one.
         """
-        shared, of_kind = self.bet_kinds
-        label, best = np.arange(len(shared)), shared[:, 2] == 1
-        users = [np.bincount(of_kind, own, label.size) for own in self.counts.values()]
-        owned = [np.flatnonzero((own > 0) & best) for own in users]
-        before = None
-        while before is None or (label != before).any():
-            before = label.copy()
-            for kinds in owned:
-                sizes, size = np.unique(shared[kinds, 3], return_inverse=True)
-                first = np.full(sizes.size, label.size)
-                np.minimum.at(first, size, label[kinds])
-                label[kinds] = first[size]
-        return label
+        bet_kinds, bet_kind_index = self.bet_kinds
+        labels, is_best = np.arange(len(bet_kinds)), bet_kinds[:, 2] == 1
+        users = [
+            np.bincount(bet_kind_index, counts, labels.size) for counts in self.counts.values()
+        ]
+        best_kinds = [np.flatnonzero((counts > 0) & is_best) for counts in users]
+        previous_labels = None
+        while previous_labels is None or (labels != previous_labels).any():
+            previous_labels = labels.copy()
+            for kinds in best_kinds:
+                sizes, size_index = np.unique(bet_kinds[kinds, 3], return_inverse=True)
+                first_labels = np.full(sizes.size, labels.size)
+                np.minimum.at(first_labels, size_index, labels[kinds])
+                labels[kinds] = first_labels[size_index]
+        return labels
 
     def notes_on_thinning(self, assumption: Assumption | None) -> list[str]:
         """Say that an assumption makes samples smaller, if so."""
         negatives = self.bet_kinds[0][:, 0]
-        fewest, most = negatives.copy(), negatives.copy()
-        np.minimum.at(fewest, self.populations, negatives)
-        np.maximum.at(most, self.populations, negatives)
-        wide = fewest < most
-        if assumption is None or not wide.any():
+        fewest_negatives, most_negatives = negatives.copy(), negatives.copy()
+        np.minimum.at(fewest_negatives, self.populations, negatives)
+        np.maximum.at(most_negatives, self.populations, negatives)
+        is_thinned = fewest_negatives < most_negatives
+        if assumption is None or not is_thinned.any():
             return []
-        few, many = int(fewest[wide].min()), int(most[wide].max())
+        lower, upper = (
+            int(fewest_negatives[is_thinned].min()),
+            int(most_negatives[is_thinned].max()),
+        )
         return [
-            f"users of one catalogue size have different numbers of negatives ({few:,} to "
-            f"{many:,}): an assumption is about all of them, so under it their samples are cut to "
-            f"the fewest negatives ({few:,}); with assumption=None all negatives are used"
+            f"users of one catalogue size have different numbers of negatives ({lower:,} to "
+            f"{upper:,}): an assumption is about all of them, so under it their samples are cut to "
+            f"the fewest negatives ({lower:,}); with assumption=None all negatives are used"
         ]
 
-    def partition(self, of: Metric, assumption: Assumption | None) -> bets.Partition:
+    def partition(self, metric: Metric, assumption: Assumption | None) -> bets.Partition:
         """The partition of the sample into parts that share bets on a metric."""
-        shared, of_kind = self.bet_kinds
-        weights = np.zeros(len(shared))
+        bet_kinds, bet_kind_index = self.bet_kinds
+        weights = np.zeros(len(bet_kinds))
         for counts in self.counts.values():
-            weights += np.bincount(of_kind, counts, len(shared))
+            weights += np.bincount(bet_kind_index, counts, len(bet_kinds))
         population = None if assumption is None else self.populations
-        return bets.partition(shared, weights, of, self.replacement, self.design, population)
+        return bets.partition(bet_kinds, weights, metric, self.replacement, self.design, population)
 
     @cached_property
     def bet_rows(self) -> bets.Rows:
         """The kinds of row in the form of bets, with ties broken at random."""
-        of_kind = self.bet_kinds[1]
+        bet_kind_index = self.bet_kinds[1]
         if not self.tied.any():
-            return bets.Rows(of_kind, self.better)
-        starts, kind, above, share = self.broken_ties(np.arange(self.tied.size))
-        return bets.Rows(of_kind[kind], above, starts, share)
+            return bets.Rows(bet_kind_index, self.better)
+        starts, kind, above, probabilities = self.broken_ties(np.arange(self.tied.size))
+        return bets.Rows(bet_kind_index[kind], above, starts, probabilities)
 
     def broken_ties(self, kinds: IntArray) -> tuple[IntArray, IntArray, IntArray, FloatArray]:
         """All ways of breaking the ties of some kinds, which are in ascending order.
@@ -274,29 +299,35 @@ class Sample:
         Returns the first way of each kind; and of each way its kind, negatives above, and
         probability.
         """
-        many = self.tied[kinds] + 1
-        starts = np.cumsum(many) - many
-        kind, share = np.repeat(kinds, many), np.repeat(1.0 / many, many)
-        above = self.better[kind] + np.arange(kind.size) - np.repeat(starts, many)
-        for some, chances in self.tied_relevant(kinds):
-            at = starts[np.searchsorted(kinds, some)]
-            share[at[:, np.newaxis] + np.arange(chances.size)] = chances
-        return starts, kind, above, share
+        n_ways = self.tied[kinds] + 1
+        starts = np.cumsum(n_ways) - n_ways
+        kind, probabilities = np.repeat(kinds, n_ways), np.repeat(1.0 / n_ways, n_ways)
+        above = self.better[kind] + np.arange(kind.size) - np.repeat(starts, n_ways)
+        for tied_kinds, pmf in self.tied_relevant(kinds):
+            tied_starts = starts[np.searchsorted(kinds, tied_kinds)]
+            probabilities[tied_starts[:, np.newaxis] + np.arange(pmf.size)] = pmf
+        return starts, kind, above, probabilities
 
-    def evidence(self, made: bets.Bets, each: FloatArray, recommender: str) -> bets.Evidence:
+    def evidence(
+        self, built_bets: bets.Bets, bet_values: FloatArray, recommender: str
+    ) -> bets.Evidence:
         """The evidence of bets on a recommender's users, each with the sum of its rows' bets."""
-        logs = np.empty(made.sign.size)
-        for bet, values in enumerate(each):
+        log_wealth = np.empty(built_bets.sign.size)
+        for bet_index, values in enumerate(bet_values):
             sums = self.log.sums({recommender: values})
-            logs[bet] = sum(float(counts @ np.log(own)) for own, counts in sums)
-        mean = made.certificates @ self.share(recommender)
-        return bets.Evidence.of(made.sign, made.slope, mean, logs, self.users[recommender])
+            log_wealth[bet_index] = sum(
+                float(counts @ np.log(user_sums)) for user_sums, counts in sums
+            )
+        mean = built_bets.certificates @ self.share(recommender)
+        return bets.Evidence.of(
+            built_bets.sign, built_bets.slope, mean, log_wealth, self.users[recommender]
+        )
 
     def share(self, recommender: str) -> FloatArray:
         """The share of a recommender's users with a row of each of `bet_kinds`."""
-        shared, of_kind = self.bet_kinds
+        bet_kinds, bet_kind_index = self.bet_kinds
         weights = self.counts[recommender] / self.users[recommender]
-        return np.asarray(np.bincount(of_kind, weights, len(shared)), dtype=float)
+        return np.asarray(np.bincount(bet_kind_index, weights, len(bet_kinds)), dtype=float)
 
 
 def _largest(parts: Mapping[str, FloatArray]) -> float:
@@ -314,13 +345,13 @@ def difference(first: float, second: float) -> float:
 
 
 @lru_cache(maxsize=1 << 12)
-def above_among_ties(tied: int, place: int, many: int) -> FloatArray:
-    """Distribution of tied negatives above the `place`-th best of `many` tied relevant items.
+def above_among_ties(tied: int, place: int, n_relevant: int) -> FloatArray:
+    """Distribution of tied negatives above the `place`-th best of `n_relevant` tied relevant items.
 
     It is beta-binomial.
     """
-    above, after = np.arange(tied + 1), many - place + 1
-    found = betaln(above + place, tied - above + after) - betaln(place, after)
-    found = np.exp(found - betaln(tied - above + 1, above + 1)) / (tied + 1)
-    found.setflags(write=False)  # the cached array is shared
-    return np.asarray(found)
+    above, after = np.arange(tied + 1), n_relevant - place + 1
+    pmf = betaln(above + place, tied - above + after) - betaln(place, after)
+    pmf = np.exp(pmf - betaln(tied - above + 1, above + 1)) / (tied + 1)
+    pmf.setflags(write=False)  # the cached array is shared
+    return np.asarray(pmf)

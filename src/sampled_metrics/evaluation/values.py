@@ -47,127 +47,138 @@ class Values:
     longer than one.
     """
 
-    def __init__(self, sample: Sample, gamma: float, wanted: Sequence[Metric] = ()) -> None:
+    def __init__(self, sample: Sample, gamma: float, metrics: Sequence[Metric] = ()) -> None:
         self.sample, self.gamma, self.fits = sample, gamma, Fits(sample)
-        self._wanted, self._built = list(wanted), dict[tuple[Metric, Design], FloatArray]()
+        self._metrics, self._built = list(metrics), dict[tuple[Metric, Design], FloatArray]()
         self._unbiased: dict[Metric, bool] = {}
 
-    def means(self, of: Metric, name: str, leave_out: bool = False) -> dict[str, UserMean]:
+    def means(self, metric: Metric, estimator: str, leave_out: bool = False) -> dict[str, UserMean]:
         """Estimates of a metric for all recommenders.
 
         Empty if `leave_out` is set and double precision cannot represent the estimator's values.
         """
-        if name == FITTED[0]:
-            return self._by_fitted_prior(of)
-        if name in FITTED:
+        if estimator == FITTED[0]:
+            return self._by_fitted_prior(metric)
+        if estimator in FITTED:
             return {
-                recommender: self._plugged_in(of, name, recommender)
+                recommender: self._plugged_in(metric, estimator, recommender)
                 for recommender in self.sample.names
             }
         try:
-            each = self.by_row(of, name)
+            row_values = self.by_row(metric, estimator)
         except corrections.IllConditionedError:
             if leave_out:
                 return {}
             raise
-        return {who: self.sample.mean({who: each}, n) for who, n in self.sample.users.items()}
+        return {
+            recommender_name: self.sample.mean({recommender_name: row_values}, users)
+            for recommender_name, users in self.sample.users.items()
+        }
 
-    def default(self, of: Metric) -> str:
+    def default(self, metric: Metric) -> str:
         """The default estimator of a metric; empty if there is none."""
         log = self.sample.log
         if log.weighted:
-            return WEIGHTED if of.linear and "n_above" in log.kinds else ""
-        return "naive" if self.unbiased(of) else "bias-variance"
+            return WEIGHTED if metric.linear and "n_above" in log.kinds else ""
+        return "naive" if self.unbiased(metric) else "bias-variance"
 
-    def by_row(self, of: Metric, name: str) -> FloatArray:
+    def by_row(self, metric: Metric, estimator: str) -> FloatArray:
         """Values of each kind by an estimator that is not fitted to the log."""
-        if name == "naive":
-            return self.naive(of)
-        if name == WEIGHTED:
+        if estimator == "naive":
+            return self.naive(metric)
+        if estimator == WEIGHTED:
             sample = self.sample
-            above = sample.log.kinds["n_above"] / (sample.items - sample.relevant)
-            return np.asarray((1.0 - above) / sample.relevant)
-        return self.looked_up(self._build(of, name), _BETWEEN.get(name, _by_polynomial))
+            share_above = sample.log.kinds["n_above"] / (sample.items - sample.relevant)
+            return np.asarray((1.0 - share_above) / sample.relevant)
+        return self.looked_up(
+            self._build(metric, estimator), _BETWEEN.get(estimator, _by_polynomial)
+        )
 
-    def _build(self, of: Metric, name: str) -> Build:
+    def _build(self, metric: Metric, estimator: str) -> Build:
         """A function from protocols to the values of an estimator."""
 
         def build(protocol: Design) -> FloatArray:
-            if name != "bias-variance":
-                return np.atleast_2d(corrections.by_name(name, of, fixed(protocol, name)).values)
-            if (of, protocol) not in self._built:
-                for each in dict.fromkeys([of, *self._wanted]):
-                    made = corrections.bias_variance(each, protocol, self.gamma).values
-                    self._built[each, protocol] = np.atleast_2d(made)
-            return self._built[of, protocol]
+            if estimator != "bias-variance":
+                return np.atleast_2d(
+                    corrections.by_name(estimator, metric, fixed(protocol, estimator)).values
+                )
+            if (metric, protocol) not in self._built:
+                for built_metric in dict.fromkeys([metric, *self._metrics]):
+                    estimator_values = corrections.bias_variance(
+                        built_metric, protocol, self.gamma
+                    ).values
+                    self._built[built_metric, protocol] = np.atleast_2d(estimator_values)
+            return self._built[metric, protocol]
 
         return build
 
-    def _plugged_in(self, of: Metric, name: str, recommender: str) -> UserMean:
+    def _plugged_in(self, metric: Metric, estimator: str, recommender: str) -> UserMean:
         """The metric of fitted priors; with a standard error if they are smooth in the users."""
-        each = self._of_thinned(of, self.fits.plugged_in(of, name, recommender))
-        mean = self.sample.mean({recommender: each}, self.sample.users[recommender])
-        if name == "maximum likelihood":  # its support jumps, so it has no derivative
+        row_values = self._of_thinned(metric, self.fits.plugged_in(metric, estimator, recommender))
+        mean = self.sample.mean({recommender: row_values}, self.sample.users[recommender])
+        if estimator == "maximum likelihood":  # its support jumps, so it has no derivative
             return UserMean(mean.value, mean.users, np.nan, {})
         return mean
 
-    def _by_fitted_prior(self, of: Metric) -> dict[str, UserMean]:
+    def _by_fitted_prior(self, metric: Metric) -> dict[str, UserMean]:
         """Bias-variance with a prior fitted to all recommenders together.
 
         A user contributes by the values of its own sampled ranks, and by the influence of its ranks
         under every recommender on the prior.
         """
-        sample, found = self.sample, {}
-        values, influences = self.fits.bias_variance(of, self.gamma)
-        each = self.looked_up(_of_places(of, values.__getitem__))
+        sample, means = self.sample, {}
+        tables, influences = self.fits.bias_variance(metric, self.gamma)
+        row_values = self.looked_up(_of_places(metric, tables.__getitem__))
         for recommender, users in sample.users.items():
-            value = float(sample.counts[recommender] @ each) / users
-            moves = self._of_thinned(of, influences[recommender] * users)
-            parts = dict.fromkeys(sample.names, moves)
+            value = float(sample.counts[recommender] @ row_values) / users
+            row_influences = self._of_thinned(metric, influences[recommender] * users)
+            parts = dict.fromkeys(sample.names, row_influences)
             if sample.log.same_users:
-                parts[recommender] = moves + each
-                found[recommender] = sample.mean(parts, users, value)
+                parts[recommender] = row_influences + row_values
+                means[recommender] = sample.mean(parts, users, value)
             else:  # users of other recommenders contribute too
-                parts[recommender] = moves + (each - value / sample.relevant)
+                parts[recommender] = row_influences + (row_values - value / sample.relevant)
                 error = sample.error(parts, users, 0.0)
-                found[recommender] = UserMean(value, users, error, parts)
-        return found
+                means[recommender] = UserMean(value, users, error, parts)
+        return means
 
-    def _of_thinned(self, of: Metric, places: FloatArray) -> FloatArray:
+    def _of_thinned(self, metric: Metric, place_values: FloatArray) -> FloatArray:
         """Values of rows from those for the smallest number of negatives, over random subsets."""
-        fewest = places.shape[1] - 1
-        build = _of_places(of, lambda m: places @ thinned(m, fewest).T)
+        fewest = place_values.shape[1] - 1
+        build = _of_places(metric, lambda m: place_values @ thinned(m, fewest).T)
         return self.looked_up(build)
 
     def looked_up(self, build: Build, between: Between | None = None) -> FloatArray:
         """Values of each kind, looked up in tables for its protocol."""
-        out = np.empty(self.sample.better.size)
-        for one in self.sample.classes:
-            for part, at, table in _tables(build, between, one, self.sample):
-                rows = one.rows[part]
-                out[rows] = self._from_table(table, at, rows)
-        return out
+        row_values = np.empty(self.sample.better.size)
+        for protocol_class in self.sample.classes:
+            for part, size_index, table in _tables(build, between, protocol_class, self.sample):
+                rows = protocol_class.rows[part]
+                row_values[rows] = self._from_table(table, size_index, rows)
+        return row_values
 
-    def _from_table(self, table: FloatArray, at: IntArray, rows: IntArray) -> FloatArray:
+    def _from_table(self, table: FloatArray, size_index: IntArray, rows: IntArray) -> FloatArray:
         """Values of kinds of row from a table for their sizes, (sizes, n_relevant, m + 1).
 
         Ties with negatives get their mean value, by prefix sums.
         """
-        sample, (_, relevant, columns) = self.sample, table.shape
-        line, flat = at * relevant + sample.position[rows] - 1, table.ravel()
-        first, tied = line * columns + sample.better[rows], sample.tied[rows]
-        sums = np.zeros((*table.shape[:2], columns + 1))
+        sample, (_, relevant, n_columns) = self.sample, table.shape
+        table_line, flat = size_index * relevant + sample.position[rows] - 1, table.ravel()
+        first_entry, tied = table_line * n_columns + sample.better[rows], sample.tied[rows]
+        sums = np.zeros((*table.shape[:2], n_columns + 1))
         np.cumsum(table, axis=2, out=sums[:, :, 1:])
-        begin = first + line  # `sums` has one more column
+        begin = first_entry + table_line  # `sums` has one more column
         means = (sums.ravel()[begin + tied + 1] - sums.ravel()[begin]) / (tied + 1)
-        out = np.where(tied == 0, flat[first], means)
+        row_values = np.where(tied == 0, flat[first_entry], means)
         order = np.argsort(rows)
-        for kinds, chances in sample.tied_relevant(rows):
-            here = order[np.searchsorted(rows, kinds, sorter=order)]
-            out[here] = flat[first[here][:, np.newaxis] + np.arange(chances.size)] @ chances
-        return np.asarray(out)
+        for kinds, pmf in sample.tied_relevant(rows):
+            tied_index = order[np.searchsorted(rows, kinds, sorter=order)]
+            row_values[tied_index] = (
+                flat[first_entry[tied_index][:, np.newaxis] + np.arange(pmf.size)] @ pmf
+            )
+        return np.asarray(row_values)
 
-    def naive(self, of: Metric) -> FloatArray:
+    def naive(self, metric: Metric) -> FloatArray:
         """Naive values of each kind; ties with negatives get their mean value.
 
         If n_negatives differs between users, tables of all ranks may be much longer than the ranks
@@ -177,25 +188,32 @@ class Values:
         sample = self.sample
         if sample.design is not None:
             return np.full(sample.better.size, np.nan)
-        entries = sum(one.n_relevant * (one.n_negatives + 1) for one in sample.classes)
-        out = np.empty(sample.better.size)
-        if int((sample.tied + 1).sum()) > entries:
-            for one in sample.classes:
-                table = _naive_table(of, one.n_negatives, one.n_relevant)[np.newaxis]
-                out[one.rows] = self._from_table(table, np.zeros_like(one.size), one.rows)
-            return out
+        n_entries = sum(
+            protocol_class.n_relevant * (protocol_class.n_negatives + 1)
+            for protocol_class in sample.classes
+        )
+        row_values = np.empty(sample.better.size)
+        if int((sample.tied + 1).sum()) > n_entries:
+            for protocol_class in sample.classes:
+                table = _naive_table(metric, protocol_class.n_negatives, protocol_class.n_relevant)[
+                    np.newaxis
+                ]
+                row_values[protocol_class.rows] = self._from_table(
+                    table, np.zeros_like(protocol_class.size), protocol_class.rows
+                )
+            return row_values
         for relevant in sample.relevant_numbers[0].tolist():
-            of_number = np.flatnonzero(sample.relevant == relevant)
-            ends = np.cumsum(sample.tied[of_number] + 1)
+            relevant_rows = np.flatnonzero(sample.relevant == relevant)
+            ends = np.cumsum(sample.tied[relevant_rows] + 1)
             cuts = np.searchsorted(ends, np.arange(_BLOCK, ends[-1], _BLOCK), side="right")
-            for rows in filter(len, np.split(of_number, cuts)):
+            for rows in filter(len, np.split(relevant_rows, cuts)):
                 starts, row, above, shares = sample.broken_ties(rows)
                 j = sample.position[row]
-                values = of.term(above + j, j, relevant, sample.negatives[row] + relevant)
-                out[rows] = np.add.reduceat(values * shares, starts)
-        return out
+                values = metric.term(above + j, j, relevant, sample.negatives[row] + relevant)
+                row_values[rows] = np.add.reduceat(values * shares, starts)
+        return row_values
 
-    def span(self, of: Metric) -> tuple[float, float]:
+    def span(self, metric: Metric) -> tuple[float, float]:
         """The least and largest naive value that a user can have.
 
         Metrics decrease in the rank, so these have all relevant items last or first.
@@ -205,12 +223,12 @@ class Values:
             negatives = np.unique(self.sample.negatives[self.sample.relevant == relevant])
             j = np.arange(1, relevant + 1)[:, np.newaxis]
             for m in np.array_split(negatives, 1 + negatives.size * relevant // _BLOCK):
-                last = of.term(m + j, j, relevant, m + relevant).sum(axis=0)
-                first = of.term(j, j, relevant, m + relevant).sum(axis=0)
+                last = metric.term(m + j, j, relevant, m + relevant).sum(axis=0)
+                first = metric.term(j, j, relevant, m + relevant).sum(axis=0)
                 low, high = min(low, float(last.min())), max(high, float(first.max()))
         return low, high
 
-    def unbiased(self, of: Metric) -> bool:
+    def unbiased(self, metric: Metric) -> bool:
         """Whether the naive metric equals the exact one in expectation, at all true ranks.
 
         True for AUC, which is linear in the rank, as is the expected sampled rank; and for users
@@ -218,34 +236,41 @@ class Values:
         """
         if self.sample.design is not None:
             return False
-        if of not in self._unbiased:
-            self._unbiased[of] = of.linear or all(
-                is_unbiased(of, self.sample.protocol(size, one.n_negatives, one.n_relevant))
-                for one in self.sample.classes
-                if not self.sample.is_whole(one)
-                for size in one.sizes[np.linspace(0, one.sizes.size - 1, 5).astype(int)].tolist()
+        if metric not in self._unbiased:
+            self._unbiased[metric] = metric.linear or all(
+                is_unbiased(
+                    metric,
+                    self.sample.protocol(
+                        size, protocol_class.n_negatives, protocol_class.n_relevant
+                    ),
+                )
+                for protocol_class in self.sample.classes
+                if not self.sample.is_whole(protocol_class)
+                for size in protocol_class.sizes[
+                    np.linspace(0, protocol_class.sizes.size - 1, 5).astype(int)
+                ].tolist()
             )
-        return self._unbiased[of]
+        return self._unbiased[metric]
 
 
-def _naive_table(of: Metric, m: int, relevant: int) -> FloatArray:
+def _naive_table(metric: Metric, m: int, relevant: int) -> FloatArray:
     """The metric of each sampled rank, (relevant, m + 1)."""
     j = np.arange(1, relevant + 1)[:, np.newaxis]
-    return np.asarray(of.term(np.arange(m + 1) + j, j, relevant, m + relevant))
+    return np.asarray(metric.term(np.arange(m + 1) + j, j, relevant, m + relevant))
 
 
-def _of_places(of: Metric, places: Callable[[int], FloatArray]) -> Build:
+def _of_places(metric: Metric, place_values: Callable[[int], FloatArray]) -> Build:
     """Values weighted by the metric, from unweighted ones for a number of negatives."""
 
     def build(protocol: Design) -> FloatArray:
         relevant = protocol.n_relevant
-        weight = float(of.term(1, 1, relevant, relevant + 1))
-        return np.asarray(weight * places(protocol.n_negatives)[:relevant])
+        weight = float(metric.term(1, 1, relevant, relevant + 1))
+        return np.asarray(weight * place_values(protocol.n_negatives)[:relevant])
 
     return build
 
 
-def is_unbiased(of: Metric, protocol: Design) -> bool:
+def is_unbiased(metric: Metric, protocol: Design) -> bool:
     """Whether the naive metric equals the exact one in expectation, at all true ranks.
 
     The expectation is a polynomial of degree m in the rank. Two different ones differ at one of the
@@ -253,17 +278,17 @@ def is_unbiased(of: Metric, protocol: Design) -> bool:
     """
     pool, relevant, m = int(protocol.pool), protocol.n_relevant, protocol.n_negatives
     angles = np.linspace(0.0, np.pi, int(4 * np.pi * np.sqrt(m)) + 2)
-    jump = np.clip([(of.k or 1) - 1, of.k or 1], 0, pool)
+    jump = np.clip([(metric.k or 1) - 1, metric.k or 1], 0, pool)
     above = np.unique(np.append(np.round(0.5 * pool * (1.0 - np.cos(angles))), jump))
     above = above.astype(np.int64)
-    expected = _naive_table(of, m, relevant) @ law(m, above, pool, protocol.replacement).T
+    expected = _naive_table(metric, m, relevant) @ law(m, above, pool, protocol.replacement).T
     j = np.arange(1, relevant + 1)[:, np.newaxis]
-    exact = of.term(above + j, j, relevant, protocol.n_items)
+    exact = metric.term(above + j, j, relevant, protocol.n_items)
     return bool(np.abs(expected - exact).max() < _UNBIASED)
 
 
 def _tables(
-    build: Build, between: Between | None, one: ProtocolClass, sample: Sample
+    build: Build, between: Between | None, protocol_class: ProtocolClass, sample: Sample
 ) -> Iterator[tuple[slice, IntArray, FloatArray]]:
     """Values for all sizes of a class, block by block; `between` is None if sizes do not matter.
 
@@ -272,17 +297,27 @@ def _tables(
     """
 
     def exact(sizes: IntArray) -> FloatArray:
-        drawn, relevant = one.n_negatives, one.n_relevant
-        return np.stack([build(sample.protocol(n, drawn, relevant)) for n in sizes.tolist()])
+        n_negatives, n_relevant = protocol_class.n_negatives, protocol_class.n_relevant
+        return np.stack(
+            [build(sample.protocol(n, n_negatives, n_relevant)) for n in sizes.tolist()]
+        )
 
     if between is None:
-        yield slice(None), np.zeros(one.rows.size, dtype=np.int64), exact(one.sizes[:1])
+        yield (
+            slice(None),
+            np.zeros(protocol_class.rows.size, dtype=np.int64),
+            exact(protocol_class.sizes[:1]),
+        )
         return
-    at_sizes = between(exact, one.sizes)
-    length = max(1, _BLOCK // (one.n_relevant * (one.n_negatives + 1)))
-    for start in range(0, one.sizes.size, length):
-        part = slice(*np.searchsorted(one.size, [start, start + length]).tolist())
-        yield part, one.size[part] - start, at_sizes(one.sizes[start : start + length])
+    at_sizes = between(exact, protocol_class.sizes)
+    length = max(1, _BLOCK // (protocol_class.n_relevant * (protocol_class.n_negatives + 1)))
+    for start in range(0, protocol_class.sizes.size, length):
+        part = slice(*np.searchsorted(protocol_class.size, [start, start + length]).tolist())
+        yield (
+            part,
+            protocol_class.size[part] - start,
+            at_sizes(protocol_class.sizes[start : start + length]),
+        )
 
 
 def _by_size(exact: AtSizes, sizes: IntArray) -> AtSizes:
@@ -297,15 +332,15 @@ def _by_polynomial(exact: AtSizes, sizes: IntArray) -> AtSizes:
     between are right; if that needs as many nodes as sizes, nothing is interpolated.
     """
     count = 12
-    tests = sizes[np.linspace(0, sizes.size - 1, 5).round().astype(int)[1:4]]
+    test_sizes = sizes[np.linspace(0, sizes.size - 1, 5).round().astype(int)[1:4]]
     expected: FloatArray | None = None
     while 2 * count < sizes.size:
-        expected = exact(tests) if expected is None else expected
+        expected = exact(test_sizes) if expected is None else expected
         nodes = _nodes(sizes, 0.5 * (1.0 - np.cos(np.pi * (np.arange(count) + 0.5) / count)))
         polynomial = _barycentric(np.log(nodes), exact(nodes))
-        error = np.abs(polynomial(np.log(tests)) - expected).max()
+        error = np.abs(polynomial(np.log(test_sizes)) - expected).max()
         if error <= _TOLERANCE * np.abs(expected).max():
-            return lambda at: polynomial(np.log(at))
+            return lambda query_sizes: polynomial(np.log(query_sizes))
         count *= 2
     return exact
 
@@ -326,10 +361,10 @@ def _barycentric(nodes: FloatArray, values: FloatArray) -> Callable[[FloatArray]
     weights = 1.0 / gaps.prod(axis=1)
 
     def at(points: FloatArray) -> FloatArray:
-        away = np.subtract.outer(points, nodes)
-        hit = away == 0
-        shares = np.where(hit, 1.0, weights / np.where(hit, 1.0, away))
-        shares[hit.any(axis=1)] = hit[hit.any(axis=1)]
+        distances = np.subtract.outer(points, nodes)
+        is_node = distances == 0
+        shares = np.where(is_node, 1.0, weights / np.where(is_node, 1.0, distances))
+        shares[is_node.any(axis=1)] = is_node[is_node.any(axis=1)]
         return np.tensordot(shares / shares.sum(axis=1, keepdims=True), values, 1)
 
     return at
@@ -344,13 +379,15 @@ def _by_lines(exact: AtSizes, sizes: IntArray) -> AtSizes:
     if sizes.size <= _MONOTONE_SIZES:
         return exact
     nodes = _nodes(sizes, np.linspace(0.0, 1.0, _MONOTONE_SIZES))
-    values, logs = exact(nodes), np.log(nodes)
+    values, log_nodes = exact(nodes), np.log(nodes)
 
     def at(points: IntArray) -> FloatArray:
         x = np.log(points)
-        left = np.clip(np.searchsorted(logs, x, side="right") - 1, 0, nodes.size - 2)
-        share = ((x - logs[left]) / (logs[left + 1] - logs[left]))[:, np.newaxis, np.newaxis]
-        return np.asarray((1.0 - share) * values[left] + share * values[left + 1])
+        lower = np.clip(np.searchsorted(log_nodes, x, side="right") - 1, 0, nodes.size - 2)
+        share = ((x - log_nodes[lower]) / (log_nodes[lower + 1] - log_nodes[lower]))[
+            :, np.newaxis, np.newaxis
+        ]
+        return np.asarray((1.0 - share) * values[lower] + share * values[lower + 1])
 
     return at
 

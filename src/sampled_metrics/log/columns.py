@@ -46,49 +46,51 @@ def meaning(name: object) -> str | None:
 
 def listed(names: Iterable[object]) -> str:
     """Column names for an error message: the first eight, each cut to 30 characters."""
-    shown = [str(name) for name in names]
-    shown = [shortened(n if n.isprintable() else as_written(n), 30) for n in shown]
-    more = f" and {len(shown) - 8} more" if len(shown) > 9 else ""
-    return (", ".join(shown[:8] if more else shown) or "none") + more
+    texts = [str(name) for name in names]
+    texts = [shortened(text if text.isprintable() else as_written(text), 30) for text in texts]
+    suffix = f" and {len(texts) - 8} more" if len(texts) > 9 else ""
+    return (", ".join(texts[:8] if suffix else texts) or "none") + suffix
 
 
 def need(
-    frame: pd.DataFrame, names: Iterable[str], source: str, shown: Mapping[str, str] | None = None
+    frame: pd.DataFrame, names: Iterable[str], source: str, aliases: Mapping[str, str] | None = None
 ) -> None:
     """Refuse a table that has no rows, or lacks one of these columns or has it twice.
 
-    `shown` maps a library's own column names to ours, so that errors use the library's names.
+    `aliases` maps a library's own column names to ours, so that errors use the library's names.
     """
-    own = {ours: theirs for theirs, ours in (shown or {}).items()}
+    library_names = {ours: theirs for theirs, ours in (aliases or {}).items()}
     for name in names:
         if list(frame.columns).count(name) != 1:
-            had = listed([own.get(str(column), column) for column in frame.columns])
-            raise ValueError(f"{source} must have one column {own.get(name, name)}, got {had}")
+            columns = listed([library_names.get(str(column), column) for column in frame.columns])
+            raise ValueError(
+                f"{source} must have one column {library_names.get(name, name)}, got {columns}"
+            )
     if frame.empty:
         raise ValueError(f"{source} must hold one row or more, got none")
 
 
-def log_names(columns: Iterable[Any], source: str, wanted: Iterable[str]) -> list[Any]:
+def log_names(columns: Iterable[Any], source: str, keys: Iterable[str]) -> list[Any]:
     """Replace aliases by the names of a log, and warn of each replacement."""
-    given, renamed = list(columns), {}
-    for key in wanted:
-        same = [name for name in given if name == key or meaning(name) == key]
-        if len(same) > 1 and len({str(n).removesuffix(".1") for n in same}) > 1:
+    names, renamed = list(columns), {}
+    for key in keys:
+        aliases = [name for name in names if name == key or meaning(name) == key]
+        if len(aliases) > 1 and len({str(alias).removesuffix(".1") for alias in aliases}) > 1:
             raise ValueError(
-                f"{source} has the columns {listed(same)}, which may each be the {key}: rename "
+                f"{source} has the columns {listed(aliases)}, which may each be the {key}: rename "
                 "or remove those that are not"
             )
-        if same and same[0] != key:
-            renamed[same[0]] = key
+        if aliases and aliases[0] != key:
+            renamed[aliases[0]] = key
     if renamed:
         pairs = ", ".join(f"{listed([name])} as {key}" for name, key in renamed.items())
         warnings.warn(f"{source}: read column {pairs}", UserWarning, stacklevel=3)
-    return [renamed.get(name, name) for name in given]
+    return [renamed.get(name, name) for name in names]
 
 
-def warn_ignored(names: Iterable[Any], source: str, known: Iterable[str]) -> None:
+def warn_ignored(names: Iterable[Any], source: str, accepted: Iterable[str]) -> None:
     """Warn of columns that are not read."""
-    ignored = [name for name in names if name not in known]
+    ignored = [name for name in names if name not in accepted]
     if ignored:
         columns = "column" if len(ignored) == 1 else "columns"
         warnings.warn(f"{source}: {columns} {listed(ignored)} left out", UserWarning, stacklevel=3)
@@ -106,18 +108,18 @@ def check_pooling(frame: pd.DataFrame, keys: Mapping[str, Key], source: str) -> 
     recommender, user = keys["recommender"], keys["user"]
     group = recommender.codes * np.int64(len(user.values)) + user.codes
     group, _ = _factorized(pd.Series(np.broadcast_to(group, len(frame))), sort=True)
-    groups = group.max() + 1
-    if groups in (1, group.size):
+    n_groups = group.max() + 1
+    if n_groups in (1, group.size):
         return
-    for at, name in enumerate(frame.columns):
-        column = frame.iloc[:, at].reset_index(drop=True)
+    for column_index, name in enumerate(frame.columns):
+        column = frame.iloc[:, column_index].reset_index(drop=True)
         if name in INPUT or not _are_scalars(column).all():
             continue
         value, _ = _factorized(column, sort=False)
-        values = value.max() + 1
-        once = np.unique(group * values + value).size == group.size and value.min() >= 0
+        n_values = value.max() + 1
+        is_unique = np.unique(group * n_values + value).size == group.size and value.min() >= 0
         # An item column, unlike a recommender column, has many values and few of them per user.
-        if once and 2 * group.size > values * groups:
+        if is_unique and 2 * group.size > n_values * n_groups:
             raise ValueError(
                 f"{source} has a row of each user for each value of the column "
                 f"{listed([name])}, which a log does not have: rename it to recommender, "
@@ -127,33 +129,37 @@ def check_pooling(frame: pd.DataFrame, keys: Mapping[str, Key], source: str) -> 
 
 def check_columns(names: list[Any], source: str) -> None:
     """Refuse a table whose columns are not those of a log, and suggest near names."""
-    shown = listed(names)
+    columns = listed(names)
     # Of two columns with one name pandas calls the second one "name.1".
-    once = [str(name).removesuffix(".1") for name in names]
-    twice = [name for name in INPUT if once.count(name) > 1]
-    if twice:
-        raise ValueError(f"{source} must have one column {twice[0]}, got {shown}")
+    base_names = [str(name).removesuffix(".1") for name in names]
+    repeated = [name for name in INPUT if base_names.count(name) > 1]
+    if repeated:
+        raise ValueError(f"{source} must have one column {repeated[0]}, got {columns}")
     unused = [name for name in INPUT if name not in names]
     for name in (str(name) for name in names if name not in INPUT):
         plain = name.strip().lower()
-        near = difflib.get_close_matches(plain, unused, n=1, cutoff=0.8)
-        if near:
-            raise ValueError(f"{source} has a column {as_written(name)}: did you mean {near[0]!r}?")
-    counts = [name for name in ("n_better", "n_tied") if name in names]
-    wanted = "user, and either rank or n_better and n_tied"
-    if "rank" in names and counts:
+        matches = difflib.get_close_matches(plain, unused, n=1, cutoff=0.8)
+        if matches:
+            raise ValueError(
+                f"{source} has a column {as_written(name)}: did you mean {matches[0]!r}?"
+            )
+    count_names = [name for name in ("n_better", "n_tied") if name in names]
+    schema = "user, and either rank or n_better and n_tied"
+    if "rank" in names and count_names:
         raise ValueError(
-            f"{source} must have either a column rank or n_better and n_tied, got {shown}"
+            f"{source} must have either a column rank or n_better and n_tied, got {columns}"
         )
-    alone = "count" in names and not {"item", "instance"} & set(names)
-    lacking = [] if "user" in names or alone else ["user"]
+    user_optional = "count" in names and not {"item", "instance"} & set(names)
+    absent = [] if "user" in names or user_optional else ["user"]
     if "rank" not in names:
-        lacking += [n for n in ("n_better", "n_tied") if n not in names] if counts else ["rank"]
-    if lacking:
-        near = difflib.get_close_matches(lacking[0], map(str, names), n=1, cutoff=0.3)
-        hint = f" (is it {as_written(near[0])}?)" if near and near[0] not in INPUT else ""
+        absent += (
+            [key for key in ("n_better", "n_tied") if key not in names] if count_names else ["rank"]
+        )
+    if absent:
+        matches = difflib.get_close_matches(absent[0], map(str, names), n=1, cutoff=0.3)
+        hint = f" (is it {as_written(matches[0])}?)" if matches and matches[0] not in INPUT else ""
         raise ValueError(
-            f"{source} must have the columns {wanted}: there is no {lacking[0]}{hint}, got {shown}"
+            f"{source} must have the columns {schema}: there is no {absent[0]}{hint}, got {columns}"
         )
 
 
@@ -190,20 +196,20 @@ def line(source: str, row: int) -> str:
 def locator(source: str, order: NDArray[Any] | None = None) -> Locator:
     """A locator for a source whose rows were sorted by `order`."""
 
-    def where(bad: NDArray[np.bool_]) -> tuple[int, str]:
-        at = int(np.argmax(bad))
-        return at, line(source, at if order is None else int(order[at]))
+    def where(is_invalid: NDArray[np.bool_]) -> tuple[int, str]:
+        row = int(np.argmax(is_invalid))
+        return row, line(source, row if order is None else int(order[row]))
 
     return where
 
 
 def refuse_first(
-    bad: Any, where: str | Locator, sentence: Callable[[int], str], hint: str = ""
+    is_invalid: Any, source: str | Locator, sentence: Callable[[int], str], hint: str = ""
 ) -> None:
     """Raise ValueError for the first bad row, if any, and say where it is."""
-    if np.any(bad):
-        at, place = (locator(where) if isinstance(where, str) else where)(bad)
-        raise ValueError(f"{sentence(at)} in {place}{hint}")
+    if np.any(is_invalid):
+        row, place = (locator(source) if isinstance(source, str) else source)(is_invalid)
+        raise ValueError(f"{sentence(row)} in {place}{hint}")
 
 
 def whole_numbers(frame: pd.DataFrame, key: str, low: int, source: str) -> IntArray:
@@ -218,11 +224,15 @@ def whole(frame: pd.DataFrame, key: str, low: int, source: str) -> NDArray[Any]:
         values = column.to_numpy()
     else:
         numeric = _floats(column)
-        bad = ~np.isfinite(numeric) | (numeric != np.floor(numeric)) | (np.abs(numeric) > 2**53)
-        wanted = f"{key} must be a whole number >= {low}"
-        refuse_first(bad, source, lambda at: f"{wanted}, got {as_written(column.iloc[at])}")
+        is_invalid = (
+            ~np.isfinite(numeric) | (numeric != np.floor(numeric)) | (np.abs(numeric) > 2**53)
+        )
+        requirement = f"{key} must be a whole number >= {low}"
+        refuse_first(
+            is_invalid, source, lambda row: f"{requirement}, got {as_written(column.iloc[row])}"
+        )
         values = numeric.astype(np.int64)
-    refuse_first(values < low, source, lambda at: f"{key} must be >= {low}, got {values[at]}")
+    refuse_first(values < low, source, lambda row: f"{key} must be >= {low}, got {values[row]}")
     if values.dtype.kind == "u" and values.max() > 2**62:
         raise ValueError(f"{key} must be <= 2**62, got {values.max()} in {source}")
     return values
@@ -259,11 +269,11 @@ def real(frame: pd.DataFrame, key: str, source: str) -> FloatArray:
     import pandas as pd
 
     values = pd.to_numeric(frame[key], errors="coerce").to_numpy(dtype=float)
-    bad = ~(np.isfinite(values) & (values >= 0))
+    is_invalid = ~(np.isfinite(values) & (values >= 0))
     refuse_first(
-        bad,
+        is_invalid,
         source,
-        lambda at: f"{key} must hold numbers >= 0, got {as_written(frame[key].iloc[at])}",
+        lambda row: f"{key} must hold numbers >= 0, got {as_written(frame[key].iloc[row])}",
     )
     return values
 
@@ -295,8 +305,8 @@ def size_column(
         option = integer(option, key, low, 2**62)
     column = shrunk(whole(frame, key, low, source), small=False)
     if option is not None:
-        wanted = f"{key} must be that of the column {key}, got {option}"
-        refuse_first(column != option, source, lambda at: f"{wanted} and {column[at]}")
+        requirement = f"{key} must be that of the column {key}, got {option}"
+        refuse_first(column != option, source, lambda row: f"{requirement} and {column[row]}")
     return column
 
 
@@ -322,18 +332,20 @@ def key_of(frame: pd.DataFrame, key: str, source: str) -> Key:
     column = frame[key].reset_index(drop=True)
     try:
         codes, values = _factorized(column, sort=key != "recommender")
-        nested = np.append(~_are_scalars(pd.Series(values)), False)[codes]  # code -1: missing
+        is_nested = np.append(~_are_scalars(pd.Series(values)), False)[codes]  # code -1: missing
     except TypeError:  # lists and the like cannot be hashed
-        nested = ~_are_scalars(column)
-    wanted = f"{key} must be a number or text"
-    refuse_first(nested, source, lambda at: f"{wanted}, got {as_written(column.iloc[at])}")
-    text = values.dtype.kind not in "iufb"
-    blank = [text and isinstance(value, str) and not value.strip() for value in values]
-    missing = np.append(np.array(blank, dtype=bool), True)[codes]
-    refuse_first(missing, source, lambda _: f"{key} must not be missing, as it is")
+        is_nested = ~_are_scalars(column)
+    requirement = f"{key} must be a number or text"
+    refuse_first(
+        is_nested, source, lambda row: f"{requirement}, got {as_written(column.iloc[row])}"
+    )
+    is_text = values.dtype.kind not in "iufb"
+    is_blank = [is_text and isinstance(value, str) and not value.strip() for value in values]
+    is_missing = np.append(np.array(is_blank, dtype=bool), True)[codes]
+    refuse_first(is_missing, source, lambda _: f"{key} must not be missing, as it is")
     if key == "recommender":
-        names, values = pd.factorize(np.array([str(value) for value in values], dtype=object))
-        codes = names[codes]
+        name_codes, values = pd.factorize(np.array([str(value) for value in values], dtype=object))
+        codes = name_codes[codes]
     return Key(codes.astype(np.int32), values)
 
 
@@ -341,8 +353,8 @@ def labelled(frame: pd.DataFrame, key: str, source: str) -> pd.Series:
     """A label column as a series, checked for gaps."""
     import pandas as pd
 
-    of = key_of(frame, key, source)
-    return pd.Series(of.values[np.broadcast_to(of.codes, len(frame))])
+    labels = key_of(frame, key, source)
+    return pd.Series(labels.values[np.broadcast_to(labels.codes, len(frame))])
 
 
 def _factorized(column: pd.Series, sort: bool) -> tuple[IntArray, NDArray[Any]]:
@@ -358,9 +370,9 @@ def _factorized(column: pd.Series, sort: bool) -> tuple[IntArray, NDArray[Any]]:
 
 def refuse_twice(frame: pd.DataFrame, key: list[str], source: str, hint: str = "") -> None:
     """Refuse rows that agree in these columns."""
-    twice = frame.duplicated(key)
-    if twice.any():
-        row = frame[twice].iloc[0]
+    is_duplicate = frame.duplicated(key)
+    if is_duplicate.any():
+        row = frame[is_duplicate].iloc[0]
         raise ValueError(
             f"an item must stand once for a user, got {item_of_user(row['user'], row['item'])} "
             f"twice in {source}{hint}"

@@ -57,14 +57,14 @@ def tallied(
     """
 
     def merged() -> tuple[FloatArray, FloatArray]:
-        values, counts = zip(*found, strict=True)
+        values, counts = zip(*tallies, strict=True)
         return tally(np.concatenate(values), np.concatenate(counts))
 
-    found: list[tuple[FloatArray, FloatArray]] = []
+    tallies: list[tuple[FloatArray, FloatArray]] = []
     for values, counts in parts:
-        found.append(tally(values, counts))
-        if sum(each.size for each, _ in found) > 4 * found[0][0].size + _TALLIED:
-            found = [merged()]
+        tallies.append(tally(values, counts))
+        if sum(distinct.size for distinct, _ in tallies) > 4 * tallies[0][0].size + _TALLIED:
+            tallies = [merged()]
     return merged()
 
 
@@ -81,27 +81,31 @@ def equal_rows(columns: Sequence[NDArray[Any]], size: int) -> tuple[NDArray[Any]
     """
     lows = [int(column.min()) for column in columns]
     spans = [int(column.max()) - low + 1 for column, low in zip(columns, lows, strict=True)]
-    wide = [at for at, span in enumerate(spans) if span > 1]
-    kinds = 1
+    varying = [column_index for column_index, span in enumerate(spans) if span > 1]
+    n_kinds = 1
     code: NDArray[Any] = np.zeros(size, dtype=np.int32)
     small = math.prod(spans) <= 1 << 16
-    for at in wide:
-        places = columns[at] - lows[at]
-        if kinds * spans[at] >= 2**62:
-            (code, some), (places, others) = map(_factorized, (code, places))
-            kinds, spans[at] = some.size, others.size
+    for column_index in varying:
+        places = columns[column_index] - lows[column_index]
+        if n_kinds * spans[column_index] >= 2**62:
+            (code, distinct_codes), (places, distinct_places) = map(_factorized, (code, places))
+            n_kinds, spans[column_index] = distinct_codes.size, distinct_places.size
         places = places.astype(np.int32 if small else np.int64, copy=False)
-        code = places if kinds == 1 else code * places.dtype.type(spans[at]) + places
-        kinds *= spans[at]
+        code = places if n_kinds == 1 else code * places.dtype.type(spans[column_index]) + places
+        n_kinds *= spans[column_index]
     if small:  # a table of all combinations avoids sorting
-        there = np.bincount(code, minlength=math.prod(spans)) > 0
-        found = np.unravel_index(np.flatnonzero(there), spans)
-        different = [place.astype(np.int64) + low for place, low in zip(found, lows, strict=True)]
-        return code if there.all() else (np.cumsum(there, dtype=np.int32) - 1)[code], different
+        is_present = np.bincount(code, minlength=math.prod(spans)) > 0
+        kind_places = np.unravel_index(np.flatnonzero(is_present), spans)
+        kind_columns = [
+            place.astype(np.int64) + low for place, low in zip(kind_places, lows, strict=True)
+        ]
+        return code if is_present.all() else (np.cumsum(is_present, dtype=np.int32) - 1)[
+            code
+        ], kind_columns
     code, values = _factorized(code)
-    first = np.empty(values.size, dtype=np.int64)
-    first[code] = np.arange(code.size)
-    rows = (np.broadcast_to(column, size)[first] for column in columns)
+    example_rows = np.empty(values.size, dtype=np.int64)
+    example_rows[code] = np.arange(code.size)
+    rows = (np.broadcast_to(column, size)[example_rows] for column in columns)
     return code, [column.astype(np.int64) for column in rows]
 
 
@@ -109,8 +113,8 @@ def _factorized(values: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
     """Codes of numbers and the distinct numbers in order, by hashing instead of sorting all."""
     import pandas as pd
 
-    codes, different = pd.factorize(values, sort=True)
-    return codes, np.asarray(different)
+    codes, distinct = pd.factorize(values, sort=True)
+    return codes, np.asarray(distinct)
 
 
 @dataclass(eq=False)
@@ -197,15 +201,15 @@ class Log:
         if not self.paired:
             return max(self.users_of.values())
         return sum(
-            self._users(some, np.logical_or.reduce([own > 0 for own in there]))
-            for some, there in self._presence(*range(len(self.codes)))
+            self._users(block, np.logical_or.reduce([marker > 0 for marker in presence]))
+            for block, presence in self._presence(*range(len(self.codes)))
         )
 
     @cached_property
     def users_of(self) -> dict[str, int]:
         """Number of users of each recommender."""
         first = self.kinds["position"] == 1
-        return {name: round(float(own[first].sum())) for name, own in self.user_counts.items()}
+        return {name: round(float(users[first].sum())) for name, users in self.user_counts.items()}
 
     @cached_property
     def user_counts(self) -> dict[str, FloatArray]:
@@ -220,15 +224,15 @@ class Log:
     @cached_property
     def kind_counts(self) -> IntArray:
         """Rows of each kind and recommender, shape (recommenders, kinds)."""
-        many = self.kinds["position"].size + 1
-        found = np.zeros((len(self.codes), many))
-        for number, own in enumerate(found):
-            for some, ((code, user),) in self._rows(number):
-                each = None
+        n_codes = self.kinds["position"].size + 1
+        counts = np.zeros((len(self.codes), n_codes))
+        for recommender, code_counts in enumerate(counts):
+            for block, ((code, user),) in self._rows(recommender):
+                weights = None
                 if self.weights is not None:
-                    each = self.weights[some] if user is None else self.weights[some][user]
-                own += np.bincount(code, each, many)
-        return found[:, 1:].astype(np.int64)
+                    weights = self.weights[block] if user is None else self.weights[block][user]
+                code_counts += np.bincount(code, weights, n_codes)
+        return counts[:, 1:].astype(np.int64)
 
     @cached_property
     def counts(self) -> pd.DataFrame:
@@ -242,8 +246,8 @@ class Log:
         ]
         for name, table in zip(self.recommenders, tables, strict=True):
             table.insert(0, "recommender", name)
-        found: pd.DataFrame = pd.concat(tables)
-        return found.query("count > 0").reset_index(drop=True)
+        rows: pd.DataFrame = pd.concat(tables)
+        return rows.query("count > 0").reset_index(drop=True)
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -258,13 +262,19 @@ class Log:
         """
         import pandas as pd
 
-        user, code = [], []
-        for own, size in zip(self.codes, self.sizes or self.codes, strict=True):
-            there = np.flatnonzero(size)
-            user.append(there if self.sizes is None else np.repeat(there, size[there]))
-            code.append(own[there] if self.sizes is None else own)
-        names = np.repeat(np.array(self.recommenders, dtype=object), [own.size for own in code])
-        users, kind = np.concatenate(user), np.concatenate(code).astype(np.int64) - 1
+        user_parts, code_parts = [], []
+        for codes, size in zip(self.codes, self.sizes or self.codes, strict=True):
+            present_users = np.flatnonzero(size)
+            user_parts.append(
+                present_users
+                if self.sizes is None
+                else np.repeat(present_users, size[present_users])
+            )
+            code_parts.append(codes[present_users] if self.sizes is None else codes)
+        names = np.repeat(
+            np.array(self.recommenders, dtype=object), [codes.size for codes in code_parts]
+        )
+        users, kind = np.concatenate(user_parts), np.concatenate(code_parts).astype(np.int64) - 1
         labels = (
             np.arange(self.users.start, self.users.stop)[users]
             if isinstance(self.users, range)
@@ -272,22 +282,22 @@ class Log:
         )
         columns = {name: self.kinds[name][kind] for name in KIND}
         instance = np.cumsum(columns["position"] == 1) - 1
-        found = {"recommender": names, "user": labels, "instance": instance, **columns}
+        frame_columns = {"recommender": names, "user": labels, "instance": instance, **columns}
         if self.weights is not None:
-            found["count"] = self.weights[users].astype(np.int64)
+            frame_columns["count"] = self.weights[users].astype(np.int64)
         if "n_above" in self.kinds:
-            found["n_above"] = self.kinds["n_above"][kind]
-        return pd.DataFrame(found)
+            frame_columns["n_above"] = self.kinds["n_above"][kind]
+        return pd.DataFrame(frame_columns)
 
     def __repr__(self) -> str:
-        held: dict[str, object] = {"recommenders": len(self.recommenders)}
-        held |= {"users": self.n_users, "rows": int(self.kind_counts.sum())}
+        fields: dict[str, object] = {"recommenders": len(self.recommenders)}
+        fields |= {"users": self.n_users, "rows": int(self.kind_counts.sum())}
         for name in ("n_items", "n_negatives"):
-            held[name] = span(self.kinds[name])
-        held["replacement"] = self.replacement
+            fields[name] = span(self.kinds[name])
+        fields["replacement"] = self.replacement
         if self.protocol is not None:
-            held["protocol"] = self.protocol
-        return f"Log({', '.join(f'{name}={value}' for name, value in held.items())})"
+            fields["protocol"] = self.protocol
+        return f"Log({', '.join(f'{name}={value}' for name, value in fields.items())})"
 
     def joint_counts(self, *names: str) -> tuple[list[IntArray], IntArray]:
         """Codes that users have under several recommenders, and the users with each combination.
@@ -295,18 +305,18 @@ class Log:
         Only for logs with at most one row per user. A missing row has code 0.
         """
         if names not in self._joint:
-            many = self.kinds["position"].size + 1
-            size = many ** len(names)
+            n_codes = self.kinds["position"].size + 1
+            size = n_codes ** len(names)
             if size <= _TABLE:
-                table = sum(np.bincount(*each, size) for each in self._joint_codes(np.int32, names))
-                found = np.flatnonzero(table)
-                counts = np.asarray(table)[found]
+                table = sum(np.bincount(*part, size) for part in self._joint_codes(np.int32, names))
+                combinations = np.flatnonzero(table)
+                counts = np.asarray(table)[combinations]
             else:
                 values, counts = tallied(self._joint_codes(np.int64, names))
-                found = values.astype(np.int64)
-            there = found > 0  # code 0: users with rows under other recommenders only
-            kinds = np.unravel_index(found[there], (many,) * len(names))
-            self._joint[names] = [*kinds], counts[there].astype(np.int64)
+                combinations = values.astype(np.int64)
+            has_rows = combinations > 0  # code 0: users with rows under other recommenders only
+            kinds = np.unravel_index(combinations[has_rows], (n_codes,) * len(names))
+            self._joint[names] = [*kinds], counts[has_rows].astype(np.int64)
         return self._joint[names]
 
     @cached_property
@@ -317,12 +327,12 @@ class Log:
         self, dtype: Any, names: Sequence[str]
     ) -> Iterator[tuple[IntArray, FloatArray | None]]:
         """Blocks of users: one code for the combination of recommenders, and weights."""
-        for some, rows in self._rows(*map(self.recommenders.index, names)):
-            code = np.zeros(rows[0][0].size, dtype=dtype)
-            for own, _ in rows:
-                code *= self.kinds["position"].size + 1
-                code += own
-            yield code, None if self.weights is None else self.weights[some]
+        for block, rows in self._rows(*map(self.recommenders.index, names)):
+            joint_codes = np.zeros(rows[0][0].size, dtype=dtype)
+            for codes, _ in rows:
+                joint_codes *= self.kinds["position"].size + 1
+                joint_codes += codes
+            yield joint_codes, None if self.weights is None else self.weights[block]
 
     def sums(self, values: Mapping[str, FloatArray]) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Yield users' values and how many users have each, in blocks of users.
@@ -331,22 +341,26 @@ class Log:
         over recommenders of the mean over the user's instances of the sum of the rows' values.
         Users without rows are skipped.
         """
-        of_code = [np.append(0.0, own * self._share) for own in values.values()]
-        if self.sizes is None and of_code[0].size ** len(values) <= _TABLE:
+        values_by_code = [np.append(0.0, column * self._share) for column in values.values()]
+        if self.sizes is None and values_by_code[0].size ** len(values) <= _TABLE:
             kinds, counts = self.joint_counts(*values)
-            found = sum(own[kind] for own, kind in zip(of_code, kinds, strict=True))
-            yield np.asarray(found), counts.astype(float)
+            user_values = sum(
+                column[kind] for column, kind in zip(values_by_code, kinds, strict=True)
+            )
+            yield np.asarray(user_values), counts.astype(float)
             return
-        of = [self.recommenders.index(name) for name in values]
-        for (some, rows), (_, presence) in zip(self._rows(*of), self._presence(*of), strict=True):
+        recommenders = [self.recommenders.index(name) for name in values]
+        for (block, rows), (_, presence) in zip(
+            self._rows(*recommenders), self._presence(*recommenders), strict=True
+        ):
             sums = np.zeros(presence[0].size)
-            for own, (code, user) in zip(of_code, rows, strict=True):
-                each = own[code]
+            for column, (code, user) in zip(values_by_code, rows, strict=True):
+                each = column[code]
                 sums += each if user is None else np.bincount(user, each, sums.size)
-            there = np.logical_or.reduce([own > 0 for own in presence])
-            if there.any():
-                each = np.ones(sums.size) if self.weights is None else self.weights[some]
-                yield sums[there], each[there]
+            has_rows = np.logical_or.reduce([column > 0 for column in presence])
+            if has_rows.any():
+                each = np.ones(sums.size) if self.weights is None else self.weights[block]
+                yield sums[has_rows], each[has_rows]
 
     @cached_property
     def same_users(self) -> bool:
@@ -355,57 +369,64 @@ class Log:
 
     def check_same_users(self) -> None:
         """Raise ValueError unless recommenders can be compared user by user."""
-        first, *others = self.recommenders
-        if not others:
+        first, *other_names = self.recommenders
+        if not other_names:
             raise ValueError(f"recommenders must be 2 or more to be compared, got {first} only")
         if not self.paired:
             raise ValueError(
                 "recommenders of a log with a column count are compared if the same users can be "
                 "told: add a column user, one value for all rows of the users that a count is of"
             )
-        for number, name in enumerate(others, start=1):
-            users, label = self.difference(0, number)
-            if users:
+        for recommender, name in enumerate(other_names, start=1):
+            n_users, user = self.difference(0, recommender)
+            if n_users:
                 raise ValueError(
                     f"recommenders must have the same users to be compared, but {first} and {name} "
-                    f"differ in {users}, such as {label}"
+                    f"differ in {n_users}, such as {user}"
                 )
 
-    def difference(self, one: int, other: int) -> tuple[int, object]:
+    def difference(self, first_index: int, second_index: int) -> tuple[int, object]:
         """Number of users that only one of two recommenders has, and the first of them."""
-        found, user = 0, None
-        for some, (first, second) in self._presence(one, other):
+        n_users, user = 0, None
+        for block, (first, second) in self._presence(first_index, second_index):
             differ = (first > 0) != (second > 0)
             if user is None and differ.any():
-                user = self.users[some][int(np.argmax(differ))]
-            found += self._users(some, differ)
-        return found, user
+                user = self.users[block][int(np.argmax(differ))]
+            n_users += self._users(block, differ)
+        return n_users, user
 
-    def _users(self, some: slice, which: NDArray[np.bool_]) -> int:
-        return int(which.sum() if self.weights is None else self.weights[some][which].sum())
+    def _users(self, block: slice, is_selected: NDArray[np.bool_]) -> int:
+        return int(
+            is_selected.sum() if self.weights is None else self.weights[block][is_selected].sum()
+        )
 
-    def _presence(self, *of: int) -> Iterator[tuple[slice, list[NDArray[Any]]]]:
+    def _presence(self, *recommenders: int) -> Iterator[tuple[slice, list[NDArray[Any]]]]:
         """Blocks of users; for each recommender, numbers above 0 where a user has rows."""
         for start in range(0, len(self.users), _BLOCK):
-            some = slice(start, min(start + _BLOCK, len(self.users)))
-            yield some, [(self.sizes or self.codes)[number][some] for number in of]
+            block = slice(start, min(start + _BLOCK, len(self.users)))
+            yield (
+                block,
+                [(self.sizes or self.codes)[recommender][block] for recommender in recommenders],
+            )
 
-    def _rows(self, *of: int) -> Iterator[tuple[slice, list[tuple[NDArray[Any], IntArray | None]]]]:
+    def _rows(
+        self, *recommenders: int
+    ) -> Iterator[tuple[slice, list[tuple[NDArray[Any], IntArray | None]]]]:
         """Blocks of users; for each recommender, the codes of rows and the user of each row.
 
         Users are numbered within the block; None where each user has one code.
         """
-        ends = [0] * len(of)
-        for some, presence in self._presence(*of):
+        ends = [0] * len(recommenders)
+        for block, presence in self._presence(*recommenders):
             if self.sizes is None:
-                yield some, [(code, None) for code in presence]
+                yield block, [(code, None) for code in presence]
                 continue
-            found: list[tuple[NDArray[Any], IntArray | None]] = []
-            for at, (number, size) in enumerate(zip(of, presence, strict=True)):
+            rows: list[tuple[NDArray[Any], IntArray | None]] = []
+            for slot, (recommender, size) in enumerate(zip(recommenders, presence, strict=True)):
                 user = np.repeat(np.arange(size.size), size)
-                found.append((self.codes[number][ends[at] : ends[at] + user.size], user))
-                ends[at] += user.size
-            yield some, found
+                rows.append((self.codes[recommender][ends[slot] : ends[slot] + user.size], user))
+                ends[slot] += user.size
+            yield block, rows
 
 
 class Builder:
@@ -432,7 +453,7 @@ class Builder:
             table = np.zeros((len(recommenders), len(users)), dtype=np.uint8)
             self._codes = [*table]
         else:
-            self._codes = [np.zeros(many, dtype=np.uint8) for many in rows]
+            self._codes = [np.zeros(n_rows, dtype=np.uint8) for n_rows in rows]
             self._sizes = [np.zeros(len(users), dtype=np.uint8) for _ in rows]
 
     def place(
@@ -443,14 +464,14 @@ class Builder:
         `columns` are those of `KIND` except position and n_relevant, and optionally n_above; of
         shape (rows,), or (1,) if constant.
         """
-        one = np.ones(1, dtype=np.int64)
-        code = self._coded({"position": one, "n_relevant": one, **columns}, one, None, user.size)
-        for number in np.flatnonzero(np.bincount(recommender)).tolist():
-            if recommender.size == 1 or (recommender == number).all():
-                self._codes[number][user] = code
+        ones = np.ones(1, dtype=np.int64)
+        code = self._coded({"position": ones, "n_relevant": ones, **columns}, ones, None, user.size)
+        for recommender_index in np.flatnonzero(np.bincount(recommender)).tolist():
+            if recommender.size == 1 or (recommender == recommender_index).all():
+                self._codes[recommender_index][user] = code
             else:
-                own = recommender == number
-                self._codes[number][user[own]] = code[own]
+                matches = recommender == recommender_index
+                self._codes[recommender_index][user[matches]] = code[matches]
 
     @property
     def placed(self) -> int:
@@ -466,24 +487,29 @@ class Builder:
         assert self._sizes is not None
         user = rows["user"]
         recommender = np.broadcast_to(rows["recommender"], user.size)
-        new = np.append(True, (user[1:] != user[:-1]) | (recommender[1:] != recommender[:-1]))
-        number = np.cumsum(new) - 1
-        instances = np.bincount(number, np.broadcast_to(rows["position"], user.size) == 1)
+        starts_user = np.append(
+            True, (user[1:] != user[:-1]) | (recommender[1:] != recommender[:-1])
+        )
+        user_index = np.cumsum(starts_user) - 1
+        instances = np.bincount(user_index, np.broadcast_to(rows["position"], user.size) == 1)
         columns = {name: rows[name] for name in (*KIND, "n_above") if name in rows}
         tied = _tied(rows, user.size)
-        code = self._coded(columns, instances.astype(np.int64)[number], tied, user.size)
-        starts = np.flatnonzero(new)
-        many = np.diff(np.append(starts, user.size))
-        wide = np.min_scalar_type(int(many.max()))
-        for at in range(len(self._codes)):
-            own, first = recommender == at, recommender[starts] == at
+        code = self._coded(columns, instances.astype(np.int64)[user_index], tied, user.size)
+        starts = np.flatnonzero(starts_user)
+        sizes = np.diff(np.append(starts, user.size))
+        dtype = np.min_scalar_type(int(sizes.max()))
+        for recommender_index in range(len(self._codes)):
+            matches, first = (
+                recommender == recommender_index,
+                recommender[starts] == recommender_index,
+            )
             if first.any():
-                if wide.itemsize > self._sizes[at].itemsize:
-                    self._sizes[at] = self._sizes[at].astype(wide)
-                self._sizes[at][user[starts[first]]] = many[first]
-                end = self._ends[at] + int(own.sum())
-                self._codes[at][self._ends[at] : end] = code[own]
-                self._ends[at] = end
+                if dtype.itemsize > self._sizes[recommender_index].itemsize:
+                    self._sizes[recommender_index] = self._sizes[recommender_index].astype(dtype)
+                self._sizes[recommender_index][user[starts[first]]] = sizes[first]
+                end = self._ends[recommender_index] + int(matches.sum())
+                self._codes[recommender_index][self._ends[recommender_index] : end] = code[matches]
+                self._ends[recommender_index] = end
 
     def _coded(
         self,
@@ -493,33 +519,37 @@ class Builder:
         size: int,
     ) -> NDArray[Any]:
         """The codes of rows; new kinds are numbered in order of appearance."""
-        none = np.zeros(1, dtype=np.int64)
-        place, many = (none, none) if tied is None else tied
-        more = {"n_instances": instances, "tied_position": place, "tied_relevant": many}
-        wanted = {name: columns[name] for name in KIND} | more
+        zeros = np.zeros(1, dtype=np.int64)
+        tied_position, tied_relevant = (zeros, zeros) if tied is None else tied
+        derived = {
+            "n_instances": instances,
+            "tied_position": tied_position,
+            "tied_relevant": tied_relevant,
+        }
+        kind_columns = {name: columns[name] for name in KIND} | derived
         if "n_above" in columns:
-            wanted["n_above"] = columns["n_above"]
-        kind, found = equal_rows(list(wanted.values()), size)
-        known = self._kinds[0].size if self._kinds else 0
-        if known:
-            both = [np.append(old, new) for old, new in zip(self._kinds, found, strict=True)]
-            merged, found = equal_rows(both, both[0].size)
+            kind_columns["n_above"] = columns["n_above"]
+        kind, kinds = equal_rows(list(kind_columns.values()), size)
+        n_known = self._kinds[0].size if self._kinds else 0
+        if n_known:
+            stacked = [np.append(old, new) for old, new in zip(self._kinds, kinds, strict=True)]
+            merged, kinds = equal_rows(stacked, stacked[0].size)
         else:
-            self._kinds = [new[:0] for new in found]
-            merged = np.arange(found[0].size)
+            self._kinds = [new[:0] for new in kinds]
+            merged = np.arange(kinds[0].size)
         # Known kinds keep their numbers, so that codes already stored stay valid.
-        number = np.full(found[0].size, -1)
-        number[merged[:known]] = np.arange(known)
+        number = np.full(kinds[0].size, -1)
+        number[merged[:n_known]] = np.arange(n_known)
         new = np.flatnonzero(number < 0)
-        number[new] = np.arange(known, number.size)
-        self._names = [*wanted]
+        number[new] = np.arange(n_known, number.size)
+        self._names = [*kind_columns]
         self._kinds = [
-            np.append(old, now[new]) for old, now in zip(self._kinds, found, strict=True)
+            np.append(old, column[new]) for old, column in zip(self._kinds, kinds, strict=True)
         ]
         if np.min_scalar_type(number.size).itemsize > np.dtype(self._type).itemsize:
             self._type = np.min_scalar_type(number.size)
             self._codes = [code.astype(self._type) for code in self._codes]
-        return np.asarray((number[merged[known:]] + 1).astype(self._type)[kind])
+        return np.asarray((number[merged[n_known:]] + 1).astype(self._type)[kind])
 
     @property
     def kinds(self) -> dict[str, IntArray]:
@@ -540,11 +570,13 @@ class Builder:
             for start in range(0, code.size, _BLOCK):
                 part = code[start : start + _BLOCK]
                 part[:] = number[part]
-        kinds: dict[str, NDArray[Any]] = {name: own[order] for name, own in self.kinds.items()}
+        kinds: dict[str, NDArray[Any]] = {
+            name: column[order] for name, column in self.kinds.items()
+        }
         if above is not None:
             kinds["n_above"] = above[kinds["n_above"]]
-        held = self.recommenders, self.users, self._codes, self._sizes, kinds
-        return Log(*held, replacement, weights, paired)
+        fields = self.recommenders, self.users, self._codes, self._sizes, kinds
+        return Log(*fields, replacement, weights, paired)
 
 
 def _tied(rows: Mapping[str, NDArray[Any]], size: int) -> tuple[IntArray, IntArray]:
@@ -552,16 +584,16 @@ def _tied(rows: Mapping[str, NDArray[Any]], size: int) -> tuple[IntArray, IntArr
 
     Two relevant items with equal n_better and n_tied > 0 must have the same score.
     """
-    place, many = np.zeros((2, size), dtype=np.int64)
+    tied_position, tied_relevant = np.zeros((2, size), dtype=np.int64)
     columns = (rows[name] for name in ("instance", "n_better", "n_tied"))
     instance, better, tied = (np.broadcast_to(column, size) for column in columns)
-    same = np.zeros(size + 1, dtype=bool)
+    equals_previous = np.zeros(size + 1, dtype=bool)
     equal = [column[1:] == column[:-1] for column in (instance, better, tied)]
-    same[1:-1] = np.logical_and.reduce([*equal, tied[1:] > 0])
-    among = np.flatnonzero(same[1:] | same[:-1])
-    if among.size:
-        starts = np.flatnonzero(~same[among])
-        run = np.cumsum(~same[among]) - 1
-        place[among] = np.arange(among.size) - starts[run] + 1
-        many[among] = np.bincount(run)[run]
-    return place, many
+    equals_previous[1:-1] = np.logical_and.reduce([*equal, tied[1:] > 0])
+    tied_rows = np.flatnonzero(equals_previous[1:] | equals_previous[:-1])
+    if tied_rows.size:
+        starts = np.flatnonzero(~equals_previous[tied_rows])
+        run = np.cumsum(~equals_previous[tied_rows]) - 1
+        tied_position[tied_rows] = np.arange(tied_rows.size) - starts[run] + 1
+        tied_relevant[tied_rows] = np.bincount(run)[run]
+    return tied_position, tied_relevant

@@ -156,24 +156,24 @@ def read_log(
     >>> read_log(pd.DataFrame(rows), protocol=Adaptive(50, first=2, most=8)).protocol.stages
     (2, 4, 8)
     """
-    for name, given in (
+    for name, flag in (
         ("replacement", replacement),
         ("shared_negatives", shared_negatives),
         ("fixed_sample_size", fixed_sample_size),
     ):
-        if not isinstance(given, (bool, np.bool_, type(None))):
-            raise ValueError(f"{name} must be True or False, got {as_written(given)}")
+        if not isinstance(flag, (bool, np.bool_, type(None))):
+            raise ValueError(f"{name} must be True or False, got {as_written(flag)}")
     if fixed_sample_size and isinstance(protocol, Adaptive):
         raise ValueError(
             "fixed_sample_size=True must be left out with an adaptive design, whose sample sizes "
             "depend on the ranking"
         )
     if protocol is not None:
-        others = {"n_items": n_items, "n_negatives": n_negatives, "replacement": replacement}
-        for name, other in others.items():
-            if other is not None:
+        options = {"n_items": n_items, "n_negatives": n_negatives, "replacement": replacement}
+        for name, option in options.items():
+            if option is not None:
                 raise ValueError(
-                    f"{name} must be left out with a protocol, got {as_written(other)}"
+                    f"{name} must be left out with a protocol, got {as_written(option)}"
                 )
         read = _by_design if isinstance(protocol, Adaptive) else _by_protocol
         log = read(source, protocol)
@@ -217,22 +217,24 @@ def _by_design(source: Any, design: Any) -> Log:
     if log.sizes is not None:
         raise ValueError("the log of an adaptive design must have one row for each user")
     tied, better, drawn = (log.kinds[name] for name in ("n_tied", "n_better", "n_negatives"))
-    possible = set(zip(*(each.tolist() for each in design.outcomes), strict=True))
-    bad = [pair not in possible for pair in zip(drawn.tolist(), better.tolist(), strict=True)]
-    for kind in np.flatnonzero(bad | (tied > 0))[:1].tolist():
-        at = next(i for i, codes in enumerate(log.codes) if (codes == kind + 1).any())
-        user = log.users[int(np.argmax(log.codes[at] == kind + 1))]
-        who = f"user {shortened(str(user))} of {shortened(log.recommenders[at])}"
+    possible = set(zip(*(column.tolist() for column in design.outcomes), strict=True))
+    is_impossible = [
+        pair not in possible for pair in zip(drawn.tolist(), better.tolist(), strict=True)
+    ]
+    for kind in np.flatnonzero(is_impossible | (tied > 0))[:1].tolist():
+        recommender = next(i for i, codes in enumerate(log.codes) if (codes == kind + 1).any())
+        user = log.users[int(np.argmax(log.codes[recommender] == kind + 1))]
+        label = f"user {shortened(str(user))} of {shortened(log.recommenders[recommender])}"
         if tied[kind]:
             raise ValueError(
-                f"n_tied must be 0 in the log of an adaptive design, got {tied[kind]} for {who}: "
+                f"n_tied must be 0 in the log of an adaptive design, got {tied[kind]} for {label}: "
                 "whether a tied negative counted as above decided how many were drawn, and the "
                 "log does not say it"
             )
         raise ValueError(
             f"n_negatives must be one of {design.stages}, with n_better one or more, if not 0 of "
             f"{design.most}, and no more than were drawn last, got {drawn[kind]} with "
-            f"{better[kind]} for {who}"
+            f"{better[kind]} for {label}"
         )
     log.protocol = design
     return log
@@ -249,11 +251,11 @@ def _by_protocol(source: Any, protocol: Any) -> Log:
     if protocol.uniform:
         return log
     kinds = log.counts
-    for name, only in (("n_items", items), ("n_negatives", m), ("n_relevant", 1)):
-        other = kinds.loc[kinds[name] != only, name]
-        if other.size:
+    for name, size in (("n_items", items), ("n_negatives", m), ("n_relevant", 1)):
+        invalid = kinds.loc[kinds[name] != size, name]
+        if invalid.size:
             raise ValueError(
-                f"{name} must be {only} for all users, as the protocol says, got {other.iloc[0]}"
+                f"{name} must be {size} for all users, as the protocol says, got {invalid.iloc[0]}"
             )
     log.protocol = protocol
     return log
@@ -270,9 +272,9 @@ def _of_frame(frame: pd.DataFrame, name: str, sizes: Sizes, replacement: bool | 
         )
     if replacement is None and by_reader is None:
         raise ValueError(_REPLACEMENT_MISSING)
-    drawn_again = bool(by_reader if replacement is None else replacement)
+    with_replacement = bool(by_reader if replacement is None else replacement)
     frame = frame.set_axis(_checked_names(frame.columns, name), axis=1)
-    return log_of_frame(frame, name, sizes, drawn_again)
+    return log_of_frame(frame, name, sizes, with_replacement)
 
 
 def _checked_names(columns: Iterable[Any], name: str) -> list[Any]:
@@ -313,8 +315,8 @@ def _of_exact_ranks(frame: pd.DataFrame, name: str, replacement: bool | None) ->
             "sampled-metrics rank --metrics prints their metrics"
         )
     items = whole(frame, "n_candidates", 2, name)
-    kept = frame.drop(columns=[*_EXACT[:2], "relevant_better", "relevant_tied"], errors="ignore")
-    return kept.assign(n_items=items, n_negatives=items - 1)
+    rows = frame.drop(columns=[*_EXACT[:2], "relevant_better", "relevant_tied"], errors="ignore")
+    return rows.assign(n_items=items, n_negatives=items - 1)
 
 
 def _bundled(n_items: int | None, n_negatives: int | None, replacement: bool | None) -> Log:

@@ -39,9 +39,9 @@ def log_of_frame(frame: pd.DataFrame, name: str, sizes: Sizes, replacement: bool
     if not grouped:
         check_pooling(frame, keys, name)
     log = _sorted_log(keys, columns, len(frame), replacement, name, "user" in frame)
-    most = int(log.kinds["n_relevant"].max())
-    if most > 1 and not grouped:
-        warn_of_instances(name, most)
+    max_rows = int(log.kinds["n_relevant"].max())
+    if max_rows > 1 and not grouped:
+        warn_of_instances(name, max_rows)
     return log
 
 
@@ -77,10 +77,10 @@ def says_instances(names: Iterable[str]) -> bool:
     return bool({"item", "instance", "position"} & columns) or "user" not in columns
 
 
-def warn_of_instances(source: str, most: int) -> None:
+def warn_of_instances(source: str, max_rows: int) -> None:
     """Warn that rows without a column item or instance are read as ranked together."""
     warnings.warn(
-        f"{source}: up to {most} rows of a user are read as relevant items that were ranked "
+        f"{source}: up to {max_rows} rows of a user are read as relevant items that were ranked "
         "together: add a column item if they are, instance if each was ranked apart, or "
         "recommender if they are of several",
         UserWarning,
@@ -99,44 +99,44 @@ def _sorted_log(
     """Sort the rows and check them against each other. Columns: (size,), or (1,) if constant."""
     import pandas as pd
 
-    best = [columns[key] for key in ("n_tied", "n_better", "rank") if key in columns]
-    by = [*best, *(keys[key].codes for key in ("instance", "user", "recommender"))]
-    order = np.lexsort([np.broadcast_to(each, size) for each in by])
-    codes = {key: _permuted(found.codes, order) for key, found in keys.items()}
+    rank_keys = [columns[key] for key in ("n_tied", "n_better", "rank") if key in columns]
+    sort_keys = [*rank_keys, *(keys[key].codes for key in ("instance", "user", "recommender"))]
+    order = np.lexsort([np.broadcast_to(sort_key, size) for sort_key in sort_keys])
+    codes = {key: _permuted(labels.codes, order) for key, labels in keys.items()}
     columns = {key: _permuted(column, order) for key, column in columns.items()}
 
-    where = locator(source, order)
-    of = np.broadcast_to(codes["user"], size)
+    locate = locator(source, order)
+    user = np.broadcast_to(codes["user"], size)
     weights, above = None, None
     if "count" in columns:
         count = np.broadcast_to(columns["count"], size)
         weights = np.ones(keys["user"].values.size)
-        weights[of] = count
+        weights[user] = count
         refuse_first(
-            weights[of] != count,
-            where,
-            lambda at: (
+            weights[user] != count,
+            locate,
+            lambda row: (
                 "count must be the same for all rows of a user, got "
-                f"{count[at]} and {weights[of[at]]:.0f}"
+                f"{count[row]} and {weights[user[row]]:.0f}"
             ),
         )
     if "n_above" in columns:
         columns["n_above"], above = pd.factorize(columns["n_above"], sort=True)
-    rows = instances_of({**columns, **codes, "user": of}, replacement, where)
+    rows = instances_of({**columns, **codes, "user": user}, replacement, locate)
     recommender = np.broadcast_to(codes["recommender"], size)
     names, users = keys["recommender"].values.tolist(), keys["user"].values
-    again = (of[1:] == of[:-1]) & (recommender[1:] == recommender[:-1])
-    if again.any():
+    repeats_user = (user[1:] == user[:-1]) & (recommender[1:] == recommender[:-1])
+    if repeats_user.any():
         builder = Builder(names, users, np.bincount(recommender, minlength=len(names)).tolist())
         builder.append(rows)
     else:
         builder = Builder(names, users)
-        builder.place(recommender, of, rows)
+        builder.place(recommender, user, rows)
     return builder.log(replacement, weights, paired, above)
 
 
 def instances_of(
-    rows: Mapping[str, NDArray[Any]], replacement: bool, where: Locator
+    rows: Mapping[str, NDArray[Any]], replacement: bool, locate: Locator
 ) -> dict[str, NDArray[Any]]:
     """Number the instances and positions of rows sorted by recommender, user, instance and rank.
 
@@ -146,22 +146,26 @@ def instances_of(
     """
     size = rows["user"].size
     columns = {name: rows[name] for name in rows if name != "item"}
-    by = [np.broadcast_to(rows[n], size) for n in ("recommender", "user", "instance") if n in rows]
-    new = np.append(True, np.logical_or.reduce([column[1:] != column[:-1] for column in by]))
-    columns["instance"] = instance = np.cumsum(new, dtype=np.int32) - 1
+    keys = [
+        np.broadcast_to(rows[n], size) for n in ("recommender", "user", "instance") if n in rows
+    ]
+    starts_instance = np.append(
+        True, np.logical_or.reduce([column[1:] != column[:-1] for column in keys])
+    )
+    columns["instance"] = instance = np.cumsum(starts_instance, dtype=np.int32) - 1
     n_relevant = position = np.ones(1, dtype=np.int32)
-    if not new.all():
-        starts = np.flatnonzero(new)
+    if not starts_instance.all():
+        starts = np.flatnonzero(starts_instance)
         n_relevant = np.diff(np.append(starts, size)).astype(np.int32)[instance]
         position = np.arange(1, size + 1, dtype=np.int32) - starts.astype(np.int32)[instance]
         all_rows = {key: np.broadcast_to(column, size) for key, column in columns.items()}
-        _check_duplicates(rows.get("item"), all_rows, instance, where)
+        _check_duplicates(rows.get("item"), all_rows, instance, locate)
         for key in ("n_items", "n_negatives"):
-            _refuse_mixed(key, all_rows[key], all_rows[key][starts][instance], where)
+            _refuse_mixed(key, all_rows[key], all_rows[key][starts][instance], locate)
     if "rank" in columns:
         columns["n_better"] = columns["rank"] - position
         columns["n_tied"] = np.zeros(1, dtype=np.int32)
-    check_ranges(columns, position, n_relevant, replacement, size, where)
+    check_ranges(columns, position, n_relevant, replacement, size, locate)
     return columns | {"position": position, "n_relevant": n_relevant}
 
 
@@ -170,41 +174,45 @@ def _permuted(column: NDArray[Any], order: NDArray[Any]) -> NDArray[Any]:
     return column if column.size == 1 else column[order]
 
 
-def _refuse_mixed(key: str, own: NDArray[Any], first: NDArray[Any], where: Locator) -> None:
+def _refuse_mixed(key: str, values: NDArray[Any], first: NDArray[Any], locate: Locator) -> None:
     """Refuse a column that varies within an instance; `first` is its value in the first row."""
-    wanted = f"{key} must be the same for all rows of an instance"
-    refuse_first(own != first, where, lambda at: f"{wanted}, got {own[at]} and {first[at]}")
+    requirement = f"{key} must be the same for all rows of an instance"
+    refuse_first(
+        values != first, locate, lambda row: f"{requirement}, got {values[row]} and {first[row]}"
+    )
 
 
 def _check_duplicates(
     item: NDArray[Any] | None,
     columns: Mapping[str, NDArray[Any]],
     instance: NDArray[Any],
-    where: Locator,
+    locate: Locator,
 ) -> None:
     """Refuse repeated items, and equal ranks or rows, within an instance."""
     if item is not None:
         item = np.broadcast_to(item, instance.size)
         by_item = np.lexsort((item, instance))
-        same = np.zeros(instance.size, dtype=bool)
-        pairs = (np.diff(instance[by_item]) == 0) & (np.diff(item[by_item]) == 0)
-        same[by_item[1:]] = pairs
-        refuse_first(same, where, lambda _: "an item must stand once in an instance, not again")
+        is_duplicate = np.zeros(instance.size, dtype=bool)
+        equals_previous = (np.diff(instance[by_item]) == 0) & (np.diff(item[by_item]) == 0)
+        is_duplicate[by_item[1:]] = equals_previous
+        refuse_first(
+            is_duplicate, locate, lambda _: "an item must stand once in an instance, not again"
+        )
     names = [name for name in ("rank", "n_better", "n_tied") if name in columns]
     equal = [np.diff(columns[name]) == 0 for name in names]
-    same = np.append(False, (np.diff(instance) == 0) & np.all(equal, axis=0))
+    is_duplicate = np.append(False, (np.diff(instance) == 0) & np.all(equal, axis=0))
     if "rank" in columns:
-        wanted = "a user's relevant items must have different ranks"
+        requirement = "a user's relevant items must have different ranks"
         refuse_first(
-            same,
-            where,
-            lambda at: f"{wanted}, got {columns['rank'][at]} twice, again",
+            is_duplicate,
+            locate,
+            lambda row: f"{requirement}, got {columns['rank'][row]} twice, again",
             ": remove a row that stands twice, or number what was ranked apart in a column "
             "instance",
         )
     elif item is None:
         hint = ": if these are different items, add a column item"
-        refuse_first(same, where, lambda _: "a row must not stand twice, as", hint)
+        refuse_first(is_duplicate, locate, lambda _: "a row must not stand twice, as", hint)
 
 
 def check_ranges(
@@ -213,42 +221,42 @@ def check_ranges(
     n_relevant: NDArray[Any],
     replacement: bool,
     size: int,
-    where: Locator,
+    locate: Locator,
 ) -> None:
     """Refuse counts that are impossible with so many negatives and candidates."""
     m, n = columns["n_negatives"], columns["n_items"]
 
-    def of(column: NDArray[Any], at: int) -> int:
-        return int(np.broadcast_to(column, size)[at])
+    def of(column: NDArray[Any], row: int) -> int:
+        return int(np.broadcast_to(column, size)[row])
 
     refuse_first(
         n <= n_relevant,
-        where,
-        lambda at: (
-            f"n_items must be above the number of relevant items, {of(n_relevant, at)}, got "
-            f"{of(n, at)}"
+        locate,
+        lambda row: (
+            f"n_items must be above the number of relevant items, {of(n_relevant, row)}, got "
+            f"{of(n, row)}"
         ),
     )
     refuse_first(
         (m > n - n_relevant) & (not replacement),
-        where,
-        lambda at: (
-            f"n_negatives must be <= {of(n - n_relevant, at)}, the irrelevant items there are, "
-            f"without replacement, got {of(m, at)}"
+        locate,
+        lambda row: (
+            f"n_negatives must be <= {of(n - n_relevant, row)}, the irrelevant items there are, "
+            f"without replacement, got {of(m, row)}"
         ),
     )
     refuse_first(
         n > 2**61 // m,
-        where,
-        lambda at: f"n_items * n_negatives must be < 2**61, got {of(n, at)} * {of(m, at)}",
+        locate,
+        lambda row: f"n_items * n_negatives must be < 2**61, got {of(n, row)} * {of(m, row)}",
     )
 
-    def beyond(at: int) -> str:
+    def beyond(row: int) -> str:
         if "rank" in columns:
-            most = f"rank must be <= {of(m + position, at)}, with {of(m, at)} negatives"
-            return f"{most}, got {of(columns['rank'], at)}"
-        got = " + ".join(str(of(columns[name], at)) for name in ("n_better", "n_tied"))
-        return f"n_better + n_tied must be <= n_negatives = {of(m, at)}, got {got}"
+            requirement = f"rank must be <= {of(m + position, row)}, with {of(m, row)} negatives"
+            return f"{requirement}, got {of(columns['rank'], row)}"
+        got = " + ".join(str(of(columns[name], row)) for name in ("n_better", "n_tied"))
+        return f"n_better + n_tied must be <= n_negatives = {of(m, row)}, got {got}"
 
     hint = "; if users have different numbers of negatives, add a column n_negatives"
-    refuse_first(columns["n_better"] + columns["n_tied"] > m, where, beyond, hint)
+    refuse_first(columns["n_better"] + columns["n_tied"] > m, locate, beyond, hint)

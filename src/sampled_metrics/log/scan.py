@@ -56,55 +56,55 @@ class Scan:
         if not plain or {"count", "n_above"} & set(self.at) or "user" not in self.at:
             return None
         if not self._are_allowed() or not self._take_recommenders() or not self._take_users():
-            self._refuse_row(alone=False)
+            self._refuse_row(unique=False)
             return None
         log = self._placed()
         return self._appended() if log is None else log
 
     def _are_allowed(self) -> bool:
         """Whether no value is missing and all numbers are in range, by one aggregate query."""
-        asked = ["count(*)"]
+        columns = ["count(*)"]
         for name, column in self.at.items():
-            asked.append(f"count({column})")
+            columns.append(f"count({column})")
             if self.type[name] in WHOLE:
-                asked += [f"min({column})", f"max({column})"]
+                columns += [f"min({column})", f"max({column})"]
             else:
                 blank = f"count_if(trim({column}) = '')" if name in ("item", "instance") else "0"
-                asked += [blank, "0"]
-        (self.rows, *facts) = self.table.query(f"SELECT {', '.join(asked)} FROM log").fetchone()
-        there, low, high = (dict(zip(self.at, facts[i::3], strict=True)) for i in range(3))
-        if not self.rows or set(there.values()) != {self.rows}:
+                columns += [blank, "0"]
+        (self.rows, *facts) = self.table.query(f"SELECT {', '.join(columns)} FROM log").fetchone()
+        n_present, low, high = (dict(zip(self.at, facts[i::3], strict=True)) for i in range(3))
+        if not self.rows or set(n_present.values()) != {self.rows}:
             return False
-        least = {**self.ranks, **{key: least for key, (_, least) in self.sizes.items()}}
-        given = {key: option for key, (option, _) in self.sizes.items() if option is not None}
+        lowest = {**self.ranks, **{key: lowest for key, (_, lowest) in self.sizes.items()}}
+        options = {key: option for key, (option, _) in self.sizes.items() if option is not None}
         self.first, self.last = low["user"], high["user"]
         self.cast = {
             name: "INTEGER" if name in self.ranks and high[name] < 2**30 else "BIGINT"
             for name in self.numbers
         }
         return not any(low[name] for name in self.at if self.type[name] == "VARCHAR") and all(
-            low[name] >= least[name]
+            low[name] >= lowest[name]
             and high[name] <= 2**62
-            and (name not in given or low[name] == high[name] == given[name])
+            and (name not in options or low[name] == high[name] == options[name])
             for name in self.numbers
         )
 
-    def _refuse_row(self, alone: bool) -> None:
+    def _refuse_row(self, unique: bool) -> None:
         """Name the first row with invalid values, reading in blocks.
 
-        `alone`: each user has one row, so that its counts can be checked against n_negatives too.
+        `unique`: each user has one row, so that its counts can be checked against n_negatives too.
         """
-        begun, one, starts = 0, np.ones(1, dtype=np.int64), self.table.place.starts
+        n_read, ones, starts = 0, np.ones(1, dtype=np.int64), self.table.place.starts
         for part in self.table.chunks("SELECT * FROM log"):
             frame = self.table.named(part.reset_index(drop=True)).set_axis(self.names, axis=1)
-            rows = range(begun, begun + len(frame))
+            rows = range(n_read, n_read + len(frame))
             place = Place(self.table.name, starts, rows)
             columns, _ = checked_columns(frame, place, self.sizes)
-            if alone:
+            if unique:
                 if "rank" in columns:
-                    columns |= {"n_better": columns["rank"] - 1, "n_tied": one - 1}
-                check_ranges(columns, one, one, self.replacement, len(frame), locator(place))
-            begun += len(frame)
+                    columns |= {"n_better": columns["rank"] - 1, "n_tied": ones - 1}
+                check_ranges(columns, ones, ones, self.replacement, len(frame), locator(place))
+            n_read += len(frame)
 
     def _take_recommenders(self) -> bool:
         """Number recommenders by first appearance; False if a name is blank."""
@@ -128,29 +128,29 @@ class Scan:
 
     def _take_users(self) -> bool:
         """Number the users, by subtraction if ids are dense; False if a name is blank."""
-        own, self.joined = self.at["user"], ""
+        column, self.joined = self.at["user"], ""
         if self.type["user"] != "VARCHAR":
             span = self.last - self.first + 1
             if len(self.recommenders) * span <= _SPARE * self.rows + _FREE and self.last < 2**62:
                 self.users: range | NDArray[Any] = range(self.first, self.last + 1)
-                self.user = f"({own}::BIGINT - {self.first})"
+                self.user = f"({column}::BIGINT - {self.first})"
                 return True
         self.table.keep(
             "users",
             "SELECT label, row_number() OVER (ORDER BY label) - 1 AS place "
-            f"FROM (SELECT DISTINCT {own} AS label FROM log)",
+            f"FROM (SELECT DISTINCT {column} AS label FROM log)",
         )
         labels = self.table.query("SELECT label FROM users ORDER BY place").fetchnumpy()["label"]
         self.users = np.asarray(labels)
-        self.user, self.joined = "users.place", f"JOIN users ON {own} = users.label"
+        self.user, self.joined = "users.place", f"JOIN users ON {column} = users.label"
         return self.type["user"] != "VARCHAR" or all(name.strip() for name in self.users)
 
-    def _select(self, more: str = "", order: str = "") -> Any:
+    def _select(self, extra_sql: str = "", order: str = "") -> Any:
         """Blocks of recommender codes, user codes, and number columns."""
         numbers = ", ".join(
             f"{self.at[name]}::{self.cast[name]} AS {name}" for name in self.numbers
         )
-        query = f"SELECT {self.recommender} AS r, {self.user} AS u, {numbers}{more} FROM log"
+        query = f"SELECT {self.recommender} AS r, {self.user} AS u, {numbers}{extra_sql} FROM log"
         for columns in self.table.arrays(f"{query} {self.joined} {order}", self.given, self.rows):
             yield columns.pop("r"), columns.pop("u"), {**columns, **self.same}
 
@@ -163,7 +163,9 @@ class Scan:
                 columns["n_better"] = columns.pop("rank") - 1
                 columns["n_tied"] = np.zeros(1, dtype=np.int64)
             builder.place(
-                recommender, user, {name: _without_repeats(own) for name, own in columns.items()}
+                recommender,
+                user,
+                {name: _without_repeats(column) for name, column in columns.items()},
             )
             rows += user.size
             if rows >= 2 * checked:  # logs with several rows of a user usually show it soon
@@ -172,12 +174,12 @@ class Scan:
                     return None
         if builder.placed < self.rows:
             return None
-        kinds, one = builder.kinds, np.ones(1, dtype=np.int64)
+        kinds, ones = builder.kinds, np.ones(1, dtype=np.int64)
         size = kinds["n_items"].size
         try:
-            check_ranges(kinds, one, one, self.replacement, size, lambda _: (0, ""))
+            check_ranges(kinds, ones, ones, self.replacement, size, lambda _: (0, ""))
         except ValueError:
-            self._refuse_row(alone=True)
+            self._refuse_row(unique=True)
             raise
         return builder.log(self.replacement)
 
@@ -187,41 +189,48 @@ class Scan:
             self._check_pooling()
         counts = f"SELECT {self.recommender} AS r, count(*) FROM log GROUP BY r"
         rows = dict(self.table.query(counts, self.given).fetchall())
-        many = [rows[number] for number in range(len(self.recommenders))]
-        builder = Builder(self.recommenders, self.users, many)
-        more, keys = "", ["r", "u"]
+        row_counts = [rows[number] for number in range(len(self.recommenders))]
+        builder = Builder(self.recommenders, self.users, row_counts)
+        extra_sql, keys = "", ["r", "u"]
         for name in ("instance", "item"):
             if name in self.at:
                 column = self.at[name]
-                value = f"hash({column})" if self.type[name] == "VARCHAR" else column
-                more += f", {value} AS {name}"
+                expression = f"hash({column})" if self.type[name] == "VARCHAR" else column
+                extra_sql += f", {expression} AS {name}"
                 keys += [column] if name == "instance" else []
         order = f"ORDER BY {', '.join([*keys, *(self.at[name] for name in self.ranks)])}"
-        rest: dict[str, NDArray[Any]] = {}
-        for recommender, user, columns in self._select(more, order):
+        carried: dict[str, NDArray[Any]] = {}
+        for recommender, user, columns in self._select(extra_sql, order):
             columns = {"recommender": recommender, "user": user, **columns}
-            whole = {name: c for name, c in columns.items() if name not in self.same}
-            if rest:
-                whole = {name: np.append(rest[name], c) for name, c in whole.items()}
-            of, user = whole["recommender"], whole["user"]
+            block = {name: values for name, values in columns.items() if name not in self.same}
+            if carried:
+                block = {name: np.append(carried[name], values) for name, values in block.items()}
+            recommenders, user = block["recommender"], block["user"]
             # The next block may have more rows of the last user.
-            cut = int(np.flatnonzero((of != of[-1]) | (user != user[-1]))[-1:].sum()) + 1
-            cut = cut if of[0] != of[-1] or user[0] != user[-1] else 0
-            rest = {name: column[cut:] for name, column in whole.items()}
+            cut = (
+                int(
+                    np.flatnonzero((recommenders != recommenders[-1]) | (user != user[-1]))[
+                        -1:
+                    ].sum()
+                )
+                + 1
+            )
+            cut = cut if recommenders[0] != recommenders[-1] or user[0] != user[-1] else 0
+            carried = {name: column[cut:] for name, column in block.items()}
             if cut:
-                self._append(builder, {name: column[:cut] for name, column in whole.items()})
-        self._append(builder, rest)
+                self._append(builder, {name: column[:cut] for name, column in block.items()})
+        self._append(builder, carried)
         return builder.log(self.replacement)
 
     def _append(self, builder: Builder, rows: Mapping[str, NDArray[Any]]) -> None:
         """Append rows of complete users; on an error, name the row in the source."""
 
-        def where(bad: NDArray[np.bool_]) -> tuple[int, str]:
-            at = int(np.argmax(bad))
+        def where(is_invalid: NDArray[np.bool_]) -> tuple[int, str]:
+            row = int(np.argmax(is_invalid))
             self._refuse_user(
-                self.recommenders[rows["recommender"][at]], self.users[rows["user"][at]]
+                self.recommenders[rows["recommender"][row]], self.users[rows["user"][row]]
             )
-            return at, self.table.name
+            return row, self.table.name
 
         builder.append(instances_of({**rows, **self.same}, self.replacement, where))
 
@@ -229,20 +238,20 @@ class Scan:
         """Check the rows of one user in the order of the source, to name the wrong one."""
         sql = "FROM (SELECT *, row_number() OVER () - 1 AS row FROM log) WHERE"
         sql += f" {self.at['user']} = ?"
-        given = [user.item() if isinstance(user, np.generic) else user]
+        parameters = [user.item() if isinstance(user, np.generic) else user]
         if "recommender" in self.at:
             sql += f" AND {self.at['recommender']}::VARCHAR = ?"
-            given.append(recommender)
-        rows = self.table.query(f"SELECT * {sql} ORDER BY row", given).df()
+            parameters.append(recommender)
+        rows = self.table.query(f"SELECT * {sql} ORDER BY row", parameters).df()
         place = Place(self.table.name, self.table.place.starts, rows.pop("row").tolist())
         frame = self.table.named(rows).set_axis(self.names, axis=1)
         log_of_frame(frame, place, self.sizes, self.replacement)
 
     def _check_pooling(self) -> None:
         """Refuse an unknown column that separates the rows of a user, judged from some users."""
-        own = self.at["user"]
-        some = f"SELECT * FROM log WHERE {own} IN (SELECT DISTINCT {own} FROM log LIMIT ?)"
-        frame = self.table.frame(some, [_SOME_USERS]).set_axis(self.names, axis=1)
+        column = self.at["user"]
+        query = f"SELECT * FROM log WHERE {column} IN (SELECT DISTINCT {column} FROM log LIMIT ?)"
+        frame = self.table.frame(query, [_SOME_USERS]).set_axis(self.names, axis=1)
         name = self.table.name
         keys = {key: key_of(frame, key, name) for key in ("recommender", "user")}
         check_pooling(frame, keys, name)

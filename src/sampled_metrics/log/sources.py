@@ -77,15 +77,15 @@ class Files:
         with tempfile.TemporaryDirectory() as folder, _duckdb(self.name) as connection:
             copies = [_copied(path, Path(folder)) for path in self.paths]
             table = None
-            for looked_at in _SAMPLES:  # retry if a later row does not have the inferred type
+            for sample_size in _SAMPLES:  # retry if a later row does not have the inferred type
                 with suppress(_import_duckdb().ConversionException):
-                    table = table or self._table(connection, copies, looked_at)
+                    table = table or self._table(connection, copies, sample_size)
             assert table is not None  # text always reads
             yield table
 
-    def _table(self, connection: Any, copies: list[Path], looked_at: int) -> Table:
+    def _table(self, connection: Any, copies: list[Path], sample_size: int) -> Table:
         parts = [
-            _part(connection, path, copy, keys, looked_at)
+            _part(connection, path, copy, keys, sample_size)
             for path, copy, keys in zip(self.paths, copies, self.keys, strict=True)
         ]
         for path, part in zip(self.paths, parts, strict=True):
@@ -143,16 +143,20 @@ class Table:
         for (reader, names, _, keys), group in groupby(
             parts, lambda part: (part.reader, part.columns, part.types, part.keys)
         ):
-            own = names[: len(names) - len(keys)]
-            same = own == columns[: len(own)]  # then two columns with one name match by position
-            places = {at if same else columns.index(column): at for at, column in enumerate(own)}
+            file_columns = names[: len(names) - len(keys)]
+            in_order = (
+                file_columns == columns[: len(file_columns)]
+            )  # then two columns with one name match by position
+            places = {
+                i if in_order else columns.index(column): i for i, column in enumerate(file_columns)
+            }
             values = [
-                f"k{places[at]}::{of} AS c{at}" if at in places else f"?::VARCHAR AS c{at}"
-                for at, of in enumerate(types)
+                f"k{places[i]}::{sql_type} AS c{i}" if i in places else f"?::VARCHAR AS c{i}"
+                for i, sql_type in enumerate(types)
             ]
-            alias = ", ".join(f"k{at}" for at in range(len(own)))
+            alias = ", ".join(f"k{i}" for i in range(len(file_columns)))
             queries.append(f"SELECT {', '.join(values)} FROM {reader} AS t({alias})")
-            constants = dict(zip(names[len(own) :], keys, strict=True))
+            constants = dict(zip(names[len(file_columns) :], keys, strict=True))
             paths += [constants[column] for column in columns if column in constants]
             paths.append([str(part.copy) for part in group])
         table._rows, table._paths = " UNION ALL ".join(queries), paths
@@ -162,36 +166,38 @@ class Table:
             table._rows, table._paths = "SELECT * FROM log", []
         return table
 
-    def query(self, sql: str, given: Sequence[Any] = ()) -> Any:
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Run a query in which `log` is the table."""
-        return self.connection.execute(f"WITH log AS ({self._rows}) {sql}", [*self._paths, *given])
+        return self.connection.execute(
+            f"WITH log AS ({self._rows}) {sql}", [*self._paths, *parameters]
+        )
 
     def keep(self, name: str, sql: str) -> None:
         """Store the rows of a query as another table."""
-        made = f"CREATE TABLE {name} AS WITH log AS ({self._rows}) {sql}"
-        self.connection.execute(made, self._paths)
+        statement = f"CREATE TABLE {name} AS WITH log AS ({self._rows}) {sql}"
+        self.connection.execute(statement, self._paths)
 
     def arrays(
-        self, sql: str, given: Sequence[Any], n_rows: int
+        self, sql: str, parameters: Sequence[Any], n_rows: int
     ) -> Iterator[dict[str, NDArray[Any]]]:
         """The columns of a query in blocks of rows; avoids pandas if all fit in one block."""
         if n_rows <= _ROWS:
-            found = self.query(sql, given).fetchnumpy()
-            yield {name: np.asarray(column) for name, column in found.items()}
+            columns = self.query(sql, parameters).fetchnumpy()
+            yield {name: np.asarray(column) for name, column in columns.items()}
             return
-        for part in self.chunks(sql, given):
+        for part in self.chunks(sql, parameters):
             yield {str(name): part[name].to_numpy() for name in part.columns}
 
-    def chunks(self, sql: str, given: Sequence[Any] = ()) -> Iterator[pd.DataFrame]:
+    def chunks(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[pd.DataFrame]:
         """The rows of a query in blocks."""
-        cursor = self.query(sql, given)
-        while len(found := cursor.fetch_df_chunk(max(1, _ROWS >> 11))):
-            for start in range(0, len(found), _ROWS):
-                yield found.iloc[start : start + _ROWS]
+        cursor = self.query(sql, parameters)
+        while len(chunk := cursor.fetch_df_chunk(max(1, _ROWS >> 11))):
+            for start in range(0, len(chunk), _ROWS):
+                yield chunk.iloc[start : start + _ROWS]
 
-    def frame(self, sql: str = "SELECT * FROM log", given: Sequence[Any] = ()) -> pd.DataFrame:
+    def frame(self, sql: str = "SELECT * FROM log", parameters: Sequence[Any] = ()) -> pd.DataFrame:
         """The rows of a query, with their original column names."""
-        return self.named(self.query(sql, given).df())
+        return self.named(self.query(sql, parameters).df())
 
     def named(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Restore column names; missing values of a CSV file become empty text."""
@@ -207,10 +213,10 @@ class Table:
         starts, rows = [], 0
         for part in self._parts:
             starts.append((str(part.path), rows))
-            ((own,),) = self.connection.execute(
+            ((n_rows,),) = self.connection.execute(
                 f"SELECT count(*) FROM {part.reader}", [[str(part.copy)]]
             ).fetchall()
-            rows += own
+            rows += n_rows
         return Place(self.name, starts or [(self.name, 0)])
 
 
@@ -264,46 +270,48 @@ def _copied(path: Path, folder: Path) -> Path:
 
 
 def _part(
-    connection: Any, path: Path, copy: Path, keys: Mapping[str, str], looked_at: int
+    connection: Any, path: Path, copy: Path, keys: Mapping[str, str], sample_size: int
 ) -> _Part:
     """Find out how to read a file; ValueError if it cannot be read."""
     duckdb = _import_duckdb()
     try:
         with copy.open("rb") as file:
-            begin = file.read(len(_MAGIC))
-            if not begin:
+            first_bytes = file.read(len(_MAGIC))
+            if not first_bytes:
                 raise ValueError(f"{path} must hold one row or more, got an empty file")
     except (OSError, ValueError) as problem:  # ValueError: a path with a null character
         if str(problem).endswith("an empty file"):
             raise
         reason = getattr(problem, "strerror", None) or problem
         raise ValueError(f"{path} cannot be read: {reason}") from None
-    parquet = path.suffix.lower() in _PARQUET or begin == _MAGIC
+    is_parquet = path.suffix.lower() in _PARQUET or first_bytes == _MAGIC
     try:
-        if parquet:
+        if is_parquet:
             reader = "read_parquet(?, hive_partitioning = false)"
             columns = connection.execute(f"DESCRIBE SELECT * FROM {reader}", [[str(copy)]])
             names, types, *_ = map(list, zip(*columns.fetchall(), strict=True))
             schema = connection.execute("SELECT name FROM parquet_schema(?)", [str(copy)])
-            own = [name for (name,) in schema.fetchall()][1:]
-            names = own if len(own) == len(names) else names  # else some are nested
+            schema_names = [name for (name,) in schema.fetchall()][1:]
+            names = (
+                schema_names if len(schema_names) == len(names) else names
+            )  # else some are nested
         else:
-            reader, names, types = _csv_reader(connection, copy, looked_at)
+            reader, names, types = _csv_reader(connection, copy, sample_size)
     except duckdb.OutOfMemoryException:
         raise
     except (duckdb.Error, ValueError, EOFError, OSError, zlib.error) as problem:
-        wanted = "whole Parquet" if parquet else "CSV"
-        raise ValueError(f"{path} must be a {wanted} file, got: {_reason(problem)}") from None
+        file_type = "whole Parquet" if is_parquet else "CSV"
+        raise ValueError(f"{path} must be a {file_type} file, got: {_reason(problem)}") from None
     all_names = *(name for name in names if name not in keys), *keys
     if len(all_names) < len(names) + len(keys):
         raise ValueError(
             f"{path} must not have a column that its folders name, got {listed(names)}"
         )
-    of_keys = ["VARCHAR"] * len(keys)
-    return _Part(path, copy, reader, all_names, (*types, *of_keys), tuple(keys.values()))
+    key_types = ["VARCHAR"] * len(keys)
+    return _Part(path, copy, reader, all_names, (*types, *key_types), tuple(keys.values()))
 
 
-def _csv_reader(connection: Any, path: Path, looked_at: int) -> tuple[str, list[str], list[str]]:
+def _csv_reader(connection: Any, path: Path, sample_size: int) -> tuple[str, list[str], list[str]]:
     """The SQL that reads a CSV file, the names of its columns, and their types."""
     with path.open("rb") as file:
         gzipped = file.read(2) == b"\x1f\x8b"
@@ -312,22 +320,22 @@ def _csv_reader(connection: Any, path: Path, looked_at: int) -> tuple[str, list[
     # As text, short rows are padded; the checks of columns then name the missing value.
     types, padded = ["VARCHAR"] * len(names), ", null_padding = true"
     with suppress(_import_duckdb().Error):
-        sample = looked_at if plain else -1
+        sample = sample_size if plain else -1
         sniff = f"SELECT columns FROM sniff_csv(?, {options}, {_TYPES}, sample_size = {sample})"
         ((sniffed,),) = connection.execute(sniff, [str(path)]).fetchall()
-        if len(sniffed) == len(names) and looked_at:
+        if len(sniffed) == len(names) and sample_size:
             types, padded = [column["type"] for column in sniffed], ""
-    for at, name in enumerate(names):
+    for i, name in enumerate(names):
         if meaning(name) == "recommender" or (
-            types[at] == "DOUBLE" and meaning(name) in ("user", "item", "instance")
+            types[i] == "DOUBLE" and meaning(name) in ("user", "item", "instance")
         ):
-            types[at] = "VARCHAR"
+            types[i] = "VARCHAR"
     if odd:
         types = _with_text(connection, path, f"{options}, auto_detect = false", types)
-    columns = ", ".join(f"'k{at}': '{of}'" for at, of in enumerate(types))
-    text = ", ".join(f"'k{at}'" for at, of in enumerate(types) if of == "VARCHAR")
+    columns = ", ".join(f"'k{i}': '{sql_type}'" for i, sql_type in enumerate(types))
+    text_columns = ", ".join(f"'k{i}'" for i, sql_type in enumerate(types) if sql_type == "VARCHAR")
     options += f", auto_detect = false, hive_partitioning = false, columns = {{{columns}}}{padded}"
-    options += f", force_not_null = [{text}]" if text else ""
+    options += f", force_not_null = [{text_columns}]" if text_columns else ""
     reader = f"read_csv(?, {options})"
     if padded:
         connection.execute(f"SELECT count(*) FROM {reader}", [[str(path)]])
@@ -336,26 +344,31 @@ def _csv_reader(connection: Any, path: Path, looked_at: int) -> tuple[str, list[
 
 def _with_text(connection: Any, path: Path, options: str, types: list[str]) -> list[str]:
     """The types, but text for number columns with values that DuckDB would misread."""
-    names = ", ".join(f"'k{at}': 'VARCHAR'" for at in range(len(types)))
-    found = ", ".join(
-        f"bool_or(regexp_matches(k{at}, '{_MISREAD[of]}'))" if of in _MISREAD else "false"
-        for at, of in enumerate(types)
+    names = ", ".join(f"'k{i}': 'VARCHAR'" for i in range(len(types)))
+    checks = ", ".join(
+        f"bool_or(regexp_matches(k{i}, '{_MISREAD[sql_type]}'))"
+        if sql_type in _MISREAD
+        else "false"
+        for i, sql_type in enumerate(types)
     )
     reader = f"read_csv(?, {options}, columns = {{{names}}}, null_padding = true)"
-    (misread,) = connection.execute(f"SELECT {found} FROM {reader}", [str(path)]).fetchall()
-    return ["VARCHAR" if some else of for some, of in zip(misread, types, strict=True)]
+    (misread,) = connection.execute(f"SELECT {checks} FROM {reader}", [str(path)]).fetchall()
+    return [
+        "VARCHAR" if is_misread else sql_type
+        for is_misread, sql_type in zip(misread, types, strict=True)
+    ]
 
 
-def _csv_names(path: Path, opened: Any) -> tuple[list[str], int, bool, bool]:
+def _csv_names(path: Path, open_file: Any) -> tuple[list[str], int, bool, bool]:
     """The column names of a CSV file, the empty lines before them, and two facts on its values.
 
     The first is whether no value contains "." or "_": DuckDB would round 2.5 to an integer and read
     1_0 as 10. The second is whether any contains one of `_ODD`. Refuse what DuckDB would explain
     badly.
     """
-    decoder, read, last = codecs.getincrementaldecoder("utf-8")(), 0, b""
+    decoder, n_read, last_bytes = codecs.getincrementaldecoder("utf-8")(), 0, b""
     marks, odd, number, length = 0, False, 1, 0  # length: bytes of the line that goes on
-    with opened(path, "rb") as file:
+    with open_file(path, "rb") as file:
         while block := file.read(1 << 20):
             if b"\0" in block:
                 raise ValueError("a null character, as in UTF-16 or in a file that is no text")
@@ -365,17 +378,17 @@ def _csv_names(path: Path, opened: Any) -> tuple[list[str], int, bool, bool]:
                 raise ValueError(f"more than {_MOST_BYTES:,} bytes in line {number:,}")
             if end >= 0:
                 number, length = number + block.count(b"\n"), len(block) - 1 - ends.rfind(b"\n")
-            begun = len(decoder.getstate()[0])
+            n_undecoded = len(decoder.getstate()[0])
             try:
                 decoder.decode(block)
             except UnicodeDecodeError as problem:
-                at = read - begun + problem.start + 1
-                raise ValueError(f"text that is not UTF-8, from byte {at} on") from None
-            odd = odd or any(part in (last + block).lower() for part in _ODD)
-            read, last = read + len(block), block[-2:]
+                byte = n_read - n_undecoded + problem.start + 1
+                raise ValueError(f"text that is not UTF-8, from byte {byte} on") from None
+            odd = odd or any(part in (last_bytes + block).lower() for part in _ODD)
+            n_read, last_bytes = n_read + len(block), block[-2:]
             marks += block.count(b".") + block.count(b"_")
     skipped = 0
-    with opened(path, "rb") as file:
+    with open_file(path, "rb") as file:
         lines = io.TextIOWrapper(file, "utf-8-sig", newline="")
         try:
             for names in csv.reader(lines):
@@ -394,21 +407,21 @@ def _csv_names(path: Path, opened: Any) -> tuple[list[str], int, bool, bool]:
         if len(names) == 1 and separator in names[0]:
             shown = as_written(separator)
             raise ValueError(f"fields separated by {shown}: separate them by commas")
-    if last[-1:] not in (b"\n", b"\r"):
+    if last_bytes[-1:] not in (b"\n", b"\r"):
         raise ValueError(
             "a last line without its end, as if the file were cut short (add a line break if it is "
             "whole)"
         )
-    of_names = sum(name.count(".") + name.count("_") for name in names)
-    return names, skipped, marks == of_names, odd
+    name_marks = sum(name.count(".") + name.count("_") for name in names)
+    return names, skipped, marks == name_marks, odd
 
 
 def _reason(problem: BaseException) -> str:
     """The first line of an error, without DuckDB's suggestions."""
     text = str(problem).strip()
-    of_csv = re.search(r"CSV Error on Line: (\d+)\s*\n(?:Original Line: (.*)\n)?\s*(.*)", text)
-    if of_csv is not None:
-        number, line, reason = of_csv.groups()
+    csv_error = re.search(r"CSV Error on Line: (\d+)\s*\n(?:Original Line: (.*)\n)?\s*(.*)", text)
+    if csv_error is not None:
+        number, line, reason = csv_error.groups()
         fields = re.fullmatch(r"Expected Number of Columns: (\d+) Found: (\d+)", reason.strip())
         if fields is not None:
             reason = f"{fields[2]} fields for {fields[1]} names"
@@ -423,17 +436,17 @@ def _reason(problem: BaseException) -> str:
 def opened_dask(frame: Any) -> Iterator[Table]:
     """The table of a Dask frame, loaded one partition at a time."""
     with _duckdb("the log") as connection:
-        made = "CREATE TABLE log AS"
+        statement = "CREATE TABLE log AS"
         for number in range(frame.npartitions):
             part = frame.partitions[number].compute()
-            part = part.set_axis([f"c{at}" for at in range(part.shape[1])], axis=1)
-            chosen = [
+            part = part.set_axis([f"c{i}" for i in range(part.shape[1])], axis=1)
+            expressions = [
                 f"{name}::VARCHAR AS {name}" if part[name].dtype.kind == "O" else name
                 for name in part
             ]
             connection.register("part", part)
-            connection.execute(f"{made} SELECT {', '.join(chosen)} FROM part")
-            made = "INSERT INTO log"
+            connection.execute(f"{statement} SELECT {', '.join(expressions)} FROM part")
+            statement = "INSERT INTO log"
         types = [row[1] for row in connection.execute("DESCRIBE log").fetchall()]
         yield Table(connection, "the log", list(frame.columns), types)
 
@@ -489,12 +502,12 @@ def _of_spark(frame: Any) -> pd.DataFrame:
         return pd.DataFrame(frame.toPandas())
     from pyspark.sql import functions
 
-    own = functions.sort_array(functions.collect_list(functions.struct(*names))).alias("rows")
+    user_rows = functions.sort_array(functions.collect_list(functions.struct(*names))).alias("rows")
     missing = functions.col(user).isNull().alias("missing")
-    kinds = frame.groupBy(user).agg(own).groupBy("rows", missing).count().collect()
+    kinds = frame.groupBy(user).agg(user_rows).groupBy("rows", missing).count().collect()
     rows = [
-        (None if kind["missing"] else at, *row, kind["count"])
-        for at, kind in enumerate(kinds)
+        (None if kind["missing"] else kind_index, *row, kind["count"])
+        for kind_index, kind in enumerate(kinds)
         for row in kind["rows"]
     ]
     return pd.DataFrame(rows, columns=[user, *names, "count"])
@@ -503,28 +516,34 @@ def _of_spark(frame: Any) -> pd.DataFrame:
 def files(source: object) -> Files | None:
     """The files that a path, folder, pattern or list names; None if `source` is no path."""
     if isinstance(source, (str, Path)):
-        name, given = str(source), [source]
+        name, locations = str(source), [source]
     elif isinstance(source, Sequence) and source:
-        given = list(source)
-        if not all(isinstance(one, (str, Path)) for one in given):
+        locations = list(source)
+        if not all(isinstance(location, (str, Path)) for location in locations):
             return None
-        name = listed(given)
+        name = listed(locations)
     else:
         return None
     paths: list[Path] = []
-    for one in given:
-        path = Path(one)
-        some = [path]
-        if "\0" in str(one) or path.is_file():
+    for location in locations:
+        path = Path(location)
+        matches = [path]
+        if "\0" in str(location) or path.is_file():
             pass
         elif path.is_dir():
-            some = sorted(p for p in path.rglob("*") if p.is_file() and _is_part(p, path))
-        elif _PATTERN.search(str(one)):
-            some = sorted(p for p in map(Path, glob.glob(str(one), recursive=True)) if p.is_file())
-        if not some:
+            matches = sorted(
+                file for file in path.rglob("*") if file.is_file() and _is_part(file, path)
+            )
+        elif _PATTERN.search(str(location)):
+            matches = sorted(
+                file
+                for file in map(Path, glob.glob(str(location), recursive=True))
+                if file.is_file()
+            )
+        if not matches:
             raise ValueError(f"{path} must hold files .parquet, .csv or .csv.gz, got none")
-        paths += some
-    roots = [Path(one) for one in given]
+        paths += matches
+    roots = [Path(location) for location in locations]
     return Files(name, paths, [_keys(path, roots) for path in paths])
 
 

@@ -76,10 +76,10 @@ class AllRanks:
         if self._matrix is not None:
             return np.asarray(self._matrix @ values)
         coefficients = self._coefficients @ values
-        out = np.empty(self.pool + 1)
+        expectations = np.empty(self.pool + 1)
         for part, points in self._blocks():
-            out[part] = chebval(points, coefficients)
-        return out
+            expectations[part] = chebval(points, coefficients)
+        return expectations
 
     def marginal(self, mass: FloatArray) -> FloatArray:
         """Distribution of the outcome if the true ranks have the probabilities `mass`."""
@@ -93,21 +93,24 @@ class AllRanks:
             rows = self._matrix * np.sqrt(mass)[:, np.newaxis]
             return np.asarray(rows.T @ rows)
         moments = self._moments(mass, 2 * self.degree)
-        at = np.arange(self.degree + 1)
+        degrees = np.arange(self.degree + 1)
         # T_i T_j = (T_(i+j) + T_|i-j|) / 2
-        sums = moments[at[:, np.newaxis] + at] + moments[np.abs(at[:, np.newaxis] - at)]
+        sums = (
+            moments[degrees[:, np.newaxis] + degrees]
+            + moments[np.abs(degrees[:, np.newaxis] - degrees)]
+        )
         return np.asarray(self._coefficients.T @ (0.5 * sums) @ self._coefficients)
 
     def _moments(self, mass: FloatArray, degree: int) -> FloatArray:
         """Sums over the ranks of `mass` times each Chebyshev polynomial up to `degree`."""
-        out = np.zeros(degree + 1)
+        moments = np.zeros(degree + 1)
         for part, points in self._blocks():
             weights = mass[part]
-            before, now = points, np.ones_like(points)
+            previous, polynomial = points, np.ones_like(points)
             for k in range(degree + 1):
-                out[k] += weights @ now
-                before, now = now, 2.0 * points * now - before
-        return out
+                moments[k] += weights @ polynomial
+                previous, polynomial = polynomial, 2.0 * points * polynomial - previous
+        return moments
 
     def _blocks(self) -> Iterator[tuple[slice, FloatArray]]:
         """Slices of the ranks, and these ranks scaled to [-1, 1]."""
@@ -147,20 +150,20 @@ def _coefficients(design: Rows) -> FloatArray:
 _few_coefficients = lru_cache(maxsize=1024)(_coefficients)
 
 
-def spread(law: AllRanks) -> IntArray:
+def spread(pmfs: AllRanks) -> IntArray:
     """A grid of numbers of items above, finer than the width of a row of P."""
-    angles = np.linspace(0.0, np.pi, int(4 * np.pi * np.sqrt(law.degree)) + 2)
-    even, doubling = 0.5 * law.pool * (1.0 - np.cos(angles)), np.geomspace(1, law.pool, 40)
+    angles = np.linspace(0.0, np.pi, int(4 * np.pi * np.sqrt(pmfs.degree)) + 2)
+    even, doubling = 0.5 * pmfs.pool * (1.0 - np.cos(angles)), np.geomspace(1, pmfs.pool, 40)
     return np.unique(np.round(np.concatenate([even, doubling])).astype(np.int64))
 
 
-def local_maxima(values: FloatArray, above: float, most: int = 30) -> IntArray:
-    """Indices of the `most` largest local maxima above a bound.
+def local_maxima(values: FloatArray, above: float, limit: int = 30) -> IntArray:
+    """Indices of the `limit` largest local maxima above a bound.
 
     >>> local_maxima(np.array([3.0, 1.0, 2.0, 0.0]), above=1.5)
     array([0, 2])
     """
     padded = np.concatenate([[-np.inf], values, [-np.inf]])
-    largest = (values >= padded[:-2]) & (values >= padded[2:]) & (values > above)
-    at = np.flatnonzero(largest)
-    return np.asarray(np.sort(at[np.argsort(-values[at])[:most]]))
+    is_peak = (values >= padded[:-2]) & (values >= padded[2:]) & (values > above)
+    peaks = np.flatnonzero(is_peak)
+    return np.asarray(np.sort(peaks[np.argsort(-values[peaks])[:limit]]))

@@ -49,89 +49,91 @@ def against(
     Returns the sign of the mean (0 if neither side won its bet) and a two-sided p-value. `lowest`
     and `highest` bound a value; `counts` are the users with each value.
     """
-    logs = [
+    log_e_values = [
         log_e_value(*_coarse(side, counts, low, high), low, bias)
         for side, low, high in ((values, lowest, highest), (-values, -highest, -lowest))
     ]
-    most = max(logs)
-    sign = 0 if most <= 0 else 1 if logs[0] == most else -1
-    return sign, float(min(1.0, 2.0 * np.exp(-most)))
+    largest = max(log_e_values)
+    sign = 0 if largest <= 0 else 1 if log_e_values[0] == largest else -1
+    return sign, float(min(1.0, 2.0 * np.exp(-largest)))
 
 
 def interval(
     values: FloatArray,
     lowest: float,
     highest: float,
-    error: float,
+    error_rate: float,
     *,
     counts: FloatArray | None = None,
 ) -> tuple[float, float]:
-    """The means that :func:`against` does not reject at the level `error`."""
-    low = _lower(values, counts, lowest, highest, error / 2)
-    return low, -_lower(-values, counts, -highest, -lowest, error / 2)
+    """The means that :func:`against` does not reject at the level `error_rate`."""
+    low = _lower(values, counts, lowest, highest, error_rate / 2)
+    return low, -_lower(-values, counts, -highest, -lowest, error_rate / 2)
 
 
 def _lower(
-    values: FloatArray, counts: FloatArray | None, lowest: float, highest: float, error: float
+    values: FloatArray, counts: FloatArray | None, lowest: float, highest: float, error_rate: float
 ) -> float:
-    """A lower confidence bound: above the mean with a probability of at most `error`."""
-    different, each = _coarse(values, counts, lowest, highest)
-    near = _NEAR * (highest - lowest)
-    average = float(different @ each / each.sum())
+    """A lower confidence bound: above the mean with a probability of at most `error_rate`."""
+    distinct, distinct_counts = _coarse(values, counts, lowest, highest)
+    tolerance = _NEAR * (highest - lowest)
+    average = float(distinct @ distinct_counts / distinct_counts.sum())
 
     def above(mean: float) -> float:
-        return log_e_value(different, each, lowest, mean) + float(np.log(error))
+        return log_e_value(distinct, distinct_counts, lowest, mean) + float(np.log(error_rate))
 
-    if average <= lowest + near or above(lowest + near) <= 0:
+    if average <= lowest + tolerance or above(lowest + tolerance) <= 0:
         return lowest
-    return crossing(above, lowest + near, average, near)
+    return crossing(above, lowest + tolerance, average, tolerance)
 
 
 def crossing(
-    excess: Callable[[float], float], near: float, far: float, tolerance: float = 1e-13
+    excess: Callable[[float], float], start: float, stop: float, tolerance: float = 1e-13
 ) -> float:
-    """Root of a decreasing function between `near` and `far`, rounded towards `near`.
+    """Root of a decreasing function between `start` and `stop`, rounded towards `start`.
 
     The Illinois variant of regula falsi: importing `scipy.optimize` would take longer than the
-    searches. Returns `near` if the function is not positive there, and `far` if it is still
+    searches. Returns `start` if the function is not positive there, and `stop` if it is still
     positive there.
     """
-    high, low, before = excess(near), excess(far), 0.0
-    if high <= 0 or low > 0:
-        return near if high <= 0 else far
-    step = 0.5 * tolerance * np.sign(far - near)
+    start_excess, stop_excess, previous = excess(start), excess(stop), 0.0
+    if start_excess <= 0 or stop_excess > 0:
+        return start if start_excess <= 0 else stop
+    step = 0.5 * tolerance * np.sign(stop - start)
     for _ in range(100):
-        if abs(far - near) <= tolerance:
+        if abs(stop - start) <= tolerance:
             break
-        middle = 0.5 * (near + far)
-        if np.isfinite(high):
-            middle = near + (far - near) * high / (high - low)
-            middle = middle - step if abs(middle - near) > tolerance else near + step
-        if middle in (near, far):
+        middle = 0.5 * (start + stop)
+        if np.isfinite(start_excess):
+            middle = start + (stop - start) * start_excess / (start_excess - stop_excess)
+            middle = middle - step if abs(middle - start) > tolerance else start + step
+        if middle in (start, stop):
             break
         value = excess(middle)
         if value > 0:
-            near, high = middle, value
-            low *= 0.5 if before > 0 else 1.0
+            start, start_excess = middle, value
+            stop_excess *= 0.5 if previous > 0 else 1.0
         else:
-            far, low = middle, value
-            high *= 0.5 if before < 0 else 1.0
-        before = value
-    return float(near)
+            stop, stop_excess = middle, value
+            start_excess *= 0.5 if previous < 0 else 1.0
+        previous = value
+    return float(start)
 
 
 def tally(values: FloatArray, counts: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
     """Distinct values in increasing order, with their counts."""
-    different, which = np.unique(values, return_inverse=True)
-    return different, np.bincount(which, counts, different.size).astype(float)
+    distinct, inverse = np.unique(values, return_inverse=True)
+    return distinct, np.bincount(inverse, counts, distinct.size).astype(float)
 
 
 def _coarse(
     values: FloatArray, counts: FloatArray | None, lowest: float, highest: float
 ) -> tuple[FloatArray, FloatArray]:
     """Distinct values with counts; with many values, rounded down, which is conservative."""
-    different, each = tally(values, counts)
-    if different.size > _DISTINCT:
+    distinct, distinct_counts = tally(values, counts)
+    if distinct.size > _DISTINCT:
         step = (highest - lowest) / _DISTINCT
-        different, each = tally(lowest + step * np.floor((different - lowest) / step), each)
-    return different, each
+        distinct, distinct_counts = tally(
+            lowest + step * np.floor((distinct - lowest) / step), distinct_counts
+        )
+    return distinct, distinct_counts

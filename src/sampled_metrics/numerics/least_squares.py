@@ -59,29 +59,29 @@ class WeightedRows:
     @cached_property
     def marginal(self) -> FloatArray:
         """Probability of each outcome."""
-        found = np.zeros(self.n_outcomes)
+        probabilities = np.zeros(self.n_outcomes)
         for part, rows in self.blocks():
-            found += self.weights[part] @ rows
-        return found
+            probabilities += self.weights[part] @ rows
+        return probabilities
 
     def products(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Prior-weighted P'P (columns, columns) and P' times each target; also sets `marginal`."""
-        kept, roots = self._kept, np.sqrt(self.weights)
-        if "rows" in kept:
-            return kept["squares"], (roots * targets) @ kept["rows"]
+        cache, roots = self._kept, np.sqrt(self.weights)
+        if "rows" in cache:
+            return cache["squares"], (roots * targets) @ cache["rows"]
         columns = self.n_outcomes
         squares, marginal = np.zeros((columns, columns)), np.zeros(columns)
-        found = np.zeros((len(targets), columns))
+        with_targets = np.zeros((len(targets), columns))
         for part, rows in self.blocks():
             marginal += self.weights[part] @ rows
             rows *= roots[part, np.newaxis]
-            found += (roots[part] * targets[:, part]) @ rows
-            if "squares" not in kept:
+            with_targets += (roots[part] * targets[:, part]) @ rows
+            if "squares" not in cache:
                 squares += rows.T @ rows
         self.__dict__.setdefault("marginal", marginal)
         if rows.size <= _FEW and len(rows) == self.nodes.size:
-            kept["rows"] = rows
-        return kept.setdefault("squares", squares), found
+            cache["rows"] = rows
+        return cache.setdefault("squares", squares), with_targets
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,17 +126,19 @@ class System:
     @cached_property
     def _svd(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Coordinates of the target in the left vectors, singular values, right vectors as rows."""
-        left, singular, right = np.linalg.svd(self._scaled, full_matrices=False)
-        return left.T @ self._target, singular, right
+        left_vectors, singular_values, right_vectors = np.linalg.svd(
+            self._scaled, full_matrices=False
+        )
+        return left_vectors.T @ self._target, singular_values, right_vectors
 
     def solve(self, gamma: float) -> FloatArray:
         """Minimise squared bias plus gamma times variance, averaged over the prior.
 
         Raises IllConditionedError if rounding may change the values by more than 1% of their size.
         """
-        products, s, right = self._svd
+        products, s, right_vectors = self._svd
         gain = self._least_bias_gain()[0] if gamma == 0 else s / ((1.0 - gamma) * s * s + gamma)
-        solution = right.T @ (gain * products)
+        solution = right_vectors.T @ (gain * products)
         # About the rounding error of a singular value and of a product with the target.
         rounding = np.finfo(float).eps * s.size * s[0]
         noise = rounding * (
@@ -158,22 +160,22 @@ class System:
         A metric that is a polynomial of low degree in the rank, such as AUC, needs only the first
         singular vectors; the others would add rounding errors.
         """
-        products, s, right = self._svd
+        products, s, right_vectors = self._svd
         inverse = 1.0 / np.where(s > 0, s, np.inf)
-        solutions = np.cumsum(right.T * (inverse * products), axis=1)
-        left = np.linalg.norm(self._scaled @ solutions - self._target[:, np.newaxis], axis=0)
+        solutions = np.cumsum(right_vectors.T * (inverse * products), axis=1)
+        residuals = np.linalg.norm(self._scaled @ solutions - self._target[:, np.newaxis], axis=0)
         rounding = np.finfo(float).eps * np.linalg.norm(self._target)
-        if not left.min() <= 8 * s.size * rounding:
+        if not residuals.min() <= 8 * s.size * rounding:
             return inverse, False
-        needed = int(np.argmax(left <= max(8 * left.min(), rounding)))
+        needed = int(np.argmax(residuals <= max(8 * residuals.min(), rounding)))
         return np.where(np.arange(s.size) <= needed, inverse, 0.0), True
 
     def decreasing(self, nonnegative: bool) -> FloatArray:
         """Minimise squared bias over the vectors that never rise, and optionally stay >= 0."""
-        products, _, right = self._svd
+        products, _, right_vectors = self._svd
         gain, unbiased = self._least_bias_gain()
         if unbiased:  # take the minimum-norm solution if it never rises
-            free = self._filled(right.T @ (gain * products) / self._scale)
+            free = self._filled(right_vectors.T @ (gain * products) / self._scale)
             fallen = np.minimum.accumulate(np.maximum(free, 0.0) if nonnegative else free)
             if np.abs(fallen - free).max() <= 1e-6 * np.abs(free).max():
                 return np.asarray(fallen)
@@ -182,26 +184,28 @@ class System:
         rows = np.where(self.possible, self._rows, 0.0)
         # Column i of `steps` is P times a vector of i + 1 ones and then zeros: a step down.
         steps = np.cumsum(rows, axis=1)
-        tries = 30 * steps.shape[1]
+        max_steps = 30 * steps.shape[1]
         if nonnegative:
-            down, _ = nnls(steps, self._target, maxiter=tries)
+            down, _ = nnls(steps, self._target, maxiter=max_steps)
         else:
             # The last value is free: fit the steps orthogonally to its column, then the value.
             flat, steps = steps[:, -1], steps[:, :-1]
             unit = flat / np.linalg.norm(flat)
             orthogonal = steps - np.outer(unit, unit @ steps)
-            down, _ = nnls(orthogonal, self._target - unit * (unit @ self._target), maxiter=tries)
+            down, _ = nnls(
+                orthogonal, self._target - unit * (unit @ self._target), maxiter=max_steps
+            )
             last = unit @ (self._target - steps @ down) / np.linalg.norm(flat)
             down = np.append(down, last)
         return self._filled(np.cumsum(down[::-1])[::-1][self.possible])
 
-    def _filled(self, known: FloatArray) -> FloatArray:
+    def _filled(self, possible_values: FloatArray) -> FloatArray:
         """All values: an impossible outcome takes the value of the nearest possible one."""
         if self.possible.all():
-            return known
-        at = np.arange(self.possible.size)
-        nearest = np.abs(at[:, np.newaxis] - at[self.possible]).argmin(axis=1)
-        return np.asarray(known[nearest])
+            return possible_values
+        outcomes = np.arange(self.possible.size)
+        nearest = np.abs(outcomes[:, np.newaxis] - outcomes[self.possible]).argmin(axis=1)
+        return np.asarray(possible_values[nearest])
 
 
 @one_thread
@@ -210,21 +214,21 @@ def solve(systems: Sequence[System], gamma: float) -> list[FloatArray]:
     if not _WELL_CONDITIONED[0] <= gamma <= _WELL_CONDITIONED[1]:
         return [system.solve(gamma) for system in systems]
     targets = np.stack([system.at_nodes for system in systems])
-    one = systems[0]
-    squares, with_targets = one.of.products(targets)
-    if not one.possible.all():
-        squares = squares[np.ix_(one.possible, one.possible)]
-    matrix = (1.0 - gamma) * (squares / one._scale / one._scale[:, np.newaxis])
+    first = systems[0]
+    squares, with_targets = first.of.products(targets)
+    if not first.possible.all():
+        squares = squares[np.ix_(first.possible, first.possible)]
+    matrix = (1.0 - gamma) * (squares / first._scale / first._scale[:, np.newaxis])
     matrix.flat[:: len(matrix) + 1] += gamma
     factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-    right = (with_targets[:, one.possible] / one._scale).T
-    solutions = cho_solve(factor, right, overwrite_b=True, check_finite=False).T
+    right_sides = (with_targets[:, first.possible] / first._scale).T
+    solutions = cho_solve(factor, right_sides, overwrite_b=True, check_finite=False).T
     # The test of `System.solve`, with upper bounds of the gain and the products.
     gain = 0.5 / np.sqrt(gamma * (1.0 - gamma)) if gamma < 0.5 else 1.0
     noise = np.finfo(float).eps * len(matrix) * (gain**2 + gain)
-    noise = noise * np.sqrt(targets**2 @ one.of.weights)
+    noise = noise * np.sqrt(targets**2 @ first.of.weights)
     return [
-        system._filled(solution / one._scale)
+        system._filled(solution / first._scale)
         if rounding <= 0.01 * np.linalg.norm(solution)
         else system.solve(gamma)
         for system, solution, rounding in zip(systems, solutions, noise, strict=True)

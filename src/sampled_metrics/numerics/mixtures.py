@@ -1,6 +1,6 @@
 """Maximum-likelihood mixtures of given distributions, with a linear cost.
 
-Minimises ``cost @ w - sum(shares * log(laws @ w))`` over w >= 0 with ``rows @ w = right``, for many
+Minimises ``cost @ w - sum(shares * log(pmfs @ w))`` over w >= 0 with ``rows @ w = right``, for many
 problems at once, by Mehrotra's primal-dual interior-point method (mehrotra1992). The problem is
 convex, so that any weights and multipliers bound its optimum.
 ``identification`` computes that bound itself and need not trust the
@@ -27,19 +27,19 @@ _LEAST = 1e-200
 
 
 def likeliest(
-    laws: FloatArray,
+    pmfs: FloatArray,
     shares: FloatArray,
     cost: FloatArray,
     rows: FloatArray,
     right: FloatArray,
-    near: float,
-    begin: tuple[FloatArray, FloatArray] | None = None,
+    tolerance: float,
+    warm_start: tuple[FloatArray, FloatArray] | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     """Weights (problems, k) of the mixtures, and multipliers (problems, r) of the rows.
 
-    A column of `laws` (cells, k) is a distribution, or 0 for a slack variable; `shares` (problems,
+    A column of `pmfs` (cells, k) is a distribution, or 0 for a slack variable; `shares` (problems,
     cells) are >= 0, and the first of `rows` (r, k) sums the weights of the mixture. Solutions are
-    within `near` of the optimum unless 60 steps do not suffice. `begin` is a warm start, feasible
+    within `tolerance` of the optimum unless 60 steps do not suffice. `warm_start` may be feasible
     or not.
 
     Two coins, one of which always shows heads and the other every other time:
@@ -53,30 +53,32 @@ def likeliest(
     weights, multipliers = np.full((problems, k), 1.0 / k), np.zeros((problems, right.size))
     scale = np.maximum(shares.sum(axis=1), 1e-6)
     below, least = 0.5, 0.1
-    if begin is not None:  # away from the boundary, where steps are short
-        weights = _MIXED * weights + (1.0 - _MIXED) * begin[0]
-        multipliers[:, 1:] = begin[1][:, 1:]
+    if warm_start is not None:  # away from the boundary, where steps are short
+        weights = _MIXED * weights + (1.0 - _MIXED) * warm_start[0]
+        multipliers[:, 1:] = warm_start[1][:, 1:]
         below = least = _MIXED
-    slope = cost - shares / (weights @ laws.T) @ laws - multipliers @ rows
+    slope = cost - shares / (weights @ pmfs.T) @ pmfs - multipliers @ rows
     multipliers[:, 0] = np.where(rows[0] > 0, slope, np.inf).min(axis=1) - below * scale
     slope -= multipliers[:, :1] * rows[0]
     state: tuple[FloatArray, ...]
     state = (weights, multipliers, np.maximum(slope, least * scale[:, np.newaxis]))
-    left = np.arange(problems)
+    unsolved = np.arange(problems)
     for _ in range(_STEPS):
-        done, state = _step(laws, rows, right, near, shares[left], cost[left], *state)
-        weights[left], multipliers[left] = state[:2]
-        left, state = left[~done], tuple(each[~done] for each in state)
-        if not left.size:
+        is_solved, state = _step(
+            pmfs, rows, right, tolerance, shares[unsolved], cost[unsolved], *state
+        )
+        weights[unsolved], multipliers[unsolved] = state[:2]
+        unsolved, state = unsolved[~is_solved], tuple(array[~is_solved] for array in state)
+        if not unsolved.size:
             break
     return weights, multipliers
 
 
 def _step(
-    laws: FloatArray,
+    pmfs: FloatArray,
     rows: FloatArray,
     right: FloatArray,
-    near: float,
+    tolerance: float,
     shares: FloatArray,
     cost: FloatArray,
     w: FloatArray,
@@ -85,68 +87,77 @@ def _step(
 ) -> tuple[np.ndarray, tuple[FloatArray, ...]]:
     """One predictor-corrector step; which problems are solved, and the new iterates."""
     k = w.shape[1]
-    expected = w @ laws.T
-    dual = cost - shares / expected @ laws - y @ rows - z
+    expected = w @ pmfs.T
+    dual = cost - shares / expected @ pmfs - y @ rows - z
     primal = w @ rows.T - right
     gap = (w * z).sum(axis=1)
-    done = (gap <= near) & (np.abs(primal).max(axis=1) <= 1e-9)
-    done &= np.abs(dual).max(axis=1) <= 3.0 * near
-    if done.all():
-        return done, (w, y, z)
+    is_solved = (gap <= tolerance) & (np.abs(primal).max(axis=1) <= 1e-9)
+    is_solved &= np.abs(dual).max(axis=1) <= 3.0 * tolerance
+    if is_solved.all():
+        return is_solved, (w, y, z)
     theta = (w / z)[:, np.newaxis]
     # (Hessian + Z/W)^-1 by Woodbury's formula: only a system over the cells is solved.
     root = np.sqrt(shares) / expected
-    system = ((laws * theta).reshape(-1, k) @ laws.T).reshape(len(w), len(laws), len(laws))
+    system = ((pmfs * theta).reshape(-1, k) @ pmfs.T).reshape(len(w), len(pmfs), len(pmfs))
     system *= root[:, :, np.newaxis] * root[:, np.newaxis]
     diagonal = np.arange(system.shape[1])
-    little = 1e-15 * system[:, diagonal, diagonal].sum(axis=1)
-    system[:, diagonal, diagonal] += 1.0 + little[:, np.newaxis]
-    factors = [_factor(each, more) for each, more in zip(system, little.tolist(), strict=True)]
+    ridge = 1e-15 * system[:, diagonal, diagonal].sum(axis=1)
+    system[:, diagonal, diagonal] += 1.0 + ridge[:, np.newaxis]
+    factors = [
+        _factor(matrix, correction)
+        for matrix, correction in zip(system, ridge.tolist(), strict=True)
+    ]
     root = root[:, np.newaxis]
 
     def inverse(v: FloatArray) -> FloatArray:
         v = theta * v
-        seen = v @ laws.T * root
-        for at, factor in enumerate(factors):
-            seen[at] = dpotrs(factor, seen[at].T)[0].T
-        return np.asarray(v - theta * (seen * root @ laws))
+        projected = v @ pmfs.T * root
+        for problem, factor in enumerate(factors):
+            projected[problem] = dpotrs(factor, projected[problem].T)[0].T
+        return np.asarray(v - theta * (projected * root @ pmfs))
 
     force = -dual - z
-    across = np.broadcast_to(rows, (len(w), *rows.shape))
-    pushed = inverse(np.concatenate([across, force[:, np.newaxis]], axis=1))
-    across = pushed[:, :-1]
-    schur = across @ rows.T
+    solved_rows = np.broadcast_to(rows, (len(w), *rows.shape))
+    solved = inverse(np.concatenate([solved_rows, force[:, np.newaxis]], axis=1))
+    solved_rows = solved[:, :-1]
+    schur = solved_rows @ rows.T
     # Singular where all weight is at one rank.
     diagonal = np.arange(right.size)
     schur[:, diagonal, diagonal] += 1e-15 * np.trace(schur, axis1=1, axis2=2)[:, np.newaxis]
-    inner = np.asarray(np.linalg.inv(schur), dtype=float)
+    schur_inverse = np.asarray(np.linalg.inv(schur), dtype=float)
 
-    def direction(pushed: FloatArray, target: FloatArray) -> tuple[FloatArray, ...]:
-        dy = _along(inner, -primal - pushed @ rows.T)
-        dw = pushed + _along(across.transpose(0, 2, 1), dy)
+    def direction(solved: FloatArray, target: FloatArray) -> tuple[FloatArray, ...]:
+        dy = _along(schur_inverse, -primal - solved @ rows.T)
+        dw = solved + _along(solved_rows.transpose(0, 2, 1), dy)
         return dw, dy, -(target + z * dw) / w
 
-    dw, _, dz = direction(pushed[:, -1], w * z)
-    ahead = ((w + _far(w, dw) * dw) * (z + _far(z, dz) * dz)).sum(axis=1)
+    dw, _, dz = direction(solved[:, -1], w * z)
+    next_gap = ((w + _far(w, dw) * dw) * (z + _far(z, dz) * dz)).sum(axis=1)
     # Mehrotra's centring; a target far below the tolerance would be lost to rounding.
-    centre = np.maximum(np.minimum(1.0, ahead / gap) ** 3 * gap, _AIM * near) / k
-    more = dw * dz - centre[:, np.newaxis]
-    dw, dy, dz = direction(inverse((force - more / w)[:, np.newaxis])[:, 0], w * z + more)
-    far = np.minimum(_far(w, dw), _far(z, dz))
-    far = np.where(far < 1.0, _SHORT * far, 1.0)
-    far[done] = 0.0
-    w = w + far * dw
+    centre = np.maximum(np.minimum(1.0, next_gap / gap) ** 3 * gap, _AIM * tolerance) / k
+    correction = dw * dz - centre[:, np.newaxis]
+    dw, dy, dz = direction(
+        inverse((force - correction / w)[:, np.newaxis])[:, 0], w * z + correction
+    )
+    step_length = np.minimum(_far(w, dw), _far(z, dz))
+    step_length = np.where(step_length < 1.0, _SHORT * step_length, 1.0)
+    step_length[is_solved] = 0.0
+    w = w + step_length * dw
     # Renormalise: near the optimum the sum drifts by rounding.
     w = w / (rows[0] * w).sum(axis=1, keepdims=True)
-    return done, (np.maximum(w, _LEAST), y + far * dy, np.maximum(z + far * dz, _LEAST))
+    return is_solved, (
+        np.maximum(w, _LEAST),
+        y + step_length * dy,
+        np.maximum(z + step_length * dz, _LEAST),
+    )
 
 
-def _factor(system: FloatArray, little: float) -> FloatArray:
+def _factor(system: FloatArray, ridge: float) -> FloatArray:
     """Cholesky factor, with a larger ridge until rounding leaves the matrix positive definite."""
     factor, failed = dpotrf(system.T, clean=False)  # Fortran order
-    while failed and np.isfinite(little):
-        little *= 10.0
-        factor, failed = dpotrf(system + little * np.eye(len(system)), clean=False)
+    while failed and np.isfinite(ridge):
+        ridge *= 10.0
+        factor, failed = dpotrf(system + ridge * np.eye(len(system)), clean=False)
     return np.asarray(factor)
 
 

@@ -16,33 +16,33 @@ def damped_newton(
     value_at: Callable[[FloatArray], tuple[float, FloatArray]],
     slopes_at: Callable[[FloatArray, float, FloatArray], tuple[FloatArray, FloatArray] | None],
     start: FloatArray,
-    enough: float,
+    tolerance: float,
     positive: bool = False,
 ) -> tuple[FloatArray, float, FloatArray]:
     """Minimise a function; `value_at` returns the value and data that the derivatives need.
 
     `slopes_at` returns gradient and Hessian, or None to stop. Stops too when the quadratic model
-    promises less than `enough`. With `positive`, every entry of x stays above 0.
+    promises less than `tolerance`. With `positive`, every entry of x stays above 0.
     """
     x = start
-    value, with_it = value_at(x)
+    value, data = value_at(x)
     for _ in range(_STEPS):
-        slopes = slopes_at(x, value, with_it)
+        slopes = slopes_at(x, value, data)
         if slopes is None:
             break
         gradient, hessian = slopes
         step = -np.linalg.solve(hessian, gradient)
         slope = float(gradient @ step)
-        if -slope < enough:
+        if -slope < tolerance:
             break
         shrinking = positive & (step < 0)
         size = min(1.0, 0.9 * float(np.min(-x[shrinking] / step[shrinking], initial=np.inf)))
         while size > 1e-12:
-            moved, moved_with = value_at(x + size * step)
-            if moved <= value + 1e-4 * size * slope:
+            new_value, new_data = value_at(x + size * step)
+            if new_value <= value + 1e-4 * size * slope:
                 break
             size *= 0.5
         else:
             break
-        x, value, with_it = x + size * step, moved, moved_with
-    return x, value, with_it
+        x, value, data = x + size * step, new_value, new_data
+    return x, value, data

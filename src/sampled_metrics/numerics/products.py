@@ -39,14 +39,14 @@ class Bounds:
     @classmethod
     def of(cls, users: NDArray[Any], items: Any) -> Bounds:
         """The bounds of two matrices of one dtype; `items` may be of another array library."""
-        found = [norms(matrix) for matrix in (users, items)]
-        largest = [float(each.max(initial=0.0)) for each in found]
-        kind = np.finfo(users.dtype)
-        top = largest[0] * largest[1]
-        safe = bool(top < kind.max / 4)  # False for NaN
-        whole = isinstance(items, np.ndarray) and top < 2.0**kind.nmant
-        whole = whole and _whole(users) and _whole(items)
-        return cls(found[0], found[1], safe, whole)
+        all_norms = [norms(matrix) for matrix in (users, items)]
+        largest = [float(matrix_norms.max(initial=0.0)) for matrix_norms in all_norms]
+        limits = np.finfo(users.dtype)
+        largest_product = largest[0] * largest[1]
+        safe = bool(largest_product < limits.max / 4)  # False for NaN
+        is_whole = isinstance(items, np.ndarray) and largest_product < 2.0**limits.nmant
+        is_whole = is_whole and _whole(users) and _whole(items)
+        return cls(all_norms[0], all_norms[1], safe, is_whole)
 
 
 def norms(matrix: Any) -> FloatArray:
@@ -58,8 +58,8 @@ def norms(matrix: Any) -> FloatArray:
         else:
             squares = on_host(xp.sum(matrix * matrix, axis=1))
         least = matrix.shape[1] * float(np.finfo(squares.dtype).tiny)
-        found: FloatArray = np.sqrt(squares.astype(np.float64) + least)
-    return found
+        row_norms: FloatArray = np.sqrt(squares.astype(np.float64) + least)
+    return row_norms
 
 
 def radius(dtype: Any, width: int, users: FloatArray, items: Any) -> FloatArray:
@@ -75,19 +75,19 @@ def radius(dtype: Any, width: int, users: FloatArray, items: Any) -> FloatArray:
 
 
 def exact_band(
-    users: NDArray[Any], own: NDArray[Any], margin: FloatArray
+    users: NDArray[Any], own_factors: NDArray[Any], margin: FloatArray
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Lowest and highest computed scores that may equal each held-out item's exact score.
 
     In the dtype of the factors, rounded outwards; both are the score itself where `margin`, the
-    :func:`radius`, is 0. `own` are the factors of the held-out items.
+    :func:`radius`, is 0. `own_factors` are the factors of the held-out items.
     """
-    centre = np.einsum("ij,ij->i", users.astype(np.float64), own.astype(np.float64))
-    kind, wide = users.dtype, margin > 0
-    low, high = ((centre + sign * margin).astype(kind) for sign in (-1, 1))
+    centre = np.einsum("ij,ij->i", users.astype(np.float64), own_factors.astype(np.float64))
+    dtype, is_wide = users.dtype, margin > 0
+    low, high = ((centre + sign * margin).astype(dtype) for sign in (-1, 1))
     return (
-        np.nextafter(low, kind.type(-np.inf), out=low, where=wide),
-        np.nextafter(high, kind.type(np.inf), out=high, where=wide),
+        np.nextafter(low, dtype.type(-np.inf), out=low, where=is_wide),
+        np.nextafter(high, dtype.type(np.inf), out=high, where=is_wide),
     )
 
 
@@ -101,22 +101,22 @@ def doubt(width: int) -> tuple[float, float]:
     return float(ends[0]), float(ends[1])
 
 
-def signs(users: NDArray[Any], items: NDArray[Any], others: NDArray[Any]) -> NDArray[np.int8]:
-    """Exact sign, as int8, of each user's product with `items` less the product with `others`."""
+def signs(users: NDArray[Any], items: NDArray[Any], held_out: NDArray[Any]) -> NDArray[np.int8]:
+    """Exact sign, as int8, of each user's product with `items` less the product with `held_out`."""
     width = users.shape[1]
-    left, differences = users.astype(np.float64), items.astype(np.float64) - others
-    found = np.einsum("ij,ij->i", left, differences)
+    user_factors, differences = users.astype(np.float64), items.astype(np.float64) - held_out
+    products = np.einsum("ij,ij->i", user_factors, differences)
     relative, absolute = doubt(width)
-    margin = relative * norms(left) * norms(differences) + absolute
-    same = ~((left != 0) & (differences != 0)).any(axis=1)  # no term is left
-    result: NDArray[np.int8] = np.where(same, 0, np.sign(found)).astype(np.int8)
-    for pair in np.flatnonzero(~same & ~(np.abs(found) > margin)):
-        rows = (each[pair].tolist() for each in (users, items, others))
-        exact = sum(
+    margin = relative * norms(user_factors) * norms(differences) + absolute
+    is_equal = ~((user_factors != 0) & (differences != 0)).any(axis=1)  # no term is left
+    exact_signs: NDArray[np.int8] = np.where(is_equal, 0, np.sign(products)).astype(np.int8)
+    for pair in np.flatnonzero(~is_equal & ~(np.abs(products) > margin)):
+        rows = (matrix[pair].tolist() for matrix in (users, items, held_out))
+        exact_product = sum(
             Fraction(u) * (Fraction(i) - Fraction(o)) for u, i, o in zip(*rows, strict=True)
         )
-        result[pair] = (exact > 0) - (exact < 0)
-    return result
+        exact_signs[pair] = (exact_product > 0) - (exact_product < 0)
+    return exact_signs
 
 
 def _whole(matrix: NDArray[Any]) -> bool:

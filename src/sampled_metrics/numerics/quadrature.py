@@ -37,9 +37,9 @@ def gauss(low: int, high: int, count: int) -> tuple[FloatArray, FloatArray]:
     offsets, weights = np.sqrt(np.maximum(squares, 0.0)), 0.5 * size * vectors[0] ** 2
     if count % 2:
         offsets[0], weights[0] = 0.0, 2.0 * weights[0]
-    both = slice(count % 2, None)
-    offsets = np.append(-offsets[both][::-1], offsets)
-    return np.asarray((low + high) / 2 + offsets), np.append(weights[both][::-1], weights)
+    off_centre = slice(count % 2, None)
+    offsets = np.append(-offsets[off_centre][::-1], offsets)
+    return np.asarray((low + high) / 2 + offsets), np.append(weights[off_centre][::-1], weights)
 
 
 def all_ranks(n: int, m: int, breaks: tuple[int, ...] = ()) -> tuple[FloatArray, FloatArray]:

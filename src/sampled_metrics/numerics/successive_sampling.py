@@ -35,10 +35,10 @@ def successive(weights: FloatArray, places: IntArray, m: int) -> FloatArray:
     `weights` (n,) are in the order of the ranking, the item at the place itself is not drawn. Shape
     (places, m + 1); relative error below 1e-11 where the probability is not negligible.
     """
-    out = np.empty((places.size, m + 1))
+    pmf = np.empty((places.size, m + 1))
     for part, _, spread in _spread(weights, places, m):
-        out[part] = spread.sum(axis=1)
-    return out
+        pmf[part] = spread.sum(axis=1)
+    return pmf
 
 
 def drawn_first(weights: FloatArray, m: int) -> FloatArray:
@@ -53,8 +53,8 @@ def drawn_first(weights: FloatArray, m: int) -> FloatArray:
     # An item is drawn if it arrives before the m-th of the others.
     inside = np.empty(kinds.size)
     for part, times, spread in _spread(weights, first, m):
-        came = -np.expm1(-np.outer(kinds[part], times))
-        inside[part] = (spread.sum(axis=2) * came).sum(axis=1)
+        arrived = -np.expm1(-np.outer(kinds[part], times))
+        inside[part] = (spread.sum(axis=2) * arrived).sum(axis=1)
     return np.asarray(inside[kind])
 
 
@@ -81,13 +81,15 @@ def _spread(
     length = max(1, _BLOCK // (4 * times.size * (m + 1)))
     for start in range(0, places.size, length):
         part = slice(start, start + length)
-        before = _swept(weights, places[part], times, m)
-        behind = _swept(weights[::-1], weights.size - 1 - places[part], times, m)
+        above = _swept(weights, places[part], times, m)
+        below = _swept(weights[::-1], weights.size - 1 - places[part], times, m)
         spread = np.zeros((places[part].size, times.size, m + 1))
-        for one, ((few, few_now), (many, many_now)) in enumerate(zip(before, behind, strict=True)):
+        for place_index, ((above_pmf, above_rate), (below_pmf, below_rate)) in enumerate(
+            zip(above, below, strict=True)
+        ):
             # The m-th arrival is above, or it is not; arrays are (count, time).
-            spread[one, :, 1:] += (few_now[:-1] * many[:-1][::-1]).T
-            spread[one, :, :-1] += (few[:-1] * many_now[:-1][::-1]).T
+            spread[place_index, :, 1:] += (above_rate[:-1] * below_pmf[:-1][::-1]).T
+            spread[place_index, :, :-1] += (above_pmf[:-1] * below_rate[:-1][::-1]).T
         spread *= mass[:, np.newaxis]
         yield part, times, spread
 
@@ -95,14 +97,17 @@ def _spread(
 def _edge(weights: FloatArray, m: int, early: bool) -> float:
     """Log of a time before (or after) which the m-th arrival is negligibly rare (Chernoff)."""
 
-    def rare(at: float) -> bool:
-        came = float(-np.expm1(-weights * exp(at)).sum())
+    def rare(log_time: float) -> bool:
+        arrived = float(-np.expm1(-weights * exp(log_time)).sum())
         if early:
-            return came < m and m * log(came / m) + m - came < _RARE
-        left, least = weights.size - came, weights.size - m + 1
-        if left < least and least * log(max(left, 1e-300) / least) + least - left < _RARE:
+            return arrived < m and m * log(arrived / m) + m - arrived < _RARE
+        remaining, least = weights.size - arrived, weights.size - m + 1
+        if (
+            remaining < least
+            and least * log(max(remaining, 1e-300) / least) + least - remaining < _RARE
+        ):
             return True
-        return came > m - 1 and (m - 1) * log(came / max(m - 1, 1)) + m - 1 - came < _RARE
+        return arrived > m - 1 and (m - 1) * log(arrived / max(m - 1, 1)) + m - 1 - arrived < _RARE
 
     low, high = -800.0, 700.0
     for _ in range(60):
@@ -118,26 +123,26 @@ def _swept(
     weights: FloatArray, places: IntArray, times: FloatArray, m: int
 ) -> list[tuple[FloatArray, FloatArray]]:
     """Distribution of arrivals before each place, and density of the next; (m + 1, times)."""
-    law, rate = np.zeros((m + 1, times.size)), np.zeros((m + 1, times.size))
-    law[0] = 1.0
-    found: dict[int, tuple[FloatArray, FloatArray]] = {}
-    wanted = set(places.tolist())
+    pmf, rate = np.zeros((m + 1, times.size)), np.zeros((m + 1, times.size))
+    pmf[0] = 1.0
+    swept_by_place: dict[int, tuple[FloatArray, FloatArray]] = {}
+    place_set = set(places.tolist())
     for i in range(int(places.max()) + 1):
-        if i in wanted:
-            found[i] = law.copy(), rate.copy()
-        w = weights[i]
-        if w == 0:
+        if i in place_set:
+            swept_by_place[i] = pmf.copy(), rate.copy()
+        weight = weights[i]
+        if weight == 0:
             continue
-        stay = np.exp(-w * times)
-        come = -np.expm1(-w * times)
+        stay = np.exp(-weight * times)
+        come = -np.expm1(-weight * times)
         moved = rate[:-1] * come
         rate *= stay
         rate[1:] += moved
-        rate += (w * stay) * law
-        moved = law[:-1] * come
-        law *= stay
-        law[1:] += moved
-    return [found[place] for place in places.tolist()]
+        rate += (weight * stay) * pmf
+        moved = pmf[:-1] * come
+        pmf *= stay
+        pmf[1:] += moved
+    return [swept_by_place[place] for place in places.tolist()]
 
 
 def distinct(weights: FloatArray, places: IntArray, m: int) -> FloatArray:
@@ -145,16 +150,16 @@ def distinct(weights: FloatArray, places: IntArray, m: int) -> FloatArray:
 
     As :func:`successive`, with an absolute error below 1e-12.
     """
-    out = np.empty((places.size, m + 1))
+    pmf = np.empty((places.size, m + 1))
     total = weights.sum()
     share = weights[places] / total
     large = share * sqrt(m) >= _LARGE
     for group in [np.flatnonzero(~large), *np.flatnonzero(large)[:, np.newaxis]]:
         length = max(1, _BLOCK // (4 * (m + 1) * (m + 50)))
         for start in range(0, group.size, length):
-            some = group[start : start + length]
-            out[some] = _on_circle(weights, places[some], m)
-    return out
+            part = group[start : start + length]
+            pmf[part] = _on_circle(weights, places[part], m)
+    return pmf
 
 
 def _on_circle(weights: FloatArray, places: IntArray, m: int) -> FloatArray:
@@ -167,37 +172,37 @@ def _on_circle(weights: FloatArray, places: IntArray, m: int) -> FloatArray:
     z = radius * np.exp(1j * angles)
     # Nodes off the real axis stand for a conjugate pair.
     pairs = np.where((angles == 0) | np.isclose(angles, np.pi), 1.0, 2.0)
-    law: NDArray[np.complex128] = np.zeros((m + 1, z.size), dtype=complex)
-    law[0] = 1.0
-    found = {}
-    wanted = set(places.tolist())
+    coefficients: NDArray[np.complex128] = np.zeros((m + 1, z.size), dtype=complex)
+    coefficients[0] = 1.0
+    coefficients_by_place = {}
+    place_set = set(places.tolist())
     last = int(places.max())
     for i in range(last + 1):
-        if i in wanted:
-            found[i] = law.copy()
+        if i in place_set:
+            coefficients_by_place[i] = coefficients.copy()
         if weights[i] == 0 or i == last:
             continue
-        moved = law[:-1] * np.expm1(weights[i] * z)
-        law[1:] += moved
-        law *= exp(-weights[i] * radius)
-    out = np.empty((places.size, m + 1))
-    for one, place in enumerate(places.tolist()):
+        moved = coefficients[:-1] * np.expm1(weights[i] * z)
+        coefficients[1:] += moved
+        coefficients *= exp(-weights[i] * radius)
+    pmf = np.empty((places.size, m + 1))
+    for place_index, place in enumerate(places.tolist()):
         above = total[place] - weights[place]
-        behind = pool[one] - above
+        behind = pool[place_index] - above
         around = pairs * np.exp(behind * (z - radius)) * np.exp(-1j * m * angles)
-        mean = pool[one] * radius
+        mean = pool[place_index] * radius
         scale = exp(lgamma(m + 1) + mean - m * log(mean)) / count
-        out[one] = np.maximum((found[place] @ around).real * scale, 0.0)
-    return out
+        pmf[place_index] = np.maximum((coefficients_by_place[place] @ around).real * scale, 0.0)
+    return pmf
 
 
 def occupied(m: int, pool: int) -> FloatArray:
     """Distribution of the number of distinct items among m drawn uniformly with replacement."""
-    law = np.zeros(m + 1)
-    law[0] = 1.0
-    again = np.minimum(np.arange(m + 1) / pool, 1.0)
+    pmf = np.zeros(m + 1)
+    pmf[0] = 1.0
+    repeat_probability = np.minimum(np.arange(m + 1) / pool, 1.0)
     for _ in range(m):
-        new = law[:-1] * (1.0 - again[:-1])
-        law *= again
-        law[1:] += new
-    return law
+        new = pmf[:-1] * (1.0 - repeat_probability[:-1])
+        pmf *= repeat_probability
+        pmf[1:] += new
+    return pmf

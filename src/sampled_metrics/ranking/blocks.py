@@ -49,12 +49,14 @@ class Layout:
         size = math.ceil(n_items / n_shards)
         work = min(max(_LEAST_WORK, users.size * n_items * width // _TASKS), _MOST_WORK)
         rows = min(max(_BLOCK_ROWS[0], work // (size * width)), _BLOCK_ROWS[1])
-        first = np.flatnonzero(np.diff(users, prepend=-1))  # where a user begins
-        at = first[np.searchsorted(first, np.arange(0, users.size, rows), side="right") - 1]
-        edges = [*np.unique(at).tolist(), users.size]
-        blocks = [slice(a, b) for a, b in pairwise(edges)]
+        user_starts = np.flatnonzero(np.diff(users, prepend=-1))  # where a user begins
+        block_starts = user_starts[
+            np.searchsorted(user_starts, np.arange(0, users.size, rows), side="right") - 1
+        ]
+        edges = [*np.unique(block_starts).tolist(), users.size]
+        blocks = [slice(start, stop) for start, stop in pairwise(edges)]
         starts = range(0, n_items, size)
-        return cls(blocks, [slice(a, min(a + size, n_items)) for a in starts])
+        return cls(blocks, [slice(start, min(start + size, n_items)) for start in starts])
 
 
 def ranked(
@@ -83,9 +85,9 @@ def ranked(
     tables: dict[int, pd.DataFrame] = {}
     if parts is not None:
         for number, block in enumerate(layout.blocks):
-            kept = parts.read(number, frame.iloc[block].reset_index(drop=True))
-            if kept is not None:
-                tables[number] = kept
+            finished = parts.read(number, frame.iloc[block].reset_index(drop=True))
+            if finished is not None:
+                tables[number] = finished
     skip = set(tables)
     for number, block, counts in _counted(
         job, layout, users, items, seen, cluster=cluster, skip=skip, progress=progress
@@ -104,18 +106,18 @@ def _with_relevant(frame: pd.DataFrame, all_candidates: bool) -> pd.DataFrame:
     asked.
     """
     # One user's items are ordered by n_better, and equal scores have equal n_better.
-    same = frame.groupby(["user", "n_better"])["item"].transform("size")
+    tie_sizes = frame.groupby(["user", "n_better"])["item"].transform("size")
     above = frame.groupby("user")["n_better"].rank(method="min").astype(np.int64) - 1
-    result = frame.assign(
+    ranks = frame.assign(
         n_relevant=frame.groupby("user")["item"].transform("size"),
         relevant_better=above,
-        relevant_tied=same - 1,
+        relevant_tied=tie_sizes - 1,
     )
     if not all_candidates:
-        result["n_better"] -= result["relevant_better"]
-        result["n_tied"] -= result["relevant_tied"]
-        result["n_candidates"] -= result["n_relevant"] - 1
-    return result
+        ranks["n_better"] -= ranks["relevant_better"]
+        ranks["n_tied"] -= ranks["relevant_tied"]
+        ranks["n_candidates"] -= ranks["n_relevant"] - 1
+    return ranks
 
 
 def _counted(
@@ -130,22 +132,27 @@ def _counted(
     progress: bool,
 ) -> Iterator[tuple[int, slice, IntArray]]:
     """Number, rows and counts of each block as it finishes, in any order."""
-    wanted = [(n, block) for n, block in enumerate(layout.blocks) if n not in skip]
-    with _progress.bar(
-        total=len(layout.blocks), desc="ranks", unit="block", show=progress
-    ) as shown:
-        shown.update(len(skip))
-        if not wanted:
+    unfinished = [
+        (block_index, block)
+        for block_index, block in enumerate(layout.blocks)
+        if block_index not in skip
+    ]
+    with _progress.bar(total=len(layout.blocks), desc="ranks", unit="block", show=progress) as bar:
+        bar.update(len(skip))
+        if not unfinished:
             return
         run = _count_here if cluster is None else partial(count_on_cluster, cluster)
         arguments = (
-            (n, block, _tasks(layout, block, users, held_out, seen)) for n, block in wanted
+            (block_index, block, _tasks(layout, block, users, held_out, seen))
+            for block_index, block in unfinished
         )
-        ends = layout.shards[0], layout.shards[-1]
-        few = [slice(at.start, min(at.start + 8, at.stop)) for at in ends]
-        trial = np.unique(users[wanted[0][1]])[:4], few
+        end_shards = layout.shards[0], layout.shards[-1]
+        trial_shards = [
+            slice(shard.start, min(shard.start + 8, shard.stop)) for shard in end_shards
+        ]
+        trial = np.unique(users[unfinished[0][1]])[:4], trial_shards
         for number, block, counts in run(job, trial, arguments, len(layout.shards)):
-            shown.update(1)
+            bar.update(1)
             yield number, block, counts
 
 
@@ -153,18 +160,18 @@ def _tasks(
     layout: Layout, block: slice, users: IntArray, held_out: IntArray, seen: sp.csr_array | None
 ) -> Iterator[tuple[IntArray, IntArray, slice, IntArray]]:
     """Arguments of :meth:`Job.counts` for each shard."""
-    of = users[block]
+    block_users = users[block]
     row = column = np.zeros(0, np.int32)
     if seen is not None:
-        distinct = np.unique(of)
-        rows = seen[distinct]
-        order = np.argsort(rows.indices, kind="stable")
-        column = rows.indices[order]
-        row = np.repeat(np.arange(len(distinct), dtype=np.int32), np.diff(rows.indptr))[order]
+        distinct = np.unique(block_users)
+        seen_rows = seen[distinct]
+        order = np.argsort(seen_rows.indices, kind="stable")
+        column = seen_rows.indices[order]
+        row = np.repeat(np.arange(len(distinct), dtype=np.int32), np.diff(seen_rows.indptr))[order]
     for shard in layout.shards:
-        a, b = np.searchsorted(column, [shard.start, shard.stop])
-        pairs = np.stack([row[a:b], column[a:b] - shard.start])
-        yield of, held_out[block], shard, pairs
+        start, stop = np.searchsorted(column, [shard.start, shard.stop])
+        pairs = np.stack([row[start:stop], column[start:stop] - shard.start])
+        yield block_users, held_out[block], shard, pairs
 
 
 def _count_here(

@@ -33,19 +33,19 @@ def count_on_cluster(
     from distributed import KilledWorker, as_completed
 
     with _connected(cluster) as (client, local), TemporaryDirectory() as scratch:
-        travelling = _portable(job, Path(scratch) if local else None)
+        portable_job = _portable(job, Path(scratch) if local else None)
 
-        def rows_of(source: Source | None, at: slice | IntArray) -> Any:
+        def rows_of(source: Source | None, row_index: slice | IntArray) -> Any:
             """A future of rows of a Dask array; None if each task opens the source itself."""
             if source is None or not source.lazy:
                 return None
-            return client.compute(_arrays.rows(source.values, at))
+            return client.compute(_arrays.rows(source.values, row_index))
 
         def begun() -> Any:
             # A task's result is recomputed if its worker dies; scattered data would be lost.
             computed = [rows_of(job.users, trial[0])]
-            computed += [rows_of(job.items, at) for at in trial[1]]
-            return client.submit(Job.tried, travelling, *trial, computed, pure=False)
+            computed += [rows_of(job.items, row_index) for row_index in trial[1]]
+            return client.submit(Job.tried, portable_job, *trial, computed, pure=False)
 
         shared = begun()
         threads = sum(client.nthreads().values())
@@ -55,18 +55,18 @@ def count_on_cluster(
 
         shards: dict[int, Any] = {}  # futures of their rows, if items are a Dask array
 
-        def count(task: tuple[Any, ...], of_users: Any, own: Any) -> Any:
-            first = task[2].start
-            if first not in shards:
-                shards[first] = rows_of(job.items, task[2])
-            computed = of_users, shards[first], own
+        def count(task: tuple[Any, ...], user_rows: Any, own_rows: Any) -> Any:
+            shard_start = task[2].start
+            if shard_start not in shards:
+                shards[shard_start] = rows_of(job.items, task[2])
+            computed = user_rows, shards[shard_start], own_rows
             return client.submit(Job.counts, shared, *task, computed, pure=False)
 
         def submit(number: int, block: slice, tasks: list[Any], attempt: int = 0) -> None:
             with _reached(client):
-                of_users = rows_of(job.users, as_index(np.unique(tasks[0][0])))
-                own = rows_of(job.items, tasks[0][1])
-                counts = [count(task, of_users, own) for task in tasks]
+                user_rows = rows_of(job.users, as_index(np.unique(tasks[0][0])))
+                own_rows = rows_of(job.items, tasks[0][1])
+                counts = [count(task, user_rows, own_rows) for task in tasks]
                 total = client.submit(sum_of, *counts, pure=False, priority=1)
             waiting[total] = number, block, tasks, attempt
             done.add(total)
@@ -211,9 +211,9 @@ def _connected(cluster: Any) -> Iterator[tuple[Any, bool]]:
             "cluster must be an address, 'local:N' or a distributed.Client, got "
             f"{as_written(cluster)}"
         )
-    named = re.fullmatch(r"local(?::(\d+))?", cluster)
-    if named:
-        workers = int(named[1] or os.cpu_count() or 1)
+    match = re.fullmatch(r"local(?::(\d+))?", cluster)
+    if match:
+        workers = int(match[1] or os.cpu_count() or 1)
         if not workers:
             raise ValueError("cluster must have one worker or more, got 'local:0'")
         with (
@@ -222,8 +222,8 @@ def _connected(cluster: Any) -> Iterator[tuple[Any, bool]]:
                 threads_per_worker=1,
                 dashboard_address="127.0.0.1:0",
                 silence_logs=50,
-            ) as started,
-            Client(started, set_as_default=False) as client,
+            ) as local_cluster,
+            Client(local_cluster, set_as_default=False) as client,
         ):
             yield client, True
         return

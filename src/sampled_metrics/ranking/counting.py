@@ -51,25 +51,28 @@ class Band:
     settle: Callable[[IntArray, IntArray], NDArray[np.int8]] | None = None
 
     @classmethod
-    def of(cls, own: NDArray[Any], tolerance: float) -> Band:
+    def of(cls, own_scores: NDArray[Any], tolerance: float) -> Band:
         """Scores within a relative tolerance, rounded inwards.
 
         Bounds have the dtype of the scores, since mixed comparisons are slow.
         """
         if not tolerance:
-            return cls(own, own)
-        if own.dtype.kind != "f":  # Python's integers do not overflow
-            parts, whole = tolerance.as_integer_ratio()
-            exact, limits = own.astype(object), np.iinfo(own.dtype)
-            margin = abs(exact) * parts // whole
+            return cls(own_scores, own_scores)
+        if own_scores.dtype.kind != "f":  # Python's integers do not overflow
+            numerator, denominator = tolerance.as_integer_ratio()
+            exact, limits = own_scores.astype(object), np.iinfo(own_scores.dtype)
+            margin = abs(exact) * numerator // denominator
             ends = np.maximum(exact - margin, limits.min), np.minimum(exact + margin, limits.max)
-            return cls(ends[0].astype(own.dtype), ends[1].astype(own.dtype))
-        centre = own.astype(np.result_type(own, np.float64))
+            return cls(ends[0].astype(own_scores.dtype), ends[1].astype(own_scores.dtype))
+        centre = own_scores.astype(np.result_type(own_scores, np.float64))
         with np.errstate(all="ignore"):
             margin = tolerance * np.where(np.isfinite(centre), np.abs(centre), 0)
-            low, high = (centre - margin).astype(own.dtype), (centre + margin).astype(own.dtype)
-            low = np.where(centre - low > margin, np.nextafter(low, own), low)
-            high = np.where(high - centre > margin, np.nextafter(high, own), high)
+            low, high = (
+                (centre - margin).astype(own_scores.dtype),
+                (centre + margin).astype(own_scores.dtype),
+            )
+            low = np.where(centre - low > margin, np.nextafter(low, own_scores), low)
+            high = np.where(high - centre > margin, np.nextafter(high, own_scores), high)
         return cls(low, high)
 
     def corrections(self, rows: IntArray, columns: IntArray) -> IntArray:
@@ -77,7 +80,7 @@ class Band:
         if self.settle is None or not rows.size:
             return np.zeros((2, len(self.low)), dtype=np.int64)
         sign, n = self.settle(rows, columns), len(self.low)
-        above, below = (np.bincount(rows[sign == at], minlength=n) for at in (1, -1))
+        above, below = (np.bincount(rows[sign == side], minlength=n) for side in (1, -1))
         return np.stack([above, -below])
 
 
@@ -158,17 +161,19 @@ def _count(
     unclear = np.zeros(len(band.low), dtype=bool) if band.unclear is None else band.unclear
     counts = np.zeros((2, len(band.low)), dtype=np.int64)
     pairs: list[Entries] = []
-    waiting = 0
+    n_pairs = 0
     starts = range(0, n_items, width)
-    for start, out in zip(starts, _by_tile(excluded, len(starts), width), strict=True):
+    for start, tile_excluded in zip(starts, _by_tile(excluded, len(starts), width), strict=True):
         scores = tile(slice(start, min(start + width, n_items)))
-        row, column = count_tile(scores, bounds, unclear, *out, counts)
+        row, column = count_tile(scores, bounds, unclear, *tile_excluded, counts)
         pairs.append((row, start + column))
-        waiting += len(row)
-        if waiting > _MOST_PAIRS or start == starts[-1]:
-            counts += band.corrections(*(np.concatenate(each) for each in zip(*pairs, strict=True)))
+        n_pairs += len(row)
+        if n_pairs > _MOST_PAIRS or start == starts[-1]:
+            counts += band.corrections(
+                *(np.concatenate(indices) for indices in zip(*pairs, strict=True))
+            )
             pairs.clear()
-            waiting = 0
+            n_pairs = 0
     counts[1] -= counts[0]
     return counts
 
@@ -196,17 +201,17 @@ def _count_tile(
     buffer = np.setbufsize(max(16, n_columns // 16 * 16))
     try:
         ends = (np.greater, bounds[1]), (np.greater_equal, bounds[0])
-        for above, (compare, bound) in zip(hits, ends, strict=True):
-            compare(scores, bound[:, np.newaxis], out=above[:, :n_columns])
-            above[out_row, out_column] = False
-            sums.append(_row_sums(above))
+        for is_hit, (compare, bound) in zip(hits, ends, strict=True):
+            compare(scores, bound[:, np.newaxis], out=is_hit[:, :n_columns])
+            is_hit[out_row, out_column] = False
+            sums.append(_row_sums(is_hit))
     finally:
         np.setbufsize(buffer)
     counts += sums
     rows = np.flatnonzero(unclear & (sums[0] != sums[1]))
     words = hits.view(np.uint64)  # eight booleans at a time
-    within = (words[0, rows] ^ words[1, rows]).view(np.bool_)
-    row, column = np.divmod(np.flatnonzero(within), hits.shape[2])
+    is_within = (words[0, rows] ^ words[1, rows]).view(np.bool_)
+    row, column = np.divmod(np.flatnonzero(is_within), hits.shape[2])
     return rows[row], column
 
 
@@ -224,7 +229,7 @@ def _by_tile(entries: Entries, n_tiles: int, width: int) -> list[Entries]:
     order = np.argsort(tile, kind="stable")
     row, column = entries[0][order], entries[1][order] % width
     edges = np.searchsorted(tile[order], np.arange(n_tiles + 1)).tolist()
-    return [(row[a:b], column[a:b]) for a, b in pairwise(edges)]
+    return [(row[start:stop], column[start:stop]) for start, stop in pairwise(edges)]
 
 
 def _count_on_device(tile: Tile, band: Band, excluded: Entries, n_items: int) -> IntArray:
@@ -239,20 +244,20 @@ def _count_on_device(tile: Tile, band: Band, excluded: Entries, n_items: int) ->
         high, low = (like(end, scores)[:, None] for end in (band.high, band.low))
         hits = scores > high, scores >= low
         units = like(np.ones(1, np.int64), scores), like(np.zeros(1, np.int64), scores)
-        counts += [on_host(xp.sum(xp.where(each, *units), axis=1)) for each in hits]
-        within = (excluded[1] >= columns.start) & (excluded[1] < columns.stop)
-        row, column = excluded[0][within], excluded[1][within] - start
+        counts += [on_host(xp.sum(xp.where(is_hit, *units), axis=1)) for is_hit in hits]
+        in_tile = (excluded[1] >= columns.start) & (excluded[1] < columns.stop)
+        row, column = excluded[0][in_tile], excluded[1][in_tile] - start
         flat = row * (columns.stop - start) + column
         if flat.size:
-            at = like(flat, scores)
-            for each, total in zip(hits, counts, strict=True):
-                masked = on_host(xp.take(xp.reshape(each, (-1,)), at))
+            flat_index = like(flat, scores)
+            for is_hit, total in zip(hits, counts, strict=True):
+                masked = on_host(xp.take(xp.reshape(is_hit, (-1,)), flat_index))
                 total -= np.bincount(row[masked], minlength=n_rows)
         if band.unclear is not None and band.unclear.any():
-            open_ = xp.logical_and(hits[1], xp.logical_not(hits[0]))
-            inside = on_host(xp.nonzero(xp.reshape(open_, (-1,)))[0])
+            in_band = xp.logical_and(hits[1], xp.logical_not(hits[0]))
+            inside = on_host(xp.nonzero(xp.reshape(in_band, (-1,)))[0])
             row, column = np.divmod(inside[~np.isin(inside, flat)], columns.stop - start)
-            wanted = band.unclear[row]
-            counts += band.corrections(row[wanted], start + column[wanted])
+            is_unclear = band.unclear[row]
+            counts += band.corrections(row[is_unclear], start + column[is_unclear])
     counts[1] -= counts[0]
     return counts

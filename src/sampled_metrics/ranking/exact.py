@@ -85,9 +85,9 @@ def exact_ranks(
     def tiles(block: slice) -> tuple[Band, Tile]:
         values = _block(blocks, block, n_items)
         xp = namespace(values) or np
-        at = like(np.arange(values.shape[0]) * n_items + items[block], values)
-        own = on_host(xp.take(xp.reshape(values, (-1,)), at))
-        return Band.of(own, relative_tolerance), lambda columns: values[:, columns]
+        flat_index = like(np.arange(values.shape[0]) * n_items + items[block], values)
+        own_scores = on_host(xp.take(xp.reshape(values, (-1,)), flat_index))
+        return Band.of(own_scores, relative_tolerance), lambda columns: values[:, columns]
 
     size = max(1, _BLOCK_ENTRIES // max(1, n_items)), TILE[1]
     better, tied = count_blocks(tiles, items, np.arange(items.size), seen, size, example=first)
@@ -96,7 +96,7 @@ def exact_ranks(
 
 def score_counts(
     scores: Callable[[IntArray, slice], Any],
-    own: ArrayLike,
+    own_scores: ArrayLike,
     owners: IntArray,
     places: IntArray,
     seen: sp.csr_array,
@@ -106,11 +106,11 @@ def score_counts(
     """:func:`~.ranking.factors.shard_counts` for scores from a function.
 
     `scores` maps rows of users, (k',), and a slice of the shard's items to a matrix of k' rows in
-    any array library. `own` are the scores of the held-out items; `names` the users' numbers for
-    errors.
+    any array library. `own_scores` are the scores of the held-out items; `names` the users'
+    numbers for errors.
     """
     names = np.arange(seen.shape[0]) if names is None else names
-    own = real_scores(np.asarray(own)[:, np.newaxis], names[owners])[:, 0]
+    own_scores = real_scores(np.asarray(own_scores)[:, np.newaxis], names[owners])[:, 0]
 
     def tiles(block: slice) -> tuple[Band, Tile]:
         distinct, place = np.unique(owners[block], return_inverse=True)
@@ -131,7 +131,7 @@ def score_counts(
             xp = namespace(values) or np
             return xp.take(values, like(place, values), axis=0)
 
-        return Band.of(own[block], tolerance), tile
+        return Band.of(own_scores[block], tolerance), tile
 
     first = scores(np.arange(1), slice(0, 1))
     return count_blocks(tiles, places, owners, seen, TILE, example=first)

@@ -78,9 +78,9 @@ def exact_ranks_from_factors(
     items = checked_held_out(held_out, n_items, relative_tolerance)
     owners = _owners(users, items.size, len(factors))
     seen = as_csr(train, len(factors), n_items)
-    own = on_host(rows_of(catalogue, items))
+    own_factors = on_host(rows_of(catalogue, items))
     better, tied = shard_counts(
-        factors, catalogue, owners, own, items, seen, relative_tolerance, progress
+        factors, catalogue, owners, own_factors, items, seen, relative_tolerance, progress
     )
     return RankIntervals(better, tied, n_items - np.diff(seen.indptr)[owners])
 
@@ -89,7 +89,7 @@ def shard_counts(
     users: NDArray[Any],
     shard: Any,
     owners: IntArray,
-    own: NDArray[Any],
+    own_factors: NDArray[Any],
     places: IntArray,
     seen: sp.csr_array,
     tolerance: float = 0.0,
@@ -98,8 +98,8 @@ def shard_counts(
     """Candidates of a shard above each held-out item, and those that tie with it, shape (2, k).
 
     Counts over the catalogue are sums over its shards. `users` (n_users, d), `shard` (n_items, d)
-    and `own` (k, d), the factors of the held-out items, are all float32 or all float64; the shard
-    may be an array of another library, on its device. Other arguments as for
+    and `own_factors` (k, d), the factors of the held-out items, are all float32 or all float64; the
+    shard may be an array of another library, on its device. Other arguments as for
     :func:`~.ranking.counting.count_blocks`, with a row of `seen` for each of `users`.
     """
     bounds = Bounds.of(users, shard)
@@ -107,7 +107,7 @@ def shard_counts(
     fast = None if xp is not None else kernels.compiled(users.dtype, places.size * shard.shape[0])
     size = FAST_TILE if fast else TILE
     product = np.empty(math.prod(size), dtype=users.dtype)
-    most = bounds.of_items.max(initial=0.0)
+    largest_norm = bounds.of_items.max(initial=0.0)
     exactly = bounds.safe and not tolerance
 
     def tiles(block: slice) -> tuple[Band, Tile]:
@@ -118,12 +118,12 @@ def shard_counts(
 
         def on_host_tile(columns: slice) -> NDArray[Any]:
             shape = len(rows), columns.stop - columns.start
-            out = product[: math.prod(shape)].reshape(shape)
+            host_scores = product[: math.prod(shape)].reshape(shape)
             with np.errstate(all="ignore"):
-                np.matmul(rows, shard[columns].T, out=out)
+                np.matmul(rows, shard[columns].T, out=host_scores)
             if not bounds.safe:
-                real_scores(out, distinct)
-            return out if in_order else out[place]
+                real_scores(host_scores, distinct)
+            return host_scores if in_order else host_scores[place]
 
         def on_device_tile(columns: slice) -> Any:
             with np.errstate(all="ignore"):
@@ -132,30 +132,33 @@ def shard_counts(
 
         tile = on_host_tile if xp is None else on_device_tile
         if not exactly:
-            return Band.of(_own_scores(rows[place], own[block]), tolerance), tile
+            return Band.of(_own_scores(rows[place], own_factors[block]), tolerance), tile
         margin = np.zeros(len(place))
         if not bounds.whole:
-            longest = np.maximum(norms(own[block]), most)
+            longest = np.maximum(norms(own_factors[block]), largest_norm)
             margin = radius(users.dtype, users.shape[1], bounds.of_users[distinct][place], longest)
             margin[~np.any(rows, axis=1)[place]] = 0.0  # all scores of such a user are 0
-        of_users, of_own = np.ascontiguousarray(rows[place]), np.ascontiguousarray(own[block])
+        user_rows, own_rows = (
+            np.ascontiguousarray(rows[place]),
+            np.ascontiguousarray(own_factors[block]),
+        )
 
         def settle(instance: IntArray, column: IntArray) -> NDArray[np.int8]:
             order = np.full(len(instance), kernels.OPEN, dtype=np.int8)
             if fast and shard.flags.c_contiguous:
-                given = of_users, shard, of_own, instance, column
-                order = fast.decide(*given, *doubt(users.shape[1]))
+                pairs = user_rows, shard, own_rows, instance, column
+                order = fast.decide(*pairs, *doubt(users.shape[1]))
             still_open = np.flatnonzero(order == kernels.OPEN)
             step = max(1, _PAIR_ENTRIES // max(1, users.shape[1]))
             for start in range(0, still_open.size, step):
                 part = still_open[start : start + step]
-                of_items, each = on_host(rows_of(shard, column[part])), instance[part]
-                order[part] = signs(of_users[each], of_items, of_own[each])
+                item_rows, part_instance = on_host(rows_of(shard, column[part])), instance[part]
+                order[part] = signs(user_rows[part_instance], item_rows, own_rows[part_instance])
             return order
 
-        band = Band(*exact_band(of_users, of_own, margin), margin > 0, settle)
+        band = Band(*exact_band(user_rows, own_rows, margin), margin > 0, settle)
         if xp is not None:
-            _refuse_coarse(xp.matmul(factors, like(of_own, shard).T), band)
+            _refuse_coarse(xp.matmul(factors, like(own_rows, shard).T), band)
         return band, tile
 
     count = fast.count if fast else None
@@ -166,8 +169,8 @@ def shard_counts(
 
 def _refuse_coarse(products: Any, band: Band) -> None:
     """Refuse a device that multiplies in less precision than the dtype has."""
-    own = np.diagonal(on_host(products))
-    if not ((band.low <= own) & (own <= band.high)).all():
+    own_scores = np.diagonal(on_host(products))
+    if not ((band.low <= own_scores) & (own_scores <= band.high)).all():
         raise ValueError(
             f"item_factors must be multiplied in the precision of {band.low.dtype}, and their "
             "device rounds further: switch off TF32 or the like"
@@ -195,23 +198,33 @@ def _owners(users: ArrayLike | None, n_instances: int, n_users: int) -> IntArray
 def _factors(users: ArrayLike, items: Any) -> tuple[NDArray[Any], Any]:
     """Both factors in the precision of the scores; users' as a NumPy array."""
     xp = namespace(items)
-    left, right = np.asarray(on_host(users)), np.asarray(items) if xp is None else items
-    kinds = [left.dtype, right.dtype if xp is None else on_host(right[:1, ...]).dtype]
-    for name, kind in zip(("user_factors", "item_factors"), kinds, strict=True):
-        if kind.kind not in "iuf":
-            raise ValueError(f"{name} must be real numbers, got dtype {kind}")
-    kind = "float32" if kinds == [np.float32, np.float32] else "float64"
-    left = left.astype(kind, copy=False)
+    user_factors, item_factors = (
+        np.asarray(on_host(users)),
+        np.asarray(items) if xp is None else items,
+    )
+    dtypes = [
+        user_factors.dtype,
+        item_factors.dtype if xp is None else on_host(item_factors[:1, ...]).dtype,
+    ]
+    for name, dtype in zip(("user_factors", "item_factors"), dtypes, strict=True):
+        if dtype.kind not in "iuf":
+            raise ValueError(f"{name} must be real numbers, got dtype {dtype}")
+    dtype = "float32" if dtypes == [np.float32, np.float32] else "float64"
+    user_factors = user_factors.astype(dtype, copy=False)
     if xp is None:
-        right = right.astype(kind, copy=False)
+        item_factors = item_factors.astype(dtype, copy=False)
     else:
-        right = xp.astype(right, getattr(xp, kind), copy=False)
-    if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[1]:
+        item_factors = xp.astype(item_factors, getattr(xp, dtype), copy=False)
+    if (
+        user_factors.ndim != 2
+        or item_factors.ndim != 2
+        or user_factors.shape[1] != item_factors.shape[1]
+    ):
         raise ValueError(
             "user_factors and item_factors must be matrices of one width, got shapes "
-            f"{left.shape} and {tuple(right.shape)}"
+            f"{user_factors.shape} and {tuple(item_factors.shape)}"
         )
-    return left, right
+    return user_factors, item_factors
 
 
 def _own_scores(users: NDArray[Any], items: NDArray[Any]) -> NDArray[Any]:

@@ -144,15 +144,15 @@ def rank(
     if output is not None and (cluster is not None or not Path(output).suffix):
         folder = Path(output) if not Path(output).suffix else Path(f"{output}.parts")
         parts = Parts(folder, fingerprint(job, by_user, seen, among, cluster=cluster))
-    result = ranked(
+    ranks = ranked(
         job, by_user, seen, all_candidates=among == "all", parts=parts, cluster=cluster,
         progress=progress,
     )  # fmt: skip
-    result = result.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
-    write(result)
+    ranks = ranks.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
+    write(ranks)
     if parts is not None and Path(str(output)).suffix:
         parts.remove()
-    return Ranks(result, {"among": among})
+    return Ranks(ranks, {"among": among})
 
 
 def _writer(output: str | Path | None, inputs: list[Any]) -> Any:
@@ -167,13 +167,15 @@ def _writer(output: str | Path | None, inputs: list[Any]) -> Any:
         )
     if path.suffix.lower() != ".csv":
         need_pyarrow()
-    if path.resolve() in [Path(i).resolve() for i in inputs if isinstance(i, (str, Path))]:
+    if path.resolve() in [
+        Path(source).resolve() for source in inputs if isinstance(source, (str, Path))
+    ]:
         raise ValueError(f"{path} is an input, and would be overwritten")
     if not path.parent.is_dir():
         raise ValueError(f"{path} cannot be written: its folder must exist")
     if path.exists() and not (path.is_file() if path.suffix else path.is_dir()):
-        wanted = "a file to write to, not a folder or a device" if path.suffix else "a folder"
-        raise ValueError(f"{path} must be {wanted}")
+        requirement = "a file to write to, not a folder or a device" if path.suffix else "a folder"
+        raise ValueError(f"{path} must be {requirement}")
     if not os.access(path.parent, os.W_OK):
         raise ValueError(f"{path} cannot be written: Permission denied")
     if not path.suffix:

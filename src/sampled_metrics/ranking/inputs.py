@@ -60,7 +60,7 @@ def users_and_items(
 def load_factors(path: str | Path) -> Any:
     """A matrix of real numbers in a file; memory-mapped if .npy, opened lazily if Zarr."""
     suffix, shown = Path(path).suffix.lower(), named(path)
-    wanted = _WANTED.get(suffix, "be a .npy file with a matrix")
+    requirement = _WANTED.get(suffix, "be a .npy file with a matrix")
     try:
         matrix = _open_factors(path, suffix)
         empty = suffix in _WANTED and 0 in matrix.shape
@@ -69,11 +69,11 @@ def load_factors(path: str | Path) -> Any:
     except ImportError:
         raise
     except FileNotFoundError:
-        raise ValueError(f"{shown} is missing: it must {wanted}") from None
+        raise ValueError(f"{shown} is missing: it must {requirement}") from None
     except Exception as problem:  # damaged files raise many types
         kind = "" if suffix in _WANTED else _file_kind(path)
         reason = kind or shortened(str(problem).split("\n")[0], 100)
-        raise ValueError(f"{shown} must {wanted}, got: {reason}") from None
+        raise ValueError(f"{shown} must {requirement}, got: {reason}") from None
     return matrix
 
 
@@ -103,12 +103,12 @@ def _open_factors(path: str | Path, suffix: str) -> Any:
 def _file_kind(path: str | Path) -> str:
     """What a file is instead of .npy; empty if it is one."""
     with suppress(OSError), Path(path).open("rb") as file:
-        begins = file.read(6)
-        if not begins:
+        magic = file.read(6)
+        if not magic:
             return "an empty file"
-        if begins.startswith(b"PK"):
+        if magic.startswith(b"PK"):
             return "a .npz or another archive"
-        if begins != b"\x93NUMPY":
+        if magic != b"\x93NUMPY":
             return "a file of another format"
     return ""
 
@@ -149,8 +149,8 @@ def as_csr(train: ItemSets | None, n_instances: int, n_items: int) -> sp.csr_arr
             "train must be a sparse matrix or a sequence of item lists, got an array of shape "
             f"{train.shape}"
         )
-    given: Any = train if sp.issparse(train) else _csr_of_lists(train, n_items)
-    matrix: sp.csr_array = sp.csr_array(given, copy=True)
+    sparse: Any = train if sp.issparse(train) else _csr_of_lists(train, n_items)
+    matrix: sp.csr_array = sp.csr_array(sparse, copy=True)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     if matrix.shape != (n_instances, n_items):

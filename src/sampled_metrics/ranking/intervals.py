@@ -210,13 +210,13 @@ class RankIntervals:
         """
         first, last = self.ranks("optimistic"), self.ranks("pessimistic")
         pmf = Protocol(self.n_candidates, n_negatives, replacement=replacement).pmf(first)
-        tied = self.n_tied > 0
-        if tied.any():
+        is_tied = self.n_tied > 0
+        if is_tied.any():
             # Without replacement the subsets include the item itself: one more candidate and place.
-            candidates, more = self.n_candidates[tied], 0 if replacement else 1
-            wider = Protocol(candidates + more, n_negatives + 1, replacement=replacement)
-            tails = wider.sf(last[tied] + more) - wider.sf(first[tied])
-            places = (n_negatives + 1.0) * (self.n_tied[tied] + more)
-            scale = (candidates - 1 + more) / places
-            pmf[tied] = np.maximum(scale[:, np.newaxis] * tails[:, :-1], 0.0)
+            candidates, n_extra = self.n_candidates[is_tied], 0 if replacement else 1
+            wider = Protocol(candidates + n_extra, n_negatives + 1, replacement=replacement)
+            tails = wider.sf(last[is_tied] + n_extra) - wider.sf(first[is_tied])
+            places = (n_negatives + 1.0) * (self.n_tied[is_tied] + n_extra)
+            scale = (candidates - 1 + n_extra) / places
+            pmf[is_tied] = np.maximum(scale[:, np.newaxis] * tails[:, :-1], 0.0)
         return pmf

@@ -48,17 +48,23 @@ class Source:
     values: Any = None
 
     @classmethod
-    def of(cls, given: Any, name: str) -> Source:
+    def of(cls, file_or_array: Any, name: str) -> Source:
         """A source from a file, an array, or an int n for the numbers 0 to n - 1."""
-        if isinstance(given, (str, Path)):
-            source = cls(name, path=str(given))
+        if isinstance(file_or_array, (str, Path)):
+            source = cls(name, path=str(file_or_array))
             source.matrix  # noqa: B018 - refuse an invalid file now
             return source
-        if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
-            return cls(name, values=np.arange(integer(given, name, 1)))
-        lazy = type(given).__module__.split(".")[0] == "dask" and hasattr(given, "chunks")
-        values = np.asarray(given) if namespace(given) is None and not lazy else given
-        if namespace(given) is None and values.dtype.kind not in "iuf":
+        if isinstance(file_or_array, (int, np.integer)) and not isinstance(file_or_array, bool):
+            return cls(name, values=np.arange(integer(file_or_array, name, 1)))
+        lazy = type(file_or_array).__module__.split(".")[0] == "dask" and hasattr(
+            file_or_array, "chunks"
+        )
+        values = (
+            np.asarray(file_or_array)
+            if namespace(file_or_array) is None and not lazy
+            else file_or_array
+        )
+        if namespace(file_or_array) is None and values.dtype.kind not in "iuf":
             raise ValueError(f"{name} must be real numbers, got dtype {values.dtype}")
         if lazy and np.isnan(values.shape).any():
             raise ValueError(
@@ -83,19 +89,23 @@ class Source:
             state = status.st_mtime_ns, status.st_size
         return _opened(self.path, state)
 
-    def rows(self, at: slice | IntArray, computed: Any = None) -> Any:
+    def rows(self, row_index: slice | IntArray, computed: Any = None) -> Any:
         """Some rows, checked for NaN; `computed` holds them if a cluster has computed them."""
-        rows = _arrays.rows(self.matrix, at) if computed is None else computed
+        rows = _arrays.rows(self.matrix, row_index) if computed is None else computed
         if self.lazy and computed is None:
             rows = rows.compute()
         if isinstance(rows, np.ndarray) and rows.dtype.kind == "f" and np.isnan(rows.sum()):
-            bad = np.flatnonzero(np.isnan(rows).reshape(len(rows), -1).any(axis=1))
-            if bad.size:  # inf - inf also sums to NaN
-                row = int(at.start + bad[0] if isinstance(at, slice) else at[bad[0]])
-                of = "" if self.path is None else f" of {self.path}"
-                if isinstance(at, slice):
-                    of += f", in the shard of rows {at.start} to {at.stop - 1}"
-                raise ValueError(f"{self.name} must hold no NaN, got one in row {row}{of}")
+            bad_rows = np.flatnonzero(np.isnan(rows).reshape(len(rows), -1).any(axis=1))
+            if bad_rows.size:  # inf - inf also sums to NaN
+                row = int(
+                    row_index.start + bad_rows[0]
+                    if isinstance(row_index, slice)
+                    else row_index[bad_rows[0]]
+                )
+                location = "" if self.path is None else f" of {self.path}"
+                if isinstance(row_index, slice):
+                    location += f", in the shard of rows {row_index.start} to {row_index.stop - 1}"
+                raise ValueError(f"{self.name} must hold no NaN, got one in row {row}{location}")
         return rows
 
 
@@ -125,13 +135,13 @@ class Job:
             raise ValueError(
                 f"score must be 'dot', 'cosine', 'euclidean' or a function, got {as_written(score)}"
             )
-        known = checked_tolerance(tolerance)
-        of_users = Source.of(users, "users")
+        float_tolerance = checked_tolerance(tolerance)
+        user_source = Source.of(users, "users")
         if items is None:
             if score != "dot" or bias is not None:
                 raise ValueError("items must be given for a score or an item_bias of its own")
-            return cls(of_users, None, "dot", None, known).checked()
-        of_items = Source.of(items, "items")
+            return cls(user_source, None, "dot", None, float_tolerance).checked()
+        item_source = Source.of(items, "items")
         if bias is not None:
             bias = np.asarray(on_host(Source.of(bias, "item_bias").matrix[:]))
             if bias.size != len(bias) or bias.dtype.kind not in "iuf" or np.isnan(bias.sum()):
@@ -145,7 +155,7 @@ class Job:
                 raise ValueError(
                     "item_bias must be left out if score is a function that can add it"
                 )
-        return cls(of_users, of_items, score, bias, known).checked()
+        return cls(user_source, item_source, score, bias, float_tolerance).checked()
 
     def checked(self) -> Job:
         """The job itself; ValueError unless its shapes match."""
@@ -185,13 +195,16 @@ class Job:
         `computed` holds the rows of users and of each shard if a cluster has computed them.
         """
         if callable(self.score) and self.items is not None:
-            given = computed or [None] * (1 + len(shards))
-            rows = self.users.rows(users, given[0])
-            parts = [self.items.rows(at, of) for at, of in zip(shards, given[1:], strict=True)]
-            once, again = (
+            computed_rows = computed or [None] * (1 + len(shards))
+            rows = self.users.rows(users, computed_rows[0])
+            parts = [
+                self.items.rows(shard, shard_rows)
+                for shard, shard_rows in zip(shards, computed_rows[1:], strict=True)
+            ]
+            first_scores, second_scores = (
                 [on_host(self.score(rows, part)).tobytes() for part in parts] for _ in range(2)
             )
-            if once != again:
+            if first_scores != second_scores:
                 raise ValueError(
                     "score must give the same scores at each call, got others for the same users "
                     "and items: switch off dropout, or whatever it draws"
@@ -219,32 +232,46 @@ class Job:
         shape = len(distinct), shard.stop - shard.start
         masked = sp.csr_array((np.ones(seen.shape[1], bool), tuple(seen)), shape=shape)
         rows = self.users.rows(as_index(distinct), computed[0])
-        given = owners, places, masked, self.tolerance
+        arguments = owners, places, masked, self.tolerance
         if self.items is None:
-            own, rows = rows[owners, held_out], rows[:, shard]
-            return score_counts(lambda at, columns: rows[at, columns], own, *given, distinct)
+            own_values, rows = rows[owners, held_out], rows[:, shard]
+            return score_counts(
+                lambda row_index, columns: rows[row_index, columns],
+                own_values,
+                *arguments,
+                distinct,
+            )
         part = self.items.rows(shard, computed[1])
-        own = self.items.rows(held_out, computed[2])
+        own_values = self.items.rows(held_out, computed[2])
         if callable(self.score):
             score, step = self.score, _OWN_SCORES
             diagonals = [
-                np.diagonal(on_host(score(rows[owners[a : a + step]], own[a : a + step])))
-                for a in range(0, len(owners), step)
+                np.diagonal(
+                    on_host(
+                        score(rows[owners[start : start + step]], own_values[start : start + step])
+                    )
+                )
+                for start in range(0, len(owners), step)
             ]
-            own = np.concatenate(diagonals)
+            own_values = np.concatenate(diagonals)
             return score_counts(
-                lambda at, columns: score(rows[at], part[columns]), own, *given, distinct
+                lambda row_index, columns: score(rows[row_index], part[columns]),
+                own_values,
+                *arguments,
+                distinct,
             )
         biases = (None, None) if self.bias is None else (self.bias[shard], self.bias[held_out])
-        left, right = as_products(rows, part, self.score, biases[0])
-        right_own = as_products(rows[:0], own, self.score, biases[1])[1]
-        return shard_counts(left, right, owners, right_own, places, masked, self.tolerance)
+        user_factors, item_factors = as_products(rows, part, self.score, biases[0])
+        own_factors = as_products(rows[:0], own_values, self.score, biases[1])[1]
+        return shard_counts(
+            user_factors, item_factors, owners, own_factors, places, masked, self.tolerance
+        )
 
 
 def as_index(distinct: IntArray) -> slice | IntArray:
     """Ascending numbers as a slice if they are consecutive, since slices read faster."""
-    at = slice(int(distinct[0]), int(distinct[-1]) + 1)
-    return at if at.stop - at.start == len(distinct) else distinct
+    row_slice = slice(int(distinct[0]), int(distinct[-1]) + 1)
+    return row_slice if row_slice.stop - row_slice.start == len(distinct) else distinct
 
 
 def as_products(
@@ -258,21 +285,21 @@ def as_products(
     product, the cosine, or minus half the squared distance.
     """
     single = users.dtype == items.dtype == np.float32 and score != "euclidean"
-    kind = np.float32 if single else np.float64
-    left, right = users.astype(kind, copy=False), items.astype(kind, copy=False)
-    added = None if bias is None else np.asarray(bias, dtype=np.float64)
+    dtype = np.float32 if single else np.float64
+    user_factors, item_factors = users.astype(dtype, copy=False), items.astype(dtype, copy=False)
+    extra_factor = None if bias is None else np.asarray(bias, dtype=np.float64)
     if score != "dot":
-        squares = np.square(right, dtype=np.float64).sum(axis=1)
+        squares = np.square(item_factors, dtype=np.float64).sum(axis=1)
     if score == "cosine":
-        length = np.sqrt(np.where(squares > 0, squares, 1.0))
-        right = (right / length[:, np.newaxis]).astype(kind)
+        item_norms = np.sqrt(np.where(squares > 0, squares, 1.0))
+        item_factors = (item_factors / item_norms[:, np.newaxis]).astype(dtype)
     if score == "euclidean":
-        added = -squares / 2 + (0.0 if added is None else added)
-    if added is None:
-        return left, right
+        extra_factor = -squares / 2 + (0.0 if extra_factor is None else extra_factor)
+    if extra_factor is None:
+        return user_factors, item_factors
     return (
-        np.column_stack([left, np.ones(len(left), kind)]),
-        np.column_stack([right, added.astype(kind)]),
+        np.column_stack([user_factors, np.ones(len(user_factors), dtype)]),
+        np.column_stack([item_factors, extra_factor.astype(dtype)]),
     )
 
 

@@ -66,30 +66,32 @@ def _compiled(dtype: np.dtype[Any]) -> Compiled | None:
     except ImportError:
         return None
     types: Any = numba.types
-    kind = types.float32 if dtype == np.float32 else types.float64
-    matrix = types.Array(kind, 2, "C", readonly=True)  # also accepts writable arrays
-    whole, real = types.int64, types.float64
-    count = matrix, matrix, types.boolean[::1], whole[::1], whole[::1], whole[:, ::1]
-    decide = matrix, matrix, matrix, whole[::1], whole[::1], real, real
+    factor_type = types.float32 if dtype == np.float32 else types.float64
+    matrix = types.Array(factor_type, 2, "C", readonly=True)  # also accepts writable arrays
+    int_type, float_type = types.int64, types.float64
+    count_types = matrix, matrix, types.boolean[::1], int_type[::1], int_type[::1], int_type[:, ::1]
+    decide_types = matrix, matrix, matrix, int_type[::1], int_type[::1], float_type, float_type
     return Compiled(
-        _kept(numba.njit, counting(dtype), count),
+        _kept(numba.njit, counting(dtype), count_types),
         # The margin allows for sums in any order.
-        _kept(numba.njit, deciding, decide, fastmath={"reassoc", "contract"}),
+        _kept(numba.njit, deciding, decide_types, fastmath={"reassoc", "contract"}),
     )
 
 
-def _kept(njit: Any, function: Callable[..., Any], given: tuple[Any, ...], **options: Any) -> Any:
+def _kept(
+    njit: Any, function: Callable[..., Any], argument_types: tuple[Any, ...], **options: Any
+) -> Any:
     """Compile for these types; cache on disk if possible."""
     try:
-        return njit(given, nogil=True, cache=True, **options)(function)
+        return njit(argument_types, nogil=True, cache=True, **options)(function)
     except (RuntimeError, OSError):  # no writable folder, or no space
-        return njit(given, nogil=True, **options)(function)
+        return njit(argument_types, nogil=True, **options)(function)
 
 
 def deciding(
     users: NDArray[Any],
     items: NDArray[Any],
-    own: NDArray[Any],
+    own_factors: NDArray[Any],
     instance: IntArray,
     item: IntArray,
     relative: float,
@@ -97,23 +99,26 @@ def deciding(
 ) -> NDArray[np.int8]:
     """Which item of each pair scores higher for a user; plain Python that Numba compiles.
 
-    Pair i compares row item[i] of `items` with row instance[i] of `own`, for row instance[i] of
-    `users`: 1 if the first scores higher, -1 if lower, and `OPEN` if the difference in double
-    precision is within the margin, `relative` times both norms plus `absolute`.
+    Pair i compares row item[i] of `items` with row instance[i] of `own_factors`, for row
+    instance[i] of `users`: 1 if the first scores higher, -1 if lower, and `OPEN` if the difference
+    in double precision is within the margin, `relative` times both norms plus `absolute`.
     """
     order = np.empty(instance.size, np.int8)
     least = users.shape[1] * TINY
     for pair in range(instance.size):
-        at, row = instance[pair], item[pair]
-        total, left, right = 0.0, 0.0, 0.0
+        instance_row, item_row = instance[pair], item[pair]
+        total, user_squares, difference_squares = 0.0, 0.0, 0.0
         for k in range(users.shape[1]):
-            factor = np.float64(users[at, k])
-            difference = np.float64(items[row, k]) - np.float64(own[at, k])
+            factor = np.float64(users[instance_row, k])
+            difference = np.float64(items[item_row, k]) - np.float64(own_factors[instance_row, k])
             total += factor * difference
-            left += factor * factor
-            right += difference * difference
+            user_squares += factor * factor
+            difference_squares += difference * difference
         # `least` bounds the squares lost to underflow.
-        margin = relative * np.sqrt(left + least) * np.sqrt(right + least) + absolute
+        margin = (
+            relative * np.sqrt(user_squares + least) * np.sqrt(difference_squares + least)
+            + absolute
+        )
         # An infinite or NaN margin leaves the pair open.
         order[pair] = 1 if total > margin else -1 if total < -margin else OPEN
     return order
@@ -128,7 +133,7 @@ def counting(dtype: np.dtype[Any]) -> Pass:
     bounds of unclear rows.
     """
     # Counters as wide as scores, so that vector registers hold equally many of both.
-    number = np.int32 if dtype == np.float32 else np.int64
+    counter = np.int32 if dtype == np.float32 else np.int64
 
     def count(
         scores: NDArray[Any],
@@ -139,55 +144,55 @@ def counting(dtype: np.dtype[Any]) -> Pass:
         counts: IntArray,
     ) -> tuple[IntArray, IntArray]:
         n_rows, n_columns = scores.shape
-        found = np.empty((2, n_rows), np.int64)
+        row_counts = np.empty((2, n_rows), np.int64)
         for row in range(n_rows):
             low, high = bounds[0, row], bounds[1, row]
-            above, level = number(0), number(0)
+            n_above, n_not_below = counter(0), counter(0)
             for column in range(n_columns):
                 score = scores[row, column]
-                above = number(above + number(score > high))
-                level = number(level + number(score >= low))
-            found[0, row], found[1, row] = above, level
+                n_above = counter(n_above + counter(score > high))
+                n_not_below = counter(n_not_below + counter(score >= low))
+            row_counts[0, row], row_counts[1, row] = n_above, n_not_below
         # Excluded entries as a linked list for each row, last entry first.
-        last, before = np.full(n_rows, -1), np.empty(out_row.size, np.int64)
-        for at in range(out_row.size):
-            row = out_row[at]
-            score = scores[row, out_column[at]]
-            found[0, row] -= np.int64(score > bounds[1, row])
-            found[1, row] -= np.int64(score >= bounds[0, row])
-            before[at], last[row] = last[row], at
+        last_entry, entry_before = np.full(n_rows, -1), np.empty(out_row.size, np.int64)
+        for entry_index in range(out_row.size):
+            row = out_row[entry_index]
+            score = scores[row, out_column[entry_index]]
+            row_counts[0, row] -= np.int64(score > bounds[1, row])
+            row_counts[1, row] -= np.int64(score >= bounds[0, row])
+            entry_before[entry_index], last_entry[row] = last_entry[row], entry_index
         size = 0
         for row in range(n_rows):
-            counts[0, row] += found[0, row]
-            counts[1, row] += found[1, row]
+            counts[0, row] += row_counts[0, row]
+            counts[1, row] += row_counts[1, row]
             if unclear[row]:
-                size += found[1, row] - found[0, row]
+                size += row_counts[1, row] - row_counts[0, row]
         rows, columns = np.empty(size, np.int64), np.empty(size, np.int64)
         masked = np.zeros(n_columns, np.bool_)
         size = 0
         for row in range(n_rows):
-            if unclear[row] and found[0, row] < found[1, row]:
-                at = last[row]
-                while at >= 0:
-                    masked[out_column[at]] = True
-                    at = before[at]
+            if unclear[row] and row_counts[0, row] < row_counts[1, row]:
+                entry_index = last_entry[row]
+                while entry_index >= 0:
+                    masked[out_column[entry_index]] = True
+                    entry_index = entry_before[entry_index]
                 low, high = bounds[0, row], bounds[1, row]
                 for start in range(0, n_columns, STRETCH):
                     stop = min(start + STRETCH, n_columns)
-                    inside = number(0)
+                    inside = counter(0)
                     for column in range(start, stop):
                         score = scores[row, column]
-                        inside = number(inside + number((score >= low) & (score <= high)))
+                        inside = counter(inside + counter((score >= low) & (score <= high)))
                     if inside:
                         for column in range(start, stop):
                             score = scores[row, column]
                             if score >= low and score <= high and not masked[column]:
                                 rows[size], columns[size] = row, column
                                 size += 1
-                at = last[row]
-                while at >= 0:
-                    masked[out_column[at]] = False
-                    at = before[at]
+                entry_index = last_entry[row]
+                while entry_index >= 0:
+                    masked[out_column[entry_index]] = False
+                    entry_index = entry_before[entry_index]
         return rows, columns
 
     return count

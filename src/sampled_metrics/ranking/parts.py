@@ -31,12 +31,12 @@ class Parts:
             folder.mkdir(exist_ok=True)
             for stale in folder.glob(".*.part"):  # unfinished files of a killed run
                 stale.unlink()
-            names = sorted(each.name for each in folder.iterdir())
+            names = sorted(path.name for path in folder.iterdir())
         except OSError as problem:
             raise self._unwritable(problem) from None
-        others = [name for name in names if not re.fullmatch(r"part-\d{6,}\.parquet", name)]
-        if others:
-            raise ValueError(f"{folder} must hold nothing but ranks, got {others[0]}")
+        other_files = [name for name in names if not re.fullmatch(r"part-\d{6,}\.parquet", name)]
+        if other_files:
+            raise ValueError(f"{folder} must hold nothing but ranks, got {other_files[0]}")
         if names and self._mark_of(folder / names[0]) not in (self._mark, None):
             raise ValueError(
                 f"{folder} holds ranks of other inputs or options: remove it to begin anew, or "
@@ -92,9 +92,9 @@ class Parts:
     def _unwritable(self, problem: OSError) -> ValueError:
         reason = problem.strerror or str(problem).split("\n")[0]
         with suppress(OSError):
-            kept = len(list(self.folder.glob("part-*.parquet")))
-            if kept:
-                reason += f"; {kept} finished blocks are kept there, and the next run goes on"
+            n_finished = len(list(self.folder.glob("part-*.parquet")))
+            if n_finished:
+                reason += f"; {n_finished} finished blocks are kept there, and the next run goes on"
         return ValueError(f"{self.folder} cannot be written: {reason}")
 
 

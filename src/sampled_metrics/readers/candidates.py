@@ -30,7 +30,7 @@ def checked_candidates(rows: pd.DataFrame, source: str) -> pd.DataFrame:
     refuse_first(
         ~np.isin(relevant, (0, 1)),
         source,
-        lambda at: f"relevant must be 0 or 1, got {as_written(rows['relevant'].iloc[at])}",
+        lambda row: f"relevant must be 0 or 1, got {as_written(rows['relevant'].iloc[row])}",
     )
     columns["relevant"] = relevant == 1
     return pd.DataFrame(columns)
@@ -41,9 +41,9 @@ def _coded(rows: pd.DataFrame, key: str, source: str) -> pd.Categorical[Any]:
     import pandas as pd
 
     if key in rows and isinstance(rows[key].dtype, pd.CategoricalDtype):
-        given = rows[key].cat
-        text = all(isinstance(label, str) and label.strip() for label in given.categories)
-        if text and (given.codes >= 0).all():
+        categorical = rows[key].cat
+        is_text = all(isinstance(label, str) and label.strip() for label in categorical.categories)
+        if is_text and (categorical.codes >= 0).all():
             return pd.Categorical(rows[key])
         rows = rows[[key]].astype(object)
     codes, labels = pd.factorize(np.asarray(labelled(rows, key, source)))
@@ -52,11 +52,11 @@ def _coded(rows: pd.DataFrame, key: str, source: str) -> pd.Categorical[Any]:
 
 def collapsed(table: pd.DataFrame) -> pd.DataFrame:
     """The rows without duplicates of an item; a relevant row wins over a negative."""
-    spread = table.groupby(KEY, sort=False, observed=True)["score"].nunique()
-    if (spread > 1).any():
-        name, user, item = spread.index[spread > 1][0]
+    n_scores = table.groupby(KEY, sort=False, observed=True)["score"].nunique()
+    if (n_scores > 1).any():
+        name, user, item = n_scores.index[n_scores > 1][0]
         raise ValueError(
-            f"an item must have one score, got {spread.max()} for {item_of_user(user, item)} by "
+            f"an item must have one score, got {n_scores.max()} for {item_of_user(user, item)} by "
             f"{shortened(str(name))}"
         )
     return table.sort_values("relevant", ascending=False, kind="stable").drop_duplicates(KEY)
@@ -73,39 +73,46 @@ def count_above(table: pd.DataFrame, source: str) -> pd.DataFrame:
     if score.dtype.kind != "f":
         score = np.unique(score, return_inverse=True)[1]  # exact for large integers
     order = np.arange(group.size)
-    down = (score[1:] <= score[:-1]) | (group[1:] > group[:-1])
-    if not (down & (group[1:] >= group[:-1])).all():  # sorted lists skip the sort
+    is_descending = (score[1:] <= score[:-1]) | (group[1:] > group[:-1])
+    if not (is_descending & (group[1:] >= group[:-1])).all():  # sorted lists skip the sort
         order = np.lexsort((-score, group))
         group, score = group[order], score[order]
-    negative = ~table["relevant"].to_numpy()[order]
-    before = np.concatenate(([0], np.cumsum(negative)))  # negatives before each row
-    new_group = np.append(True, group[1:] != group[:-1])
-    new_level = new_group | np.append(True, score[1:] != score[:-1])
-    first, level = (np.flatnonzero(new) for new in (new_group, new_level))
-    own = np.flatnonzero(~negative)
-    groups, levels = (np.cumsum(new)[own] - 1 for new in (new_group, new_level))
+    is_negative = ~table["relevant"].to_numpy()[order]
+    before = np.concatenate(([0], np.cumsum(is_negative)))  # negatives before each row
+    starts_group = np.append(True, group[1:] != group[:-1])
+    starts_level = starts_group | np.append(True, score[1:] != score[:-1])
+    first, level = (np.flatnonzero(is_start) for is_start in (starts_group, starts_level))
+    relevant_rows = np.flatnonzero(~is_negative)
+    groups, levels = (
+        np.cumsum(is_start)[relevant_rows] - 1 for is_start in (starts_group, starts_level)
+    )
     level_ends, group_ends = np.append(level[1:], len(table)), np.append(first[1:], len(table))
     counts = {
         "n_better": before[level][levels] - before[first][groups],
         "n_tied": before[level_ends][levels] - before[level][levels],
         "n_negatives": before[group_ends][groups] - before[first][groups],
     }
-    keys = {key: np.asarray(table[key].array[order[own]]) for key in KEY}
-    result = pd.DataFrame(keys | counts)
-    result.attrs["replacement"] = False  # repeated items are refused or removed, see `from_scores`
+    keys = {key: np.asarray(table[key].array[order[relevant_rows]]) for key in KEY}
+    frame = pd.DataFrame(keys | counts)
+    frame.attrs["replacement"] = False  # repeated items are refused or removed, see `from_scores`
     # A sum of hashes identifies a set of negatives in any order.
     hashes = pd.util.hash_array(table["item"].cat.codes.to_numpy()[order].astype(np.int64))
-    lists = np.add.reduceat(np.where(negative, hashes, 0), first)
+    list_hashes = np.add.reduceat(np.where(is_negative, hashes, 0), first)
     recommender = table["recommender"].cat.codes.to_numpy()[order][first]
-    again = pd.DataFrame({"recommender": recommender, "list": lists}).duplicated(keep=False)
-    result.attrs["shared_negatives"] = bool(again.mean() > 0.5)
-    return result
+    is_shared = pd.DataFrame({"recommender": recommender, "list": list_hashes}).duplicated(
+        keep=False
+    )
+    frame.attrs["shared_negatives"] = bool(is_shared.mean() > 0.5)
+    return frame
 
 
 def _pairs_of(table: pd.DataFrame, first: str, second: str) -> IntArray:
     """A unique number for each pair of labels in two categorical columns."""
-    one, two = table[first].cat, table[second].cat
-    numbers: IntArray = one.codes.to_numpy(np.int64) * len(two.categories) + two.codes.to_numpy()
+    first_labels, second_labels = table[first].cat, table[second].cat
+    numbers: IntArray = (
+        first_labels.codes.to_numpy(np.int64) * len(second_labels.categories)
+        + second_labels.codes.to_numpy()
+    )
     return numbers
 
 
@@ -120,13 +127,13 @@ def judged_run(rows: pd.DataFrame, relevant: pd.DataFrame, source: str) -> pd.Da
     table["relevant"] = pd.Series(pairs).isin(judged).to_numpy()
     run = table["recommender"].cat
     for code, name in enumerate(run.categories):
-        here = pairs if len(run.categories) == 1 else pairs[run.codes.to_numpy() == code]
-        missing = ~pd.Series(judged).isin(here).to_numpy()
-        if missing.any() and here.size:
-            user, item = relevant[["user", "item"]].iloc[int(np.argmax(missing))]
+        run_pairs = pairs if len(run.categories) == 1 else pairs[run.codes.to_numpy() == code]
+        is_missing = ~pd.Series(judged).isin(run_pairs).to_numpy()
+        if is_missing.any() and run_pairs.size:
+            user, item = relevant[["user", "item"]].iloc[int(np.argmax(is_missing))]
             raise ValueError(
                 f"{source} must hold every relevant item, got none of {item_of_user(user, item)} "
-                f"({missing.sum()} of {len(judged)} are missing for {shortened(str(name))}): "
+                f"({is_missing.sum()} of {len(judged)} are missing for {shortened(str(name))}): "
                 + (_other_type(table, user, item) or _LOG_ALL)
             )
     if len(run.categories) > 1 or not pd.Index(pairs).is_unique:
@@ -135,7 +142,7 @@ def judged_run(rows: pd.DataFrame, relevant: pd.DataFrame, source: str) -> pd.Da
 
 
 def scored_candidates(
-    rows: pd.DataFrame, wanted: pd.DataFrame, source: str, unscored: str
+    rows: pd.DataFrame, candidates: pd.DataFrame, source: str, unscored: str
 ) -> pd.DataFrame:
     """Scores of the wanted candidates by each recommender, minus infinity if unscored."""
     import pandas as pd
@@ -143,34 +150,34 @@ def scored_candidates(
     table = checked_candidates(rows.assign(relevant=False), source)
     refuse_twice(table, KEY, source)
     tables = []
-    for name, own in table.groupby("recommender", sort=False, observed=True):
-        pairs, known = _pairs_of(own, "user", "item"), _pairs_in(own, wanted)
-        score = pd.Series(own["score"].to_numpy(), pairs).reindex(known)
-        without = ~pd.Series(known).isin(pairs).to_numpy()
-        if without.any():
-            user, item = wanted.iloc[int(np.argmax(without))]
+    for name, run in table.groupby("recommender", sort=False, observed=True):
+        pairs, candidate_pairs = _pairs_of(run, "user", "item"), _pairs_in(run, candidates)
+        score = pd.Series(run["score"].to_numpy(), pairs).reindex(candidate_pairs)
+        is_unscored = ~pd.Series(candidate_pairs).isin(pairs).to_numpy()
+        if is_unscored.any():
+            user, item = candidates.iloc[int(np.argmax(is_unscored))]
             lacks = f"got none of {item_of_user(user, item)} by {shortened(str(name))}"
-            other = _other_type(own, user, item)
-            if other or unscored == "refuse":
+            hint = _other_type(run, user, item)
+            if hint or unscored == "refuse":
                 raise ValueError(
-                    f"{source} must hold every candidate, {lacks} ({without.sum()} of "
-                    f"{len(wanted)} are missing): "
-                    + (other or "ask for as many items as there are, or say unscored='tied last'")
+                    f"{source} must hold every candidate, {lacks} ({is_unscored.sum()} of "
+                    f"{len(candidates)} are missing): "
+                    + (hint or "ask for as many items as there are, or say unscored='tied last'")
                 )
-            _refuse_cut(own, wanted["user"][without], source)
-            score = score.astype(np.float64).mask(without, -np.inf)
-        tables.append(wanted.assign(recommender=name, score=score.to_numpy()))
+            _refuse_cut(run, candidates["user"][is_unscored], source)
+            score = score.astype(np.float64).mask(is_unscored, -np.inf)
+        tables.append(candidates.assign(recommender=name, score=score.to_numpy()))
     return pd.concat(tables, ignore_index=True)
 
 
-def _refuse_cut(own: pd.DataFrame, lacking: pd.Series, source: str) -> None:
+def _refuse_cut(run: pd.DataFrame, unscored_users: pd.Series, source: str) -> None:
     """Refuse lists cut at the same length: items beyond the cut have scores we do not know."""
     import pandas as pd
 
-    lengths = own["user"].value_counts()
+    lengths = run["user"].value_counts()
     longest = int(lengths.max())
-    of_lacking = lengths.reindex(pd.unique(lacking), fill_value=0)
-    if own["item"].nunique() > longest and 2 * (of_lacking == longest).sum() >= of_lacking.size:
+    list_lengths = lengths.reindex(pd.unique(unscored_users), fill_value=0)
+    if run["item"].nunique() > longest and 2 * (list_lengths == longest).sum() >= list_lengths.size:
         raise ValueError(
             f"{source} must hold what the model scored, got lists that were cut at {longest} "
             "items: an item beyond has a score, so ask for as many items as there are"
@@ -194,9 +201,9 @@ def _other_type(table: pd.DataFrame, user: object, item: object) -> str:
     for key, value in (("user", user), ("item", item)):
         labels = table[key].cat.categories
         if value not in labels and str(value) in labels.astype(str):
-            kind = "text" if isinstance(value, str) else "numbers"
+            id_type = "text" if isinstance(value, str) else "numbers"
             return (
-                f"the ids of its {key}s are of another kind, and {kind} in the relevant items: "
+                f"the ids of its {key}s are of another kind, and {id_type} in the relevant items: "
                 "make both the same"
             )
     return ""
@@ -210,8 +217,8 @@ def real_column(frame: pd.DataFrame, key: str, source: str) -> NDArray[Any]:
     try:
         values = pd.to_numeric(column, errors="coerce")
     except OverflowError:  # a whole number too large for floats
-        known = column.map(lambda value: None if _beyond(value) else value)
-        values = pd.to_numeric(known, errors="coerce")
+        in_range = column.map(lambda value: None if _beyond(value) else value)
+        values = pd.to_numeric(in_range, errors="coerce")
     if values.dtype.kind in "iu" and not values.hasnans:
         return values.to_numpy()
     if values.dtype.kind == "c":
@@ -220,7 +227,7 @@ def real_column(frame: pd.DataFrame, key: str, source: str) -> NDArray[Any]:
     refuse_first(
         np.isnan(numbers),
         source,
-        lambda at: f"{key} must be a number, got {as_written(column.iloc[at])}",
+        lambda row: f"{key} must be a number, got {as_written(column.iloc[row])}",
     )
     return numbers
 

@@ -80,31 +80,31 @@ def link_prediction(
     """
     import pandas as pd
 
-    own = _scores(y_pred_pos, "y_pred_pos")
-    if own.ndim != 1 or not own.size:
-        raise ValueError(f"y_pred_pos must have shape (n_edges,), got {own.shape}")
+    positives = _scores(y_pred_pos, "y_pred_pos")
+    if positives.ndim != 1 or not positives.size:
+        raise ValueError(f"y_pred_pos must have shape (n_edges,), got {positives.shape}")
     lists = _negatives(y_pred_neg)
     if isinstance(lists, np.ndarray) and lists.ndim == 1:
         if filtered is not None:
             raise ValueError("filtered must be omitted where all edges share their negatives")
-        columns = _among_shared(own, lists)
+        columns = _among_shared(positives, lists)
     else:
-        if len(lists) != own.size:
+        if len(lists) != positives.size:
             raise ValueError(
-                f"y_pred_neg must have a row for each of {own.size} edges, got {len(lists)}"
+                f"y_pred_neg must have a row for each of {positives.size} edges, got {len(lists)}"
             )
-        columns = _among_own(own, lists, _mask(filtered, lists))
+        columns = _among_own(positives, lists, _mask(filtered, lists))
     frame = pd.DataFrame(
-        {"recommender": recommender, "user": np.arange(own.size)} | columns,
+        {"recommender": recommender, "user": np.arange(positives.size)} | columns,
     )
     if (frame["n_negatives"] == 0).any():
-        at = int(np.argmax(frame["n_negatives"] == 0))
-        raise ValueError(f"y_pred_neg must hold a negative for each edge, got none for edge {at}")
+        edge = int(np.argmax(frame["n_negatives"] == 0))
+        raise ValueError(f"y_pred_neg must hold a negative for each edge, got none for edge {edge}")
     if n_items is not None:
         items = integers(n_items, "n_items", 2)
-        if items.shape not in ((), (own.size,)):
+        if items.shape not in ((), (positives.size,)):
             raise ValueError(
-                f"n_items must be one number or one for each of {own.size} edges, got shape "
+                f"n_items must be one number or one for each of {positives.size} edges, got shape "
                 f"{items.shape}"
             )
         frame["n_items"] = items
@@ -114,28 +114,28 @@ def link_prediction(
 def _scores(values: Any, name: str) -> NDArray[Any]:
     """Scores as an array of real numbers without NaN."""
     try:
-        given = on_host(values)
+        scores = on_host(values)
     except ValueError:  # rows of unequal length
-        given = np.asarray(None)
-    if given.dtype.kind not in "iuf":
+        scores = np.asarray(None)
+    if scores.dtype.kind not in "iuf":
         raise ValueError(f"{name} must hold real numbers, got {as_written(values)}")
-    if given.dtype.kind == "f" and np.isnan(given).any():
-        at = np.unravel_index(int(np.argmax(np.isnan(given))), given.shape)
-        raise ValueError(f"{name} must not be NaN, got one for edge {int(at[0])}")
-    return given
+    if scores.dtype.kind == "f" and np.isnan(scores).any():
+        nan_index = np.unravel_index(int(np.argmax(np.isnan(scores))), scores.shape)
+        raise ValueError(f"{name} must not be NaN, got one for edge {int(nan_index[0])}")
+    return scores
 
 
 def _negatives(values: Any) -> NDArray[Any] | list[NDArray[Any]]:
     """Scores of negatives as an array, or as a list of arrays if lengths differ."""
-    given = fetched(values)
-    if isinstance(given, Sequence) and not isinstance(given, str) and len(given):
-        rows = [on_host(row) for row in given]
+    lists = fetched(values)
+    if isinstance(lists, Sequence) and not isinstance(lists, str) and len(lists):
+        rows = [on_host(row) for row in lists]
         if all(row.ndim == 1 for row in rows) and len({row.size for row in rows}) > 1:
             return [
                 row if row.dtype.kind in "iuf" or row.size else row.astype(float) for row in rows
             ]
-        given = rows if rows[0].ndim else given
-    scores = np.asarray(given)
+        lists = rows if rows[0].ndim else lists
+    scores = np.asarray(lists)
     if scores.dtype.kind not in "iuf" or scores.ndim not in (1, 2):
         raise ValueError(
             f"y_pred_neg must have shape (n_edges, m) or (m,), got {scores.shape} of {scores.dtype}"
@@ -156,38 +156,48 @@ def _mask(filtered: Any, lists: NDArray[Any] | list[NDArray[Any]]) -> NDArray[np
     return mask
 
 
-def _among_shared(own: NDArray[Any], shared: NDArray[Any]) -> dict[str, IntArray]:
+def _among_shared(positives: NDArray[Any], shared: NDArray[Any]) -> dict[str, IntArray]:
     """Counts among one list of negatives for all edges, by binary search."""
     ordered = np.sort(_scores(shared, "y_pred_neg"))
-    above, level = (np.searchsorted(ordered, own, side=side) for side in ("right", "left"))
+    n_at_most, n_below = (
+        np.searchsorted(ordered, positives, side=side) for side in ("right", "left")
+    )
     return {
-        "n_better": ordered.size - above,
-        "n_tied": above - level,
-        "n_negatives": np.full(own.size, ordered.size),
+        "n_better": ordered.size - n_at_most,
+        "n_tied": n_at_most - n_below,
+        "n_negatives": np.full(positives.size, ordered.size),
     }
 
 
 def _among_own(
-    own: NDArray[Any],
+    positives: NDArray[Any],
     lists: NDArray[Any] | list[NDArray[Any]],
-    mask: NDArray[np.bool_] | None,
+    is_filtered: NDArray[np.bool_] | None,
 ) -> dict[str, IntArray]:
     """Counts among each edge's own negatives, in blocks of edges."""
-    counts = np.zeros((3, own.size), dtype=np.int64)
+    counts = np.zeros((3, positives.size), dtype=np.int64)
     if isinstance(lists, list):
         for edge, row in enumerate(lists):
             _refuse_nan(row, edge)
-            counts[:, edge] = (row > own[edge]).sum(), (row == own[edge]).sum(), row.size
+            counts[:, edge] = (
+                (row > positives[edge]).sum(),
+                (row == positives[edge]).sum(),
+                row.size,
+            )
     else:
-        rows = max(1, _BLOCK // max(1, lists.shape[1]))
-        for at in range(0, own.size, rows):
-            some = slice(at, at + rows)
-            kept = np.ones(lists[some].shape, bool) if mask is None else ~mask[some]
-            negatives = lists[some]
-            _refuse_nan(np.where(kept, negatives, 0), at)
+        block_size = max(1, _BLOCK // max(1, lists.shape[1]))
+        for start in range(0, positives.size, block_size):
+            block = slice(start, start + block_size)
+            is_candidate = (
+                np.ones(lists[block].shape, bool) if is_filtered is None else ~is_filtered[block]
+            )
+            negatives = lists[block]
+            _refuse_nan(np.where(is_candidate, negatives, 0), start)
             for count, compare in zip(counts, (np.greater, np.equal), strict=False):
-                count[some] = (compare(negatives, own[some, np.newaxis]) & kept).sum(axis=1)
-            counts[2, some] = kept.sum(axis=1)
+                count[block] = (
+                    compare(negatives, positives[block, np.newaxis]) & is_candidate
+                ).sum(axis=1)
+            counts[2, block] = is_candidate.sum(axis=1)
     return dict(zip(("n_better", "n_tied", "n_negatives"), counts, strict=True))
 
 
@@ -195,7 +205,7 @@ def _refuse_nan(values: NDArray[Any], edge: int) -> None:
     """Refuse NaN in the scores of the edges from number `edge` on."""
     if values.dtype.kind not in "iuf":
         raise ValueError(f"y_pred_neg must hold real numbers, got dtype {values.dtype}")
-    undefined = np.isnan(np.atleast_2d(values))
-    if undefined.any():
-        at = edge + int(np.argmax(undefined.any(axis=1)))
-        raise ValueError(f"y_pred_neg must not be NaN, got one for edge {at}")
+    is_nan = np.isnan(np.atleast_2d(values))
+    if is_nan.any():
+        nan_edge = edge + int(np.argmax(is_nan.any(axis=1)))
+        raise ValueError(f"y_pred_neg must not be NaN, got one for edge {nan_edge}")

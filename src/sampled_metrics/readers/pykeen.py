@@ -90,7 +90,7 @@ def pykeen(evaluator: Any, *, known: Any = None, recommender: str = "recommender
     parts = []
     for target in sorted(sizes):
         first, last, size = (
-            np.concatenate([on_host(some) for some in batches]).astype(np.int64)
+            np.concatenate([on_host(batch) for batch in batches]).astype(np.int64)
             for batches in (
                 ranks[target, "optimistic"],
                 ranks[target, "pessimistic"],
@@ -108,15 +108,15 @@ def pykeen(evaluator: Any, *, known: Any = None, recommender: str = "recommender
             part["n_items"] = size
         parts.append(part)
     frame = pd.concat(parts, ignore_index=True)
-    alone = frame["n_negatives"] == 0
-    if alone.any():
+    trivial = frame["n_negatives"] == 0
+    if trivial.any():
         warnings.warn(
-            f"{alone.sum()} of {len(frame)} predictions are left out: filtering leaves them no "
+            f"{trivial.sum()} of {len(frame)} predictions are left out: filtering leaves them no "
             "negative",
             UserWarning,
             stacklevel=2,
         )
-        frame = frame[~alone].reset_index(drop=True)
+        frame = frame[~trivial].reset_index(drop=True)
     frame.attrs["replacement"] = False
     return frame
 
@@ -161,15 +161,15 @@ def pykeen_metrics(
     flat = results.to_flat_dict() if hasattr(results, "to_flat_dict") else dict(results)
     row: dict[str, str] = {"method": method}
     for key, value in flat.items():
-        of_side, _, rest = str(key).partition(".")
-        policy, _, name = rest.partition(".")
-        if (of_side, policy) != (side, ties):
+        key_side, _, suffix = str(key).partition(".")
+        policy, _, name = suffix.partition(".")
+        if (key_side, policy) != (side, ties):
             continue
-        for begins, shown in _PUBLISHED.items():
-            cutoff = name.removeprefix(begins)
-            if name == begins or (begins.endswith("_") and re.fullmatch("[0-9]+", cutoff)):
-                column = shown + (cutoff if name != begins else "")
-                row[column] = f"{(1 + value) / 2 if shown == 'AUC' else value:.6f}"
+        for prefix, metric in _PUBLISHED.items():
+            cutoff = name.removeprefix(prefix)
+            if name == prefix or (prefix.endswith("_") and re.fullmatch("[0-9]+", cutoff)):
+                column = metric + (cutoff if name != prefix else "")
+                row[column] = f"{(1 + value) / 2 if metric == 'AUC' else value:.6f}"
     if len(row) == 1:
         raise ValueError(
             f"results must hold a metric of side {as_written(side)} with ties {as_written(ties)}, "
@@ -190,27 +190,29 @@ def _refuse_repeated(negatives: NDArray[Any], target: str) -> None:
         )
 
 
-def _candidates(evaluator: Any, target: str, known: Any, size: int) -> IntArray:
+def _candidates(evaluator: Any, target: str, known_triples: Any, size: int) -> IntArray:
     """Candidates of each triple of a sampled evaluator, the true entity included."""
-    asked = np.array(list(evaluator.triple_to_index), dtype=np.int64)
-    if len(asked) != size:
+    evaluated = np.array(list(evaluator.triple_to_index), dtype=np.int64)
+    if len(evaluated) != size:
         raise ValueError(
             f"evaluator must have ranked each triple of its factory once, got {size} ranks of "
-            f"{len(asked)} triples"
+            f"{len(evaluated)} triples"
         )
-    given = known if isinstance(known, (list, tuple)) else [known]
-    tables = [integers(fetched(some), "known", 0) for some in given]
+    known_parts = known_triples if isinstance(known_triples, (list, tuple)) else [known_triples]
+    tables = [integers(fetched(part), "known", 0) for part in known_parts]
     if any(table.ndim != 2 or table.shape[1] != 3 for table in tables):
         raise ValueError(
             f"known must be triples, of shape (n, 3), got shapes {[t.shape for t in tables]}"
         )
-    true = np.unique(np.concatenate([*tables, asked]), axis=0)
+    true_triples = np.unique(np.concatenate([*tables, evaluated]), axis=0)
     column = {"head": 0, "relation": 1, "tail": 2}[target]
-    rest = [at for at in range(3) if at != column]
-    _, group = np.unique(
-        np.concatenate([true[:, rest], asked[:, rest]]), axis=0, return_inverse=True
+    question_columns = [i for i in range(3) if i != column]
+    _, questions = np.unique(
+        np.concatenate([true_triples[:, question_columns], evaluated[:, question_columns]]),
+        axis=0,
+        return_inverse=True,
     )
-    group = group.ravel()
-    answers = np.bincount(group[: len(true)], minlength=group.max() + 1)
+    questions = questions.ravel()
+    answers = np.bincount(questions[: len(true_triples)], minlength=questions.max() + 1)
     entities = integer(evaluator.num_entities, "num_entities", 1)
-    return entities - answers[group[len(true) :]] + 1
+    return entities - answers[questions[len(true_triples) :]] + 1

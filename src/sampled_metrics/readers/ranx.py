@@ -47,18 +47,19 @@ def ranx(run: Any, qrels: Any, *, recommender: str | None = None) -> pd.DataFram
     return judged_run(rows, judged.loc[judged["relevance"] >= 1, ["user", "item"]], "run")
 
 
-def _nested(given: Any, name: str, value: str) -> pd.DataFrame:
+def _nested(mapping: Any, name: str, value: str) -> pd.DataFrame:
     """Rows of a mapping of user to mapping of item to value."""
     import pandas as pd
 
-    table = given.to_dict() if hasattr(given, "to_dict") else given
+    table = mapping.to_dict() if hasattr(mapping, "to_dict") else mapping
     if not isinstance(table, Mapping) or not all(isinstance(v, Mapping) for v in table.values()):
         raise ValueError(
-            f"{name} must map each query to a mapping of documents, got {type(given).__name__}"
+            f"{name} must map each query to a mapping of documents, got {type(mapping).__name__}"
         )
     rows = pd.DataFrame(
-        [(user, item) for user, own in table.items() for item in own], columns=["user", "item"]
+        [(user, item) for user, value_by_item in table.items() for item in value_by_item],
+        columns=["user", "item"],
     )
-    numbers = [number for own in table.values() for number in own.values()]
+    numbers = [number for value_by_item in table.values() for number in value_by_item.values()]
     rows[value] = pd.Series(numbers, dtype=object)  # pandas 2 refuses numbers too large for floats
     return rows

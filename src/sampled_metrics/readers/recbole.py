@@ -90,11 +90,14 @@ def recbole(
     frame = pd.concat(batches, ignore_index=True)
     frame["n_items"] = dataset.item_num - 1  # RecBole pads with item 0
     if hasattr(data._sampler, "datasets"):  # other samplers also draw the user's known items
-        used = data._sampler.used_ids
-        own = frame.groupby("instance")["item"].agg(set)
+        used_ids = data._sampler.used_ids
+        relevant_items = frame.groupby("instance")["item"].agg(set)
         user = frame.groupby("instance")["user"].first()
-        known = [len(used[u] - items) for u, items in zip(user, own, strict=True)]
-        frame["n_items"] -= frame["instance"].map(pd.Series(known, own.index))
+        n_excluded = [
+            len(used_ids[user_id] - items)
+            for user_id, items in zip(user, relevant_items, strict=True)
+        ]
+        frame["n_items"] -= frame["instance"].map(pd.Series(n_excluded, relevant_items.index))
     for key, field in (("user", dataset.uid_field), ("item", dataset.iid_field)):
         frame[key] = dataset.id2token(field, frame[key].to_numpy())
     frame["recommender"] = recommender or trainer.config["model"]
@@ -136,11 +139,11 @@ def recbole_scores(
     import pandas as pd
 
     table = real_scores(fetched(scores))
-    given = [on_host(p) for p in (positive_u, positive_i)]
-    whole = all(p.ndim == 1 and p.dtype.kind in "iu" for p in given)
-    if not whole or given[0].size != given[1].size:
+    positives = [on_host(positive) for positive in (positive_u, positive_i)]
+    are_indices = all(positive.ndim == 1 and positive.dtype.kind in "iu" for positive in positives)
+    if not are_indices or positives[0].size != positives[1].size:
         raise ValueError("positive_u and positive_i must be lists of whole numbers, equally long")
-    pairs = np.stack([p.astype(np.int64) for p in given])
+    pairs = np.stack([positive.astype(np.int64) for positive in positives])
     if (pairs < 0).any() or (pairs >= np.array(table.shape)[:, None]).any():
         raise ValueError(
             f"positive_u and positive_i must be rows and columns of scores, of shape {table.shape}"

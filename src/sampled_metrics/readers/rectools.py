@@ -62,12 +62,12 @@ def rectools(
     """
     import pandas as pd
 
-    given, source = loaded(reco, "reco")
-    rows = _renamed(given, source)
+    recommendations, source = loaded(reco, "reco")
+    rows = _renamed(recommendations, source)
     if "score" not in rows:
         if "rank" not in rows:
             raise ValueError(
-                f"{source} must have a column score or rank, got {listed(given.columns)}"
+                f"{source} must have a column score or rank, got {listed(recommendations.columns)}"
             )
         rows["score"] = -real_column(rows, "rank", source).astype(np.float64)
     tested = _renamed(*loaded(interactions, "interactions"))[["user", "item"]].drop_duplicates()
@@ -75,8 +75,8 @@ def rectools(
         raise ValueError(f"unscored must be 'refuse' or 'tied last', got {as_written(unscored)}")
     if candidates is not None:
         negatives = _renamed(*loaded(candidates, "candidates"))[["user", "item"]]
-        wanted = pd.concat([tested, negatives]).drop_duplicates()
-        rows = scored_candidates(rows, wanted, source, unscored)
+        candidate_pairs = pd.concat([tested, negatives]).drop_duplicates()
+        rows = scored_candidates(rows, candidate_pairs, source, unscored)
     elif unscored == "tied last":
         raise ValueError("unscored must be 'refuse' without candidates: nobody knows how many tie")
     return judged_run(rows, tested, source)

@@ -73,9 +73,9 @@ def _lines(path: str | Path, names: list[str]) -> pd.DataFrame:
     if b"\0" in data:  # as in UTF-16; parsers treat it differently
         raise ValueError(f"{named(path)} cannot be read: it holds the character NUL")
     data = data.translate(bytes.maketrans(b"\v\f\r", b"   "))
-    kept = [name for name in (*KEY, "score", "rel") if name in names]
+    columns = [name for name in (*KEY, "score", "rel") if name in names]
 
-    whole = False
+    is_valid = False
     with suppress(ValueError):  # a line has too many fields, or there is none
         frame = pd.read_csv(
             io.BytesIO(data),
@@ -86,18 +86,18 @@ def _lines(path: str | Path, names: list[str]) -> pd.DataFrame:
             na_filter=False,
             quoting=csv.QUOTE_NONE,
         )
-        wrong = (frame[names[-1]] == "") | (frame["beyond"] != "")
-        whole = not frame.empty and not wrong.any()
-    if not whole:
-        for number, own in enumerate(data.split(b"\n"), start=1):
-            if len(own.split()) not in (0, len(names)):
+        is_malformed = (frame[names[-1]] == "") | (frame["beyond"] != "")
+        is_valid = not frame.empty and not is_malformed.any()
+    if not is_valid:
+        for number, line in enumerate(data.split(b"\n"), start=1):
+            if len(line.split()) not in (0, len(names)):
                 raise ValueError(
                     f"{path} must have lines of {len(names)} fields ({' '.join(names)}), got "
-                    f"{len(own.split())} in line {number}"
+                    f"{len(line.split())} in line {number}"
                 )
         raise ValueError(f"{path} must hold one line or more, got none")
-    frame = frame[kept].astype(dict.fromkeys({*KEY} & {*kept}, "category"))
-    if "score" in kept:
+    frame = frame[columns].astype(dict.fromkeys({*KEY} & {*columns}, "category"))
+    if "score" in columns:
         texts = frame["score"].to_numpy(dtype=object)
         # `real_column` reads long numbers exactly, and names what is not a number.
         with suppress(ValueError):

@@ -55,23 +55,25 @@ def counts_above(positive: ArrayLike, negatives: ArrayLike, inclusion: ArrayLike
     >>> counts_above([0.7], [[0.9, 0.8, 0.1]], [[0.5, 0.01, 0.2]])
     array([102.])
     """
-    own, scores, chance = (
+    positives, scores, inclusions = (
         floats(values, name)
         for values, name in (
             (positive, "positive"), (negatives, "negatives"), (inclusion, "inclusion"),
         )
     )  # fmt: skip
-    if scores.ndim != 2 or own.shape != scores.shape[:1] or chance.shape != scores.shape:
+    if scores.ndim != 2 or positives.shape != scores.shape[:1] or inclusions.shape != scores.shape:
         raise ValueError(
             "negatives and inclusion must have a row for each positive and the same shape, got "
-            f"{scores.shape}, {chance.shape} and {own.shape}"
+            f"{scores.shape}, {inclusions.shape} and {positives.shape}"
         )
-    if np.isnan(own).any():
-        raise ValueError(f"positive must not be NaN, got one in row {np.isnan(own).argmax()}")
-    present = ~np.isnan(scores)
-    bad = present & ~((chance > 0) & np.isfinite(chance))
-    if bad.any():
-        raise ValueError(f"inclusion must be > 0 where there is a negative, got {chance[bad][0]}")
-    above = (scores > own[:, np.newaxis]) + 0.5 * (scores == own[:, np.newaxis])
-    stands_for = np.divide(1.0, chance, out=np.zeros(chance.shape), where=present)
-    return np.asarray((above * stands_for).sum(axis=1))
+    if np.isnan(positives).any():
+        raise ValueError(f"positive must not be NaN, got one in row {np.isnan(positives).argmax()}")
+    is_present = ~np.isnan(scores)
+    is_invalid = is_present & ~((inclusions > 0) & np.isfinite(inclusions))
+    if is_invalid.any():
+        raise ValueError(
+            f"inclusion must be > 0 where there is a negative, got {inclusions[is_invalid][0]}"
+        )
+    above = (scores > positives[:, np.newaxis]) + 0.5 * (scores == positives[:, np.newaxis])
+    weights = np.divide(1.0, inclusions, out=np.zeros(inclusions.shape), where=is_present)
+    return np.asarray((above * weights).sum(axis=1))

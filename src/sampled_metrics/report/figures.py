@@ -91,20 +91,20 @@ def marks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
     "exact" and estimators have fixed ones; "BV" with a weight is a shade of bias-variance; all
     others take those of :data:`MARKS` in order.
     """
-    known = ESTIMATORS | {"exact": EXACT}
-    others, free = cycle(MARKS), list(range(len(_LESS_AND_LESS)))
+    fixed_looks = ESTIMATORS | {"exact": EXACT}
+    series_looks, free_shades = cycle(MARKS), list(range(len(_LESS_AND_LESS)))
     looks = {}
     for name in names:
-        if _ALIASES.get(name, name) in known:
-            looks[name] = known[_ALIASES.get(name, name)]
-        elif weighted := re.fullmatch(r"BV ([\d.e-]+)", name):
-            weight = float(weighted[1])
-            at = min(free or range(4), key=lambda i: abs(i + np.log10(weight)))
-            free = [i for i in free if i != at]
-            colour, line = _LESS_AND_LESS[at]
+        if _ALIASES.get(name, name) in fixed_looks:
+            looks[name] = fixed_looks[_ALIASES.get(name, name)]
+        elif weight_match := re.fullmatch(r"BV ([\d.e-]+)", name):
+            weight = float(weight_match[1])
+            shade = min(free_shades or range(4), key=lambda i: abs(i + np.log10(weight)))
+            free_shades = [i for i in free_shades if i != shade]
+            colour, line = _LESS_AND_LESS[shade]
             looks[name] = {"color": colour, "linestyle": line, "marker": "o"}
         else:
-            looks[name] = next(others)
+            looks[name] = next(series_looks)
     return looks
 
 
@@ -115,9 +115,9 @@ def curves(ax: Axes, x: ArrayLike, lines: Mapping[str, ArrayLike]) -> Axes:
     """
     for i, (name, mark) in enumerate(marks(lines).items()):
         # Matplotlib cannot space markers along a curve without points.
-        drawn = np.isfinite(np.asarray(lines[name], dtype=float)).any()
-        every = (0.03 + 0.04 * i, 0.25) if drawn else None
-        ax.plot(x, lines[name], label=name, markevery=every, ms=6, **mark)
+        has_points = np.isfinite(np.asarray(lines[name], dtype=float)).any()
+        marker_spacing = (0.03 + 0.04 * i, 0.25) if has_points else None
+        ax.plot(x, lines[name], label=name, markevery=marker_spacing, ms=6, **mark)
     return ax
 
 
@@ -141,9 +141,9 @@ def intervals(
         for place, (name, (value, low, high)) in enumerate(values.items(), start=top + 1):
             mark = styles[name]
             ax.hlines(place, low, high, color=mark["color"], linewidth=1.6)
-            beyond = "<" if value < -0.1 else ">" if value > 1.1 else mark["marker"]
-            at = min(max(value, -0.1), 1.1)
-            ax.plot(at, place, beyond, color=mark["color"], ms=6, clip_on=at == value)
+            marker = "<" if value < -0.1 else ">" if value > 1.1 else mark["marker"]
+            x = min(max(value, -0.1), 1.1)
+            ax.plot(x, place, marker, color=mark["color"], ms=6, clip_on=x == value)
             lines.append((name, "normal"))
         middle, height = (top + len(lines) - 1) / 2, len(lines) - top - 0.1
         for bars, grey in zip(possible, ("#d9d9d9", "#adadad"), strict=False):
@@ -218,8 +218,8 @@ def estimates_panel(rows: pd.DataFrame, label: str) -> Panel:
 
 def published_figure(result: Published, name: str | None = None) -> Figure:
     """Published numbers and guesses for one metric, in front of the bounds."""
-    of = result.frame["metric"].iloc[0] if name is None else metric(name).name
-    rows = result.frame[result.frame["metric"] == of]
+    metric_name = result.frame["metric"].iloc[0] if name is None else metric(name).name
+    rows = result.frame[result.frame["metric"] == metric_name]
     if rows.empty:
         raise ValueError(f"metric must be one of the table, got {as_written(name)}")
     methods = rows["dataset"] + ": " + rows["method"] if "dataset" in rows else rows["method"]
@@ -228,8 +228,8 @@ def published_figure(result: Published, name: str | None = None) -> Figure:
     def draw(ax: Axes) -> None:
         pairs = rows[["printed", "guess"]].to_numpy(dtype=float)
         values = {
-            name: {"printed": (a, np.nan, np.nan), "guess": (b, np.nan, np.nan)}
-            for name, (a, b) in zip(names, pairs, strict=True)
+            name: {"printed": (published, np.nan, np.nan), "guess": (guess, np.nan, np.nan)}
+            for name, (published, guess) in zip(names, pairs, strict=True)
         }
         bars = [
             dict(zip(names, zip(rows[f"low{end}"], rows[f"high{end}"], strict=True), strict=True))
@@ -237,14 +237,14 @@ def published_figure(result: Published, name: str | None = None) -> Figure:
             if f"low{end}" in rows
         ]
         intervals(ax, values, *bars)
-        ax.set_xlabel(metric(of).label)
+        ax.set_xlabel(metric(metric_name).label)
 
     return _drawn((draw, 1.0 + 0.75 * len(names)))
 
 
 def comparison_panel(result: Comparison) -> Panel:
     """The corrected difference of each pair, in front of the identification interval."""
-    rows, of = result.frame, metric(str(result.settings["metric"]))
+    rows, compared_metric = result.frame, metric(str(result.settings["metric"]))
     names = _figure_names(rows[["first", "second"]].to_numpy().ravel())
     pairs = rows[["first", "second"]].itertuples(index=False, name=None)
     labels = [f"{names[first]} and {names[second]}" for first, second in pairs]
@@ -257,7 +257,7 @@ def comparison_panel(result: Comparison) -> Panel:
         ax.axvline(0.0, color="black", linewidth=1)
         ax.set_yticks(places, labels)
         ax.set_ylim(len(labels) - 0.4, -0.6)
-        ax.set_xlabel(f"difference in {of.label}")
+        ax.set_xlabel(f"difference in {compared_metric.label}")
 
     return draw, 1.2 + 0.35 * len(labels)
 
@@ -266,25 +266,29 @@ def comparison_panel(result: Comparison) -> Panel:
 VARIED = {"negatives per user": ("n_negatives", "n_users"), "users": ("n_users", "n_negatives")}
 
 
-def plan_panel(rows: pd.DataFrame, what: str) -> Panel:
+def plan_panel(rows: pd.DataFrame, x_label: str) -> Panel:
     """The probability of the right verdict by negatives (users), the other as planned."""
-    by, other = VARIED[what]
+    x_column, fixed_column = VARIED[x_label]
     sampled = rows[rows["n_negatives"].notna()]
-    planned = sampled.groupby(other)[by].nunique().idxmax()
+    fixed_value = sampled.groupby(fixed_column)[x_column].nunique().idxmax()
     lines = {
-        str(name): part.set_index(by)["probability"].sort_index().astype(float)
-        for name, part in sampled[sampled[other] == planned].groupby("estimator", sort=False)
+        str(name): part.set_index(x_column)["probability"].sort_index().astype(float)
+        for name, part in sampled[sampled[fixed_column] == fixed_value].groupby(
+            "estimator", sort=False
+        )
     }
-    at = next(iter(lines.values())).index.to_numpy(dtype=float)
+    x_values = next(iter(lines.values())).index.to_numpy(dtype=float)
     exact = rows[rows["n_negatives"].isna()].set_index("n_users")["probability"]
-    if by == "n_users":
-        lines["exact"] = exact.reindex(at).astype(float)
+    if x_column == "n_users":
+        lines["exact"] = exact.reindex(x_values).astype(float)
 
     def draw(ax: Axes) -> None:
-        if by == "n_negatives":
-            ax.axhline(float(exact[exact.index == planned].iloc[0]), color="#5b5b5b", linewidth=1)
-        curves(ax, at, lines)
-        ax.set(xscale="log", ylim=(-0.02, 1.04), xlabel=what)
+        if x_column == "n_negatives":
+            ax.axhline(
+                float(exact[exact.index == fixed_value].iloc[0]), color="#5b5b5b", linewidth=1
+            )
+        curves(ax, x_values, lines)
+        ax.set(xscale="log", ylim=(-0.02, 1.04), xlabel=x_label)
         ax.set_ylabel("probability of the right verdict")
         ax.legend()
 
@@ -303,13 +307,19 @@ def _needs_panel(rows: pd.DataFrame, title: str) -> Panel:
     records: list[dict[str, Any]] = [dict(row) for _, row in rows.astype(object).iterrows()]
     exact = records[-1]
     names = [*(str(row["estimator"]) for row in records[:-1]), "all items"]
-    shares = [f"{p:.0%}" if (p := row["probability"]) < 0.995 else "over 99%" for row in records]
+    shares = [
+        f"{probability:.0%}" if (probability := row["probability"]) < 0.995 else "over 99%"
+        for row in records
+    ]
     labels = [
         name if name == "race" else f"{name}\nright in {share}"
         for name, share in zip(names, shares, strict=True)
     ]
     scores = [
-        float(row[at]) for row in records for _, at in _WAYS.values() if not pd.isna(row[at])
+        float(row[scores_column])
+        for row in records
+        for _, scores_column in _WAYS.values()
+        if not pd.isna(row[scores_column])
     ] or [1.0]
     low, high = min(scores), max(scores)
 
@@ -322,30 +332,30 @@ def _needs_panel(rows: pd.DataFrame, title: str) -> Panel:
         if not pd.isna(exact["scores_by_negatives"]):
             ax.axvline(exact["scores_by_negatives"], color="black", linewidth=1)
         for place, row in enumerate(records):
-            for (way, (needed, at)), mark, up in zip(
+            for (resource, (count_column, scores_column)), mark, offset in zip(
                 _WAYS.items(), MARKS, (-0.2, 0.2), strict=False
             ):
-                count, x, color = row[needed], row[at], mark["color"]
-                if row is exact and way == "negatives":
+                count, x, color = row[count_column], row[scores_column], mark["color"]
+                if row is exact and resource == "negatives":
                     label, color = "users as planned", "black"
-                elif row["estimator"] == "race" and way == "negatives":
+                elif row["estimator"] == "race" and resource == "negatives":
                     continue
                 elif pd.isna(count):
-                    label = f"not reached with more {way}"
+                    label = f"not reached with more {resource}"
                 else:
-                    label = f"{count:,} {way if count != 1 else way[:-1]}"
-                right = True
+                    label = f"{count:,} {resource if count != 1 else resource[:-1]}"
+                on_right = True
                 if pd.isna(x):  # beyond all counts, too
                     x = low / 2
                 else:
-                    ax.plot(x, place + up, mark["marker"], color=color, ms=6)
-                    right = float(x) ** 2 < low * high
+                    ax.plot(x, place + offset, mark["marker"], color=color, ms=6)
+                    on_right = float(x) ** 2 < low * high
                 ax.annotate(
                     label,
-                    (x, place + up),
-                    (7 if right else -7, 0),
+                    (x, place + offset),
+                    (7 if on_right else -7, 0),
                     textcoords="offset points",
-                    ha="left" if right else "right",
+                    ha="left" if on_right else "right",
                     va="center",
                     fontsize=10,
                     color=color,
@@ -409,11 +419,11 @@ def _drawn(*panels: Panel) -> Figure:
 
     heights = [height for _, height in panels]
     with context(STYLE):
-        made = Figure((WIDTH, sum(heights)))  # not by pyplot: no window is involved
-        rows = made.subplots(len(panels), squeeze=False, height_ratios=heights)
-        for ax, (draw, _) in zip(rows[:, 0], panels, strict=True):
+        drawn_figure = Figure((WIDTH, sum(heights)))  # not by pyplot: no window is involved
+        axes = drawn_figure.subplots(len(panels), squeeze=False, height_ratios=heights)
+        for ax, (draw, _) in zip(axes[:, 0], panels, strict=True):
             draw(ax)
-    return made
+    return drawn_figure
 
 
 def import_figures() -> None:
@@ -433,6 +443,6 @@ def _figure_names(names: Iterable[str], longest: int = 24) -> dict[str, str]:
         label = printable(name)
         label = label if len(label) <= longest else label[: longest - 1] + "…"
         label = label.replace("$", r"\$") or "–"
-        equal = sum(other.split("\u2009#")[0] == label for other in labels.values())
-        labels[name] = f"{label}\u2009#{equal + 1}" if equal else label
+        n_equal = sum(shown_label.split("\u2009#")[0] == label for shown_label in labels.values())
+        labels[name] = f"{label}\u2009#{n_equal + 1}" if n_equal else label
     return labels

@@ -117,20 +117,27 @@ def of_estimates(
     metrics = []
     frame, shown = estimates.frame, estimates.shown
     for name in dict.fromkeys([*frame["metric"], *comparisons]):
-        label, here = metric(name).label, frame["metric"] == name
+        label, in_metric = metric(name).label, frame["metric"] == name
         compared = comparisons.get(name)
         metrics.append({
             "label": label,
             "sentences": [] if compared is None else compared.sentences,
             "differences": None if compared is None else compared.shown,
             "of_differences": [] if compared is None else compared.promises(),
-            "estimates": shown[here].drop(columns="metric"),
+            "estimates": shown[in_metric].drop(columns="metric"),
             "promises": estimates.promises(name),
-            "image": image(estimates_panel(frame[here], label)) if here.any() else "",
+            "image": image(estimates_panel(frame[in_metric], label)) if in_metric.any() else "",
         })  # fmt: skip
     words = [*frame.get("estimator", []), *frame.columns, *shown.columns]
-    words += [word for one in comparisons.values() for word in (*one.frame.columns, *one.shown)]
-    notes = [*estimates.notes, *(note for one in comparisons.values() for note in one.notes)]
+    words += [
+        word
+        for comparison in comparisons.values()
+        for word in (*comparison.frame.columns, *comparison.shown)
+    ]
+    notes = [
+        *estimates.notes,
+        *(note for comparison in comparisons.values() for note in comparison.notes),
+    ]
     return _filled(
         "estimates.html",
         metrics=metrics,
@@ -160,10 +167,10 @@ def of_plan(plan: Plan, curves: pd.DataFrame, facts: Mapping[str, object]) -> st
     """The page of a plan for all pairs, with their curves."""
     pairs = []
     for (first, second), rows in plan.frame.groupby(["first", "second"], sort=False):
-        own = curves[(curves["first"] == first) & (curves["second"] == second)]
+        pair_curves = curves[(curves["first"] == first) & (curves["second"] == second)]
         pairs.append({
             "name": pair_name({"first": first, "second": second}),
-            "images": {what: image(plan_panel(own, what)) for what in VARIED},
+            "images": {x_label: image(plan_panel(pair_curves, x_label)) for x_label in VARIED},
             "plans": rows.drop(columns=["first", "second", "ties"]),
         })  # fmt: skip
     return _filled(

@@ -17,10 +17,12 @@ def with_verdicts(estimates: Estimates, log: Log, **options: Any) -> Estimates:
     """
     source = source_of(log) | _confidence(estimates)
     if len(log.recommenders) < 2:
-        alone = "verdicts are left out: there is one recommender only"
-        return replace(estimates, source=source, notes=(*estimates.notes, alone))
-    names = estimates.frame["metric"].unique()
-    comparisons = {each: evaluation.compare(log, each, **options) for each in names}
+        note = "verdicts are left out: there is one recommender only"
+        return replace(estimates, source=source, notes=(*estimates.notes, note))
+    metric_names = estimates.frame["metric"].unique()
+    comparisons = {
+        metric_name: evaluation.compare(log, metric_name, **options) for metric_name in metric_names
+    }
     return replace(estimates, source=source, comparisons=comparisons)
 
 

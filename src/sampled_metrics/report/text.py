@@ -69,23 +69,23 @@ def formatted(frame: pd.DataFrame, kind: str = "table") -> str:
     cells = [list(map(str, frame.columns)), *_cells(frame)]
     if kind == "markdown":
         cells = [[cell.replace("|", "\\|") for cell in row] for row in cells]
-        cells.insert(1, ["---:" if r else ":---" for r in right])
+        cells.insert(1, ["---:" if is_right else ":---" for is_right in right])
         return "".join(f"| {' | '.join(row)} |\n" for row in cells)
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = []
     for row in cells:
-        padded = [c.rjust(w) if r else c.ljust(w)
-                  for c, w, r in zip(row, widths, right, strict=True)]  # fmt: skip
+        padded = [c.rjust(width) if is_right else c.ljust(width)
+                  for c, width, is_right in zip(row, widths, right, strict=True)]  # fmt: skip
         lines.append("  ".join(padded).rstrip() + "\n")
     return "".join(lines)
 
 
 def latex(frame: pd.DataFrame, caption: str | None, label: str | None) -> str:
     """A table as LaTeX, for the package booktabs."""
-    heads = [str(name).replace("_", " ") for name in frame]
-    sides = "".join("r" if _is_number(frame[name]) else "l" for name in frame)
-    return pd.DataFrame(_cells(frame), columns=heads).to_latex(
-        index=False, escape=True, column_format=sides, caption=caption, label=label
+    headings = [str(name).replace("_", " ") for name in frame]
+    alignments = "".join("r" if _is_number(frame[name]) else "l" for name in frame)
+    return pd.DataFrame(_cells(frame), columns=headings).to_latex(
+        index=False, escape=True, column_format=alignments, caption=caption, label=label
     )
 
 
@@ -98,7 +98,7 @@ def _is_number(column: pd.Series) -> bool:
 
 
 def _paragraphs(sentences: Iterable[str]) -> str:
-    return "".join("\n".join(textwrap.wrap(each, _WIDTH)) + "\n" for each in sentences)
+    return "".join("\n".join(textwrap.wrap(sentence, _WIDTH)) + "\n" for sentence in sentences)
 
 
 class Prose:
@@ -126,7 +126,7 @@ class Prose:
         """The main findings."""
         return []
 
-    def promises(self, of: str | None = None) -> list[str]:
+    def promises(self, metric_name: str | None = None) -> list[str]:
         """Definitions, assumptions and warrants."""
         return []
 
@@ -154,16 +154,17 @@ class EstimatesProse(Prose):
     def shown(self) -> pd.DataFrame:
         if "possible_low" not in self.frame:
             table = self.frame.drop(columns="users", errors="ignore")
-            for name, way in (("low", _ranges.down), ("high", _ranges.up)):
+            for name, rounding in (("low", _ranges.down), ("high", _ranges.up)):
                 if name in table:
-                    table[name] = [_rounded(end, way) for end in table[name]]
+                    table[name] = [_rounded(end, rounding) for end in table[name]]
             return table
         table = self.frame.drop(columns=["possible_low", "possible_high", "users"])
         if "shortest" in table:
-            least = table.pop("shortest")
+            shortest = table.pop("shortest")
             width = self.frame["possible_high"] - self.frame["possible_low"]
             table["times_shortest"] = [
-                "" if np.isnan(times) else f"{times:.1f}" for times in width / least
+                "" if np.isnan(width_ratio) else f"{width_ratio:.1f}"
+                for width_ratio in width / shortest
             ]
         table.insert(5, "possible", _ranges_of(self.frame))
         return table
@@ -171,18 +172,20 @@ class EstimatesProse(Prose):
     def table(self) -> str:
         return formatted(self.shown().drop(columns=["assumption", "warrant"], errors="ignore"))
 
-    def promises(self, of: str | None = None) -> list[str]:
+    def promises(self, metric_name: str | None = None) -> list[str]:
         if "assumed" not in self.settings or "warrant" not in self.frame:
             return []
-        rows = self.frame if of is None else self.frame[self.frame["metric"] == of]
+        rows = (
+            self.frame if metric_name is None else self.frame[self.frame["metric"] == metric_name]
+        )
         rows = rows[rows["warrant"] != ""]
         groups = rows.groupby(["assumption", "warrant"], sort=False)
         lines = []
         for (assumption, warrant), part in groups:
-            where = "" if groups.ngroups == 1 else f" for {_rows_named(part, rows)}"
-            lines.append(f"possible{where}: {promise(str(assumption), str(warrant))}")
-        assumed, _, free = str(self.settings["assumed"]).partition("; nothing for ")
-        if lines and assumed != "nothing" and of not in free.split(", "):
+            scope = "" if groups.ngroups == 1 else f" for {_rows_named(part, rows)}"
+            lines.append(f"possible{scope}: {promise(str(assumption), str(warrant))}")
+        assumed, _, free_metrics = str(self.settings["assumed"]).partition("; nothing for ")
+        if lines and assumed != "nothing" and metric_name not in free_metrics.split(", "):
             lines.append(f"assuming {assumed}")
         return lines
 
@@ -194,24 +197,27 @@ class ComparisonProse(Prose):
         return [self._sentence(row) for row in self.frame.to_dict("records")]
 
     def _sentence(self, row: Mapping[Hashable, Any]) -> str:
-        on = f"on {self.metric.label}"
+        scope = f"on {self.metric.label}"
         if row["verdict"] != "unknown":
-            return f"{_verdict(row, on)}."
+            return f"{_verdict(row, scope)}."
         users, negatives = row["users_needed"], row["negatives_needed"]
         # AUC has no bias under sampling: only more users help.
         unbiased = self.metric.linear
-        more = "more users" if unbiased and pd.isna(users) else "more negatives"
-        ways = {"": more, "none": "", "all": "ranking all items"}
+        default_remedy = "more users" if unbiased and pd.isna(users) else "more negatives"
+        remedy_texts = {"": default_remedy, "none": "", "all": "ranking all items"}
         if unbiased and not pd.isna(users):
-            ways[""] = ""
-        about = f"about {negatives} negatives".replace("about >", "more than ")
-        ways_out = [ways.get(negatives, about), "" if pd.isna(users) else f"about {users:,} users"]
-        settled = f"{' or '.join(filter(None, ways_out))} would settle it"
-        if not any(ways_out):
+            remedy_texts[""] = ""
+        negatives_text = f"about {negatives} negatives".replace("about >", "more than ")
+        remedies = [
+            remedy_texts.get(negatives, negatives_text),
+            "" if pd.isna(users) else f"about {users:,} users",
+        ]
+        settled = f"{' or '.join(filter(None, remedies))} would settle it"
+        if not any(remedies):
             settled = "with these users no number of negatives would settle it"
         favoured = f" The estimate favours {printable(row['likely'])}." if row["likely"] else ""
         return (
-            f"{pair_name(row)} {on}: unknown; {settled}. The log can show a difference of about "
+            f"{pair_name(row)} {scope}: unknown; {settled}. The log can show a difference of about "
             f"{row['shown']:.3f}.{favoured}"
         )
 
@@ -232,7 +238,7 @@ class ComparisonProse(Prose):
     def table(self) -> str:
         return formatted(self.shown().drop(columns="verdict"))
 
-    def promises(self, of: str | None = None) -> list[str]:
+    def promises(self, metric_name: str | None = None) -> list[str]:
         if "assumed" not in self.settings:
             return []
         assumed, warrant = self.settings["assumed"], str(self.settings["warrant"])
@@ -240,11 +246,13 @@ class ComparisonProse(Prose):
             return [f"possible: {promise(NONE, warrant)}", f"assuming {assumed}"]
         if assumed == "nothing":
             return [f"possible: {promise(NONE, warrant)}"]
-        given = self.frame["verdict"] != "unknown"
-        ways = ["under the assumption of the verdict"] if given.any() else []
-        if not given.all():
-            ways.append(f"without a verdict, assuming {assumed}" if ways else f"assuming {assumed}")
-        return [f"possible: {'; '.join(ways)}; {warrant}"]
+        is_decided = self.frame["verdict"] != "unknown"
+        conditions = ["under the assumption of the verdict"] if is_decided.any() else []
+        if not is_decided.all():
+            conditions.append(
+                f"without a verdict, assuming {assumed}" if conditions else f"assuming {assumed}"
+            )
+        return [f"possible: {'; '.join(conditions)}; {warrant}"]
 
 
 class PlanProse(Prose):
@@ -262,34 +270,38 @@ class PlanProse(Prose):
             yield "", self.frame, designs
             return
         for pair, rows in self.frame.groupby(names, sort=False):
-            own = designs
-            if len(own):
-                own = own[(own[names] == list(pair)).all(axis=1)].drop(columns=names)
-            yield printable(" and ".join(map(str, pair))), rows.drop(columns=names), own
+            pair_designs = designs
+            if len(pair_designs):
+                pair_designs = pair_designs[(pair_designs[names] == list(pair)).all(axis=1)].drop(
+                    columns=names
+                )
+            yield printable(" and ".join(map(str, pair))), rows.drop(columns=names), pair_designs
 
     def _sentence(self, pair: str, rows: pd.DataFrame, designs: pd.DataFrame) -> str:
-        on, exact = self.metric.label, rows.iloc[-1]
+        label, exact = self.metric.label, rows.iloc[-1]
         sampled = designs[designs["design"] != "full ranking"].dropna()
         if len(sampled):
             best = sampled.iloc[0]
-            each = f"{best['negatives']:,}"
+            negatives = f"{best['negatives']:,}"
             if best["most"] > best["negatives"]:
-                each += f" to {best['most']:,}"
-            enough = (
-                f"{best['users']:,} users with {each} negatives each are enough on {on} "
+                negatives += f" to {best['most']:,}"
+            design_text = (
+                f"{best['users']:,} users with {negatives} negatives each are enough on {label} "
                 f"({best['estimator']}, {best['scores']:,} scores)"
             )
             if pd.isna(exact["users_needed"]) or best["users"] < exact["users_needed"]:
-                enough += ", but only as its bias favours the better one here"
+                design_text += ", but only as its bias favours the better one here"
         else:
-            enough = (
+            design_text = (
                 f"no evaluation of up to {self.settings['n_users']:,} users with up to "
-                f"{self.settings['max_negatives']:,} negatives is enough on {on}"
+                f"{self.settings['max_negatives']:,} negatives is enough on {label}"
             )
-        ranked = f"takes {exact['users_needed']:,} users ({exact['scores_by_users']:,} scores)"
+        ranking_text = (
+            f"takes {exact['users_needed']:,} users ({exact['scores_by_users']:,} scores)"
+        )
         if pd.isna(exact["users_needed"]):
-            ranked = "would not be enough"
-        sentence = f"{pair}{': ' if pair else ''}{enough}; ranking all items {ranked}."
+            ranking_text = "would not be enough"
+        sentence = f"{pair}{': ' if pair else ''}{design_text}; ranking all items {ranking_text}."
         race = rows[rows["estimator"] == "race"].dropna(subset="scores_by_users")
         if len(race):
             users, scores = race[["users_needed", "scores_by_users"]].astype(float).iloc[0]
@@ -308,9 +320,11 @@ class PlanProse(Prose):
             return []
         rows = limits.to_dict("records")
         pairs = [pair_name(row) if "first" in row else "the two" for row in rows]
-        most = limits["most_decided"].groupby(pairs, sort=False).max()
+        largest_shares = limits["most_decided"].groupby(pairs, sort=False).max()
         # Rounded upwards, as bounds are.
-        shares = [f"{pair} in {np.ceil(100.0 * x - 1e-9):.0f}%" for pair, x in most.items()]
+        shares = [
+            f"{pair} in {np.ceil(100.0 * x - 1e-9):.0f}%" for pair, x in largest_shares.items()
+        ]
         row = limits.iloc[0]
         decided = ", ".join([f"{shares[0]} of evaluations", *shares[1:]])
         return [
@@ -320,19 +334,19 @@ class PlanProse(Prose):
             "ranks have fewer users."
         ]
 
-    def promises(self, of: str | None = None) -> list[str]:
-        enough = (
+    def promises(self, metric_name: str | None = None) -> list[str]:
+        order_promise = (
             f"enough: the right order with probability {self.settings['confidence']:g}, if true "
             "ranks are distributed as assumed"
         )
         if not (self.frame["estimator"] == "race").any():
-            return [enough]
-        race = (
+            return [order_promise]
+        race_promise = (
             f"race: proves the order of the exact metric over all {self.settings['n_users']:,} "
             f"users with confidence {self.settings['confidence']:g}; expected for users whose "
             "ranks by two recommenders are independent, and mostly shorter where they are not"
         )
-        return [enough, race]
+        return [order_promise, race_promise]
 
     def opening(self) -> list[str]:
         return [*self.sentences(), *self.promises()]
@@ -359,8 +373,10 @@ class RaceProse(Prose):
 
     def sentences(self) -> list[str]:
         rows, n_users = self.frame.to_dict("records"), self.settings["n_users"]
-        on = f"on {self.metric.label}"
-        verdicts = [_verdict(row, on, f"{pair_name(row, 'or')}: unknown {on}") for row in rows]
+        scope = f"on {self.metric.label}"
+        verdicts = [
+            _verdict(row, scope, f"{pair_name(row, 'or')}: unknown {scope}") for row in rows
+        ]
         return [
             f"{verdict}, by {row['users']:,} of {n_users:,} users."
             for verdict, row in zip(verdicts, rows, strict=True)
@@ -405,17 +421,19 @@ class PublishedProse(Prose):
     result: Published
 
     def shown(self) -> pd.DataFrame:
-        table, at = self.frame.copy(), list(self.frame).index("low")
-        steeper = f"at most {self.settings.get('steepness'):g}x" if "low_steep" in table else ""
-        heads = {"": "no assumption", "_decreasing": "decreasing", "_steep": steeper}
-        for end, head in heads.items():
+        table, column_index = self.frame.copy(), list(self.frame).index("low")
+        steep_heading = (
+            f"at most {self.settings.get('steepness'):g}x" if "low_steep" in table else ""
+        )
+        headings = {"": "no assumption", "_decreasing": "decreasing", "_steep": steep_heading}
+        for end, heading in headings.items():
             if f"low{end}" in table:
                 ends = zip(table.pop(f"low{end}"), table.pop(f"high{end}"), strict=True)
                 # Four digits without the zero in front, as papers print metrics.
                 written = [" to ".join(x.removeprefix("0") for x in _ranges.ends(low, high, 4))
                            if low == low else "" for low, high in ends]  # fmt: skip
-                table.insert(at, head, written)
-                at += 1
+                table.insert(column_index, heading, written)
+                column_index += 1
         return table
 
     def sentences(self) -> list[str]:
@@ -424,16 +442,16 @@ class PublishedProse(Prose):
             return []
         keys = [key for key in ("dataset", "metric") if key in orders]
         sentences = []
-        for of, rows in orders.groupby(keys, sort=False):
-            where = ", ".join(printable(str(key)) for key in of)
+        for group_key, rows in orders.groupby(keys, sort=False):
+            scope = ", ".join(printable(str(key)) for key in group_key)
             settled = rows[rows["warrant"] != ""]
             groups = settled.groupby(["assumption", "warrant"], sort=False)
             counts = ", ".join(f"{len(part)} ({promise(*map(str, key))})" for key, part in groups)
-            many = f"{len(settled)} of {len(rows)} orders of two methods settled"
-            sentences.append(f"{where}: {many}" + (f": {counts}" if counts else ""))
+            settled_text = f"{len(settled)} of {len(rows)} orders of two methods settled"
+            sentences.append(f"{scope}: {settled_text}" + (f": {counts}" if counts else ""))
         return sentences
 
-    def promises(self, of: str | None = None) -> list[str]:
+    def promises(self, metric_name: str | None = None) -> list[str]:
         if "assumed" not in self.settings:
             return []
         words = [f"decreasing: assuming {self.settings['assumed']}"]
@@ -472,11 +490,11 @@ def pair_name(row: Mapping[Hashable, Any], joint: str = "and") -> str:
     return f"{printable(str(row['first']))} {joint} {printable(str(row['second']))}"
 
 
-def _verdict(row: Mapping[Hashable, Any], on: str = "", unknown: str = "unknown") -> str:
+def _verdict(row: Mapping[Hashable, Any], scope: str = "", unknown: str = "unknown") -> str:
     """A verdict with its assumption and its warrant."""
     if row["verdict"] == "unknown":
         return unknown
-    named = " ".join(filter(None, [printable(row["verdict"]), on]))
+    named = " ".join(filter(None, [printable(row["verdict"]), scope]))
     return f"{named} ({promise(row['assumption'], row['warrant'])})"
 
 
@@ -488,17 +506,21 @@ def _ranges_of(frame: pd.DataFrame, signed: bool = False) -> list[str]:
 def _rows_named(part: pd.DataFrame, rows: pd.DataFrame) -> str:
     """The metrics of some rows; with recommenders where not all are included."""
     names = []
-    for of, some in part.groupby("metric", sort=False):
-        whole = len(some) == (rows["metric"] == of).sum()
-        recommenders = ", ".join(map(printable, some["recommender"]))
-        names.append(f"{of}" if whole else f"{of} of {recommenders}")
+    for metric_name, metric_rows in part.groupby("metric", sort=False):
+        is_complete = len(metric_rows) == (rows["metric"] == metric_name).sum()
+        recommenders = ", ".join(map(printable, metric_rows["recommender"]))
+        names.append(f"{metric_name}" if is_complete else f"{metric_name} of {recommenders}")
     return ", ".join(names)
 
 
-def _rounded(end: float, way: Callable[[float, int], float]) -> float:
+def _rounded(end: float, rounding: Callable[[float, int], float]) -> float:
     """A bound rounded outwards to the digits that `text` writes."""
     small = 1e-300 < abs(end) < 5e-4
-    return end if np.isnan(end) else way(end, 1 - int(np.floor(np.log10(abs(end)))) if small else 4)
+    return (
+        end
+        if np.isnan(end)
+        else rounding(end, 1 - int(np.floor(np.log10(abs(end)))) if small else 4)
+    )
 
 
 def _signed(value: float, digits: int = 4) -> str:

@@ -9,7 +9,7 @@ from sampled_metrics import Assumption, Protocol, metric
 from sampled_metrics.adaptive import Adaptive
 from sampled_metrics.bounds import bets
 from sampled_metrics.bounds import generators as module
-from sampled_metrics.bounds.generators import Generators, basis, given_all
+from sampled_metrics.bounds.generators import Generators, basis, thinning
 from sampled_metrics.bounds.identification import IncompatibleError, interval, shortest
 
 from . import populations
@@ -66,7 +66,7 @@ def counted(design, outcomes):
 def test_outcomes_are_those_of_all_negatives_in_a_random_order(design):
     law, m = outcomes_by_rank(design), design.most
     fixed = populations.law(m, design.n_items, design.replacement)
-    np.testing.assert_allclose(fixed @ given_all(design), law, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(fixed @ thinning(design), law, rtol=0, atol=1e-13)
     np.testing.assert_allclose(design.rows(np.arange(design.n_items)), law, rtol=0, atol=1e-13)
     np.testing.assert_allclose(basis(design).sum(axis=1), 1.0, rtol=0, atol=1e-15)
     assert (basis(design) >= 0).all()
@@ -103,7 +103,7 @@ def test_no_rank_between_those_looked_at_is_above_the_maximum(top, replacement, 
     assert found.last.size < design.n_items / 3
     fixed = populations.law(60, design.n_items, replacement)
     # Only that the outcome is what a random order makes of 60 negatives, as tested above.
-    law, rng, beyond = fixed @ given_all(design) @ basis(design), np.random.default_rng(7), 0
+    law, rng, beyond = fixed @ thinning(design) @ basis(design), np.random.default_rng(7), 0
     for _ in range(20):
         function = rng.random(law.shape[1]) ** rng.choice([1.0, 8.0])
         each = law @ function

@@ -344,7 +344,7 @@ def test_counts_of_several_relevant_items_are_expected_to_win_nothing(name, monk
     truth, expected = of.of_set(list(ranks), n_items=n), np.zeros(2)
     won, found = [], {}
     monkeypatch.setattr(
-        identification, "left", lambda evidence, *_: (won.append(evidence), (0.0, 1.0))[1]
+        identification, "unrefuted", lambda evidence, *_: (won.append(evidence), (0.0, 1.0))[1]
     )
     for users in product(each, repeat=2):
         counts = np.zeros((2, m + 1))
@@ -465,7 +465,7 @@ def test_an_end_is_where_bets_have_won_what_each_of_two_sides_needs(confidence):
         np.array([8.0, 14.0, 3.0]), np.full(3, 60.0), np.arange(3),
         np.log([0.75, 0.25, 0.5]),
     )  # fmt: skip
-    low, high = identification.left(evidence, confidence, (0.0, 1.0), None)
+    low, high = identification.unrefuted(evidence, confidence, (0.0, 1.0), None)
     for sign, end in ((1, low), (-1, high)):
         of = evidence.sign == sign
         price = evidence.mean[of] + sign * evidence.slope[of] * end

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sampled_metrics import Protocol, metric
 from sampled_metrics.bounds import bets, identification
 from sampled_metrics.bounds.assumption import Assumption
-from sampled_metrics.bounds.identification import interval, need
+from sampled_metrics.bounds.identification import interval, log_evidence_needed
 from sampled_metrics.published_tables import published
 
 from . import populations
@@ -177,13 +177,13 @@ def ends_of(samples, kinds, share, of, assumption):
     parts = bets.partition(kinds, users * np.array(share), of, True)
     x = [np.arange(m + 1) for m in kinds[:, 0]]
     rows = bets.Rows(np.repeat(np.arange(len(x)), [each.size for each in x]), np.concatenate(x))
-    made, ends = bets.build(parts, assumption, need(0.95), users), []
+    made, ends = bets.build(parts, assumption, log_evidence_needed(0.95), users), []
     values = np.log(made.values(rows))
     for sample in samples:
         mean = made.certificates @ parts.share
         evidence = bets.Evidence.of(made.sign, made.slope, mean, values @ sample, users)
         try:
-            ends.append(identification.left(evidence, 0.95, parts.span(), assumption))
+            ends.append(identification.unrefuted(evidence, 0.95, parts.span(), assumption))
         except identification.IncompatibleError:
             ends.append((np.nan, np.nan))
     against = np.array(bets.refutations(parts, assumption, rows, samples))

@@ -54,7 +54,7 @@ def test_ranks_to_begin_with_are_close_and_have_both_ends():
 def test_local_maxima_are_the_largest_and_plateaus_count():
     values = np.array([0.0, 2.0, 1.0, 3.0, 3.0, 0.0, 1.0])
     assert local_maxima(values, above=0.5).tolist() == [1, 3, 4, 6]
-    assert local_maxima(values, above=0.5, most=2).tolist() == [3, 4]
+    assert local_maxima(values, above=0.5, limit=2).tolist() == [3, 4]
     assert local_maxima(values, above=5.0).tolist() == []
 
 
