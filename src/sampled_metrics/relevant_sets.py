@@ -13,9 +13,10 @@ distribution of the negatives above it is a difference of two tails, as in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -467,13 +468,13 @@ class RelevantSets:
     ) -> list[FloatArray]:
         """Expected term of each j under each target; arrays of shape (n_rankings, n_relevant)."""
         width = max((t.values.shape[1] for t in targets), default=1)
-        terms = [np.empty(self.n_better.shape) for _ in targets]
+        values = np.zeros((len(targets), self.n_better.shape[1], width))
+        for target, padded in zip(targets, values, strict=True):
+            padded[:, : target.values.shape[1]] = target.values
+        terms = np.empty((len(targets), *self.n_better.shape))
         for part in places.blocks(width):
-            law = places.pmf(part, drawn[part], width)
-            for target, term in zip(targets, terms, strict=True):
-                reach = target.values.shape[1]
-                term[part] = np.einsum("ijx,jx->ij", law[:, :, :reach], target.values)
-        return terms
+            terms[:, part] = places.expected(part, drawn[part], values)
+        return [*terms]
 
     def _all_terms(self, targets: Sequence[_Target]) -> list[FloatArray]:
         """`_sampled_terms` with every irrelevant candidate drawn."""
@@ -559,13 +560,57 @@ class _Places:
         law[alone] = _tail_difference(
             drawn[alone], better[alone], tied[alone], total[alone], width, self.repeat
         )
-        opens = ~plain & (own.first.ravel() == np.tile(np.arange(relevant), own.total.size))
+        for at, found in own.mixtures(draws, width):
+            law[at] = found
+        return law.reshape(-1, relevant, width)
+
+    def expected(self, part: slice, draws: IntArray, values: FloatArray) -> FloatArray:
+        """Expected ``values[t, j, negatives above the j-th item]``; shape (t, rows, n_relevant).
+
+        `values` has shape (t, n_relevant, width) and is 0 beyond. An item that is tied with
+        irrelevant candidates only has a difference of two tails (`_tail_difference`). Summation by
+        parts turns it into a difference of two expectations, of the sums of the values from each
+        count on.
+        """
+        own = self.rows(part)
+        relevant, width = values.shape[1:]
+        better, tied, size = own.better.ravel(), own.tied.ravel(), own.size.ravel()
+        total, drawn = np.repeat(own.total, relevant), np.repeat(draws, relevant)
+        place = np.tile(np.arange(relevant), own.total.size)
+        plain, more = np.flatnonzero(tied == 0), int(not self.repeat)
+        alone = np.flatnonzero((tied > 0) & (size == 1))
+        pool, most = total[alone] + more, drawn[alone] + 1
+        marked = better[alone], better[alone] + tied[alone] + more
+        found = _expectations(
+            np.concatenate([drawn[plain], most, most]),
+            np.concatenate([better[plain], *marked]),
+            np.concatenate([total[plain], pool, pool]),
+            np.concatenate([place[plain], *[place[alone] + relevant] * 2]),
+            np.concatenate([values, values[..., ::-1].cumsum(axis=2)[..., ::-1]], axis=1),
+            self.repeat,
+        )
+        upper, lower = found[:, plain.size :].reshape(len(values), 2, -1).swapaxes(0, 1)
+        terms = np.empty((len(values), better.size))
+        terms[:, plain] = found[:, : plain.size]
+        terms[:, alone] = pool / (most * (tied[alone] + float(more))) * (upper - lower)
+        for at, law in own.mixtures(draws, width):
+            terms[:, at] = np.einsum("rcx,trcx->trc", law, values[:, place[at]])
+        return terms.reshape(len(values), -1, relevant)
+
+    def mixtures(self, draws: IntArray, width: int) -> Iterator[tuple[IntArray, FloatArray]]:
+        """Groups of c >= 2 relevant items tied with candidates: their raveled indices, (rows, c),
+        and the distributions of the negatives above each, (rows, c, width).
+        """
+        relevant = self.better.shape[1]
+        better, tied, size = self.better.ravel(), self.tied.ravel(), self.size.ravel()
+        total, drawn = np.repeat(self.total, relevant), np.repeat(draws, relevant)
+        opens = (tied > 0) & (self.first.ravel() == np.tile(np.arange(relevant), self.total.size))
+        mixture = _mixed_repeats if self.repeat else _mixed_distinct
         for c in range(2, relevant + 1):  # c relevant items that are tied follow one another
             at = np.flatnonzero(opens & (size == c))
-            mixture = _mixed_repeats if self.repeat else _mixed_distinct
-            given = (drawn[at], better[at], tied[at], total[at])
-            law[at[:, np.newaxis] + np.arange(c)] = mixture(*given, c, width)
-        return law.reshape(-1, relevant, width)
+            if at.size:
+                law = mixture(drawn[at], better[at], tied[at], total[at], c, width)
+                yield at[:, np.newaxis] + np.arange(c), law
 
 
 def _blocks(costs: IntArray) -> Iterator[slice]:
@@ -578,6 +623,83 @@ def _blocks(costs: IntArray) -> Iterator[slice]:
         spent += max(cost, 1)
     if spent:
         yield slice(start, costs.size)
+
+
+def _expectations(
+    draws: IntArray,
+    marked: IntArray,
+    pool: IntArray,
+    row: IntArray,
+    values: FloatArray,
+    repeat: bool,
+) -> FloatArray:
+    """Expected ``values[t, row, X]`` for the number X of marked candidates drawn; shape (t, size).
+
+    `values` has shape (t, rows, width) and is 0 beyond. Counts that have a probability below
+    `_NEGLIGIBLE` together are left out. Most distributions then need few columns, and those that
+    fit are normalised to a sum of 1, which is much faster than to compute one of their
+    probabilities.
+    """
+    width = values.shape[2]
+    found = np.zeros((len(values), draws.size))
+    mean = draws * (marked / pool)
+    certain = (draws == pool) & (not repeat)
+    at = np.flatnonzero(certain & (marked < width))
+    found[:, at] = values[:, row[at], marked[at]]
+    left = np.flatnonzero(~certain & (mean < _least_mean(width)))
+    left = left[np.argsort(row[left], kind="stable")]
+    columns, ladder = width, [width]
+    while columns > 16:
+        columns = (columns + 1) // 2
+        ladder.append(columns)
+    step = np.searchsorted([_most_mean(each) for each in reversed(ladder)], mean[left])
+    for i, columns in enumerate([*reversed(ladder), width]):
+        at = left[step == i]
+        if not at.size:
+            continue
+        fits = i < len(ladder)
+        if not fits and draws[at].max() == width:  # one column more, and they fit
+            columns, fits = width + 1, True
+        law = distributions.law(draws[at], marked[at], pool[at], repeat, columns, whole=fits)
+        ends = np.flatnonzero(np.diff(row[at], append=-1)) + 1
+        for start, end in zip([0, *ends[:-1]], ends, strict=True):
+            of = values[:, row[at[start]], :columns]
+            found[:, at[start:end]] = of @ law[start:end, : of.shape[1]].T
+    return found
+
+
+#: Logarithm of a probability that adds nothing to 16 digits.
+_NEGLIGIBLE = -46.0
+
+
+def _log_tail(count: float, mean: float) -> float:
+    """Chernoff's bound on the log-probability of counts from `count` on, away from the mean.
+
+    It is Poisson's; binomial and hypergeometric tails are lighter (hoeffding1963).
+    """
+    return count - mean + (count * math.log(mean / count) if count else 0.0)
+
+
+@cache
+def _most_mean(width: int) -> float:
+    """The largest mean with which counts of `width` or more are negligible."""
+    return _bisected(lambda mean: _log_tail(width, mean) <= _NEGLIGIBLE, 1e-9, width)
+
+
+@cache
+def _least_mean(width: int) -> float:
+    """The least mean with which counts below `width` are negligible."""
+    return _bisected(
+        lambda mean: _log_tail(width - 1, mean) > _NEGLIGIBLE, max(width - 1, 1e-9), width + 1e6
+    )
+
+
+def _bisected(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """The largest number for which `holds`, true of `low` and false of `high`."""
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
 
 
 def _tail_difference(

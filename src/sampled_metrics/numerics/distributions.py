@@ -53,11 +53,14 @@ def law(
     pool: ArrayLike,
     replacement: bool,
     width: int | None = None,
+    *,
+    whole: bool = False,
 ) -> FloatArray:
     """Binomial or hypergeometric probabilities of 0..width - 1 successes, (..., width).
 
     Starts at the most likely count, by :func:`log_law`, and multiplies by ratios of neighbours.
-    Relative error below 1e-12, down to 1e-300. Arguments as for :func:`log_binomial`.
+    Relative error below 1e-12, down to 1e-300. Arguments as for :func:`log_binomial`. `whole` says
+    that larger counts have a negligible probability, which saves the time of :func:`log_law`.
     """
     drawn, some, everything = np.broadcast_arrays(draws, successes, pool)
     columns = int(drawn.max(initial=0)) + 1 if width is None else width
@@ -76,13 +79,13 @@ def law(
         mode = np.minimum(mode, some).astype(np.int64)
     mode = np.minimum(np.minimum(mode, drawn), columns - 1)
     # With all counts, normalise to a sum of 1; else scale by the probability of the mode.
-    whole = columns > drawn.max(initial=0)
+    whole = whole or columns > drawn.max(initial=0)
     highest = None if whole else np.exp(log_law(mode, drawn, some, everything, replacement))
     out = np.empty((drawn.size, columns))
     step = max(_BLOCK // columns, 1)
     x = np.arange(1.0, columns)
     # Start from the likelier end, so that the first probability does not underflow.
-    alike = replacement and whole and drawn.size > 0 and drawn.min() == columns - 1
+    alike = replacement and drawn.size > 0 and drawn.min() == drawn.max() == columns - 1
     fraction = (columns - x) / x
     turned = alike & (2 * some > everything)
     mode = np.where(turned, drawn - mode, mode)
