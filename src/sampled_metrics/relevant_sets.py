@@ -770,6 +770,10 @@ def _mixed_repeats(
     return law
 
 
+#: Relevant items of one score whose shares are computed by multiplication.
+_FEW = 10
+
+
 def _share_above(
     among: ArrayLike, tied: ArrayLike, place: ArrayLike, size: ArrayLike
 ) -> FloatArray:
@@ -778,6 +782,16 @@ def _share_above(
     Negative hypergeometric: the first among + place - 1 hold place - 1 of the others, then comes
     one.
     """
+    if isinstance(place, int) and isinstance(size, int) and size <= _FEW:
+        above, rest = np.asarray(among, dtype=float), np.subtract(tied, among, dtype=float)
+        share = np.ones(np.broadcast_shapes(above.shape, rest.shape))
+        for k in range(1, place):
+            share *= (above + k) / k
+        for k in range(1, size - place + 1):
+            share *= (rest + k) / k
+        for k in range(1, size + 1):
+            share *= k / (above + rest + k)
+        return np.asarray(share)
     candidates, behind, k, c = np.broadcast_arrays(among, tied, place, size)
     before, everything = candidates + k - 1, behind + c
     next_one = (c - k + 1) / (everything - before)
@@ -814,15 +828,23 @@ def _second_moment(own: _Places, draws: IntArray, values: FloatArray) -> FloatAr
             rows = np.flatnonzero((own.first[:, start] == start) & (own.size[:, start] == size))
             if not rows.size:
                 continue
+            mean_above = draws[rows] * (own.better[rows, start] / own.total[rows])
+            reached = mean_above < _least_mean(width)  # the others add nothing, here and later
+            rows, mean_above = rows[reached], mean_above[reached]
+            if not rows.size:
+                continue
             better, tied = own.better[rows, start], own.tied[rows, start]
             so_far = _thinned(passed[rows], better, carried[rows], own.repeat)
             group = values[start : start + size]
+            fits = mean_above <= _most_mean(width)
             order = np.argsort(tied, kind="stable")
-            for part in _tied_blocks(own, rows[order], start, draws, width):
-                at = order[part]
-                moment[rows[at]] += _group_moment(
-                    own.rows(rows[at]), start, draws[rows[at]], group, so_far[at]
-                )
+            for whole in (True, False):
+                some = order[fits[order] == whole]
+                for part in _tied_blocks(own, rows[some], start, draws, width):
+                    at = some[part]
+                    moment[rows[at]] += _group_moment(
+                        own.rows(rows[at]), start, draws[rows[at]], group, so_far[at], whole
+                    )
             mean, _ = _group_terms(group, width - 1)
             carried[rows] = _carried(better, tied, so_far, mean, own.repeat)
             passed[rows] = better + tied
@@ -882,12 +904,20 @@ def _carried(
 
 
 def _group_moment(
-    own: _Places, start: int, draws: IntArray, group: FloatArray, so_far: FloatArray
+    own: _Places,
+    start: int,
+    draws: IntArray,
+    group: FloatArray,
+    so_far: FloatArray,
+    whole: bool,
 ) -> FloatArray:
-    """Second moment added by a group of tied items, in expectation over the draws."""
+    """Second moment added by a group of tied items, in expectation over the draws.
+
+    `whole`: more negatives above the group than the metric reaches have a negligible probability.
+    """
     width = so_far.shape[1]
     better, tied = own.better[:, start], own.tied[:, start]
-    above = distributions.law(draws, better, own.total, own.repeat, width)
+    above = distributions.law(draws, better, own.total, own.repeat, width, whole=whole)
     if not tied.any():
         mean, square = _group_terms(group, 0)
         return np.asarray(above @ square[:, 0] + 2.0 * (above * so_far) @ mean[:, 0])
