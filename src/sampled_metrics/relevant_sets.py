@@ -646,26 +646,54 @@ def _expectations(
     certain = (draws == pool) & (not repeat)
     at = np.flatnonzero(certain & (marked < width))
     found[:, at] = values[:, row[at], marked[at]]
+    values = np.concatenate([values, np.zeros((*values.shape[:2], 1))], axis=2)
     left = np.flatnonzero(~certain & (mean < _least_mean(width)))
     left = left[np.argsort(row[left], kind="stable")]
+
+    def add(at: IntArray, first: int, columns: int, whole: bool) -> None:
+        law = distributions.law(
+            draws[at], marked[at], pool[at], repeat, columns, whole=whole, first=first
+        )
+        ends = np.flatnonzero(np.diff(row[at], append=-1)) + 1
+        for start, end in zip([0, *ends[:-1]], ends, strict=True):
+            of = values[:, row[at[start]], first : first + columns]
+            found[:, at[start:end]] = of @ law[start:end, : of.shape[1]].T
+
+    # Large means: only the counts around them, for rows whose means are near one another.
+    t = _bernstein(mean[left] * (1 - marked[left] / pool[left]))
+    low = np.maximum(np.floor(mean[left] - t), 0).astype(np.int64)
+    high = np.minimum(np.ceil(mean[left] + t).astype(np.int64), draws[left])
+    group = np.where((low > 0) & (high <= width), (mean[left] / _WINDOW).astype(np.int64), -1)
+    for each in np.unique(group[group >= 0]):
+        mine = group == each
+        first = int(low[mine].min())
+        add(left[mine], first, int(high[mine].max()) + 1 - first, True)
+    left = left[group < 0]
+
     columns, ladder = width, [width]
     while columns > 16:
         columns = (columns + 1) // 2
         ladder.append(columns)
-    step = np.searchsorted([_most_mean(each) for each in reversed(ladder)], mean[left])
-    for i, columns in enumerate([*reversed(ladder), width]):
-        at = left[step == i]
-        if not at.size:
-            continue
-        fits = i < len(ladder)
-        if not fits and draws[at].max() == width:  # one column more, and they fit
-            columns, fits = width + 1, True
-        law = distributions.law(draws[at], marked[at], pool[at], repeat, columns, whole=fits)
-        ends = np.flatnonzero(np.diff(row[at], append=-1)) + 1
-        for start, end in zip([0, *ends[:-1]], ends, strict=True):
-            of = values[:, row[at[start]], :columns]
-            found[:, at[start:end]] = of @ law[start:end, : of.shape[1]].T
+    ladder.reverse()
+    step = np.searchsorted([_most_mean(each) for each in ladder], mean[left])
+    for i, columns in enumerate(ladder):
+        if (step == i).any():
+            add(left[step == i], 0, columns, True)
+    at = left[step == len(ladder)]
+    if at.size:  # one column more may hold them all
+        whole = bool(draws[at].max() == width)
+        add(at, 0, width + whole, whole)
     return found
+
+
+#: Means that are nearer than this to one another are treated together.
+_WINDOW = 32.0
+
+
+def _bernstein(variance: FloatArray) -> FloatArray:
+    """Distance from the mean at which larger and smaller counts are negligible, by Bernstein."""
+    half = -_NEGLIGIBLE / 3
+    return np.asarray(half + np.sqrt(half**2 - 2 * _NEGLIGIBLE * variance))
 
 
 #: Logarithm of a probability that adds nothing to 16 digits.

@@ -57,18 +57,20 @@ def law(
     width: int | None = None,
     *,
     whole: bool = False,
+    first: int = 0,
 ) -> FloatArray:
     """Binomial or hypergeometric probabilities of 0..width - 1 successes, (..., width).
 
     Starts at the most likely count, by :func:`log_law`, and multiplies by ratios of neighbours.
     Relative error below 1e-12, down to 1e-300. Arguments as for :func:`log_binomial`. `whole` says
-    that larger counts have a negligible probability, which saves the time of :func:`log_law`.
+    that other counts have a negligible probability, which saves the time of :func:`log_law`; the
+    counts then are ``first, ..., first + width - 1``.
     """
     drawn, some, everything = np.broadcast_arrays(draws, successes, pool)
     columns = int(drawn.max(initial=0)) + 1 if width is None else width
     if drawn.max(initial=0) > _MOST_FACTORS:
         drawn, some, everything = (g[..., np.newaxis] for g in (drawn, some, everything))
-        counts = np.arange(columns)
+        counts = np.arange(first, first + columns)
         possible = np.minimum(counts, drawn)
         logs = log_law(possible, drawn, some, everything, replacement)
         return np.asarray(np.where(counts == possible, np.exp(logs), 0.0))
@@ -79,16 +81,19 @@ def law(
     else:
         mode = np.maximum((drawn + 1) * (some + 1) // (everything + 2), drawn - everything + some)
         mode = np.minimum(mode, some).astype(np.int64)
-    mode = np.minimum(np.minimum(mode, drawn), columns - 1)
+    mode = np.clip(np.minimum(mode, drawn) - first, 0, columns - 1)
     # With all counts, normalise to a sum of 1; else scale by the probability of the mode.
     reach = drawn if replacement else np.minimum(drawn, some)
     whole = whole or columns > reach.max(initial=0)
+    if first and not whole:
+        raise ValueError("first needs whole=True")
     highest = None if whole else np.exp(log_law(mode, drawn, some, everything, replacement))
     out = np.empty((drawn.size, columns))
     step = max(_BLOCK // columns, 1)
-    x = np.arange(1.0, columns)
+    x = np.arange(first + 1.0, first + columns)
     # Start from the likelier end, so that the first probability does not underflow.
     alike = replacement and drawn.size > 0 and drawn.min() == drawn.max() == columns - 1
+    alike &= not first
     fraction = (columns - x) / x
     turned = alike & (2 * some > everything)
     mode = np.where(turned, drawn - mode, mode)
@@ -111,7 +116,7 @@ def law(
             up *= _falling_from(some[part], x, order)
             spare = others - drawn[part, np.newaxis]
             down = np.add(x, spare, order=order)
-            if spare.min() < 0:
+            if spare.min() < -first:
                 np.maximum(down, 0.0, out=down)
             down *= x
         found = np.empty((len(marked), columns), order=order)
@@ -127,7 +132,7 @@ def law(
 def _falling_from(counts: IntArray, x: FloatArray, order: Literal["C", "F"]) -> FloatArray:
     """``max(counts - (x - 1), 0)``; shape (counts, x)."""
     left = np.subtract(counts[:, np.newaxis], x - 1, order=order)
-    if counts.min() < x.size - 1:
+    if x.size and counts.min() < x[-1] - 1:
         np.maximum(left, 0.0, out=left)
     return np.asarray(left)
 
