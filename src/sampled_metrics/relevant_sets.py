@@ -13,9 +13,10 @@ distribution of the negatives above it is a difference of two tails, as in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -467,13 +468,13 @@ class RelevantSets:
     ) -> list[FloatArray]:
         """Expected term of each j under each target; arrays of shape (n_rankings, n_relevant)."""
         width = max((t.values.shape[1] for t in targets), default=1)
-        terms = [np.empty(self.n_better.shape) for _ in targets]
+        values = np.zeros((len(targets), self.n_better.shape[1], width))
+        for target, padded in zip(targets, values, strict=True):
+            padded[:, : target.values.shape[1]] = target.values
+        terms = np.empty((len(targets), *self.n_better.shape))
         for part in places.blocks(width):
-            law = places.pmf(part, drawn[part], width)
-            for target, term in zip(targets, terms, strict=True):
-                reach = target.values.shape[1]
-                term[part] = np.einsum("ijx,jx->ij", law[:, :, :reach], target.values)
-        return terms
+            terms[:, part] = places.expected(part, drawn[part], values)
+        return [*terms]
 
     def _all_terms(self, targets: Sequence[_Target]) -> list[FloatArray]:
         """`_sampled_terms` with every irrelevant candidate drawn."""
@@ -559,13 +560,57 @@ class _Places:
         law[alone] = _tail_difference(
             drawn[alone], better[alone], tied[alone], total[alone], width, self.repeat
         )
-        opens = ~plain & (own.first.ravel() == np.tile(np.arange(relevant), own.total.size))
+        for at, found in own.mixtures(draws, width):
+            law[at] = found
+        return law.reshape(-1, relevant, width)
+
+    def expected(self, part: slice, draws: IntArray, values: FloatArray) -> FloatArray:
+        """Expected ``values[t, j, negatives above the j-th item]``; shape (t, rows, n_relevant).
+
+        `values` has shape (t, n_relevant, width) and is 0 beyond. An item that is tied with
+        irrelevant candidates only has a difference of two tails (`_tail_difference`). Summation by
+        parts turns it into a difference of two expectations, of the sums of the values from each
+        count on.
+        """
+        own = self.rows(part)
+        relevant, width = values.shape[1:]
+        better, tied, size = own.better.ravel(), own.tied.ravel(), own.size.ravel()
+        total, drawn = np.repeat(own.total, relevant), np.repeat(draws, relevant)
+        place = np.tile(np.arange(relevant), own.total.size)
+        plain, more = np.flatnonzero(tied == 0), int(not self.repeat)
+        alone = np.flatnonzero((tied > 0) & (size == 1))
+        pool, most = total[alone] + more, drawn[alone] + 1
+        marked = better[alone], better[alone] + tied[alone] + more
+        found = _expectations(
+            np.concatenate([drawn[plain], most, most]),
+            np.concatenate([better[plain], *marked]),
+            np.concatenate([total[plain], pool, pool]),
+            np.concatenate([place[plain], *[place[alone] + relevant] * 2]),
+            np.concatenate([values, values[..., ::-1].cumsum(axis=2)[..., ::-1]], axis=1),
+            self.repeat,
+        )
+        upper, lower = found[:, plain.size :].reshape(len(values), 2, -1).swapaxes(0, 1)
+        terms = np.empty((len(values), better.size))
+        terms[:, plain] = found[:, : plain.size]
+        terms[:, alone] = pool / (most * (tied[alone] + float(more))) * (upper - lower)
+        for at, law in own.mixtures(draws, width):
+            terms[:, at] = np.einsum("rcx,trcx->trc", law, values[:, place[at]])
+        return terms.reshape(len(values), -1, relevant)
+
+    def mixtures(self, draws: IntArray, width: int) -> Iterator[tuple[IntArray, FloatArray]]:
+        """Groups of c >= 2 relevant items tied with candidates: their raveled indices, (rows, c),
+        and the distributions of the negatives above each, (rows, c, width).
+        """
+        relevant = self.better.shape[1]
+        better, tied, size = self.better.ravel(), self.tied.ravel(), self.size.ravel()
+        total, drawn = np.repeat(self.total, relevant), np.repeat(draws, relevant)
+        opens = (tied > 0) & (self.first.ravel() == np.tile(np.arange(relevant), self.total.size))
+        mixture = _mixed_repeats if self.repeat else _mixed_distinct
         for c in range(2, relevant + 1):  # c relevant items that are tied follow one another
             at = np.flatnonzero(opens & (size == c))
-            mixture = _mixed_repeats if self.repeat else _mixed_distinct
-            given = (drawn[at], better[at], tied[at], total[at])
-            law[at[:, np.newaxis] + np.arange(c)] = mixture(*given, c, width)
-        return law.reshape(-1, relevant, width)
+            if at.size:
+                law = mixture(drawn[at], better[at], tied[at], total[at], c, width)
+                yield at[:, np.newaxis] + np.arange(c), law
 
 
 def _blocks(costs: IntArray) -> Iterator[slice]:
@@ -578,6 +623,111 @@ def _blocks(costs: IntArray) -> Iterator[slice]:
         spent += max(cost, 1)
     if spent:
         yield slice(start, costs.size)
+
+
+def _expectations(
+    draws: IntArray,
+    marked: IntArray,
+    pool: IntArray,
+    row: IntArray,
+    values: FloatArray,
+    repeat: bool,
+) -> FloatArray:
+    """Expected ``values[t, row, X]`` for the number X of marked candidates drawn; shape (t, size).
+
+    `values` has shape (t, rows, width) and is 0 beyond. Counts that have a probability below
+    `_NEGLIGIBLE` together are left out. Most distributions then need few columns, and those that
+    fit are normalised to a sum of 1, which is much faster than to compute one of their
+    probabilities.
+    """
+    width = values.shape[2]
+    found = np.zeros((len(values), draws.size))
+    mean = draws * (marked / pool)
+    certain = (draws == pool) & (not repeat)
+    at = np.flatnonzero(certain & (marked < width))
+    found[:, at] = values[:, row[at], marked[at]]
+    values = np.concatenate([values, np.zeros((*values.shape[:2], 1))], axis=2)
+    left = np.flatnonzero(~certain & (mean < _least_mean(width)))
+    left = left[np.argsort(row[left], kind="stable")]
+
+    def add(at: IntArray, first: int, columns: int, whole: bool) -> None:
+        law = distributions.law(
+            draws[at], marked[at], pool[at], repeat, columns, whole=whole, first=first
+        )
+        ends = np.flatnonzero(np.diff(row[at], append=-1)) + 1
+        for start, end in zip([0, *ends[:-1]], ends, strict=True):
+            of = values[:, row[at[start]], first : first + columns]
+            found[:, at[start:end]] = of @ law[start:end, : of.shape[1]].T
+
+    # Large means: only the counts around them, for rows whose means are near one another.
+    t = _bernstein(mean[left] * (1 - marked[left] / pool[left]))
+    low = np.maximum(np.floor(mean[left] - t), 0).astype(np.int64)
+    high = np.minimum(np.ceil(mean[left] + t).astype(np.int64), draws[left])
+    group = np.where((low > 0) & (high <= width), (mean[left] / _WINDOW).astype(np.int64), -1)
+    for each in np.unique(group[group >= 0]):
+        mine = group == each
+        first = int(low[mine].min())
+        add(left[mine], first, int(high[mine].max()) + 1 - first, True)
+    left = left[group < 0]
+
+    columns, ladder = width, [width]
+    while columns > 16:
+        columns = (columns + 1) // 2
+        ladder.append(columns)
+    ladder.reverse()
+    step = np.searchsorted([_most_mean(each) for each in ladder], mean[left])
+    for i, columns in enumerate(ladder):
+        if (step == i).any():
+            add(left[step == i], 0, columns, True)
+    at = left[step == len(ladder)]
+    if at.size:  # one column more may hold them all
+        whole = bool(draws[at].max() == width)
+        add(at, 0, width + whole, whole)
+    return found
+
+
+#: Means that are nearer than this to one another are treated together.
+_WINDOW = 32.0
+
+
+def _bernstein(variance: FloatArray) -> FloatArray:
+    """Distance from the mean at which larger and smaller counts are negligible, by Bernstein."""
+    half = -_NEGLIGIBLE / 3
+    return np.asarray(half + np.sqrt(half**2 - 2 * _NEGLIGIBLE * variance))
+
+
+#: Logarithm of a probability that adds nothing to 16 digits.
+_NEGLIGIBLE = -46.0
+
+
+def _log_tail(count: float, mean: float) -> float:
+    """Chernoff's bound on the log-probability of counts from `count` on, away from the mean.
+
+    It is Poisson's; binomial and hypergeometric tails are lighter (hoeffding1963).
+    """
+    return count - mean + (count * math.log(mean / count) if count else 0.0)
+
+
+@cache
+def _most_mean(width: int) -> float:
+    """The largest mean with which counts of `width` or more are negligible."""
+    return _bisected(lambda mean: _log_tail(width, mean) <= _NEGLIGIBLE, 1e-9, width)
+
+
+@cache
+def _least_mean(width: int) -> float:
+    """The least mean with which counts below `width` are negligible."""
+    return _bisected(
+        lambda mean: _log_tail(width - 1, mean) > _NEGLIGIBLE, max(width - 1, 1e-9), width + 1e6
+    )
+
+
+def _bisected(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """The largest number for which `holds`, true of `low` and false of `high`."""
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
 
 
 def _tail_difference(
@@ -648,6 +798,10 @@ def _mixed_repeats(
     return law
 
 
+#: Relevant items of one score whose shares are computed by multiplication.
+_FEW = 10
+
+
 def _share_above(
     among: ArrayLike, tied: ArrayLike, place: ArrayLike, size: ArrayLike
 ) -> FloatArray:
@@ -656,6 +810,16 @@ def _share_above(
     Negative hypergeometric: the first among + place - 1 hold place - 1 of the others, then comes
     one.
     """
+    if isinstance(place, int) and isinstance(size, int) and size <= _FEW:
+        above, rest = np.asarray(among, dtype=float), np.subtract(tied, among, dtype=float)
+        share = np.ones(np.broadcast_shapes(above.shape, rest.shape))
+        for k in range(1, place):
+            share *= (above + k) / k
+        for k in range(1, size - place + 1):
+            share *= (rest + k) / k
+        for k in range(1, size + 1):
+            share *= k / (above + rest + k)
+        return np.asarray(share)
     candidates, behind, k, c = np.broadcast_arrays(among, tied, place, size)
     before, everything = candidates + k - 1, behind + c
     next_one = (c - k + 1) / (everything - before)
@@ -692,15 +856,23 @@ def _second_moment(own: _Places, draws: IntArray, values: FloatArray) -> FloatAr
             rows = np.flatnonzero((own.first[:, start] == start) & (own.size[:, start] == size))
             if not rows.size:
                 continue
+            mean_above = draws[rows] * (own.better[rows, start] / own.total[rows])
+            reached = mean_above < _least_mean(width)  # the others add nothing, here and later
+            rows, mean_above = rows[reached], mean_above[reached]
+            if not rows.size:
+                continue
             better, tied = own.better[rows, start], own.tied[rows, start]
             so_far = _thinned(passed[rows], better, carried[rows], own.repeat)
             group = values[start : start + size]
+            fits = mean_above <= _most_mean(width)
             order = np.argsort(tied, kind="stable")
-            for part in _tied_blocks(own, rows[order], start, draws, width):
-                at = order[part]
-                moment[rows[at]] += _group_moment(
-                    own.rows(rows[at]), start, draws[rows[at]], group, so_far[at]
-                )
+            for whole in (True, False):
+                some = order[fits[order] == whole]
+                for part in _tied_blocks(own, rows[some], start, draws, width):
+                    at = some[part]
+                    moment[rows[at]] += _group_moment(
+                        own.rows(rows[at]), start, draws[rows[at]], group, so_far[at], whole
+                    )
             mean, _ = _group_terms(group, width - 1)
             carried[rows] = _carried(better, tied, so_far, mean, own.repeat)
             passed[rows] = better + tied
@@ -760,12 +932,20 @@ def _carried(
 
 
 def _group_moment(
-    own: _Places, start: int, draws: IntArray, group: FloatArray, so_far: FloatArray
+    own: _Places,
+    start: int,
+    draws: IntArray,
+    group: FloatArray,
+    so_far: FloatArray,
+    whole: bool,
 ) -> FloatArray:
-    """Second moment added by a group of tied items, in expectation over the draws."""
+    """Second moment added by a group of tied items, in expectation over the draws.
+
+    `whole`: more negatives above the group than the metric reaches have a negligible probability.
+    """
     width = so_far.shape[1]
     better, tied = own.better[:, start], own.tied[:, start]
-    above = distributions.law(draws, better, own.total, own.repeat, width)
+    above = distributions.law(draws, better, own.total, own.repeat, width, whole=whole)
     if not tied.any():
         mean, square = _group_terms(group, 0)
         return np.asarray(above @ square[:, 0] + 2.0 * (above * so_far) @ mean[:, 0])

@@ -10,9 +10,10 @@ from itertools import combinations, pairwise, product
 
 from sampled_metrics import metric
 
-from ..data.study import bundled_study, standings
+from ..data.study import standings
 from ..experiments.theory import Standing
 from .finding import OWN_RUNS, Finding, Trial, judge, read_list
+from .popularity import study
 
 DATA = ("ml-100k", "ml-1m-2998")
 #: What each way is called in a claim.
@@ -24,7 +25,7 @@ def _stands(
     data: str, kinds: tuple[str, ...], n: int | None, weighted: bool = False
 ) -> dict[str, Standing]:
     wanted = [metric(kind) for kind in kinds]
-    found = standings(bundled_study(data).sets, wanted, n, weighted=weighted)
+    found = standings(study(data).sets, wanted, n, weighted=weighted)
     return dict(zip(kinds, found, strict=True))
 
 

@@ -7,6 +7,8 @@ floating-point numbers would already lose 7 digits there.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
@@ -53,17 +55,22 @@ def law(
     pool: ArrayLike,
     replacement: bool,
     width: int | None = None,
+    *,
+    whole: bool = False,
+    first: int = 0,
 ) -> FloatArray:
     """Binomial or hypergeometric probabilities of 0..width - 1 successes, (..., width).
 
     Starts at the most likely count, by :func:`log_law`, and multiplies by ratios of neighbours.
-    Relative error below 1e-12, down to 1e-300. Arguments as for :func:`log_binomial`.
+    Relative error below 1e-12, down to 1e-300. Arguments as for :func:`log_binomial`. `whole` says
+    that other counts have a negligible probability, which saves the time of :func:`log_law`; the
+    counts then are ``first, ..., first + width - 1``.
     """
     drawn, some, everything = np.broadcast_arrays(draws, successes, pool)
     columns = int(drawn.max(initial=0)) + 1 if width is None else width
     if drawn.max(initial=0) > _MOST_FACTORS:
         drawn, some, everything = (g[..., np.newaxis] for g in (drawn, some, everything))
-        counts = np.arange(columns)
+        counts = np.arange(first, first + columns)
         possible = np.minimum(counts, drawn)
         logs = log_law(possible, drawn, some, everything, replacement)
         return np.asarray(np.where(counts == possible, np.exp(logs), 0.0))
@@ -74,15 +81,19 @@ def law(
     else:
         mode = np.maximum((drawn + 1) * (some + 1) // (everything + 2), drawn - everything + some)
         mode = np.minimum(mode, some).astype(np.int64)
-    mode = np.minimum(np.minimum(mode, drawn), columns - 1)
+    mode = np.clip(np.minimum(mode, drawn) - first, 0, columns - 1)
     # With all counts, normalise to a sum of 1; else scale by the probability of the mode.
-    whole = columns > drawn.max(initial=0)
+    reach = drawn if replacement else np.minimum(drawn, some)
+    whole = whole or columns > reach.max(initial=0)
+    if first and not whole:
+        raise ValueError("first needs whole=True")
     highest = None if whole else np.exp(log_law(mode, drawn, some, everything, replacement))
     out = np.empty((drawn.size, columns))
     step = max(_BLOCK // columns, 1)
-    x = np.arange(1.0, columns)
+    x = np.arange(first + 1.0, first + columns)
     # Start from the likelier end, so that the first probability does not underflow.
-    alike = replacement and whole and drawn.size > 0 and drawn.min() == columns - 1
+    alike = replacement and drawn.size > 0 and drawn.min() == drawn.max() == columns - 1
+    alike &= not first
     fraction = (columns - x) / x
     turned = alike & (2 * some > everything)
     mode = np.where(turned, drawn - mode, mode)
@@ -90,22 +101,40 @@ def law(
         part = slice(start, start + step)
         marked = some[part, np.newaxis].astype(float)
         others = everything[part, np.newaxis] - marked
+        # Many short rows are filled column by column.
+        order: Literal["C", "F"] = "F" if len(marked) > columns else "C"
         # up / down is the probability of x over the probability of x - 1; 0 off the support.
         if alike:  # one fraction for all rows, times the odds of each
-            up, down = fraction * np.minimum(marked, others), np.maximum(marked, others)
+            up = np.multiply(fraction, np.minimum(marked, others), order=order)
+            down = np.maximum(marked, others)
         elif replacement:
-            up, down = np.maximum(drawn[part, np.newaxis] - (x - 1), 0.0) * marked, x * others
+            up = _falling_from(drawn[part], x, order)
+            up *= marked
+            down = np.multiply(x, others, order=order)
         else:
-            left = np.maximum(drawn[part, np.newaxis] - (x - 1), 0.0)
-            up = np.maximum(marked - (x - 1), 0.0) * left
-            down = x * np.maximum(others - drawn[part, np.newaxis] + x, 0.0)
-        found = out[part]
+            up = _falling_from(drawn[part], x, order)
+            up *= _falling_from(some[part], x, order)
+            spare = others - drawn[part, np.newaxis]
+            down = np.add(x, spare, order=order)
+            if spare.min() < -first:
+                np.maximum(down, 0.0, out=down)
+            down *= x
+        found = np.empty((len(marked), columns), order=order)
         most = _relative(up, down, mode[part, np.newaxis], found)
         scale = 1.0 / found.sum(axis=1) if highest is None else highest[part] / most
-        found *= scale[:, np.newaxis]
+        np.multiply(found, scale[:, np.newaxis], out=out[part])
         if turned[part].any():
+            found = out[part]
             found[turned[part]] = found[turned[part], ::-1]
     return out.reshape(*shape, columns)
+
+
+def _falling_from(counts: IntArray, x: FloatArray, order: Literal["C", "F"]) -> FloatArray:
+    """``max(counts - (x - 1), 0)``; shape (counts, x)."""
+    left = np.subtract(counts[:, np.newaxis], x - 1, order=order)
+    if x.size and counts.min() < x[-1] - 1:
+        np.maximum(left, 0.0, out=left)
+    return np.asarray(left)
 
 
 def _relative(up: FloatArray, down: FloatArray, mode: IntArray, out: FloatArray) -> FloatArray:
@@ -117,7 +146,11 @@ def _relative(up: FloatArray, down: FloatArray, mode: IntArray, out: FloatArray)
     out[:, 0] = 1.0
     with np.errstate(all="ignore"):
         np.divide(up, down, out=out[:, 1:])
-        np.cumprod(out[:, 1:], axis=1, out=out[:, 1:])
+        if out.flags.f_contiguous:
+            for column in range(2, out.shape[1]):
+                out[:, column] *= out[:, column - 1]
+        else:
+            np.cumprod(out[:, 1:], axis=1, out=out[:, 1:])
     most = np.take_along_axis(out, mode, axis=1)[:, 0]
     rare = ~(most < 1e300) | (down <= 0.0).any(axis=1)
     if rare.any():
