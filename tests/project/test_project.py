@@ -245,7 +245,8 @@ def test_the_laboratory_has_its_own_checks_of_arguments():
 #: Rooms and modules of the library: each imports from those before it.
 ORDER = [
     "_threads", "_validate", "_files", "_progress", "_arrays", "_confidence", "_ranges", "numerics",
-    "metrics", "protocol", "adaptive", "estimators", "relevant_sets", "priors", "consistency",
+    "metrics", "protocol", "adaptive", "estimators", "tied_places", "relevant_sets", "priors",
+    "consistency",
     "differences", "verdicts", "log", "readers", "bounds", "results", "ranking", "evaluation",
     "exact_pairs", "sequential", "planning", "log_plans", "auditing", "published_tables",
     "example", "report", "cli",

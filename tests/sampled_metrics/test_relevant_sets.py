@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from sampled_metrics import Protocol, estimators, metric, relevant_sets
+from sampled_metrics import Protocol, estimators, metric, tied_places
 from sampled_metrics.ranking.intervals import RankIntervals
 from sampled_metrics.relevant_sets import RelevantSets
 
@@ -287,7 +287,7 @@ def test_small_blocks_give_the_same(monkeypatch):
         ]
 
     whole = everything()
-    monkeypatch.setattr(relevant_sets, "_BLOCK", 1_000)
+    monkeypatch.setattr(tied_places, "_BLOCK", 1_000)
     for left, right in zip(whole, everything(), strict=True):
         assert np.allclose(left, right, rtol=1e-12, atol=1e-14)
 
